@@ -1,0 +1,1 @@
+//! Comparators for the experiments of this workspace; not published.

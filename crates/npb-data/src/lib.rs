@@ -1,0 +1,1 @@
+//! Incomplete tables, sparse ratings and mixed columns; readers, masks, splits and metrics.

@@ -1,0 +1,1 @@
+//! Special functions, distributions with conjugate updates, and random measures for nonparametric Bayes.
