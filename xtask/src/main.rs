@@ -1,3 +1,60 @@
 //! Experiments, reports, data sets and house rules of the npb workspace.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks to its user"
+)]
 
-fn main() {}
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Any failure of a task; the text is for the person at the keyboard.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Result<T> = std::result::Result<T, Failure>;
+
+/// Tasks of the npb workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Check the house rules; name file and line of each one that is broken.
+    Tidy,
+}
+
+/// The project's root: the folder above xtask.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().task {
+        Task::Tidy => run_tidy(),
+    };
+    outcome.unwrap_or_else(|failure| {
+        eprintln!("error: {failure}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run_tidy() -> Result<ExitCode> {
+    let broken = tidy::check(&root())?;
+    for violation in &broken {
+        eprintln!("{violation}");
+    }
+    if broken.is_empty() {
+        println!("tidy: no house rule is broken");
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("tidy: {} broken", broken.len());
+    Ok(ExitCode::FAILURE)
+}

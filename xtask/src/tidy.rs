@@ -1,0 +1,469 @@
+//! `cargo xtask tidy`: the house rules, checked on manifests, `Cargo.lock` and sources.
+
+mod lock;
+mod manifest;
+mod rules;
+mod tokens;
+mod tree;
+
+use std::fmt;
+use std::path::Path;
+
+use crate::Result;
+use lock::Lock;
+use manifest::Manifest;
+use tree::Tree;
+
+/// A broken rule and where.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Violation {
+    path: String,
+    line: usize,
+    message: String,
+}
+
+impl Violation {
+    fn new(path: &str, line: usize, message: String) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            message,
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
+
+/// What the rules look at.
+struct Project {
+    tree: Tree,
+    members: Vec<Manifest>,
+    lock: Lock,
+    lock_text: String,
+}
+
+impl Project {
+    fn new(tree: Tree) -> Result<Self> {
+        let root = tree
+            .text("Cargo.toml")
+            .ok_or("no Cargo.toml in the project's root")?;
+        let patterns = manifest::members(root)?;
+        let members = tree
+            .texts()
+            .filter(|(path, _)| is_member(&patterns, path))
+            .map(|(path, text)| Manifest::parse(path, text))
+            .collect::<Result<Vec<_>>>()?;
+        let lock_text = tree
+            .text("Cargo.lock")
+            .ok_or("no Cargo.lock in the project's root")?
+            .to_owned();
+        Ok(Self {
+            lock: Lock::parse(&lock_text)?,
+            lock_text,
+            members,
+            tree,
+        })
+    }
+
+    fn violations(&self) -> Vec<Violation> {
+        let mut broken: Vec<Violation> = rules::ALL.iter().flat_map(|rule| rule(self)).collect();
+        broken.sort();
+        broken.dedup();
+        broken
+    }
+}
+
+/// `path` is the manifest of a workspace member: `member/Cargo.toml`, or `folder/x/Cargo.toml` for a pattern `folder/*`.
+fn is_member(patterns: &[String], path: &str) -> bool {
+    let Some(folder) = path.strip_suffix("/Cargo.toml") else {
+        return false;
+    };
+    patterns
+        .iter()
+        .any(|pattern| match pattern.strip_suffix("/*") {
+            Some(parent) => folder.rsplit_once('/').is_some_and(|(p, _)| p == parent),
+            None => folder == pattern,
+        })
+}
+
+/// Checks the project at `root` and returns every violation, sorted by place.
+pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
+    Ok(Project::new(Tree::read(root)?)?.violations())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small project that breaks no rule: one base crate, one model, the comparators and xtask.
+    fn clean() -> Vec<(String, String)> {
+        let package = |name: &str, more: &str| {
+            format!(
+                "[package]\nname = \"{name}\"\nversion.workspace = true\n{more}\n[lints]\nworkspace = true\n\n"
+            )
+        };
+        let lock = "version = 4\n\n[[package]]\nname = \"npb-linalg\"\nversion = \"0.1.0\"\ndependencies = [\n \"faer\",\n \"rand\",\n]\n\n\
+                    [[package]]\nname = \"npb-a\"\nversion = \"0.1.0\"\ndependencies = [\n \"npb-linalg\",\n \"tester\",\n]\n\n\
+                    [[package]]\nname = \"faer\"\nversion = \"0.24.0\"\n\n[[package]]\nname = \"rand\"\nversion = \"0.10.0\"\n\n\
+                    [[package]]\nname = \"tester\"\nversion = \"1.0.0\"\ndependencies = [\n \"clap\",\n]\n\n\
+                    [[package]]\nname = \"clap\"\nversion = \"4.0.0\"\n";
+        let mut files = vec![
+            (
+                "Cargo.toml".into(),
+                "[workspace]\nmembers = [\"crates/*\", \"xtask\"]\n".into(),
+            ),
+            ("Cargo.lock".into(), lock.into()),
+            (
+                "crates/npb-linalg/Cargo.toml".into(),
+                package("npb-linalg", "")
+                    + "[dependencies]\nfaer.workspace = true\nrand.workspace = true\n",
+            ),
+            (
+                "crates/npb-linalg/src/lib.rs".into(),
+                "//! Numbers.\n".into(),
+            ),
+            (
+                "crates/npb-a/Cargo.toml".into(),
+                package("npb-a", "")
+                    + "[dependencies]\nnpb-linalg.workspace = true\n[dev-dependencies]\ntester.workspace = true\n",
+            ),
+            (
+                "xtask/Cargo.toml".into(),
+                package("xtask", "publish = false\n") + "[dependencies]\nnpb-a.workspace = true\n",
+            ),
+            (
+                "xtask/src/main.rs".into(),
+                "//! Tasks.\nfn main() { println!(\"hello\"); }\n".into(),
+            ),
+        ];
+        for room in ["config.rs", "state.rs", "vb.rs", "fit.rs", "error.rs"] {
+            files.push((format!("crates/npb-a/src/{room}"), "\n".into()));
+        }
+        files.push(("crates/npb-a/src/lib.rs".into(), "//! A model.\n".into()));
+        files.push((
+            "crates/npb-a/tests/it/main.rs".into(),
+            "//! Tests.\n".into(),
+        ));
+        files
+    }
+
+    /// The violations of the clean project after one file was changed, added or (`None`) removed.
+    fn after(path: &str, change: impl Fn(String) -> Option<String>) -> Vec<String> {
+        let mut files = clean();
+        let old = files.iter().position(|(p, _)| p == path);
+        let text = old.map(|index| files.remove(index).1).unwrap_or_default();
+        if let Some(text) = change(text) {
+            files.push((path.to_owned(), text));
+        }
+        let project = Project::new(Tree::from_texts(&files)).unwrap();
+        project.violations().iter().map(|v| v.to_string()).collect()
+    }
+
+    fn append(path: &str, more: &str) -> Vec<String> {
+        after(path, |text| Some(text + more))
+    }
+
+    /// Exactly one violation, at this place, with these words.
+    #[track_caller]
+    fn assert_one(broken: &[String], place: &str, words: &str) {
+        assert_eq!(broken.len(), 1, "{broken:?}");
+        assert!(broken[0].starts_with(&format!("{place}: ")), "{broken:?}");
+        assert!(broken[0].contains(words), "{broken:?}");
+    }
+
+    #[test]
+    fn a_clean_project_passes() {
+        assert_eq!(append("crates/npb-linalg/src/lib.rs", ""), [""; 0]);
+    }
+
+    #[test]
+    fn this_project_is_readable() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let project = Project::new(Tree::read(root).unwrap()).unwrap();
+        let names: Vec<&str> = project.members.iter().map(|m| m.name.as_str()).collect();
+        for name in [
+            "npb-linalg",
+            "npb-iqgme",
+            "npb-baselines",
+            "npb-benches",
+            "xtask",
+        ] {
+            assert!(names.contains(&name), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn base_crates_do_not_look_up() {
+        let broken = append("crates/npb-linalg/Cargo.toml", "npb-a.workspace = true\n");
+        assert_one(
+            &broken,
+            "crates/npb-linalg/Cargo.toml:11",
+            "must not depend on npb-a",
+        );
+    }
+
+    #[test]
+    fn models_do_not_see_each_other_even_in_tests() {
+        let mut files = clean();
+        for (path, text) in clean() {
+            if let Some(rest) = path.strip_prefix("crates/npb-a/") {
+                files.push((
+                    format!("crates/npb-b/{rest}"),
+                    text.replace("npb-a", "npb-b"),
+                ));
+            }
+        }
+        let own = files
+            .iter_mut()
+            .find(|(path, _)| path == "crates/npb-a/Cargo.toml")
+            .unwrap();
+        own.1.push_str("npb-b.workspace = true\n");
+        let project = Project::new(Tree::from_texts(&files)).unwrap();
+        let broken: Vec<String> = project.violations().iter().map(|v| v.to_string()).collect();
+        assert_one(
+            &broken,
+            "crates/npb-a/Cargo.toml:12",
+            "npb-a must not depend on npb-b",
+        );
+    }
+
+    #[test]
+    fn nothing_in_crates_depends_on_the_tools() {
+        let broken = append("crates/npb-a/Cargo.toml", "xtask.workspace = true\n");
+        assert_one(
+            &broken,
+            "crates/npb-a/Cargo.toml:12",
+            "must not depend on xtask",
+        );
+    }
+
+    #[test]
+    fn fenced_libraries_are_named_by_their_owner_only() {
+        let broken = append("crates/npb-a/Cargo.toml", "faer.workspace = true\n");
+        assert_one(
+            &broken,
+            "crates/npb-a/Cargo.toml:12",
+            "only npb-linalg names faer",
+        );
+        let broken = append(
+            "xtask/Cargo.toml",
+            "s = { package = \"statrs\", workspace = true }\n",
+        );
+        assert_one(
+            &broken,
+            "xtask/Cargo.toml:11",
+            "only npb-priors names statrs",
+        );
+    }
+
+    #[test]
+    fn settings_are_shared() {
+        let drop = |line: &'static str| move |text: String| Some(text.replace(line, ""));
+        let path = "crates/npb-a/Cargo.toml";
+        assert_one(
+            &after(path, drop("[lints]\nworkspace = true\n")),
+            "crates/npb-a/Cargo.toml:1",
+            "[lints]",
+        );
+        assert_one(
+            &after(path, drop("version.workspace = true\n")),
+            "crates/npb-a/Cargo.toml:1",
+            "version",
+        );
+        assert_one(
+            &after("xtask/Cargo.toml", drop("publish = false\n")),
+            "xtask/Cargo.toml:1",
+            "publish",
+        );
+        assert_one(
+            &append(path, "other = \"1\"\n"),
+            "crates/npb-a/Cargo.toml:12",
+            "other.workspace = true",
+        );
+    }
+
+    #[test]
+    fn two_rands_are_found_and_explained() {
+        let second = "\n[[package]]\nname = \"rand\"\nversion = \"0.9.0\"\n";
+        let broken = after("Cargo.lock", |text| {
+            let text = text.replace(" \"rand\",\n", " \"rand 0.10.0\",\n").replace(
+                "name = \"faer\"\nversion = \"0.24.0\"\n",
+                "name = \"faer\"\nversion = \"0.24.0\"\ndependencies = [\n \"rand 0.9.0\",\n]\n",
+            );
+            Some(text + second)
+        });
+        assert_one(
+            &broken,
+            "Cargo.lock:27",
+            "0.9.0 (npb-a -> npb-linalg -> faer -> rand)",
+        );
+    }
+
+    #[test]
+    fn a_second_rand_that_only_tests_use_is_no_matter() {
+        let broken = after("Cargo.lock", |text| {
+            let text = text.replace(" \"rand\",\n", " \"rand 0.10.0\",\n");
+            Some(
+                text.replace(" \"clap\",\n", " \"clap\",\n \"rand 0.9.0\",\n")
+                    + "\n[[package]]\nname = \"rand\"\nversion = \"0.9.0\"\n",
+            )
+        });
+        assert_eq!(broken, [""; 0]);
+    }
+
+    #[test]
+    fn published_trees_stay_lean() {
+        // The same way through `tester` is fine as a dev-dependency, as the clean project shows.
+        let broken = after("crates/npb-a/Cargo.toml", |text| {
+            Some(text.replace("[dev-dependencies]\n", ""))
+        });
+        assert_one(
+            &broken,
+            "crates/npb-a/Cargo.toml:10",
+            "npb-a -> tester -> clap",
+        );
+    }
+
+    #[test]
+    fn libraries_do_not_print_or_exit() {
+        for call in ["print!", "println!", "eprint!", "eprintln!", "dbg!"] {
+            let broken = append(
+                "crates/npb-a/src/vb.rs",
+                &format!("fn f() {{\n    {call}(\"x\");\n}}\n"),
+            );
+            assert_one(&broken, "crates/npb-a/src/vb.rs:3", call);
+        }
+        let broken = append(
+            "crates/npb-a/src/vb.rs",
+            "fn f() { std::process::exit(1) }\n",
+        );
+        assert_one(&broken, "crates/npb-a/src/vb.rs:2", "never exit");
+        assert_eq!(
+            append(
+                "crates/npb-a/src/vb.rs",
+                "// println!(\"x\")\nconst X: &str = \"println!\";\n"
+            ),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn unseeded_generators_are_found_in_tests_too() {
+        let uses = [
+            "rand::rng()",
+            "rand::random::<f64>()",
+            "thread_rng()",
+            "StdRng::from_os_rng()",
+            "StdRng::from_entropy()",
+            "rand::rngs::ThreadRng",
+            "rand::rngs::SysRng",
+            "OsRng",
+            "make_rng()",
+        ];
+        for call in uses {
+            let broken = append(
+                "crates/npb-a/tests/it/main.rs",
+                &format!("fn f() {{ {call}; }}\n"),
+            );
+            assert_one(
+                &broken,
+                "crates/npb-a/tests/it/main.rs:2",
+                "no unseeded generator",
+            );
+        }
+        let broken = append(
+            "crates/npb-a/tests/it/main.rs",
+            "use rand::{RngExt, rng};\n",
+        );
+        assert_one(&broken, "crates/npb-a/tests/it/main.rs:2", "rand::rng");
+        let seeded =
+            "use rand::{RngExt, SeedableRng};\nfn f(rng: &mut R) -> f64 { rng.random() }\n";
+        assert_eq!(append("crates/npb-a/tests/it/main.rs", seeded), [""; 0]);
+    }
+
+    #[test]
+    fn crates_say_what_they_are_for() {
+        let broken = after("crates/npb-a/src/lib.rs", |text| Some(format!("\n{text}")));
+        assert_one(&broken, "crates/npb-a/src/lib.rs:1", "first line");
+        let broken = after("xtask/src/main.rs", |_| Some("//!\nfn main() {}\n".into()));
+        assert_one(&broken, "xtask/src/main.rs:1", "first line");
+    }
+
+    #[test]
+    fn nothing_is_left_unfinished() {
+        let cases = [
+            "fn f() { todo!() }",
+            "fn f() { unimplemented!(\"later\") }",
+            "#[ignore] fn f() {}",
+            "#[ignore = \"slow\"] fn f() {}",
+            "#[allow(unused, dead_code)] fn f() {}",
+            "#![expect(dead_code)]",
+        ];
+        for case in cases {
+            let broken = append("xtask/src/main.rs", &format!("{case}\n"));
+            assert_one(&broken, "xtask/src/main.rs:3", "finish it");
+        }
+        let broken = append(
+            "xtask/src/main.rs",
+            "/// ```rust,ignore\n/// x\n/// ```\nfn f() {}\n",
+        );
+        assert_one(&broken, "xtask/src/main.rs:3", "not compiled");
+    }
+
+    #[test]
+    fn machine_paths_are_found_in_code_and_prose() {
+        for folder in ["work", "tmp", "home", "root", "Users"] {
+            let broken = append("docs.md", &format!("see `/{folder}/x`\n"));
+            assert_one(&broken, "docs.md:1", "absolute path");
+        }
+        let broken = append(
+            "xtask/src/main.rs",
+            &format!("const X: &str = \"/{}\";\n", "tmp"),
+        );
+        assert_one(&broken, "xtask/src/main.rs:3", "absolute path");
+        assert_eq!(
+            append("docs.md", "a/work/b, ../tmp/x, day/work, $HOME/root/x\n"),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn files_stay_small() {
+        let broken = append("data.csv", &"1\n".repeat(1 << 19));
+        assert_one(&broken, "data.csv:1", "1 MiB");
+        assert_eq!(append("data.csv", &"1\n".repeat((1 << 19) - 1)), [""; 0]);
+    }
+
+    #[test]
+    fn models_follow_the_floor_plan() {
+        let rooms = [
+            "src/config.rs",
+            "src/state.rs",
+            "src/vb.rs",
+            "src/fit.rs",
+            "src/error.rs",
+            "tests/it/main.rs",
+        ];
+        for room in rooms {
+            let broken = after(&format!("crates/npb-a/{room}"), |_| None);
+            assert_one(&broken, "crates/npb-a/Cargo.toml:1", room);
+        }
+    }
+
+    #[test]
+    fn folders_carry_the_crate_name() {
+        let broken = after("xtask/src/main.rs", Some);
+        assert_eq!(broken, [""; 0]);
+        let broken = after("crates/npb-linalg/Cargo.toml", |text| {
+            Some(text.replace("npb-linalg", "npb-data"))
+        });
+        assert!(
+            broken.iter().any(|b| b.contains("another name")),
+            "{broken:?}"
+        );
+    }
+}
