@@ -1,1 +1,33 @@
 //! How inference runs: keyed random streams, sweep and VB loops, diagnostics, saved models, checkpoints and test harnesses.
+//!
+//! Nothing here knows a model. A model crate brings a state and a `step` (variational) or a `sweep` (Gibbs) and takes from here
+//!
+//! - [`stream`]: one generator per unit of work, so that the number of threads never changes a result;
+//! - [`run_vb`] and [`best_restart`]: the variational loop with a watcher, and restarts of which the best is kept;
+//! - [`storage`]: the one file format of saved models.
+//!
+//! ```
+//! use npb_infer::{Stop, VbLimits, run_vb};
+//! use std::{convert::Infallible, ops::ControlFlow};
+//!
+//! // A "model" whose bound rises towards zero, each step halving the distance.
+//! let mut gap = 8.0;
+//! let outcome = run_vb(
+//!     &mut gap,
+//!     &VbLimits { max_iterations: 100, tolerance: 1e-6 },
+//!     |gap: &mut f64| { *gap /= 2.0; Ok::<_, Infallible>(-*gap) },
+//!     |_report, _model| ControlFlow::Continue(()),
+//! ).unwrap();
+//! assert!(matches!(outcome.stop, Stop::Converged { .. }));
+//! ```
+
+mod restart;
+mod stop;
+pub mod storage;
+mod stream;
+mod vb;
+
+pub use restart::{BestRestart, RestartError, best_restart};
+pub use stop::Stop;
+pub use stream::stream;
+pub use vb::{VbLimits, VbOutcome, VbReport, resume_vb, run_vb};

@@ -1,0 +1,105 @@
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Stop;
+
+/// When a variational run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VbLimits {
+    /// Largest number of iterations in all, those of a continued trace included.
+    pub max_iterations: u64,
+    /// The run has converged when [`VbReport::rel_change`] was below this number at two iterations in a row (one flat step is
+    /// common just before a component dies and the bound rises again). At 0 the run always makes `max_iterations`.
+    pub tolerance: f64,
+}
+
+/// One iteration of a variational run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VbReport {
+    /// Number of this iteration, from 1.
+    pub iteration: u64,
+    /// Evidence lower bound after the iteration, in nats.
+    pub elbo: f64,
+    /// `|new - old| / max(|new|, 1)`, with `old` the bound one iteration before; infinite at the first iteration.
+    /// The 1 is one nat: below that scale only the absolute change means anything.
+    pub rel_change: f64,
+}
+
+/// How a variational run went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VbOutcome {
+    /// Why it ended.
+    pub stop: Stop,
+    /// Every iteration, in order.
+    pub trace: Vec<VbReport>,
+}
+
+/// Runs `step` until the bound converges, `limits.max_iterations` is reached, or `watch` breaks.
+///
+/// `step` makes one full iteration and returns the bound after it. A bound that is not a number is an error that `step` must
+/// report (it knows which block went wrong); here it would merely never count as converged. `watch` sees every report with
+/// the model and may end the run with [`ControlFlow::Break`], which gives [`Stop::Cancelled`] and keeps all work.
+///
+/// # Errors
+/// The first error of `step`, unchanged.
+pub fn run_vb<M, E>(
+    model: &mut M,
+    limits: &VbLimits,
+    step: impl FnMut(&mut M) -> Result<f64, E>,
+    watch: impl FnMut(&VbReport, &M) -> ControlFlow<()>,
+) -> Result<VbOutcome, E> {
+    resume_vb(model, limits, Vec::new(), step, watch)
+}
+
+/// Continues a run from its model and `trace`, as if it had never stopped.
+///
+/// A trace that already satisfies `limits` is returned without another step. Otherwise as [`run_vb`].
+///
+/// # Errors
+/// The first error of `step`, unchanged.
+pub fn resume_vb<M, E>(
+    model: &mut M,
+    limits: &VbLimits,
+    mut trace: Vec<VbReport>,
+    mut step: impl FnMut(&mut M) -> Result<f64, E>,
+    mut watch: impl FnMut(&VbReport, &M) -> ControlFlow<()>,
+) -> Result<VbOutcome, E> {
+    loop {
+        if let Some(stop) = reached(limits, &trace) {
+            return Ok(VbOutcome { stop, trace });
+        }
+        let report = next_report(trace.last(), step(model)?);
+        trace.push(report);
+        if watch(&report, model).is_break() {
+            return Ok(VbOutcome {
+                stop: Stop::Cancelled,
+                trace,
+            });
+        }
+    }
+}
+
+fn next_report(last: Option<&VbReport>, elbo: f64) -> VbReport {
+    VbReport {
+        iteration: last.map_or(0, |r| r.iteration) + 1,
+        elbo,
+        rel_change: last.map_or(f64::INFINITY, |r| {
+            (elbo - r.elbo).abs() / elbo.abs().max(1.0)
+        }),
+    }
+}
+
+fn reached(limits: &VbLimits, trace: &[VbReport]) -> Option<Stop> {
+    if let [.., before, last] = trace
+        && before.rel_change < limits.tolerance
+        && last.rel_change < limits.tolerance
+    {
+        return Some(Stop::Converged {
+            rel_change: last.rel_change,
+        });
+    }
+    let done = trace.last().map_or(0, |r| r.iteration);
+    (done >= limits.max_iterations).then_some(Stop::MaxIterations)
+}

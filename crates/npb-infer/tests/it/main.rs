@@ -1,0 +1,6 @@
+//! Integration tests of npb-infer, one binary.
+
+mod restart;
+mod storage;
+mod stream;
+mod vb;
