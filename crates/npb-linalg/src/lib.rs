@@ -1,1 +1,20 @@
 //! Linear algebra for incomplete Gaussian data: SPD factors, conditioning on a missing pattern, sampling from precision form.
+//!
+//! | what | where |
+//! |---|---|
+//! | factor of a symmetric positive definite matrix: solves, inverse, log-determinant, draws, rank-one changes | [`Cholesky`] |
+//! | a bounded, reported amount added to a diagonal that is not quite positive definite | [`Jitter`] |
+//! | the law of the missing coordinates of a Gaussian given the observed ones | [`condition`] |
+//! | `faer::Mat<f64>` in serde files | [`saved`] |
+//!
+//! Every routine is sequential and deterministic: parallelism belongs to the caller, over rows, patterns or components.
+//! Sizes 0 and 1 are ordinary sizes. Slices and matrices of the wrong length are programming errors and panic; a matrix
+//! that is not positive definite (a NaN anywhere in it included) is a typed error with the pivot.
+
+pub mod condition;
+pub mod saved;
+
+mod cholesky;
+
+pub use cholesky::{Cholesky, Jitter, NotPositiveDefinite, sample_canonical, sample_moment};
+pub use faer;
