@@ -1,4 +1,18 @@
 //! Special functions, distributions with conjugate updates, and random measures for nonparametric Bayes.
+//!
+//! - [`special`]: ln Phi, Mills ratio, digamma and relatives, accurate over their whole range;
+//! - [`dist`]: distributions with sampling, log-densities, moments and divergences;
+//! - [`dp`] and its siblings: random measures, built from the two above and [`measure`].
+//!
+//! Conventions: Gamma is (shape, rate); `ln_` marks logarithms; samplers take any `R: rand::Rng + ?Sized` and so are as
+//! reproducible as the generator they are given.
 
+pub mod dist;
 pub mod dp;
-pub mod measure;
+mod error;
+mod measure;
+
+pub use measure::GammaPrior;
+pub mod special;
+
+pub use error::ParameterError;

@@ -273,26 +273,40 @@ impl ConcentrationFactor {
     }
 }
 
+/// Draws a unit exponential.
+pub(crate) fn sample_exp<R: Rng + ?Sized>(rng: &mut R) -> f64 {
+    rng.sample(rand_distr::Exp1)
+}
+
 /// Draws ln x with x ~ Gamma(shape, 1); a shape of 1e-8, where x itself underflows, is fine.
 pub(crate) fn sample_ln_gamma<R: Rng + ?Sized>(shape: f64, rng: &mut R) -> f64 {
     let boosted = if shape < 1.0 { shape + 1.0 } else { shape };
     let draw: f64 =
         rng.sample(rand_distr::Gamma::new(boosted, 1.0).expect("shape is positive and finite"));
     if shape < 1.0 {
-        let exponential: f64 = rng.sample(rand_distr::Exp1);
-        draw.ln() - exponential / shape
+        draw.ln() - sample_exp(rng) / shape
     } else {
         draw.ln()
     }
 }
 
+/// Draws a concentration ~ Gamma(shape, rate), kept above 0 where it would underflow.
+pub(crate) fn sample_gamma<R: Rng + ?Sized>(shape: f64, rate: f64, rng: &mut R) -> f64 {
+    (sample_ln_gamma(shape, rng) - rate.ln())
+        .exp()
+        .max(f64::MIN_POSITIVE)
+}
+
 /// Draws (V, 1 − V) with V ~ Beta(a, b), each to full relative accuracy.
 pub(crate) fn sample_beta_pair<R: Rng + ?Sized>(a: f64, b: f64, rng: &mut R) -> (f64, f64) {
-    let ln_ratio = sample_ln_gamma(b, rng) - sample_ln_gamma(a, rng);
-    (
-        1.0 / (1.0 + ln_ratio.exp()),
-        1.0 / (1.0 + (-ln_ratio).exp()),
-    )
+    let ln_odds = sample_ln_gamma(a, rng) - sample_ln_gamma(b, rng);
+    (1.0 / (1.0 + (-ln_odds).exp()), 1.0 / (1.0 + ln_odds.exp()))
+}
+
+/// Draws ln V with V ~ Beta(a, b), to full relative accuracy also where V rounds to 0 or 1.
+pub(crate) fn sample_ln_beta<R: Rng + ?Sized>(a: f64, b: f64, rng: &mut R) -> f64 {
+    let ln_inverse_odds = sample_ln_gamma(b, rng) - sample_ln_gamma(a, rng);
+    -ln_inverse_odds.max(0.0) - (-ln_inverse_odds.abs()).exp().ln_1p()
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! The variational sticks against long formulas, their own optimum, and Monte Carlo.
 
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use statrs::distribution::{Beta, Continuous, Gamma};
 use statrs::function::gamma::digamma;
 
 use super::*;
+use crate::measure::sample_ln_gamma;
 
 const VAGUE: GammaPrior = GammaPrior {
     shape: 0.05,
