@@ -1,0 +1,42 @@
+//! Column names: defaults and checks.
+
+use crate::DataError;
+use std::collections::HashMap;
+
+/// `x0`, `x1`, ...
+pub(crate) fn default_names(n: usize) -> Vec<String> {
+    (0..n).map(|j| format!("x{j}")).collect()
+}
+
+/// All names differ.
+pub(crate) fn check_distinct(names: &[String]) -> Result<(), DataError> {
+    let mut seen = HashMap::with_capacity(names.len());
+    for (second, name) in names.iter().enumerate() {
+        if let Some(first) = seen.insert(name, second) {
+            return Err(DataError::DuplicateColumn {
+                name: name.clone(),
+                first,
+                second,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The same names in the same order.
+pub(crate) fn check_same(found: &[String], expected: &[String]) -> Result<(), DataError> {
+    if found.len() != expected.len() {
+        return Err(DataError::ColumnCount {
+            found: found.len(),
+            expected: expected.len(),
+        });
+    }
+    match found.iter().zip(expected).position(|(a, b)| a != b) {
+        None => Ok(()),
+        Some(column) => Err(DataError::ColumnName {
+            column,
+            found: found[column].clone(),
+            expected: expected[column].clone(),
+        }),
+    }
+}

@@ -1,0 +1,544 @@
+//! Delimited text: comma, tab, blanks or any other separator.
+
+use super::text::{Text, line_ends};
+use super::{ReadError, ReadProblem};
+use crate::names::{check_distinct, default_names};
+use crate::{DataError, Labels, Table};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::Read;
+
+/// How fields of a line are separated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Separator {
+    /// One ASCII character; fields may be quoted.
+    Char(char),
+    /// Any run of blanks and tabs; no quoting.
+    Blanks,
+    /// A longer string such as `::`; no quoting.
+    Text(String),
+}
+
+/// How bytes become characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Encoding {
+    /// UTF-8; other bytes are an error.
+    #[default]
+    Utf8,
+    /// ISO 8859-1; every byte is a character.
+    Latin1,
+}
+
+/// A column of a file, by position (from 0) or by the name in its header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Column {
+    /// Position, from 0.
+    Index(usize),
+    /// Name in the header.
+    Name(String),
+}
+
+/// How delimited text is laid out. The default: commas, double quotes, a header, blanks around fields ignored.
+///
+/// ```
+/// use npb_data::read::{DelimitedOptions, table};
+/// let options = DelimitedOptions { header: false, ..DelimitedOptions::default() };
+/// let table = table("small.csv", "1,?\n2,3\n".as_bytes(), &options)?;
+/// assert_eq!((table.n_rows(), table.n_missing()), (2, 1));
+/// # Ok::<(), npb_data::read::ReadError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DelimitedOptions {
+    /// What stands between fields.
+    pub separator: Separator,
+    /// The first line holds column names.
+    pub header: bool,
+    /// Fields that mean "missing". A number that reads as NaN is missing, too.
+    pub missing: Vec<String>,
+    /// Quote character (ASCII) for [`Separator::Char`], doubled inside a field; `None`: quotes are ordinary characters.
+    pub quote: Option<char>,
+    /// Remove blanks around fields.
+    pub trim: bool,
+    /// Lines that begin with this ASCII character are skipped.
+    pub comment: Option<char>,
+    /// How bytes become characters.
+    pub encoding: Encoding,
+    /// Columns to leave out, such as identifiers.
+    pub skip: Vec<Column>,
+}
+
+impl Default for DelimitedOptions {
+    fn default() -> Self {
+        Self {
+            separator: Separator::Char(','),
+            header: true,
+            missing: ["", "?", "NA", "N/A", "NaN", "nan", "NULL", "null"]
+                .map(str::to_owned)
+                .to_vec(),
+            quote: Some('"'),
+            trim: true,
+            comment: None,
+            encoding: Encoding::Utf8,
+            skip: Vec::new(),
+        }
+    }
+}
+
+impl DelimitedOptions {
+    fn trimmed<'a>(&self, field: &'a str) -> &'a str {
+        // Line ends stay, so that errors can count them.
+        let blank = |c: char| c.is_whitespace() && c != '\n' && c != '\r';
+        if self.trim {
+            field.trim_matches(blank)
+        } else {
+            field
+        }
+    }
+}
+
+impl From<usize> for Column {
+    fn from(index: usize) -> Self {
+        Column::Index(index)
+    }
+}
+
+impl From<&str> for Column {
+    fn from(name: &str) -> Self {
+        Column::Name(name.to_owned())
+    }
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Column::Index(index) => write!(f, "at position {index} (from 0)"),
+            Column::Name(name) => write!(f, "named {name:?}"),
+        }
+    }
+}
+
+/// Reads a table of numbers.
+///
+/// # Errors
+/// [`ReadError`] names file, line and column of the first field that is neither a finite number nor a missing mark, of a line with
+/// another number of fields than the first, and of bytes that are not UTF-8.
+pub fn table(file: &str, input: impl Read, options: &DelimitedOptions) -> Result<Table, ReadError> {
+    numbers(file, input, options, None).map(|(table, _)| table)
+}
+
+/// Reads a table of numbers in which one column holds class labels (classes sorted as text; a missing mark is an unlabelled row).
+///
+/// # Errors
+/// As [`table()`]; [`ReadProblem::NoSuchColumn`] when the label column does not exist.
+pub fn labelled_table(
+    file: &str,
+    input: impl Read,
+    label: &Column,
+    options: &DelimitedOptions,
+) -> Result<(Table, Labels), ReadError> {
+    numbers(file, input, options, Some(label))
+        .map(|(table, labels)| (table, Labels::from_strings(&labels)))
+}
+
+/// Reads a table of strings.
+///
+/// # Errors
+/// As [`table()`], except that any text is a valid field.
+pub fn delimited_strings(
+    file: &str,
+    input: impl Read,
+    options: &DelimitedOptions,
+) -> Result<StringTable, ReadError> {
+    let mut rows = Vec::new();
+    let layout = for_each_row(file, input, options, &[], |row| {
+        rows.push(
+            row.layout
+                .kept
+                .iter()
+                .map(|&j| row.cell(j).map(str::to_owned))
+                .collect(),
+        );
+        Ok(())
+    })?;
+    Ok(StringTable {
+        column_names: layout.kept_names(),
+        rows,
+    })
+}
+
+/// Delimited text before any interpretation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StringTable {
+    /// Names of the columns.
+    pub column_names: Vec<String>,
+    /// Fields row by row; `None` = missing mark.
+    pub rows: Vec<Vec<Option<String>>>,
+}
+
+/// Shared body of [`table`] and [`labelled_table`].
+fn numbers(
+    file: &str,
+    input: impl Read,
+    options: &DelimitedOptions,
+    label: Option<&Column>,
+) -> Result<(Table, Vec<Option<String>>), ReadError> {
+    let (mut values, mut labels, mut n_rows) = (Vec::new(), Vec::new(), 0);
+    let layout = for_each_row(file, input, options, label.as_slice(), |row| {
+        n_rows += 1;
+        labels.extend(
+            row.layout
+                .taken
+                .iter()
+                .map(|&j| row.cell(j).map(str::to_owned)),
+        );
+        for &j in &row.layout.kept {
+            values.push(row.cell(j).map_or(Ok(f64::NAN), |cell| {
+                parse_number(cell).map_err(|p| row.error_at(j, p))
+            })?);
+        }
+        Ok(())
+    })?;
+    let table = Table::from_nan_coded_vec(n_rows, layout.kept.len(), values)
+        .and_then(|table| table.with_column_names(layout.kept_names()))
+        .map_err(|e| ReadError::new(file, e.into()))?;
+    Ok((table, labels))
+}
+
+/// A finite number, or NaN for a missing value.
+pub(crate) fn parse_number(text: &str) -> Result<f64, ReadProblem> {
+    match text.parse::<f64>() {
+        Ok(value) if !value.is_infinite() => Ok(value),
+        Ok(_) => Err(ReadProblem::cell(
+            text,
+            "a finite number; correct it or mark it as missing",
+        )),
+        Err(_) => Err(ReadProblem::cell(
+            text,
+            "a number or a missing mark; correct it, or add it to the missing marks",
+        )),
+    }
+}
+
+/// Which columns there are and which of them are wanted.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// Names of all columns of the file.
+    names: Vec<String>,
+    /// The names come from the file.
+    header: bool,
+    /// Columns that make up the table.
+    pub(crate) kept: Vec<usize>,
+    /// Columns taken out for another use, in the order asked for.
+    pub(crate) taken: Vec<usize>,
+}
+
+impl Layout {
+    fn new(
+        text: &Text,
+        names: Vec<String>,
+        options: &DelimitedOptions,
+        take: &[&Column],
+    ) -> Result<Self, ReadError> {
+        check_distinct(&names).map_err(|e| duplicate_name(text, e))?;
+        let find = |column: &Column| {
+            let position = match column {
+                Column::Index(index) => Some(*index).filter(|&index| index < names.len()),
+                Column::Name(name) => names.iter().position(|n| n == name),
+            };
+            position.ok_or_else(|| {
+                text.error(ReadProblem::NoSuchColumn {
+                    column: column.to_string(),
+                })
+            })
+        };
+        let taken = take
+            .iter()
+            .map(|&c| find(c))
+            .collect::<Result<Vec<_>, _>>()?;
+        let skipped = options
+            .skip
+            .iter()
+            .map(find)
+            .collect::<Result<Vec<_>, _>>()?;
+        let kept = (0..names.len())
+            .filter(|j| !taken.contains(j) && !skipped.contains(j))
+            .collect();
+        Ok(Self {
+            names,
+            header: options.header,
+            kept,
+            taken,
+        })
+    }
+
+    /// Names of the columns of the table: those of the header, or `x0`, `x1`, ... counted over the table.
+    fn kept_names(&self) -> Vec<String> {
+        if !self.header {
+            return default_names(self.kept.len());
+        }
+        self.kept.iter().map(|&j| self.names[j].clone()).collect()
+    }
+}
+
+fn duplicate_name(text: &Text, error: DataError) -> ReadError {
+    match error {
+        DataError::DuplicateColumn { second, .. } => text.error(error.into()).at_column(second),
+        other => text.error(other.into()),
+    }
+}
+
+/// One line of data.
+pub(crate) struct Row<'a> {
+    text: &'a Text,
+    options: &'a DelimitedOptions,
+    pub(crate) layout: &'a Layout,
+    line: u64,
+    fields: &'a [&'a str],
+}
+
+impl<'a> Row<'a> {
+    /// The field in column `j` of the file, `None` when it is a missing mark.
+    pub(crate) fn cell(&self, j: usize) -> Option<&'a str> {
+        let field = self.fields[j];
+        (!self.options.missing.iter().any(|mark| mark == field)).then_some(field)
+    }
+
+    /// An error in column `j` of the file.
+    pub(crate) fn error_at(&self, j: usize, problem: ReadProblem) -> ReadError {
+        // A quoted field may contain line ends, so that a later field is on a later line.
+        let skipped: u64 = self.fields[..j]
+            .iter()
+            .map(|f| line_ends(f.as_bytes()))
+            .sum();
+        let name = self.layout.header.then(|| self.layout.names[j].as_str());
+        self.text
+            .error(problem)
+            .at_line(self.line + skipped)
+            .at_column(j)
+            .named(name)
+    }
+}
+
+/// Calls `visit` for every line of data; `take` names columns that the caller treats separately.
+pub(crate) fn for_each_row(
+    file: &str,
+    input: impl Read,
+    options: &DelimitedOptions,
+    take: &[&Column],
+    mut visit: impl FnMut(&Row<'_>) -> Result<(), ReadError>,
+) -> Result<Layout, ReadError> {
+    let text = &Text::read(file, input, options.encoding)?;
+    let mut layout: Option<Layout> = None;
+    for_each_record(text, options, |line, fields| {
+        let Some(layout) = &layout else {
+            let names = if options.header {
+                fields.iter().map(|&f| f.to_owned()).collect()
+            } else {
+                default_names(fields.len())
+            };
+            let made = layout
+                .insert(Layout::new(text, names, options, take).map_err(|e| e.at_line(line))?);
+            return if options.header {
+                Ok(())
+            } else {
+                visit(&Row {
+                    text,
+                    options,
+                    layout: made,
+                    line,
+                    fields,
+                })
+            };
+        };
+        let (found, expected) = (fields.len(), layout.names.len());
+        if found != expected {
+            return Err(text
+                .error(ReadProblem::Fields { found, expected })
+                .at_line(line)
+                .at_column(found.min(expected)));
+        }
+        visit(&Row {
+            text,
+            options,
+            layout,
+            line,
+            fields,
+        })
+    })?;
+    layout.map_or_else(|| Layout::new(text, Vec::new(), options, take), Ok)
+}
+
+/// Calls `visit` with line number and fields of every record; blank lines and comments are skipped.
+fn for_each_record(
+    text: &Text,
+    options: &DelimitedOptions,
+    mut visit: impl FnMut(u64, &[&str]) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    let separator = match &options.separator {
+        Separator::Char(separator) => {
+            return for_each_quoted_record(text, *separator, options, visit);
+        }
+        Separator::Text(separator) if separator.is_empty() => {
+            return Err(text.error(ReadProblem::Options {
+                option: "separator",
+                rule: "must not be empty",
+            }));
+        }
+        Separator::Text(separator) => Some(separator),
+        Separator::Blanks => None,
+    };
+    for (number, line) in text.lines() {
+        if line.trim().is_empty() || options.comment.is_some_and(|mark| line.starts_with(mark)) {
+            continue;
+        }
+        let fields: Vec<&str> = match separator {
+            Some(separator) => line
+                .split(separator.as_str())
+                .map(|f| options.trimmed(f))
+                .collect(),
+            None => line.split_whitespace().collect(),
+        };
+        visit(number, &fields)?;
+    }
+    Ok(())
+}
+
+/// As [`for_each_record`] for a separator of one character.
+fn for_each_quoted_record(
+    text: &Text,
+    separator: char,
+    options: &DelimitedOptions,
+    mut visit: impl FnMut(u64, &[&str]) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    let mut reader = csv_reader(text, separator, options)?;
+    let mut lines = LineCounter::new(text.text.as_bytes(), options.comment);
+    let mut record = csv::StringRecord::new();
+    loop {
+        let start = reader.position().byte() as usize;
+        let line = lines.line_of_record(start);
+        match reader.read_record(&mut record) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error) => return Err(text.error(ReadProblem::Io(error.into())).at_line(line)),
+        }
+        if reader.is_done() || reader.position().byte() as usize >= text.text.len() {
+            check_quotes(text, start, &record, options).map_err(|e| e.at_line(line))?;
+        }
+        // A line of blanks only is as good as an empty one.
+        if record.len() == 1 && record[0].trim().is_empty() && options.trim {
+            continue;
+        }
+        let fields: Vec<&str> = record.iter().map(|f| options.trimmed(f)).collect();
+        visit(line, &fields)?;
+    }
+}
+
+fn csv_reader<'a>(
+    text: &'a Text,
+    separator: char,
+    options: &DelimitedOptions,
+) -> Result<csv::Reader<&'a [u8]>, ReadError> {
+    let ascii = |option, c: char| match u8::try_from(c) {
+        Ok(byte) if c.is_ascii() && byte != b'\n' && byte != b'\r' => Ok(byte),
+        _ => Err(text.error(ReadProblem::Options {
+            option,
+            rule: "must be an ASCII character and not a line end",
+        })),
+    };
+    let mut builder = csv::ReaderBuilder::new();
+    builder
+        .has_headers(false)
+        .flexible(true)
+        .delimiter(ascii("separator", separator)?);
+    match options.quote {
+        None => builder.quoting(false),
+        Some(quote) if quote == separator => {
+            return Err(text.error(ReadProblem::Options {
+                option: "quote",
+                rule: "must differ from the separator",
+            }));
+        }
+        Some(quote) => builder.quote(ascii("quote", quote)?),
+    };
+    builder.comment(
+        options
+            .comment
+            .map(|mark| ascii("comment", mark))
+            .transpose()?,
+    );
+    Ok(builder.from_reader(text.text.as_bytes()))
+}
+
+/// Finds the line on which a record starts; records come in order.
+struct LineCounter<'a> {
+    bytes: &'a [u8],
+    comment: Option<char>,
+    at: usize,
+    line: u64,
+}
+
+impl<'a> LineCounter<'a> {
+    fn new(bytes: &'a [u8], comment: Option<char>) -> Self {
+        Self {
+            bytes,
+            comment,
+            at: 0,
+            line: 1,
+        }
+    }
+
+    /// The line of the first record at or after byte `start`: blank lines and comments before it are skipped, as csv does.
+    fn line_of_record(&mut self, start: usize) -> u64 {
+        self.advance(start.min(self.bytes.len()));
+        loop {
+            let rest = &self.bytes[self.at..];
+            let is_end = |b: &u8| *b == b'\n' || *b == b'\r';
+            let skip = match rest.first() {
+                Some(first) if is_end(first) => 1,
+                Some(&first) if self.comment == Some(char::from(first)) => {
+                    rest.iter().position(is_end).unwrap_or(rest.len())
+                }
+                _ => return self.line,
+            };
+            self.advance(self.at + skip);
+        }
+    }
+
+    fn advance(&mut self, to: usize) {
+        while self.at < to {
+            let end = match self.bytes[self.at] {
+                b'\n' => true,
+                b'\r' => self.bytes.get(self.at + 1) != Some(&b'\n'),
+                _ => false,
+            };
+            self.line += u64::from(end);
+            self.at += 1;
+        }
+    }
+}
+
+/// The last record must not end inside a quoted field: csv would take the rest of the file for one field.
+fn check_quotes(
+    text: &Text,
+    start: usize,
+    record: &csv::StringRecord,
+    options: &DelimitedOptions,
+) -> Result<(), ReadError> {
+    let Some(quote) = options.quote else {
+        return Ok(());
+    };
+    let quotes = text
+        .text
+        .get(start..)
+        .map_or(0, |raw| raw.matches(quote).count());
+    let spans_lines = record
+        .iter()
+        .next_back()
+        .is_some_and(|field| line_ends(field.as_bytes()) > 0);
+    if quotes % 2 == 1 && spans_lines {
+        Err(text.error(ReadProblem::UnclosedQuote))
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! What is wrong with a file, and where.
+
+use crate::DataError;
+
+/// A file that cannot be read: which, where and why.
+///
+/// Displays as `file:line: column 3 ("age"): problem`, with the parts that are known.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}{place}: {problem}", place = self.place())]
+#[non_exhaustive]
+pub struct ReadError {
+    /// Name of the file, as passed to the reader.
+    pub file: String,
+    /// Line, from 1; the last line for something missing at the end of the file.
+    pub line: Option<u64>,
+    /// Column (field within the line), from 1. For [`ReadProblem::InvalidUtf8`] the byte within the line, from 1.
+    pub column: Option<usize>,
+    /// Name of the column.
+    pub column_name: Option<String>,
+    /// What is wrong.
+    #[source]
+    pub problem: Box<ReadProblem>,
+}
+
+/// What can be wrong with a file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadProblem {
+    /// The input cannot be read.
+    #[error("cannot read the input")]
+    Io(#[source] std::io::Error),
+    /// The bytes are not UTF-8.
+    #[error(
+        "the bytes here are not UTF-8; convert the file, or read it as Latin-1 where the reader has that option"
+    )]
+    InvalidUtf8,
+    /// Options that contradict each other or cannot work.
+    #[error("option {option}: {rule}")]
+    Options {
+        /// The option.
+        option: &'static str,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// A line with too few or too many fields.
+    #[error("{found} fields, expected {expected}")]
+    Fields {
+        /// Number of fields found.
+        found: usize,
+        /// Number of fields expected.
+        expected: usize,
+    },
+    /// A field that is not what it should be.
+    #[error("{text:?} is not {expected}")]
+    Cell {
+        /// The field, cut to 40 characters.
+        text: String,
+        /// What it should be, including what to do.
+        expected: &'static str,
+    },
+    /// A quoted field that never ends.
+    #[error("a quote opened in this record is never closed")]
+    UnclosedQuote,
+    /// A column that the options name does not exist.
+    #[error("there is no column {column}")]
+    NoSuchColumn {
+        /// The column asked for.
+        column: String,
+    },
+    /// A declaration in a header that cannot be understood.
+    #[error("{text:?}: {rule}")]
+    Header {
+        /// The text, cut to 40 characters.
+        text: String,
+        /// What was expected.
+        rule: &'static str,
+    },
+    /// Another number of entries than the header announced.
+    #[error("the header announces {announced} {what}, the file has {found}")]
+    Count {
+        /// What is counted.
+        what: &'static str,
+        /// Number in the header.
+        announced: u64,
+        /// Number found; counting stops at the first too many.
+        found: u64,
+    },
+    /// A (row, column) pair that was given before.
+    #[error("entry ({row}, {column}) was given before, in line {first_line}")]
+    Duplicate {
+        /// Row identifier as in the file.
+        row: String,
+        /// Column identifier as in the file.
+        column: String,
+        /// Line of the first entry.
+        first_line: u64,
+    },
+    /// Every field can be read, but together they are not valid data.
+    #[error(transparent)]
+    Data(#[from] DataError),
+}
+
+impl ReadError {
+    pub(crate) fn new(file: &str, problem: ReadProblem) -> Self {
+        Self {
+            file: file.to_owned(),
+            line: None,
+            column: None,
+            column_name: None,
+            problem: Box::new(problem),
+        }
+    }
+
+    pub(crate) fn at_line(mut self, line: u64) -> Self {
+        self.line = Some(line);
+        self
+    }
+
+    /// Adds the column, counted from 0 here.
+    pub(crate) fn at_column(mut self, column: usize) -> Self {
+        self.column = Some(column + 1);
+        self
+    }
+
+    pub(crate) fn named(mut self, name: Option<&str>) -> Self {
+        self.column_name = name.map(str::to_owned);
+        self
+    }
+
+    fn place(&self) -> String {
+        let line = self
+            .line
+            .map_or_else(String::new, |line| format!(":{line}"));
+        let unit = if matches!(*self.problem, ReadProblem::InvalidUtf8) {
+            "byte"
+        } else {
+            "column"
+        };
+        let column = self
+            .column
+            .map_or_else(String::new, |column| format!(": {unit} {column}"));
+        let name = self
+            .column_name
+            .as_ref()
+            .map_or_else(String::new, |name| format!(" ({:?})", excerpt(name)));
+        line + &column + &name
+    }
+}
+
+impl ReadProblem {
+    pub(crate) fn cell(text: &str, expected: &'static str) -> Self {
+        Self::Cell {
+            text: excerpt(text),
+            expected,
+        }
+    }
+
+    pub(crate) fn header(text: &str, rule: &'static str) -> Self {
+        Self::Header {
+            text: excerpt(text),
+            rule,
+        }
+    }
+}
+
+/// The first 40 characters.
+fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(40) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}...", &text[..end]),
+    }
+}

@@ -1,0 +1,18 @@
+//! Readers of text formats.
+//!
+//! Every reader takes the name of the file (used in errors only) and any [`Read`](std::io::Read), holds the whole input in memory,
+//! and uses memory in proportion to it, whatever sizes a header claims. No reader panics, whatever the bytes. Text must be UTF-8
+//! (a byte order mark is skipped), or Latin-1 where [`DelimitedOptions::encoding`] says so. Lines end in LF, CR LF or CR.
+//! Errors count lines and columns from 1.
+
+mod delimited;
+mod error;
+mod given;
+mod text;
+
+pub use delimited::{
+    Column, DelimitedOptions, Encoding, Separator, StringTable, delimited_strings, labelled_table,
+    table,
+};
+pub use error::{ReadError, ReadProblem};
+pub use given::{GivenMask, GivenSplit, given_masks, given_splits, row_numbers};

@@ -1,0 +1,100 @@
+//! The input as text, with line numbers.
+
+use super::delimited::Encoding;
+use super::{ReadError, ReadProblem};
+use std::io::Read;
+
+/// A whole file, decoded.
+pub(crate) struct Text {
+    pub(crate) file: String,
+    pub(crate) text: String,
+}
+
+impl Text {
+    /// Reads and decodes everything.
+    pub(crate) fn read(
+        file: &str,
+        mut input: impl Read,
+        encoding: Encoding,
+    ) -> Result<Self, ReadError> {
+        let mut bytes = Vec::new();
+        input
+            .read_to_end(&mut bytes)
+            .map_err(|e| ReadError::new(file, ReadProblem::Io(e)))?;
+        let text = match encoding {
+            Encoding::Latin1 => bytes.iter().map(|&b| char::from(b)).collect(),
+            Encoding::Utf8 => {
+                if bytes.starts_with(b"\xef\xbb\xbf") {
+                    bytes.drain(..3);
+                }
+                String::from_utf8(bytes)
+                    .map_err(|e| invalid_utf8(file, e.as_bytes(), e.utf8_error().valid_up_to()))?
+            }
+        };
+        Ok(Self {
+            file: file.to_owned(),
+            text,
+        })
+    }
+
+    /// An error in this file.
+    pub(crate) fn error(&self, problem: ReadProblem) -> ReadError {
+        ReadError::new(&self.file, problem)
+    }
+
+    /// Lines with their numbers, from 1.
+    pub(crate) fn lines(&self) -> Lines<'_> {
+        Lines {
+            rest: &self.text,
+            number: 0,
+        }
+    }
+
+    /// Lines that are not blank, trimmed, with their numbers.
+    pub(crate) fn filled_lines(&self) -> impl Iterator<Item = (u64, &str)> {
+        self.lines()
+            .map(|(number, line)| (number, line.trim()))
+            .filter(|(_, line)| !line.is_empty())
+    }
+}
+
+/// See [`Text::lines`].
+pub(crate) struct Lines<'a> {
+    rest: &'a str,
+    number: u64,
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = (u64, &'a str);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        self.number += 1;
+        let Some(end) = self.rest.bytes().position(|b| b == b'\n' || b == b'\r') else {
+            return Some((self.number, std::mem::take(&mut self.rest)));
+        };
+        let (line, rest) = self.rest.split_at(end);
+        self.rest = rest.strip_prefix("\r\n").unwrap_or_else(|| &rest[1..]);
+        Some((self.number, line))
+    }
+}
+
+/// Number of line ends in `bytes`, where CR LF is one.
+pub(crate) fn line_ends(bytes: &[u8]) -> u64 {
+    let end =
+        |k: usize| bytes[k] == b'\n' || (bytes[k] == b'\r' && bytes.get(k + 1) != Some(&b'\n'));
+    (0..bytes.len()).filter(|&k| end(k)).count() as u64
+}
+
+fn invalid_utf8(file: &str, bytes: &[u8], at: usize) -> ReadError {
+    let before = &bytes[..at];
+    let line_start = before
+        .iter()
+        .rposition(|&b| b == b'\n' || b == b'\r')
+        .map_or(0, |k| k + 1);
+    ReadError::new(file, ReadProblem::InvalidUtf8)
+        .at_line(line_ends(before) + 1)
+        .at_column(at - line_start)
+}

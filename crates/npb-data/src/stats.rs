@@ -1,0 +1,52 @@
+//! Mean and standard deviation that survive the whole range of f64.
+
+use crate::ColumnStats;
+
+/// Statistics of the finite values that `values` yields; it is called for every pass.
+pub(crate) fn column<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> ColumnStats {
+    let (mut n, mut min, mut max) = (0_usize, f64::INFINITY, f64::NEG_INFINITY);
+    for v in values() {
+        (n, min, max) = (n + 1, min.min(v), max.max(v));
+    }
+    if n == 0 {
+        return ColumnStats {
+            n_observed: 0,
+            mean: 0.0,
+            sd: 0.0,
+            min,
+            max,
+        };
+    }
+    if min == max {
+        return ColumnStats {
+            n_observed: n,
+            mean: min,
+            sd: 0.0,
+            min,
+            max,
+        };
+    }
+    // Powers of two scale without rounding, so that ordinary data give the plain two-pass result.
+    let scale = power_of_two_near(min.abs().max(max.abs()));
+    let mean = values().map(|v| v / scale).sum::<f64>() / n as f64;
+    // One more scaling: deviations may be far smaller than the values.
+    let spread = power_of_two_near((max / scale - mean).abs().max((min / scale - mean).abs()));
+    let square = values()
+        .map(|v| ((v / scale - mean) / spread).powi(2))
+        .sum::<f64>()
+        / n as f64;
+    // The bounds only bind within rounding of the ends of the range.
+    let sd = (square.sqrt() * spread * scale).clamp(f64::MIN_POSITIVE, f64::MAX);
+    ColumnStats {
+        n_observed: n,
+        mean: (mean * scale).clamp(min, max),
+        sd,
+        min,
+        max,
+    }
+}
+
+/// A power of two within a factor of two of `x`; between 2^-1022 and 2^1023 so that dividing by it is exact for normal numbers.
+fn power_of_two_near(x: f64) -> f64 {
+    f64::from_bits(x.max(f64::MIN_POSITIVE).to_bits() & (0x7ff << 52))
+}
