@@ -2,7 +2,7 @@
 //!
 //! - [`special`]: ln Phi, Mills ratio, digamma and relatives, accurate over their whole range;
 //! - [`dist`]: distributions with sampling, log-densities, moments and divergences;
-//! - [`dp`] and its siblings: random measures, built from the two above and [`measure`].
+//! - [`dp`] and its siblings: random measures, built from the two above.
 //!
 //! Conventions: Gamma is (shape, rate); `ln_` marks logarithms; samplers take any `R: rand::Rng + ?Sized` and so are as
 //! reproducible as the generator they are given.
@@ -11,8 +11,7 @@ pub mod dist;
 pub mod dp;
 mod error;
 mod measure;
-
-pub use measure::GammaPrior;
 pub mod special;
 
 pub use error::ParameterError;
+pub use measure::GammaPrior;
