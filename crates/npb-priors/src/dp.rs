@@ -17,7 +17,7 @@ mod labels;
 mod partition;
 mod sticks;
 
-pub use crate::measure::{ConcentrationFactor, MeasureError};
+pub use crate::measure::ConcentrationFactor;
 pub use labels::{
     LazySticks, draw_concentration_given_labels, draw_sticks_given_labels, ln_label_probability,
     ln_neighbour_swap_ratio, ln_occupied_ratio, ln_weight_swap_ratio, occupied_labels,

@@ -5,8 +5,9 @@
 
 use rand::{Rng, RngExt};
 
-use crate::measure::{GammaPrior, ln_rising, sample_exp, sample_gamma, sample_ln_beta};
-use statrs::function::gamma::ln_gamma;
+use crate::error::{Check, ParameterError};
+use crate::measure::{GammaPrior, sample_concentration, sample_exp, sample_ln_beta};
+use crate::special::{ln_gamma, ln_rising_factorial};
 
 /// One more than the largest occupied label, 0 when there is none (the papers' k*).
 pub fn occupied_labels(counts: &[usize]) -> usize {
@@ -21,7 +22,8 @@ pub fn ln_label_probability(counts: &[usize], alpha: f64) -> f64 {
     let mut later = 0;
     let mut ln_p = 0.0;
     for &m in counts[..occupied_labels(counts)].iter().rev() {
-        ln_p += alpha.ln() + ln_gamma(1.0 + m as f64) - ln_rising(alpha + later as f64, m + 1);
+        ln_p += alpha.ln() + ln_gamma(1.0 + m as f64)
+            - ln_rising_factorial(alpha + later as f64, m as f64 + 1.0);
         later += m;
     }
     ln_p
@@ -76,7 +78,7 @@ pub fn draw_concentration_given_labels<'a, R: Rng + ?Sized>(
             at_or_after -= m;
         }
     }
-    sample_gamma(shape, rate, rng)
+    sample_concentration(shape, rate, rng)
 }
 
 /// Draws ln(1 − V_h) for h = 0..`out.len()` given the labels: V_h ~ Beta(1 + m_h, α + M_{h+1}), prior beyond `counts`.
@@ -187,7 +189,7 @@ pub fn propose_neighbour_swap<R: Rng + ?Sized>(
 /// let mut sticks = LazySticks::new(1.5)?;
 /// let labels: Vec<usize> = (0..50).map(|_| sticks.draw_label(&mut rng)).collect();
 /// assert!(labels.iter().all(|&label| label < sticks.weights().len()));
-/// # Ok::<(), npb_priors::dp::MeasureError>(())
+/// # Ok::<(), npb_priors::ParameterError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct LazySticks {
@@ -202,8 +204,8 @@ impl LazySticks {
     ///
     /// # Errors
     /// `alpha` not finite and positive.
-    pub fn new(alpha: f64) -> Result<Self, crate::measure::MeasureError> {
-        crate::measure::positive("alpha", alpha)?;
+    pub fn new(alpha: f64) -> Result<Self, ParameterError> {
+        Check("Dirichlet process").positive("alpha", alpha)?;
         Ok(Self {
             alpha,
             weights: Vec::new(),

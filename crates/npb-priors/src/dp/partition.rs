@@ -2,8 +2,8 @@
 
 use rand::{Rng, RngExt};
 
-use crate::measure::{GammaPrior, ln_rising, sample_gamma, sample_ln_beta};
-use statrs::function::gamma::ln_gamma;
+use crate::measure::{GammaPrior, sample_concentration, sample_ln_beta};
+use crate::special::{ln_gamma, ln_rising_factorial};
 
 /// Draws the labels of `n` items from the urn (Chinese restaurant process) with concentration `alpha`.
 ///
@@ -46,7 +46,7 @@ pub fn ln_partition_probability(sizes: &[usize], alpha: f64) -> f64 {
     let ln_blocks: f64 = occupied
         .map(|&size| alpha.ln() + ln_gamma(size as f64))
         .sum();
-    ln_blocks - ln_rising(alpha, sizes.iter().sum())
+    ln_blocks - ln_rising_factorial(alpha, sizes.iter().sum::<usize>() as f64)
 }
 
 /// Mean and variance of the number of clusters of `n` items: sums of the independent events "item i opens one".
@@ -106,5 +106,5 @@ pub fn draw_concentration_given_partitions<R: Rng + ?Sized>(
             shape -= 1.0;
         }
     }
-    sample_gamma(shape, rate, rng)
+    sample_concentration(shape, rate, rng)
 }

@@ -3,10 +3,13 @@
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Check, ParameterError};
 use crate::measure::{
-    BetaLogs, ConcentrationFactor, GammaPrior, MeasureError, at_least, beta_entropy, positive,
-    sample_beta_pair, sample_exp, sample_gamma,
+    ConcentrationFactor, GammaPrior, beta, beta_entropy, sample_concentration, sample_exp,
+    sample_ln_odds,
 };
+
+const CHECK: Check = Check("Dirichlet process");
 
 /// Variational posterior of one truncated set of sticks: q(V_h) = Beta(v_h1, v_h2), V_N = 1.
 ///
@@ -23,12 +26,12 @@ struct SticksWire {
 }
 
 impl TryFrom<SticksWire> for Sticks {
-    type Error = MeasureError;
+    type Error = ParameterError;
 
-    fn try_from(wire: SticksWire) -> Result<Self, MeasureError> {
+    fn try_from(wire: SticksWire) -> Result<Self, ParameterError> {
         for &[a, b] in &wire.beta {
-            positive("v_h1", a)?;
-            positive("v_h2", b)?;
+            CHECK.positive("v_h1", a)?;
+            CHECK.positive("v_h2", b)?;
         }
         Ok(Self { beta: wire.beta })
     }
@@ -39,9 +42,14 @@ impl Sticks {
     ///
     /// # Errors
     /// `truncation` = 0, or `alpha` not finite and positive.
-    pub fn new(truncation: usize, alpha: f64) -> Result<Self, MeasureError> {
-        at_least("truncation", truncation, 1)?;
-        positive("alpha", alpha)?;
+    pub fn new(truncation: usize, alpha: f64) -> Result<Self, ParameterError> {
+        CHECK.require(
+            truncation >= 1,
+            "truncation",
+            truncation as f64,
+            "at least 1",
+        )?;
+        CHECK.positive("alpha", alpha)?;
         Ok(Self {
             beta: vec![[1.0, alpha]; truncation - 1],
         })
@@ -74,7 +82,7 @@ impl Sticks {
     pub fn sum_ln_rest(&self) -> f64 {
         self.beta
             .iter()
-            .map(|&stick| BetaLogs::new(stick).ln_rest)
+            .map(|&stick| beta(stick).mean_ln_rest())
             .sum()
     }
 
@@ -85,9 +93,8 @@ impl Sticks {
         assert_eq!(out.len(), self.truncation(), "one place per weight");
         let mut ln_rest = 0.0;
         for (out, &stick) in out.iter_mut().zip(&self.beta) {
-            let logs = BetaLogs::new(stick);
-            *out = ln_rest + logs.ln_v;
-            ln_rest += logs.ln_rest;
+            *out = ln_rest + beta(stick).mean_ln();
+            ln_rest += beta(stick).mean_ln_rest();
         }
         out[self.beta.len()] = ln_rest;
     }
@@ -140,9 +147,7 @@ impl Sticks {
         let (mean, mean_ln) = (alpha.mean(), alpha.mean_ln());
         self.beta
             .iter()
-            .map(|&stick| {
-                mean_ln + (mean - 1.0) * BetaLogs::new(stick).ln_rest + beta_entropy(stick)
-            })
+            .map(|&stick| mean_ln + (mean - 1.0) * beta(stick).mean_ln_rest() + beta_entropy(stick))
             .sum()
     }
 
@@ -153,9 +158,9 @@ impl Sticks {
         assert_eq!(out.len(), self.truncation(), "one place per weight");
         let mut rest = 1.0;
         for (out, &[a, b]) in out.iter_mut().zip(&self.beta) {
-            let (v, one_minus_v) = sample_beta_pair(a, b, rng);
-            *out = rest * v;
-            rest *= one_minus_v;
+            let ln_odds = sample_ln_odds(a, b, rng);
+            *out = rest / (1.0 + (-ln_odds).exp());
+            rest /= 1.0 + ln_odds.exp();
         }
         out[self.beta.len()] = rest;
     }
@@ -183,7 +188,7 @@ fn half_ln_exp_m1(x: f64) -> f64 {
 /// factor.expected_ln_weights(&mut ln_weights);
 /// assert!((factor.expected_weights()[0] - 0.6).abs() < 0.02);
 /// assert!(factor.elbo() < 0.0 && ln_weights[0] > ln_weights[1]);
-/// # Ok::<(), npb_priors::dp::MeasureError>(())
+/// # Ok::<(), npb_priors::ParameterError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StickFactor {
@@ -196,7 +201,7 @@ impl StickFactor {
     ///
     /// # Errors
     /// `truncation` = 0, or a shape or rate that is not finite and positive.
-    pub fn new(truncation: usize, alpha_prior: GammaPrior) -> Result<Self, MeasureError> {
+    pub fn new(truncation: usize, alpha_prior: GammaPrior) -> Result<Self, ParameterError> {
         let alpha = ConcentrationFactor::new(alpha_prior)?;
         Ok(Self {
             sticks: Sticks::new(truncation, alpha.mean())?,
@@ -267,7 +272,7 @@ impl StickFactor {
     /// Panics if `out` is empty.
     pub fn sample_prior_weights<R: Rng + ?Sized>(&self, out: &mut [f64], rng: &mut R) {
         let GammaPrior { shape, rate } = self.alpha.prior();
-        sample_weights(sample_gamma(shape, rate, rng), out, rng);
+        sample_weights(sample_concentration(shape, rate, rng), out, rng);
     }
 }
 

@@ -6,7 +6,6 @@ use statrs::distribution::{Beta, Continuous, Gamma};
 use statrs::function::gamma::digamma;
 
 use super::*;
-use crate::measure::sample_ln_gamma;
 
 const VAGUE: GammaPrior = GammaPrior {
     shape: 0.05,
@@ -172,10 +171,10 @@ fn elbo_is_the_expected_log_ratio() {
     let draws: Vec<f64> = (0..200_000)
         .map(|_| {
             let alpha =
-                sample_ln_gamma(factor.alpha().shape(), &mut rng).exp() / factor.alpha().rate();
+                sample_concentration(factor.alpha().shape(), factor.alpha().rate(), &mut rng);
             let mut ln_ratio = p_alpha.ln_pdf(alpha) - q_alpha.ln_pdf(alpha);
             for &[a, b] in factor.sticks().beta() {
-                let v = sample_beta_pair(a, b, &mut rng).0;
+                let v = crate::dist::Beta::new(a, b).unwrap().sample(&mut rng);
                 ln_ratio +=
                     Beta::new(1.0, alpha).unwrap().ln_pdf(v) - Beta::new(a, b).unwrap().ln_pdf(v);
             }
@@ -254,7 +253,7 @@ fn numbers_of_dominant_weights_add_up() {
 fn bad_parameters_are_named() {
     assert_eq!(
         StickFactor::new(0, VAGUE).unwrap_err().to_string(),
-        "truncation = 0: must be at least 1"
+        "Dirichlet process: truncation = 0: must be at least 1"
     );
     let err = StickFactor::new(
         3,
@@ -264,7 +263,7 @@ fn bad_parameters_are_named() {
         },
     )
     .unwrap_err();
-    assert_eq!(err.to_string(), "rate = NaN: must be finite and > 0");
+    assert_eq!(err.to_string(), "gamma: rate = NaN: must be finite and > 0");
 }
 
 #[test]
