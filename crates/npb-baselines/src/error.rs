@@ -1,0 +1,123 @@
+//! What can go wrong in a comparator.
+
+use npb_data::{DataError, Table};
+
+/// Bad input to a comparator, or numerical trouble inside it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BaselineError {
+    /// The table does not fit.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A setting is out of range.
+    #[error("{field} = {value}: must be {rule}")]
+    Config {
+        /// Name of the setting.
+        field: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// No rows or no columns to learn from.
+    #[error("nothing to learn from: {n_rows} rows x {n_cols} columns; give at least one of each")]
+    Empty {
+        /// Number of rows.
+        n_rows: usize,
+        /// Number of columns.
+        n_cols: usize,
+    },
+    /// A classifier met a hole.
+    #[error("row {row}, column {column} is missing; impute the table first")]
+    Missing {
+        /// Row of the cell.
+        row: usize,
+        /// Column of the cell.
+        column: usize,
+    },
+    /// Another number of labels than rows.
+    #[error("{labels} labels for {n_rows} rows; give one label per row")]
+    LabelCount {
+        /// Number of labels.
+        labels: usize,
+        /// Number of rows.
+        n_rows: usize,
+    },
+    /// All labels are equal.
+    #[error("all {n_rows} labels are {class}; a classifier needs both classes")]
+    OneClass {
+        /// Number of rows.
+        n_rows: usize,
+        /// The only class.
+        class: bool,
+    },
+    /// A covariance or Hessian lost rank.
+    #[error(
+        "{what}, iteration {iteration}: matrix lost rank at pivot {pivot}; rescale the columns"
+    )]
+    NotPositiveDefinite {
+        /// The computation.
+        what: &'static str,
+        /// Its iteration, from 0.
+        iteration: usize,
+        /// Pivot of the failure.
+        pivot: usize,
+    },
+    /// A computation left the range of f64 or did not end.
+    #[error("{what} failed at column {column}; rescale the columns")]
+    Regression {
+        /// The computation.
+        what: &'static str,
+        /// Column being imputed.
+        column: usize,
+    },
+    /// The support vector solver refused its input or diverged.
+    #[error("support vector solver: {0}")]
+    Solver(String),
+}
+
+/// NaN is not positive.
+pub(crate) fn positive(field: &'static str, value: f64) -> Result<(), BaselineError> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    let rule = "finite and > 0";
+    Err(BaselineError::Config { field, value, rule })
+}
+
+pub(crate) fn non_empty(table: &Table) -> Result<(), BaselineError> {
+    let (n_rows, n_cols) = (table.n_rows(), table.n_cols());
+    if n_rows == 0 || n_cols == 0 {
+        return Err(BaselineError::Empty { n_rows, n_cols });
+    }
+    Ok(())
+}
+
+pub(crate) fn complete(table: &Table) -> Result<(), BaselineError> {
+    for row in 0..table.n_rows() {
+        if let Some(column) = (0..table.n_cols()).find(|&j| !table.is_observed(row, j)) {
+            return Err(BaselineError::Missing { row, column });
+        }
+    }
+    Ok(())
+}
+
+/// What every classifier asks of its training set.
+pub(crate) fn training_set(table: &Table, labels: &[bool]) -> Result<(), BaselineError> {
+    non_empty(table)?;
+    complete(table)?;
+    if labels.len() != table.n_rows() {
+        return Err(BaselineError::LabelCount {
+            labels: labels.len(),
+            n_rows: table.n_rows(),
+        });
+    }
+    let first = labels[0];
+    if labels.iter().all(|&label| label == first) {
+        return Err(BaselineError::OneClass {
+            n_rows: labels.len(),
+            class: first,
+        });
+    }
+    Ok(())
+}

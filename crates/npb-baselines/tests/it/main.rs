@@ -1,0 +1,5 @@
+//! Comparators against a reference implementation, on the given splits, and on bad input.
+
+mod given_splits;
+mod input;
+mod reference;
