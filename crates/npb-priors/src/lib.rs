@@ -10,6 +10,7 @@
 pub mod dist;
 pub mod dp;
 mod error;
+pub mod hdp;
 mod measure;
 pub mod special;
 
