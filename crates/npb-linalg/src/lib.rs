@@ -5,6 +5,7 @@
 //! | factor of a symmetric positive definite matrix: solves, inverse, log-determinant, draws, rank-one changes | [`Cholesky`] |
 //! | a bounded, reported amount added to a diagonal that is not quite positive definite | [`Jitter`] |
 //! | the law of the missing coordinates of a Gaussian given the observed ones | [`condition`] |
+//! | the same for the K components of a mixture at once, component index innermost | [`lanes`] |
 //! | `faer::Mat<f64>` in serde files | [`saved`] |
 //!
 //! Every routine is sequential and deterministic: parallelism belongs to the caller, over rows, patterns or components.
@@ -12,6 +13,7 @@
 //! that is not positive definite (a NaN anywhere in it included) is a typed error with the pivot.
 
 pub mod condition;
+pub mod lanes;
 pub mod saved;
 
 mod cholesky;

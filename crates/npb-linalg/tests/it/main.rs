@@ -2,5 +2,6 @@
 
 mod cholesky;
 mod condition;
+mod lanes;
 mod saved;
 mod support;
