@@ -21,13 +21,20 @@
 //! assert!(matches!(outcome.stop, Stop::Converged { .. }));
 //! ```
 
+pub mod checkpoint;
+pub mod diagnostics;
+mod quantile;
 mod restart;
 mod stop;
 pub mod storage;
 mod stream;
+mod sweeps;
 mod vb;
 
 pub use restart::{BestRestart, RestartError, best_restart};
 pub use stop::Stop;
 pub use stream::stream;
+pub use sweeps::{
+    Sweep, SweepOutcome, SweepPlan, SweepReport, Trace, resume_sweeps, run_chains, run_sweeps,
+};
 pub use vb::{VbLimits, VbOutcome, VbReport, resume_vb, run_vb};
