@@ -7,10 +7,12 @@
 //! Conventions: Gamma is (shape, rate); `ln_` marks logarithms; samplers take any `R: rand::Rng + ?Sized` and so are as
 //! reproducible as the generator they are given.
 
+pub mod beta_bernoulli;
 pub mod dist;
 pub mod dp;
 mod error;
 pub mod hdp;
+pub mod ibp;
 mod measure;
 pub mod special;
 

@@ -31,8 +31,7 @@ impl GammaPrior {
 
 /// A variational Gamma factor q(α) = Gamma(shape, rate) of a concentration with its Gamma hyperprior.
 ///
-/// The sticks it governs have 1 − V ~ Beta(α, 1) (for the Indian buffet process V ~ Beta(α, 1)); each adds 1 to
-/// the shape and −⟨ln ·⟩ to the rate.
+/// The sticks it governs have V ~ Beta(1, α); each adds 1 to the shape and −⟨ln(1 − V)⟩ to the rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "ConcentrationWire")]
 pub struct ConcentrationFactor {
