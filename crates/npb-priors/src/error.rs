@@ -79,7 +79,6 @@ impl Check {
         self.require(value.is_finite(), parameter, value, "finite")
     }
 
-
     /// `holds` must be written so that NaN makes it false.
     pub(crate) fn require(
         self,
@@ -114,7 +113,6 @@ impl Check {
         })
     }
 
-
     pub(crate) fn all_finite(
         self,
         parameter: &'static str,
@@ -123,7 +121,7 @@ impl Check {
         self.every(parameter, values, "finite", f64::is_finite)
     }
 
-    fn every(
+    pub(crate) fn every(
         self,
         parameter: &'static str,
         values: &[f64],

@@ -125,7 +125,7 @@ impl Gamma {
 }
 
 /// Draws from Gamma(shape, 1), shape >= 1.
-fn standard_gamma<R: Rng + ?Sized>(shape: f64, rng: &mut R) -> f64 {
+pub(super) fn standard_gamma<R: Rng + ?Sized>(shape: f64, rng: &mut R) -> f64 {
     let gamma = rand_distr::Gamma::new(shape, 1.0).expect("the shape was checked at construction");
     rng.sample(gamma)
 }

@@ -4,24 +4,52 @@
 //! sampling and densities cannot fail afterwards. Samplers take any `R: Rng + ?Sized`. Parametrisations: Gamma is
 //! (shape, rate); the Wishart is W(B, nu) with mean nu B; the normal is (mean, variance).
 
+mod bernoulli;
 mod beta;
+mod categorical;
+mod conjugate;
+mod dirichlet;
 mod gamma;
+mod inverse_gaussian;
+mod normal;
 mod normal_gamma;
 mod normal_wishart;
+mod poisson_gamma;
+mod student_t;
 mod truncated_normal;
+mod truncated_sum;
 mod wishart;
 
+pub use bernoulli::Bernoulli;
 pub use beta::Beta;
+pub use categorical::{Categorical, sample_ln_weights};
+pub use conjugate::{
+    Categories, Conjugate, Counts, ExponentialGamma, NormalMean, NormalPrecision, Reals, Scatter,
+    Statistics, Trials,
+};
+pub use dirichlet::Dirichlet;
 pub use gamma::Gamma;
+pub use inverse_gaussian::InverseGaussian;
+pub use normal::Normal;
 pub use normal_gamma::NormalGamma;
 pub use normal_wishart::NormalWishart;
+pub use poisson_gamma::PoissonGamma;
+pub use student_t::StudentT;
 pub use truncated_normal::{
     ProbitMoments, TruncatedMoments, TruncatedNormal, probit_moments, sample_probit,
 };
+pub use truncated_sum::sample_probit_sum;
 pub use wishart::Wishart;
 
+use npb_linalg::faer::{Mat, MatRef};
+
+/// The symmetric matrix with the lower triangle of `m`.
+fn symmetric(m: MatRef<'_, f64>) -> Mat<f64> {
+    Mat::from_fn(m.nrows(), m.ncols(), |i, j| m[(i.max(j), i.min(j))])
+}
+
 /// x - 1 - ln x for x > 0, without cancellation at its zero x = 1.
-fn ln_excess(x: f64) -> f64 {
+pub(crate) fn ln_excess(x: f64) -> f64 {
     let y = x - 1.0;
     if y.abs() > 0.1 {
         return y - x.ln();

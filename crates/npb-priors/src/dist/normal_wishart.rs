@@ -73,7 +73,7 @@ impl NormalWishart {
     }
 
     /// (x - m)' B (x - m).
-    fn scaled_distance(&self, x: &[f64]) -> f64 {
+    pub(super) fn scaled_distance(&self, x: &[f64]) -> f64 {
         assert_eq!(x.len(), self.dim(), "a vector of length P is needed");
         let mut d: Vec<f64> = x.iter().zip(&self.mean).map(|(x, m)| x - m).collect();
         self.precision.factor().mul_lt(&mut d);

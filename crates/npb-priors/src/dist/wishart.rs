@@ -1,6 +1,7 @@
 //! The Wishart distribution of a precision matrix.
 
 use super::gamma::ln_standard_gamma;
+use super::symmetric;
 use crate::error::{Check, ParameterError};
 use crate::special::{ln_multivariate_gamma, multivariate_digamma};
 use npb_linalg::Cholesky;
@@ -39,7 +40,7 @@ impl Wishart {
         check.size("scale (columns)", p, scale.ncols())?;
         check_df(check, p, df)?;
         let factor = check.factor("scale", scale)?;
-        let scale = Mat::from_fn(p, p, |i, j| scale[(i.max(j), i.min(j))]);
+        let scale = symmetric(scale);
         Ok(Self {
             ln_det_scale: factor.ln_det(),
             scale,

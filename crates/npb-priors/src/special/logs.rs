@@ -23,7 +23,7 @@ pub fn ln_add_exp(a: f64, b: f64) -> f64 {
     top + (-(a - b).abs()).exp().ln_1p()
 }
 
-/// ln(1 - e^x) for x <= 0, within 3 ulp.
+/// ln(1 - e^x) for x <= 0, within 2 ulp.
 ///
 /// x = 0 gives minus infinity, x > 0 gives NaN. Source: Maechler (2012), "Accurately computing log(1 - exp(-|a|))": the
 /// change of formula at -ln 2.

@@ -78,23 +78,23 @@ fn gamma() -> Vec<Vec<f64>> {
 
 #[test]
 fn normal_cdf_is_right_in_both_tails() {
-    check(&normal(), 1, 5.0, relative, |r| normal_cdf(r[0]));
+    check(&normal(), 1, 4.0, relative, |r| normal_cdf(r[0]));
 }
 
 #[test]
 fn ln_phi_is_right_everywhere() {
-    check(&normal(), 2, 6.0, relative, |r| ln_phi(r[0]));
+    check(&normal(), 2, 4.0, relative, |r| ln_phi(r[0]));
 }
 
 #[test]
 fn mills_ratio_is_right_everywhere() {
-    check(&normal(), 3, 4.0, relative, |r| mills(r[0]));
-    check(&normal(), 3, 5.0, relative, |r| inverse_mills(r[0]).recip());
+    check(&normal(), 3, 3.0, relative, |r| mills(r[0]));
+    check(&normal(), 3, 4.0, relative, |r| inverse_mills(r[0]).recip());
 }
 
 #[test]
 fn erfcx_is_right_everywhere() {
-    check(&normal(), 4, 5.0, relative, |r| erfcx(r[0]));
+    check(&normal(), 4, 4.0, relative, |r| erfcx(r[0]));
 }
 
 #[test]
@@ -102,9 +102,9 @@ fn probit_moments_are_right_for_any_mean() {
     for positive in [true, false] {
         let sign = if positive { 1.0 } else { -1.0 };
         let at = |r: &[f64]| probit_moments(-sign * r[0], positive);
-        check(&normal(), 5, 6.0, relative, |r| sign * at(r).mean);
-        check(&normal(), 6, 6.0, relative, |r| at(r).second);
-        check(&normal(), 2, 6.0, relative, |r| {
+        check(&normal(), 5, 4.0, relative, |r| sign * at(r).mean);
+        check(&normal(), 6, 4.0, relative, |r| at(r).second);
+        check(&normal(), 2, 4.0, relative, |r| {
             probit_moments(sign * r[0], positive).ln_mass
         });
     }
@@ -138,15 +138,15 @@ fn probit_moments_at_the_ends_of_the_range() {
 
 #[test]
 fn log_gamma_and_its_derivatives() {
-    check(&gamma(), 1, 4.0, |_| 0.5, |r| ln_gamma(r[0]));
-    check(&gamma(), 2, 6.0, relative, |r| digamma(r[0]));
-    check(&gamma(), 3, 6.0, relative, |r| trigamma(r[0]));
+    check(&gamma(), 1, 3.0, |_| 0.5, |r| ln_gamma(r[0]));
+    check(&gamma(), 2, 4.0, relative, |r| digamma(r[0]));
+    check(&gamma(), 3, 4.0, relative, |r| trigamma(r[0]));
 }
 
 #[test]
 fn log1mexp_near_zero_and_far_out() {
     let rows = rows(include_bytes!("../reference/log1mexp.bin"), "fd");
-    check(&rows, 1, 3.0, relative, |r| log1mexp(r[0]));
+    check(&rows, 1, 2.0, relative, |r| log1mexp(r[0]));
 }
 
 #[test]
@@ -188,4 +188,140 @@ fn values_outside_the_domains() {
         (f64::NEG_INFINITY, 0.0)
     );
     assert!(log1mexp(0.1).is_nan());
+}
+
+#[test]
+fn normal_quantile_on_the_whole_unit_interval() {
+    let rows = rows(include_bytes!("../reference/normal_quantile.bin"), "dd");
+    check(&rows, 1, 4.0, relative, |r| normal_quantile(r[0]));
+    assert_eq!(
+        (normal_quantile(0.0), normal_quantile(1.0)),
+        (f64::NEG_INFINITY, f64::INFINITY)
+    );
+    assert!(
+        normal_quantile(-0.1).is_nan()
+            && normal_quantile(1.1).is_nan()
+            && normal_quantile(f64::NAN).is_nan()
+    );
+}
+
+#[test]
+fn ln_beta_does_not_cancel() {
+    let rows = rows(include_bytes!("../reference/ln_beta.bin"), "ffd");
+    let floor = |_: &[f64]| 1.0;
+    check(&rows, 2, 18.0, floor, |r| ln_beta(r[0], r[1]));
+    check(&rows, 2, 18.0, floor, |r| ln_beta(r[1], r[0]));
+    let by_log_gammas = |r: &[f64]| ln_gamma(r[0]) + ln_gamma(r[1]) - ln_gamma(r[0] + r[1]);
+    let worst = rows
+        .iter()
+        .map(|r| error_in_ulp(by_log_gammas(r), r[2], r[2].abs().max(1.0)));
+    assert!(worst.fold(0.0, f64::max) > 1e6);
+}
+
+#[test]
+fn rising_factorials() {
+    for (x, n) in [(0.3, 7), (1e-9, 3), (5e6, 12), (41.5, 1)] {
+        let product: f64 = (0..n).map(|i| (x + i as f64).ln()).sum();
+        let got = ln_rising_factorial(x, n as f64);
+        assert!(
+            (got - product).abs() < 1e-13 * product.abs().max(1.0),
+            "{x} {n} {got} {product}"
+        );
+    }
+    assert_eq!(ln_rising_factorial(2.5, 0.0), 0.0);
+}
+
+/// Sum of the absolute terms of ln Gamma_p or of its derivative.
+fn absolute_terms(row: &[f64], constant: f64, f: impl Fn(f64) -> f64) -> f64 {
+    let p = row[0];
+    let terms = (0..p as usize).map(|j| f(row[1] - 0.5 * j as f64).abs());
+    constant * p * (p - 1.0) + terms.sum::<f64>()
+}
+
+#[test]
+fn multivariate_gamma_functions() {
+    let rows = rows(include_bytes!("../reference/multivariate.bin"), "ffdd");
+    let scale = |r: &[f64]| absolute_terms(r, 0.29, ln_gamma);
+    check(&rows, 2, 4.5, scale, |r| {
+        ln_multivariate_gamma(r[0] as usize, r[1])
+    });
+    let scale = |r: &[f64]| absolute_terms(r, 0.0, digamma);
+    check(&rows, 3, 4.5, scale, |r| {
+        multivariate_digamma(r[0] as usize, r[1])
+    });
+    assert_eq!(ln_multivariate_gamma(0, 1.0), 0.0);
+}
+
+#[test]
+fn incomplete_gamma_and_beta() {
+    let gamma = rows(include_bytes!("../reference/incomplete_gamma.bin"), "ffdd");
+    let absolute = |error: f64| error / f64::EPSILON;
+    check(
+        &gamma,
+        2,
+        absolute(1e-11),
+        |_| 1.0,
+        |r| gamma_lower_regularized(r[0], r[1]),
+    );
+    check(
+        &gamma,
+        3,
+        absolute(1e-11),
+        |_| 1.0,
+        |r| gamma_upper_regularized(r[0], r[1]),
+    );
+    let beta = rows(include_bytes!("../reference/incomplete_beta.bin"), "fffd");
+    check(
+        &beta,
+        3,
+        absolute(1e-11),
+        |_| 1.0,
+        |r| beta_regularized(r[0], r[1], r[2]),
+    );
+}
+
+#[test]
+fn incomplete_gamma_of_a_large_shape() {
+    // The two methods on both sides of their border, and the median of a huge shape, a - 1/3.
+    for z in [-4.0, -1.0, 0.0, 0.3, 2.0] {
+        let at = |a: f64| gamma_lower_regularized(a, a + z * a.sqrt());
+        let (series, asymptotic) = (at(9_999.999_999), at(10_000.0));
+        assert!((series - asymptotic).abs() < 1e-8, "{series} {asymptotic}");
+    }
+    assert!((gamma_lower_regularized(1e12, 1e12 - 1.0 / 3.0) - 0.5).abs() < 1e-9);
+    assert_eq!(gamma_upper_regularized(2.0, 0.0), 1.0);
+    assert_eq!(gamma_lower_regularized(2.0, f64::INFINITY), 1.0);
+    assert!(gamma_lower_regularized(-1.0, 1.0).is_nan());
+}
+
+#[test]
+fn sums_of_exponentials() {
+    assert_eq!(log_sum_exp(&[]), f64::NEG_INFINITY);
+    assert_eq!(log_sum_exp(&[f64::NEG_INFINITY; 3]), f64::NEG_INFINITY);
+    assert_eq!(log_sum_exp(&[1.0, f64::INFINITY]), f64::INFINITY);
+    assert!(log_sum_exp(&[f64::INFINITY, f64::NAN, 1.0]).is_nan());
+    assert!((log_sum_exp(&[-1e5; 8]) - (-1e5 + 8f64.ln())).abs() < 1e-10);
+    assert_eq!(ln_add_exp(f64::NEG_INFINITY, -3.0), -3.0);
+    assert!((ln_add_exp(1e3, 1e3) - (1e3 + 2f64.ln())).abs() < 1e-12);
+    let mut weights = [-1e4, -1e4 + 3f64.ln()];
+    let total = ln_normalize(&mut weights);
+    assert!((weights[0] - 0.25).abs() < 1e-12 && (total + 1e4 - 4f64.ln()).abs() < 1e-11);
+    let mut nothing = [f64::NEG_INFINITY; 2];
+    assert_eq!(ln_normalize(&mut nothing), f64::NEG_INFINITY);
+    assert_eq!(nothing, [f64::NEG_INFINITY; 2]);
+}
+
+/// log-sum-exp against sums of up to 2,000 terms known in closed form: exp(-d i), a geometric series.
+#[test]
+fn log_sum_exp_of_geometric_series() {
+    for n in 1..=2_000 {
+        let step = 1e-3 * n as f64;
+        let terms: Vec<f64> = (0..n).map(|i| 700.0 - step * i as f64).collect();
+        let want = 700.0 + log1mexp(-step * n as f64) - log1mexp(-step);
+        let error = (log_sum_exp(&terms) - want).abs();
+        assert!(
+            error <= (n as f64 + 2.0) * 1.2e-16 + 4.0 * 700.0 * f64::EPSILON,
+            "{n}: {error}"
+        );
+    }
 }
