@@ -13,6 +13,7 @@ pub mod dp;
 mod error;
 pub mod hdp;
 pub mod ibp;
+pub mod itf;
 mod measure;
 pub mod special;
 

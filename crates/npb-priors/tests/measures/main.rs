@@ -8,3 +8,4 @@ mod check;
 mod dp;
 mod hdp;
 mod ibp;
+mod itf;
