@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Check, ParameterError};
 use crate::measure::{
-    ConcentrationFactor, GammaPrior, beta, beta_entropy, sample_concentration, sample_exp,
-    sample_ln_odds,
+    ConcentrationFactor, GammaPrior, beta_entropy, mean_ln, mean_ln_rest, sample_concentration,
+    sample_exp, sample_ln_odds,
 };
 
 const CHECK: Check = Check("Dirichlet process");
@@ -80,10 +80,7 @@ impl Sticks {
 
     /// Σ_h ⟨ln(1 − V_h)⟩ over the free sticks, what the concentration's update needs.
     pub fn sum_ln_rest(&self) -> f64 {
-        self.beta
-            .iter()
-            .map(|&stick| beta(stick).mean_ln_rest())
-            .sum()
+        self.beta.iter().map(|&stick| mean_ln_rest(stick)).sum()
     }
 
     /// Writes ⟨ln π_h⟩ = ⟨ln V_h⟩ + Σ_{l<h} ⟨ln(1 − V_l)⟩ for all N weights. Cost O(N).
@@ -93,13 +90,13 @@ impl Sticks {
         assert_eq!(out.len(), self.truncation(), "one place per weight");
         let mut ln_rest = 0.0;
         for (out, &stick) in out.iter_mut().zip(&self.beta) {
-            *out = ln_rest + beta(stick).mean_ln();
-            ln_rest += beta(stick).mean_ln_rest();
+            *out = ln_rest + mean_ln(stick);
+            ln_rest += mean_ln_rest(stick);
         }
         out[self.beta.len()] = ln_rest;
     }
 
-    /// E[π_h] = v_h1/(v_h1+v_h2) ∏_{l<h} v_l2/(v_l1+v_l2), the first factor 1 for the last weight.
+    /// ⟨π_h⟩ = v_h1/(v_h1+v_h2) ∏_{l<h} v_l2/(v_l1+v_l2), the first factor 1 for the last weight.
     pub fn expected_weights(&self) -> Vec<f64> {
         let mut rest = 1.0;
         let mut weights: Vec<f64> = self
@@ -118,7 +115,7 @@ impl Sticks {
     /// Standard deviation of each π_h under q.
     ///
     /// From the coefficients of variation of the independent factors, so that it is right also where
-    /// E[π²] and E[π]² agree in all digits.
+    /// ⟨π²⟩ and ⟨π⟩² agree in all digits.
     pub fn weight_sd(&self) -> Vec<f64> {
         // 1 + cv² multiplies over independent factors.
         let mut ln_spread_rest = 0.0;
@@ -144,10 +141,10 @@ impl Sticks {
 
     /// ⟨ln p(V | α)⟩ − ⟨ln q(V)⟩ under q(V) q(α), its part of the evidence lower bound.
     pub fn elbo(&self, alpha: &ConcentrationFactor) -> f64 {
-        let (mean, mean_ln) = (alpha.mean(), alpha.mean_ln());
+        let (alpha, ln_alpha) = (alpha.mean(), alpha.mean_ln());
         self.beta
             .iter()
-            .map(|&stick| mean_ln + (mean - 1.0) * beta(stick).mean_ln_rest() + beta_entropy(stick))
+            .map(|&stick| ln_alpha + (alpha - 1.0) * mean_ln_rest(stick) + beta_entropy(stick))
             .sum()
     }
 
@@ -245,7 +242,7 @@ impl StickFactor {
         self.sticks.expected_ln_weights(out);
     }
 
-    /// E[π_h], see [`Sticks::expected_weights`].
+    /// ⟨π_h⟩, see [`Sticks::expected_weights`].
     pub fn expected_weights(&self) -> Vec<f64> {
         self.sticks.expected_weights()
     }

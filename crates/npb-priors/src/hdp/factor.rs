@@ -20,7 +20,8 @@ const CHECK: Check = Check("hierarchical Dirichlet process");
 ///
 /// let vague = GammaPrior { shape: 0.05, rate: 0.05 };
 /// let mut factor = HdpFactor::new([2, 3, 4], vague, vague)?;
-/// factor.update_indicators(0, 1, &[-9.0, -1.0, -7.0, -8.0]);   // log-likelihood of its items under each atom
+/// let ln_likelihood = [-9.0, -1.0, -7.0, -8.0];              // of its items under each atom
+/// assert!(factor.update_indicators(0, 1, &ln_likelihood).is_finite());
 /// factor.update_top_sticks();
 /// factor.update_group_sticks(0, &[10.0, 5.0, 0.0]);           // expected number of items per stick
 /// factor.update_concentrations();
@@ -92,7 +93,7 @@ impl TryFrom<HdpWire> for HdpFactor {
 }
 
 impl HdpFactor {
-    /// Sticks at their prior under the prior means of α and β; indicators at E[η].
+    /// Sticks at their prior under the prior means of α and β; indicators at ⟨η⟩.
     ///
     /// `sizes`: [number of groups J, lower truncation N, upper truncation S], all at least 1.
     ///
@@ -168,9 +169,11 @@ impl HdpFactor {
 
     /// Exact coordinate update of q(c_jh): σ_jhs ∝ exp(⟨ln η_s⟩ + `ln_likelihood`_s). Cost O(S).
     ///
-    /// `ln_likelihood`: Σ_i ρ_jih ⟨ln p(item i | atom s)⟩ for each of the S atoms. Panics if its length is not S or
-    /// no entry is finite.
-    pub fn update_indicators(&mut self, group: usize, stick: usize, ln_likelihood: &[f64]) {
+    /// `ln_likelihood`: Σ_i ρ_jih ⟨ln p(item i | atom s)⟩ for each of the S atoms, −∞ allowed. Returns the logarithm of
+    /// the normaliser; when it is not finite (all entries −∞, one NaN or +∞) σ_jh is reset to ⟨η⟩, and the caller has
+    /// numerical trouble to report. Panics if the length is not S.
+    #[must_use = "a normaliser that is not finite means numerical trouble"]
+    pub fn update_indicators(&mut self, group: usize, stick: usize, ln_likelihood: &[f64]) -> f64 {
         let range = self.indicator_range(group, stick);
         assert_eq!(
             ln_likelihood.len(),
@@ -183,10 +186,11 @@ impl HdpFactor {
             .iter_mut()
             .zip(ln_likelihood)
             .for_each(|(s, l)| *s += l);
-        assert!(
-            ln_normalize(sigma).is_finite(),
-            "stick {stick} of group {group}: no atom has a finite log-likelihood"
-        );
+        let ln_normaliser = ln_normalize(sigma);
+        if !ln_normaliser.is_finite() {
+            sigma.copy_from_slice(&self.top.expected_weights());
+        }
+        ln_normaliser
     }
 
     /// Exact coordinate update of q(V_j) from the expected number of items per stick, see [`Sticks::update`].
@@ -211,7 +215,7 @@ impl HdpFactor {
         self.top.update_alpha();
     }
 
-    /// Weight of each atom in group `group`: Σ_h E[π_jh] σ_jhs. Cost O(N S).
+    /// Weight of each atom in group `group`: Σ_h ⟨π_jh⟩ σ_jhs. Cost O(N S).
     pub fn expected_atom_weights(&self, group: usize) -> Vec<f64> {
         let mut weights = vec![0.0; self.n_atoms()];
         for (stick, pi) in self.groups[group]
@@ -250,221 +254,4 @@ impl HdpFactor {
 }
 
 #[cfg(test)]
-mod tests {
-    use rand::{RngExt, SeedableRng};
-    use rand_xoshiro::Xoshiro256PlusPlus;
-
-    use super::*;
-
-    const PRIORS: [GammaPrior; 2] = [
-        GammaPrior {
-            shape: 0.05,
-            rate: 0.05,
-        },
-        GammaPrior {
-            shape: 2.0,
-            rate: 0.5,
-        },
-    ];
-    const SIZES: [usize; 3] = [3, 4, 5];
-
-    /// A stand-in model: fixed log-likelihoods of each group's items under each atom.
-    struct Toy {
-        factor: HdpFactor,
-        // [group][item][atom] and the responsibilities [group][item][stick].
-        ln_likelihood: Vec<Vec<Vec<f64>>>,
-        rho: Vec<Vec<Vec<f64>>>,
-    }
-
-    impl Toy {
-        fn new(rng: &mut Xoshiro256PlusPlus) -> Self {
-            let [j, n, s] = SIZES;
-            let items: Vec<usize> = (0..j).map(|_| rng.random_range(1..12)).collect();
-            let mut table = |width: usize, f: &dyn Fn(f64) -> f64| -> Vec<Vec<Vec<f64>>> {
-                items
-                    .iter()
-                    .map(|&m| {
-                        (0..m)
-                            .map(|_| (0..width).map(|_| f(rng.random())).collect())
-                            .collect()
-                    })
-                    .collect()
-            };
-            let ln_likelihood = table(s, &|u| -30.0 * u);
-            let mut rho = table(n, &|u| u);
-            for r in rho.iter_mut().flatten() {
-                let sum: f64 = r.iter().sum();
-                r.iter_mut().for_each(|p| *p /= sum);
-            }
-            Self {
-                factor: HdpFactor::new(SIZES, PRIORS[0], PRIORS[1]).unwrap(),
-                ln_likelihood,
-                rho,
-            }
-        }
-
-        fn indicator_likelihood(&self, j: usize, h: usize) -> Vec<f64> {
-            let mut sum = vec![0.0; SIZES[2]];
-            for (ln_l, rho) in self.ln_likelihood[j].iter().zip(&self.rho[j]) {
-                sum.iter_mut().zip(ln_l).for_each(|(s, l)| *s += rho[h] * l);
-            }
-            sum
-        }
-
-        fn step(&mut self, which: usize, rng: &mut Xoshiro256PlusPlus) {
-            let j = rng.random_range(0..SIZES[0]);
-            match which {
-                0 => {
-                    let h = rng.random_range(0..SIZES[1]);
-                    let ln_l = self.indicator_likelihood(j, h);
-                    self.factor.update_indicators(j, h, &ln_l);
-                }
-                1 => {
-                    let counts: Vec<f64> = (0..SIZES[1])
-                        .map(|h| self.rho[j].iter().map(|r| r[h]).sum())
-                        .collect();
-                    self.factor.update_group_sticks(j, &counts);
-                }
-                2 => self.factor.update_top_sticks(),
-                3 => self.factor.update_concentrations(),
-                _ => self.update_responsibilities(j),
-            }
-        }
-
-        fn update_responsibilities(&mut self, j: usize) {
-            let mut ln_pi = vec![0.0; SIZES[1]];
-            self.factor.group(j).expected_ln_weights(&mut ln_pi);
-            for (ln_l, rho) in self.ln_likelihood[j].iter().zip(&mut self.rho[j]) {
-                for (h, r) in rho.iter_mut().enumerate() {
-                    let sigma = self.factor.indicator(j, h);
-                    *r = ln_pi[h] + sigma.iter().zip(ln_l).map(|(s, l)| s * l).sum::<f64>();
-                }
-                ln_normalize(rho);
-            }
-        }
-
-        fn bound(&self) -> f64 {
-            let mut total = self.factor.elbo();
-            for j in 0..SIZES[0] {
-                let mut ln_pi = vec![0.0; SIZES[1]];
-                self.factor.group(j).expected_ln_weights(&mut ln_pi);
-                for rho in &self.rho[j] {
-                    total += rho
-                        .iter()
-                        .zip(&ln_pi)
-                        .map(|(&r, l)| if r > 0.0 { r * (l - r.ln()) } else { 0.0 })
-                        .sum::<f64>();
-                }
-                for h in 0..SIZES[1] {
-                    let ln_l = self.indicator_likelihood(j, h);
-                    total += self
-                        .factor
-                        .indicator(j, h)
-                        .iter()
-                        .zip(&ln_l)
-                        .map(|(s, l)| s * l)
-                        .sum::<f64>();
-                }
-            }
-            total
-        }
-    }
-
-    #[test]
-    fn no_single_update_lowers_the_bound() {
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        for trial in 0..30 {
-            let mut toy = Toy::new(&mut rng);
-            let mut last = toy.bound();
-            for _ in 0..60 {
-                let which = rng.random_range(0..5);
-                toy.step(which, &mut rng);
-                let now = toy.bound();
-                assert!(
-                    now >= last - 1e-12 * last.abs(),
-                    "trial {trial}, update {which}: {last} to {now}"
-                );
-                last = now;
-            }
-        }
-    }
-
-    /// The printed stick term of q(c), ⟨ln U_s⟩ + Σ_{l<s} ⟨ln(1 − U_s)⟩, lowers the bound.
-    #[test]
-    fn the_printed_indicator_update_lowers_the_bound() {
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
-        let mut falls = 0;
-        for _ in 0..30 {
-            let mut toy = Toy::new(&mut rng);
-            for i in 0..60 {
-                toy.step(i % 5, &mut rng);
-            }
-            for (j, h) in [(0, 0), (1, 1), (2, 2)] {
-                toy.update_and_count(j, h, &mut falls);
-            }
-        }
-        assert!(falls >= 5, "{falls} of 90");
-    }
-
-    impl Toy {
-        fn update_and_count(&mut self, j: usize, h: usize, falls: &mut usize) {
-            let ln_l = self.indicator_likelihood(j, h);
-            self.factor.update_indicators(j, h, &ln_l);
-            let before = self.bound();
-            let sticks = self
-                .factor
-                .top
-                .sticks()
-                .beta()
-                .iter()
-                .map(|&s| crate::measure::beta(s));
-            let mut printed: Vec<f64> = sticks
-                .enumerate()
-                .map(|(s, u)| u.mean_ln() + s as f64 * u.mean_ln_rest() + ln_l[s])
-                .collect();
-            printed.push(self.factor.top.sticks().sum_ln_rest() + ln_l[SIZES[2] - 1]);
-            ln_normalize(&mut printed);
-            let range = self.factor.indicator_range(j, h);
-            self.factor.indicators[range].copy_from_slice(&printed);
-            *falls += usize::from(self.bound() < before - 1e-6);
-            self.factor.update_indicators(j, h, &ln_l);
-        }
-    }
-
-    #[test]
-    fn one_group_one_atom_and_one_stick_work() {
-        for sizes in [[1, 1, 1], [1, 3, 1], [2, 1, 3]] {
-            let mut factor = HdpFactor::new(sizes, PRIORS[0], PRIORS[1]).unwrap();
-            factor.update_group_sticks(0, &vec![2.0; sizes[1]]);
-            factor.update_indicators(0, 0, &vec![-1.0; sizes[2]]);
-            factor.update_top_sticks();
-            factor.update_concentrations();
-            assert!(factor.elbo() <= 1e-12);
-            assert!((factor.expected_atom_weights(0).iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        }
-    }
-
-    #[test]
-    fn bad_sizes_are_named_and_decoded_factors_checked() {
-        let err = HdpFactor::new([0, 2, 2], PRIORS[0], PRIORS[1]).unwrap_err();
-        assert_eq!(
-            err.to_string(),
-            "hierarchical Dirichlet process: number of groups = 0: must be at least 1"
-        );
-        assert!(HdpFactor::new([2, 0, 2], PRIORS[0], PRIORS[1]).is_err());
-        assert!(HdpFactor::new([2, 2, 0], PRIORS[0], PRIORS[1]).is_err());
-
-        let factor = HdpFactor::new([2, 2, 2], PRIORS[0], PRIORS[1]).unwrap();
-        let text = serde_json::to_string(&factor).unwrap();
-        assert_eq!(serde_json::from_str::<HdpFactor>(&text).unwrap(), factor);
-        let start = text.find("\"indicators\":[").unwrap() + 14;
-        for forged in ["2.0,", "0.9,", ""] {
-            let end = start + text[start..].find(',').unwrap() + 1;
-            let damaged = [&text[..start], forged, &text[end..]].concat();
-            assert!(
-                serde_json::from_str::<HdpFactor>(&damaged).is_err(),
-                "{forged}"
-            );
-        }
-    }
-}
+mod tests;

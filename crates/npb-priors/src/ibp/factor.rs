@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Check, ParameterError};
-use crate::measure::{beta, beta_entropy};
+use crate::measure::{beta_entropy, mean_ln, mean_ln_rest};
 use crate::special::ln_add_exp;
 
 const CHECK: Check = Check("Indian buffet process");
@@ -88,7 +88,7 @@ impl IbpFactor {
         assert_eq!(out.len(), self.truncation(), "one place per column");
         let mut sum = 0.0;
         for (out, &stick) in out.iter_mut().zip(&self.gamma) {
-            sum += beta(stick).mean_ln();
+            sum += mean_ln(stick);
             *out = sum;
         }
     }
@@ -107,9 +107,8 @@ impl IbpFactor {
     fn terms(&self) -> impl Iterator<Item = f64> + '_ {
         let mut before = 0.0;
         self.gamma.iter().map(move |&stick| {
-            let stick = beta(stick);
-            let term = before + stick.mean_ln_rest();
-            before += stick.mean_ln();
+            let term = before + mean_ln_rest(stick);
+            before += mean_ln(stick);
             term
         })
     }
@@ -131,7 +130,7 @@ impl IbpFactor {
         self.ln_complement_bounds(out);
         let mut sum = 0.0;
         for (out, &stick) in out.iter_mut().zip(&self.gamma) {
-            sum += beta(stick).mean_ln();
+            sum += mean_ln(stick);
             *out = sum - *out;
         }
     }
@@ -162,7 +161,7 @@ impl IbpFactor {
     /// ⟨ln p(ν)⟩ − ⟨ln q(ν)⟩ = −Σ KL(Beta(γ_k) ‖ Beta(α, 1)) ≤ 0, exact.
     pub fn elbo(&self) -> f64 {
         let each = |&stick: &[f64; 2]| {
-            self.alpha.ln() + (self.alpha - 1.0) * beta(stick).mean_ln() + beta_entropy(stick)
+            self.alpha.ln() + (self.alpha - 1.0) * mean_ln(stick) + beta_entropy(stick)
         };
         self.gamma.iter().map(each).sum()
     }
