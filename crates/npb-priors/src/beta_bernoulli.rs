@@ -2,11 +2,11 @@
 //!
 //! Drawing the weight and then the switch locks a switch that is off: given z = 0 a weight of prior Beta(1/K, (K−1)/K)
 //! is practically 0, and no likelihood brings the switch back. All odds here have the weight integrated out, and are
-//! logarithms; a Bernoulli distribution made from log-odds draws the switch. The order matters: the switch by its
+//! logarithms, for [`Bernoulli::from_ln_odds`](crate::dist::Bernoulli::from_ln_odds). The order matters: the switch by its
 //! collapsed odds, then its coefficient at once. Source: W, chapters 3 and 5, and Z, corrected.
 
 use crate::error::{Check, ParameterError};
-use crate::special::{erfcx, ln_beta};
+use crate::special::erfcx;
 
 const CHECK: Check = Check("beta-Bernoulli");
 
@@ -71,14 +71,6 @@ impl WeightPrior {
     pub fn predictive(&self, on: usize, others: usize) -> f64 {
         assert!(on <= others, "{on} of {others} switches");
         (self.a + on as f64) / (self.a + self.b + others as f64)
-    }
-
-    /// ln P of one given pattern of n switches of which `on` are on: ln B(a + on, b + n − on) / B(a, b).
-    ///
-    /// Panics if `on` > `n`.
-    pub fn ln_marginal(&self, on: usize, n: usize) -> f64 {
-        assert!(on <= n, "{on} of {n} switches");
-        ln_beta(self.a + on as f64, self.b + (n - on) as f64) - ln_beta(self.a, self.b)
     }
 
     /// Probability that at least one of the n switches of a weight is on. Among K such weights the number of active

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use npb_priors::GammaPrior;
 use npb_priors::beta_bernoulli::WeightPrior;
+use npb_priors::dist::{Conjugate, Trials};
 use npb_priors::ibp::*;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -134,9 +135,17 @@ fn the_finite_model_tends_to_the_buffet() {
     let rows = vec![vec![0, 1, 2], vec![0], vec![0, 1, 2]];
     let k = 1e9;
     let prior = WeightPrior::new(alpha / k, 1.0).unwrap();
+    let weight = npb_priors::dist::Beta::new(alpha / k, 1.0).unwrap();
     let columns: f64 = column_counts(&rows)
         .iter()
-        .map(|&m| prior.ln_marginal(m, 3))
+        .map(|&m| {
+            weight
+                .ln_evidence(&Trials {
+                    successes: m as u64,
+                    failures: 3 - m as u64,
+                })
+                .unwrap()
+        })
         .sum();
     let ln_finite =
         3.0 * f64::ln(k) - 2f64.ln() + columns + (k - 3.0) * (-prior.active_probability(3)).ln_1p();
