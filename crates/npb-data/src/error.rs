@@ -1,5 +1,7 @@
 //! What can be wrong with data that a caller hands in.
 
+use crate::ColumnKind;
+
 /// Bad data handed to a constructor or a conversion.
 ///
 /// Rows and columns count from 0, as in memory; errors of readers ([`crate::read::ReadError`]) count lines and columns from 1, as in a file.
@@ -185,6 +187,18 @@ pub enum DataError {
         code: usize,
         /// Number of classes or levels.
         n_classes: usize,
+    },
+    /// A column of a kind that cannot be used so.
+    #[error("column {column} ({name:?}) is {kind}, expected {needed}")]
+    WrongKind {
+        /// Position of the column.
+        column: usize,
+        /// Its name.
+        name: String,
+        /// What it is.
+        kind: ColumnKind,
+        /// What it should be.
+        needed: &'static str,
     },
     /// A (row, column) pair is given twice.
     #[error("row {row}, column {column} is given twice (entries {first} and {second}); keep one")]

@@ -14,10 +14,13 @@
 //! ```
 
 mod error;
+mod interop;
 mod labels;
 mod mask;
+mod mixed;
 mod names;
 mod patterns;
+mod ratings;
 mod standardise;
 mod stats;
 mod table;
@@ -29,7 +32,9 @@ pub mod splits;
 pub use error::DataError;
 pub use labels::Labels;
 pub use mask::Mask;
+pub use mixed::{ColumnKind, MixedColumn, MixedTable};
 pub use patterns::{Pattern, PatternIndex};
+pub use ratings::{Rating, Ratings};
 pub use splits::Split;
 pub use standardise::Standardiser;
 pub use table::{ColumnStats, Table};

@@ -2,6 +2,21 @@
 //!
 //! Every function takes its generator from the caller and depends on nothing else, so equal seeds give equal splits.
 //! Row numbers in a [`Split`] ascend. Sizes are rounded half to even, as the given splits of [`crate::read::given_splits`] are.
+//!
+//! ```
+//! use npb_data::{Labels, Table, splits};
+//! use rand::SeedableRng;
+//! let rng = &mut rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1);
+//! let table = Table::complete(6, 2, vec![1.0; 12])?;
+//! let labels = Labels::from_strings(&["a", "b", "a", "b", "a", "b"].map(Some));
+//! // A quarter of the cells go missing; rows with nothing left are dropped, with their labels.
+//! let hidden = table.hide(&splits::missing_at_random(&table, 0.25, rng)?)?;
+//! let (table, kept) = hidden.drop_empty_rows();
+//! let labels = labels.select_rows(&kept);
+//! let split = splits::random_with_every_class(&labels, 0.5, rng)?;
+//! assert_eq!(split.train.len() + split.test.len(), table.n_rows());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use crate::{Labels, Mask, Table};
 use rand::seq::SliceRandom;

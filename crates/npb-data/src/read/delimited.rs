@@ -97,6 +97,21 @@ impl DelimitedOptions {
     }
 }
 
+impl Column {
+    /// Position among the columns of the file.
+    fn find(&self, text: &Text, names: &[String]) -> Result<usize, ReadError> {
+        let position = match self {
+            Column::Index(index) => Some(*index).filter(|&index| index < names.len()),
+            Column::Name(name) => names.iter().position(|n| n == name),
+        };
+        position.ok_or_else(|| {
+            text.error(ReadProblem::NoSuchColumn {
+                column: self.to_string(),
+            })
+        })
+    }
+}
+
 impl From<usize> for Column {
     fn from(index: usize) -> Self {
         Column::Index(index)
@@ -150,8 +165,9 @@ pub fn delimited_strings(
     input: impl Read,
     options: &DelimitedOptions,
 ) -> Result<StringTable, ReadError> {
+    let text = Text::read(file, input, options.encoding)?;
     let mut rows = Vec::new();
-    let layout = for_each_row(file, input, options, &[], |row| {
+    let layout = for_each_row(&text, options, &[], |row| {
         rows.push(
             row.layout
                 .kept
@@ -183,8 +199,9 @@ fn numbers(
     options: &DelimitedOptions,
     label: Option<&Column>,
 ) -> Result<(Table, Vec<Option<String>>), ReadError> {
+    let text = Text::read(file, input, options.encoding)?;
     let (mut values, mut labels, mut n_rows) = (Vec::new(), Vec::new(), 0);
-    let layout = for_each_row(file, input, options, label.as_slice(), |row| {
+    let layout = for_each_row(&text, options, label.as_slice(), |row| {
         n_rows += 1;
         labels.extend(
             row.layout
@@ -201,7 +218,7 @@ fn numbers(
     })?;
     let table = Table::from_nan_coded_vec(n_rows, layout.kept.len(), values)
         .and_then(|table| table.with_column_names(layout.kept_names()))
-        .map_err(|e| ReadError::new(file, e.into()))?;
+        .map_err(|e| text.error(e.into()))?;
     Ok((table, labels))
 }
 
@@ -241,17 +258,7 @@ impl Layout {
         take: &[&Column],
     ) -> Result<Self, ReadError> {
         check_distinct(&names).map_err(|e| duplicate_name(text, e))?;
-        let find = |column: &Column| {
-            let position = match column {
-                Column::Index(index) => Some(*index).filter(|&index| index < names.len()),
-                Column::Name(name) => names.iter().position(|n| n == name),
-            };
-            position.ok_or_else(|| {
-                text.error(ReadProblem::NoSuchColumn {
-                    column: column.to_string(),
-                })
-            })
-        };
+        let find = |column: &Column| column.find(text, &names);
         let taken = take
             .iter()
             .map(|&c| find(c))
@@ -272,8 +279,19 @@ impl Layout {
         })
     }
 
+    /// Position among the kept columns.
+    pub(crate) fn find_kept(&self, text: &Text, column: &Column) -> Result<usize, ReadError> {
+        let position = column.find(text, &self.names)?;
+        let kept = self.kept.iter().position(|&j| j == position);
+        kept.ok_or_else(|| {
+            text.error(ReadProblem::NoSuchColumn {
+                column: column.to_string(),
+            })
+        })
+    }
+
     /// Names of the columns of the table: those of the header, or `x0`, `x1`, ... counted over the table.
-    fn kept_names(&self) -> Vec<String> {
+    pub(crate) fn kept_names(&self) -> Vec<String> {
         if !self.header {
             return default_names(self.kept.len());
         }
@@ -293,11 +311,16 @@ pub(crate) struct Row<'a> {
     text: &'a Text,
     options: &'a DelimitedOptions,
     pub(crate) layout: &'a Layout,
-    line: u64,
+    pub(crate) line: u64,
     fields: &'a [&'a str],
 }
 
 impl<'a> Row<'a> {
+    /// Number of fields.
+    pub(crate) fn n_fields(&self) -> usize {
+        self.fields.len()
+    }
+
     /// The field in column `j` of the file, `None` when it is a missing mark.
     pub(crate) fn cell(&self, j: usize) -> Option<&'a str> {
         let field = self.fields[j];
@@ -322,13 +345,11 @@ impl<'a> Row<'a> {
 
 /// Calls `visit` for every line of data; `take` names columns that the caller treats separately.
 pub(crate) fn for_each_row(
-    file: &str,
-    input: impl Read,
+    text: &Text,
     options: &DelimitedOptions,
     take: &[&Column],
     mut visit: impl FnMut(&Row<'_>) -> Result<(), ReadError>,
 ) -> Result<Layout, ReadError> {
-    let text = &Text::read(file, input, options.encoding)?;
     let mut layout: Option<Layout> = None;
     for_each_record(text, options, |line, fields| {
         let Some(layout) = &layout else {
@@ -370,7 +391,7 @@ pub(crate) fn for_each_row(
 }
 
 /// Calls `visit` with line number and fields of every record; blank lines and comments are skipped.
-fn for_each_record(
+pub(crate) fn for_each_record(
     text: &Text,
     options: &DelimitedOptions,
     mut visit: impl FnMut(u64, &[&str]) -> Result<(), ReadError>,

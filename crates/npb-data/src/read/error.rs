@@ -18,7 +18,6 @@ pub struct ReadError {
     /// Name of the column.
     pub column_name: Option<String>,
     /// What is wrong.
-    #[source]
     pub problem: Box<ReadProblem>,
 }
 
@@ -27,8 +26,8 @@ pub struct ReadError {
 #[non_exhaustive]
 pub enum ReadProblem {
     /// The input cannot be read.
-    #[error("cannot read the input")]
-    Io(#[source] std::io::Error),
+    #[error("cannot read the input: {0}")]
+    Io(std::io::Error),
     /// The bytes are not UTF-8.
     #[error(
         "the bytes here are not UTF-8; convert the file, or read it as Latin-1 where the reader has that option"
@@ -94,6 +93,20 @@ pub enum ReadProblem {
         column: String,
         /// Line of the first entry.
         first_line: u64,
+    },
+    /// A column declared binary that does not have two levels.
+    #[error("a binary column needs two distinct values, found {found}")]
+    Levels {
+        /// Number of distinct values.
+        found: usize,
+    },
+    /// Sparse rows that would fill far more memory than the file.
+    #[error(
+        "sparse rows fill more than {limit} cells; too sparse for a table, convert the file to triplets"
+    )]
+    TooSparse {
+        /// Cells that a file of this size may fill.
+        limit: usize,
     },
     /// Every field can be read, but together they are not valid data.
     #[error(transparent)]

@@ -5,14 +5,22 @@
 //! (a byte order mark is skipped), or Latin-1 where [`DelimitedOptions::encoding`] says so. Lines end in LF, CR LF or CR.
 //! Errors count lines and columns from 1.
 
+mod arff;
 mod delimited;
 mod error;
 mod given;
+mod matrix_market;
+mod mixed;
+mod ratings;
 mod text;
 
+pub use arff::{Arff, arff};
 pub use delimited::{
     Column, DelimitedOptions, Encoding, Separator, StringTable, delimited_strings, labelled_table,
     table,
 };
 pub use error::{ReadError, ReadProblem};
 pub use given::{GivenMask, GivenSplit, given_masks, given_splits, row_numbers};
+pub use matrix_market::{MatrixMarket, matrix_market};
+pub use mixed::{ColumnGuess, mixed_table};
+pub use ratings::{MovieLens, RatingFile, movielens, triplets};

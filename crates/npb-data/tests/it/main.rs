@@ -2,7 +2,12 @@
 #![allow(clippy::print_stderr)]
 
 mod delimited;
+mod formats;
+mod hostile;
+mod interop;
 mod metrics;
+mod mixed;
+mod ratings;
 mod real;
 mod splits;
 mod table;

@@ -73,3 +73,240 @@ fn auc_names_what_is_wrong() {
         Err(MetricError::Value { item: 1, .. })
     ));
 }
+
+#[test]
+fn roc_runs_from_corner_to_corner_with_the_area_of_auc() {
+    let mut rng = rng(2);
+    let scores: Vec<f64> = (0..80)
+        .map(|_| f64::from(rng.random_range(0..12)))
+        .collect();
+    let positive: Vec<bool> = (0..80).map(|_| rng.random_bool(0.3)).collect();
+    let points = metrics::roc(&scores, &positive).expect("both classes");
+    let (first, last) = (points[0], points[points.len() - 1]);
+    assert_eq!(
+        (first.false_positive_rate, first.true_positive_rate),
+        (0.0, 0.0)
+    );
+    assert_eq!(
+        (last.false_positive_rate, last.true_positive_rate),
+        (1.0, 1.0)
+    );
+    let area: f64 = points
+        .windows(2)
+        .map(|w| {
+            (w[1].false_positive_rate - w[0].false_positive_rate)
+                * (w[1].true_positive_rate + w[0].true_positive_rate)
+                / 2.0
+        })
+        .sum();
+    assert!((area - metrics::auc(&scores, &positive).expect("both classes")).abs() < 1e-14);
+    for point in &points {
+        let called = |y: bool| {
+            (0..80)
+                .filter(|&i| positive[i] == y && scores[i] >= point.threshold)
+                .count() as f64
+        };
+        let total = |y: bool| positive.iter().filter(|&&p| p == y).count() as f64;
+        assert_eq!(point.true_positive_rate, called(true) / total(true));
+        assert_eq!(point.false_positive_rate, called(false) / total(false));
+    }
+}
+
+#[test]
+fn accuracy_of_any_labels() {
+    assert_eq!(
+        metrics::accuracy(&["a", "b", "b"], &["a", "b", "c"]),
+        Ok(2.0 / 3.0)
+    );
+    assert_eq!(
+        metrics::accuracy::<u8>(&[], &[]),
+        Err(MetricError::Empty { metric: "accuracy" })
+    );
+}
+
+#[test]
+fn log_loss_and_brier_by_hand() {
+    let (p, y) = ([0.25, 0.5, 1.0], [false, true, true]);
+    let expected = -(0.75_f64.ln() + 0.5_f64.ln()) / 3.0;
+    assert!((metrics::log_loss(&p, &y).expect("valid") - expected).abs() < 1e-15);
+    assert!((metrics::brier(&p, &y).expect("valid") - (0.0625 + 0.25) / 3.0).abs() < 1e-16);
+    let surprised = metrics::log_loss(&[0.0], &[true]).expect("clipped");
+    assert!((surprised - -metrics::LOG_LOSS_CLIP.ln()).abs() < 1e-12);
+    // Two classes give the same number by either function.
+    let both: Vec<f64> = p.iter().flat_map(|p| [1.0 - p, *p]).collect();
+    let truth = y.map(usize::from);
+    let multiclass = metrics::log_loss_multiclass(&both, 2, &truth).expect("valid");
+    assert!((multiclass - metrics::log_loss(&p, &y).expect("valid")).abs() < 1e-15);
+    for bad in [-0.1, 1.1, f64::NAN] {
+        assert!(matches!(
+            metrics::log_loss(&[0.5, bad], &[true, true]),
+            Err(MetricError::Value { item: 1, .. })
+        ));
+        assert!(
+            metrics::brier(&[bad], &[true]).is_err()
+                && metrics::calibration_curve(&[bad], &[true], 3).is_err()
+        );
+    }
+    assert!(matches!(
+        metrics::log_loss_multiclass(&both, 2, &[0, 1, 2]),
+        Err(MetricError::Size { found: 2, .. })
+    ));
+    assert!(matches!(
+        metrics::log_loss_multiclass(&both, 3, &truth),
+        Err(MetricError::Size { .. })
+    ));
+    assert!(matches!(
+        metrics::log_loss_multiclass(&[], 0, &truth),
+        Err(MetricError::Empty { .. })
+    ));
+}
+
+#[test]
+fn calibration_by_hand() {
+    let probability = [0.1, 0.2, 0.3, 0.5, 0.9, 1.0];
+    let positive = [false, false, true, true, true, true];
+    let bins = metrics::calibration_curve(&probability, &positive, 2).expect("valid");
+    assert_eq!(
+        (bins.len(), bins[0].n, bins[1].n),
+        (2, 3, 3),
+        "0.5 is in the upper bin, 1 in the last"
+    );
+    assert!(
+        (bins[0].mean_probability - 0.2).abs() < 1e-15
+            && (bins[0].share_positive - 1.0 / 3.0).abs() < 1e-15
+    );
+    let error = metrics::expected_calibration_error(&probability, &positive, 2).expect("valid");
+    assert!(
+        (error - 0.5 * (1.0 / 3.0 - 0.2) - 0.5 * (1.0 - 0.8)).abs() < 1e-15,
+        "{error}"
+    );
+    assert_eq!(
+        metrics::calibration_curve(&probability, &positive, 1000)
+            .expect("valid")
+            .len(),
+        6,
+        "empty bins left out"
+    );
+    assert!(matches!(
+        metrics::calibration_curve(&probability, &positive, 0),
+        Err(MetricError::Size { .. })
+    ));
+}
+
+#[test]
+fn errors_of_numbers() {
+    let (predicted, truth) = ([1.0, 2.0, 5.0], [1.0, 4.0, 4.0]);
+    assert!(
+        (metrics::rmse(&predicted, &truth).expect("valid") - (5.0_f64 / 3.0).sqrt()).abs() < 1e-15
+    );
+    assert_eq!(metrics::mae(&predicted, &truth), Ok(1.0));
+    assert_eq!(
+        metrics::nmae(&predicted, &truth, metrics::random_rating_mae(5)),
+        Ok(1.0 / 1.6)
+    );
+    let guess: f64 = (1..=5)
+        .flat_map(|u| (1..=5).map(move |v| f64::from(i32::abs(u - v))))
+        .sum::<f64>()
+        / 25.0;
+    assert!((metrics::random_rating_mae(5) - guess).abs() < 1e-15);
+    assert_eq!(
+        metrics::rmse(&[1e300, 0.0], &[0.0, 0.0]).map(|e| e < 1e301),
+        Ok(true),
+        "no overflow"
+    );
+    assert_eq!(metrics::rmse(&[3.0], &[3.0]), Ok(0.0));
+    assert!(matches!(
+        metrics::rmse(&[1.0, f64::NAN], &[1.0, 2.0]),
+        Err(MetricError::Value { item: 1, .. })
+    ));
+    assert!(matches!(
+        metrics::mae(&[1.0], &[f64::INFINITY]),
+        Err(MetricError::Value { item: 0, .. })
+    ));
+    assert!(matches!(
+        metrics::mae(&[], &[]),
+        Err(MetricError::Empty { .. })
+    ));
+    for scale in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(metrics::nmae(&predicted, &truth, scale).is_err());
+    }
+}
+
+#[test]
+fn coverage_counts_both_ends() {
+    let coverage = metrics::interval_coverage(
+        &[0.0, 0.0, f64::NEG_INFINITY, 1.0],
+        &[1.0, 1.0, 3.0, 1.0],
+        &[0.0, 1.1, -9.0, 1.0],
+    );
+    assert_eq!(coverage, Ok(0.75));
+    assert!(matches!(
+        metrics::interval_coverage(&[2.0], &[1.0], &[1.5]),
+        Err(MetricError::Value { item: 0, .. })
+    ));
+    assert!(metrics::interval_coverage(&[2.0], &[f64::NAN], &[1.5]).is_err());
+    assert!(metrics::interval_coverage(&[2.0, 2.0], &[3.0], &[1.5]).is_err());
+}
+
+#[test]
+fn f1_and_subset_accuracy_by_hand() {
+    // Three items, three labels; label 2 is never true and never predicted.
+    let truth = [true, false, false, true, true, false, false, true, false];
+    let predicted = [true, false, false, true, false, false, true, true, false];
+    let f1 = metrics::f1(&predicted, &truth, 3).expect("valid");
+    assert!((f1.micro - 2.0 * 3.0 / (4.0 + 4.0)).abs() < 1e-15);
+    assert!((f1.macro_ - (4.0 / 5.0 + 2.0 / 3.0 + 0.0) / 3.0).abs() < 1e-15);
+    assert!((f1.example - (1.0 + 2.0 / 3.0 + 2.0 / 3.0) / 3.0).abs() < 1e-15);
+    assert_eq!(
+        metrics::subset_accuracy(&predicted, &truth, 3),
+        Ok(1.0 / 3.0)
+    );
+    assert!(matches!(
+        metrics::f1(&predicted, &truth, 4),
+        Err(MetricError::Size { .. })
+    ));
+    assert!(matches!(
+        metrics::f1(&predicted, &truth, 0),
+        Err(MetricError::Empty { .. })
+    ));
+    assert!(matches!(
+        metrics::subset_accuracy(&[], &[], 2),
+        Err(MetricError::Empty { .. })
+    ));
+}
+
+/// Averages over all orders within ties, by permuting the items and breaking ties by position.
+#[test]
+fn top_l_is_the_mean_over_orders_within_ties() {
+    let scores = [3.0, 2.0, 2.0, 2.0, 1.0];
+    let liked = [true, true, false, false, true];
+    let measures = metrics::top_l(&scores, &liked, &[1, 2, 3, 4, 5]).expect("valid");
+    let hits: Vec<f64> = measures.iter().map(|m| m.hits).collect();
+    for (found, expected) in hits.iter().zip([1.0, 4.0 / 3.0, 5.0 / 3.0, 2.0, 3.0]) {
+        assert!((found - expected).abs() < 1e-15, "{hits:?}");
+    }
+    let two = measures[1];
+    assert!(
+        (two.precision - two.hits / 2.0).abs() < 1e-15
+            && (two.recall - two.hits / 3.0).abs() < 1e-15
+    );
+    // In the list of two, 4/3 right and 2/3 wrong; outside, 4/3 not liked (right) and 5/3 liked.
+    assert!(
+        (two.accuracy - (4.0 / 3.0 + 4.0 / 3.0) / 5.0).abs() < 1e-15,
+        "{two:?}"
+    );
+    for l in [0, 6] {
+        assert!(matches!(
+            metrics::top_l(&scores, &liked, &[l]),
+            Err(MetricError::Size { .. })
+        ));
+    }
+    assert!(matches!(
+        metrics::top_l(&scores, &[false; 5], &[1]),
+        Err(MetricError::OneClass { .. })
+    ));
+    assert!(matches!(
+        metrics::top_l(&[f64::NAN], &[true], &[1]),
+        Err(MetricError::Value { .. })
+    ));
+}

@@ -1,7 +1,9 @@
 //! Counts of real files, as their descriptions state them. Needs `NPB_DATA_DIR`.
 
-use npb_data::read::{self, Column, DelimitedOptions};
-use npb_data::{Labels, Table};
+use npb_data::read::{
+    self, Column, DelimitedOptions, Encoding, MovieLens, Separator, mixed_table, movielens,
+};
+use npb_data::{ColumnKind, Labels, MixedColumn, Ratings, Split, Table, splits};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -110,5 +112,308 @@ fn check_given(dir: &Path, name: &str, table: &Table, labels: &Labels, positive:
                     && side.iter().any(|&i| positive[i] == Some(false))
             );
         }
+    }
+}
+
+#[test]
+fn small_tables_with_natural_gaps() {
+    let Some(dir) = data_dir() else { return };
+    let (table, labels) = labelled(
+        &dir,
+        "mammographic/mammographic_masses.data",
+        5,
+        &no_header(),
+    );
+    assert_eq!(
+        (table.n_rows(), table.n_cols(), table.n_missing()),
+        (961, 5, 162)
+    );
+    assert_eq!(labels.counts(), [516, 445]);
+    let observed: Vec<usize> = table
+        .column_stats()
+        .iter()
+        .map(|s| 961 - s.n_observed)
+        .collect();
+    assert_eq!(observed, [2, 5, 31, 48, 76]);
+    let complete = table
+        .patterns()
+        .iter()
+        .filter(|p| p.missing.is_empty())
+        .map(|p| p.rows.len())
+        .sum::<usize>();
+    assert_eq!(complete, 830);
+
+    let (table, labels) = labelled(&dir, "hepatitis/hepatitis.data", 0, &no_header());
+    assert_eq!(
+        (table.n_rows(), table.n_cols(), table.n_missing()),
+        (155, 19, 167)
+    );
+    assert_eq!(
+        (labels.classes(), labels.counts()),
+        (&["1".to_owned(), "2".to_owned()][..], vec![32, 123])
+    );
+
+    let blanks = DelimitedOptions {
+        separator: Separator::Blanks,
+        ..no_header()
+    };
+    for (name, n_rows, n_missing, counts) in [
+        ("horse-colic/horse-colic.data", 300, 1605, [191, 109]),
+        ("horse-colic/horse-colic.test", 68, 322, [41, 27]),
+    ] {
+        let (table, labels) = labelled(&dir, name, 23, &blanks);
+        assert_eq!(
+            (table.n_rows(), table.n_cols(), table.n_missing()),
+            (n_rows, 27, n_missing)
+        );
+        assert_eq!(labels.counts(), counts);
+    }
+
+    let (table, labels) = labelled(&dir, "segment/segment.csv", 0, &DelimitedOptions::default());
+    assert_eq!(
+        (table.n_rows(), table.n_cols(), table.n_missing()),
+        (2310, 19, 0)
+    );
+    assert_eq!(labels.counts(), [330; 7]);
+    let count = table
+        .column_index("REGION-PIXEL-COUNT")
+        .expect("a column of that name");
+    let stats = table.column_stats()[count];
+    assert_eq!((stats.min, stats.max, stats.sd), (9.0, 9.0, 0.0));
+}
+
+#[test]
+fn heart_disease() {
+    let Some(dir) = data_dir() else { return };
+    let sites = [
+        ("cleveland", 303, 6, vec![164, 55, 36, 35, 13]),
+        ("switzerland", 123, 273, vec![8, 48, 32, 30, 5]),
+        ("va", 200, 698, vec![51, 56, 41, 42, 10]),
+        ("hungarian", 294, 782, vec![188, 106]),
+    ];
+    for (site, n_rows, n_missing, counts) in sites {
+        let (table, labels) = labelled(
+            &dir,
+            &format!("heart-disease/processed.{site}.data"),
+            13,
+            &no_header(),
+        );
+        assert_eq!(
+            (table.n_rows(), table.n_cols(), table.n_missing()),
+            (n_rows, 13, n_missing),
+            "{site}"
+        );
+        assert_eq!(labels.counts(), counts, "{site}");
+    }
+}
+
+#[test]
+fn mice_by_mouse() {
+    let Some(dir) = data_dir() else { return };
+    let name = "mice-protein/Data_Cortex_Nuclear.csv";
+    let skip = ["MouseID", "Genotype", "Treatment", "Behavior"]
+        .map(Column::from)
+        .to_vec();
+    let options = DelimitedOptions {
+        skip,
+        ..DelimitedOptions::default()
+    };
+    let (table, labels) = labelled(&dir, name, "class", &options);
+    assert_eq!(
+        (table.n_rows(), table.n_cols(), table.n_missing()),
+        (1080, 77, 1396)
+    );
+    assert_eq!(
+        (labels.n_classes(), labels.counts().into_iter().max()),
+        (8, Some(150))
+    );
+    let strings = read::delimited_strings(name, open(&dir, name), &DelimitedOptions::default())
+        .expect("valid");
+    let mouse = |row: &Vec<Option<String>>| {
+        row[0]
+            .as_deref()
+            .and_then(|id| id.split('_').next())
+            .map(str::to_owned)
+    };
+    let mice: Vec<Option<String>> = strings.rows.iter().map(mouse).collect();
+    let split = splits::grouped(&mice, 0.5, &mut crate::rng(1)).expect("72 mice");
+    assert_eq!(
+        (split.train.len(), split.test.len()),
+        (540, 540),
+        "15 rows for each of 72 mice"
+    );
+}
+
+#[test]
+fn yeast() {
+    let Some(dir) = data_dir() else { return };
+    let mut positives = vec![0; 14];
+    for (name, n_rows) in [
+        ("yeast/yeast-train.arff", 1500),
+        ("yeast/yeast-test.arff", 917),
+    ] {
+        let table = read::arff(name, open(&dir, name))
+            .unwrap_or_else(|e| panic!("{e}"))
+            .table;
+        assert_eq!(
+            (table.n_rows(), table.n_cols(), table.n_missing()),
+            (n_rows, 117, 0)
+        );
+        let features = table
+            .numeric_table(&(0..103).collect::<Vec<_>>())
+            .expect("numbers");
+        assert_eq!(
+            (features.column_names()[102].as_str(), features.n_missing()),
+            ("Att103", 0)
+        );
+        for (k, count) in positives.iter_mut().enumerate() {
+            let MixedColumn::Binary { levels, values } = table.column(103 + k) else {
+                panic!("two levels")
+            };
+            assert_eq!(levels, &["0", "1"]);
+            *count += values.iter().filter(|v| **v == Some(true)).count();
+        }
+    }
+    assert_eq!(
+        positives,
+        [
+            762, 1038, 983, 862, 722, 597, 428, 480, 178, 253, 289, 1816, 1799, 34
+        ]
+    );
+}
+
+fn histogram(ratings: &Ratings) -> Vec<usize> {
+    (1..=5)
+        .map(|stars| {
+            ratings
+                .values()
+                .iter()
+                .filter(|&&v| v == f64::from(stars))
+                .count()
+        })
+        .collect()
+}
+
+#[test]
+fn movielens_100k() {
+    let Some(dir) = data_dir() else { return };
+    let read_tab = |name: &str| {
+        movielens(name, open(&dir, name), MovieLens::Tab).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let file = read_tab("movielens-100k/u.data");
+    let ratings = file.ratings().expect("valid");
+    assert_eq!(
+        (ratings.n_rows(), ratings.n_cols(), ratings.n_observed()),
+        (943, 1682, 100_000)
+    );
+    assert_eq!(histogram(&ratings), [6110, 11_370, 27_145, 34_174, 21_201]);
+    assert_eq!(file.timestamps.map(|t| t.len()), Some(100_000));
+    for (part, n) in [("u1.base", 80_000), ("u1.test", 20_000), ("ua.test", 9430)] {
+        assert_eq!(read_tab(&format!("movielens-100k/{part}")).entries.len(), n);
+    }
+    let items = DelimitedOptions {
+        separator: Separator::Char('|'),
+        encoding: Encoding::Latin1,
+        quote: None,
+        ..no_header()
+    };
+    let items = read::delimited_strings("u.item", open(&dir, "movielens-100k/u.item"), &items)
+        .expect("valid");
+    assert_eq!((items.rows.len(), items.column_names.len()), (1682, 24));
+}
+
+#[test]
+fn movielens_1m() {
+    let Some(dir) = data_dir() else { return };
+    let name = "movielens-1m/ratings_no_timestamp.dat.gz";
+    let file =
+        movielens(name, open(&dir, name), MovieLens::DoubleColon).unwrap_or_else(|e| panic!("{e}"));
+    let ratings = file.ratings().expect("valid");
+    assert_eq!(
+        (ratings.n_rows(), ratings.n_cols(), ratings.n_observed()),
+        (6040, 3706, 1_000_209)
+    );
+    assert_eq!(
+        histogram(&ratings),
+        [56_174, 107_557, 261_197, 348_971, 226_310]
+    );
+    assert!((ratings.mean().expect("ratings") - 3.581_564).abs() < 5e-7);
+    assert!((0..6040).all(|user| ratings.row(user).0.len() >= 20));
+    for (part, n) in [
+        ("rand90_test_rows", 100_021),
+        ("one_per_user_test_rows", 6040),
+    ] {
+        let part = format!("movielens-1m/splits/{part}.txt.gz");
+        let rows = read::row_numbers(&part, open(&dir, &part)).unwrap_or_else(|e| panic!("{e}"));
+        let split = Split::from_test_rows(file.entries.len(), &rows).expect("rows of the file");
+        assert_eq!((split.test.len(), split.train.len()), (n, 1_000_209 - n));
+        assert_eq!(file.select(&split.test).expect("distinct").n_observed(), n);
+    }
+    let movies = DelimitedOptions {
+        separator: Separator::Text("::".into()),
+        encoding: Encoding::Latin1,
+        ..no_header()
+    };
+    let movies =
+        read::delimited_strings("movies.dat", open(&dir, "movielens-1m/movies.dat"), &movies)
+            .expect("valid");
+    assert_eq!((movies.rows.len(), movies.column_names.len()), (3883, 3));
+}
+
+#[test]
+fn mixed_tables() {
+    let Some(dir) = data_dir() else { return };
+    let name = "ames-housing/AmesHousing.csv";
+    let (ames, guesses) = mixed_table(name, open(&dir, name), &DelimitedOptions::default(), &[])
+        .unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(
+        (ames.n_rows(), ames.n_cols(), ames.n_missing()),
+        (2930, 82, 13_278 + 719)
+    );
+    let missing = |name: &str| {
+        ames.column(ames.column_index(name).expect("a column"))
+            .n_missing()
+    };
+    assert_eq!(
+        (
+            missing("Lot Frontage"),
+            missing("Pool QC"),
+            missing("Garage Cars")
+        ),
+        (490, 2917, 1)
+    );
+    let numeric = guesses
+        .iter()
+        .filter(|g| [ColumnKind::Real, ColumnKind::Count].contains(&g.kind))
+        .count();
+    assert_eq!(numeric, 39, "columns that hold only numbers");
+    assert!(matches!(
+        ames.column(ames.column_index("Street").expect("a column")),
+        MixedColumn::Binary { .. }
+    ));
+
+    for (name, n_rows, incomplete, missing) in [
+        ("adult/adult.data.gz", 32_561, 2399, 1836 + 1843 + 583),
+        ("adult/adult.test.gz", 16_281, 1221, 963 + 966 + 274),
+    ] {
+        let (adult, _) = mixed_table(name, open(&dir, name), &no_header(), &[])
+            .unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(
+            (adult.n_rows(), adult.n_cols(), adult.n_missing()),
+            (n_rows, 15, missing)
+        );
+        let gaps = (0..n_rows)
+            .filter(|&i| (0..15).any(|j| !adult.is_observed(i, j)))
+            .count();
+        assert_eq!(gaps, incomplete);
+        let income = adult.labels(14).expect("two levels").counts();
+        assert_eq!(
+            income,
+            if n_rows == 32_561 {
+                [24_720, 7841]
+            } else {
+                [12_435, 3846]
+            }
+        );
     }
 }
