@@ -5,12 +5,19 @@
     reason = "a command-line tool talks to its user"
 )]
 
+mod data;
+mod experiments;
+mod reproduce;
+#[cfg(test)]
+mod scratch;
 mod tidy;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use data::DataFolder;
 
 /// Any failure of a task; the text is for the person at the keyboard.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -26,6 +33,22 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// List the experiments, the data they need and whether it is there.
+    List {
+        /// Folder with one folder per data set [default: NPB_DATA_DIR, else target/data].
+        #[arg(long)]
+        data: Option<PathBuf>,
+    },
+    /// Run experiments and write tables, figures and `index.html`.
+    Reproduce(reproduce::ReproduceArgs),
+    /// List, verify and get data sets.
+    Data {
+        /// Folder with one folder per data set [default: NPB_DATA_DIR, else target/data].
+        #[arg(long, global = true)]
+        data: Option<PathBuf>,
+        #[command(subcommand)]
+        action: data::Action,
+    },
     /// Check the house rules; name file and line of each one that is broken.
     Tidy,
 }
@@ -37,13 +60,20 @@ fn root() -> PathBuf {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().task {
-        Task::Tidy => run_tidy(),
-    };
-    outcome.unwrap_or_else(|failure| {
+    run(Cli::parse().task).unwrap_or_else(|failure| {
         eprintln!("error: {failure}");
         ExitCode::FAILURE
     })
+}
+
+fn run(task: Task) -> Result<ExitCode> {
+    let folder = |given| DataFolder::resolve(given, &root());
+    match task {
+        Task::List { data } => reproduce::list(&folder(data)).map(|()| ExitCode::SUCCESS),
+        Task::Reproduce(arguments) => reproduce::run(arguments, &root()),
+        Task::Data { data, action } => data::run(&action, &folder(data)),
+        Task::Tidy => run_tidy(),
+    }
 }
 
 fn run_tidy() -> Result<ExitCode> {

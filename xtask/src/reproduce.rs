@@ -1,0 +1,318 @@
+//! `cargo xtask list` and `cargo xtask reproduce`: experiments, their trials and the report.
+
+mod cache;
+mod context;
+mod html;
+mod machine;
+mod plot;
+mod report;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+
+use crate::Result;
+use crate::data::{self, DataFolder, DataSet, sha256_of};
+use crate::experiments;
+use html::{LeftOut, Section};
+
+#[cfg(test)]
+pub(crate) use cache::TrialKey;
+pub(crate) use cache::{Outcome, Record};
+pub(crate) use context::{Context, Scale, Trial};
+pub(crate) use html::short;
+pub(crate) use plot::{Panel, Point, Series, lines};
+pub(crate) use report::{Figure, Report, ResultRow, TextTable, mean_and_sd, summarise};
+
+/// One table or figure of the papers.
+pub(crate) struct Experiment {
+    /// `crate/figure`.
+    pub(crate) id: &'static str,
+    /// What is run.
+    pub(crate) what: &'static str,
+    /// What the paper prints or shows.
+    pub(crate) paper: &'static str,
+    /// Data sets it needs; none for generated data.
+    pub(crate) data: &'static [&'static str],
+    pub(crate) run: fn(&Context<'_>) -> Result<Report>,
+}
+
+#[derive(Args)]
+pub(crate) struct ReproduceArgs {
+    /// Experiments by id or pattern (`iqgme/*`); all by default.
+    ids: Vec<String>,
+    /// How much to run.
+    #[arg(long, value_enum, default_value = "quick")]
+    scale: Scale,
+    /// Where the report goes [default: target/reproduce].
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Go on with the trials that an earlier run left in OUT.
+    #[arg(long)]
+    resume: bool,
+    /// Folder with one folder per data set [default: NPB_DATA_DIR, else target/data].
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Seed of everything that is drawn.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Prints every experiment, its data, and whether that data is there.
+pub(crate) fn list(folder: &DataFolder) -> Result<()> {
+    let sets = data::all()?;
+    println!("{:<18} {:<26} {:<6} what", "id", "data", "ready");
+    for experiment in experiments::all() {
+        let data = if experiment.data.is_empty() {
+            "generated".to_owned()
+        } else {
+            experiment.data.join(", ")
+        };
+        let ready = if missing_data(experiment, &sets, folder).is_empty() {
+            "yes"
+        } else {
+            "no"
+        };
+        println!(
+            "{:<18} {data:<26} {ready:<6} {}",
+            experiment.id, experiment.what
+        );
+    }
+    println!("\ndata folder: {}", folder.root().display());
+    Ok(())
+}
+
+/// Runs experiments and writes the report; fails when an experiment does.
+pub(crate) fn run(arguments: ReproduceArgs, project: &Path) -> Result<ExitCode> {
+    let folder = DataFolder::resolve(arguments.data.clone(), project);
+    let out = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| project.join("target").join("reproduce"));
+    let chosen = choose(&arguments.ids)?;
+    let sets = data::all()?;
+    let (mut sections, mut left_out) = (Vec::new(), Vec::new());
+    for experiment in chosen {
+        let missing = missing_data(experiment, &sets, &folder);
+        if !missing.is_empty() {
+            left_out.push(LeftOut {
+                id: experiment.id.to_owned(),
+                missing,
+            });
+            continue;
+        }
+        sections.push(run_one(experiment, &arguments, &folder, &sets, &out)?);
+        // The page is complete after every experiment, so that a stopped run leaves one.
+        write_page(project, &arguments, &sections, &left_out, &out)?;
+    }
+    write_page(project, &arguments, &sections, &left_out, &out)?;
+    println!("report: {}", out.join("index.html").display());
+    for LeftOut { id, missing } in &left_out {
+        println!("left out: {id} (needs {})", missing.join(", "));
+    }
+    if let Some(command) = get_command(&left_out) {
+        println!("to get the data: {command}");
+    }
+    let failed = sections.iter().any(|section| section.report.is_err());
+    Ok(if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Experiments that match any of the patterns, in the order of the list.
+fn choose(patterns: &[String]) -> Result<Vec<&'static Experiment>> {
+    let all: Vec<&'static Experiment> = experiments::all().collect();
+    for pattern in patterns {
+        if !all.iter().any(|e| matches(pattern, e.id)) {
+            return Err(
+                format!("no experiment {pattern:?}; `cargo xtask list` shows them all").into(),
+            );
+        }
+    }
+    let wanted = |e: &&Experiment| patterns.is_empty() || patterns.iter().any(|p| matches(p, e.id));
+    Ok(all.into_iter().filter(wanted).collect())
+}
+
+/// `*` stands for any characters, `?` for one.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut rest = pattern.chars();
+    match rest.next() {
+        None => text.is_empty(),
+        Some('*') => {
+            let mut tails = text.char_indices().map(|(i, _)| i).chain([text.len()]);
+            tails.any(|i| matches(rest.as_str(), &text[i..]))
+        }
+        Some(c) => {
+            let mut others = text.chars();
+            let fits = others.next().is_some_and(|o| c == '?' || c == o);
+            fits && matches(rest.as_str(), others.as_str())
+        }
+    }
+}
+
+fn missing_data(experiment: &Experiment, sets: &[DataSet], folder: &DataFolder) -> Vec<String> {
+    let there = |name: &str| sets.iter().any(|set| set.name == name && folder.has(set));
+    let missing = experiment.data.iter().filter(|name| !there(name));
+    missing.map(|name| (*name).to_owned()).collect()
+}
+
+/// The one command that gets the data of everything that was left out.
+fn get_command(left_out: &[LeftOut]) -> Option<String> {
+    let mut names: Vec<&str> = left_out
+        .iter()
+        .flat_map(|l| &l.missing)
+        .map(String::as_str)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    (!names.is_empty()).then(|| format!("cargo xtask data get {}", names.join(" ")))
+}
+
+fn run_one(
+    experiment: &Experiment,
+    arguments: &ReproduceArgs,
+    folder: &DataFolder,
+    sets: &[DataSet],
+    out: &Path,
+) -> Result<Section> {
+    let place = out.join(experiment.id);
+    fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
+    let cache = cache::TrialCache::open(&place.join("trials.jsonl"), arguments.resume)?;
+    let context = Context::new(
+        experiment.id,
+        arguments.scale,
+        arguments.seed,
+        folder,
+        &cache,
+    );
+    println!("{}: {}", experiment.id, experiment.what);
+    let clock = Instant::now();
+    let report = (experiment.run)(&context).map_err(|e| e.to_string());
+    let seconds = clock.elapsed().as_secs_f64();
+    match &report {
+        Ok(report) => {
+            report.write(experiment.id, &place)?;
+            println!("{}: done in {seconds:.1} s", experiment.id);
+        }
+        Err(reason) => eprintln!("{}: failed: {reason}", experiment.id),
+    }
+    Ok(Section {
+        id: experiment.id.to_owned(),
+        what: experiment.what.to_owned(),
+        paper: experiment.paper.to_owned(),
+        report,
+        files: checksums(&context.files(), folder, sets)?,
+        trials: context.counts(),
+        seconds,
+    })
+}
+
+/// Name, checksum and standing of each data file that was read.
+fn checksums(
+    files: &[PathBuf],
+    folder: &DataFolder,
+    sets: &[DataSet],
+) -> Result<Vec<(String, String, &'static str)>> {
+    let mut rows = Vec::new();
+    for path in files.iter().filter(|path| path.is_file()) {
+        let sum = sha256_of(path)?;
+        let known = sets
+            .iter()
+            .flat_map(|set| set.files.iter().map(move |file| (set, file)));
+        let recorded = known
+            .into_iter()
+            .find(|(set, file)| folder.path(&set.name, &file.path) == *path);
+        let standing = match recorded {
+            Some((_, file)) if file.sha256 == sum => "as recorded",
+            Some(_) => "differs from the recorded file",
+            None => "no checksum recorded",
+        };
+        let name = path.strip_prefix(folder.root()).unwrap_or(path);
+        rows.push((name.display().to_string(), sum, standing));
+    }
+    Ok(rows)
+}
+
+fn write_page(
+    project: &Path,
+    arguments: &ReproduceArgs,
+    sections: &[Section],
+    left_out: &[LeftOut],
+    out: &Path,
+) -> Result<()> {
+    fs::create_dir_all(out).map_err(|e| format!("{}: {e}", out.display()))?;
+    let mut facts = vec![
+        ("scale", format!("{:?}", arguments.scale).to_lowercase()),
+        ("seed", arguments.seed.to_string()),
+    ];
+    facts.extend(machine::facts(project));
+    let command = get_command(left_out);
+    let page = html::page(&facts, sections, left_out, command.as_deref());
+    report::write_file(&out.join("index.html"), &page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn patterns_match_whole_ids() {
+        for (pattern, text, expected) in [
+            ("iqgme/fig-3.5", "iqgme/fig-3.5", true),
+            ("iqgme/*", "iqgme/fig-3.5", true),
+            ("*3.?", "iqgme/fig-3.5", true),
+            ("*", "iqgme/fig-3.5", true),
+            ("iqgme", "iqgme/fig-3.5", false),
+            ("iqgme/fig-3.", "iqgme/fig-3.5", false),
+            ("*/fig-3.6", "iqgme/fig-3.5", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn unknown_ids_are_refused() {
+        let error = choose(&["nonsense/*".to_owned()])
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.contains("nonsense") && error.contains("xtask list"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn ids_are_unique_and_name_known_data() {
+        let sets = data::all().unwrap();
+        let ids: Vec<&str> = experiments::all().map(|e| e.id).collect();
+        for (index, experiment) in experiments::all().enumerate() {
+            assert!(!ids[..index].contains(&experiment.id), "{}", experiment.id);
+            for name in experiment.data {
+                assert!(sets.iter().any(|set| set.name == *name), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_data_the_rest_is_left_out_with_one_command() {
+        let scratch = Scratch::new("reproduce-nodata");
+        let arguments = ReproduceArgs {
+            ids: vec!["iqgme/fig-3.5".into(), "iqgme/fig-3.6".into()],
+            scale: Scale::Smoke,
+            out: Some(scratch.path("out")),
+            resume: false,
+            data: Some(scratch.path("data")),
+            seed: 1,
+        };
+        run(arguments, scratch.root()).unwrap();
+        let page = fs::read_to_string(scratch.path("out/index.html")).unwrap();
+        assert!(page.contains("cargo xtask data get ionosphere wdbc"));
+    }
+}

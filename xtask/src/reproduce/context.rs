@@ -1,0 +1,268 @@
+//! What an experiment is given: scale, seed, data, and a way to run trials.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use rand::Rng;
+use rayon::prelude::*;
+
+use super::cache::{Outcome, Record, TrialCache, TrialKey};
+use crate::Result;
+use crate::data::{DataFolder, sha256_of_bytes};
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Scale {
+    /// Seconds; the same code path.
+    Smoke,
+    /// Under 20 minutes per experiment on two cores.
+    Quick,
+    /// The paper's numbers of trials.
+    Paper,
+}
+
+/// One piece of work whose outcome is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial<W> {
+    /// Name of the data set's folder, or `simulated`.
+    pub(crate) dataset: String,
+    /// `key=value;key=value`.
+    pub(crate) setting: String,
+    pub(crate) method: String,
+    /// Number of the trial, from 0.
+    pub(crate) trial: u64,
+    /// Everything else that the outcome depends on, as text: the method's settings, checksums of the data.
+    pub(crate) config: String,
+    /// What the runner works on.
+    pub(crate) work: W,
+}
+
+/// What an experiment is given.
+pub(crate) struct Context<'a> {
+    pub(crate) experiment: &'a str,
+    pub(crate) scale: Scale,
+    pub(crate) seed: u64,
+    pub(crate) data: &'a DataFolder,
+    cache: &'a TrialCache,
+    /// Trials taken from an earlier run, and all trials.
+    counts: (AtomicUsize, AtomicUsize),
+    /// Data files that were read.
+    files: Mutex<Vec<PathBuf>>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(
+        experiment: &'a str,
+        scale: Scale,
+        seed: u64,
+        data: &'a DataFolder,
+        cache: &'a TrialCache,
+    ) -> Self {
+        Self {
+            experiment,
+            scale,
+            seed,
+            data,
+            cache,
+            counts: (AtomicUsize::new(0), AtomicUsize::new(0)),
+            files: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Runs trials in parallel and returns their records in the order asked for. A trial found in the cache is not run;
+    /// one that is run gets its own seed, is timed (metric `seconds`) and kept.
+    pub(crate) fn run_trials<W: Sync>(
+        &self,
+        trials: &[Trial<W>],
+        run: impl Fn(&Trial<W>, u64) -> Result<Outcome> + Sync,
+    ) -> Result<Vec<Record>> {
+        let bar = bar(trials.len(), self.experiment);
+        let records: Result<Vec<Record>> = trials
+            .par_iter()
+            .map(|trial| {
+                let record = self.run_trial(trial, &run);
+                bar.inc(1);
+                record
+            })
+            .collect();
+        bar.finish_and_clear();
+        records
+    }
+
+    fn run_trial<W>(
+        &self,
+        trial: &Trial<W>,
+        run: &(impl Fn(&Trial<W>, u64) -> Result<Outcome> + Sync),
+    ) -> Result<Record> {
+        let key = self.key(trial);
+        self.counts.1.fetch_add(1, Ordering::Relaxed);
+        if let Some(outcome) = self.cache.get(&key) {
+            self.counts.0.fetch_add(1, Ordering::Relaxed);
+            let outcome = outcome.clone();
+            return Ok(Record { key, outcome });
+        }
+        let place = || {
+            let Trial {
+                dataset,
+                setting,
+                method,
+                trial,
+                ..
+            } = trial;
+            format!("{dataset}, {setting}, {method}, trial {trial}")
+        };
+        let clock = Instant::now();
+        let mut outcome = run(trial, key.seed).map_err(|e| format!("{}: {e}", place()))?;
+        let seconds = clock.elapsed().as_secs_f64();
+        outcome
+            .metrics
+            .entry("seconds".to_owned())
+            .or_insert(seconds);
+        if let Some(name) = outcome.not_finite() {
+            return Err(format!("{}: {name} is not finite", place()).into());
+        }
+        let record = Record { key, outcome };
+        self.cache.append(&record)?;
+        Ok(record)
+    }
+
+    fn key<W>(&self, trial: &Trial<W>) -> TrialKey {
+        let version = env!("CARGO_PKG_VERSION");
+        let config = format!("{version}\n{}", trial.config);
+        TrialKey {
+            experiment: self.experiment.to_owned(),
+            dataset: trial.dataset.clone(),
+            setting: trial.setting.clone(),
+            method: trial.method.clone(),
+            trial: trial.trial,
+            seed: trial_seed(self.seed, trial.trial),
+            config: sha256_of_bytes(config.as_bytes())[..16].to_owned(),
+        }
+    }
+
+    /// Path of a file of a data set; the report lists its checksum.
+    pub(crate) fn data_file(&self, set: &str, file: &str) -> PathBuf {
+        let path = self.data.path(set, file);
+        let mut files = self.files.lock().unwrap_or_else(|e| e.into_inner());
+        if !files.contains(&path) {
+            files.push(path.clone());
+        }
+        path
+    }
+
+    /// Data files that were asked for.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.files.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// How many trials came from an earlier run, and how many there were.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let (cached, all) = &self.counts;
+        (cached.load(Ordering::Relaxed), all.load(Ordering::Relaxed))
+    }
+}
+
+/// The seed of a trial: the same for all methods, so that they see the same draws.
+pub(crate) fn trial_seed(seed: u64, trial: u64) -> u64 {
+    npb_infer::stream(seed, [trial, 0, 0, 0]).next_u64()
+}
+
+fn bar(trials: usize, name: &str) -> ProgressBar {
+    // Hidden by itself when standard error is not a terminal.
+    let bar = ProgressBar::new(trials as u64).with_message(name.to_owned());
+    match ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn trials(n: u64) -> Vec<Trial<()>> {
+        let trial = |trial| Trial {
+            dataset: "simulated".into(),
+            setting: "k=1".into(),
+            method: "npb:test".into(),
+            trial,
+            config: "{}".into(),
+            work: (),
+        };
+        (0..n).map(trial).collect()
+    }
+
+    /// Runs `n` trials against the cache at `path`; trial `fails` is an error.
+    fn run(
+        path: &Path,
+        n: u64,
+        fails: Option<u64>,
+    ) -> (Result<Vec<Record>>, (usize, usize), usize) {
+        let data = DataFolder::resolve(Some(path.to_owned()), path);
+        let cache = TrialCache::open(path, true).unwrap();
+        let context = Context::new("a/b", Scale::Smoke, 1, &data, &cache);
+        let ran = AtomicUsize::new(0);
+        let records = context.run_trials(&trials(n), |trial, seed| {
+            ran.fetch_add(1, Ordering::Relaxed);
+            if fails == Some(trial.trial) {
+                return Err("broken".into());
+            }
+            Ok(Outcome::metrics([("value", (seed >> 12) as f64)]))
+        });
+        (records, context.counts(), ran.into_inner())
+    }
+
+    #[test]
+    fn a_stopped_run_goes_on_and_ends_as_one_that_never_stopped() {
+        let scratch = Scratch::new("context-resume");
+        let (whole, ..) = run(&scratch.path("whole.jsonl"), 8, None);
+        let stopped = scratch.path("stopped.jsonl");
+        let (first, ..) = run(&stopped, 5, None);
+        assert_eq!(first.unwrap().len(), 5);
+        let (second, counts, ran) = run(&stopped, 8, None);
+        assert_eq!((counts, ran), ((5, 8), 3));
+        let values = |records: Result<Vec<Record>>| -> Vec<(u64, f64)> {
+            let records = records.unwrap().into_iter();
+            records
+                .map(|r| (r.key.trial, r.outcome.metrics["value"]))
+                .collect()
+        };
+        assert_eq!(values(second), values(whole));
+    }
+
+    #[test]
+    fn a_failing_trial_is_named_and_the_others_are_kept() {
+        let scratch = Scratch::new("context-fail");
+        let path = scratch.path("trials.jsonl");
+        let (records, ..) = run(&path, 1, Some(0));
+        let error = records.unwrap_err().to_string();
+        assert!(error.contains("npb:test, trial 0: broken"), "{error}");
+        let (records, counts, _) = run(&path, 1, None);
+        assert_eq!((records.unwrap().len(), counts), (1, (0, 1)));
+    }
+
+    #[test]
+    fn another_configuration_is_another_trial() {
+        let scratch = Scratch::new("context-config");
+        let path = scratch.path("trials.jsonl");
+        let data = DataFolder::resolve(Some(path.clone()), &path);
+        let cache = TrialCache::open(&path, false).unwrap();
+        let context = Context::new("a/b", Scale::Smoke, 1, &data, &cache);
+        let mut other = trials(1);
+        other[0].config = "{\"changed\":1}".into();
+        assert_ne!(context.key(&trials(1)[0]), context.key(&other[0]));
+    }
+
+    #[test]
+    fn seeds_differ_by_trial_and_by_run() {
+        assert_ne!(trial_seed(1, 0), trial_seed(1, 1));
+        assert_ne!(trial_seed(1, 0), trial_seed(2, 0));
+    }
+}

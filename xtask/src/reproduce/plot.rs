@@ -1,0 +1,206 @@
+//! Line plots with error bars, as SVG with their numbers.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::report::Figure;
+use crate::Result;
+
+/// One coordinate system.
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    pub(crate) x_label: String,
+    pub(crate) y_label: String,
+    pub(crate) series: Vec<Series>,
+}
+
+/// One curve.
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) points: Vec<Point>,
+}
+
+/// One point of a curve.
+#[derive(Clone, Copy)]
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    /// Half the length of the error bar.
+    pub(crate) sd: Option<f64>,
+}
+
+const PANEL: (u32, u32) = (640, 480);
+/// Okabe and Ito's colours, which stay apart for colour-blind readers.
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 0, 0),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 114, 178),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(120, 120, 120),
+];
+
+/// Panels side by side; curves beyond the eighth repeat colours with another marker.
+pub(crate) fn lines(name: &str, title: &str, caption: &str, panels: &[Panel]) -> Result<Figure> {
+    let mut svg = String::new();
+    {
+        let size = (PANEL.0 * panels.len().max(1) as u32, PANEL.1);
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        root.fill(&WHITE)?;
+        let areas = root.split_evenly((1, panels.len().max(1)));
+        for (panel, area) in panels.iter().zip(&areas) {
+            draw(panel, area)?;
+        }
+        root.present()?;
+    }
+    let mut rows = Vec::new();
+    for panel in panels {
+        for series in &panel.series {
+            for point in &series.points {
+                let sd = point.sd.map_or(String::new(), |sd| sd.to_string());
+                let numbers = [point.x.to_string(), point.y.to_string(), sd];
+                rows.push(
+                    [
+                        vec![panel.title.clone(), series.name.clone()],
+                        numbers.to_vec(),
+                    ]
+                    .concat(),
+                );
+            }
+        }
+    }
+    Ok(Figure {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        svg,
+        header: ["panel", "series", "x", "y", "sd"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows,
+    })
+}
+
+fn draw(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<()> {
+    let points = || panel.series.iter().flat_map(|s| &s.points);
+    let (x_low, x_high) = range(points().map(|p| (p.x, p.x)));
+    let ends = |p: &Point| (p.y - p.sd.unwrap_or(0.0), p.y + p.sd.unwrap_or(0.0));
+    let (y_low, y_high) = range(points().map(ends));
+    let mut chart = ChartBuilder::on(area)
+        .caption(&panel.title, ("sans-serif", 20))
+        .margin(12)
+        .x_label_area_size(44)
+        .y_label_area_size(64)
+        .build_cartesian_2d(x_low..x_high, y_low..y_high)?;
+    chart
+        .configure_mesh()
+        .x_desc(&panel.x_label)
+        .y_desc(&panel.y_label)
+        .label_style(("sans-serif", 14))
+        .axis_desc_style(("sans-serif", 16))
+        .light_line_style(TRANSPARENT)
+        .draw()?;
+    for (index, series) in panel.series.iter().enumerate() {
+        let colour = COLOURS[index % COLOURS.len()];
+        // Bars of different curves side by side.
+        let shift =
+            (index as f64 - 0.5 * (panel.series.len() - 1) as f64) * 0.004 * (x_high - x_low);
+        let line = series.points.iter().map(|p| (p.x + shift, p.y));
+        chart
+            .draw_series(LineSeries::new(line, colour.stroke_width(2)))?
+            .label(series.name.clone())
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        chart.draw_series(series.points.iter().filter_map(|p| {
+            let sd = p.sd?;
+            let (low, high) = (p.y - sd, p.y + sd);
+            let style = colour.mix(0.6).stroke_width(1);
+            Some(ErrorBar::new_vertical(
+                p.x + shift,
+                low,
+                p.y,
+                high,
+                style,
+                6,
+            ))
+        }))?;
+        let places = series.points.iter().map(|p| (p.x + shift, p.y));
+        if index < COLOURS.len() {
+            chart.draw_series(places.map(|at| Circle::new(at, 3, colour.filled())))?;
+        } else {
+            chart.draw_series(places.map(|at| TriangleMarker::new(at, 5, colour.filled())))?;
+        }
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerRight)
+        .background_style(WHITE.mix(0.85))
+        .border_style(BLACK.mix(0.3))
+        .label_font(("sans-serif", 13))
+        .draw()?;
+    Ok(())
+}
+
+/// The range of intervals with a margin; 0 to 1 when there are none.
+fn range(intervals: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
+    let widest = (f64::INFINITY, f64::NEG_INFINITY);
+    let (low, high) = intervals.fold(widest, |(l, h), (a, b)| (l.min(a), h.max(b)));
+    if low > high {
+        return (0.0, 1.0);
+    }
+    let margin = if high > low { 0.06 * (high - low) } else { 0.5 };
+    (low - margin, high + margin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_holds_its_curves_and_its_numbers() {
+        let point = |x: f64| Point {
+            x,
+            y: x * x,
+            sd: Some(0.1),
+        };
+        let panel = |title: &str| Panel {
+            title: title.into(),
+            x_label: "fraction".into(),
+            y_label: "AUC".into(),
+            series: vec![
+                Series {
+                    name: "one".into(),
+                    points: [0.1, 0.5].map(point).to_vec(),
+                },
+                Series {
+                    name: "two".into(),
+                    points: vec![Point {
+                        x: 0.5,
+                        y: 1.0,
+                        sd: None,
+                    }],
+                },
+            ],
+        };
+        let figure = lines("f", "F", "", &[panel("left"), panel("right")]).unwrap();
+        assert!(figure.svg.starts_with("<svg") && figure.svg.trim_end().ends_with("</svg>"));
+        for text in ["left", "right", "fraction", "AUC", "one", "two"] {
+            assert!(figure.svg.contains(text), "{text} is not in the picture");
+        }
+        assert_eq!(figure.rows.len(), 6);
+        assert_eq!(figure.rows[1], ["left", "one", "0.5", "0.25", "0.1"]);
+        assert_eq!(figure.rows[5], ["right", "two", "0.5", "1", ""]);
+    }
+
+    #[test]
+    fn an_empty_panel_is_still_a_picture() {
+        let panel = Panel {
+            title: "empty".into(),
+            x_label: String::new(),
+            y_label: String::new(),
+            series: vec![],
+        };
+        assert!(lines("f", "F", "", &[panel]).unwrap().svg.contains("empty"));
+    }
+}
