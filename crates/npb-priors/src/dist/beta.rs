@@ -2,7 +2,7 @@
 
 use super::gamma::ln_standard_gamma;
 use crate::error::{Check, ParameterError};
-use crate::special::{digamma_difference, ln_add_exp, ln_beta};
+use crate::special::{beta_regularized, digamma_difference, ln_add_exp, ln_beta};
 use rand::Rng;
 
 /// Beta(a, b): density x^(a-1) (1-x)^(b-1) / B(a, b) on 0 < x < 1.
@@ -71,6 +71,11 @@ impl Beta {
         }
         power_ln(self.a - 1.0, x.ln()) + power_ln(self.b - 1.0, (-x).ln_1p())
             - ln_beta(self.a, self.b)
+    }
+
+    /// P(x' <= x), to the absolute accuracy of [`beta_regularized`].
+    pub fn cdf(&self, x: f64) -> f64 {
+        beta_regularized(self.a, self.b, x)
     }
 
     /// Entropy in nats.

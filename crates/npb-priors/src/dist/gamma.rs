@@ -2,7 +2,10 @@
 
 use super::ln_excess;
 use crate::error::{Check, ParameterError};
-use crate::special::{LN_SQRT_2PI, digamma, digamma_correction, ln_gamma, stirling_correction};
+use crate::special::{
+    LN_SQRT_2PI, digamma, digamma_correction, gamma_lower_regularized, ln_gamma,
+    stirling_correction,
+};
 use rand::{Rng, RngExt};
 use rand_distr::Exp1;
 
@@ -75,6 +78,11 @@ impl Gamma {
     pub fn ln_density_at_ln(&self, ln_x: f64) -> f64 {
         let ln_bx = self.rate.ln() + ln_x;
         self.shape * ln_bx - ln_bx.exp() - ln_gamma(self.shape)
+    }
+
+    /// P(x' <= x), to the absolute accuracy of [`gamma_lower_regularized`].
+    pub fn cdf(&self, x: f64) -> f64 {
+        gamma_lower_regularized(self.shape, self.rate * x)
     }
 
     /// Entropy in nats, with full absolute precision for any shape.

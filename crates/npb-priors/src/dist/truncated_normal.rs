@@ -76,11 +76,11 @@ pub(super) fn sample_excess<R: Rng + ?Sized>(a: f64, rng: &mut R) -> f64 {
 /// Mean, variance and log-mass of a truncated normal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TruncatedMoments {
-    /// E x.
+    /// E x, within 1e-13 standard deviations and 2 ulp.
     pub mean: f64,
     /// Var x, within 1e-13 relatively.
     pub variance: f64,
-    /// ln P(lower < x < upper) under the normal that was cut off.
+    /// ln P(lower < x < upper) under the normal that was cut off, within 3e-15 relatively or 3e-16 absolutely.
     pub ln_mass: f64,
 }
 
