@@ -1,6 +1,21 @@
 //! What users hand in: incomplete tables, labels, sparse ratings and mixed columns; readers, masks, splits and metrics.
 //!
-//! Missing is a type here, never a magic number: a [`Table`] is dense values beside a bit mask.
+//! Missing is a type here, never a magic number.
+//!
+//! | | |
+//! |---|---|
+//! | [`Table`] | dense real numbers beside a bit [`Mask`] (true = observed); rows are observations |
+//! | [`PatternIndex`] | the rows of a table grouped by which cells are observed |
+//! | [`Labels`] | classes of rows, some of them unknown |
+//! | [`Ratings`] | sparse observed entries of a matrix, by rows and by columns |
+//! | [`MixedTable`] | typed columns: real, count, categorical, binary |
+//! | [`Standardiser`] | columns to mean 0 and standard deviation 1, and back |
+//! | [`read`] | delimited text, ARFF, MovieLens, triplets, MatrixMarket, given masks and splits |
+//! | [`splits`] | drawn masks; random, stratified, grouped splits and folds |
+//! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, F1, coverage, Top-L |
+//!
+//! Values handed in are checked once, where they come in; errors name row and column (from 0), those of files line and column
+//! (from 1). Feature `ndarray`: tables from and to ndarray arrays.
 //!
 //! ```
 //! use npb_data::read::{self, Column, DelimitedOptions};

@@ -40,6 +40,8 @@ pub enum Column {
 
 /// How delimited text is laid out. The default: commas, double quotes, a header, blanks around fields ignored.
 ///
+/// Blank lines are skipped, so that a table of one column marks a missing cell by more than nothing.
+///
 /// ```
 /// use npb_data::read::{DelimitedOptions, table};
 /// let options = DelimitedOptions { header: false, ..DelimitedOptions::default() };
@@ -86,6 +88,37 @@ impl Default for DelimitedOptions {
 }
 
 impl DelimitedOptions {
+    fn check(&self) -> Result<(), ReadProblem> {
+        let ascii = |option, c: char| match c.is_ascii() && c != '\n' && c != '\r' {
+            true => Ok(()),
+            false => Err(ReadProblem::Options {
+                option,
+                rule: "must be an ASCII character and not a line end",
+            }),
+        };
+        match &self.separator {
+            Separator::Char(separator) => ascii("separator", *separator)?,
+            Separator::Text(separator) if separator.is_empty() => {
+                return Err(ReadProblem::Options {
+                    option: "separator",
+                    rule: "must not be empty",
+                });
+            }
+            Separator::Text(_) | Separator::Blanks => {}
+        }
+        self.quote.map_or(Ok(()), |quote| ascii("quote", quote))?;
+        self.comment.map_or(Ok(()), |mark| ascii("comment", mark))?;
+        match &self.separator {
+            Separator::Char(separator) if self.quote == Some(*separator) => {
+                Err(ReadProblem::Options {
+                    option: "quote",
+                    rule: "must differ from the separator",
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn trimmed<'a>(&self, field: &'a str) -> &'a str {
         // Line ends stay, so that errors can count them.
         let blank = |c: char| c.is_whitespace() && c != '\n' && c != '\r';
@@ -391,48 +424,55 @@ pub(crate) fn for_each_row(
 }
 
 /// Calls `visit` with line number and fields of every record; blank lines and comments are skipped.
-pub(crate) fn for_each_record(
+fn for_each_record(
     text: &Text,
     options: &DelimitedOptions,
     mut visit: impl FnMut(u64, &[&str]) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
-    let separator = match &options.separator {
-        Separator::Char(separator) => {
-            return for_each_quoted_record(text, *separator, options, visit);
+    options.check().map_err(|problem| text.error(problem))?;
+    let separator = match (&options.separator, options.quote) {
+        (Separator::Char(separator), Some(quote)) if text.text.contains(quote) => {
+            return for_each_quoted_record(text, *separator, quote, options, visit);
         }
-        Separator::Text(separator) if separator.is_empty() => {
-            return Err(text.error(ReadProblem::Options {
-                option: "separator",
-                rule: "must not be empty",
-            }));
-        }
-        Separator::Text(separator) => Some(separator),
-        Separator::Blanks => None,
+        (Separator::Char(separator), _) => Some(separator.to_string()),
+        (Separator::Text(separator), _) => Some(separator.clone()),
+        (Separator::Blanks, _) => None,
     };
     for (number, line) in text.lines() {
-        if line.trim().is_empty() || options.comment.is_some_and(|mark| line.starts_with(mark)) {
+        if options.comment.is_some_and(|mark| line.starts_with(mark)) {
             continue;
         }
-        let fields: Vec<&str> = match separator {
+        let fields: Vec<&str> = match &separator {
             Some(separator) => line
                 .split(separator.as_str())
                 .map(|f| options.trimmed(f))
                 .collect(),
             None => line.split_whitespace().collect(),
         };
+        if fields.is_empty() || (fields.len() == 1 && fields[0].trim().is_empty()) {
+            continue;
+        }
         visit(number, &fields)?;
     }
     Ok(())
 }
 
-/// As [`for_each_record`] for a separator of one character.
+/// As [`for_each_record`] for text with quotes.
 fn for_each_quoted_record(
     text: &Text,
     separator: char,
+    quote: char,
     options: &DelimitedOptions,
     mut visit: impl FnMut(u64, &[&str]) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
-    let mut reader = csv_reader(text, separator, options)?;
+    // All three are ASCII by `DelimitedOptions::check`.
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .delimiter(separator as u8)
+        .quote(quote as u8)
+        .comment(options.comment.map(|mark| mark as u8))
+        .from_reader(text.text.as_bytes());
     let mut lines = LineCounter::new(text.text.as_bytes(), options.comment);
     let mut record = csv::StringRecord::new();
     loop {
@@ -444,51 +484,15 @@ fn for_each_quoted_record(
             Err(error) => return Err(text.error(ReadProblem::Io(error.into())).at_line(line)),
         }
         if reader.is_done() || reader.position().byte() as usize >= text.text.len() {
-            check_quotes(text, start, &record, options).map_err(|e| e.at_line(line))?;
+            check_quotes(text, start, &record, quote).map_err(|e| e.at_line(line))?;
         }
-        // A line of blanks only is as good as an empty one.
-        if record.len() == 1 && record[0].trim().is_empty() && options.trim {
+        // A line of blanks only is as good as an empty one; a quoted empty field is a field.
+        if record.len() == 1 && !record[0].is_empty() && record[0].trim().is_empty() {
             continue;
         }
         let fields: Vec<&str> = record.iter().map(|f| options.trimmed(f)).collect();
         visit(line, &fields)?;
     }
-}
-
-fn csv_reader<'a>(
-    text: &'a Text,
-    separator: char,
-    options: &DelimitedOptions,
-) -> Result<csv::Reader<&'a [u8]>, ReadError> {
-    let ascii = |option, c: char| match u8::try_from(c) {
-        Ok(byte) if c.is_ascii() && byte != b'\n' && byte != b'\r' => Ok(byte),
-        _ => Err(text.error(ReadProblem::Options {
-            option,
-            rule: "must be an ASCII character and not a line end",
-        })),
-    };
-    let mut builder = csv::ReaderBuilder::new();
-    builder
-        .has_headers(false)
-        .flexible(true)
-        .delimiter(ascii("separator", separator)?);
-    match options.quote {
-        None => builder.quoting(false),
-        Some(quote) if quote == separator => {
-            return Err(text.error(ReadProblem::Options {
-                option: "quote",
-                rule: "must differ from the separator",
-            }));
-        }
-        Some(quote) => builder.quote(ascii("quote", quote)?),
-    };
-    builder.comment(
-        options
-            .comment
-            .map(|mark| ascii("comment", mark))
-            .transpose()?,
-    );
-    Ok(builder.from_reader(text.text.as_bytes()))
 }
 
 /// Finds the line on which a record starts; records come in order.
@@ -544,11 +548,8 @@ fn check_quotes(
     text: &Text,
     start: usize,
     record: &csv::StringRecord,
-    options: &DelimitedOptions,
+    quote: char,
 ) -> Result<(), ReadError> {
-    let Some(quote) = options.quote else {
-        return Ok(());
-    };
     let quotes = text
         .text
         .get(start..)

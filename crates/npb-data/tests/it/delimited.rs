@@ -189,6 +189,28 @@ fn other_separators_comments_and_quotes() {
 }
 
 #[test]
+fn quotes_somewhere_change_nothing_elsewhere() {
+    let tabs = DelimitedOptions {
+        separator: Separator::Char('\t'),
+        ..options(true)
+    };
+    let plain = "a\tb\tc\n\n1\t2\t3\n\t\t\n  \n4\t\t 5\n";
+    let quoted = plain.replace("1", "\"1\"");
+    let expected = table(plain, &tabs).expect("valid");
+    assert_eq!(
+        (expected.n_rows(), expected.empty_rows(), expected.get(2, 2)),
+        (3, vec![1], Some(5.0))
+    );
+    assert_eq!(table(&quoted, &tabs).expect("valid"), expected);
+    let one_column = table("a\n1\n\"\"\n\n3\n", &options(true)).expect("valid");
+    assert_eq!(
+        (one_column.n_rows(), one_column.n_missing()),
+        (3, 1),
+        "a quoted empty field is a cell"
+    );
+}
+
+#[test]
 fn impossible_options_are_errors() {
     let bad = [
         DelimitedOptions {

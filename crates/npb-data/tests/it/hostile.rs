@@ -120,11 +120,9 @@ fn entries(entries: &[Rating]) -> usize {
     entries.len()
 }
 
-const CSV: [&str; 4] = [
+const CSV: [&str; 2] = [
     "a,b,c\n1,2,3\n4,?,6\n",
     "\u{feff}id,\"x \"\"y\"\"\",z\r\n1,\"2\",-3e5\r\n\r\n7,NA,0.5\r\n",
-    "a;b\n1;2\n",
-    "x\n1\n2\n\"3\"\n",
 ];
 
 #[test]
@@ -151,7 +149,7 @@ fn delimited_numbers() {
             ..DelimitedOptions::default()
         },
     ];
-    survives(&CSV[..2], |bytes| {
+    survives(&CSV, |bytes| {
         for other in &options[1..] {
             if let Ok(table) = read::table("hostile", bytes, other) {
                 cells(&table);
