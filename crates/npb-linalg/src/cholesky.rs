@@ -8,7 +8,7 @@ use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 /// Sizes up to this one are factored by a plain loop; above it faer's blocked routine is faster (bench `linalg/factor`).
-const PLAIN_FACTOR: usize = 8;
+const PLAIN_FACTOR: usize = 10;
 
 /// Sizes up to this one are inverted by a plain loop without extra memory; above it faer's blocked routine is faster.
 const PLAIN_INVERSE: usize = 48;
@@ -292,7 +292,18 @@ impl Cholesky {
         (0..self.dim).map(|j| &self.lower[j * (self.dim + 1)..(j + 1) * self.dim])
     }
 
-    fn check_len(&self, b: &[f64]) {
+    pub(crate) fn columns_mut(
+        &mut self,
+    ) -> impl DoubleEndedIterator<Item = &mut [f64]> + ExactSizeIterator {
+        let n = self.dim;
+        // A chunk size of 0 is not allowed; there is nothing to split then.
+        self.lower
+            .chunks_exact_mut(n.max(1))
+            .enumerate()
+            .map(|(j, column)| &mut column[j..])
+    }
+
+    pub(crate) fn check_len(&self, b: &[f64]) {
         assert_eq!(
             b.len(),
             self.dim,

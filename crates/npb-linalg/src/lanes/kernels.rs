@@ -535,3 +535,51 @@ fn product<S: Simd, const N: usize>(
         at.store(y, i, sum);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ln_product;
+
+    /// The mantissas, all near 2, and the exponents would each overflow if they were multiplied or added up as they stand.
+    #[test]
+    fn many_pivots_neither_overflow_nor_lose_digits() {
+        let lanes = 8;
+        let scales = [
+            1.9,
+            1.9e300,
+            1.9e-300,
+            1.0,
+            f64::MIN_POSITIVE,
+            f64::MAX,
+            3.0,
+            0.3,
+        ];
+        let pivots: Vec<f64> = (0..1500 * lanes).map(|k| scales[k % lanes]).collect();
+        let mut ln_det = vec![f64::NAN; lanes];
+        assert!(ln_product(&pivots, &mut ln_det));
+        for (found, scale) in ln_det.iter().zip(scales) {
+            let expected = 1500.0 * scale.ln();
+            assert!((found - expected).abs() <= 1e-13 * expected.abs());
+        }
+    }
+
+    #[test]
+    fn pivots_that_are_not_positive_normal_numbers_are_seen_in_every_lane() {
+        for value in [
+            0.0,
+            -0.0,
+            -1.0,
+            f64::MIN_POSITIVE / 2.0,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+            -f64::NAN,
+        ] {
+            for place in [0, 7, 8, 31] {
+                let mut pivots = vec![1.0; 32];
+                pivots[place] = value;
+                assert!(!ln_product(&pivots, &mut [0.0; 16]), "{value} at {place}");
+            }
+        }
+    }
+}

@@ -3,5 +3,7 @@
 mod cholesky;
 mod condition;
 mod lanes;
+mod rank_one;
 mod saved;
 mod support;
+mod svd;
