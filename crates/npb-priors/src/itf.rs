@@ -56,14 +56,12 @@ impl ItfPrior {
     /// # Errors
     /// No column, or a concentration that is not finite and positive.
     pub fn new(alpha: f64, betas: Vec<f64>) -> Result<Self, ParameterError> {
-        let distribution = "infinite tensor factorisation";
-        let check = Check(distribution);
+        let check = Check("infinite tensor factorisation");
         check.positive("alpha", alpha)?;
         check.require(!betas.is_empty(), "number of columns", 0.0, "at least 1")?;
-        if let Some(index) = betas.iter().position(|beta| !(beta.is_finite() && *beta > 0.0)) {
-            let (parameter, value, rule) = ("beta", betas[index], "finite and > 0");
-            return Err(ParameterError::Entry { distribution, parameter, index, value, rule });
-        }
+        check.every("beta", &betas, "finite and > 0", |beta| {
+            beta > 0.0 && beta.is_finite()
+        })?;
         Ok(Self { alpha, betas })
     }
 

@@ -87,9 +87,8 @@ pub fn draw_table_count<R: Rng + ?Sized>(n: usize, concentration: f64, rng: &mut
         concentration > 0.0,
         "a concentration is positive: {concentration}"
     );
-    // The first customer always opens a table; said apart so that a concentration of 1e-300 cannot round it away.
     let opens = |i: &usize| rng.random::<f64>() * (concentration + *i as f64) < concentration;
-    usize::from(n > 0) + (1..n).filter(opens).count()
+    (0..n).filter(opens).count()
 }
 
 /// Logarithms of the unsigned Stirling numbers of the first kind |s(n, m)|, 0 ≤ m ≤ n ≤ `n_max`, in a triangle.

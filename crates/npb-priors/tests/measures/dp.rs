@@ -195,6 +195,12 @@ fn lazy_sticks_draw_labels_with_their_probability() {
         all.iter().position(|l| *l == labels).unwrap_or(all.len())
     });
     assert!(chi_square_p(&tally(draws, p.len()), &p) > LEVEL);
+
+    let mut sticks = LazySticks::new(alpha).unwrap();
+    let labels: Vec<usize> = (0..400_000).map(|_| sticks.draw_label(&mut rng)).collect();
+    let weights = sticks.weights();
+    assert!((weights.iter().sum::<f64>() + sticks.rest() - 1.0).abs() < 1e-14);
+    assert!(chi_square_p(&tally(labels, weights.len()), weights) > LEVEL);
 }
 
 const PRIOR: GammaPrior = GammaPrior {
@@ -370,63 +376,78 @@ fn sticks_given_labels_and_labels_given_sticks_agree() {
     assert_mean(&product, 1.0 / (alpha * alpha));
 }
 
-/// Mean change of the first cluster's size by `moves` steps of `rule` from an exact draw of (sticks, labels).
-fn swap_shift(
-    mut rule: impl FnMut(&mut Vec<usize>, &mut Vec<f64>, f64, &mut Xoshiro256PlusPlus),
-    seed: u64,
-) -> (f64, f64) {
-    let (n, alpha) = (6, 1.5);
+type Swap = fn(&mut Vec<usize>, &mut Vec<f64>, f64, &mut Xoshiro256PlusPlus);
+
+/// Exact draws of (sticks, labels), then `swap`: the first cluster's mean size, how far it is from its mean under the
+/// prior, and the p-value of the first stick's law, which is the prior's, too.
+fn swap_shift(swap: Swap, alpha: f64, seed: u64) -> (f64, f64, f64) {
+    let n = 6;
     let mut rng = rng(seed);
-    let mut sizes = Vec::new();
+    let (mut sizes, mut sticks) = (Vec::new(), Vec::new());
     for _ in 0..40_000 {
         let mut counts = counts_of(&draw_labels(alpha, n, &mut rng));
         let mut ln_rest = vec![0.0; occupied_labels(&counts)];
         draw_sticks_given_labels(&counts, alpha, &mut ln_rest, &mut rng);
-        rule(&mut counts, &mut ln_rest, alpha, &mut rng);
+        swap(&mut counts, &mut ln_rest, alpha, &mut rng);
         sizes.push(counts[0] as f64);
+        sticks.push(-ln_rest[0]);
     }
-    (
-        sizes.iter().sum::<f64>() / sizes.len() as f64,
-        z_score(&sizes, n as f64 / (1.0 + alpha)),
-    )
+    let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
+    let p = ks_p(sticks, |x| 1.0 - (-alpha * x).exp());
+    (mean, z_score(&sizes, n as f64 / (1.0 + alpha)), p)
 }
 
 #[test]
-fn swapping_neighbours_leaves_the_law_of_labels() {
-    let (mean, z) = swap_shift(
-        |counts, ln_rest, alpha, rng| {
-            for _ in 0..5 {
-                propose_neighbour_swap(counts, ln_rest, alpha, rng);
-            }
-        },
-        12,
-    );
-    assert!(z.abs() < 3.9, "{mean}");
+fn swapping_neighbours_leaves_the_joint_law() {
+    let five_moves: Swap = |counts, ln_rest, alpha, rng| {
+        for _ in 0..5 {
+            propose_neighbour_swap(counts, ln_rest, alpha, rng);
+        }
+    };
+    // A small concentration asks for a fresh stick in most moves.
+    for alpha in [1.5, 0.2] {
+        let (mean, z, p) = swap_shift(five_moves, alpha, 12);
+        assert!(z.abs() < 3.9 && p > LEVEL, "{mean} {p}");
+    }
+}
+
+#[test]
+fn the_occupied_ratio_is_that_of_the_labels_before_and_after() {
+    let counts_below_3 =
+        (0..81).map(|code: usize| [code % 3, code / 3 % 3, code / 9 % 3, code / 27, 0]);
+    for counts in counts_below_3.filter(|counts| occupied_labels(counts) > 0) {
+        let k = occupied_labels(&counts);
+        for h in 0..k {
+            let mut swapped = counts;
+            swapped.swap(h, h + 1);
+            let expected = (k as f64 / occupied_labels(&swapped) as f64).ln();
+            assert_eq!(ln_occupied_ratio(&counts, h), expected, "{counts:?} {h}");
+        }
+    }
 }
 
 #[test]
 fn the_printed_swap_ratio_does_not() {
-    let (mean, z) = swap_shift(
-        |counts, ln_rest, alpha, rng| {
-            let k = occupied_labels(counts);
-            let h = rng.random_range(0..k);
-            counts.resize(counts.len().max(h + 2), 0);
-            if ln_rest.len() < h + 2 {
-                ln_rest.push(rng.random::<f64>().ln() / alpha);
-            }
-            let printed =
-                -ln_neighbour_swap_ratio([counts[h], counts[h + 1]], [ln_rest[h], ln_rest[h + 1]])
-                    + if h + 1 == k {
-                        (k as f64 / (k + 1) as f64).ln()
-                    } else {
-                        0.0
-                    };
-            if rng.random::<f64>().ln() < printed {
-                counts.swap(h, h + 1);
-            }
-        },
-        13,
-    );
+    let printed: Swap = |counts, ln_rest, alpha, rng| {
+        let k = occupied_labels(counts);
+        let h = rng.random_range(0..k);
+        counts.resize(counts.len().max(h + 2), 0);
+        if ln_rest.len() < h + 2 {
+            ln_rest.push(rng.random::<f64>().ln() / alpha);
+        }
+        let upside_down =
+            -ln_neighbour_swap_ratio([counts[h], counts[h + 1]], [ln_rest[h], ln_rest[h + 1]]);
+        let last = if h + 1 == k {
+            (k as f64 / (k + 1) as f64).ln()
+        } else {
+            0.0
+        };
+        if rng.random::<f64>().ln() < upside_down + last {
+            counts.swap(h, h + 1);
+            ln_rest.swap(h, h + 1);
+        }
+    };
+    let (mean, z, _) = swap_shift(printed, 1.5, 13);
     // The errata's figure: one printed move takes 2.40 to 1.83.
     assert!(z.abs() > 50.0 && (mean - 1.83).abs() < 0.03, "{mean}");
 }

@@ -111,8 +111,8 @@ fn run(context: &Context<'_>) -> Result<Report> {
             paper: None,
         });
     }
-    let caption = "Curves: densities. Points: draws of the scale mixtures, as a histogram. The t law has both the sharpest \
-                   peak and the heaviest tails.";
+    let caption = "Curves: densities. Points: draws of the scale mixtures, as a histogram. The t law grows the flattest \
+                   penalty: a quarter of its mass lies beyond 6.";
     let figure = lines(
         "heavy-tails",
         "Two priors that favour sparsity",

@@ -141,8 +141,8 @@ impl Case {
 fn run(context: &Context<'_>) -> Result<Report> {
     let (trials, draws) = match context.scale {
         Scale::Smoke => (2, 20),
-        Scale::Quick => (5, 400),
-        Scale::Paper => (10, 4_000),
+        Scale::Quick => (5, 2_000),
+        Scale::Paper => (10, 10_000),
     };
     let cases: Vec<Case> = Case::all().collect();
     let trial = |(case, trial): (Case, u64)| Trial {
