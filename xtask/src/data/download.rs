@@ -82,10 +82,10 @@ impl Downloader {
         progress: &dyn Fn(u64),
     ) -> Result<Try> {
         let there = fs::metadata(part).map_or(0, |m| m.len());
-        if there < file.bytes {
-            if let Some(interrupted) = self.receive(url, file, part, there, progress)? {
-                return Ok(interrupted);
-            }
+        if there < file.bytes
+            && let Some(interrupted) = self.receive(url, file, part, there, progress)?
+        {
+            return Ok(interrupted);
         }
         let found = sha256_of(part)?;
         if found == file.sha256 {
@@ -170,9 +170,9 @@ fn part_of(to: &Path) -> PathBuf {
 
 /// The file, cut to its first `start` bytes and open at its end.
 fn open_at(part: &Path, start: u64) -> io::Result<File> {
-    let options = OpenOptions::new().create(true).append(true).open(part)?;
-    options.set_len(start)?;
-    Ok(options)
+    let file = OpenOptions::new().create(true).append(true).open(part)?;
+    file.set_len(start)?;
+    Ok(file)
 }
 
 /// Copies until the end; what was received before a failure is written.

@@ -30,6 +30,8 @@ pub(crate) struct Point {
 }
 
 const PANEL: (u32, u32) = (640, 480);
+/// Curves with more points than this have no markers.
+const MARKED_POINTS: usize = 24;
 /// Okabe and Ito's colours, which stay apart for colour-blind readers.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 0, 0),
@@ -42,17 +44,31 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(120, 120, 120),
 ];
 
-/// Panels side by side; curves beyond the eighth repeat colours with another marker.
+/// Panels side by side and one legend to their right; a curve has the same colour in all panels. Curves beyond the eighth
+/// repeat colours with another marker.
 pub(crate) fn lines(name: &str, title: &str, caption: &str, panels: &[Panel]) -> Result<Figure> {
+    let mut names: Vec<&str> = Vec::new();
+    for series in panels.iter().flat_map(|panel| &panel.series) {
+        if !names.contains(&series.name.as_str()) {
+            names.push(&series.name);
+        }
+    }
+    let longest = names.iter().map(|name| name.chars().count()).max();
+    let legend_width = longest.map_or(0, |characters| 50 + 8 * characters as u32);
+    let panels_width = PANEL.0 * panels.len().max(1) as u32;
     let mut svg = String::new();
     {
-        let size = (PANEL.0 * panels.len().max(1) as u32, PANEL.1);
+        let size = (panels_width + legend_width, PANEL.1);
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         root.fill(&WHITE)?;
-        let areas = root.split_evenly((1, panels.len().max(1)));
-        for (panel, area) in panels.iter().zip(&areas) {
-            draw(panel, area)?;
+        let (left, right) = root.split_horizontally(panels_width);
+        for (panel, area) in panels
+            .iter()
+            .zip(&left.split_evenly((1, panels.len().max(1))))
+        {
+            draw(panel, &names, area)?;
         }
+        draw_legend(&names, &right)?;
         root.present()?;
     }
     let mut rows = Vec::new();
@@ -83,7 +99,9 @@ pub(crate) fn lines(name: &str, title: &str, caption: &str, panels: &[Panel]) ->
     })
 }
 
-fn draw(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<()> {
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+fn draw(panel: &Panel, names: &[&str], area: &Area<'_>) -> Result<()> {
     let points = || panel.series.iter().flat_map(|s| &s.points);
     let (x_low, x_high) = range(points().map(|p| (p.x, p.x)));
     let ends = |p: &Point| (p.y - p.sd.unwrap_or(0.0), p.y + p.sd.unwrap_or(0.0));
@@ -102,43 +120,54 @@ fn draw(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<()> 
         .axis_desc_style(("sans-serif", 16))
         .light_line_style(TRANSPARENT)
         .draw()?;
-    for (index, series) in panel.series.iter().enumerate() {
+    for series in &panel.series {
+        let index = names
+            .iter()
+            .position(|name| *name == series.name)
+            .unwrap_or(0);
         let colour = COLOURS[index % COLOURS.len()];
-        // Bars of different curves side by side.
-        let shift =
-            (index as f64 - 0.5 * (panel.series.len() - 1) as f64) * 0.004 * (x_high - x_low);
-        let line = series.points.iter().map(|p| (p.x + shift, p.y));
-        chart
-            .draw_series(LineSeries::new(line, colour.stroke_width(2)))?
-            .label(series.name.clone())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        // Error bars of different curves stand side by side.
+        let side = index as f64 - 0.5 * (names.len() - 1) as f64;
+        let shift = if series.points.iter().any(|p| p.sd.is_some()) {
+            0.004 * side * (x_high - x_low)
+        } else {
+            0.0
+        };
+        let places = || series.points.iter().map(|p| (p.x + shift, p.y));
+        chart.draw_series(LineSeries::new(places(), colour.stroke_width(2)))?;
         chart.draw_series(series.points.iter().filter_map(|p| {
             let sd = p.sd?;
-            let (low, high) = (p.y - sd, p.y + sd);
             let style = colour.mix(0.6).stroke_width(1);
-            Some(ErrorBar::new_vertical(
-                p.x + shift,
-                low,
-                p.y,
-                high,
-                style,
-                6,
-            ))
+            let x = p.x + shift;
+            Some(ErrorBar::new_vertical(x, p.y - sd, p.y, p.y + sd, style, 6))
         }))?;
-        let places = series.points.iter().map(|p| (p.x + shift, p.y));
-        if index < COLOURS.len() {
-            chart.draw_series(places.map(|at| Circle::new(at, 3, colour.filled())))?;
-        } else {
-            chart.draw_series(places.map(|at| TriangleMarker::new(at, 5, colour.filled())))?;
+        // Long curves are smooth; a marker on each point would hide them.
+        if series.points.len() <= MARKED_POINTS {
+            chart.draw_series(places().map(|at| marker(index, at)))?;
         }
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.3))
-        .label_font(("sans-serif", 13))
-        .draw()?;
+    Ok(())
+}
+
+/// A dot or, beyond the eighth curve, a triangle.
+fn marker<'b, C: Clone + 'static>(index: usize, at: C) -> DynElement<'static, SVGBackend<'b>, C> {
+    let colour = COLOURS[index % COLOURS.len()].filled();
+    if index < COLOURS.len() {
+        Circle::new(at, 3, colour).into_dyn()
+    } else {
+        TriangleMarker::new(at, 5, colour).into_dyn()
+    }
+}
+
+fn draw_legend(names: &[&str], area: &Area<'_>) -> Result<()> {
+    for (index, name) in names.iter().enumerate() {
+        let colour = COLOURS[index % COLOURS.len()];
+        let y = 48 + 22 * index as i32;
+        area.draw(&PathElement::new([(6, y), (30, y)], colour.stroke_width(2)))?;
+        area.draw(&marker(index, (18, y)))?;
+        let style = ("sans-serif", 14).into_font();
+        area.draw(&Text::new((*name).to_owned(), (36, y - 6), style))?;
+    }
     Ok(())
 }
 

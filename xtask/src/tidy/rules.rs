@@ -406,13 +406,13 @@ fn floor_plan(project: &Project) -> Vec<Violation> {
     let mut broken = Vec::new();
     for member in project.members.iter().filter(|m| is_model(m)) {
         for room in rooms {
-            let present = |file: &&str| {
+            let present = |file: &str| {
                 let plain = format!("{}/{file}", member.folder);
                 // A module that has grown into a folder is the same room.
                 let grown = plain.replace(".rs", "/mod.rs");
                 project.tree.contains(&plain) || project.tree.contains(&grown)
             };
-            if !room.iter().any(|file| present(&file)) {
+            if !room.iter().any(|file| present(file)) {
                 let message = format!("a model crate has {}", room.join(" or "));
                 broken.push(Violation::new(&member.path, 1, message));
             }

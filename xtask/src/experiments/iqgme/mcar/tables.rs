@@ -1,0 +1,208 @@
+//! Tables and the figure of figures 3.5 and 3.6.
+
+use super::data::Source;
+use super::{FRACTIONS, METHODS, OURS, setting};
+use crate::Result;
+use crate::reproduce::{
+    Figure, Panel, Point, Record, ResultRow, Series, TextTable, lines, mean_and_sd, short,
+};
+
+/// Settings in the order of the results.
+fn settings(results: &[ResultRow]) -> Vec<&str> {
+    let mut settings: Vec<&str> = Vec::new();
+    for row in results {
+        if !settings.contains(&row.setting.as_str()) {
+            settings.push(&row.setting);
+        }
+    }
+    settings
+}
+
+/// Methods in the order of the results.
+fn methods(results: &[ResultRow]) -> Vec<&str> {
+    let mut methods: Vec<&str> = Vec::new();
+    for row in results {
+        if !methods.contains(&row.method.as_str()) {
+            methods.push(&row.method);
+        }
+    }
+    methods
+}
+
+fn find<'a>(results: &'a [ResultRow], setting: &str, method: &str) -> Option<&'a ResultRow> {
+    let wanted = |r: &&ResultRow| r.setting == setting && r.method == method && r.metric == "auc";
+    results.iter().find(wanted)
+}
+
+/// Mean AUC of every method in every setting.
+pub(super) fn overview(results: &[ResultRow]) -> TextTable {
+    let settings = settings(results);
+    let row = |method: &str| {
+        let cell = |setting: &&str| match find(results, setting, method) {
+            Some(row) => match row.sd {
+                Some(sd) => format!("{:.3} ({sd:.3})", row.mean),
+                None => format!("{:.3}", row.mean),
+            },
+            None => String::new(),
+        };
+        let cells = settings.iter().map(cell);
+        std::iter::once(method.to_owned()).chain(cells).collect()
+    };
+    TextTable {
+        title: "Mean AUC (standard deviation over trials)".to_owned(),
+        header: std::iter::once("method")
+            .chain(settings.iter().copied())
+            .map(str::to_owned)
+            .collect(),
+        rows: methods(results).into_iter().map(row).collect(),
+    }
+}
+
+/// Our AUC minus each comparator's on the same trials: mean and standard error.
+pub(super) fn differences(records: &[Record]) -> TextTable {
+    let auc = |method: &str, setting: &str| -> Vec<(u64, f64)> {
+        let wanted = records
+            .iter()
+            .filter(|r| r.key.method == method && r.key.setting == setting);
+        wanted
+            .filter_map(|r| Some((r.key.trial, *r.outcome.metrics.get("auc")?)))
+            .collect()
+    };
+    let mut settings: Vec<&str> = records.iter().map(|r| r.key.setting.as_str()).collect();
+    settings.dedup();
+    let mut rows = Vec::new();
+    for setting in settings {
+        let ours = auc(OURS, setting);
+        for (method, _) in METHODS.iter().filter(|(method, _)| *method != OURS) {
+            let theirs = auc(method, setting);
+            let pairs = ours.iter().filter_map(|(trial, a)| {
+                let (_, b) = theirs.iter().find(|(other, _)| other == trial)?;
+                Some(a - b)
+            });
+            let pairs: Vec<f64> = pairs.collect();
+            if pairs.is_empty() {
+                continue;
+            }
+            let (mean, sd) = mean_and_sd(&pairs);
+            let error = sd.map_or(String::new(), |sd| short(sd / (pairs.len() as f64).sqrt()));
+            rows.push(vec![
+                setting.to_owned(),
+                (*method).to_owned(),
+                short(mean),
+                error,
+                pairs.len().to_string(),
+            ]);
+        }
+    }
+    let header = [
+        "setting",
+        "comparator",
+        "mean difference",
+        "standard error",
+        "trials",
+    ];
+    TextTable {
+        title: format!("AUC of {OURS} minus AUC of each comparator on the same trials"),
+        header: header.map(str::to_owned).to_vec(),
+        rows,
+    }
+}
+
+/// Comparators beside the figures recorded for a reference implementation.
+pub(super) fn recorded(source: &Source, results: &[ResultRow]) -> TextTable {
+    let mut rows = Vec::new();
+    for (method, missing, figures) in source.recorded {
+        for (train, figure) in FRACTIONS.iter().zip(figures) {
+            let setting = setting(*missing, *train);
+            if let Some(row) = find(results, &setting, method) {
+                let numbers = [
+                    format!("{:.4}", row.mean),
+                    figure.to_string(),
+                    short(row.mean - figure),
+                ];
+                rows.push([vec![(*method).to_owned(), setting], numbers.to_vec()].concat());
+            }
+        }
+    }
+    TextTable {
+        title: "Comparators beside the mean AUC recorded for a reference implementation on the same splits".to_owned(),
+        header: ["method", "setting", "ours", "recorded", "difference"].map(str::to_owned).to_vec(),
+        rows,
+    }
+}
+
+/// One panel per missing fraction: our method, its plug-in variant and every comparator.
+pub(super) fn figure(source: &Source, results: &[ResultRow]) -> Result<Figure> {
+    let mut panels = Vec::new();
+    for missing in [0.25, 0.5] {
+        let curve = |method: &str| -> Series {
+            let point = |&train: &f64| {
+                let row = find(results, &setting(missing, train), method)?;
+                Some(Point {
+                    x: train,
+                    y: row.mean,
+                    sd: row.sd,
+                })
+            };
+            Series {
+                name: method.to_owned(),
+                points: FRACTIONS.iter().filter_map(point).collect(),
+            }
+        };
+        let series: Vec<Series> = methods(results)
+            .into_iter()
+            .map(curve)
+            .filter(|s| !s.points.is_empty())
+            .collect();
+        if !series.is_empty() {
+            panels.push(Panel {
+                title: format!("{}, {:.0}% missing", source.name, 100.0 * missing),
+                x_label: "fraction of rows in training".to_owned(),
+                y_label: "mean AUC".to_owned(),
+                series,
+            });
+        }
+    }
+    let caption = "Mean over trials; bars are one standard deviation over trials.";
+    lines("auc", &format!("AUC on {}", source.name), caption, &panels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::{Outcome, TrialKey};
+
+    #[test]
+    fn differences_are_paired_by_trial() {
+        let record = |method: &str, trial: u64, auc: f64| Record {
+            key: TrialKey {
+                experiment: String::new(),
+                dataset: String::new(),
+                setting: "missing=0.25;train=0.5".into(),
+                method: method.into(),
+                trial,
+                seed: 0,
+                config: String::new(),
+            },
+            outcome: Outcome::metrics([("auc", auc)]),
+        };
+        let records = [
+            record(OURS, 0, 0.75),
+            record(OURS, 1, 0.5),
+            record("svm-rbf+mean", 1, 0.25),
+            record("svm-rbf+mean", 0, 0.625),
+        ];
+        let table = differences(&records);
+        // 0.125 and 0.25: mean 0.1875, standard error 0.0625.
+        assert_eq!(
+            table.rows,
+            [[
+                "missing=0.25;train=0.5",
+                "svm-rbf+mean",
+                "0.1875",
+                "0.06250",
+                "2"
+            ]]
+        );
+    }
+}
