@@ -29,8 +29,10 @@ mod stop;
 pub mod storage;
 mod stream;
 mod sweeps;
+pub mod testing;
 mod vb;
 
+pub use rand_xoshiro::Xoshiro256PlusPlus;
 pub use restart::{BestRestart, RestartError, best_restart};
 pub use stop::Stop;
 pub use stream::stream;

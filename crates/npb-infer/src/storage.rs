@@ -39,6 +39,8 @@ mod metered;
 const MAGIC: [u8; 8] = *b"\x89NPB\r\n\x1a\n";
 const FORMAT_VERSION: u32 = 1;
 const CHECKSUM_LEN: usize = 8;
+/// Bytes of the payload length.
+pub(crate) const LENGTH_LEN: usize = 8;
 /// Decoding may allocate this many bytes per byte of the file; with the bytes of the file and its strings that makes 16.
 const MEMORY_FACTOR: u64 = 14;
 const MEMORY_CONSTANT: u64 = 1 << 20;
@@ -192,7 +194,7 @@ pub fn to_bytes<T: Serialize + ?Sized>(
     };
     let payload =
         bincode::serde::encode_to_vec(value, wire_config()).map_err(|e| refuse(e.to_string()))?;
-    let mut bytes = Vec::with_capacity(payload.len() + model.len() + crate_version.len() + 32);
+    let mut bytes = Vec::with_capacity(payload.len() + model.len() + crate_version.len() + 64);
     bytes.extend(MAGIC);
     bytes.extend(FORMAT_VERSION.to_le_bytes());
     for name in [model, crate_version] {
@@ -201,10 +203,15 @@ pub fn to_bytes<T: Serialize + ?Sized>(
         bytes.extend(len.to_le_bytes());
         bytes.extend(name.as_bytes());
     }
+    seal(&mut bytes, &payload);
+    Ok(bytes)
+}
+
+/// Completes a header by payload length, payload and checksum.
+pub(crate) fn seal(bytes: &mut Vec<u8>, payload: &[u8]) {
     bytes.extend((payload.len() as u64).to_le_bytes());
     bytes.extend(payload);
-    bytes.extend(crc::crc64(&bytes).to_le_bytes());
-    Ok(bytes)
+    bytes.extend(crc::crc64(bytes).to_le_bytes());
 }
 
 /// The value in bytes made by [`to_bytes`] for the same `model`.
@@ -276,6 +283,20 @@ impl<'a> Envelope<'a> {
             crate_version: text(crate_version)?,
             payload,
         })
+    }
+}
+
+/// Header (up to the payload length, exclusive) and payload of an undamaged file.
+pub(crate) fn header_and_payload(good: &[u8]) -> Result<(&[u8], &[u8]), FormatError> {
+    let payload = Envelope::open(good)?.payload;
+    let header_len = good.len() - CHECKSUM_LEN - payload.len() - LENGTH_LEN;
+    Ok((&good[..header_len], payload))
+}
+
+/// Makes the checksum agree with the content, as a forger would.
+pub(crate) fn reseal(bytes: &mut [u8]) {
+    if let Some((content, checksum)) = bytes.split_last_chunk_mut::<CHECKSUM_LEN>() {
+        *checksum = crc::crc64(content).to_le_bytes();
     }
 }
 

@@ -1,8 +1,11 @@
 //! Integration tests of npb-infer, one binary.
 
 mod diagnostics;
+mod joint;
+mod proofs;
 mod restart;
 mod storage;
 mod stream;
 mod sweeps;
+mod toys;
 mod vb;

@@ -1,0 +1,30 @@
+//! Harnesses that prove a model right, shared by all model crates.
+//!
+//! | question | harness |
+//! |---|---|
+//! | Does a Gibbs sampler leave the joint law of state and data alone? | [`JointTest`] on a [`JointModel`] |
+//! | Do posterior intervals cover at their nominal rate? | [`Calibration`] on a [`JointModel`] |
+//! | Does a sampler on a small discrete space visit states at their exact probabilities? | [`Exact`] |
+//! | Does a variational bound never fall? | [`BoundMonitor`] |
+//! | Is a coordinate update at the optimum of the bound? | [`check_stationary`] |
+//! | Does the number of threads change nothing? Does a resumed run end in the same bits? | [`same_bits_on_threads`], [`same_bits_when_resumed`] |
+//! | Does a damaged or forged file give an error or a valid value? | [`attack_file`] |
+//!
+//! Everything is seeded and independent of the number of threads. Statistical harnesses state their false-alarm rate: a correct
+//! sampler fails for at most that share of all seeds. A test with fixed seed passes or fails forever; still choose the rate small
+//! (0.001) there and keep a broken copy of the sampler beside it that must fail.
+
+mod bits;
+mod bound;
+mod calibration;
+mod exact;
+mod hostile;
+mod joint;
+mod student;
+
+pub use bits::{BitsDiffer, same_bits_on_threads, same_bits_when_resumed};
+pub use bound::{BoundFell, BoundMonitor, NotStationary, check_stationary};
+pub use calibration::{Calibration, CalibrationCheck, CalibrationReport};
+pub use exact::{Exact, ExactCheck, ExactReport, ExactTest, assignments, partitions};
+pub use hostile::{HostileFailure, HostileSummary, attack_file};
+pub use joint::{Functional, JointCheck, JointModel, JointReport, JointTest};
