@@ -1,14 +1,13 @@
 //! What an experiment is given: scale, seed, data, and a way to run trials.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::Rng;
-use rayon::prelude::*;
 
 use super::cache::{Outcome, Record, TrialCache, TrialKey};
 use crate::Result;
@@ -74,21 +73,18 @@ impl<'a> Context<'a> {
     }
 
     /// Runs trials in parallel and returns their records in the order asked for. A trial found in the cache is not run;
-    /// one that is run gets its own seed, is timed (metric `seconds`) and kept.
+    /// one that is run gets its own seed, is timed (metric `seconds`) and kept. The first failure ends the run.
     pub(crate) fn run_trials<W: Sync>(
         &self,
         trials: &[Trial<W>],
         run: impl Fn(&Trial<W>, u64) -> Result<Outcome> + Sync,
     ) -> Result<Vec<Record>> {
         let bar = bar(trials.len(), self.experiment);
-        let records: Result<Vec<Record>> = trials
-            .par_iter()
-            .map(|trial| {
-                let record = self.run_trial(trial, &run);
-                bar.inc(1);
-                record
-            })
-            .collect();
+        let records = in_parallel(trials.len(), |index| {
+            let record = self.run_trial(&trials[index], &run);
+            bar.inc(1);
+            record
+        });
         bar.finish_and_clear();
         records
     }
@@ -147,7 +143,7 @@ impl<'a> Context<'a> {
     /// Path of a file of a data set; the report lists its checksum.
     pub(crate) fn data_file(&self, set: &str, file: &str) -> PathBuf {
         let path = self.data.path(set, file);
-        let mut files = self.files.lock().unwrap_or_else(|e| e.into_inner());
+        let mut files = lock(&self.files);
         if !files.contains(&path) {
             files.push(path.clone());
         }
@@ -156,7 +152,7 @@ impl<'a> Context<'a> {
 
     /// Data files that were asked for.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.files.lock().unwrap_or_else(|e| e.into_inner()).clone()
+        lock(&self.files).clone()
     }
 
     /// How many trials came from an earlier run, and how many there were.
@@ -171,6 +167,53 @@ pub(crate) fn trial_seed(seed: u64, trial: u64) -> u64 {
     npb_infer::stream(seed, [trial, 0, 0, 0]).next_u64()
 }
 
+/// Calls `run` for 0..n on as many threads as there are cores and returns the results in order, or the first failure met.
+///
+/// Each thread has a pool of its own: what a model does in parallel stays inside its trial. In one shared pool a waiting
+/// trial would pick up pieces of others, and its seconds would be theirs.
+fn in_parallel<T: Send>(n: usize, run: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let cores = rayon::current_num_threads();
+    let workers = cores.min(n).max(1);
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<T>>> = Mutex::new((0..n).map(|_| None).collect());
+    let work = || -> Result<()> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(cores / workers)
+            .build()?;
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= n {
+                return Ok(());
+            }
+            // A failure leaves nothing for the others to begin.
+            let result = pool
+                .install(|| run(index))
+                .inspect_err(|_| next.store(n, Ordering::Relaxed))?;
+            lock(&results)[index] = Some(result);
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<()>>| match thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        threads
+            .into_iter()
+            .map(join)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .collect::<Result<()>>()
+    })?;
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(results.into_iter().flatten().collect())
+}
+
+/// The content, also after another thread panicked while it held the lock.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn bar(trials: usize, name: &str) -> ProgressBar {
     // Hidden by itself when standard error is not a terminal.
     let bar = ProgressBar::new(trials as u64).with_message(name.to_owned());
@@ -183,6 +226,7 @@ fn bar(trials: usize, name: &str) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::time::Duration;
 
     use super::*;
     use crate::scratch::Scratch;
@@ -246,6 +290,25 @@ mod tests {
         assert!(error.contains("npb:test, trial 0: broken"), "{error}");
         let (records, counts, _) = run(&path, 1, None);
         assert_eq!((records.unwrap().len(), counts), (1, (0, 1)));
+    }
+
+    #[test]
+    fn results_come_in_order_and_a_failure_stops_the_rest() {
+        let squares = in_parallel(100, |i| Ok(i * i)).unwrap();
+        assert_eq!(squares, (0..100).map(|i| i * i).collect::<Vec<_>>());
+        assert!(in_parallel(0, |_| Ok(())).unwrap().is_empty());
+        let begun = AtomicUsize::new(0);
+        let outcome = in_parallel(10_000, |i| -> Result<()> {
+            begun.fetch_add(1, Ordering::Relaxed);
+            if i == 3 {
+                return Err("three".into());
+            }
+            // Long enough for the failure to be seen before all are done.
+            std::thread::sleep(Duration::from_millis(1));
+            Ok(())
+        });
+        assert_eq!(outcome.unwrap_err().to_string(), "three");
+        assert!(begun.into_inner() < 10_000);
     }
 
     #[test]
