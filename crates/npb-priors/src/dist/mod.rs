@@ -41,6 +41,7 @@ pub use truncated_normal::{
 pub use truncated_sum::sample_probit_sum;
 pub use wishart::Wishart;
 
+use crate::special::ln_1p_shortfall;
 use npb_linalg::faer::{Mat, MatRef};
 
 /// The symmetric matrix with the lower triangle of `m`.
@@ -49,14 +50,6 @@ fn symmetric(m: MatRef<'_, f64>) -> Mat<f64> {
 }
 
 /// x - 1 - ln x for x > 0, without cancellation at its zero x = 1.
-pub(crate) fn ln_excess(x: f64) -> f64 {
-    let y = x - 1.0;
-    if y.abs() > 0.1 {
-        return y - x.ln();
-    }
-    // y^2/2 - y^3/3 + ..., by Horner from the far end; 0.1^16 / 16 is below the last digit of y^2/2.
-    let series = (2..=18)
-        .rev()
-        .fold(0.0, |sum, k| (k as f64).recip() - y * sum);
-    y * y * series
+fn ln_excess(x: f64) -> f64 {
+    ln_1p_shortfall(x - 1.0)
 }

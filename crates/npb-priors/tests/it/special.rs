@@ -274,7 +274,7 @@ fn incomplete_gamma_and_beta() {
     check(
         &beta,
         3,
-        absolute(1e-11),
+        absolute(1e-12),
         |_| 1.0,
         |r| beta_regularized(r[0], r[1], r[2]),
     );
@@ -324,4 +324,41 @@ fn log_sum_exp_of_geometric_series() {
             "{n}: {error}"
         );
     }
+}
+
+#[test]
+fn incomplete_beta_of_large_parameters() {
+    // By symmetry, and across the border between the two methods.
+    for a in [9_999.0, 10_001.0, 1e6, 1e10, 1e15] {
+        assert!((beta_regularized(a, a, 0.5) - 0.5).abs() < 1e-12, "{a}");
+    }
+    for b in [2e4, 1e6, 1e9] {
+        for z in [-4.0, -1.0, -1e-3, 1e-6, 0.3, 2.0] {
+            let at = |a: f64| beta_regularized(a, b, (a + z * a.sqrt()) / (a + b));
+            let (fraction, asymptotic) = (at(9_999.999_999), at(10_000.000_001));
+            assert!(
+                (fraction - asymptotic).abs() < 1e-8,
+                "{b} {z}: {fraction} {asymptotic}"
+            );
+        }
+    }
+    // One parameter huge: the gamma limit.
+    for x in [0.5, 3.0, 9.0] {
+        let limit = gamma_lower_regularized(3.0, x);
+        assert!((beta_regularized(3.0, 1e14, x / 1e14) - limit).abs() < 1e-11);
+        // 1 - x is known to 1e-16 here: 2^40 instead of 1e14 keeps it exact.
+        let small = x / 2f64.powi(40);
+        let mirrored = 1.0 - beta_regularized(2f64.powi(40), 3.0, 1.0 - small);
+        assert!((mirrored - beta_regularized(3.0, 2f64.powi(40), small)).abs() < 1e-12);
+    }
+    assert_eq!(
+        (
+            beta_regularized(2.0, 3.0, -1.0),
+            beta_regularized(2.0, 3.0, 1.0)
+        ),
+        (0.0, 1.0)
+    );
+    assert!(
+        beta_regularized(0.0, 1.0, 0.5).is_nan() && beta_regularized(1.0, f64::NAN, 0.5).is_nan()
+    );
 }

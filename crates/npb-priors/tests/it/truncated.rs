@@ -210,3 +210,40 @@ fn sums_of_many_terms_have_the_law_of_terms_drawn_one_by_one() {
         assert!(two_sample_p_value(matched, one_by_one) > LEVEL);
     }
 }
+
+#[test]
+fn extreme_intervals_give_finite_results() {
+    let tiny = 1e-323;
+    let intervals = [
+        (-1.7e308, 1.7e308),
+        (0.0, 1e308),
+        (1e200, 1e201),
+        (1e300, f64::INFINITY),
+        (f64::NEG_INFINITY, -1e300),
+        (-tiny, tiny),
+        (0.0, tiny),
+        (1e300, 1.000_001e300),
+        (-1e300, 1e-300),
+    ];
+    let mut rng = rng(600);
+    for (lower, upper) in intervals {
+        let law = standard(lower, upper);
+        let moments = law.moments();
+        assert!(
+            lower <= moments.mean && moments.mean <= upper,
+            "({lower}, {upper}): {moments:?}"
+        );
+        assert!(
+            moments.variance >= 0.0 && moments.ln_mass <= 0.0,
+            "({lower}, {upper}): {moments:?}"
+        );
+        for _ in 0..100 {
+            let x = law.sample(&mut rng);
+            assert!(lower <= x && x <= upper);
+            assert!(
+                (0.0..=1.0).contains(&law.cdf(x)) && !law.ln_density(x).is_nan(),
+                "({lower}, {upper}) at {x}"
+            );
+        }
+    }
+}
