@@ -167,12 +167,15 @@ pub(crate) fn sample_exp<R: Rng + ?Sized>(rng: &mut R) -> f64 {
     rng.sample(rand_distr::Exp1)
 }
 
-/// Draws a concentration ~ Gamma(shape, rate), kept above 0 where it would underflow.
+/// Draws a concentration ~ Gamma(shape, rate), kept within the positive numbers where it would underflow or overflow.
 ///
 /// Panics if a parameter is not finite and positive.
 pub(crate) fn sample_concentration<R: Rng + ?Sized>(shape: f64, rate: f64, rng: &mut R) -> f64 {
     let gamma = Gamma::new(shape, rate).expect("a hyperprior that passes `validate`");
-    gamma.sample_ln(rng).exp().max(f64::MIN_POSITIVE)
+    gamma
+        .sample_ln(rng)
+        .exp()
+        .clamp(f64::MIN_POSITIVE, f64::MAX)
 }
 
 /// Draws ln(V / (1 − V)) with V ~ Beta(a, b): the form that loses nothing at either end.

@@ -17,23 +17,25 @@ const CHECK: Check = Check("Dirichlet process");
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SticksWire")]
 pub struct Sticks {
-    beta: Vec<[f64; 2]>,
+    parameters: Vec<[f64; 2]>,
 }
 
 #[derive(Deserialize)]
 struct SticksWire {
-    beta: Vec<[f64; 2]>,
+    parameters: Vec<[f64; 2]>,
 }
 
 impl TryFrom<SticksWire> for Sticks {
     type Error = ParameterError;
 
     fn try_from(wire: SticksWire) -> Result<Self, ParameterError> {
-        for &[a, b] in &wire.beta {
+        for &[a, b] in &wire.parameters {
             CHECK.positive("v_h1", a)?;
             CHECK.positive("v_h2", b)?;
         }
-        Ok(Self { beta: wire.beta })
+        Ok(Self {
+            parameters: wire.parameters,
+        })
     }
 }
 
@@ -51,18 +53,18 @@ impl Sticks {
         )?;
         CHECK.positive("alpha", alpha)?;
         Ok(Self {
-            beta: vec![[1.0, alpha]; truncation - 1],
+            parameters: vec![[1.0, alpha]; truncation - 1],
         })
     }
 
     /// Number of weights N.
     pub fn truncation(&self) -> usize {
-        self.beta.len() + 1
+        self.parameters.len() + 1
     }
 
     /// The parameters (v_h1, v_h2) of the N − 1 free sticks.
-    pub fn beta(&self) -> &[[f64; 2]] {
-        &self.beta
+    pub fn parameters(&self) -> &[[f64; 2]] {
+        &self.parameters
     }
 
     /// The exact coordinate update: v_h1 = 1 + N_h, v_h2 = ⟨α⟩ + Σ_{l>h} N_l. Cost O(N).
@@ -72,7 +74,7 @@ impl Sticks {
     pub fn update(&mut self, counts: &[f64], alpha_mean: f64) {
         assert_eq!(counts.len(), self.truncation(), "one count per weight");
         let mut later = 0.0;
-        for (h, stick) in self.beta.iter_mut().enumerate().rev() {
+        for (h, stick) in self.parameters.iter_mut().enumerate().rev() {
             later += counts[h + 1];
             *stick = [1.0 + counts[h], alpha_mean + later];
         }
@@ -80,7 +82,10 @@ impl Sticks {
 
     /// Σ_h ⟨ln(1 − V_h)⟩ over the free sticks, what the concentration's update needs.
     pub fn sum_ln_rest(&self) -> f64 {
-        self.beta.iter().map(|&stick| mean_ln_rest(stick)).sum()
+        self.parameters
+            .iter()
+            .map(|&stick| mean_ln_rest(stick))
+            .sum()
     }
 
     /// Writes ⟨ln π_h⟩ = ⟨ln V_h⟩ + Σ_{l<h} ⟨ln(1 − V_l)⟩ for all N weights. Cost O(N).
@@ -89,18 +94,18 @@ impl Sticks {
     pub fn expected_ln_weights(&self, out: &mut [f64]) {
         assert_eq!(out.len(), self.truncation(), "one place per weight");
         let mut ln_rest = 0.0;
-        for (out, &stick) in out.iter_mut().zip(&self.beta) {
+        for (out, &stick) in out.iter_mut().zip(&self.parameters) {
             *out = ln_rest + mean_ln(stick);
             ln_rest += mean_ln_rest(stick);
         }
-        out[self.beta.len()] = ln_rest;
+        out[self.parameters.len()] = ln_rest;
     }
 
     /// ⟨π_h⟩ = v_h1/(v_h1+v_h2) ∏_{l<h} v_l2/(v_l1+v_l2), the first factor 1 for the last weight.
     pub fn expected_weights(&self) -> Vec<f64> {
         let mut rest = 1.0;
         let mut weights: Vec<f64> = self
-            .beta
+            .parameters
             .iter()
             .map(|&[a, b]| {
                 let weight = rest * (a / (a + b));
@@ -119,7 +124,7 @@ impl Sticks {
     pub fn weight_sd(&self) -> Vec<f64> {
         // 1 + cv² multiplies over independent factors.
         let mut ln_spread_rest = 0.0;
-        let spread = self.beta.iter().map(|&[a, b]| {
+        let spread = self.parameters.iter().map(|&[a, b]| {
             let ln_spread = ln_spread_rest + (b / a / (a + b + 1.0)).ln_1p();
             ln_spread_rest += (a / b / (a + b + 1.0)).ln_1p();
             ln_spread
@@ -142,7 +147,7 @@ impl Sticks {
     /// ⟨ln p(V | α)⟩ − ⟨ln q(V)⟩ under q(V) q(α), its part of the evidence lower bound.
     pub fn elbo(&self, alpha: &ConcentrationFactor) -> f64 {
         let (alpha, ln_alpha) = (alpha.mean(), alpha.mean_ln());
-        self.beta
+        self.parameters
             .iter()
             .map(|&stick| ln_alpha + (alpha - 1.0) * mean_ln_rest(stick) + beta_entropy(stick))
             .sum()
@@ -154,12 +159,12 @@ impl Sticks {
     pub fn sample_weights<R: Rng + ?Sized>(&self, out: &mut [f64], rng: &mut R) {
         assert_eq!(out.len(), self.truncation(), "one place per weight");
         let mut rest = 1.0;
-        for (out, &[a, b]) in out.iter_mut().zip(&self.beta) {
+        for (out, &[a, b]) in out.iter_mut().zip(&self.parameters) {
             let ln_odds = sample_ln_odds(a, b, rng);
             *out = rest / (1.0 + (-ln_odds).exp());
             rest /= 1.0 + ln_odds.exp();
         }
-        out[self.beta.len()] = rest;
+        out[self.parameters.len()] = rest;
     }
 }
 
@@ -234,7 +239,7 @@ impl StickFactor {
     /// Exact coordinate update of q(α): τ₁ = τ₁₀ + N − 1, τ₂ = τ₂₀ − Σ ⟨ln(1 − V_h)⟩.
     pub fn update_alpha(&mut self) {
         self.alpha
-            .update(self.sticks.beta.len(), self.sticks.sum_ln_rest());
+            .update(self.sticks.parameters.len(), self.sticks.sum_ln_rest());
     }
 
     /// Writes ⟨ln π_h⟩ for all N weights, see [`Sticks::expected_ln_weights`].

@@ -335,18 +335,22 @@ fn no_data_means_the_prior() {
 }
 
 #[test]
-fn a_concentration_draw_never_underflows_to_zero() {
+fn a_concentration_draw_stays_within_the_positive_numbers() {
     let mut rng = rng(10);
-    let tiny = GammaPrior {
-        shape: 1e-6,
-        rate: 1e-6,
-    };
-    let mut alpha = 1.0;
-    for _ in 0..1000 {
-        alpha = draw_concentration_given_labels(alpha, [&[5][..]], tiny, &mut rng);
-        assert!(alpha > 0.0 && alpha.is_finite());
-        alpha = draw_concentration_given_partitions(alpha, &[5], 1, tiny, &mut rng);
-        assert!(alpha > 0.0 && alpha.is_finite());
+    for prior in [[1e-6, 1e-6], [1e-3, 1e300], [5.0, 1e-308]] {
+        let prior = GammaPrior {
+            shape: prior[0],
+            rate: prior[1],
+        };
+        let mut alpha = 1.0;
+        for _ in 0..200 {
+            alpha = draw_concentration_given_labels(alpha, [&[5, 0, 2][..]], prior, &mut rng);
+            assert!(alpha > 0.0 && alpha.is_finite());
+            alpha = draw_concentration_given_partitions(alpha, &[5], 1, prior, &mut rng);
+            assert!(alpha > 0.0 && alpha.is_finite());
+            alpha = draw_concentration_given_partitions(alpha, &[], 0, prior, &mut rng);
+            assert!(alpha > 0.0 && alpha.is_finite());
+        }
     }
 }
 

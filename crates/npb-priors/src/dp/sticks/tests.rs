@@ -68,7 +68,7 @@ fn updates_are_the_printed_ones() {
     )
     .unwrap();
     factor.update_sticks(&[5.0, 3.0, 2.0]);
-    assert_eq!(factor.sticks().beta(), [[6.0, 5.5], [4.0, 2.5]]);
+    assert_eq!(factor.sticks().parameters(), [[6.0, 5.5], [4.0, 2.5]]);
     factor.update_alpha();
     assert_eq!(factor.alpha().shape(), 4.0);
     let sum = digamma(5.5) - digamma(11.5) + digamma(2.5) - digamma(6.5);
@@ -126,7 +126,7 @@ fn each_update_is_a_stationary_point() {
         for side in 0..2 {
             for scale in [0.99, 1.01] {
                 let mut moved = factor.clone();
-                moved.sticks.beta[h][side] *= scale;
+                moved.sticks.parameters[h][side] *= scale;
                 assert!(bound(&moved, &counts).0 < best);
             }
         }
@@ -149,7 +149,7 @@ fn a_stick_update_that_forgets_the_tail_would_lower_the_bound() {
     let mut factor = StickFactor::new(3, VAGUE).unwrap();
     factor.update_sticks(&counts);
     let before = bound(&factor, &counts).0;
-    for (stick, n) in factor.sticks.beta.iter_mut().zip(counts) {
+    for (stick, n) in factor.sticks.parameters.iter_mut().zip(counts) {
         *stick = [1.0 + n, 1.0];
     }
     assert!(bound(&factor, &counts).0 < before - 1.0);
@@ -173,7 +173,7 @@ fn elbo_is_the_expected_log_ratio() {
             let alpha =
                 sample_concentration(factor.alpha().shape(), factor.alpha().rate(), &mut rng);
             let mut ln_ratio = p_alpha.ln_pdf(alpha) - q_alpha.ln_pdf(alpha);
-            for &[a, b] in factor.sticks().beta() {
+            for &[a, b] in factor.sticks().parameters() {
                 let v = crate::dist::Beta::new(a, b).unwrap().sample(&mut rng);
                 ln_ratio +=
                     Beta::new(1.0, alpha).unwrap().ln_pdf(v) - Beta::new(a, b).unwrap().ln_pdf(v);

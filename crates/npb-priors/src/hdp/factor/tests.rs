@@ -165,7 +165,7 @@ impl Toy {
             .factor
             .top
             .sticks()
-            .beta()
+            .parameters()
             .iter()
             .map(|&s| (mean_ln(s), mean_ln_rest(s)));
         let mut printed: Vec<f64> = sticks
