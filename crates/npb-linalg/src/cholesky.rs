@@ -6,6 +6,7 @@ use faer::prelude::{Reborrow as _, ReborrowMut as _};
 use faer::{Mat, MatMut, MatRef, Par};
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
+use serde::{Deserialize, Serialize};
 
 /// Sizes up to this one are factored by a plain loop; above it faer's blocked routine is faster (bench `linalg/factor`).
 const PLAIN_FACTOR: usize = 10;
@@ -31,7 +32,8 @@ pub struct NotPositiveDefinite {
 ///
 /// Both amounts are relative to the mean of the diagonal. The matrix is tried as it is first, then with `first`, then with ten
 /// times as much at each further try, up to and including `max`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Jitter {
     /// First amount tried, relative to the mean of the diagonal.
     pub first: f64,

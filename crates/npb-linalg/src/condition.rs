@@ -36,13 +36,37 @@ pub struct Gaussian {
     mean: Vec<f64>,
     precision: Mat<f64>,
     covariance: Mat<f64>,
-    /// Factor of the precision.
-    factor: Cholesky,
     ln_det_precision: f64,
+    /// Factor of the matrix that was given.
+    factor: Cholesky,
+    given: Given,
+    /// Memory for the next factor, so that a matrix that cannot be factored changes nothing.
+    spare: Cholesky,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Given {
+    Precision,
+    Covariance,
 }
 
 impl Gaussian {
-    /// N(Λ⁻¹ l, Λ⁻¹) from its `precision` Λ (P x P, lower triangle read) and its `linear` term l (length P). Cost: P³/2.
+    /// The standard normal distribution over `dim` coordinates, to be replaced by [`Gaussian::set_precision`] or
+    /// [`Gaussian::set_covariance`].
+    pub fn standard(dim: usize) -> Self {
+        let identity = Mat::identity(dim, dim);
+        Self {
+            mean: vec![0.0; dim],
+            factor: Cholesky::new(identity.as_ref()).expect("the identity is positive definite"),
+            precision: identity.clone(),
+            covariance: identity,
+            ln_det_precision: 0.0,
+            given: Given::Precision,
+            spare: Cholesky::default(),
+        }
+    }
+
+    /// N(Λ⁻¹ l, Λ⁻¹) from its `linear` term l (length P) and its `precision` Λ (P x P, lower triangle read). Cost: P³/2.
     ///
     /// # Errors
     /// [`NotPositiveDefinite`] when `precision` is not.
@@ -53,24 +77,15 @@ impl Gaussian {
         linear: &[f64],
         precision: MatRef<'_, f64>,
     ) -> Result<Self, NotPositiveDefinite> {
-        let factor = Cholesky::new(precision)?;
-        let mut mean = linear.to_vec();
-        factor.solve(&mut mean);
-        let covariance = factor.inverse();
-        let ln_det_precision = factor.ln_det();
-        Ok(Self {
-            mean,
-            precision: symmetric(precision),
-            covariance,
-            factor,
-            ln_det_precision,
-        })
+        let mut gaussian = Self::standard(linear.len());
+        gaussian.set_precision(linear, precision)?;
+        Ok(gaussian)
     }
 
-    /// N(m, S) from its `mean` m (length P) and its `covariance` S (P x P, lower triangle read). Cost: 2 P³/3.
+    /// N(m, S) from its `mean` m (length P) and its `covariance` S (P x P, lower triangle read). Cost: P³/2.
     ///
     /// # Errors
-    /// [`NotPositiveDefinite`] when `covariance` is not, or is so nearly singular that its inverse is not to working precision.
+    /// [`NotPositiveDefinite`] when `covariance` is not.
     ///
     /// # Panics
     /// If the sizes disagree.
@@ -78,22 +93,76 @@ impl Gaussian {
         mean: &[f64],
         covariance: MatRef<'_, f64>,
     ) -> Result<Self, NotPositiveDefinite> {
+        let mut gaussian = Self::standard(mean.len());
+        gaussian.set_covariance(mean, covariance)?;
+        Ok(gaussian)
+    }
+
+    /// Replaces the distribution, of the same dimension, without allocating up to P = 48; see [`Gaussian::from_precision`].
+    ///
+    /// # Errors
+    /// As [`Gaussian::from_precision`]; the distribution is then unchanged.
+    pub fn set_precision(
+        &mut self,
+        linear: &[f64],
+        precision: MatRef<'_, f64>,
+    ) -> Result<(), NotPositiveDefinite> {
+        self.replace_factor(Given::Precision, linear, precision)?;
+        self.factor.solve(&mut self.mean);
+        self.factor.inverse_into(self.covariance.as_mut());
+        copy_symmetric(precision, &mut self.precision);
+        self.ln_det_precision = self.factor.ln_det();
+        Ok(())
+    }
+
+    /// Replaces the distribution, of the same dimension, without allocating up to P = 48; see [`Gaussian::from_covariance`].
+    ///
+    /// # Errors
+    /// As [`Gaussian::from_covariance`]; the distribution is then unchanged.
+    pub fn set_covariance(
+        &mut self,
+        mean: &[f64],
+        covariance: MatRef<'_, f64>,
+    ) -> Result<(), NotPositiveDefinite> {
+        self.replace_factor(Given::Covariance, mean, covariance)?;
+        self.factor.inverse_into(self.precision.as_mut());
+        copy_symmetric(covariance, &mut self.covariance);
+        self.ln_det_precision = -self.factor.ln_det();
+        Ok(())
+    }
+
+    fn replace_factor(
+        &mut self,
+        given: Given,
+        vector: &[f64],
+        matrix: MatRef<'_, f64>,
+    ) -> Result<(), NotPositiveDefinite> {
         assert_eq!(
-            mean.len(),
-            covariance.nrows(),
-            "mean and covariance differ in size"
+            (vector.len(), matrix.nrows()),
+            (self.dim(), self.dim()),
+            "sizes differ from the dimension"
         );
-        let factor_of_covariance = Cholesky::new(covariance)?;
-        let precision = factor_of_covariance.inverse();
-        let factor = Cholesky::new(precision.as_ref())?;
-        let ln_det_precision = -factor_of_covariance.ln_det();
-        Ok(Self {
-            mean: mean.to_vec(),
-            precision,
-            covariance: symmetric(covariance),
-            factor,
-            ln_det_precision,
-        })
+        self.spare.factor(matrix)?;
+        std::mem::swap(&mut self.factor, &mut self.spare);
+        self.given = given;
+        self.mean.copy_from_slice(vector);
+        Ok(())
+    }
+
+    /// x <- a vector of squared length xᵀ Λ x.
+    fn whiten(&self, x: &mut [f64]) {
+        match self.given {
+            Given::Precision => self.factor.mul_lt(x),
+            Given::Covariance => self.factor.solve_l(x),
+        }
+    }
+
+    /// From independent standard normals to a draw from N(0, S).
+    fn colour(&self, z: &mut [f64]) {
+        match self.given {
+            Given::Precision => self.factor.solve_lt(z),
+            Given::Covariance => self.factor.mul_l(z),
+        }
     }
 
     /// Number of coordinates, P.
@@ -280,7 +349,7 @@ impl Conditional<'_> {
             Side::Observed => {
                 let mut joint = std::mem::take(&mut self.scratch.half);
                 fill_normal(&mut joint, self.gaussian.dim(), rng);
-                self.gaussian.factor.solve_lt(&mut joint);
+                self.gaussian.colour(&mut joint);
                 self.set_deviation(row);
                 for (d, &o) in self.scratch.deviation.iter_mut().zip(self.observed) {
                     *d -= joint[o];
@@ -394,7 +463,7 @@ impl Conditional<'_> {
         completed.resize(self.gaussian.dim(), 0.0);
         scatter(&self.scratch.deviation, self.observed, &mut completed);
         scatter(&shift, self.missing, &mut completed);
-        self.gaussian.factor.mul_lt(&mut completed);
+        self.gaussian.whiten(&mut completed);
         let square = squared_length(&completed);
         self.scratch.half = shift;
         self.scratch.work = completed;
@@ -439,9 +508,14 @@ fn gather_lower(matrix: &Mat<f64>, indices: &[usize], lower: &mut [f64]) {
     }
 }
 
-/// Both triangles from the lower one.
-fn symmetric(a: MatRef<'_, f64>) -> Mat<f64> {
-    Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(i.max(j), i.min(j))])
+/// target <- both triangles of `a`, from its lower one.
+fn copy_symmetric(a: MatRef<'_, f64>, target: &mut Mat<f64>) {
+    for j in 0..a.ncols() {
+        for i in j..a.nrows() {
+            target[(i, j)] = a[(i, j)];
+            target[(j, i)] = a[(i, j)];
+        }
+    }
 }
 
 fn scatter(values: &[f64], indices: &[usize], row: &mut [f64]) {

@@ -442,8 +442,8 @@ impl LaneGaussian {
 
     /// Prepares the law of the coordinates `missing` given the coordinates `observed`, for every component.
     ///
-    /// Cost per component: min(|o|, |m|)³/6 or a little less than the larger of the two ways; see [`LaneConditional`]. Nothing is
-    /// allocated once `scratch` has grown.
+    /// Cost per component: |m|³/6 to factor Λ_mm, or |o|³/6 to factor S_oo when |o| < 0.6 |m|. Nothing is allocated once
+    /// `scratch` has grown.
     ///
     /// # Errors
     /// [`ComponentNotPositiveDefinite`] when a block is not positive definite, which can only come from rounding.
@@ -494,7 +494,7 @@ enum Side {
 
 impl Side {
     /// With |o| = t |m|, factor and covariance cost |m|³/2 on the missing side and |m|³ (t³/6 + t²/2 + t/2) on the observed side:
-    /// equal at t = 0.6.
+    /// equal at t = 0.6. Measured at P = 34, the break-even is at t = 0.55 with the covariance and at t = 0.7 without.
     fn cheaper(observed: usize, missing: usize) -> Self {
         if 5 * observed < 3 * missing {
             Self::Observed

@@ -9,6 +9,7 @@
 use faer::{Mat, MatRef};
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
+use serde::{Deserialize, Serialize};
 
 use crate::cholesky::{add_scaled, dot};
 
@@ -192,7 +193,8 @@ impl<'a> SparseRows<'a> {
 }
 
 /// When the iteration stops.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SvdLimits {
     /// A triplet has converged when |Aᵀu - σv| <= `tolerance` σ; the error of σ is then below `tolerance` σ, and usually far below.
     pub tolerance: f64,

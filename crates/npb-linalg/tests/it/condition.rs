@@ -205,18 +205,50 @@ fn conditional_draws_have_the_right_moments_on_both_sides() {
     let s = spd_with_condition(7, 30.0, &mut rng);
     let mean = normals(7, &mut rng);
     let row: Vec<f64> = normals(7, &mut rng).iter().map(|z| 3.0 * z).collect();
-    let gaussian = Gaussian::from_covariance(&mean, s.as_ref()).unwrap();
+    let precision = dense_inverse(s.as_ref());
+    let linear = dense_solve(s.as_ref(), &mean);
+    let gaussians = [
+        Gaussian::from_covariance(&mean, s.as_ref()).unwrap(),
+        Gaussian::from_precision(&linear, precision.as_ref()).unwrap(),
+    ];
     for (observed, missing) in [
         (vec![0, 2, 3, 5], vec![1, 4, 6]),
         (vec![1, 4], vec![0, 2, 3, 5, 6]),
     ] {
         let law = dense_condition(&mean, &s, &observed, &missing, &row);
-        assert!(worst_z_of_draws(&gaussian, &observed, &missing, &law, &row) < 4.5);
         // The check fails for the law of another row.
         let other: Vec<f64> = row.iter().map(|x| x + 0.3).collect();
         let wrong = dense_condition(&mean, &s, &observed, &missing, &other);
-        assert!(worst_z_of_draws(&gaussian, &observed, &missing, &wrong, &row) > 4.5);
+        for gaussian in &gaussians {
+            assert!(worst_z_of_draws(gaussian, &observed, &missing, &law, &row) < 4.5);
+            assert!(worst_z_of_draws(gaussian, &observed, &missing, &wrong, &row) > 4.5);
+        }
     }
+}
+
+#[test]
+fn replacing_a_distribution_is_all_or_nothing() {
+    let mut rng = generator(16);
+    let (first, second) = (spd(5, &mut rng), spd(5, &mut rng));
+    let vector = normals(5, &mut rng);
+    let ones = Mat::from_fn(5, 5, |_, _| 1.0);
+    let mut gaussian = Gaussian::standard(5);
+    assert_eq!(gaussian.ln_det_precision(), 0.0);
+    gaussian.set_covariance(&vector, first.as_ref()).unwrap();
+    gaussian.set_precision(&vector, second.as_ref()).unwrap();
+    assert!(gaussian.set_covariance(&[0.0; 5], ones.as_ref()).is_err());
+    assert!(gaussian.set_precision(&[0.0; 5], ones.as_ref()).is_err());
+    let fresh = Gaussian::from_precision(&vector, second.as_ref()).unwrap();
+    assert_eq!(
+        (gaussian.mean(), gaussian.covariance()),
+        (fresh.mean(), fresh.covariance())
+    );
+    let row = normals(5, &mut rng);
+    let density = |g: &Gaussian| {
+        g.ln_marginal(&[0, 1, 2, 3], &[4], &row, &mut Scratch::default())
+            .unwrap()
+    };
+    assert_eq!(density(&gaussian), density(&fresh));
 }
 
 #[test]
