@@ -27,6 +27,21 @@ pub trait Statistics {
 }
 
 /// A prior whose posterior is of the same family.
+///
+/// ```
+/// use npb_priors::dist::{Beta, Conjugate, Statistics, Trials};
+/// let prior = Beta::new(1.0, 1.0)?;
+/// let mut seen = Trials::default();
+/// seen.add(&true);
+/// seen.add(&true);
+/// let posterior = prior.posterior(&seen)?;
+/// assert_eq!(posterior, Beta::new(3.0, 1.0)?);
+/// // The next success, as the posterior predicts it and as a ratio of evidences.
+/// let before = prior.ln_evidence(&seen)?;
+/// seen.add(&true);
+/// assert!((posterior.ln_predictive(&true) - (prior.ln_evidence(&seen)? - before)).abs() < 1e-15);
+/// # Ok::<(), npb_priors::ParameterError>(())
+/// ```
 pub trait Conjugate: Sized {
     /// The sufficient statistics.
     type Stats: Statistics;

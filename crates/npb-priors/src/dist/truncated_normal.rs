@@ -157,10 +157,10 @@ impl TruncatedNormal {
         }
     }
 
-    /// Log-density at `x`; minus infinity outside the interval.
+    /// Log-density at `x`; minus infinity outside the interval. Cost: as [`Self::moments`].
     pub fn ln_density(&self, x: f64) -> f64 {
-        if !(x >= self.lower && x <= self.upper) {
-            return if x.is_nan() { x } else { f64::NEG_INFINITY };
+        if x < self.lower || x > self.upper {
+            return f64::NEG_INFINITY;
         }
         let moments = self.standard.moments();
         -self.standard.drop_at(self.standardize(x)) - self.sd.ln() - moments.ln_integral
@@ -168,8 +168,11 @@ impl TruncatedNormal {
 
     /// P(x' <= x).
     pub fn cdf(&self, x: f64) -> f64 {
-        if x.is_nan() || x <= self.lower {
-            return if x.is_nan() { x } else { 0.0 };
+        if x.is_nan() {
+            return x;
+        }
+        if x <= self.lower {
+            return 0.0;
         }
         if x >= self.upper {
             return 1.0;
@@ -190,31 +193,21 @@ impl TruncatedNormal {
 
     /// From a position of [`Standard`] to x.
     fn place(&self, position: f64) -> f64 {
-        let signed = if self.standard.mirrored {
-            -position
-        } else {
-            position
-        };
-        let origin = match (self.standard.in_tail(), self.standard.mirrored) {
-            (false, _) => self.mean,
-            (true, false) => self.lower,
-            (true, true) => self.upper,
-        };
-        origin + self.sd * signed
+        self.origin() + self.sd * self.standard.sign() * position
     }
 
     /// From x to a position of [`Standard`].
     fn standardize(&self, x: f64) -> f64 {
-        let signed = match (self.standard.in_tail(), self.standard.mirrored) {
-            (false, _) => x - self.mean,
-            (true, false) => x - self.lower,
-            (true, true) => x - self.upper,
-        };
-        (if self.standard.mirrored {
-            -signed
-        } else {
-            signed
-        }) / self.sd
+        self.standard.sign() * (x - self.origin()) / self.sd
+    }
+
+    /// Where the position is 0.
+    fn origin(&self) -> f64 {
+        match (self.standard.in_tail(), self.standard.mirrored) {
+            (false, _) => self.mean,
+            (true, false) => self.lower,
+            (true, true) => self.upper,
+        }
     }
 }
 
@@ -255,6 +248,10 @@ impl Standard {
 
     fn in_tail(&self) -> bool {
         self.near >= 0.0
+    }
+
+    fn sign(&self) -> f64 {
+        if self.mirrored { -1.0 } else { 1.0 }
     }
 
     /// The end of the interval away from the mean, in standard units.
