@@ -27,14 +27,19 @@ pub(crate) enum Action {
 }
 
 pub(crate) fn run(action: &Action, folder: &DataFolder) -> Result<ExitCode> {
-    match action {
-        Action::List => list(folder),
-        Action::Verify { names } => verify(&named(names)?, folder, !names.is_empty()),
-        Action::Get { names } => get(&named(names)?, folder, !names.is_empty()),
-    }
+    let troubles = match action {
+        Action::List => list(folder)?,
+        Action::Verify { names } => verify(&named(names)?, folder, !names.is_empty())?,
+        Action::Get { names } => get(&named(names)?, folder, !names.is_empty())?,
+    };
+    Ok(if troubles == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
-fn list(folder: &DataFolder) -> Result<ExitCode> {
+fn list(folder: &DataFolder) -> Result<usize> {
     println!("data sets in {}\n", folder.root().display());
     println!(
         "{:<16} {:<8} {:>8}  {:<8} what",
@@ -54,7 +59,7 @@ fn list(folder: &DataFolder) -> Result<ExitCode> {
     println!(
         "\nby: `get` downloads it; `page` means `get` says where and how; `both` means a part is downloaded"
     );
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// How a set is obtained.
@@ -67,8 +72,8 @@ fn way(set: &DataSet) -> &'static str {
     }
 }
 
-/// Fails when a file is altered, or when a set that was asked for is not complete.
-fn verify(sets: &[DataSet], folder: &DataFolder, asked: bool) -> Result<ExitCode> {
+/// Number of files that are altered or, in a set that was asked for, missing.
+fn verify(sets: &[DataSet], folder: &DataFolder, asked: bool) -> Result<usize> {
     let (mut intact, mut broken) = (0, 0);
     for set in sets {
         for file in &set.files {
@@ -100,15 +105,11 @@ fn verify(sets: &[DataSet], folder: &DataFolder, asked: bool) -> Result<ExitCode
         "{intact} files intact, {broken} altered or missing, in {}",
         folder.root().display()
     );
-    Ok(if broken == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(broken)
 }
 
-/// Fails when a download does, or when a set that was asked for cannot be completed.
-fn get(sets: &[DataSet], folder: &DataFolder, asked: bool) -> Result<ExitCode> {
+/// Number of downloads that failed and of sets that were asked for and have to be completed by hand.
+fn get(sets: &[DataSet], folder: &DataFolder, asked: bool) -> Result<usize> {
     let downloader = Downloader::new(Duration::from_secs(2));
     let mut failed = 0;
     for set in sets {
@@ -150,11 +151,7 @@ fn get(sets: &[DataSet], folder: &DataFolder, asked: bool) -> Result<ExitCode> {
             explain(set, &by_hand, folder);
         }
     }
-    Ok(if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(failed)
 }
 
 /// What to do by hand.
@@ -174,5 +171,92 @@ fn bar(bytes: u64, name: &str) -> ProgressBar {
     match style {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::download::tests::{Manner, Server};
+    use super::super::{DataFile, sha256_of_bytes};
+    use super::*;
+    use crate::scratch::Scratch;
+
+    const CONTENT: &[u8] = b"1,2\n3,4\n";
+
+    /// A set of one file that is served, or not.
+    fn set(url: Option<String>) -> DataSet {
+        DataSet {
+            name: "small".into(),
+            what: String::new(),
+            page: "http://page".into(),
+            terms: String::new(),
+            layout: String::new(),
+            files: vec![DataFile {
+                path: "a/small.csv".into(),
+                bytes: CONTENT.len() as u64,
+                sha256: sha256_of_bytes(CONTENT),
+                url,
+                optional: false,
+                instead: Some("official.csv".into()),
+            }],
+        }
+    }
+
+    fn folder(scratch: &Scratch) -> DataFolder {
+        DataFolder::resolve(Some(scratch.root().to_owned()), scratch.root())
+    }
+
+    #[test]
+    fn a_served_set_is_fetched_once_and_verified() {
+        let scratch = Scratch::new("command-get");
+        let folder = folder(&scratch);
+        let server = Server::start(CONTENT.to_vec(), Manner::Ranges);
+        let sets = [set(Some(server.url.clone()))];
+        assert!(!folder.has(&sets[0]));
+        assert_eq!(verify(&sets, &folder, true).unwrap(), 1);
+        assert_eq!(get(&sets, &folder, true).unwrap(), 0);
+        assert!(folder.has(&sets[0]));
+        assert_eq!(verify(&sets, &folder, true).unwrap(), 0);
+        assert_eq!(get(&sets, &folder, true).unwrap(), 0);
+        assert_eq!(server.ranges().len(), 1);
+    }
+
+    #[test]
+    fn an_altered_file_is_reported_and_never_overwritten() {
+        let scratch = Scratch::new("command-altered");
+        let folder = folder(&scratch);
+        let server = Server::start(CONTENT.to_vec(), Manner::Ranges);
+        let sets = [set(Some(server.url.clone()))];
+        get(&sets, &folder, true).unwrap();
+        let path = folder.path("small", "a/small.csv");
+        fs::write(&path, "mine").unwrap();
+        assert_eq!(verify(&sets, &folder, false).unwrap(), 1);
+        get(&sets, &folder, true).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    }
+
+    #[test]
+    fn what_no_address_serves_is_left_to_the_reader() {
+        let scratch = Scratch::new("command-by-hand");
+        let folder = folder(&scratch);
+        let sets = [set(None)];
+        assert_eq!(get(&sets, &folder, true).unwrap(), 1);
+        assert_eq!(get(&sets, &folder, false).unwrap(), 0);
+        assert_eq!(verify(&sets, &folder, false).unwrap(), 0);
+        // The official file serves as well.
+        fs::create_dir_all(folder.path("small", "")).unwrap();
+        fs::write(folder.path("small", "official.csv"), "x").unwrap();
+        assert!(folder.has(&sets[0]));
+        assert_eq!(get(&sets, &folder, true).unwrap(), 0);
+    }
+
+    #[test]
+    fn every_way_to_a_set_occurs() {
+        let ways: Vec<&str> = named(&[]).unwrap().iter().map(way).collect();
+        for expected in ["get", "page", "both"] {
+            assert!(ways.contains(&expected), "{expected}");
+        }
     }
 }

@@ -196,7 +196,7 @@ fn copy(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::{BufRead, BufReader};
     use std::net::{TcpListener, TcpStream};
     use std::sync::{Arc, Mutex};
@@ -208,7 +208,7 @@ mod tests {
 
     /// What a server does with each request.
     #[derive(Clone, Copy)]
-    enum Manner {
+    pub(crate) enum Manner {
         /// Serves the file, or the part asked for.
         Ranges,
         /// Ignores `Range`.
@@ -221,13 +221,13 @@ mod tests {
     }
 
     /// A server on localhost that remembers the `Range` of each request.
-    struct Server {
-        url: String,
+    pub(crate) struct Server {
+        pub(crate) url: String,
         ranges: Arc<Mutex<Vec<Option<String>>>>,
     }
 
     impl Server {
-        fn start(content: Vec<u8>, manner: Manner) -> Self {
+        pub(crate) fn start(content: Vec<u8>, manner: Manner) -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let url = format!("http://{}/set/file.data", listener.local_addr().unwrap());
             let ranges = Arc::new(Mutex::new(Vec::new()));
@@ -240,7 +240,7 @@ mod tests {
             Self { url, ranges }
         }
 
-        fn ranges(&self) -> Vec<Option<String>> {
+        pub(crate) fn ranges(&self) -> Vec<Option<String>> {
             self.ranges.lock().unwrap().clone()
         }
     }
