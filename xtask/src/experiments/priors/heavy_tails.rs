@@ -111,7 +111,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
             paper: None,
         });
     }
-    let caption = "Curves: densities. Points: draws of the scale mixtures, as a histogram. The t law grows the flattest \
+    let caption = "Exact densities, and histograms of draws of the scale mixtures over them. The t law grows the flattest \
                    penalty: a quarter of its mass lies beyond 6.";
     let figure = lines(
         "heavy-tails",

@@ -26,7 +26,7 @@ enum Process {
 }
 
 const PROCESSES_RUN: [(Process, &str, [f64; 3]); 2] = [
-    (Process::Dirichlet, "dirichlet", [0.5, 2.0, 10.0]),
+    (Process::Dirichlet, "dirichlet", [0.5, 2.0, 5.0]),
     (Process::Buffet, "buffet", [0.5, 2.0, 5.0]),
 ];
 const ROWS: [usize; 5] = [10, 30, 100, 300, 1000];
