@@ -1,0 +1,127 @@
+//! What a user may set.
+
+use npb_infer::VbLimits;
+use serde::{Deserialize, Serialize};
+
+use crate::IqgmeError;
+
+/// Where a run starts: the responsibilities of the first iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// K-means on the completed rows of all classes together, with this many clusters.
+    KMeans(usize),
+    /// K-means within each class (unlabelled rows join the nearest cluster), with this many clusters for each class.
+    PerClass(usize),
+}
+
+/// The scale of the Wishart prior of the components' precisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PriorScale {
+    /// The prior mean of a component's covariance is the covariance of all rows (the thesis read with `B_0 = S^-1`).
+    Covariance,
+    /// The prior mean of a component's precision is the precision of all rows (`nu_0 B_0 = S^-1`).
+    Precision,
+    /// As `Covariance`, times the factor at which the bound is highest.
+    Bound,
+}
+
+/// Configuration of a fit; the default holds the values of W section 3.5 unless a field says otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IqgmeConfig {
+    /// Largest number of components, `N` of the variational family.
+    pub truncation: usize,
+    /// Shape of the Gamma prior of the concentration `alpha`.
+    pub concentration_shape: f64,
+    /// Rate of the Gamma prior of the concentration `alpha`.
+    pub concentration_rate: f64,
+    /// `u_0`: how many rows the prior mean of a component is worth.
+    pub mean_strength: f64,
+    /// Degrees of freedom of the Wishart prior beyond the number of features: `nu_0 = P + dof_excess`; more than 1.
+    pub dof_excess: f64,
+    /// Scale of the Wishart prior.
+    pub prior_scale: PriorScale,
+    /// Shape of the Gamma prior of the experts' precisions `lambda_p`.
+    pub expert_shape: f64,
+    /// Rate of the Gamma prior of the experts' precisions `lambda_p`.
+    pub expert_rate: f64,
+    /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
+    pub expert_mean_strength: f64,
+    /// Starts to try; the run with the highest bound is kept.
+    pub starts: Vec<Start>,
+    /// Runs of every start, each with its own random numbers.
+    pub restarts: usize,
+    /// At most this many iterations in a run.
+    pub max_iterations: u64,
+    /// A run has converged when the bound's relative change falls below this.
+    pub tolerance: f64,
+    /// Seed of all random numbers.
+    pub seed: u64,
+}
+
+impl Default for IqgmeConfig {
+    fn default() -> Self {
+        Self {
+            truncation: 20,
+            concentration_shape: 0.05,
+            concentration_rate: 0.05,
+            mean_strength: 0.1,
+            dof_excess: 2.0,
+            prior_scale: PriorScale::Covariance,
+            expert_shape: 0.01,
+            expert_rate: 0.01,
+            expert_mean_strength: 0.1,
+            starts: vec![Start::PerClass(1), Start::PerClass(2), Start::PerClass(5), Start::KMeans(10)],
+            restarts: 1,
+            max_iterations: 500,
+            tolerance: 1e-6,
+            seed: 0,
+        }
+    }
+}
+
+impl IqgmeConfig {
+    /// Checks every field; the error names the first that is out of range.
+    pub fn validate(&self) -> Result<(), IqgmeError> {
+        at_least("truncation", self.truncation, 1)?;
+        at_least("restarts", self.restarts, 1)?;
+        above("concentration_shape", self.concentration_shape, 0.0)?;
+        above("concentration_rate", self.concentration_rate, 0.0)?;
+        above("mean_strength", self.mean_strength, 0.0)?;
+        above("dof_excess", self.dof_excess, 1.0)?;
+        above("expert_shape", self.expert_shape, 0.0)?;
+        above("expert_rate", self.expert_rate, 0.0)?;
+        above("expert_mean_strength", self.expert_mean_strength, 0.0)?;
+        above("tolerance", self.tolerance, 0.0)?;
+        at_least("max_iterations", self.max_iterations as usize, 1)?;
+        at_least("starts (number of)", self.starts.len(), 1)?;
+        for start in &self.starts {
+            let (Start::KMeans(clusters) | Start::PerClass(clusters)) = *start;
+            at_least("starts (clusters)", clusters, 1)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn limits(&self) -> VbLimits {
+        VbLimits { max_iterations: self.max_iterations, tolerance: self.tolerance }
+    }
+}
+
+/// Written so that NaN fails.
+fn above(field: &'static str, value: f64, bound: f64) -> Result<(), IqgmeError> {
+    if value.is_finite() && value > bound {
+        Ok(())
+    } else {
+        Err(IqgmeError::Config { field, value: value.to_string(), rule: format!("finite and > {bound}") })
+    }
+}
+
+fn at_least(field: &'static str, value: usize, least: usize) -> Result<(), IqgmeError> {
+    if value >= least {
+        Ok(())
+    } else {
+        Err(IqgmeError::Config { field, value: value.to_string(), rule: format!("at least {least}") })
+    }
+}

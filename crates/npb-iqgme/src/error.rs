@@ -1,0 +1,112 @@
+//! What can go wrong.
+
+use npb_linalg::NotPositiveDefinite;
+
+/// Errors of this crate. Not having converged is not one of them: it is a status of the fit.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IqgmeError {
+    /// A configuration value is out of range.
+    #[error("config: {field} = {value}: must be {rule}")]
+    Config {
+        /// Name of the field.
+        field: &'static str,
+        /// The value given.
+        value: String,
+        /// What it must be.
+        rule: String,
+    },
+    /// The training table has no rows.
+    #[error("the table has no rows: a fit needs at least one")]
+    NoRows,
+    /// The training table has no columns.
+    #[error("the table has no columns: a fit needs at least one feature")]
+    NoColumns,
+    /// Labels and rows differ in number.
+    #[error("{labels} labels for {rows} rows: give one label (or a missing mark) for each row")]
+    LabelCount {
+        /// Number of labels.
+        labels: usize,
+        /// Number of rows.
+        rows: usize,
+    },
+    /// More classes than the model has.
+    #[error("label {label:?} is a third class (after {first:?} and {second:?}): this model has two; merge classes or fit one against the rest")]
+    ThirdClass {
+        /// First class.
+        first: String,
+        /// Second class.
+        second: String,
+        /// The class too many.
+        label: String,
+    },
+    /// Only one class among the labelled rows.
+    #[error("all {rows} labelled rows are of class {class:?}: a classifier needs both classes (give no labels at all for a mixture without classifier)")]
+    OneClass {
+        /// The class.
+        class: String,
+        /// Number of labelled rows.
+        rows: usize,
+    },
+    /// A label that the fit does not know.
+    #[error("row {row}: label {label:?} is not one of the classes of the fit, {classes:?}")]
+    UnknownClass {
+        /// 0-based row.
+        row: usize,
+        /// The label.
+        label: String,
+        /// Classes of the fit.
+        classes: Vec<String>,
+    },
+    /// A number asked for is out of range.
+    #[error("{argument} = {value}: must be {rule}")]
+    Argument {
+        /// Name of the argument.
+        argument: &'static str,
+        /// The value given.
+        value: String,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// Predictions of a label were asked of a fit without labels.
+    #[error("this fit was made without labels: it has a density and clusters, but no class probability")]
+    Unlabelled,
+    /// A matrix that must be positive definite is not.
+    #[error("iteration {iteration}, {block} of component {component}: {source}")]
+    Numerical {
+        /// VB iteration, 0 for the start.
+        iteration: u64,
+        /// Which update.
+        block: &'static str,
+        /// Which component.
+        component: usize,
+        /// Pivot and value.
+        source: NotPositiveDefinite,
+    },
+    /// The bound is not a number.
+    #[error("iteration {iteration}: the bound is {value}; check the data for extreme values")]
+    Bound {
+        /// VB iteration.
+        iteration: u64,
+        /// The bound's value.
+        value: f64,
+    },
+    /// Bad input found by the data layer.
+    #[error(transparent)]
+    Data(#[from] npb_data::DataError),
+    /// Reading or writing a saved fit.
+    #[error(transparent)]
+    Storage(#[from] npb_infer::storage::StorageError),
+    /// The bytes of a saved fit.
+    #[error(transparent)]
+    Format(#[from] npb_infer::storage::FormatError),
+    /// A parameter drawn from the posterior was not valid.
+    #[error(transparent)]
+    Parameter(#[from] npb_priors::ParameterError),
+    /// A saved fit was read whole, but its contents contradict one another.
+    #[error("saved state: {what}")]
+    Saved {
+        /// What is wrong.
+        what: String,
+    },
+}

@@ -1,0 +1,525 @@
+//! The result of a fit, and what can be asked of it.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use npb_data::{Labels, Standardiser, Table};
+use npb_infer::{Stop, VbOutcome, VbReport, storage, stream};
+use npb_linalg::faer::Mat;
+use npb_priors::dp::dominant_count_distribution;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Start;
+use crate::predict::{CellTerm, Predictor, Rule};
+use crate::rows::Rows;
+use crate::vb::{IqgmeData, IqgmeVb};
+use crate::{IqgmeConfig, IqgmeError, IqgmeState};
+
+/// Name in saved files.
+const MODEL: &str = "npb-iqgme";
+
+/// Keys of the random streams of questions to a fit.
+const INTERVAL: u64 = 2;
+const IMPUTE: u64 = 3;
+const COUNT: u64 = 4;
+
+/// Fits the model: prepares the data, makes every run that `config.starts` and `config.restarts` ask for, keeps the one with the highest bound.
+///
+/// `table`: n x P, cells may be missing. `labels`: one for each row, two classes, rows may be unlabelled (see [`fit_unlabelled`] for none at all).
+/// Errors: see [`IqgmeData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
+pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
+    let data = IqgmeData::new(table, labels, config)?;
+    let runs: Vec<(Start, u64)> =
+        config.starts.iter().flat_map(|&start| (0..config.restarts as u64).map(move |r| (start, r))).collect();
+    let mut ended: Vec<(Start, IqgmeState, VbOutcome)> = runs
+        .par_iter()
+        .map(|&(start, restart)| {
+            let mut vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
+            let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
+            Ok((start, vb.into_state(), outcome))
+        })
+        .collect::<Result<_, IqgmeError>>()?;
+    let bounds: Vec<RunBound> =
+        ended.iter().map(|(start, _, outcome)| RunBound { start: *start, elbo: last_bound(outcome) }).collect();
+    let mut best = 0;
+    for (k, run) in bounds.iter().enumerate() {
+        if run.elbo > bounds[best].elbo {
+            best = k;
+        }
+    }
+    let (_, state, outcome) = ended.swap_remove(best);
+    IqgmeFit::new(data, config.clone(), state, outcome, bounds)
+}
+
+/// Fits a Dirichlet process mixture of Gaussians to rows without labels: clusters, densities, imputation.
+pub fn fit_unlabelled(table: &Table, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
+    let none: Vec<Option<&str>> = vec![None; table.n_rows()];
+    fit(table, &Labels::from_strings(&none), config)
+}
+
+fn last_bound(outcome: &VbOutcome) -> f64 {
+    outcome.trace.last().map_or(f64::NEG_INFINITY, |report| report.elbo)
+}
+
+/// Where a run started and the bound it reached.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunBound {
+    /// Its start.
+    pub start: Start,
+    /// Its last bound.
+    pub elbo: f64,
+}
+
+/// A class probability with its uncertainty.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProbabilityInterval {
+    /// Probability of the second class, as [`IqgmeFit::predict_proba`].
+    pub mean: f64,
+    /// Lower end of the central interval.
+    pub lower: f64,
+    /// Upper end of the central interval.
+    pub upper: f64,
+}
+
+/// A completed table.
+#[derive(Clone, Debug)]
+pub struct Imputation {
+    /// Missing cells hold their posterior means. A column that had no observed value in training stays missing.
+    pub completed: Table,
+    /// Posterior standard deviations; zero at cells that were observed.
+    pub sd: Table,
+}
+
+/// A component in the user's units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComponentSummary {
+    /// Posterior mean of its weight.
+    pub weight: f64,
+    /// Posterior standard deviation of its weight.
+    pub weight_sd: f64,
+    /// Expected number of training rows.
+    pub size: f64,
+    /// Posterior mean of its mean, for the columns of [`IqgmeFit::model_columns`].
+    pub mean: Vec<f64>,
+    /// Posterior mean of its covariance.
+    pub covariance: Mat<f64>,
+    /// Its classifier; none without labels.
+    pub classifier: Option<ClassifierSummary>,
+}
+
+/// A component's probit classifier of the second class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassifierSummary {
+    /// Change of the probit score for one standard deviation (of the training column) of each feature: comparable between features.
+    pub effects: Vec<f64>,
+    /// Posterior standard deviations of the effects.
+    pub effect_sds: Vec<f64>,
+    /// Coefficients in the user's units.
+    pub coefficients: Vec<f64>,
+    /// Intercept in the user's units.
+    pub intercept: f64,
+}
+
+/// What is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Wire {
+    config: IqgmeConfig,
+    state: IqgmeState,
+    standardiser: Standardiser,
+    active: Vec<usize>,
+    classes: Vec<String>,
+    trace: Vec<VbReport>,
+    stop: Stop,
+    runs: Vec<RunBound>,
+}
+
+/// A fitted model. Questions and answers are in the user's units, columns in the order of training.
+#[derive(Clone, Debug)]
+pub struct IqgmeFit {
+    wire: Wire,
+    predictor: Predictor,
+}
+
+impl IqgmeFit {
+    fn new(
+        data: IqgmeData,
+        config: IqgmeConfig,
+        state: IqgmeState,
+        outcome: VbOutcome,
+        runs: Vec<RunBound>,
+    ) -> Result<Self, IqgmeError> {
+        Self::from_wire(Wire {
+            config,
+            state,
+            standardiser: data.standardiser,
+            active: data.active,
+            classes: data.classes,
+            trace: outcome.trace,
+            stop: outcome.stop,
+            runs,
+        })
+    }
+
+    fn from_wire(wire: Wire) -> Result<Self, IqgmeError> {
+        let predictor = Predictor::new(&wire.state).map_err(|(component, source)| IqgmeError::Numerical {
+            iteration: wire.trace.last().map_or(0, |r| r.iteration),
+            block: "covariance",
+            component,
+            source,
+        })?;
+        Ok(Self { wire, predictor })
+    }
+
+    /// Class names; probabilities are of the second. Empty for a fit without labels.
+    pub fn classes(&self) -> &[String] {
+        &self.wire.classes
+    }
+
+    /// Names of all columns of the training table.
+    pub fn column_names(&self) -> &[String] {
+        self.wire.standardiser.column_names()
+    }
+
+    /// Columns in the model, as positions in the training table.
+    pub fn model_columns(&self) -> &[usize] {
+        &self.wire.active
+    }
+
+    /// Columns left out of the model: constant in training, or without any observed value.
+    pub fn ignored_columns(&self) -> Vec<usize> {
+        (0..self.column_names().len()).filter(|j| !self.wire.active.contains(j)).collect()
+    }
+
+    /// The configuration of the fit.
+    pub fn config(&self) -> &IqgmeConfig {
+        &self.wire.config
+    }
+
+    /// The variational posterior, in standardised units.
+    pub fn state(&self) -> &IqgmeState {
+        &self.wire.state
+    }
+
+    /// Bound and relative change, iteration by iteration, of the run that was kept.
+    pub fn trace(&self) -> &[VbReport] {
+        &self.wire.trace
+    }
+
+    /// Why the run that was kept ended.
+    pub fn stop(&self) -> &Stop {
+        &self.wire.stop
+    }
+
+    /// Every run and its bound; the highest was kept.
+    pub fn runs(&self) -> &[RunBound] {
+        &self.wire.runs
+    }
+
+    /// Probability of the second class for each row, by the full posterior: a Student-t gate marginalised over the missing features, experts
+    /// by moment matching. A row without any observed feature gets the model's marginal class probability.
+    ///
+    /// Cost for each row: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern. Errors: other columns than in training, a fit without labels.
+    pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        self.probability(table, Rule::Full)
+    }
+
+    /// As [`predict_proba`](Self::predict_proba), by the posterior means in place of the parameters (W 3.4.3, incomplete data).
+    pub fn predict_plug_in(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        self.probability(table, Rule::PlugIn)
+    }
+
+    /// The more probable class of each row.
+    pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
+        let classes = &self.wire.classes;
+        Ok(self.predict_proba(table)?.iter().map(|&p| classes[usize::from(p > 0.5)].as_str()).collect())
+    }
+
+    /// Class probabilities with central intervals that hold `level` of the posterior: what the uncertainty of weights, components and experts makes
+    /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each).
+    pub fn predict_interval(&self, table: &Table, level: f64, draws: usize) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
+        if !(level > 0.0 && level < 1.0) {
+            return Err(IqgmeError::Argument { argument: "level", value: level.to_string(), rule: "between 0 and 1" });
+        }
+        if draws < 2 {
+            return Err(IqgmeError::Argument { argument: "draws", value: draws.to_string(), rule: "at least 2" });
+        }
+        let mean = self.predict_proba(table)?;
+        let rows = self.rows(table)?;
+        let drawn: Vec<Vec<f64>> = (0..draws as u64)
+            .into_par_iter()
+            .map(|draw| {
+                let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
+                self.predictor.draw(&self.wire.state, &mut rng)?.probability(&rows, Rule::PlugIn)
+            })
+            .collect::<Result<_, IqgmeError>>()?;
+        Ok(mean
+            .into_iter()
+            .enumerate()
+            .map(|(row, mean)| {
+                let mut values: Vec<f64> = drawn.iter().map(|d| d[row]).collect();
+                values.sort_by(f64::total_cmp);
+                let at = |q: f64| values[((q * draws as f64) as usize).min(draws - 1)];
+                ProbabilityInterval { mean, lower: at(0.5 - 0.5 * level), upper: at(0.5 + 0.5 * level) }
+            })
+            .collect())
+    }
+
+    /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); the
+    /// last entry holds what is left for components without training rows.
+    pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        self.predictor.responsibilities(&self.rows(table)?)
+    }
+
+    /// The most probable component of each row.
+    pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
+        let largest = |weights: Vec<f64>| {
+            (0..weights.len()).fold(0, |best, h| if weights[h] > weights[best] { h } else { best })
+        };
+        Ok(self.responsibilities(table)?.into_iter().map(largest).collect())
+    }
+
+    /// Log predictive density of the observed features of each row, in the user's units; low values are anomalies. Zero for a row without any.
+    pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        let sd = self.wire.standardiser.sd();
+        let standardised = self.predictor.ln_density(&self.rows(table)?)?;
+        let unit = |row: usize| -> f64 {
+            self.wire.active.iter().filter(|&&j| table.is_observed(row, j)).map(|&j| sd[j].ln()).sum()
+        };
+        Ok(standardised.into_iter().enumerate().map(|(row, density)| density - unit(row)).collect())
+    }
+
+    /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row.
+    ///
+    /// Hide columns first ([`Table::hide`]) to get the conditional distribution of any columns given any others. A constant column is completed by
+    /// its constant.
+    pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
+        let cells = self.predictor.missing_cells(&self.rows(table)?)?;
+        let mut mean = Filling::new(table);
+        let mut sd = Filling::new(&table.map(|_, _, _| 0.0)?);
+        self.fill_constants(table, &mut mean, &mut sd);
+        for (row, cells) in cells.into_iter().enumerate() {
+            for (j, terms) in self.missing_columns(table, row).zip(cells) {
+                let (m, s) = mixture_moments(&terms);
+                mean.set(row, j, self.to_units(j, m));
+                sd.set(row, j, s * self.wire.standardiser.sd()[j]);
+            }
+        }
+        Ok(Imputation { completed: mean.table(table)?, sd: sd.table(table)? })
+    }
+
+    /// `draws` completed tables, each a joint draw from the predictive distribution of the missing cells, for multiple imputation.
+    pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
+        let rows = self.rows(table)?;
+        (0..draws as u64)
+            .into_par_iter()
+            .map(|draw| {
+                let rng = |row: usize| stream(self.wire.config.seed, [0, draw, IMPUTE, row as u64]);
+                let values = self.predictor.draw_missing(&rows, rng)?;
+                let mut filled = Filling::new(table);
+                let mut unused = Filling::new(table);
+                self.fill_constants(table, &mut filled, &mut unused);
+                for (row, values) in values.into_iter().enumerate() {
+                    for (j, value) in self.missing_columns(table, row).zip(values) {
+                        filled.set(row, j, self.to_units(j, value));
+                    }
+                }
+                filled.table(table)
+            })
+            .collect()
+    }
+
+    /// The distribution of one missing cell given the observed cells of its row: a mixture of Student-t, one for each component. None if the cell is
+    /// observed or its column is not in the model.
+    pub fn cell(&self, table: &Table, row: usize, column: usize) -> Result<Option<Vec<CellTerm>>, IqgmeError> {
+        if row >= table.n_rows() {
+            return Err(IqgmeError::Argument { argument: "row", value: row.to_string(), rule: "a row of the table" });
+        }
+        let table = table.select_rows(&[row]);
+        let cells = self.predictor.missing_cells(&self.rows(&table)?)?.swap_remove(0);
+        let sd = self.wire.standardiser.sd();
+        let in_units = |term: CellTerm| CellTerm {
+            mean: self.to_units(column, term.mean),
+            sd: term.sd * sd[column],
+            ..term
+        };
+        let mut found = self.missing_columns(&table, 0).zip(cells).filter(|(j, _)| *j == column);
+        Ok(found.next().map(|(_, terms)| terms.into_iter().map(in_units).collect()))
+    }
+
+    /// The components that have training rows, larger ones first.
+    pub fn components(&self) -> Vec<ComponentSummary> {
+        let state = &self.wire.state;
+        let (weights, weight_sds) = (state.sticks.expected_weights(), state.sticks.weight_sd());
+        let base = self.wire.config.mean_strength;
+        let sd: Vec<f64> = self.wire.active.iter().map(|&j| self.wire.standardiser.sd()[j]).collect();
+        let p = sd.len();
+        let summary = |h: usize| {
+            let component = &state.components[h];
+            let spread = component.dof - p as f64 - 1.0;
+            ComponentSummary {
+                weight: weights[h],
+                weight_sd: weight_sds[h],
+                size: component.strength - base,
+                mean: self.wire.active.iter().zip(&component.mean).map(|(&j, &m)| self.to_units(j, m)).collect(),
+                covariance: Mat::from_fn(p, p, |i, j| component.scale_inverse[(i, j)] / spread * sd[i] * sd[j]),
+                classifier: state.experts.get(h).map(|expert| self.classifier(expert, &sd)),
+            }
+        };
+        (0..state.components.len()).filter(|&h| state.components[h].strength > base).map(summary).collect()
+    }
+
+    fn classifier(&self, expert: &crate::Expert, sd: &[f64]) -> ClassifierSummary {
+        let p = sd.len();
+        let effects = expert.mean[..p].to_vec();
+        let coefficients: Vec<f64> = effects.iter().zip(sd).map(|(e, s)| e / s).collect();
+        let centre = self.wire.standardiser.mean();
+        let shift: f64 = self.wire.active.iter().zip(&coefficients).map(|(&j, c)| c * centre[j]).sum();
+        ClassifierSummary {
+            effect_sds: (0..p).map(|j| expert.covariance[(j, j)].sqrt()).collect(),
+            effects,
+            coefficients,
+            intercept: expert.mean[p] - shift,
+        }
+    }
+
+    /// Posterior of the number of components whose weight exceeds `threshold`, by `draws` draws of the weights: entry `k` is the probability of `k`.
+    pub fn dominant_components(&self, threshold: f64, draws: usize) -> Result<Vec<f64>, IqgmeError> {
+        if !(threshold > 0.0 && threshold < 1.0) {
+            return Err(IqgmeError::Argument {
+                argument: "threshold",
+                value: threshold.to_string(),
+                rule: "between 0 and 1",
+            });
+        }
+        let sticks = &self.wire.state.sticks;
+        let mut rng = stream(self.wire.config.seed, [0, 0, COUNT, 0]);
+        let weights = |out: &mut [f64]| sticks.sample_weights(out, &mut rng);
+        Ok(dominant_count_distribution(sticks.truncation(), threshold, draws, weights))
+    }
+
+    /// Shape and rate of the Gamma posterior of the concentration `alpha`.
+    pub fn concentration(&self) -> (f64, f64) {
+        let alpha = self.wire.state.sticks.alpha();
+        (alpha.shape(), alpha.rate())
+    }
+
+    /// Fits again, from this fit, on a table that holds further rows (the old rows may be among them): one run that starts at this posterior, in this
+    /// fit's units, columns and classes. Labels may be missing or of one class only.
+    pub fn continue_with(&self, table: &Table, labels: &Labels) -> Result<Self, IqgmeError> {
+        let wire = &self.wire;
+        let (standardiser, active) = (wire.standardiser.clone(), wire.active.clone());
+        let data = IqgmeData::with_units(table, labels, standardiser, active, wire.classes.clone())?;
+        let mut state = wire.state.clone();
+        state.soft_labels = data.signs_by_row();
+        if data.n_labelled == 0 {
+            state.experts.clear();
+        }
+        let mut vb = IqgmeVb::resume(&data, wire.config.clone(), state, &[])?;
+        let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
+        let mut state = vb.into_state();
+        if state.experts.is_empty() {
+            state.experts = wire.state.experts.clone();
+            state.experts.resize_with(state.components.len(), || wire.state.experts[wire.state.experts.len() - 1].clone());
+        }
+        let runs = vec![RunBound { start: Start::KMeans(1), elbo: last_bound(&outcome) }];
+        Self::new(data, wire.config.clone(), state, outcome, runs)
+    }
+
+    fn probability(&self, table: &Table, rule: Rule) -> Result<Vec<f64>, IqgmeError> {
+        if self.wire.state.experts.is_empty() {
+            return Err(IqgmeError::Unlabelled);
+        }
+        self.predictor.probability(&self.rows(table)?, rule)
+    }
+
+    fn rows(&self, table: &Table) -> Result<Rows, IqgmeError> {
+        let standardised = self.wire.standardiser.apply(table)?.select_columns(&self.wire.active)?;
+        Ok(Rows::new(&standardised, &vec![0.0; table.n_rows()]))
+    }
+
+    fn to_units(&self, column: usize, value: f64) -> f64 {
+        self.wire.standardiser.mean()[column] + self.wire.standardiser.sd()[column] * value
+    }
+
+    /// Columns in the model that are missing in a row, ascending.
+    fn missing_columns<'a>(&'a self, table: &'a Table, row: usize) -> impl Iterator<Item = usize> + 'a {
+        self.wire.active.iter().copied().filter(move |&j| !table.is_observed(row, j))
+    }
+
+    fn fill_constants(&self, table: &Table, mean: &mut Filling, sd: &mut Filling) {
+        for &j in self.wire.standardiser.constant_columns() {
+            for row in (0..table.n_rows()).filter(|&row| !table.is_observed(row, j)) {
+                mean.set(row, j, self.wire.standardiser.mean()[j]);
+                sd.set(row, j, 0.0);
+            }
+        }
+    }
+
+    /// Writes the fit to a file that [`load`](Self::load) reads.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {
+        Ok(storage::save(path, MODEL, env!("CARGO_PKG_VERSION"), &self.wire)?)
+    }
+
+    /// Reads a fit written by [`save`](Self::save). A truncated, altered or foreign file is an error that says which.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, IqgmeError> {
+        Self::checked(storage::load(path, MODEL)?)
+    }
+
+    /// The bytes that [`save`](Self::save) writes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, IqgmeError> {
+        Ok(storage::to_bytes(MODEL, env!("CARGO_PKG_VERSION"), &self.wire)?)
+    }
+
+    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, IqgmeError> {
+        Self::checked(storage::from_bytes(MODEL, bytes)?)
+    }
+
+    fn checked(wire: Wire) -> Result<Self, IqgmeError> {
+        let saved = |what: String| IqgmeError::Saved { what };
+        wire.config.validate()?;
+        let n_columns = wire.standardiser.column_names().len();
+        let ascending = wire.active.windows(2).all(|w| w[0] < w[1]);
+        if !ascending || wire.active.last().is_some_and(|&j| j >= n_columns) {
+            return Err(saved("columns of the model: not ascending or not in the table".to_owned()));
+        }
+        if !matches!(wire.classes.len(), 0 | 2) || wire.state.sticks.truncation() != wire.config.truncation {
+            return Err(saved("classes or truncation: impossible number".to_owned()));
+        }
+        wire.state.check(wire.active.len(), !wire.classes.is_empty()).map_err(saved)?;
+        Self::from_wire(wire)
+    }
+}
+
+/// Mean and standard deviation of a mixture.
+fn mixture_moments(terms: &[CellTerm]) -> (f64, f64) {
+    let mean: f64 = terms.iter().map(|t| t.weight * t.mean).sum();
+    let variance: f64 = terms.iter().map(|t| t.weight * (t.sd * t.sd + (t.mean - mean).powi(2))).sum();
+    (mean, variance.sqrt())
+}
+
+/// A table being completed.
+struct Filling {
+    n_columns: usize,
+    values: Vec<f64>,
+    observed: Vec<bool>,
+}
+
+impl Filling {
+    fn new(table: &Table) -> Self {
+        let n_columns = table.n_cols();
+        let cells = (0..table.n_rows()).flat_map(|i| (0..n_columns).map(move |j| (i, j)));
+        Self { n_columns, values: table.values().to_vec(), observed: cells.map(|(i, j)| table.is_observed(i, j)).collect() }
+    }
+
+    fn set(&mut self, row: usize, column: usize, value: f64) {
+        self.values[row * self.n_columns + column] = value;
+        self.observed[row * self.n_columns + column] = true;
+    }
+
+    fn table(self, like: &Table) -> Result<Table, IqgmeError> {
+        let table = Table::new(like.n_rows(), self.n_columns, self.values, &self.observed)?;
+        Ok(table.with_column_names(like.column_names().to_vec())?)
+    }
+}

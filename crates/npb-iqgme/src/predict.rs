@@ -1,0 +1,362 @@
+//! Prediction: the gate in closed form, the expert by moment matching, and the plug-in of the thesis.
+
+use std::f64::consts::PI;
+
+use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_linalg::faer::Mat;
+use npb_linalg::lanes::{LaneConditional, LaneScratch};
+use npb_priors::dist::{Gamma, NormalWishart, Wishart};
+use npb_priors::special::{ln_gamma, log_sum_exp, normal_cdf};
+use rand::{Rng, RngExt};
+use rayon::prelude::*;
+
+use crate::IqgmeError;
+use crate::conditional::{Deviations, Quadratics};
+use crate::rows::{Pattern, Rows};
+use crate::state::{Expected, Expert, IqgmeState, dot};
+
+/// How the posterior of the parameters enters a prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// Integrated out: a Student-t gate, and experts with their covariance.
+    Full,
+    /// Replaced by its means (W 3.4.3, incomplete data).
+    PlugIn,
+}
+
+/// What prediction needs of the components, from the posterior.
+#[derive(Clone, Debug)]
+pub(crate) struct Predictor {
+    means: Mat<f64>,
+    /// `nu_h B_h`.
+    quadratics: Quadratics,
+    ln_weights: Vec<f64>,
+    /// `ln|nu_h B_h|`.
+    ln_det: Vec<f64>,
+    /// `nu_h - P + 1`, the degrees of freedom of the Student-t.
+    dof: Vec<f64>,
+    /// `T_h^-1 = student_scale nu_h B_h`.
+    student_scale: Vec<f64>,
+    experts: Vec<Expert>,
+}
+
+fn drawn(source: NotPositiveDefinite) -> IqgmeError {
+    IqgmeError::Numerical { iteration: 0, block: "posterior draw", component: 0, source }
+}
+
+/// A missing cell under one component: a Student-t.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CellTerm {
+    /// Probability of the component given the row's observed features.
+    pub weight: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub sd: f64,
+    /// Degrees of freedom.
+    pub dof: f64,
+}
+
+/// One row given the components.
+struct Gated {
+    /// Posterior probabilities of the components given the observed features.
+    weights: Vec<f64>,
+    /// Mahalanobis distances of the observed features under `nu_h B_h`.
+    distance: Vec<f64>,
+    ln_density: f64,
+}
+
+/// A tied expert is a Student-t whose covariance may be infinite: prediction uses its scale instead.
+fn predictive_expert(expert: &Expert, state: &IqgmeState) -> Expert {
+    if !expert.tied {
+        return expert.clone();
+    }
+    let prior = &state.expert_prior;
+    let n = prior.mean.len();
+    let scale = |p: usize| (1.0 + 1.0 / prior.strength) / prior.precision(p);
+    let covariance = Mat::from_fn(n, n, |i, j| if i == j { scale(i) } else { 0.0 });
+    Expert { covariance, ..expert.clone() }
+}
+
+/// Logarithms of weights; the last component of the state stands for itself and all vacant ones after it, whose predictive densities are the same.
+fn ln_weights(mut weights: Vec<f64>, n_components: usize) -> Vec<f64> {
+    let rest: f64 = weights.drain(n_components..).sum();
+    weights[n_components - 1] += rest;
+    weights.iter().map(|w| w.ln()).collect()
+}
+
+/// A completed row, and what the components make of it.
+struct Seen<'a, 'g> {
+    /// Position in its block.
+    i: usize,
+    table_row: usize,
+    pattern: &'a Pattern,
+    deviations: &'a Deviations,
+    given: &'a mut LaneConditional<'g>,
+    gated: Gated,
+}
+
+impl Predictor {
+    pub(crate) fn new(state: &IqgmeState) -> Result<Self, (usize, NotPositiveDefinite)> {
+        let p = state.components[0].mean.len() as f64;
+        let n_components = state.components.len();
+        let expected: Vec<Expected> = state
+            .components
+            .iter()
+            .enumerate()
+            .map(|(h, c)| c.expected().map_err(|e| (h, e)))
+            .collect::<Result<_, _>>()?;
+        let student_scale = state
+            .components
+            .iter()
+            .map(|c| c.strength * (c.dof - p + 1.0) / ((c.strength + 1.0) * c.dof))
+            .collect();
+        Ok(Self {
+            means: Mat::from_fn(p as usize, n_components, |j, h| state.components[h].mean[j]),
+            ln_det: expected.iter().zip(&state.components).map(|(e, c)| e.ln_det_scale + p * c.dof.ln()).collect(),
+            quadratics: Quadratics::new(expected.into_iter().map(|e| e.precision).collect())?,
+            ln_weights: ln_weights(state.sticks.expected_weights(), n_components),
+            dof: state.components.iter().map(|c| c.dof - p + 1.0).collect(),
+            student_scale,
+            experts: state.experts.iter().map(|expert| predictive_expert(expert, state)).collect(),
+        })
+    }
+
+    /// One draw of all parameters from the posterior, to be used with [`Rule::PlugIn`].
+    pub(crate) fn draw(&self, state: &IqgmeState, rng: &mut impl Rng) -> Result<Self, IqgmeError> {
+        let n_components = state.components.len();
+        let mut weights = vec![0.0; state.sticks.truncation()];
+        state.sticks.sample_weights(&mut weights, rng);
+        let mut means = self.means.clone();
+        let mut precisions = Vec::with_capacity(n_components);
+        for (h, component) in state.components.iter().enumerate() {
+            let wishart = Wishart::from_inverse_scale(component.scale_inverse.as_ref(), component.dof)?;
+            let law = NormalWishart::new(component.mean.clone(), component.strength, wishart)?;
+            let (mean, precision) = law.sample(rng);
+            means.col_as_slice_mut(h).copy_from_slice(&mean);
+            precisions.push(precision);
+        }
+        let mut experts = self.experts.clone();
+        for expert in &mut experts {
+            let factor = Cholesky::new(expert.covariance.as_ref()).map_err(drawn)?;
+            factor.sample_moment(&mut expert.mean, rng);
+        }
+        let ln_det = precisions
+            .iter()
+            .map(|precision| Ok(Cholesky::new(precision.as_ref()).map_err(drawn)?.ln_det()))
+            .collect::<Result<_, IqgmeError>>()?;
+        Ok(Self {
+            means,
+            quadratics: Quadratics::new(precisions).map_err(|(_, source)| drawn(source))?,
+            ln_weights: ln_weights(weights, n_components),
+            ln_det,
+            experts,
+            dof: self.dof.clone(),
+            student_scale: self.student_scale.clone(),
+        })
+    }
+
+    fn n_components(&self) -> usize {
+        self.ln_weights.len()
+    }
+
+    /// Applies `read` to every row of `rows` (in parallel over blocks) and returns the results by table row.
+    fn map_rows<T: Send>(
+        &self,
+        rows: &Rows,
+        rule: Rule,
+        read: impl Fn(&mut Seen<'_, '_>) -> T + Sync,
+    ) -> Result<Vec<T>, IqgmeError> {
+        let parts: Vec<Vec<T>> = rows
+            .blocks
+            .par_iter()
+            .map_init(<(Deviations, LaneScratch)>::default, |(deviations, scratch), block| {
+                deviations.load(rows, block, &self.means, &self.quadratics);
+                let mut out = Vec::with_capacity(block.rows.len());
+                for group in &rows.groups[block.groups.clone()] {
+                    let pattern = &rows.patterns[group.pattern];
+                    let mut given = self.quadratics.condition(pattern, scratch, 0)?;
+                    for i in group.rows.start - block.rows.start..group.rows.end - block.rows.start {
+                        let gated = self.gate(deviations, &mut given, i, pattern, rule);
+                        let table_row = rows.order[block.rows.start + i];
+                        out.push(read(&mut Seen { i, table_row, pattern, deviations, given: &mut given, gated }));
+                    }
+                }
+                Ok(out)
+            })
+            .collect::<Result<_, IqgmeError>>()?;
+        let mut by_row: Vec<Option<T>> = std::iter::repeat_with(|| None).take(rows.len()).collect();
+        for (value, &row) in parts.into_iter().flatten().zip(&rows.order) {
+            by_row[row] = Some(value);
+        }
+        Ok(by_row.into_iter().flatten().collect())
+    }
+
+    /// Completes row `i` and weighs the components by their predictive densities at its observed features.
+    fn gate(
+        &self,
+        deviations: &mut Deviations,
+        given: &mut LaneConditional<'_>,
+        i: usize,
+        pattern: &Pattern,
+        rule: Rule,
+    ) -> Gated {
+        let n_components = self.n_components();
+        let (o, m) = (pattern.observed.len() as f64, pattern.missing.len() as f64);
+        let mut distance: Vec<f64> =
+            (0..n_components).map(|h| dot(deviations.deviation(h, i), deviations.product(h, i))).collect();
+        let mut ln_det_missing = vec![0.0; n_components];
+        if m > 0.0 {
+            deviations.complete(i, &pattern.missing, given, |_, _| 0.0);
+            for h in 0..n_components {
+                distance[h] = (distance[h] - deviations.quadratic()[h]).max(0.0);
+                ln_det_missing[h] = given.ln_det()[h];
+            }
+        }
+        let ln_joint: Vec<f64> = (0..n_components)
+            .map(|h| {
+                // ln det of the marginal precision of the observed features under nu_h B_h.
+                let ln_det = self.ln_det[h] - ln_det_missing[h];
+                let ln_density = match rule {
+                    Rule::PlugIn => 0.5 * (ln_det - distance[h] - o * (2.0 * PI).ln()),
+                    Rule::Full => {
+                        let (dof, scale) = (self.dof[h], self.student_scale[h]);
+                        ln_gamma(0.5 * (dof + o)) - ln_gamma(0.5 * dof)
+                            + 0.5 * (ln_det + o * (scale / (dof * PI)).ln())
+                            - 0.5 * (dof + o) * (scale * distance[h] / dof).ln_1p()
+                    }
+                };
+                self.ln_weights[h] + ln_density
+            })
+            .collect();
+        let ln_density = log_sum_exp(&ln_joint);
+        Gated { weights: ln_joint.iter().map(|l| (l - ln_density).exp()).collect(), distance, ln_density }
+    }
+
+    /// `P(t > 0)` under expert `h`.
+    fn expert_probability(&self, h: usize, row: &mut Seen<'_, '_>, rule: Rule) -> f64 {
+        let expert = &self.experts[h];
+        let p = self.means.nrows();
+        let deviation = row.deviations.deviation(h, row.i);
+        let x: Vec<f64> = deviation.iter().zip(self.means.col_as_slice(h)).map(|(d, m)| d + m).chain([1.0]).collect();
+        let location = dot(&expert.mean, &x);
+        let mut variance = 1.0;
+        if rule == Rule::Full {
+            for j in 0..=p {
+                variance += x[j] * dot(&x, expert.covariance.col_as_slice(j));
+            }
+        }
+        let missing = &row.pattern.missing;
+        if !missing.is_empty() {
+            let spread = self.spread(h, row, rule);
+            let m = missing.len();
+            let covariance = row.given.covariance();
+            let lanes = covariance.len() / (m * m);
+            for (l, &j) in missing.iter().enumerate() {
+                for (k, &i) in missing.iter().enumerate() {
+                    let mut second = expert.mean[i] * expert.mean[j];
+                    if rule == Rule::Full {
+                        second += expert.covariance[(i, j)];
+                    }
+                    variance += spread * covariance[(k * m + l) * lanes + h] * second;
+                }
+            }
+        }
+        normal_cdf(location / variance.sqrt())
+    }
+
+    /// Covariance of the missing features given the observed ones, in units of `(nu_h B_h)_mm^-1`.
+    fn spread(&self, h: usize, row: &Seen<'_, '_>, rule: Rule) -> f64 {
+        if rule == Rule::PlugIn {
+            return 1.0;
+        }
+        let (dof, scale) = (self.dof[h], self.student_scale[h]);
+        let given = dof + row.pattern.observed.len() as f64;
+        (dof + scale * row.gated.distance[h]) / (given - 2.0) / scale
+    }
+
+    /// Probability of the second class for every row.
+    pub(crate) fn probability(&self, rows: &Rows, rule: Rule) -> Result<Vec<f64>, IqgmeError> {
+        self.map_rows(rows, rule, |row| {
+            let mut probability = 0.0;
+            for h in 0..self.n_components() {
+                // A component that cannot change the sum is not looked at.
+                if row.gated.weights[h] > 1e-16 {
+                    probability += row.gated.weights[h] * self.expert_probability(h, row, rule);
+                }
+            }
+            probability.clamp(0.0, 1.0)
+        })
+    }
+
+    /// Probabilities of the components given the observed features, for every row.
+    pub(crate) fn responsibilities(&self, rows: &Rows) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        self.map_rows(rows, Rule::Full, |row| row.gated.weights.clone())
+    }
+
+    /// Log predictive density of the observed features, for every row, in standardised units.
+    pub(crate) fn ln_density(&self, rows: &Rows) -> Result<Vec<f64>, IqgmeError> {
+        self.map_rows(rows, Rule::Full, |row| row.gated.ln_density)
+    }
+
+    /// The missing cells of every row: for each missing feature (ascending) its distribution, component by component.
+    pub(crate) fn missing_cells(&self, rows: &Rows) -> Result<Vec<Vec<Vec<CellTerm>>>, IqgmeError> {
+        self.map_rows(rows, Rule::Full, |row| {
+            let missing = &row.pattern.missing;
+            let m = missing.len();
+            if m == 0 {
+                return Vec::new();
+            }
+            let spread: Vec<f64> = (0..self.n_components()).map(|h| self.spread(h, row, Rule::Full)).collect();
+            let covariance = row.given.covariance();
+            let lanes = covariance.len() / (m * m);
+            let term = |k: usize, h: usize| CellTerm {
+                weight: row.gated.weights[h],
+                mean: self.means[(missing[k], h)] + row.deviations.deviation(h, row.i)[missing[k]],
+                sd: (spread[h] * covariance[(k * m + k) * lanes + h]).sqrt(),
+                dof: self.dof[h] + row.pattern.observed.len() as f64,
+            };
+            (0..m).map(|k| (0..self.n_components()).map(|h| term(k, h)).collect()).collect()
+        })
+    }
+
+    /// One joint draw of the missing features of every row; `rng(row)` gives the generator of a table row.
+    pub(crate) fn draw_missing<R: Rng>(
+        &self,
+        rows: &Rows,
+        rng: impl Fn(usize) -> R + Sync,
+    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let draws = self.map_rows(rows, Rule::Full, |row| {
+            let missing = &row.pattern.missing;
+            let m = missing.len();
+            if m == 0 {
+                return Ok(Vec::new());
+            }
+            let mut rng = rng(row.table_row);
+            let h = pick(&row.gated.weights, rng.random());
+            let dof = self.dof[h] + row.pattern.observed.len() as f64;
+            // The covariance of the Student-t is spread (nu_h B_h)_mm^-1; its scale is (dof - 2) / dof of that.
+            let scale = self.spread(h, row, Rule::Full) * (dof - 2.0) / dof;
+            let covariance = row.given.covariance();
+            let lanes = covariance.len() / (m * m);
+            let block = Mat::from_fn(m, m, |k, l| scale * covariance[(k * m + l) * lanes + h]);
+            let mut draw = vec![0.0; m];
+            Cholesky::new(block.as_ref()).map_err(drawn)?.sample_moment(&mut draw, &mut rng);
+            let stretch = (dof / (2.0 * Gamma::new(0.5 * dof, 1.0)?.sample(&mut rng))).sqrt();
+            let deviation = row.deviations.deviation(h, row.i);
+            Ok((0..m).map(|k| self.means[(missing[k], h)] + deviation[missing[k]] + stretch * draw[k]).collect())
+        })?;
+        draws.into_iter().collect()
+    }
+}
+
+/// The index at which the running sum of `weights` (summing to 1) passes `u`.
+fn pick(weights: &[f64], mut u: f64) -> usize {
+    for (h, weight) in weights.iter().enumerate() {
+        u -= weight;
+        if u < 0.0 {
+            return h;
+        }
+    }
+    weights.len() - 1
+}

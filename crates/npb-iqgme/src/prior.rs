@@ -1,0 +1,114 @@
+//! The priors with their data-dependent parts filled in.
+
+use npb_linalg::Cholesky;
+use npb_linalg::faer::{Mat, Scale};
+
+use crate::IqgmeConfig;
+use crate::config::PriorScale;
+use crate::rows::Rows;
+
+/// Priors in standardised, centred units: `m_0 = 0`.
+#[derive(Clone, Debug)]
+pub(crate) struct Prior {
+    pub(crate) mean_strength: f64,
+    pub(crate) dof: f64,
+    /// `c` in `B_0^-1 = c S`.
+    pub(crate) scale: f64,
+    /// `B_0^-1`.
+    pub(crate) scale_inverse: Mat<f64>,
+    /// `ln|B_0|`.
+    pub(crate) ln_det_scale: f64,
+    pub(crate) expert_shape: f64,
+    pub(crate) expert_rate: f64,
+    pub(crate) expert_mean_strength: f64,
+}
+
+impl Prior {
+    pub(crate) fn new(config: &IqgmeConfig, covariance: &Mat<f64>) -> Self {
+        let dof = covariance.nrows() as f64 + config.dof_excess;
+        // E[Lambda^-1] = B_0^-1 / (nu_0 - P - 1); E[Lambda] = nu_0 B_0.
+        let scale = match config.prior_scale {
+            PriorScale::Covariance | PriorScale::Bound => config.dof_excess - 1.0,
+            PriorScale::Precision => dof,
+        };
+        let mut prior = Self {
+            mean_strength: config.mean_strength,
+            dof,
+            scale,
+            scale_inverse: Mat::new(),
+            ln_det_scale: 0.0,
+            expert_shape: config.expert_shape,
+            expert_rate: config.expert_rate,
+            expert_mean_strength: config.expert_mean_strength,
+        };
+        prior.set_scale(scale, covariance);
+        prior
+    }
+
+    /// `B_0^-1 = scale * covariance`.
+    pub(crate) fn set_scale(&mut self, scale: f64, covariance: &Mat<f64>) {
+        self.scale = scale;
+        self.scale_inverse = covariance * Scale(scale);
+        let factor = Cholesky::new(self.scale_inverse.as_ref());
+        self.ln_det_scale = -factor.expect("the shared covariance was shrunk to positive definite").ln_det();
+    }
+}
+
+/// Covariance of incomplete rows that are centred at the available-case means: pairwise correlations of the rows in which both features are
+/// seen, shrunk towards zero by their own uncertainty (the ratio of the summed sampling variances to the summed squares), and further
+/// until the matrix is positive definite.
+pub(crate) fn shrunk_covariance(rows: &Rows) -> Mat<f64> {
+    let p = rows.n_features;
+    let (products, counts) = pairwise_sums(rows);
+    let variance: Vec<f64> = (0..p).map(|j| products[(j, j)] / counts[(j, j)]).collect();
+    let mut correlation = Mat::<f64>::identity(p, p);
+    let (mut noise, mut signal) = (0.0, 0.0);
+    for j in 0..p {
+        for i in j + 1..p {
+            let n = counts[(i, j)];
+            if n < 3.0 {
+                continue;
+            }
+            let r = (products[(i, j)] / n / (variance[i] * variance[j]).sqrt()).clamp(-1.0, 1.0);
+            noise += (1.0 - r * r).powi(2) / (n - 1.0);
+            signal += r * r;
+            correlation[(i, j)] = r;
+        }
+    }
+    let mut shrinkage = if signal > 0.0 { (noise / signal).clamp(1e-4, 1.0) } else { 1.0 };
+    loop {
+        let covariance = Mat::from_fn(p, p, |i, j| {
+            let r = if i == j { 1.0 } else { (1.0 - shrinkage) * correlation[(i.max(j), i.min(j))] };
+            r * (variance[i] * variance[j]).sqrt()
+        });
+        // At shrinkage 1 the matrix is diagonal with positive entries.
+        if shrinkage >= 1.0 || Cholesky::new(covariance.as_ref()).is_ok_and(|f| well_conditioned(&f, &variance)) {
+            return covariance;
+        }
+        shrinkage = (2.0 * shrinkage).min(1.0);
+    }
+}
+
+/// Every feature keeps at least a millionth of its variance given those before it.
+fn well_conditioned(factor: &Cholesky, variance: &[f64]) -> bool {
+    (0..variance.len()).all(|j| factor.l()[(j, j)].powi(2) > 1e-6 * variance[j])
+}
+
+fn pairwise_sums(rows: &Rows) -> (Mat<f64>, Mat<f64>) {
+    let p = rows.n_features;
+    let mut products = Mat::<f64>::zeros(p, p);
+    let mut counts = Mat::<f64>::zeros(p, p);
+    for group in &rows.groups {
+        let observed = &rows.patterns[group.pattern].observed;
+        for row in group.rows.clone() {
+            let x = rows.row(row);
+            for (k, &j) in observed.iter().enumerate() {
+                for &i in &observed[k..] {
+                    products[(i, j)] += x[i] * x[j];
+                    counts[(i, j)] += 1.0;
+                }
+            }
+        }
+    }
+    (products, counts)
+}

@@ -1,0 +1,114 @@
+//! The training rows in the order the pass over them wants: labelled rows first, rows with one missing pattern together.
+
+use std::ops::Range;
+
+use npb_data::Table;
+
+/// The observed and missing features of a group of rows, ascending.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    pub(crate) observed: Vec<usize>,
+    pub(crate) missing: Vec<usize>,
+}
+
+/// Consecutive sorted rows with one pattern, all labelled or all not, within one block.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) pattern: usize,
+    pub(crate) rows: Range<usize>,
+}
+
+/// Consecutive groups whose rows are multiplied with the components' precisions in one product.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) groups: Range<usize>,
+    pub(crate) rows: Range<usize>,
+    pub(crate) labelled: bool,
+}
+
+/// Rows in a block: enough to make the products efficient, few enough for the second-level cache.
+const BLOCK_ROWS: usize = 64;
+
+/// Values further out than this many standard deviations are moved here, so that their squares are finite.
+const FARTHEST: f64 = 1e100;
+
+/// Standardised rows sorted for the pass; `order[k]` is the table row at sorted position `k`.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows {
+    pub(crate) n_features: usize,
+    /// Row-major, zero where missing.
+    pub(crate) values: Vec<f64>,
+    pub(crate) order: Vec<usize>,
+    /// +1, -1, or 0 for an unlabelled row, by sorted position.
+    pub(crate) signs: Vec<f64>,
+    pub(crate) patterns: Vec<Pattern>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) blocks: Vec<Block>,
+}
+
+impl Rows {
+    /// `signs` by table row: +1, -1 or 0 (unlabelled). The table is already standardised.
+    pub(crate) fn new(table: &Table, signs: &[f64]) -> Self {
+        let n_features = table.n_cols();
+        let index = table.patterns();
+        let patterns: Vec<Pattern> =
+            index.iter().map(|p| Pattern { observed: p.observed.clone(), missing: p.missing.clone() }).collect();
+        let mut rows = Self {
+            n_features,
+            values: Vec::with_capacity(table.n_rows() * n_features),
+            order: Vec::with_capacity(table.n_rows()),
+            signs: Vec::with_capacity(table.n_rows()),
+            patterns,
+            groups: Vec::new(),
+            blocks: Vec::new(),
+        };
+        for labelled in [true, false] {
+            let first_group = rows.groups.len();
+            for (k, pattern) in index.iter().enumerate() {
+                let members: Vec<usize> =
+                    pattern.rows.iter().copied().filter(|&row| (signs[row] != 0.0) == labelled).collect();
+                rows.push_group(table, signs, k, &members);
+            }
+            rows.cut_blocks(first_group, labelled);
+        }
+        rows
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    pub(crate) fn row(&self, position: usize) -> &[f64] {
+        &self.values[position * self.n_features..(position + 1) * self.n_features]
+    }
+
+    fn push_group(&mut self, table: &Table, signs: &[f64], pattern: usize, members: &[usize]) {
+        let start = self.order.len();
+        for &row in members {
+            self.values.extend(table.row(row).iter().map(|x| x.clamp(-FARTHEST, FARTHEST)));
+            self.order.push(row);
+            self.signs.push(signs[row]);
+        }
+        let end = self.order.len();
+        // A group never crosses a block boundary, so large groups are cut here.
+        let mut from = start;
+        while from < end {
+            let to = end.min(from + BLOCK_ROWS);
+            self.groups.push(Group { pattern, rows: from..to });
+            from = to;
+        }
+    }
+
+    fn cut_blocks(&mut self, first_group: usize, labelled: bool) {
+        let mut group = first_group;
+        while group < self.groups.len() {
+            let start = self.groups[group].rows.start;
+            let first = group;
+            while group < self.groups.len() && self.groups[group].rows.end - start <= BLOCK_ROWS {
+                group += 1;
+            }
+            let end = self.groups[group - 1].rows.end;
+            self.blocks.push(Block { groups: first..group, rows: start..end, labelled });
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The variational posterior of everything but the rows' own missing values.
+
+use npb_linalg::faer::Mat;
+use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_priors::dp::StickFactor;
+use npb_priors::special::multivariate_digamma;
+use serde::{Deserialize, Serialize};
+
+/// `q(mu_h, Lambda_h)`: `mu | Lambda ~ N(mean, (strength Lambda)^-1)`, `Lambda ~ W(scale_inverse^-1, dof)`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Component {
+    /// `m_h`, length P.
+    pub mean: Vec<f64>,
+    /// `u_h`.
+    pub strength: f64,
+    /// `nu_h`.
+    pub dof: f64,
+    /// `B_h^-1`, P x P.
+    #[serde(with = "npb_linalg::saved")]
+    pub scale_inverse: Mat<f64>,
+}
+
+/// `q(w_h) = N(mean, covariance)`; the intercept is the last entry.
+///
+/// An expert without labelled rows is tied to the prior that all experts share: `q(w_h | zeta, lambda) = p(w_h | zeta, lambda)`. Then `mean` and
+/// `covariance` are those of its marginal (a Student-t, whose covariance is infinite while fewer than two experts are free).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Expert {
+    /// Tied to the shared prior.
+    pub tied: bool,
+    /// Length P + 1.
+    pub mean: Vec<f64>,
+    /// (P + 1) x (P + 1).
+    #[serde(with = "npb_linalg::saved")]
+    pub covariance: Mat<f64>,
+}
+
+/// `q(zeta_p, lambda_p)`: `zeta | lambda ~ N(mean_p, 1/(strength lambda))`, `lambda ~ Gamma(shape, rate_p)`, shared by all experts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExpertPrior {
+    /// `phi_p`, length P + 1.
+    pub mean: Vec<f64>,
+    /// `gamma`.
+    pub strength: f64,
+    /// `a_p`, the same for all p.
+    pub shape: f64,
+    /// `b_p`, length P + 1.
+    pub rate: Vec<f64>,
+}
+
+impl ExpertPrior {
+    /// `<lambda_p>`.
+    pub fn precision(&self, p: usize) -> f64 {
+        self.shape / self.rate[p]
+    }
+}
+
+/// One variational posterior, in the standardised units of the fit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct IqgmeState {
+    /// `q(V), q(alpha)`.
+    pub sticks: StickFactor,
+    /// `q(mu, Lambda)`: the components that have rows, larger ones first, and one vacant component (unless the truncation is reached). All
+    /// further components are vacant too: their posterior is the prior.
+    pub components: Vec<Component>,
+    /// `q(w)`, one for each entry of `components`; empty when no row has a label.
+    pub experts: Vec<Expert>,
+    /// `q(zeta, lambda)`.
+    pub expert_prior: ExpertPrior,
+    /// `c` in `B_0^-1 = c S`, with `S` the covariance of all rows.
+    pub prior_scale: f64,
+    /// Locations `mu_i` of `q(t_i)`, a normal with variance 1 cut at zero, by row of the training table; 0 for an unlabelled row.
+    pub soft_labels: Vec<f64>,
+}
+
+impl IqgmeState {
+    /// Checks sizes and ranges, for a state that comes from a file: `p` features, a classifier or none.
+    pub(crate) fn check(&self, p: usize, classifies: bool) -> Result<(), String> {
+        let lanes = self.components.len();
+        expect(lanes >= 1 && lanes <= self.sticks.truncation(), "number of components")?;
+        expect(self.experts.len() == if classifies { lanes } else { 0 }, "number of experts")?;
+        for component in &self.components {
+            expect(component.mean.len() == p && finite(&component.mean), "component mean")?;
+            expect(component.strength.is_finite() && component.strength > 0.0, "component strength")?;
+            expect(component.dof.is_finite() && component.dof > p as f64 + 1.0, "component dof")?;
+            square(&component.scale_inverse, p, "component scale")?;
+        }
+        for expert in &self.experts {
+            expect(expert.mean.len() == p + 1 && finite(&expert.mean), "expert mean")?;
+            expect(expert.covariance.nrows() == p + 1 && expert.covariance.ncols() == p + 1, "expert covariance")?;
+            if !expert.tied {
+                square(&expert.covariance, p + 1, "expert covariance")?;
+            }
+        }
+        let prior = &self.expert_prior;
+        expect(prior.mean.len() == p + 1 && finite(&prior.mean), "expert prior mean")?;
+        expect(prior.rate.len() == p + 1, "expert prior rate")?;
+        let positive = |x: f64| x.is_finite() && x > 0.0;
+        expect(prior.rate.iter().all(|&r| positive(r)), "expert prior rate")?;
+        expect(positive(prior.shape) && positive(prior.strength) && positive(self.prior_scale), "prior")?;
+        expect(finite(&self.soft_labels), "soft labels")
+    }
+}
+
+fn expect(holds: bool, what: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("{what}: impossible value or size")) }
+}
+
+fn finite(values: &[f64]) -> bool {
+    values.iter().all(|v| v.is_finite())
+}
+
+fn square(matrix: &Mat<f64>, n: usize, what: &str) -> Result<(), String> {
+    let shape = matrix.nrows() == n && matrix.ncols() == n;
+    expect(shape && Cholesky::new(matrix.as_ref()).is_ok(), what)
+}
+
+/// What an iteration needs of a component, computed once after its update.
+#[derive(Clone, Debug)]
+pub(crate) struct Expected {
+    /// `nu_h B_h`.
+    pub(crate) precision: Mat<f64>,
+    /// `ln|B_h|`.
+    pub(crate) ln_det_scale: f64,
+    /// `<ln|Lambda_h|>`.
+    pub(crate) ln_det_precision: f64,
+}
+
+impl Component {
+    pub(crate) fn expected(&self) -> Result<Expected, NotPositiveDefinite> {
+        let p = self.mean.len();
+        let factor = Cholesky::new(self.scale_inverse.as_ref())?;
+        let ln_det_scale = -factor.ln_det();
+        let mut precision = factor.inverse();
+        precision *= npb_linalg::faer::Scale(self.dof);
+        let ln_det_precision =
+            multivariate_digamma(p, self.dof / 2.0) + p as f64 * std::f64::consts::LN_2 + ln_det_scale;
+        Ok(Expected { precision, ln_det_scale, ln_det_precision })
+    }
+}
+
+impl Expert {
+    /// The expert tied to `prior`.
+    pub(crate) fn tied(prior: &ExpertPrior) -> Self {
+        let n = prior.mean.len();
+        let variance = |p: usize| {
+            if prior.shape > 1.0 {
+                (1.0 + 1.0 / prior.strength) * prior.rate[p] / (prior.shape - 1.0)
+            } else {
+                f64::INFINITY
+            }
+        };
+        let covariance = Mat::from_fn(n, n, |i, j| if i == j { variance(i) } else { 0.0 });
+        Self { tied: true, mean: prior.mean.clone(), covariance }
+    }
+
+    pub(crate) fn is_finite(&self) -> bool {
+        self.covariance[(0, 0)].is_finite()
+    }
+
+    /// `<w_x w_x'>`, `<w_x c>`, `<c>` and `<c^2>` for the intercept at `centre`, `c = w_b + w_x' centre`.
+    pub(crate) fn about(&self, centre: &[f64]) -> ExpertMoments {
+        let p = centre.len();
+        let second = |i: usize, j: usize| self.covariance[(i, j)] + self.mean[i] * self.mean[j];
+        let slope_second = Mat::from_fn(p, p, second);
+        let mut slope_intercept = vec![0.0; p];
+        for i in 0..p {
+            slope_intercept[i] = second(i, p) + (0..p).map(|j| second(i, j) * centre[j]).sum::<f64>();
+        }
+        let intercept = self.mean[p] + dot(&self.mean[..p], centre);
+        let intercept_second = second(p, p)
+            + (0..p).map(|i| centre[i] * (second(i, p) + slope_intercept[i])).sum::<f64>();
+        ExpertMoments { slope_second, slope_intercept, intercept, intercept_second }
+    }
+}
+
+/// Moments of an expert with its intercept moved to a component's mean.
+pub(crate) struct ExpertMoments {
+    pub(crate) slope_second: Mat<f64>,
+    pub(crate) slope_intercept: Vec<f64>,
+    pub(crate) intercept: f64,
+    pub(crate) intercept_second: f64,
+}
+
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}

@@ -1,0 +1,159 @@
+//! Sufficient statistics of one pass over the rows.
+
+use npb_linalg::faer::Mat;
+
+/// Weighted moments of completed rows, one entry for each component.
+#[derive(Clone, Debug)]
+pub(crate) struct Moments {
+    /// `sum rho`.
+    pub(crate) weight: Vec<f64>,
+    /// `sum rho x^`, components as columns (P x N).
+    pub(crate) first: Mat<f64>,
+    /// `sum rho (x^ x^' + Omega^)`, P x P each.
+    pub(crate) second: Vec<Mat<f64>>,
+}
+
+impl Moments {
+    pub(crate) fn zeros(n_features: usize, components: usize) -> Self {
+        Self {
+            weight: vec![0.0; components],
+            first: Mat::zeros(n_features, components),
+            second: vec![Mat::zeros(n_features, n_features); components],
+        }
+    }
+
+    /// Keeps the components `order`, in that order.
+    fn select(&self, order: &[usize]) -> Self {
+        Self {
+            weight: order.iter().map(|&h| self.weight[h]).collect(),
+            first: Mat::from_fn(self.first.nrows(), order.len(), |i, k| self.first[(i, order[k])]),
+            second: order.iter().map(|&h| self.second[h].clone()).collect(),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (a, b) in self.weight.iter_mut().zip(&other.weight) {
+            *a += b;
+        }
+        self.first += &other.first;
+        for (a, b) in self.second.iter_mut().zip(&other.second) {
+            *a += b;
+        }
+    }
+
+    /// From moments about `centre` (component `h` in column `h`) to moments about zero. Reads the lower triangles, fills both.
+    fn shift(&mut self, centre: &Mat<f64>) {
+        let p = self.first.nrows();
+        for h in 0..self.weight.len() {
+            let weight = self.weight[h];
+            let second = &mut self.second[h];
+            for j in 0..p {
+                for i in j..p {
+                    let value = second[(i, j)]
+                        + centre[(i, h)] * self.first[(j, h)]
+                        + self.first[(i, h)] * centre[(j, h)]
+                        + weight * centre[(i, h)] * centre[(j, h)];
+                    second[(i, j)] = value;
+                    second[(j, i)] = value;
+                }
+            }
+            for i in 0..p {
+                self.first[(i, h)] += weight * centre[(i, h)];
+            }
+        }
+    }
+}
+
+/// What the updates of the components, experts and sticks, and the bound, need from the rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Stats {
+    pub(crate) labelled: Moments,
+    pub(crate) unlabelled: Moments,
+    /// `sum rho <t> x^b` over labelled rows: components as columns ((P+1) x N), the intercept last.
+    pub(crate) soft: Mat<f64>,
+    /// `sum_i ln Phi(y mu) - <t> mu + mu^2/2`.
+    pub(crate) soft_local: f64,
+    /// Entropy of `q(z)`.
+    pub(crate) label_entropy: f64,
+    /// Entropy of `q(x^m | z)`, averaged over `q(z)`.
+    pub(crate) missing_entropy: f64,
+    /// Sum of the absolute values of the row terms above, for tolerances.
+    pub(crate) magnitude: f64,
+}
+
+impl Stats {
+    pub(crate) fn zeros(n_features: usize, components: usize) -> Self {
+        Self {
+            labelled: Moments::zeros(n_features, components),
+            unlabelled: Moments::zeros(n_features, components),
+            soft: Mat::zeros(n_features + 1, components),
+            soft_local: 0.0,
+            label_entropy: 0.0,
+            missing_entropy: 0.0,
+            magnitude: 0.0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.labelled.add(&other.labelled);
+        self.unlabelled.add(&other.unlabelled);
+        self.soft += &other.soft;
+        self.soft_local += other.soft_local;
+        self.label_entropy += other.label_entropy;
+        self.missing_entropy += other.missing_entropy;
+        self.magnitude += other.magnitude;
+    }
+
+    /// From sums about the components' means at the time of the pass to sums about zero.
+    pub(crate) fn uncentre(&mut self, centre: &Mat<f64>) {
+        let p = centre.nrows();
+        for h in 0..centre.ncols() {
+            let weight = self.soft[(p, h)];
+            for i in 0..p {
+                self.soft[(i, h)] += weight * centre[(i, h)];
+            }
+        }
+        self.labelled.shift(centre);
+        self.unlabelled.shift(centre);
+    }
+
+    /// Keeps the components `order`, in that order; those left out have no rows.
+    pub(crate) fn select(&self, order: &[usize]) -> Self {
+        Self {
+            labelled: self.labelled.select(order),
+            unlabelled: self.unlabelled.select(order),
+            soft: Mat::from_fn(self.soft.nrows(), order.len(), |i, k| self.soft[(i, order[k])]),
+            ..*self
+        }
+    }
+
+    /// Appends a component without rows.
+    pub(crate) fn push_vacant(&mut self) {
+        let n = self.labelled.weight.len();
+        let p = self.labelled.first.nrows();
+        for moments in [&mut self.labelled, &mut self.unlabelled] {
+            moments.weight.push(0.0);
+            moments.first.resize_with(p, n + 1, |_, _| 0.0);
+            moments.second.push(Mat::zeros(p, p));
+        }
+        self.soft.resize_with(p + 1, n + 1, |_, _| 0.0);
+    }
+
+    /// Labelled and unlabelled rows together.
+    pub(crate) fn count(&self, h: usize) -> f64 {
+        self.labelled.weight[h] + self.unlabelled.weight[h]
+    }
+
+    pub(crate) fn counts(&self) -> Vec<f64> {
+        (0..self.labelled.weight.len()).map(|h| self.count(h)).collect()
+    }
+
+    pub(crate) fn first(&self, h: usize) -> Vec<f64> {
+        let p = self.labelled.first.nrows();
+        (0..p).map(|i| self.labelled.first[(i, h)] + self.unlabelled.first[(i, h)]).collect()
+    }
+
+    pub(crate) fn second(&self, h: usize) -> Mat<f64> {
+        &self.labelled.second[h] + &self.unlabelled.second[h]
+    }
+}

@@ -1,0 +1,600 @@
+//! Variational Bayes: the coordinate updates and the loop over them.
+
+use std::ops::ControlFlow;
+
+use npb_data::{Labels, Standardiser, Table};
+use npb_infer::{VbOutcome, VbReport, resume_vb};
+use npb_linalg::Cholesky;
+use npb_linalg::faer::Mat;
+use npb_priors::dp::StickFactor;
+use npb_priors::GammaPrior;
+
+use crate::bound::{Bound, expert_term, soft_term, trace_product};
+use crate::config::{PriorScale, Start};
+use crate::pass::{PassParameters, Update, pass};
+use crate::prior::{Prior, shrunk_covariance};
+use crate::rows::Rows;
+use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot};
+use crate::stats::Stats;
+use serde::{Deserialize, Serialize};
+
+use crate::{IqgmeConfig, IqgmeError, start};
+
+/// Training data ready for the updates: checked, standardised, sorted by missing pattern.
+#[derive(Clone, Debug)]
+pub struct IqgmeData {
+    pub(crate) rows: Rows,
+    pub(crate) standardiser: Standardiser,
+    /// Table columns in the model: those that vary.
+    pub(crate) active: Vec<usize>,
+    pub(crate) classes: Vec<String>,
+    /// Covariance of all rows, shrunk to positive definite.
+    pub(crate) covariance: Mat<f64>,
+    pub(crate) n_labelled: usize,
+}
+
+impl IqgmeData {
+    /// Checks and prepares a table with one label (or none) for each row.
+    ///
+    /// Columns that are constant or have no observed value carry no information and are left out of the model; see
+    /// [`crate::IqgmeFit::ignored_columns`]. Errors: no rows, no columns, another number of labels than rows, a third class, one class only.
+    pub fn new(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        if table.n_rows() == 0 {
+            return Err(IqgmeError::NoRows);
+        }
+        if table.n_cols() == 0 {
+            return Err(IqgmeError::NoColumns);
+        }
+        let classes = two_classes(labels)?;
+        let standardiser = Standardiser::fit(table);
+        let (constant, empty) = (standardiser.constant_columns(), standardiser.empty_columns());
+        let active: Vec<usize> = (0..table.n_cols()).filter(|j| !constant.contains(j) && !empty.contains(j)).collect();
+        Self::with_units(table, labels, standardiser, active, classes)
+    }
+
+    /// Prepares rows in the units, columns and classes of an earlier fit.
+    pub(crate) fn with_units(
+        table: &Table,
+        labels: &Labels,
+        standardiser: Standardiser,
+        active: Vec<usize>,
+        classes: Vec<String>,
+    ) -> Result<Self, IqgmeError> {
+        if table.n_rows() == 0 {
+            return Err(IqgmeError::NoRows);
+        }
+        let signs = signs(table, labels, &classes)?;
+        let standardised = standardiser.apply(table)?.select_columns(&active)?;
+        let rows = Rows::new(&standardised, &signs);
+        let covariance = shrunk_covariance(&rows);
+        let n_labelled = signs.iter().filter(|s| **s != 0.0).count();
+        Ok(Self { rows, standardiser, active, classes, covariance, n_labelled })
+    }
+
+    /// Labels as +1, -1 or 0 by table row.
+    pub(crate) fn signs_by_row(&self) -> Vec<f64> {
+        let mut by_row = vec![0.0; self.rows.len()];
+        for (&row, &sign) in self.rows.order.iter().zip(&self.rows.signs) {
+            by_row[row] = sign;
+        }
+        by_row
+    }
+
+    /// Number of training rows.
+    pub fn n_rows(&self) -> usize {
+        self.rows.len()
+    }
+}
+
+/// The two classes of the labelled rows; none when no row has a label.
+fn two_classes(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
+    let counts = labels.counts();
+    let seen: Vec<String> =
+        labels.classes().iter().zip(&counts).filter(|(_, count)| **count > 0).map(|(class, _)| class.clone()).collect();
+    match seen.as_slice() {
+        [] => Ok(Vec::new()),
+        [class] => Err(IqgmeError::OneClass { class: class.clone(), rows: counts.iter().sum() }),
+        [_, _] => Ok(seen),
+        [first, second, label, ..] => Err(IqgmeError::ThirdClass {
+            first: first.clone(),
+            second: second.clone(),
+            label: label.clone(),
+        }),
+    }
+}
+
+/// By row: +1 for the second class, -1 for the first, 0 for an unlabelled row.
+fn signs(table: &Table, labels: &Labels, classes: &[String]) -> Result<Vec<f64>, IqgmeError> {
+    if labels.n_rows() != table.n_rows() {
+        return Err(IqgmeError::LabelCount { labels: labels.n_rows(), rows: table.n_rows() });
+    }
+    (0..table.n_rows())
+        .map(|row| match labels.name(row) {
+            None => Ok(0.0),
+            Some(name) => match classes.iter().position(|class| class == name) {
+                Some(0) => Ok(-1.0),
+                Some(_) => Ok(1.0),
+                None => Err(IqgmeError::UnknownClass { row, label: name.to_owned(), classes: classes.to_vec() }),
+            },
+        })
+        .collect()
+}
+
+/// One coordinate update. None of them lowers the bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VbUpdate {
+    /// `q(x^m, z)` of every row.
+    Labels,
+    /// `q(x^m, z)`, then `q(t)`, of every row, in one pass.
+    Rows,
+    /// The order of the components: larger ones first, one vacant one at the end.
+    Order,
+    /// `q(V)`.
+    Sticks,
+    /// `q(mu, Lambda)`.
+    Components,
+    /// The scale of the Wishart prior, when the configuration leaves it to the bound.
+    PriorScale,
+    /// `q(w)`.
+    Experts,
+    /// `q(zeta, lambda)`.
+    ExpertPrior,
+    /// `q(alpha)`.
+    Concentration,
+}
+
+impl VbUpdate {
+    /// The updates of the parameters, in the order of an iteration; `Rows` comes before them.
+    pub const PARAMETERS: [Self; 7] = [
+        Self::Order,
+        Self::Sticks,
+        Self::Components,
+        Self::PriorScale,
+        Self::Experts,
+        Self::ExpertPrior,
+        Self::Concentration,
+    ];
+}
+
+/// One run of variational Bayes. Drive it with [`step`](Self::step) or [`run`](Self::run).
+///
+/// Cost of an iteration: `N P^2` for each row, `N min(|o|, |m|)^3` for each missing pattern, `N P^3` once; memory `O(N + P)` for each row.
+pub struct IqgmeVb<'d> {
+    data: &'d IqgmeData,
+    config: IqgmeConfig,
+    prior: Prior,
+    state: IqgmeState,
+    expected: Vec<Expected>,
+    stats: Stats,
+    /// By sorted position.
+    locations: Vec<f64>,
+    responsibilities: Vec<f64>,
+    iteration: u64,
+}
+
+impl<'d> IqgmeVb<'d> {
+    /// Starts a run from responsibilities given by `start`; `restart` selects the random numbers.
+    pub fn new(data: &'d IqgmeData, config: IqgmeConfig, start: Start, restart: u64) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let (n_components, responsibilities) = start::responsibilities(data, &config, start, restart)?;
+        let prior = Prior::new(&config, &data.covariance);
+        let state = prior_state(data, &config, &prior, n_components);
+        let locations = data.rows.signs.clone();
+        let mut vb = Self {
+            data,
+            config,
+            prior,
+            state,
+            expected: Vec::new(),
+            stats: Stats::zeros(data.rows.n_features, n_components),
+            locations,
+            responsibilities,
+            iteration: 0,
+        };
+        vb.start()?;
+        Ok(vb)
+    }
+
+    /// Continues a run from its state and trace: on the same data and configuration, in the same bits as if it had never stopped.
+    pub fn resume(
+        data: &'d IqgmeData,
+        config: IqgmeConfig,
+        state: IqgmeState,
+        trace: &[VbReport],
+    ) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let classifies = data.n_labelled > 0;
+        state.check(data.rows.n_features, classifies).map_err(|what| IqgmeError::Saved { what })?;
+        if state.soft_labels.len() != data.rows.len() || state.sticks.truncation() != config.truncation {
+            return Err(IqgmeError::Saved { what: "the state is of other data or another truncation".to_owned() });
+        }
+        let mut prior = Prior::new(&config, &data.covariance);
+        prior.set_scale(state.prior_scale, &data.covariance);
+        let n_components = state.components.len();
+        let mut vb = Self {
+            data,
+            config,
+            prior,
+            expected: Vec::new(),
+            stats: Stats::zeros(data.rows.n_features, n_components),
+            locations: data.rows.order.iter().map(|&row| state.soft_labels[row]).collect(),
+            responsibilities: vec![0.0; data.rows.len() * n_components],
+            state,
+            iteration: trace.len() as u64,
+        };
+        for (h, component) in vb.state.components.iter().enumerate() {
+            vb.expected.push(vb.numerical("covariance", h, component.expected())?);
+        }
+        Ok(vb)
+    }
+
+    /// First statistics: every component has the shared covariance, the mean of all rows, and no expert.
+    fn start(&mut self) -> Result<(), IqgmeError> {
+        let shared = self.numerical("shared covariance", 0, Cholesky::new(self.data.covariance.as_ref()))?.inverse();
+        let expected = Expected { precision: shared, ln_det_scale: 0.0, ln_det_precision: 0.0 };
+        self.expected = vec![expected; self.state.components.len()];
+        let experts = std::mem::take(&mut self.state.experts);
+        self.pass(Update { responsibilities: false, soft_labels: false })?;
+        self.state.experts = experts;
+        self.update_parameters()
+    }
+
+    /// One iteration: the rows, then sticks, components, experts, their prior and the concentration. Returns the bound.
+    pub fn step(&mut self) -> Result<f64, IqgmeError> {
+        self.iteration += 1;
+        self.apply(VbUpdate::Rows)?;
+        let bound = self.bound()?.total();
+        if !bound.is_finite() {
+            return Err(IqgmeError::Bound { iteration: self.iteration, value: bound });
+        }
+        self.update_parameters()?;
+        Ok(bound)
+    }
+
+    /// As [`run`](Self::run), for a run continued by [`resume`](Self::resume): `trace` is what it has behind it.
+    pub fn run_on(
+        &mut self,
+        trace: Vec<VbReport>,
+        mut watch: impl FnMut(&VbReport, &IqgmeState) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, IqgmeError> {
+        let limits = self.config.limits();
+        resume_vb(self, &limits, trace, Self::step, |report, vb| watch(report, &vb.state))
+    }
+
+    /// Iterates until the bound's relative change falls below the tolerance, or the limit is reached, or `watch` breaks.
+    pub fn run(
+        &mut self,
+        watch: impl FnMut(&VbReport, &IqgmeState) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, IqgmeError> {
+        self.run_on(Vec::new(), watch)
+    }
+
+    /// `B_0^-1` of the Wishart prior, in standardised units.
+    pub fn prior_scale_inverse(&self) -> Mat<f64> {
+        self.prior.scale_inverse.clone()
+    }
+
+    /// The current posterior.
+    pub fn state(&self) -> &IqgmeState {
+        &self.state
+    }
+
+    /// The evidence lower bound of the current posterior, in parts. Costs no pass over the rows.
+    pub fn bound(&self) -> Result<Bound, IqgmeError> {
+        let bound = Bound::new(&self.state, &self.expected, &self.stats, &self.prior);
+        self.numerical("expert covariance", 0, bound)
+    }
+
+    /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity.
+    pub fn bound_at(&self, state: &IqgmeState) -> Result<Bound, IqgmeError> {
+        let expected = state
+            .components
+            .iter()
+            .enumerate()
+            .map(|(h, component)| self.numerical("covariance", h, component.expected()))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.numerical("expert covariance", 0, Bound::new(state, &expected, &self.stats, &self.prior))
+    }
+
+    /// Responsibilities by row of the training table, row-major, one column for each component of the state.
+    pub fn responsibilities(&self) -> Vec<f64> {
+        let n_components = self.state.components.len();
+        let mut by_row = vec![0.0; self.responsibilities.len()];
+        for (position, &row) in self.data.rows.order.iter().enumerate() {
+            by_row[row * n_components..(row + 1) * n_components]
+                .copy_from_slice(&self.responsibilities[position * n_components..(position + 1) * n_components]);
+        }
+        by_row
+    }
+
+    /// The posterior, when the run is over.
+    pub fn into_state(self) -> IqgmeState {
+        self.state
+    }
+
+    fn pass(&mut self, update: Update) -> Result<(), IqgmeError> {
+        let parameters = PassParameters::new(&self.state, &self.expected).map_err(|(component, source)| {
+            IqgmeError::Numerical { iteration: self.iteration, block: "precision", component, source }
+        })?;
+        self.stats = pass(
+            &self.data.rows,
+            &parameters,
+            &mut self.locations,
+            &mut self.responsibilities,
+            update,
+            self.iteration,
+        )?;
+        for (position, &row) in self.data.rows.order.iter().enumerate() {
+            self.state.soft_labels[row] = self.locations[position];
+        }
+        Ok(())
+    }
+
+    fn update_parameters(&mut self) -> Result<(), IqgmeError> {
+        VbUpdate::PARAMETERS.iter().try_for_each(|&update| self.apply(update))
+    }
+
+    /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`VbUpdate::PARAMETERS`].
+    pub fn apply(&mut self, update: VbUpdate) -> Result<(), IqgmeError> {
+        match update {
+            VbUpdate::Labels => self.pass(Update { responsibilities: true, soft_labels: false }),
+            VbUpdate::Rows => self.pass(Update { responsibilities: true, soft_labels: true }),
+            VbUpdate::Order => self.rearrange(),
+            VbUpdate::Sticks => {
+                self.update_sticks();
+                Ok(())
+            }
+            VbUpdate::Components => self.update_components(),
+            VbUpdate::PriorScale => self.update_prior_scale(),
+            VbUpdate::Experts => self.update_experts(),
+            VbUpdate::ExpertPrior => {
+                self.update_expert_prior();
+                Ok(())
+            }
+            VbUpdate::Concentration => {
+                self.state.sticks.update_alpha();
+                Ok(())
+            }
+        }
+    }
+
+    /// Puts larger components first, drops those without rows and keeps one vacant component at the end, if that does not lower the bound.
+    fn rearrange(&mut self) -> Result<(), IqgmeError> {
+        let counts = self.stats.counts();
+        let mut order: Vec<usize> = (0..counts.len()).filter(|&h| counts[h] > 0.0).collect();
+        order.sort_by(|&a, &b| counts[b].total_cmp(&counts[a]));
+        if order.iter().enumerate().any(|(k, &h)| k != h) {
+            let sorted: Vec<f64> = order.iter().map(|&h| counts[h]).collect();
+            if self.stick_bound(&sorted) < self.stick_bound(&counts) {
+                order = (0..counts.len()).collect();
+            }
+        }
+        let ends_occupied = order.last().is_none_or(|&h| counts[h] > 0.0);
+        if ends_occupied && order.len() < self.config.truncation {
+            match (0..counts.len()).find(|h| !order.contains(h)) {
+                Some(vacant) => order.push(vacant),
+                None => {
+                    self.push_vacant()?;
+                    order.push(counts.len());
+                }
+            }
+        }
+        self.select(&order);
+        Ok(())
+    }
+
+    /// The part of the bound that holds the sticks, after their update.
+    fn stick_bound(&self, counts: &[f64]) -> f64 {
+        let mut sticks = self.state.sticks.clone();
+        let counts = self.padded(counts);
+        sticks.update_sticks(&counts);
+        let mut ln_weights = vec![0.0; counts.len()];
+        sticks.expected_ln_weights(&mut ln_weights);
+        sticks.elbo() + dot(&counts, &ln_weights)
+    }
+
+    fn padded(&self, counts: &[f64]) -> Vec<f64> {
+        let mut padded = counts.to_vec();
+        padded.resize(self.config.truncation, 0.0);
+        padded
+    }
+
+    /// Appends a component at the prior, without rows.
+    fn push_vacant(&mut self) -> Result<(), IqgmeError> {
+        let component = vacant_component(self.data.rows.n_features, &self.prior);
+        let expected = component.expected();
+        self.expected.push(self.numerical("prior", self.state.components.len(), expected)?);
+        self.state.components.push(component);
+        if self.data.n_labelled > 0 {
+            self.state.experts.push(Expert::tied(&self.state.expert_prior));
+        }
+        let n = self.state.components.len();
+        self.stats.push_vacant();
+        self.responsibilities = restride(&self.responsibilities, n - 1, &(0..n).collect::<Vec<_>>());
+        Ok(())
+    }
+
+    /// Keeps the components `order`, in that order.
+    fn select(&mut self, order: &[usize]) {
+        let n = self.state.components.len();
+        if order.iter().copied().eq(0..n) {
+            return;
+        }
+        self.state.components = order.iter().map(|&h| self.state.components[h].clone()).collect();
+        self.expected = order.iter().map(|&h| self.expected[h].clone()).collect();
+        if !self.state.experts.is_empty() {
+            self.state.experts = order.iter().map(|&h| self.state.experts[h].clone()).collect();
+        }
+        self.stats = self.stats.select(order);
+        self.responsibilities = restride(&self.responsibilities, n, order);
+    }
+
+    fn update_sticks(&mut self) {
+        let counts = self.padded(&self.stats.counts());
+        self.state.sticks.update_sticks(&counts);
+    }
+
+    /// The scale of the Wishart prior at which the bound is highest: `c = nu_0 P K / sum tr(S nu_h B_h)` over the K occupied components.
+    fn update_prior_scale(&mut self) -> Result<(), IqgmeError> {
+        if self.config.prior_scale != PriorScale::Bound {
+            return Ok(());
+        }
+        let occupied: Vec<usize> = (0..self.expected.len()).filter(|&h| self.stats.count(h) > 0.0).collect();
+        let trace: f64 =
+            occupied.iter().map(|&h| trace_product(&self.data.covariance, &self.expected[h].precision)).sum();
+        let scale = self.prior.dof * (self.data.rows.n_features * occupied.len()) as f64 / trace;
+        self.prior.set_scale(scale, &self.data.covariance);
+        self.state.prior_scale = scale;
+        for h in 0..self.expected.len() {
+            if self.stats.count(h) == 0.0 {
+                self.state.components[h] = vacant_component(self.data.rows.n_features, &self.prior);
+                let expected = self.state.components[h].expected();
+                self.expected[h] = self.numerical("prior", h, expected)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn update_components(&mut self) -> Result<(), IqgmeError> {
+        for h in 0..self.state.components.len() {
+            let component = &mut self.state.components[h];
+            let count = self.stats.count(h);
+            component.dof = self.prior.dof + count;
+            component.strength = self.prior.mean_strength + count;
+            component.mean = self.stats.first(h).iter().map(|x| x / component.strength).collect();
+            let mean = &component.mean;
+            let strength = component.strength;
+            let mut scale_inverse = self.stats.second(h);
+            scale_inverse += &self.prior.scale_inverse;
+            for j in 0..mean.len() {
+                for i in 0..mean.len() {
+                    scale_inverse[(i, j)] -= strength * mean[i] * mean[j];
+                }
+            }
+            component.scale_inverse = scale_inverse;
+            let expected = component.expected();
+            self.expected[h] = self.numerical("covariance", h, expected)?;
+        }
+        Ok(())
+    }
+
+    /// Free experts for the components with labelled rows; a tied expert becomes free when that raises the bound.
+    fn update_experts(&mut self) -> Result<(), IqgmeError> {
+        for h in 0..self.state.experts.len() {
+            if self.stats.labelled.weight[h] == 0.0 {
+                self.state.experts[h] = Expert::tied(&self.state.expert_prior);
+                continue;
+            }
+            let free = self.free_expert(h)?;
+            if self.state.experts[h].tied {
+                let tied = Expert::tied(&self.state.expert_prior);
+                let term = self.numerical("expert covariance", h, expert_term(&free, &self.state.expert_prior))?;
+                let gain = soft_term(&free, &self.stats, h).0 + term - soft_term(&tied, &self.stats, h).0;
+                if gain < 0.0 {
+                    self.state.experts[h] = tied;
+                    continue;
+                }
+            }
+            self.state.experts[h] = free;
+        }
+        Ok(())
+    }
+
+    fn free_expert(&self, h: usize) -> Result<Expert, IqgmeError> {
+        let p = self.data.rows.n_features;
+        let sums = &self.stats.labelled;
+        let prior = &self.state.expert_prior;
+        let precision = Mat::from_fn(p + 1, p + 1, |i, j| {
+            let data = match (i < p, j < p) {
+                (true, true) => sums.second[h][(i, j)],
+                (true, false) => sums.first[(i, h)],
+                (false, true) => sums.first[(j, h)],
+                (false, false) => sums.weight[h],
+            };
+            if i == j { data + prior.precision(i) } else { data }
+        });
+        let factor = self.numerical("expert precision", h, Cholesky::new(precision.as_ref()))?;
+        let mut mean: Vec<f64> =
+            (0..=p).map(|j| self.stats.soft[(j, h)] + prior.precision(j) * prior.mean[j]).collect();
+        factor.solve(&mut mean);
+        Ok(Expert { tied: false, mean, covariance: factor.inverse() })
+    }
+
+    /// The prior that the free experts share. Tied experts follow it and do not enter; while one of them has labelled rows, the prior waits.
+    fn update_expert_prior(&mut self) {
+        if self.state.experts.is_empty() {
+            return;
+        }
+        let weights = &self.stats.labelled.weight;
+        if self.state.experts.iter().zip(weights).any(|(e, &weight)| e.tied && weight > 0.0) {
+            return;
+        }
+        let free: Vec<&Expert> = self.state.experts.iter().filter(|e| !e.tied).collect();
+        let n_free = free.len() as f64;
+        let prior = &mut self.state.expert_prior;
+        prior.strength = self.prior.expert_mean_strength + n_free;
+        prior.shape = self.prior.expert_shape + 0.5 * n_free;
+        for p in 0..prior.mean.len() {
+            let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
+            let squares: f64 = free.iter().map(|e| e.mean[p] * e.mean[p] + e.covariance[(p, p)]).sum();
+            let mean = sum / prior.strength;
+            prior.mean[p] = mean;
+            prior.rate[p] = self.prior.expert_rate + 0.5 * (squares - prior.strength * mean * mean);
+        }
+        for h in 0..self.state.experts.len() {
+            if self.state.experts[h].tied {
+                self.state.experts[h] = Expert::tied(&self.state.expert_prior);
+            }
+        }
+    }
+
+    fn numerical<T>(
+        &self,
+        block: &'static str,
+        component: usize,
+        result: Result<T, npb_linalg::NotPositiveDefinite>,
+    ) -> Result<T, IqgmeError> {
+        result.map_err(|source| IqgmeError::Numerical { iteration: self.iteration, block, component, source })
+    }
+}
+
+/// A component without rows: its posterior is the prior.
+fn vacant_component(n_features: usize, prior: &Prior) -> Component {
+    Component {
+        mean: vec![0.0; n_features],
+        strength: prior.mean_strength,
+        dof: prior.dof,
+        scale_inverse: prior.scale_inverse.clone(),
+    }
+}
+
+/// Columns `order` of a row-major matrix with `columns` columns; a column past the end is zero.
+fn restride(values: &[f64], columns: usize, order: &[usize]) -> Vec<f64> {
+    values
+        .chunks_exact(columns)
+        .flat_map(|row| order.iter().map(|&h| row.get(h).copied().unwrap_or(0.0)))
+        .collect()
+}
+
+/// The posterior before any data, with `n_components` components.
+fn prior_state(data: &IqgmeData, config: &IqgmeConfig, prior: &Prior, n_components: usize) -> IqgmeState {
+    let p = data.rows.n_features;
+    let expert_prior = ExpertPrior {
+        mean: vec![0.0; p + 1],
+        strength: prior.expert_mean_strength,
+        shape: prior.expert_shape,
+        rate: vec![prior.expert_rate; p + 1],
+    };
+    let n_experts = if data.n_labelled > 0 { n_components } else { 0 };
+    let alpha = GammaPrior { shape: config.concentration_shape, rate: config.concentration_rate };
+    IqgmeState {
+        sticks: StickFactor::new(config.truncation, alpha).expect("validated"),
+        components: vec![vacant_component(p, prior); n_components],
+        experts: vec![Expert::tied(&expert_prior); n_experts],
+        expert_prior,
+        prior_scale: prior.scale,
+        soft_labels: vec![0.0; data.rows.len()],
+    }
+}

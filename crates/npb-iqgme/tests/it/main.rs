@@ -1,0 +1,9 @@
+//! Tests of npb-iqgme from outside.
+
+mod bad_input;
+mod bits;
+mod bound;
+mod data;
+mod prediction;
+mod recovery;
+mod saved;

@@ -1,0 +1,135 @@
+//! Prediction: identities that hold whatever was fitted.
+
+use npb_data::{Labels, Table};
+use npb_iqgme::{IqgmeFit, fit, fit_unlabelled};
+
+use crate::data::{config, three_gaussians};
+
+fn fitted() -> (Table, Labels, IqgmeFit) {
+    let (table, labels) = three_gaussians(21, 150, 1, 0.2, 0.0);
+    let fitted = fit(&table, &labels, &config(21)).unwrap();
+    (table, labels, fitted)
+}
+
+/// P(y | x_o) is the mean of P(y | x_o, x_m) over x_m | x_o: exact for the gate, near for the moment-matched expert.
+#[test]
+fn a_missing_feature_is_integrated_out() {
+    let (table, _, fitted) = fitted();
+    let rows: Vec<usize> = (0..40).collect();
+    let table = table.select_rows(&rows);
+    let direct = fitted.predict_proba(&table).unwrap();
+    let draws = fitted.impute_draws(&table, 1500).unwrap();
+    let mut mean = vec![0.0; rows.len()];
+    for draw in &draws {
+        for (m, p) in mean.iter_mut().zip(fitted.predict_proba(draw).unwrap()) {
+            *m += p / draws.len() as f64;
+        }
+    }
+    for row in rows {
+        assert!((direct[row] - mean[row]).abs() < 0.04, "row {row}: {} {}", direct[row], mean[row]);
+    }
+}
+
+#[test]
+fn imputation_agrees_with_its_draws() {
+    let (table, _, fitted) = fitted();
+    let table = table.select_rows(&(0..20).collect::<Vec<_>>());
+    let imputed = fitted.impute(&table).unwrap();
+    let draws = fitted.impute_draws(&table, 4000).unwrap();
+    for i in 0..20 {
+        for j in 0..3 {
+            let (mean, sd) = (imputed.completed.get(i, j).unwrap(), imputed.sd.get(i, j).unwrap());
+            let values: Vec<f64> = draws.iter().map(|d| d.get(i, j).unwrap()).collect();
+            if let Some(observed) = table.get(i, j) {
+                assert_eq!((mean, sd), (observed, 0.0));
+                assert!(values.iter().all(|v| *v == observed));
+                assert!(fitted.cell(&table, i, j).unwrap().is_none());
+            } else {
+                let average = values.iter().sum::<f64>() / 4000.0;
+                let variance = values.iter().map(|v| (v - average).powi(2)).sum::<f64>() / 3999.0;
+                // 4.5 standard errors of a mean of 4000, and 20% of the spread.
+                assert!((average - mean).abs() < 4.5 * sd / 4000f64.sqrt(), "cell {i}, {j}: {average} {mean}");
+                assert!((variance.sqrt() / sd - 1.0).abs() < 0.2, "cell {i}, {j}: {} {sd}", variance.sqrt());
+                let terms = fitted.cell(&table, i, j).unwrap().unwrap();
+                let from_terms: f64 = terms.iter().map(|t| t.weight * t.mean).sum();
+                assert!((from_terms - mean).abs() < 1e-9);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_density_integrates_to_one() {
+    let (table, _) = three_gaussians(22, 200, 0, 0.1, 0.0);
+    let one = table.select_columns(&[0]).unwrap();
+    let fitted = fit_unlabelled(&one, &config(22)).unwrap();
+    let step = 0.02;
+    let grid: Vec<f64> = (0..20_000).map(|i| -200.0 + step * f64::from(i)).collect();
+    let points = Table::complete(grid.len(), 1, grid).unwrap();
+    let mass: f64 = fitted.ln_density(&points).unwrap().iter().map(|d| step * d.exp()).sum();
+    assert!((mass - 1.0).abs() < 2e-3, "{mass}");
+}
+
+#[test]
+fn a_row_without_features_gets_the_marginal_probability() {
+    let (table, labels, fitted) = fitted();
+    let empty = Table::new(2, 3, vec![0.0; 6], &[false; 6]).unwrap();
+    let p = fitted.predict_proba(&empty).unwrap();
+    assert_eq!(p[0], p[1]);
+    let share = labels.counts()[1] as f64 / table.n_rows() as f64;
+    assert!((p[0] - share).abs() < 0.1, "{} {share}", p[0]);
+    assert_eq!(fitted.ln_density(&empty).unwrap()[0].abs() < 1e-9, true);
+}
+
+#[test]
+fn intervals_hold_their_mean_and_shrink_with_data() {
+    let (test, _) = three_gaussians(23, 50, 1, 0.2, 0.0);
+    let width = |n: usize| {
+        let (table, labels) = three_gaussians(24, n, 1, 0.0, 0.0);
+        let fitted = fit(&table, &labels, &config(24)).unwrap();
+        let intervals = fitted.predict_interval(&test, 0.9, 200).unwrap();
+        let inside = intervals.iter().filter(|i| i.lower - 0.05 <= i.mean && i.mean <= i.upper + 0.05).count();
+        assert!(inside >= 45, "{inside} of 50");
+        intervals.iter().map(|i| i.upper - i.lower).sum::<f64>() / 50.0
+    };
+    assert!(width(60) > 1.5 * width(2000));
+}
+
+#[test]
+fn units_and_the_order_of_rows_do_not_matter() {
+    let (table, labels, fitted) = fitted();
+    let scaled = table.map(|_, j, x| [1e4 + 3.0 * x, -1e-3 * x, 50.0 * x][j]).unwrap();
+    let order: Vec<usize> = (0..150).rev().collect();
+    let again = fit(&scaled.select_rows(&order), &labels.select_rows(&order), &config(21)).unwrap();
+    let (a, b) = (fitted.predict_proba(&table).unwrap(), again.predict_proba(&scaled).unwrap());
+    let close = a.iter().zip(&b).filter(|(a, b)| (*a - *b).abs() < 0.02).count();
+    assert!(close >= 148, "{close} of 150");
+    let (d, e) = (fitted.ln_density(&table).unwrap(), again.ln_density(&scaled).unwrap());
+    let shift = |row: usize| -> f64 {
+        (0..3).filter(|&j| table.is_observed(row, j)).map(|j| [3f64, 1e-3, 50.0][j].ln()).sum()
+    };
+    assert!((d[0] - (e[0] + shift(0))).abs() < 0.2, "{} {}", d[0], e[0] + shift(0));
+}
+
+#[test]
+fn f32_and_summaries() {
+    let (table, labels, fitted) = fitted();
+    let single: Vec<f32> = table.values().iter().map(|&v| v as f32).collect();
+    let seen: Vec<bool> = (0..150).flat_map(|i| (0..3).map(move |j| (i, j))).map(|(i, j)| table.is_observed(i, j)).collect();
+    let from_f32 = Table::from_slice(150, 3, &single, &seen).unwrap();
+    let again = fit(&from_f32, &labels, &config(21)).unwrap();
+    assert!((again.predict_proba(&from_f32).unwrap()[0] - fitted.predict_proba(&table).unwrap()[0]).abs() < 0.01);
+
+    let components = fitted.components();
+    let size: f64 = components.iter().map(|c| c.size).sum();
+    assert!((size - 150.0).abs() < 1e-6);
+    let classifier = components[0].classifier.as_ref().unwrap();
+    // Score at a point from coefficients in the user's units.
+    assert_eq!(classifier.coefficients.len(), 3);
+    let dominant = fitted.dominant_components(0.005, 500).unwrap();
+    assert!((dominant.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+    let (shape, rate) = fitted.concentration();
+    assert!(shape > 0.0 && rate > 0.0);
+    assert_eq!(fitted.predict(&table).unwrap().len(), 150);
+    assert_eq!(fitted.clusters(&table).unwrap().len(), 150);
+}

@@ -1,0 +1,35 @@
+//! Saved fits: the same answers after a round trip, no harm from damaged files.
+
+use npb_infer::testing::attack_file;
+use npb_iqgme::{IqgmeFit, fit};
+
+use crate::data::{config, three_gaussians};
+
+#[test]
+fn loads_and_predicts_the_same_bits() {
+    let (table, labels) = three_gaussians(4, 100, 1, 0.3, 0.0);
+    let fitted = fit(&table, &labels, &config(4)).unwrap();
+    let folder = std::env::temp_dir().join(format!("npb-iqgme-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("fit.npb");
+    fitted.save(&path).unwrap();
+    let loaded = IqgmeFit::load(&path).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let bits = |f: &IqgmeFit| f.predict_proba(&table).unwrap().iter().map(|p| p.to_bits()).collect::<Vec<_>>();
+    assert_eq!(bits(&fitted), bits(&loaded));
+    assert_eq!(loaded.classes(), ["down", "up"]);
+    assert_eq!(loaded.config(), fitted.config());
+}
+
+#[test]
+fn damaged_files_are_errors_or_valid_fits() {
+    let (table, labels) = three_gaussians(4, 12, 0, 0.3, 0.0);
+    let fitted = fit(&table, &labels, &config(4)).unwrap();
+    let exercise = |f: &IqgmeFit| {
+        let _ = f.predict_proba(&table);
+        let _ = f.impute(&table);
+        let _ = f.predict_interval(&table, 0.9, 3);
+        let _ = (f.components(), f.concentration(), f.dominant_components(0.01, 3));
+    };
+    attack_file(&fitted.to_bytes().unwrap(), 1500, 1, IqgmeFit::from_bytes, exercise).unwrap();
+}
