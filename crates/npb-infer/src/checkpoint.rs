@@ -1,7 +1,9 @@
-//! Checkpoints: a long run that is killed goes on from the last one and ends in the same bits as one that was never killed.
+//! Checkpoints: a long run that is killed goes on from the last one and ends in the same bits as
+//! one that was never killed.
 //!
-//! That holds because randomness is keyed by sweep ([`crate::stream`]): state, seed and trace are all there is to save. When a
-//! checkpoint is written changes nothing in the run, so the clock may be as irregular as it likes.
+//! That holds because randomness is keyed by sweep ([`crate::stream`]): state, seed and trace are
+//! all there is to save. When a checkpoint is written changes nothing in the run, so the clock may
+//! be as irregular as it likes.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("npb-checkpoint-doc-{}", std::process::id()));
@@ -48,7 +50,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::storage::{self, StorageError};
 
-/// How often to write a checkpoint: whichever of the two comes first. With neither, none is written.
+/// How often to write a checkpoint: whichever of the two comes first. With neither, none is
+/// written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Every {
@@ -76,7 +79,8 @@ impl Every {
     }
 }
 
-/// Writes checkpoints when they are due. Each replaces the one before it, atomically (see [`storage::save`]).
+/// Writes checkpoints when they are due. Each replaces the one before it, atomically (see
+/// [`storage::save`]).
 ///
 /// `C` tells the time since some fixed moment and never runs backwards; tests inject their own.
 #[derive(Debug)]
@@ -90,7 +94,8 @@ pub struct Checkpointer<C = fn() -> Duration> {
 }
 
 impl Checkpointer {
-    /// Writes to `path` with the system's monotonic clock. `model` and `crate_version` as for [`storage::save`].
+    /// Writes to `path` with the system's monotonic clock. `model` and `crate_version` as for
+    /// [`storage::save`].
     pub fn new(path: impl Into<PathBuf>, model: &str, crate_version: &str, every: Every) -> Self {
         Self::with_clock(path, model, crate_version, every, system_clock)
     }
@@ -116,7 +121,8 @@ impl<C: FnMut() -> Duration> Checkpointer<C> {
         }
     }
 
-    /// Writes `content()` if a checkpoint is due after sweep number `sweep`; says whether it did. Otherwise `content` is not called.
+    /// Writes `content()` if a checkpoint is due after sweep number `sweep`; says whether it did.
+    /// Otherwise `content` is not called.
     ///
     /// # Errors
     /// The file could not be written; the checkpoint before it is still there.

@@ -1,13 +1,17 @@
 //! Do the chains agree, and how much are their draws worth?
 //!
-//! Definitions are those of Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), "Rank-normalization, folding, and localization:
-//! an improved R-hat for assessing convergence of MCMC", Bayesian Analysis 16(2). All chains are split in halves first (an odd
-//! chain loses its middle draw). Rank normalisation replaces the draws of all chains together by normal scores
-//! `Phi^-1((rank - 3/8) / (S + 1/4))`, ties at their mean rank. So heavy tails and infinite moments do no harm.
+//! Definitions are those of Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021),
+//! "Rank-normalization, folding, and localization: an improved R-hat for assessing convergence of
+//! MCMC", Bayesian Analysis 16(2). All chains are split in halves first (an odd chain loses its
+//! middle draw). Rank normalisation replaces the draws of all chains together by normal scores
+//! `Phi^-1((rank - 3/8) / (S + 1/4))`, ties at their mean rank. So heavy tails and infinite moments
+//! do no harm.
 //!
-//! A number that is not defined is `None`: fewer than 4 draws per chain, draws that are not finite, all draws equal.
+//! A number that is not defined is `None`: fewer than 4 draws per chain, draws that are not finite,
+//! all draws equal.
 //!
-//! Rules of thumb of the paper: R-hat below 1.01, bulk and tail effective sample size above 100 per chain.
+//! Rules of thumb of the paper: R-hat below 1.01, bulk and tail effective sample size above 100 per
+//! chain.
 //!
 //! ```
 //! use npb_infer::{diagnostics::ChainDiagnostics, stream};
@@ -39,7 +43,8 @@ pub struct ChainDiagnostics {
 }
 
 impl ChainDiagnostics {
-    /// Summary of `chains`: one slice of draws per chain, in order. Longer chains are cut to the shortest.
+    /// Summary of `chains`: one slice of draws per chain, in order. Longer chains are cut to the
+    /// shortest.
     pub fn new<C: AsRef<[f64]>>(chains: &[C]) -> Self {
         let (mean, sd) = mean_and_sd(chains).unzip();
         Self {
@@ -53,7 +58,8 @@ impl ChainDiagnostics {
     }
 }
 
-/// Summary of every scalar of several chains' traces at the sweeps that `plan` keeps, with their names.
+/// Summary of every scalar of several chains' traces at the sweeps that `plan` keeps, with their
+/// names.
 ///
 /// # Panics
 /// When the traces have different names: they are of different models.
@@ -74,7 +80,8 @@ pub fn summarise(traces: &[&Trace], plan: &SweepPlan) -> Vec<(String, ChainDiagn
         .collect()
 }
 
-/// Rank-normalised split R-hat: the larger of that of the draws (location) and of the draws folded at their median (scale).
+/// Rank-normalised split R-hat: the larger of that of the draws (location) and of the draws folded
+/// at their median (scale).
 ///
 /// Infinite when each half chain is constant but they differ.
 /// Cost: O(S log S) for S draws in all.
@@ -82,7 +89,8 @@ pub fn rhat<C: AsRef<[f64]>>(chains: &[C]) -> Option<f64> {
     let split = split(chains)?;
     let bulk = potential_scale_reduction(&rank_normalised(&split));
     let tail = potential_scale_reduction(&rank_normalised(&folded(&split)));
-    // Folding can make all draws equal (two values, equally far from the median); then only the location speaks.
+    // Folding can make all draws equal (two values, equally far from the median); then only the
+    // location speaks.
     Some(if tail.is_nan() { bulk } else { bulk.max(tail) })
 }
 
@@ -95,8 +103,9 @@ pub fn ess_bulk<C: AsRef<[f64]>>(chains: &[C]) -> Option<f64> {
 
 /// Tail effective sample size: the smaller of those of the 5% and the 95% quantile.
 ///
-/// A quantile at which the indicator "at or below" is the same for all draws (much of the mass in one value) says nothing; then the
-/// other one counts alone, and `None` comes back when neither says anything. Cost as [`ess_bulk`].
+/// A quantile at which the indicator "at or below" is the same for all draws (much of the mass in
+/// one value) says nothing; then the other one counts alone, and `None` comes back when neither
+/// says anything. Cost as [`ess_bulk`].
 pub fn ess_tail<C: AsRef<[f64]>>(chains: &[C]) -> Option<f64> {
     let split = split(chains)?;
     let sorted = sorted(&split);
@@ -110,17 +119,20 @@ pub fn ess_tail<C: AsRef<[f64]>>(chains: &[C]) -> Option<f64> {
     }
 }
 
-/// Effective sample size of the mean of the draws themselves. Meaningful only where the variance exists.
+/// Effective sample size of the mean of the draws themselves. Meaningful only where the variance
+/// exists.
 pub fn ess_mean<C: AsRef<[f64]>>(chains: &[C]) -> Option<f64> {
     effective_size(&split(chains)?)
 }
 
-/// Monte Carlo standard error of the mean: the standard deviation of the draws over the root of [`ess_mean`].
+/// Monte Carlo standard error of the mean: the standard deviation of the draws over the root of
+/// [`ess_mean`].
 pub fn mcse_mean<C: AsRef<[f64]>>(chains: &[C]) -> Option<f64> {
     Some(mean_and_sd(chains)?.1 / ess_mean(chains)?.sqrt())
 }
 
-/// Half chains of equal length; `None` unless the draws are at least 4 per chain, finite and not all equal.
+/// Half chains of equal length; `None` unless the draws are at least 4 per chain, finite and not
+/// all equal.
 fn split<C: AsRef<[f64]>>(chains: &[C]) -> Option<Vec<Vec<f64>>> {
     let n = shortest(chains)?;
     let half = n / 2;
@@ -226,14 +238,15 @@ fn potential_scale_reduction(chains: &[Vec<f64>]) -> f64 {
 /// Autocovariances at the last lags are sums of so few products that they are left out.
 const LAST_LAGS: usize = 5;
 
-/// Effective sample size of the mean: the combined autocorrelation of all chains, summed over lags by
-/// Geyer's initial monotone sequence, without letting antithetic chains claim more than S log10(S).
+/// Effective sample size of the mean: the combined autocorrelation of all chains, summed over lags
+/// by Geyer's initial monotone sequence, without letting antithetic chains claim more than S
+/// log10(S).
 fn effective_size(chains: &[Vec<f64>]) -> Option<f64> {
     let lags = Autocorrelation::new(chains)?;
     let n = chains[0].len();
     let size = (n * chains.len()) as f64;
-    // Sums of neighbours, rho_0 + rho_1, rho_2 + rho_3, ..., are positive and decreasing in truth; noise is cut off at the first
-    // negative one and kept from rising before.
+    // Sums of neighbours, rho_0 + rho_1, rho_2 + rho_3, ..., are positive and decreasing in truth;
+    // noise is cut off at the first negative one and kept from rising before.
     let mut tau = -1.0;
     let mut smallest = f64::INFINITY;
     let mut lag = 0;

@@ -1,16 +1,22 @@
 //! How inference runs: keyed random streams, sweep and VB loops, diagnostics, saved models, checkpoints and test harnesses.
 //!
-//! Nothing here knows a model. A model crate brings a state and a `step` (variational) or a `sweep` (Gibbs) and takes from here
+//! Nothing here knows a model. A model crate brings a state and a `step` (variational) or a `sweep`
+//! (Gibbs) and takes from here
 //!
-//! - [`stream`]: one generator per unit of work, so that the number of threads never changes a result;
-//! - [`run_vb`] and [`best_restart`]: the variational loop with a watcher, and restarts of which the best is kept;
-//! - [`run_sweeps`] and [`run_chains`]: the Gibbs loop with traces of named scalars, and several chains in parallel;
+//! - [`stream`]: one generator per unit of work, so that the number of threads never changes a
+//!   result;
+//! - [`run_vb`] and [`best_restart`]: the variational loop with a watcher, and restarts of which
+//!   the best is kept;
+//! - [`run_sweeps`] and [`run_chains`]: the Gibbs loop with traces of named scalars, and several
+//!   chains in parallel;
 //! - [`diagnostics`]: rank-normalised split R-hat, effective sample sizes, Monte Carlo errors;
-//! - [`storage`] and [`checkpoint`]: the one file format of saved models, and runs that survive being killed;
-//! - [`testing`]: the proofs that every model crate runs, from the joint-distribution test to hostile files.
+//! - [`storage`] and [`checkpoint`]: the one file format of saved models, and runs that survive
+//!   being killed;
+//! - [`testing`]: the proofs that every model crate runs, from the joint-distribution test to
+//!   hostile files.
 //!
-//! Loops take two closures: one that makes a step and may fail with the model's own error, and one that watches and may stop the
-//! run. How a run ended is a [`Stop`], never an error.
+//! Loops take two closures: one that makes a step and may fail with the model's own error, and one
+//! that watches and may stop the run. How a run ended is a [`Stop`], never an error.
 //!
 //! ```
 //! use npb_infer::{Stop, VbLimits, run_vb};

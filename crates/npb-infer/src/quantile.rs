@@ -4,10 +4,11 @@ use std::f64::consts::{FRAC_2_PI, LN_2};
 
 use npb_priors::special::{ln_normal_pdf, ln_phi};
 
-/// The x with Phi(x) = p, for 0 < p < 1; relative error about 1e-14 in the lower half and its mirror.
+/// The x with Phi(x) = p, for 0 < p < 1; relative error about 1e-14 in the lower half and its
+/// mirror.
 ///
-/// Newton on ln Phi(x) - ln p from x = 0 at p <= 1/2: that function is concave and increasing, so that every step after the first
-/// ends left of the root and no step overshoots.
+/// Newton on ln Phi(x) - ln p from x = 0 at p <= 1/2: that function is concave and increasing, so
+/// that every step after the first ends left of the root and no step overshoots.
 pub(crate) fn normal_quantile(p: f64) -> f64 {
     if p > 0.5 {
         return -normal_quantile(1.0 - p);
@@ -27,11 +28,13 @@ pub(crate) fn normal_quantile(p: f64) -> f64 {
 
 /// P(|T| > |t|) for Student's t with whole degrees of freedom; absolute error about 1e-15.
 ///
-/// The finite trigonometric sums of Abramowitz and Stegun, 26.7.3 and 26.7.4. Cost: O(degrees of freedom).
+/// The finite trigonometric sums of Abramowitz and Stegun, 26.7.3 and 26.7.4. Cost: O(degrees of
+/// freedom).
 pub(crate) fn student_two_sided(t: f64, degrees: usize) -> f64 {
     let theta = (t.abs() / (degrees as f64).sqrt()).atan();
     let (sin, cos) = theta.sin_cos();
-    // Odd degrees: cos, cos^3 2/3, cos^5 2/3 4/5, ...; even degrees: 1, cos^2 1/2, cos^4 1/2 3/4, ...
+    // Odd degrees: cos, cos^3 2/3, cos^5 2/3 4/5, ...; even degrees: 1, cos^2 1/2, cos^4 1/2 3/4,
+    // ...
     let odd = degrees % 2 == 1;
     let (mut term, mut k) = if odd { (cos, 1) } else { (1.0, 0) };
     let mut sum = 0.0;

@@ -39,11 +39,13 @@ pub enum RestartError<E: fmt::Debug + fmt::Display> {
     },
 }
 
-/// Runs `n` restarts in parallel and keeps the one with the highest objective (ties: the lowest index).
+/// Runs `n` restarts in parallel and keeps the one with the highest objective (ties: the lowest
+/// index).
 ///
-/// `run(i)` makes restart `i` and returns its objective and result; it must take its randomness from `i` (for example as the
-/// chain of [`crate::stream`]), and then the answer does not depend on the number of threads. A restart that fails or ends
-/// with NaN never wins but is reported. Only results that are still in the race are kept in memory.
+/// `run(i)` makes restart `i` and returns its objective and result; it must take its randomness
+/// from `i` (for example as the chain of [`crate::stream`]), and then the answer does not depend on
+/// the number of threads. A restart that fails or ends with NaN never wins but is reported. Only
+/// results that are still in the race are kept in memory.
 ///
 /// # Errors
 /// [`RestartError`] when there is nothing to return.
@@ -64,7 +66,8 @@ pub fn best_restart<T: Send, E: Send + fmt::Debug + fmt::Display>(
     tally.finish(n)
 }
 
-/// Outcome of a contiguous range of restarts. `join` is associative, so the shape of rayon's reduction tree is irrelevant.
+/// Outcome of a contiguous range of restarts. `join` is associative, so the shape of rayon's
+/// reduction tree is irrelevant.
 struct Tally<T, E> {
     best: Option<(usize, f64, T)>,
     objectives: Vec<Option<f64>>,

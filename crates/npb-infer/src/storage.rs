@@ -12,16 +12,19 @@
 //! | ... | payload: bincode 2, little-endian, integers of fixed width |
 //! | 8 | CRC-64/XZ of everything before |
 //!
-//! **What a model crate does.** It saves *wire structs*: an enum of versions (`enum Wire { V1(FitV1) }`) of plain structs, without
-//! tagged, untagged, flattened or skipped serde fields, and validates every field after loading (a checksum is no defence against a
-//! forged file), reporting [`FormatError::Invalid`].
+//! **What a model crate does.** It saves *wire structs*: an enum of versions (`enum Wire {
+//! V1(FitV1) }`) of plain structs, without tagged, untagged, flattened or skipped serde fields, and
+//! validates every field after loading (a checksum is no defence against a forged file), reporting
+//! [`FormatError::Invalid`].
 //!
-//! **Hostile files.** [`from_bytes`] never panics, whatever the bytes, as long as the `Deserialize` of the value does not. Together
-//! with the bytes themselves it needs at most 16 times their number + 1 MiB of memory: announced lengths are never believed, and
-//! every element of a sequence or map is charged to a budget of that size, at three times its size in memory (a growing vector),
-//! before it is decoded. No sensible content comes near the limit, except more than some ten thousand empty `Option`s in a file
-//! with little else: save those as a mask and the values that are there. What a `Deserialize` reserves
-//! on its own account is its own business: check sizes before, and do not save recursive types.
+//! **Hostile files.** [`from_bytes`] never panics, whatever the bytes, as long as the `Deserialize`
+//! of the value does not. Together with the bytes themselves it needs at most 16 times their number
+//! + 1 MiB of memory: announced lengths are never believed, and every element of a sequence or map
+//! is charged to a budget of that size, at three times its size in memory (a growing vector),
+//! before it is decoded. No sensible content comes near the limit, except more than some ten
+//! thousand empty `Option`s in a file with little else: save those as a mask and the values that
+//! are there. What a `Deserialize` reserves on its own account is its own business: check sizes
+//! before, and do not save recursive types.
 
 use std::{
     fs::{self, File},
@@ -42,7 +45,8 @@ const FORMAT_VERSION: u32 = 1;
 const CHECKSUM_LEN: usize = 8;
 /// Bytes of the payload length.
 pub(crate) const LENGTH_LEN: usize = 8;
-/// Decoding may allocate this many bytes per byte of the file; with the bytes of the file and its strings that makes 16.
+/// Decoding may allocate this many bytes per byte of the file; with the bytes of the file and its
+/// strings that makes 16.
 const MEMORY_FACTOR: u64 = 14;
 const MEMORY_CONSTANT: u64 = 1 << 20;
 
@@ -95,14 +99,16 @@ pub enum FormatError {
         /// What the decoder met.
         reason: String,
     },
-    /// The payload decodes, but a field has a value that the model does not allow. Made by model crates in their validation.
+    /// The payload decodes, but a field has a value that the model does not allow. Made by model
+    /// crates in their validation.
     #[error("{model}: field {field} {reason}")]
     Invalid {
         /// Model in the file.
         model: &'static str,
         /// The field.
         field: &'static str,
-        /// Its value and the rule it breaks, written to follow the field's name: `"is -1, must be positive"`.
+        /// Its value and the rule it breaks, written to follow the field's name: `"is -1, must be
+        /// positive"`.
         reason: String,
     },
     /// The value could not be encoded when saving.
@@ -139,11 +145,12 @@ pub enum StorageError {
     },
 }
 
-/// Saves `value` as the file `path`, which then holds either its old content or all of the new one, even after a crash: the bytes
-/// are written to a temporary file in the same folder, synced and renamed.
+/// Saves `value` as the file `path`, which then holds either its old content or all of the new one,
+/// even after a crash: the bytes are written to a temporary file in the same folder, synced and
+/// renamed.
 ///
-/// `model` names the model and kind of content (such as `"npb-iqgme/vb-fit"`) and is checked by [`load`];
-/// `crate_version` is `env!("CARGO_PKG_VERSION")` of the model crate.
+/// `model` names the model and kind of content (such as `"npb-iqgme/vb-fit"`) and is checked by
+/// [`load`]; `crate_version` is `env!("CARGO_PKG_VERSION")` of the model crate.
 ///
 /// # Errors
 /// [`StorageError`], naming the path. The temporary file is removed again.
@@ -173,7 +180,8 @@ pub fn save<T: Serialize + ?Sized>(
 /// Loads what [`save`] wrote. Only the first bytes of a foreign file are read.
 ///
 /// # Errors
-/// [`StorageError`], naming the path and saying whether the file is foreign, truncated, altered, of another model or of a newer format.
+/// [`StorageError`], naming the path and saying whether the file is foreign, truncated, altered, of
+/// another model or of a newer format.
 pub fn load<T: DeserializeOwned>(path: impl AsRef<Path>, model: &str) -> Result<T, StorageError> {
     let path = path.as_ref();
     let bytes = read(path)?;
@@ -183,7 +191,8 @@ pub fn load<T: DeserializeOwned>(path: impl AsRef<Path>, model: &str) -> Result<
 /// The bytes that [`save`] would write.
 ///
 /// # Errors
-/// [`FormatError::Encode`] when serde cannot encode the value, or a name is longer than 65,535 bytes.
+/// [`FormatError::Encode`] when serde cannot encode the value, or a name is longer than 65,535
+/// bytes.
 pub fn to_bytes<T: Serialize + ?Sized>(
     model: &str,
     crate_version: &str,
@@ -235,7 +244,8 @@ pub fn from_bytes<T: DeserializeOwned>(model: &str, bytes: &[u8]) -> Result<T, F
     })
 }
 
-/// Fixed-width integers: bytes read then equal bytes claimed, and f64 dominates real payloads anyway.
+/// Fixed-width integers: bytes read then equal bytes claimed, and f64 dominates real payloads
+/// anyway.
 fn wire_config() -> impl bincode::config::Config {
     bincode::config::standard().with_fixed_int_encoding()
 }

@@ -1,19 +1,22 @@
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Odd constants of the two hash lanes: the golden ratio and the square root of two, both as 64-bit fractions.
+/// Odd constants of the two hash lanes: the golden ratio and the square root of two, both as 64-bit
+/// fractions.
 const LANE_A: u64 = 0x9E37_79B9_7F4A_7C15;
 const LANE_B: u64 = 0x6A09_E667_F3BC_C909;
 
 /// The generator of one unit of work, identified by `seed` and `key`.
 ///
-/// By convention `key = [chain, sweep, block, item]`: for example row `i` of block `ROWS` in sweep `t` of chain `c` draws from
-/// `stream(seed, [c, t, ROWS, i])`. Since randomness belongs to the unit of work and not to the thread that happens to do it,
-/// results are bit-equal for every number of threads, and a checkpoint needs no generator: state, seed and sweep are enough.
+/// By convention `key = [chain, sweep, block, item]`: for example row `i` of block `ROWS` in sweep
+/// `t` of chain `c` draws from `stream(seed, [c, t, ROWS, i])`. Since randomness belongs to the
+/// unit of work and not to the thread that happens to do it, results are bit-equal for every number
+/// of threads, and a checkpoint needs no generator: state, seed and sweep are enough.
 ///
-/// The order of the four words matters; keys that differ in any word, or seeds that differ, give unrelated streams. Two 64-bit
-/// lanes are hashed with the splitmix64 finalizer, so that accidental equality of two streams needs a 128-bit collision.
-/// Cost: 12 hash rounds, about as much as a dozen draws; no allocation.
+/// The order of the four words matters; keys that differ in any word, or seeds that differ, give
+/// unrelated streams. Two 64-bit lanes are hashed with the splitmix64 finalizer, so that accidental
+/// equality of two streams needs a 128-bit collision. Cost: 12 hash rounds, about as much as a
+/// dozen draws; no allocation.
 ///
 /// ```
 /// use npb_infer::stream;
@@ -40,7 +43,8 @@ fn hash(seed: u64, key: [u64; 4], lane: u64) -> u64 {
     )
 }
 
-/// Finalizer of splitmix64: a bijection of 64-bit words in which every input bit reaches every output bit.
+/// Finalizer of splitmix64: a bijection of 64-bit words in which every input bit reaches every
+/// output bit.
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

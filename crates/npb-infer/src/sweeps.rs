@@ -38,7 +38,8 @@ impl SweepPlan {
 pub struct Sweep {
     /// Its number, from 1; the second word of the key of [`crate::stream`].
     pub number: u64,
-    /// Whether the draw it ends with belongs to the posterior sample: then the model adds it to its averages.
+    /// Whether the draw it ends with belongs to the posterior sample: then the model adds it to its
+    /// averages.
     pub kept: bool,
 }
 
@@ -181,11 +182,13 @@ pub struct SweepOutcome {
     pub trace: Trace,
 }
 
-/// Makes the sweeps of `plan`, recording the scalars called `names`, until all are made or `watch` breaks.
+/// Makes the sweeps of `plan`, recording the scalars called `names`, until all are made or `watch`
+/// breaks.
 ///
-/// `sweep(model, which, scalars)` makes one sweep and writes the monitored scalars (as many as `names`; NaN stays where it writes
-/// nothing). Randomness comes from `stream(seed, [chain, which.number, block, item])`, so that nothing but the model and the
-/// trace is needed to go on later. `watch` may end the run with [`ControlFlow::Break`]; all work so far is kept.
+/// `sweep(model, which, scalars)` makes one sweep and writes the monitored scalars (as many as
+/// `names`; NaN stays where it writes nothing). Randomness comes from `stream(seed, [chain,
+/// which.number, block, item])`, so that nothing but the model and the trace is needed to go on
+/// later. `watch` may end the run with [`ControlFlow::Break`]; all work so far is kept.
 ///
 /// # Errors
 /// The first error of `sweep`, unchanged.
@@ -215,7 +218,8 @@ pub fn run_sweeps<M, E>(
     resume_sweeps(model, plan, Trace::new(names), sweep, watch)
 }
 
-/// Continues a run from its model and trace, as if it had never stopped. Otherwise as [`run_sweeps`].
+/// Continues a run from its model and trace, as if it had never stopped. Otherwise as
+/// [`run_sweeps`].
 ///
 /// # Errors
 /// The first error of `sweep`, unchanged.
@@ -254,12 +258,12 @@ pub fn resume_sweeps<M, E>(
 
 /// Runs chains `0..n` in parallel on the caller's rayon pool and returns their results in order.
 ///
-/// `run(chain)` must take its randomness from `chain` (the first word of the key of [`crate::stream`]); then the results do not
-/// depend on the number of threads.
+/// `run(chain)` must take its randomness from `chain` (the first word of the key of
+/// [`crate::stream`]); then the results do not depend on the number of threads.
 ///
 /// # Errors
-/// When chains fail, the error of the one with the lowest number. All chains are run to their end first, so that this, too, is
-/// the same for any number of threads.
+/// When chains fail, the error of the one with the lowest number. All chains are run to their end
+/// first, so that this, too, is the same for any number of threads.
 pub fn run_chains<T: Send, E: Send>(
     n: usize,
     run: impl Fn(u64) -> Result<T, E> + Sync,

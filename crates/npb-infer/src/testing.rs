@@ -10,9 +10,10 @@
 //! | Does the number of threads change nothing? Does a resumed run end in the same bits? | [`same_bits_on_threads`], [`same_bits_when_resumed`] |
 //! | Does a damaged or forged file give an error or a valid value? | [`attack_file`] |
 //!
-//! Everything is seeded and independent of the number of threads. Statistical harnesses state their false-alarm rate: a correct
-//! sampler fails for at most that share of all seeds. A test with fixed seed passes or fails forever; still choose the rate small
-//! (0.001) there and keep a broken copy of the sampler beside it that must fail.
+//! Everything is seeded and independent of the number of threads. Statistical harnesses state their
+//! false-alarm rate: a correct sampler fails for at most that share of all seeds. A test with fixed
+//! seed passes or fails forever; still choose the rate small (0.001) there and keep a broken copy
+//! of the sampler beside it that must fail.
 
 mod bits;
 mod bound;

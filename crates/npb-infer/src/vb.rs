@@ -10,8 +10,9 @@ use crate::Stop;
 pub struct VbLimits {
     /// Largest number of iterations in all, those of a continued trace included.
     pub max_iterations: u64,
-    /// The run has converged when [`VbReport::rel_change`] was below this number at two iterations in a row (one flat step is
-    /// common just before a component dies and the bound rises again). At 0 the run always makes `max_iterations`.
+    /// The run has converged when [`VbReport::rel_change`] was below this number at two iterations
+    /// in a row (one flat step is common just before a component dies and the bound rises again).
+    /// At 0 the run always makes `max_iterations`.
     pub tolerance: f64,
 }
 
@@ -22,8 +23,8 @@ pub struct VbReport {
     pub iteration: u64,
     /// Evidence lower bound after the iteration, in nats.
     pub elbo: f64,
-    /// `|new - old| / max(|new|, 1)`, with `old` the bound one iteration before; infinite at the first iteration.
-    /// The 1 is one nat: below that scale only the absolute change means anything.
+    /// `|new - old| / max(|new|, 1)`, with `old` the bound one iteration before; infinite at the
+    /// first iteration. The 1 is one nat: below that scale only the absolute change means anything.
     pub rel_change: f64,
 }
 
@@ -38,9 +39,10 @@ pub struct VbOutcome {
 
 /// Runs `step` until the bound converges, `limits.max_iterations` is reached, or `watch` breaks.
 ///
-/// `step` makes one full iteration and returns the bound after it. A bound that is not a number is an error that `step` must
-/// report (it knows which block went wrong); here it would merely never count as converged. `watch` sees every report with
-/// the model and may end the run with [`ControlFlow::Break`], which gives [`Stop::Cancelled`] and keeps all work.
+/// `step` makes one full iteration and returns the bound after it. A bound that is not a number is
+/// an error that `step` must report (it knows which block went wrong); here it would merely never
+/// count as converged. `watch` sees every report with the model and may end the run with
+/// [`ControlFlow::Break`], which gives [`Stop::Cancelled`] and keeps all work.
 ///
 /// # Errors
 /// The first error of `step`, unchanged.
@@ -55,7 +57,8 @@ pub fn run_vb<M, E>(
 
 /// Continues a run from its model and `trace`, as if it had never stopped.
 ///
-/// A trace that already satisfies `limits` is returned without another step. Otherwise as [`run_vb`].
+/// A trace that already satisfies `limits` is returned without another step. Otherwise as
+/// [`run_vb`].
 ///
 /// # Errors
 /// The first error of `step`, unchanged.

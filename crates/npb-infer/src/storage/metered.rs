@@ -1,12 +1,15 @@
 //! Decoding with a memory budget.
 //!
-//! A forged file can announce a sequence of any length, and one byte of a payload can stand for many bytes of memory (an absent
-//! `Option<usize>` is 1 byte in the file and 16 in memory). [`decode`] therefore lies as a layer around bincode's deserializer and
+//! A forged file can announce a sequence of any length, and one byte of a payload can stand for
+//! many bytes of memory (an absent `Option<usize>` is 1 byte in the file and 16 in memory).
+//! [`decode`] therefore lies as a layer around bincode's deserializer and
 //!
 //! - passes no announced length on, so that nothing is reserved before its content has been seen,
-//! - borrows strings and byte strings from the input instead of letting the decoder reserve an announced length,
-//! - charges each element of a sequence or map to a budget *before* decoding it, at the price of the memory a growing container
-//!   may hold for it. Elements without size are charged too, which bounds the running time.
+//! - borrows strings and byte strings from the input instead of letting the decoder reserve an
+//!   announced length,
+//! - charges each element of a sequence or map to a budget *before* decoding it, at the price of
+//!   the memory a growing container may hold for it. Elements without size are charged too, which
+//!   bounds the running time.
 
 use std::{cell::Cell, fmt, marker::PhantomData};
 
@@ -19,14 +22,15 @@ use serde::{
     },
 };
 
-/// A vector that doubles holds at most the old and the new block: three times its elements. Tables of hash maps and nodes of
-/// trees stay within the same factor and the extra word.
+/// A vector that doubles holds at most the old and the new block: three times its elements. Tables
+/// of hash maps and nodes of trees stay within the same factor and the extra word.
 const GROWTH: u64 = 3;
 const WORD: u64 = 8;
 /// First block of a vector: at most this many elements.
 const FIRST_BLOCK: u64 = 4;
 
-/// Decodes all of `payload`, allocating at most about `budget` bytes for sequences and maps, plus the bytes of strings.
+/// Decodes all of `payload`, allocating at most about `budget` bytes for sequences and maps, plus
+/// the bytes of strings.
 pub(super) fn decode<T: DeserializeOwned>(
     payload: &[u8],
     config: impl Config,
@@ -187,8 +191,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Metered<'_, D> {
     }
 }
 
-/// A visitor or the access to the elements of a value that holds others. Those of a fixed number of elements (structs, tuples,
-/// arrays) lie within what was charged for their container.
+/// A visitor or the access to the elements of a value that holds others. Those of a fixed number of
+/// elements (structs, tuples, arrays) lie within what was charged for their container.
 struct Inside<'m, X> {
     inner: X,
     meter: &'m Meter,

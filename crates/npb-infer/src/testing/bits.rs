@@ -19,8 +19,8 @@ pub struct BitsDiffer {
     pub expected_len: usize,
 }
 
-/// Checks that `run` gives the same bytes in rayon pools of all these sizes. Make the bytes with [`crate::storage::to_bytes`] or from
-/// `f64::to_bits`: printed numbers hide differences.
+/// Checks that `run` gives the same bytes in rayon pools of all these sizes. Make the bytes with
+/// [`crate::storage::to_bytes`] or from `f64::to_bits`: printed numbers hide differences.
 ///
 /// # Errors
 /// The first number of threads whose bytes differ from those of `threads[0]`.
@@ -52,11 +52,12 @@ pub fn same_bits_on_threads(
     runs.try_for_each(|other| compare(other, &reference))
 }
 
-/// Checks that a run cut after each of `cuts` steps, saved, loaded and continued to `total` steps ends in the same bytes as one
-/// that was never cut.
+/// Checks that a run cut after each of `cuts` steps, saved, loaded and continued to `total` steps
+/// ends in the same bytes as one that was never cut.
 ///
-/// `start` makes the run at step 0, `advance(run, n)` makes n more steps, `save` and `load` go through bytes and back (with the data and
-/// the configuration taken from outside, as after a crash).
+/// `start` makes the run at step 0, `advance(run, n)` makes n more steps, `save` and `load` go
+/// through bytes and back (with the data and the configuration taken from outside, as after a
+/// crash).
 ///
 /// # Errors
 /// The first cut after which the bytes differ.

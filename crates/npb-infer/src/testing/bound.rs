@@ -2,8 +2,9 @@ use thiserror::Error;
 
 /// Watches that a variational bound never falls.
 ///
-/// A coordinate update can only raise the bound, so after each single update the bound must be at least what it was, up to
-/// rounding. Rounding is judged by the size of what is added: the tolerance is 1e-12 times the sum of the absolute terms.
+/// A coordinate update can only raise the bound, so after each single update the bound must be at
+/// least what it was, up to rounding. Rounding is judged by the size of what is added: the
+/// tolerance is 1e-12 times the sum of the absolute terms.
 ///
 /// ```
 /// use npb_infer::testing::BoundMonitor;
@@ -44,7 +45,8 @@ impl BoundMonitor {
         Self::default()
     }
 
-    /// Notes the bound, given as the terms that add up to it, after the update called `update`; returns it.
+    /// Notes the bound, given as the terms that add up to it, after the update called `update`;
+    /// returns it.
     ///
     /// # Errors
     /// When it is lower than at the call before, or not finite.
@@ -91,13 +93,16 @@ pub struct NotStationary {
 /// Steps of the differences, in natural lengths.
 const STEP: f64 = 1e-3;
 
-/// Checks that each parameter of a block that was just updated maximises the bound, all others fixed.
+/// Checks that each parameter of a block that was just updated maximises the bound, all others
+/// fixed.
 ///
-/// `bound` must be a smooth function of each parameter near its value: give positive parameters as logarithms, probabilities as
-/// logits. Derivatives are five-point central differences with steps of 1/1000 of the parameter's natural length, 1 / sqrt(|second
-/// derivative|), found first. Slopes are judged per natural length, so `tolerance` is in nats whatever the parameter's unit: 1e-6 is
-/// strict for bounds of moderate size (rounding shows as about 1e-12 of the bound's largest term), and an update off by a share e of
-/// a posterior standard deviation shows as e. A minimum or saddle fails, too; a direction in which the bound is flat passes.
+/// `bound` must be a smooth function of each parameter near its value: give positive parameters as
+/// logarithms, probabilities as logits. Derivatives are five-point central differences with steps
+/// of 1/1000 of the parameter's natural length, 1 / sqrt(|second derivative|), found first. Slopes
+/// are judged per natural length, so `tolerance` is in nats whatever the parameter's unit: 1e-6 is
+/// strict for bounds of moderate size (rounding shows as about 1e-12 of the bound's largest term),
+/// and an update off by a share e of a posterior standard deviation shows as e. A minimum or saddle
+/// fails, too; a direction in which the bound is flat passes.
 ///
 /// # Errors
 /// The first parameter at which the bound is not highest.
@@ -141,7 +146,8 @@ pub fn check_stationary(
     Ok(())
 }
 
-/// 1 / sqrt(|second derivative|), found by repeated second differences with steps that approach a hundredth of it.
+/// 1 / sqrt(|second derivative|), found by repeated second differences with steps that approach a
+/// hundredth of it.
 fn natural_length(value: f64, along: &mut impl FnMut(f64) -> f64) -> f64 {
     const PART: f64 = 0.01;
     let largest = 1e3 * value.abs().max(1.0);

@@ -11,16 +11,20 @@ use crate::stream;
 const REPLICATE: u64 = 3;
 const NULL: u64 = 4;
 
-/// Simulation-based calibration (Talts et al. 2018, arXiv:1804.06788): among posterior draws given data simulated from a prior draw,
-/// the prior draw itself has a uniform rank. Then posterior intervals cover at their nominal rate.
+/// Simulation-based calibration (Talts et al. 2018, arXiv:1804.06788): among posterior draws given
+/// data simulated from a prior draw, the prior draw itself has a uniform rank. Then posterior
+/// intervals cover at their nominal rate.
 ///
-/// Each replication draws a state from the prior and data from it, starts the sampler at *another* prior draw, makes `burn_in`
-/// sweeps and keeps `draws` states, `thin` sweeps apart. The ranks of the first state among them (ties in random order) are
-/// counted. Their empirical distribution is compared with the uniform one at all ranks at once: the statistic is the smallest
-/// two-sided binomial tail probability over all ranks (Säilynoja, Bürkner and Vehtari 2022, Statistics and Computing 32), and its own
-/// distribution under uniformity is simulated, so that the band is exact whatever the numbers of replications and draws. With
-/// the bound of Bonferroni over summaries, a share of at most `false_alarm` of all seeds fails a correct sampler that forgets its
-/// start within `burn_in` and is nearly independent `thin` sweeps apart. (Remaining autocorrelation shows as too many extreme ranks.)
+/// Each replication draws a state from the prior and data from it, starts the sampler at *another*
+/// prior draw, makes `burn_in` sweeps and keeps `draws` states, `thin` sweeps apart. The ranks of
+/// the first state among them (ties in random order) are counted. Their empirical distribution is
+/// compared with the uniform one at all ranks at once: the statistic is the smallest two-sided
+/// binomial tail probability over all ranks (Säilynoja, Bürkner and Vehtari 2022, Statistics and
+/// Computing 32), and its own distribution under uniformity is simulated, so that the band is exact
+/// whatever the numbers of replications and draws. With the bound of Bonferroni over summaries, a
+/// share of at most `false_alarm` of all seeds fails a correct sampler that forgets its start
+/// within `burn_in` and is nearly independent `thin` sweeps apart. (Remaining autocorrelation shows
+/// as too many extreme ranks.)
 ///
 /// Cost: `replications * (burn_in + draws * thin)` sweeps, in parallel over replications.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,8 +59,8 @@ pub struct CalibrationCheck {
 pub struct CalibrationReport {
     /// One per summary.
     pub checks: Vec<CalibrationCheck>,
-    /// Simultaneous band: entry k - 1, for k in `1..=draws`, holds the least and the largest number of ranks below k that do not
-    /// give an alarm.
+    /// Simultaneous band: entry k - 1, for k in `1..=draws`, holds the least and the largest number
+    /// of ranks below k that do not give an alarm.
     pub band: Vec<(usize, usize)>,
     /// Number of posterior draws per replication.
     pub draws: usize,
@@ -76,8 +80,9 @@ impl CalibrationReport {
         (smallest * self.checks.len() as f64).min(1.0)
     }
 
-    /// Share of replications whose central posterior interval of (about) the given level covers the truth, with the exact nominal
-    /// level that `draws` draws allow: `(nominal, found)` for summary number `summary`.
+    /// Share of replications whose central posterior interval of (about) the given level covers the
+    /// truth, with the exact nominal level that `draws` draws allow: `(nominal, found)` for summary
+    /// number `summary`.
     ///
     /// # Panics
     /// When there is no such summary or `level` is outside [0, 1].
@@ -123,7 +128,8 @@ impl fmt::Display for CalibrationReport {
 }
 
 impl Calibration {
-    /// Runs the calibration, in parallel on the caller's rayon pool; the result does not depend on the number of threads.
+    /// Runs the calibration, in parallel on the caller's rayon pool; the result does not depend on
+    /// the number of threads.
     ///
     /// # Panics
     /// Without replications or draws, or with a summary of another length than its names.
@@ -218,7 +224,8 @@ impl UniformRanks {
         smallest
     }
 
-    /// The statistic's distribution when ranks are uniform, simulated finely enough to judge at `level`.
+    /// The statistic's distribution when ranks are uniform, simulated finely enough to judge at
+    /// `level`.
     fn null(&self, seed: u64, level: f64) -> Null {
         let simulations = ((20.0 / level).ceil() as u64).clamp(1_000, 100_000);
         let simulate = |i| {

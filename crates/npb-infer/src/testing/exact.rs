@@ -10,7 +10,8 @@ use crate::stream;
 
 /// Key of the streams, third word.
 const CHAIN: u64 = 5;
-/// Points are pooled until a chain should visit them this often: shares of rare points are too skew for Student's t.
+/// Points are pooled until a chain should visit them this often: shares of rare points are too skew
+/// for Student's t.
 const LEAST_VISITS: f64 = 5.0;
 
 /// A finite space with exact probabilities, to compare a sampler with.
@@ -92,10 +93,12 @@ impl<K: Clone + Eq + Hash> Exact<K> {
 
 /// How to compare a sampler with an [`Exact`] law.
 ///
-/// Each of `chains` independent chains starts at an exact draw, so that a correct sampler is at the exact law at every one of its
-/// `length` sweeps; the shares of sweeps spent at each point, one number per chain, are compared with its probability by Student's t
-/// over chains. Points that a chain visits less than five times on average are pooled. With the bound of Bonferroni over all comparisons
-/// the test fails for a share of at most `false_alarm` of all seeds when the sampler is right.
+/// Each of `chains` independent chains starts at an exact draw, so that a correct sampler is at the
+/// exact law at every one of its `length` sweeps; the shares of sweeps spent at each point, one
+/// number per chain, are compared with its probability by Student's t over chains. Points that a
+/// chain visits less than five times on average are pooled. With the bound of Bonferroni over all
+/// comparisons the test fails for a share of at most `false_alarm` of all seeds when the sampler is
+/// right.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExactTest {
     /// Seed of everything.
@@ -184,9 +187,11 @@ impl fmt::Display for ExactReport {
 }
 
 impl ExactTest {
-    /// Runs the test: `start` makes a sampler's state at a point, `sweep` makes one sweep, `point` says where a state is.
+    /// Runs the test: `start` makes a sampler's state at a point, `sweep` makes one sweep, `point`
+    /// says where a state is.
     ///
-    /// In parallel over chains on the caller's rayon pool; the result does not depend on the number of threads.
+    /// In parallel over chains on the caller's rayon pool; the result does not depend on the number
+    /// of threads.
     ///
     /// # Panics
     /// With fewer than 8 chains or no sweep.
@@ -254,9 +259,10 @@ impl ExactTest {
     }
 }
 
-/// Bound on the two-sided p-value of the mean `found` of `n` independent numbers in [0, 1] that should average `expected`
-/// (Hoeffding 1963, theorem 1). Where chains do not differ Student's t knows nothing of their spread: no chain of a slow sampler
-/// may have met a rare point, and none of a broken one ever does.
+/// Bound on the two-sided p-value of the mean `found` of `n` independent numbers in [0, 1] that
+/// should average `expected` (Hoeffding 1963, theorem 1). Where chains do not differ Student's t
+/// knows nothing of their spread: no chain of a slow sampler may have met a rare point, and none of
+/// a broken one ever does.
 fn bounded_mean_p(found: f64, expected: f64, n: usize) -> f64 {
     let part = |found: f64, expected: f64| {
         if found == 0.0 {
@@ -288,7 +294,8 @@ fn pooled(probabilities: &[f64], least: f64) -> Vec<Vec<usize>> {
     groups
 }
 
-/// All vectors with entry i in `0..sizes[i]`, in lexicographic order. Their number is the product of the sizes.
+/// All vectors with entry i in `0..sizes[i]`, in lexicographic order. Their number is the product
+/// of the sizes.
 pub fn assignments(sizes: &[usize]) -> Vec<Vec<usize>> {
     let mut all = vec![vec![]];
     for &size in sizes {
@@ -300,8 +307,9 @@ pub fn assignments(sizes: &[usize]) -> Vec<Vec<usize>> {
     all
 }
 
-/// All partitions of n items as labels in order of appearance (item 0 has label 0, a new block the smallest label not yet used).
-/// Their number is the Bell number: 1, 2, 5, 15, 52, 203 for n = 1, ..., 6.
+/// All partitions of n items as labels in order of appearance (item 0 has label 0, a new block the
+/// smallest label not yet used). Their number is the Bell number: 1, 2, 5, 15, 52, 203 for n = 1,
+/// ..., 6.
 pub fn partitions(n: usize) -> Vec<Vec<usize>> {
     let mut all = vec![vec![]];
     for _ in 0..n {

@@ -1,5 +1,6 @@
 use std::{
-    fmt::{Debug, Display},
+    borrow::Cow,
+    fmt::{self, Debug, Display},
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
@@ -46,13 +47,16 @@ pub struct HostileSummary {
     pub accepted: usize,
 }
 
-/// Attacks a saved model: every truncation; truncated payloads, forged lengths and `flips` random single bit flips, these with the
-/// checksum recomputed, so that decoding and validation are reached.
+/// Attacks a saved model: every truncation; truncated payloads, forged lengths and `flips` random
+/// single bit flips, these with the checksum recomputed, so that decoding and validation are
+/// reached.
 ///
-/// `good` is the file's content (from [`storage::to_bytes`]), `load` the model's own loading with all its validation, and `exercise` uses
-/// a loaded value as its owner would (predict, print, save): a value that was accepted must not panic there.
-/// That memory stays bounded is the business of [`storage`] (see there); a type that reserves memory by what a field says must
-/// check the field first, and this harness shows when it does not: the reservation of a forged size aborts the test.
+/// `good` is the file's content (from [`storage::to_bytes`]), `load` the model's own loading with
+/// all its validation, and `exercise` uses a loaded value as its owner would (predict, print,
+/// save): a value that was accepted must not panic there. That memory stays bounded is the business
+/// of [`storage`] (see there); a type that reserves memory by what a field says must check the
+/// field first, and this harness shows when it does not: the reservation of a forged size aborts
+/// the test.
 ///
 /// # Errors
 /// The first damage that was not handled.
@@ -63,81 +67,127 @@ pub fn attack_file<T, E: Display + Debug>(
     load: impl Fn(&[u8]) -> Result<T, E>,
     exercise: impl Fn(&T),
 ) -> Result<HostileSummary, HostileFailure> {
-    let attack = Attack { load, exercise };
-    load_good(&attack, good)?;
+    let refused = |reason: String| HostileFailure::GoodFileRefused(reason);
+    let value = load(good).map_err(|e| refused(e.to_string()))?;
+    exercise(&value);
+    let (header, payload) =
+        storage::header_and_payload(good).map_err(|e| refused(e.to_string()))?;
+
     let mut summary = HostileSummary::default();
-    for len in 0..good.len() {
-        let damage = || format!("cut to {len} of {} bytes", good.len());
-        if attack.accepts(&good[..len], damage)? {
-            return Err(HostileFailure::TruncationAccepted(damage()));
+    let damaged = truncated(good)
+        .chain(short_payloads(header, payload))
+        .chain(flipped(good, flips, seed))
+        .chain(forged(
+            good,
+            header.len() + storage::LENGTH_LEN,
+            payload.len(),
+        ));
+    for (kind, what, file) in damaged {
+        let load_and_use = || load(&file).map(|value| exercise(&value)).is_ok();
+        let accepted = catch_unwind(AssertUnwindSafe(load_and_use)).map_err(|panic| {
+            let message = panic_message(panic.as_ref());
+            HostileFailure::Panicked {
+                damage: what.to_string(),
+                message,
+            }
+        })?;
+        if accepted && kind == Kind::Truncated {
+            return Err(HostileFailure::TruncationAccepted(what.to_string()));
         }
-        summary.truncations += 1;
-    }
-    let (header, payload) = storage::header_and_payload(good)
-        .map_err(|e| HostileFailure::GoodFileRefused(e.to_string()))?;
-    for len in spread(payload.len()) {
-        let mut file = header.to_vec();
-        storage::seal(&mut file, &payload[..len]);
-        summary.accepted +=
-            usize::from(attack.accepts(&file, || format!("payload cut to {len} bytes"))?);
-        summary.short_payloads += 1;
-    }
-    let mut rng = stream(seed, [0; 4]);
-    for _ in 0..flips {
-        let bit = rng.random_range(0..8 * good.len());
-        let file = resealed(good, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
-        summary.accepted += usize::from(attack.accepts(&file, || format!("bit {bit} flipped"))?);
-        summary.flips += 1;
-    }
-    for place in spread((payload.len() + 1).saturating_sub(8)) {
-        for length in [u64::MAX, 1 << 62, 1 << 40, 2 * good.len() as u64] {
-            let at = header.len() + storage::LENGTH_LEN + place;
-            let file = resealed(good, |bytes| {
-                bytes[at..at + 8].copy_from_slice(&length.to_le_bytes())
-            });
-            summary.accepted +=
-                usize::from(attack.accepts(&file, || format!("{length} written at byte {at}"))?);
-            summary.forged += 1;
-        }
+        summary.count(kind, accepted);
     }
     Ok(summary)
 }
 
-struct Attack<L, X> {
-    load: L,
-    exercise: X,
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Truncated,
+    ShortPayload,
+    Flipped,
+    Forged,
 }
 
-impl<L, X> Attack<L, X> {
-    /// Whether a damaged file loads; then it has been exercised.
-    fn accepts<T, E>(
-        &self,
-        file: &[u8],
-        damage: impl Fn() -> String,
-    ) -> Result<bool, HostileFailure>
-    where
-        L: Fn(&[u8]) -> Result<T, E>,
-        X: Fn(&T),
-    {
-        let load_and_use = || {
-            (self.load)(file)
-                .map(|value| (self.exercise)(&value))
-                .is_ok()
+impl HostileSummary {
+    fn count(&mut self, kind: Kind, accepted: bool) {
+        let tried = match kind {
+            Kind::Truncated => &mut self.truncations,
+            Kind::ShortPayload => &mut self.short_payloads,
+            Kind::Flipped => &mut self.flips,
+            Kind::Forged => &mut self.forged,
         };
-        catch_unwind(AssertUnwindSafe(load_and_use)).map_err(|panic| HostileFailure::Panicked {
-            damage: damage(),
-            message: panic_message(panic.as_ref()),
-        })
+        *tried += 1;
+        self.accepted += usize::from(accepted);
     }
 }
 
-fn load_good<T, E: Display, X: Fn(&T), L: Fn(&[u8]) -> Result<T, E>>(
-    attack: &Attack<L, X>,
-    good: &[u8],
-) -> Result<(), HostileFailure> {
-    let value = (attack.load)(good).map_err(|e| HostileFailure::GoodFileRefused(e.to_string()))?;
-    (attack.exercise)(&value);
-    Ok(())
+/// What was done to a file, written out only when it must be told.
+enum What {
+    CutTo(usize),
+    PayloadCutTo(usize),
+    BitFlipped(usize),
+    LengthWritten { length: u64, at: usize },
+}
+
+impl Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CutTo(len) => write!(f, "file cut to {len} bytes"),
+            Self::PayloadCutTo(len) => write!(f, "payload cut to {len} bytes"),
+            Self::BitFlipped(bit) => write!(f, "bit {bit} flipped"),
+            Self::LengthWritten { length, at } => write!(f, "{length} written at byte {at}"),
+        }
+    }
+}
+
+type Damaged<'a> = (Kind, What, Cow<'a, [u8]>);
+
+fn truncated(good: &[u8]) -> impl Iterator<Item = Damaged<'_>> {
+    (0..good.len()).map(|len| {
+        (
+            Kind::Truncated,
+            What::CutTo(len),
+            Cow::Borrowed(&good[..len]),
+        )
+    })
+}
+
+fn short_payloads<'a>(header: &'a [u8], payload: &'a [u8]) -> impl Iterator<Item = Damaged<'a>> {
+    spread(payload.len()).map(|len| {
+        let mut file = header.to_vec();
+        storage::seal(&mut file, &payload[..len]);
+        (
+            Kind::ShortPayload,
+            What::PayloadCutTo(len),
+            Cow::Owned(file),
+        )
+    })
+}
+
+fn flipped(good: &[u8], flips: usize, seed: u64) -> impl Iterator<Item = Damaged<'_>> {
+    let mut rng = stream(seed, [0; 4]);
+    (0..flips).map(move |_| {
+        let bit = rng.random_range(0..8 * good.len());
+        let file = resealed(good, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
+        (Kind::Flipped, What::BitFlipped(bit), Cow::Owned(file))
+    })
+}
+
+/// Huge and merely wrong lengths, at every place where a length could be.
+fn forged(good: &[u8], start: usize, payload_len: usize) -> impl Iterator<Item = Damaged<'_>> {
+    let lengths = [u64::MAX, 1 << 62, 1 << 40, 2 * good.len() as u64];
+    spread((payload_len + 1).saturating_sub(8)).flat_map(move |place| {
+        let at = start + place;
+        lengths.into_iter().map(move |length| {
+            let file = resealed(good, |bytes| {
+                bytes[at..at + 8].copy_from_slice(&length.to_le_bytes())
+            });
+            (
+                Kind::Forged,
+                What::LengthWritten { length, at },
+                Cow::Owned(file),
+            )
+        })
+    })
 }
 
 /// `0..n`, thinned evenly when there are too many.

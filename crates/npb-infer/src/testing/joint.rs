@@ -11,10 +11,11 @@ const CALIBRATE: u64 = 0;
 const INDEPENDENT: u64 = 1;
 const SUCCESSIVE: u64 = 2;
 
-/// A model whose sampler is to be tested: prior, simulator and sweep must agree on one joint law of state and data.
+/// A model whose sampler is to be tested: prior, simulator and sweep must agree on one joint law of
+/// state and data.
 ///
-/// Whatever is known and fixed (sizes, masks, hyperparameters) belongs to the implementing type. A sampler that draws from keyed
-/// streams takes its seed from `rng`.
+/// Whatever is known and fixed (sizes, masks, hyperparameters) belongs to the implementing type. A
+/// sampler that draws from keyed streams takes its seed from `rng`.
 pub trait JointModel: Sync {
     /// Everything the sweep updates.
     type State;
@@ -30,32 +31,38 @@ pub trait JointModel: Sync {
     /// A draw of the data given the state.
     fn simulate(&self, state: &Self::State, rng: &mut Xoshiro256PlusPlus) -> Self::Data;
 
-    /// One sweep of the sampler, which must leave the law of the state given the data as it is. It must accept every state that
-    /// the prior draws, whatever the data (so nothing computed from earlier data may be left in the state).
+    /// One sweep of the sampler, which must leave the law of the state given the data as it is. It
+    /// must accept every state that the prior draws, whatever the data (so nothing computed from
+    /// earlier data may be left in the state).
     fn sweep(&self, state: &mut Self::State, data: &Self::Data, rng: &mut Xoshiro256PlusPlus);
 
-    /// Functions of state and data in which a fault could show: each parameter, its products with the data, likelihood terms.
-    /// Any finite number will do; only its rank among prior draws is used, so heavy tails do no harm.
+    /// Functions of state and data in which a fault could show: each parameter, its products with
+    /// the data, likelihood terms. Any finite number will do; only its rank among prior draws is
+    /// used, so heavy tails do no harm.
     fn summary(&self, state: &Self::State, data: &Self::Data) -> Vec<f64>;
 }
 
-/// Joint-distribution test of a sampler (Geweke 2004, "Getting it right", JASA 99), made so that its false-alarm rate is right
-/// however strongly the chain is autocorrelated.
+/// Joint-distribution test of a sampler (Geweke 2004, "Getting it right", JASA 99), made so that
+/// its false-alarm rate is right however strongly the chain is autocorrelated.
 ///
-/// A sweep given the data followed by new data given the state leaves the joint law of both as it is, if sweep and simulator are
-/// right. So a chain of such steps that *starts* with a draw from prior and simulator has the joint law at every step, and its
-/// average over `length` steps has the prior expectation exactly, without burn-in. The test makes `chains` such chains,
-/// independent of each other, each with as many independent draws from prior and simulator beside it. The differences of the two
-/// averages, one per chain, are independent and centred at zero: the chains are the batches of a batch-means standard error that
-/// no autocorrelation can make too small, and Student's t with `chains - 1` degrees of freedom applies.
+/// A sweep given the data followed by new data given the state leaves the joint law of both as it
+/// is, if sweep and simulator are right. So a chain of such steps that *starts* with a draw from
+/// prior and simulator has the joint law at every step, and its average over `length` steps has the
+/// prior expectation exactly, without burn-in. The test makes `chains` such chains, independent of
+/// each other, each with as many independent draws from prior and simulator beside it. The
+/// differences of the two averages, one per chain, are independent and centred at zero: the chains
+/// are the batches of a batch-means standard error that no autocorrelation can make too small, and
+/// Student's t with `chains - 1` degrees of freedom applies.
 ///
-/// Each summary is first turned into its probability under the prior, u in [0, 1] (its rank among 2,000 separate prior draws),
-/// so that averages of bounded numbers are compared; then both its location, u, and its spread, (2u - 1)^2, are tested. With the
-/// bound of Bonferroni over all of these the test fails for a share of at most `false_alarm` of all seeds when the sampler is right.
+/// Each summary is first turned into its probability under the prior, u in [0, 1] (its rank among
+/// 2,000 separate prior draws), so that averages of bounded numbers are compared; then both its
+/// location, u, and its spread, (2u - 1)^2, are tested. With the bound of Bonferroni over all of
+/// these the test fails for a share of at most `false_alarm` of all seeds when the sampler is
+/// right.
 ///
-/// Power comes from `length`: it should be several times what the sampler needs to forget its start, because a fault draws the
-/// chain away from the prior only step by step. Cost: `chains * length` sweeps and twice as many draws from prior and simulator, in
-/// parallel over chains.
+/// Power comes from `length`: it should be several times what the sampler needs to forget its
+/// start, because a fault draws the chain away from the prior only step by step. Cost: `chains *
+/// length` sweeps and twice as many draws from prior and simulator, in parallel over chains.
 ///
 /// ```
 /// use npb_infer::{Xoshiro256PlusPlus, testing::{JointModel, JointTest}};
@@ -170,7 +177,8 @@ impl fmt::Display for JointReport {
 }
 
 impl JointTest {
-    /// Runs the test, in parallel over chains on the caller's rayon pool; the result does not depend on the number of threads.
+    /// Runs the test, in parallel over chains on the caller's rayon pool; the result does not
+    /// depend on the number of threads.
     ///
     /// # Panics
     /// With fewer than 8 chains, no step, or a summary of another length than its names.
@@ -201,7 +209,8 @@ impl JointTest {
         }
     }
 
-    /// Average over one chain minus average over as many independent draws, for location and spread of each summary.
+    /// Average over one chain minus average over as many independent draws, for location and spread
+    /// of each summary.
     fn difference<M: JointModel>(&self, model: &M, prior: &PriorRanks, chain: u64) -> Vec<f64> {
         let mut sum = vec![0.0; 2 * prior.n_summaries()];
         let weight = 1.0 / self.length as f64;

@@ -5,7 +5,8 @@ use crate::quantile::student_two_sided;
 /// Differences of averages of numbers in [0, 1] below this are rounding.
 const ROUNDING: f64 = 1e-12;
 
-/// Mean, t statistic and two-sided p-value of independent differences whose true mean should be zero.
+/// Mean, t statistic and two-sided p-value of independent differences whose true mean should be
+/// zero.
 pub(super) struct TTest {
     pub(super) mean: f64,
     pub(super) t: f64,
@@ -13,8 +14,8 @@ pub(super) struct TTest {
 }
 
 impl TTest {
-    /// At least two differences between averages of numbers in [0, 1]. One that is not a number makes p = 0, and so do
-    /// differences that are all the same without being zero.
+    /// At least two differences between averages of numbers in [0, 1]. One that is not a number
+    /// makes p = 0, and so do differences that are all the same without being zero.
     pub(super) fn new(differences: impl Iterator<Item = f64> + Clone) -> Self {
         let n = differences.clone().count();
         let mean = differences.clone().sum::<f64>() / n as f64;

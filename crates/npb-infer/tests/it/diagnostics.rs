@@ -7,7 +7,8 @@ use npb_infer::{
 };
 use rand::{Rng, RngExt};
 
-/// y_t = phi y_{t-1} + e_t with uniform e_t from the multiplicative generator 16807 mod 2^31 - 1: the same in any language.
+/// y_t = phi y_{t-1} + e_t with uniform e_t from the multiplicative generator 16807 mod 2^31 - 1:
+/// the same in any language.
 fn portable_chain(start: u64, phi: f64, n: usize) -> Vec<f64> {
     let (mut u, mut y) = (start, 0.0);
     let step = |_| {
@@ -45,7 +46,8 @@ fn assert_all(chains: &[Vec<f64>], expected: [f64; 5]) {
     }
 }
 
-/// R-hat, bulk, tail and mean effective size, standard error of the mean: written out in numpy from the paper's definitions.
+/// R-hat, bulk, tail and mean effective size, standard error of the mean: written out in numpy from
+/// the paper's definitions.
 #[test]
 fn agrees_with_an_independent_program() {
     assert_all(
@@ -116,8 +118,8 @@ fn normal(rng: &mut impl Rng) -> f64 {
     (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 
-/// The mean of an AR(1) chain is worth S (1 - phi) / (1 + phi) independent draws. Averaged over 20 seeds,
-/// within 8% (cutting off the noise costs antithetic chains some 6%).
+/// The mean of an AR(1) chain is worth S (1 - phi) / (1 + phi) independent draws. Averaged over 20
+/// seeds, within 8% (cutting off the noise costs antithetic chains some 6%).
 #[test]
 fn autoregressive_chains_have_their_known_effective_size() {
     for phi in [-0.5, 0.0, 0.5, 0.9] {
@@ -232,7 +234,8 @@ fn two_values_and_long_ties_are_defined() {
         .collect();
     let d = ChainDiagnostics::new(&coin);
     assert!(d.rhat.unwrap() < 1.05 && d.ess_bulk.unwrap() > 150.0);
-    // At or below the 95% quantile lies everything, at or below the 5% quantile lie the zeros: one indicator speaks.
+    // At or below the 95% quantile lies everything, at or below the 5% quantile lie the zeros: one
+    // indicator speaks.
     assert!(d.ess_tail.unwrap() > 150.0);
 }
 

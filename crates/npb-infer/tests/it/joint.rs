@@ -1,4 +1,5 @@
-//! The joint-distribution test and calibration: right samplers pass at the stated rate, wrong ones fail.
+//! The joint-distribution test and calibration: right samplers pass at the stated rate, wrong ones
+//! fail.
 
 use npb_infer::{
     stream,
@@ -106,9 +107,9 @@ fn alarm_rates(model: &impl JointModel) -> (f64, f64) {
     (alarms / 200.0, small / all)
 }
 
-/// At 5% and 200 seeds the number of alarms has mean 10 at most and passes 20 with probability 0.001. A single comparison is not
-/// bounded but exact: 5% of its p-values are below 5% (the many comparisons of one seed are dependent; 200 seeds bound the error to
-/// about 1.5%).
+/// At 5% and 200 seeds the number of alarms has mean 10 at most and passes 20 with probability
+/// 0.001. A single comparison is not bounded but exact: 5% of its p-values are below 5% (the many
+/// comparisons of one seed are dependent; 200 seeds bound the error to about 1.5%).
 #[test]
 fn false_alarms_are_as_rare_as_stated() {
     for (name, (alarms, small)) in [
@@ -121,8 +122,9 @@ fn false_alarms_are_as_rare_as_stated() {
     }
 }
 
-/// What the test would be without independent chains: the states of one long chain of the slow sampler, taken for independent,
-/// are too far from the prior mean of mu for 5% in most of 50 seeds.
+/// What the test would be without independent chains: the states of one long chain of the slow
+/// sampler, taken for independent, are too far from the prior mean of mu for 5% in most of 50
+/// seeds.
 #[test]
 fn a_naive_standard_error_raises_false_alarms() {
     let alarm = |&seed: &u64| {

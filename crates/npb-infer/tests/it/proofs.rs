@@ -1,4 +1,5 @@
-//! Exact enumeration, bounds, bits and hostile files: each harness passes what is right and fails what is wrong.
+//! Exact enumeration, bounds, bits and hostile files: each harness passes what is right and fails
+//! what is wrong.
 
 use std::cell::Cell;
 
@@ -72,7 +73,8 @@ fn samplers_are_compared_with_exact_probabilities() {
     let leaves = test.run(&exact, Vec::clone, |s, _| s[0] = 2, Vec::clone);
     assert_eq!((leaves.p_value(), leaves.outside), (0.0, 64 * 300));
 
-    // Going to the likeliest point and staying there: no chain differs from another, yet all are wrong.
+    // Going to the likeliest point and staying there: no chain differs from another, yet all are
+    // wrong.
     let stuck = test.run(&exact, Vec::clone, |s, _| *s = vec![1, 1, 0], Vec::clone);
     assert!(
         !stuck.passed() && stuck.checks.iter().all(|c| c.p <= 1.0),
@@ -140,7 +142,8 @@ fn all_partitions_and_assignments_are_listed_once() {
 
 const DATA: [f64; 5] = [0.3, 1.7, -0.4, 2.2, 0.9];
 
-/// q(mu) = N(m, v), q(tau) = Gamma(a, b) for DATA ~ N(mu, 1/tau), mu ~ N(0, 2), tau ~ Gamma(1.5, 0.7).
+/// q(mu) = N(m, v), q(tau) = Gamma(a, b) for DATA ~ N(mu, 1/tau), mu ~ N(0, 2), tau ~ Gamma(1.5,
+/// 0.7).
 #[derive(Clone)]
 struct MeanField {
     m: f64,
@@ -388,7 +391,8 @@ impl<'de> Deserialize<'de> for Fat {
     }
 }
 
-/// Memory of decoded elements and of the vectors that hold them stays within 16 times the file + 1 MiB.
+/// Memory of decoded elements and of the vectors that hold them stays within 16 times the file + 1
+/// MiB.
 #[test]
 fn memory_is_bounded_however_fat_the_elements() {
     for n in [10_000_u64, 1_000_000] {

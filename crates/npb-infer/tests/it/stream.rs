@@ -36,7 +36,8 @@ fn keys_that_differ_in_one_place_or_in_order_give_other_streams() {
     assert_eq!(seen.len(), count);
 }
 
-/// Neighbouring items are what a parallel sweep uses. Mean of n uniforms has sd 1/sqrt(12 n); lag-one correlation sd 1/sqrt(n).
+/// Neighbouring items are what a parallel sweep uses. Mean of n uniforms has sd 1/sqrt(12 n);
+/// lag-one correlation sd 1/sqrt(n).
 #[test]
 fn neighbouring_streams_are_uniform_and_uncorrelated() {
     let n = 100_000;

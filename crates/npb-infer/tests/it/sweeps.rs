@@ -173,7 +173,8 @@ fn chains_come_back_in_order_and_the_first_error_wins() {
     }
 }
 
-/// A run that writes checkpoints and is killed after sweep `killed`, and what goes on from the file it left.
+/// A run that writes checkpoints and is killed after sweep `killed`, and what goes on from the file
+/// it left.
 fn killed_and_resumed(name: &str, every: Every, killed: u64) -> (Walk, SweepOutcome) {
     let folder = Folder::new(name);
     let path = folder.file("run.npb");

@@ -196,8 +196,8 @@ impl JointModel for Cells {
     }
 }
 
-/// Probit regression with spikes: y_i = [x_i w + e_i > 0] for five rows and two columns; w_j = 0 with probability 0.6, else
-/// N(0, 1/lambda); lambda ~ Gamma(2, 1).
+/// Probit regression with spikes: y_i = [x_i w + e_i > 0] for five rows and two columns; w_j = 0
+/// with probability 0.6, else N(0, 1/lambda); lambda ~ Gamma(2, 1).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Spikes {
     pub(crate) fault: Option<SpikesFault>,
