@@ -12,15 +12,15 @@
 //! | ... | payload: bincode 2, little-endian, integers of fixed width |
 //! | 8 | CRC-64/XZ of everything before |
 //!
-//! **What a model crate does.** It saves *wire structs*: an enum of versions (`enum Wire {
-//! V1(FitV1) }`) of plain structs, without tagged, untagged, flattened or skipped serde fields, and
-//! validates every field after loading (a checksum is no defence against a forged file), reporting
-//! [`FormatError::Invalid`].
+//! **What a model crate does.** It saves *wire structs*: an enum of versions, such as
+//! `enum Wire { V1(FitV1) }`, of plain structs without tagged, untagged, flattened or skipped serde
+//! fields, and validates every field after loading (a checksum is no defence against a forged
+//! file), reporting [`FormatError::Invalid`].
 //!
 //! **Hostile files.** [`from_bytes`] never panics, whatever the bytes, as long as the `Deserialize`
 //! of the value does not. Together with the bytes themselves it needs at most 16 times their number
-//! + 1 MiB of memory: announced lengths are never believed, and every element of a sequence or map
-//! is charged to a budget of that size, at three times its size in memory (a growing vector),
+//! plus 1 MiB of memory: announced lengths are never believed, and every element of a sequence or
+//! map is charged to a budget of that size, at three times its size in memory (a growing vector),
 //! before it is decoded. No sensible content comes near the limit, except more than some ten
 //! thousand empty `Option`s in a file with little else: save those as a mask and the values that
 //! are there. What a `Deserialize` reserves on its own account is its own business: check sizes
