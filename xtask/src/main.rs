@@ -1,4 +1,10 @@
 //! Experiments, reports, data sets and house rules of the npb workspace.
+//!
+//! - `cargo xtask list` and `cargo xtask reproduce`: [`reproduce`] runs what [`experiments`] lists, one module per model
+//!   crate; a new table or figure is an `Experiment` in the list of its module.
+//! - `cargo xtask data`: [`data`] knows every data set, its checksums and where it comes from.
+//! - `cargo xtask tidy`: [`tidy`] checks the house rules.
+
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

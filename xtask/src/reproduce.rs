@@ -50,7 +50,7 @@ pub(crate) struct ReproduceArgs {
     /// Where the report goes [default: target/reproduce].
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Go on with the trials that an earlier run left in OUT.
+    /// Go on with the trials that an earlier run left in OUT; they are taken as they are, even if the code has changed.
     #[arg(long)]
     resume: bool,
     /// Folder with one folder per data set [default: NPB_DATA_DIR, else target/data].

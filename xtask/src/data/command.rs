@@ -139,7 +139,8 @@ fn get(sets: &[DataSet], folder: &DataFolder, asked: bool) -> Result<usize> {
                 Ok(()) => println!("{}: {} ({} bytes)", set.name, to.display(), file.bytes),
                 Err(error) => {
                     failed += 1;
-                    eprintln!("{}: {error}\n  see {}", set.name, set.page);
+                    eprintln!("{}: {error}", set.name);
+                    eprintln!("  or save what {} offers as {}", set.page, to.display());
                 }
             }
         }
