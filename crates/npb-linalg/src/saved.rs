@@ -1,7 +1,7 @@
 //! `faer::Mat<f64>` in serde data: `#[serde(with = "npb_linalg::saved")]`.
 //!
 //! The stored form is (`n_rows`, `n_cols`, `values`), values column by column. Reading checks that the lengths agree, so that a
-//! damaged file is an error, never a panic. [`vec`] does the same for `Vec<Mat<f64>>`.
+//! damaged file is an error, never a panic. [`mod@vec`] does the same for `Vec<Mat<f64>>`.
 //!
 //! ```
 //! use npb_linalg::faer::{Mat, mat};

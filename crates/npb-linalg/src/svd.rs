@@ -2,7 +2,7 @@
 //!
 //! The matrix may be a 0/1 pattern (which entries of a table are missing, who rated what) or real. The method is a block Krylov
 //! iteration with full reorthogonalisation and restarts from the best Ritz vectors: the bases U and V are orthonormal, A V = U B
-//! with B small, and each step adds to V the residuals Aᵀu - σv of the leading singular triplets (u, σ, v) of B. Blocks find
+//! with B small and each step adds to V the residuals Aᵀu - σv of the leading singular triplets (u, σ, v) of B. Blocks find
 //! repeated singular values, which a single vector would miss. Source: Golub and Van Loan, Matrix Computations, 4th edition,
 //! sections 10.3 and 10.4 (block Lanczos, bidiagonalisation); Stathopoulos and Wu, SIAM J. Sci. Comput. 23 (2002) (restarts).
 
@@ -167,28 +167,25 @@ impl<'a> SparseRows<'a> {
         }
     }
 
-    /// out <- A x, each a block of `width` vectors stored row by row.
-    fn apply(&self, x: &[f64], width: usize, out: &mut [f64]) {
-        out.fill(0.0);
+    /// A x for a block of vectors, n_cols x width.
+    fn apply(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        // Vectors side by side: one index is read for the whole block.
+        let rows = x.transpose().to_owned();
+        let mut out = Mat::zeros(x.ncols(), self.n_rows());
         self.for_each(|i, j, value| {
-            add_scaled(
-                &mut out[i * width..][..width],
-                value,
-                &x[j * width..][..width],
-            )
+            add_scaled(out.col_as_slice_mut(i), value, rows.col_as_slice(j))
         });
+        out.transpose().to_owned()
     }
 
-    /// out <- Aᵀ x, each a block of `width` vectors stored row by row.
-    fn apply_transposed(&self, x: &[f64], width: usize, out: &mut [f64]) {
-        out.fill(0.0);
+    /// Aᵀ x for a block of vectors, n_rows x width.
+    fn apply_transposed(&self, x: MatRef<'_, f64>) -> Mat<f64> {
+        let rows = x.transpose().to_owned();
+        let mut out = Mat::zeros(x.ncols(), self.n_cols());
         self.for_each(|i, j, value| {
-            add_scaled(
-                &mut out[j * width..][..width],
-                value,
-                &x[i * width..][..width],
-            )
+            add_scaled(out.col_as_slice_mut(j), value, rows.col_as_slice(i))
         });
+        out.transpose().to_owned()
     }
 }
 
@@ -260,311 +257,151 @@ pub fn truncated_svd<R: Rng + ?Sized>(
 ) -> TruncatedSvd {
     let smaller = matrix.n_rows().min(matrix.n_cols());
     let rank = rank.min(smaller);
-    let mut krylov = Krylov::new(matrix, rank, smaller);
-    let start = krylov.random_block(rng);
-    krylov.extend(start);
+    let block = if rank == 0 {
+        0
+    } else {
+        (rank + OVERSAMPLING).min(smaller)
+    };
+    // Aᵀ times random vectors: random directions within the row space of A.
+    let normals = Mat::from_fn(matrix.n_rows(), block, |_, _| StandardNormal.sample(rng));
+    let mut krylov = Krylov::new(matrix, block);
+    krylov.extend(matrix.apply_transposed(normals.as_ref()));
     let mut steps = 1;
     loop {
         let ritz = Ritz::of(&krylov);
-        let (residuals, converged) = krylov.residuals(&ritz, rank, limits.tolerance);
+        let open = ritz.residuals(matrix, limits.tolerance);
+        let converged = open.triplets.iter().all(|&k| k >= rank);
         if converged || steps >= limits.max_steps {
-            return krylov.finish(&ritz, rank, converged, steps);
+            return ritz.finish(matrix, rank, converged, steps);
         }
-        if krylov.right.len + residuals.count() > krylov.right.capacity {
+        if krylov.v.ncols() + open.residuals.ncols() > BLOCKS * block {
             krylov.restart(&ritz);
         }
         steps += 1;
-        // Nothing new: the bases span the whole row and column space.
-        if !krylov.extend(residuals) {
-            let ritz = Ritz::of(&krylov);
-            return krylov.finish(&ritz, rank, true, steps);
+        if !krylov.extend(open.residuals) {
+            // Nothing new: the bases span the whole row and column space.
+            return Ritz::of(&krylov).finish(matrix, rank, true, steps);
         }
     }
 }
 
-/// Vectors of one length, stored row by row: element i of vector k is at `i * width + k`.
-struct Block {
-    width: usize,
-    values: Vec<f64>,
-}
-
-impl Block {
-    fn zeros(length: usize, width: usize) -> Self {
-        Self {
-            width,
-            values: vec![0.0; length * width],
-        }
-    }
-
-    fn count(&self) -> usize {
-        self.width
-    }
-
-    fn copy_vector(&self, k: usize, out: &mut [f64]) {
-        for (i, x) in out.iter_mut().enumerate() {
-            *x = self.values[i * self.width + k];
-        }
-    }
-}
-
-/// Orthonormal vectors of one length, stored row by row with room for `capacity` of them.
-struct Basis {
-    length: usize,
-    capacity: usize,
-    len: usize,
-    values: Vec<f64>,
-}
-
-impl Basis {
-    fn new(length: usize, capacity: usize) -> Self {
-        Self {
-            length,
-            capacity,
-            len: 0,
-            values: vec![0.0; length * capacity],
-        }
-    }
-
-    fn row(&self, i: usize) -> &[f64] {
-        &self.values[i * self.capacity..][..self.len]
-    }
-
-    /// Removes from `x` its part in the span and adds the coefficients of this part to `coefficients`. Two passes of classical
-    /// Gram-Schmidt: orthogonal to working precision. Returns the length of what is left.
-    fn project_out(&self, x: &mut [f64], coefficients: &mut [f64]) -> f64 {
-        let mut pass = vec![0.0; self.len];
-        for _ in 0..2 {
-            pass.fill(0.0);
-            for (i, x) in x.iter().enumerate() {
-                add_scaled(&mut pass, *x, self.row(i));
-            }
-            for (i, x) in x.iter_mut().enumerate() {
-                *x -= dot(self.row(i), &pass);
-            }
-            add_scaled(&mut coefficients[..self.len], 1.0, &pass);
-        }
-        dot(x, x).sqrt()
-    }
-
-    /// Appends x / `norm`, or a zero vector when `norm` is 0.
-    fn push(&mut self, x: &[f64], norm: f64) {
-        let scale = if norm > 0.0 { 1.0 / norm } else { 0.0 };
-        for (i, x) in x.iter().enumerate() {
-            self.values[i * self.capacity + self.len] = scale * x;
-        }
-        self.len += 1;
-    }
-
-    /// The first `count` columns of (this basis) x `rotation`.
-    fn rotated(&self, rotation: MatRef<'_, f64>, count: usize) -> Block {
-        let by_row = Block {
-            width: count,
-            values: (0..self.len)
-                .flat_map(|k| (0..count).map(move |c| rotation[(k, c)]))
-                .collect(),
-        };
-        let mut out = Block::zeros(self.length, count);
-        if count == 0 {
-            return out;
-        }
-        for (i, target) in out.values.chunks_exact_mut(count).enumerate() {
-            for (x, row) in self.row(i).iter().zip(by_row.values.chunks_exact(count)) {
-                add_scaled(target, *x, row);
-            }
-        }
-        out
-    }
-
-    fn replace(&mut self, block: &Block) {
-        self.len = block.width;
-        for i in 0..self.length {
-            self.values[i * self.capacity..][..block.width]
-                .copy_from_slice(&block.values[i * block.width..][..block.width]);
-        }
-    }
-}
-
-/// A V = U B with orthonormal U and V, B upper triangular (or diagonal and upper triangular after a restart).
+/// Orthonormal U and V with A V = U B.
 struct Krylov<'a> {
     matrix: &'a SparseRows<'a>,
+    /// Number of triplets that are iterated.
     block: usize,
-    left: Basis,
-    right: Basis,
-    /// B, capacity x capacity.
+    u: Mat<f64>,
+    v: Mat<f64>,
     b: Mat<f64>,
 }
 
 impl<'a> Krylov<'a> {
-    fn new(matrix: &'a SparseRows<'a>, rank: usize, smaller: usize) -> Self {
-        let block = if rank == 0 {
-            0
-        } else {
-            (rank + OVERSAMPLING).min(smaller)
-        };
-        let capacity = BLOCKS * block;
+    fn new(matrix: &'a SparseRows<'a>, block: usize) -> Self {
+        let (u, v) = (
+            Mat::zeros(matrix.n_rows(), 0),
+            Mat::zeros(matrix.n_cols(), 0),
+        );
         Self {
             matrix,
             block,
-            left: Basis::new(matrix.n_rows(), capacity),
-            right: Basis::new(matrix.n_cols(), capacity),
-            b: Mat::zeros(capacity, capacity),
+            u,
+            v,
+            b: Mat::new(),
         }
     }
 
-    /// Aᵀ times a block of standard normal vectors: random directions within the row space of A.
-    fn random_block<R: Rng + ?Sized>(&self, rng: &mut R) -> Block {
-        let mut normals = Block::zeros(self.matrix.n_rows(), self.block);
-        normals
-            .values
-            .iter_mut()
-            .for_each(|x| *x = StandardNormal.sample(rng));
-        let mut out = Block::zeros(self.matrix.n_cols(), self.block);
-        self.matrix
-            .apply_transposed(&normals.values, self.block, &mut out.values);
-        out
-    }
-
-    /// Adds the directions of `block` to V and their images to U and B; false if all of them were in the span already.
-    fn extend(&mut self, block: Block) -> bool {
-        let first = self.right.len;
-        let mut x = vec![0.0; self.matrix.n_cols()];
-        let mut unused = vec![0.0; self.right.capacity];
-        for k in 0..block.width {
-            block.copy_vector(k, &mut x);
-            let before = dot(&x, &x).sqrt();
-            let after = self.right.project_out(&mut x, &mut unused);
-            if after > DEPENDENT * before {
-                self.right.push(&x, after);
+    /// Adds `directions` to V and their images to U and B; false if all of them were in the span already.
+    fn extend(&mut self, directions: Mat<f64>) -> bool {
+        let fresh = orthonormal_part(self.v.as_ref(), directions, DEPENDENT);
+        let images = self.matrix.apply(fresh.as_ref());
+        // Whatever is left of an image belongs to A V: only pure rounding noise may be dropped.
+        let fresh_images = orthonormal_part(self.u.as_ref(), images.clone(), f64::EPSILON);
+        let (old_rows, old_cols) = self.b.shape();
+        self.v = beside(self.v.as_ref(), fresh.as_ref());
+        self.u = beside(self.u.as_ref(), fresh_images.as_ref());
+        let coefficients = self.u.transpose() * &images;
+        self.b = Mat::from_fn(self.u.ncols(), self.v.ncols(), |i, j| {
+            match (i < old_rows, j < old_cols) {
+                (true, true) => self.b[(i, j)],
+                (false, true) => 0.0,
+                (_, false) => coefficients[(i, j - old_cols)],
             }
-        }
-        let added = self.right.len - first;
-        self.add_images(first, added);
-        added > 0
-    }
-
-    fn add_images(&mut self, first: usize, added: usize) {
-        let mut fresh = Block::zeros(self.matrix.n_cols(), added);
-        for i in 0..self.matrix.n_cols() {
-            fresh.values[i * added..][..added].copy_from_slice(&self.right.row(i)[first..]);
-        }
-        let mut images = Block::zeros(self.matrix.n_rows(), added);
-        self.matrix.apply(&fresh.values, added, &mut images.values);
-        let mut y = vec![0.0; self.matrix.n_rows()];
-        let mut coefficients = vec![0.0; self.left.capacity];
-        for k in 0..added {
-            images.copy_vector(k, &mut y);
-            coefficients.fill(0.0);
-            let before = dot(&y, &y).sqrt();
-            let after = self.left.project_out(&mut y, &mut coefficients);
-            // What rounding leaves of a dependent image is noise, not a direction.
-            let norm = if after > f64::EPSILON * before {
-                after
-            } else {
-                0.0
-            };
-            coefficients[self.left.len] = norm;
-            for (i, c) in coefficients.iter().enumerate() {
-                self.b[(i, first + k)] = *c;
-            }
-            self.left.push(&y, norm);
-        }
-    }
-
-    /// Aᵀu - σv for the leading Ritz triplets that have not converged, and whether the first `rank` of them have.
-    fn residuals(&self, ritz: &Ritz, rank: usize, tolerance: f64) -> (Block, bool) {
-        let count = self.block.min(self.right.len);
-        let left = self.left.rotated(ritz.left.as_ref(), count);
-        let right = self.right.rotated(ritz.right.as_ref(), count);
-        let mut residuals = Block::zeros(self.matrix.n_cols(), count);
-        self.matrix
-            .apply_transposed(&left.values, count, &mut residuals.values);
-        for (k, (r, v)) in residuals.values.iter_mut().zip(&right.values).enumerate() {
-            *r -= ritz.values[k % count] * v;
-        }
-        let mut vector = vec![0.0; self.matrix.n_cols()];
-        let floor = ritz.negligible(self.matrix);
-        let open: Vec<usize> = (0..count)
-            .filter(|&k| {
-                residuals.copy_vector(k, &mut vector);
-                // NaN is not small.
-                let small = dot(&vector, &vector).sqrt() <= (tolerance * ritz.values[k]).max(floor);
-                !small
-            })
-            .collect();
-        let converged = open.iter().all(|&k| k >= rank);
-        let mut kept = Block::zeros(self.matrix.n_cols(), open.len());
-        for (target, source) in kept
-            .values
-            .chunks_exact_mut(open.len().max(1))
-            .zip(residuals.values.chunks_exact(count.max(1)))
-        {
-            open.iter().zip(target).for_each(|(&k, x)| *x = source[k]);
-        }
-        (kept, converged)
+        });
+        fresh.ncols() > 0
     }
 
     /// Cuts the bases back to the leading Ritz vectors.
     fn restart(&mut self, ritz: &Ritz) {
-        let count = self.block.min(self.right.len);
-        let left = self.left.rotated(ritz.left.as_ref(), count);
-        let right = self.right.rotated(ritz.right.as_ref(), count);
-        self.left.replace(&left);
-        self.right.replace(&right);
-        self.b.fill(0.0);
-        for k in 0..count {
-            self.b[(k, k)] = ritz.values[k];
-        }
-    }
-
-    fn finish(&self, ritz: &Ritz, rank: usize, converged: bool, steps: usize) -> TruncatedSvd {
-        let floor = ritz.negligible(self.matrix);
-        let count = ritz
-            .values
-            .iter()
-            .take(rank)
-            .filter(|&&s| s > floor)
-            .count();
-        let left = self.left.rotated(ritz.left.as_ref(), count);
-        let right = self.right.rotated(ritz.right.as_ref(), count);
-        let signs: Vec<f64> = (0..count).map(|k| sign_of_largest(&right, k)).collect();
-        let signed = |block: &Block, length| {
-            Mat::from_fn(length, count, |i, k| signs[k] * block.values[i * count + k])
-        };
-        TruncatedSvd {
-            u: signed(&left, self.matrix.n_rows()),
-            v: signed(&right, self.matrix.n_cols()),
-            singular_values: ritz.values[..count].to_vec(),
-            converged,
-            steps,
-        }
+        let n = ritz.values.len();
+        self.u = ritz.u.clone();
+        self.v = ritz.v.clone();
+        self.b = Mat::from_fn(n, n, |i, j| if i == j { ritz.values[i] } else { 0.0 });
     }
 }
 
-/// Singular value decomposition of B, values falling.
+/// The leading approximate singular triplets within the bases: A v = σ u holds, Aᵀu = σ v only in the end.
 struct Ritz {
-    left: Mat<f64>,
+    u: Mat<f64>,
     values: Vec<f64>,
-    right: Mat<f64>,
+    v: Mat<f64>,
+}
+
+/// Triplets that have not converged, and Aᵀu - σv of each.
+struct Open {
+    triplets: Vec<usize>,
+    residuals: Mat<f64>,
 }
 
 impl Ritz {
     fn of(krylov: &Krylov<'_>) -> Self {
-        let n = krylov.right.len;
-        if n == 0 {
+        let count = krylov.block.min(krylov.b.nrows()).min(krylov.b.ncols());
+        if count == 0 {
+            let (n_rows, n_cols) = (krylov.u.nrows(), krylov.v.nrows());
             return Self {
-                left: Mat::new(),
+                u: Mat::zeros(n_rows, 0),
                 values: Vec::new(),
-                right: Mat::new(),
+                v: Mat::zeros(n_cols, 0),
             };
         }
-        let b = krylov.b.get(..n, ..n);
-        let svd = b
+        let svd = krylov
+            .b
             .svd()
             .expect("the singular values of a finite matrix converge");
         Self {
-            left: svd.U().to_owned(),
-            values: svd.S().column_vector().iter().copied().collect(),
-            right: svd.V().to_owned(),
+            u: &krylov.u * svd.U().subcols(0, count),
+            values: svd
+                .S()
+                .column_vector()
+                .iter()
+                .take(count)
+                .copied()
+                .collect(),
+            v: &krylov.v * svd.V().subcols(0, count),
+        }
+    }
+
+    fn residuals(&self, matrix: &SparseRows<'_>, tolerance: f64) -> Open {
+        let mut residuals = matrix.apply_transposed(self.u.as_ref());
+        let negligible = self.negligible(matrix);
+        let mut triplets = Vec::new();
+        for (k, value) in self.values.iter().enumerate() {
+            add_scaled(
+                residuals.col_as_slice_mut(k),
+                -value,
+                self.v.col_as_slice(k),
+            );
+            // NaN is not small.
+            let small = length(residuals.col_as_slice(k)) <= (tolerance * value).max(negligible);
+            if !small {
+                triplets.push(k);
+            }
+        }
+        let residuals = Mat::from_fn(matrix.n_cols(), triplets.len(), |i, k| {
+            residuals[(i, triplets[k])]
+        });
+        Open {
+            triplets,
+            residuals,
         }
     }
 
@@ -575,12 +412,97 @@ impl Ritz {
             .first()
             .map_or(0.0, |largest| largest * longer * f64::EPSILON)
     }
+
+    fn finish(
+        &self,
+        matrix: &SparseRows<'_>,
+        rank: usize,
+        converged: bool,
+        steps: usize,
+    ) -> TruncatedSvd {
+        let negligible = self.negligible(matrix);
+        let count = self
+            .values
+            .iter()
+            .take(rank)
+            .filter(|&&s| s > negligible)
+            .count();
+        let signs: Vec<f64> = (0..count)
+            .map(|k| sign_of_largest(self.v.col_as_slice(k)))
+            .collect();
+        let signed = |vectors: &Mat<f64>| {
+            Mat::from_fn(vectors.nrows(), count, |i, k| signs[k] * vectors[(i, k)])
+        };
+        TruncatedSvd {
+            u: signed(&self.u),
+            v: signed(&self.v),
+            singular_values: self.values[..count].to_vec(),
+            converged,
+            steps,
+        }
+    }
 }
 
-/// Sign of the element of vector k that is largest in absolute value.
-fn sign_of_largest(block: &Block, k: usize) -> f64 {
-    let column = block.values.iter().skip(k).step_by(block.width);
-    let largest = column.fold(
+/// Orthonormal vectors that span what the columns of `x` add to the span of the orthonormal `basis`. A column that keeps no more
+/// than `dependent` of its length adds nothing.
+fn orthonormal_part(basis: MatRef<'_, f64>, mut x: Mat<f64>, dependent: f64) -> Mat<f64> {
+    let lengths: Vec<f64> = (0..x.ncols()).map(|k| length(x.col_as_slice(k))).collect();
+    project_out(basis, &mut x);
+    project_out(basis, &mut x);
+    let mut kept = orthonormalise(x, |k, left| left > dependent * lengths[k]);
+    // A short remainder, blown up to length 1, has lost some of its orthogonality.
+    project_out(basis, &mut kept);
+    orthonormalise(kept, |_, left| left > 0.5)
+}
+
+/// x <- x - basis basisᵀ x.
+fn project_out(basis: MatRef<'_, f64>, x: &mut Mat<f64>) {
+    let coefficients = basis.transpose() * &*x;
+    *x -= basis * coefficients;
+}
+
+/// Gram-Schmidt, twice for each column, of the columns that `keep` (given their index and what is left of their length).
+fn orthonormalise(x: Mat<f64>, keep: impl Fn(usize, f64) -> bool) -> Mat<f64> {
+    let mut out = Mat::zeros(x.nrows(), x.ncols());
+    let mut count = 0;
+    let mut column = vec![0.0; x.nrows()];
+    for k in 0..x.ncols() {
+        column.copy_from_slice(x.col_as_slice(k));
+        for _ in 0..2 {
+            for earlier in 0..count {
+                let earlier = out.col_as_slice(earlier);
+                let part = dot(earlier, &column);
+                add_scaled(&mut column, -part, earlier);
+            }
+        }
+        let left = length(&column);
+        if keep(k, left) {
+            out.col_as_slice_mut(count)
+                .iter_mut()
+                .zip(&column)
+                .for_each(|(q, x)| *q = x / left);
+            count += 1;
+        }
+    }
+    out.truncate(x.nrows(), count);
+    out
+}
+
+/// [a b]
+fn beside(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
+    let mut out = Mat::zeros(a.nrows(), a.ncols() + b.ncols());
+    out.subcols_mut(0, a.ncols()).copy_from(a);
+    out.subcols_mut(a.ncols(), b.ncols()).copy_from(b);
+    out
+}
+
+fn length(x: &[f64]) -> f64 {
+    dot(x, x).sqrt()
+}
+
+/// Sign of the element that is largest in absolute value.
+fn sign_of_largest(x: &[f64]) -> f64 {
+    let largest = x.iter().fold(
         0.0f64,
         |best, x| if x.abs() > best.abs() { *x } else { best },
     );
