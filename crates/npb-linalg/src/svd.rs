@@ -79,6 +79,8 @@ pub struct SparseRows<'a> {
     offsets: &'a [usize],
     columns: &'a [u32],
     values: Option<&'a [f64]>,
+    /// A power of two that brings the largest value near 1, so that squares neither overflow nor vanish.
+    scale: f64,
 }
 
 impl<'a> SparseRows<'a> {
@@ -117,12 +119,14 @@ impl<'a> SparseRows<'a> {
                 entries,
             });
         }
-        let matrix = Self {
+        let mut matrix = Self {
             n_cols,
             offsets,
             columns,
             values,
+            scale: 1.0,
         };
+        let mut largest = 0.0f64;
         for row in 0..matrix.n_rows() {
             for entry in offsets[row]..offsets[row + 1] {
                 let (column, value) = (columns[entry], matrix.value(entry));
@@ -137,7 +141,11 @@ impl<'a> SparseRows<'a> {
                 if !value.is_finite() {
                     return Err(SparseError::Value { row, entry, value });
                 }
+                largest = largest.max(value.abs());
             }
+        }
+        if largest > 0.0 {
+            matrix.scale = 2f64.powi(-(largest.log2().round().clamp(-1000.0, 1000.0) as i32));
         }
         Ok(matrix)
     }
@@ -152,12 +160,13 @@ impl<'a> SparseRows<'a> {
         self.n_cols
     }
 
+    /// Entry times `scale`.
     #[inline]
     fn value(&self, entry: usize) -> f64 {
-        self.values.map_or(1.0, |values| values[entry])
+        self.scale * self.values.map_or(1.0, |values| values[entry])
     }
 
-    /// Calls `f(row, column, value)` for each stored entry, row by row.
+    /// Calls `f(row, column, scaled value)` for each stored entry, row by row.
     #[inline]
     fn for_each(&self, mut f: impl FnMut(usize, usize, f64)) {
         for row in 0..self.n_rows() {
@@ -167,7 +176,7 @@ impl<'a> SparseRows<'a> {
         }
     }
 
-    /// A x for a block of vectors, n_cols x width.
+    /// A x, scaled, for a block of vectors, n_cols x width.
     fn apply(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         // Vectors side by side: one index is read for the whole block.
         let rows = x.transpose().to_owned();
@@ -178,7 +187,7 @@ impl<'a> SparseRows<'a> {
         out.transpose().to_owned()
     }
 
-    /// Aᵀ x for a block of vectors, n_rows x width.
+    /// Aᵀ x, scaled, for a block of vectors, n_rows x width.
     fn apply_transposed(&self, x: MatRef<'_, f64>) -> Mat<f64> {
         let rows = x.transpose().to_owned();
         let mut out = Mat::zeros(x.ncols(), self.n_cols());
@@ -436,7 +445,10 @@ impl Ritz {
         TruncatedSvd {
             u: signed(&self.u),
             v: signed(&self.v),
-            singular_values: self.values[..count].to_vec(),
+            singular_values: self.values[..count]
+                .iter()
+                .map(|value| value / matrix.scale)
+                .collect(),
             converged,
             steps,
         }

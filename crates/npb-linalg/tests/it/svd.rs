@@ -172,6 +172,19 @@ fn small_singular_values_keep_their_relative_accuracy() {
 }
 
 #[test]
+fn values_whose_squares_overflow_or_vanish() {
+    let base = sparse(30, 20, 0.4, &mut generator(49));
+    let expected = decompose(&Arrays::of(&base).matrix(), 3);
+    for scale in [2f64.powi(-1000), 2f64.powi(1000)] {
+        let dense = Mat::from_fn(30, 20, |i, j| scale * base[(i, j)]);
+        let svd = decompose(&Arrays::of(&dense).matrix(), 3);
+        assert!(svd.converged);
+        let rescaled: Vec<f64> = svd.singular_values.iter().map(|s| s / scale).collect();
+        assert!(rel_diff_vec(&rescaled, &expected.singular_values) < 1e-12);
+    }
+}
+
+#[test]
 fn empty_and_zero_matrices() {
     for (n_rows, n_cols, rank) in [(0, 0, 3), (0, 4, 2), (4, 0, 2), (5, 4, 2), (5, 4, 0)] {
         let dense = Mat::<f64>::zeros(n_rows, n_cols);
