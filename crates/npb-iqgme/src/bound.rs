@@ -32,7 +32,14 @@ pub struct Bound {
 impl Bound {
     /// Its parts, whose sum is the bound.
     pub fn terms(&self) -> [f64; 6] {
-        [self.labels, self.features, self.soft_labels, self.sticks, self.components, self.experts]
+        [
+            self.labels,
+            self.features,
+            self.soft_labels,
+            self.sticks,
+            self.components,
+            self.experts,
+        ]
     }
 
     /// The bound.
@@ -120,7 +127,8 @@ pub(crate) fn bilinear(m: &Mat<f64>, a: &[f64], b: &[f64]) -> f64 {
 fn feature_term(component: &Component, expected: &Expected, stats: &Stats, h: usize) -> (f64, f64) {
     let p = component.mean.len() as f64;
     let count = stats.count(h);
-    let normaliser = 0.5 * count * (expected.ln_det_precision - p * ln_two_pi() - p / component.strength);
+    let normaliser =
+        0.5 * count * (expected.ln_det_precision - p * ln_two_pi() - p / component.strength);
     let second = stats.second(h);
     let first = stats.first(h);
     let scatter = trace_product(&expected.precision, &second);
@@ -128,7 +136,10 @@ fn feature_term(component: &Component, expected: &Expected, stats: &Stats, h: us
     let cross = bilinear(&expected.precision, mean, &first);
     let own = count * bilinear(&expected.precision, mean, mean);
     let value = normaliser - 0.5 * (scatter - 2.0 * cross + own);
-    (value, normaliser.abs() + 0.5 * (scatter + 2.0 * cross.abs() + own))
+    (
+        value,
+        normaliser.abs() + 0.5 * (scatter + 2.0 * cross.abs() + own),
+    )
 }
 
 /// `KL(q(mu, Lambda) || p(mu, Lambda))` for a prior centred at zero.
@@ -137,7 +148,8 @@ fn component_divergence(component: &Component, expected: &Expected, prior: &Prio
     let pf = p as f64;
     let (u, u0) = (component.strength, prior.mean_strength);
     let location = 0.5
-        * (pf * ((u / u0).ln() + u0 / u - 1.0) + u0 * bilinear(&expected.precision, &component.mean, &component.mean));
+        * (pf * ((u / u0).ln() + u0 / u - 1.0)
+            + u0 * bilinear(&expected.precision, &component.mean, &component.mean));
     let trace = trace_product(&prior.scale_inverse, &expected.precision);
     let scale = ln_wishart_normaliser(expected.ln_det_scale, component.dof, p)
         - ln_wishart_normaliser(prior.ln_det_scale, prior.dof, p)
@@ -164,21 +176,30 @@ pub(crate) fn soft_term(expert: &Expert, stats: &Stats, h: usize) -> (f64, f64) 
     let mut quadratic = 0.0;
     for j in 0..p {
         for i in 0..p {
-            quadratic += (expert.covariance[(i, j)] + expert.mean[i] * expert.mean[j]) * second[(i, j)];
+            quadratic +=
+                (expert.covariance[(i, j)] + expert.mean[i] * expert.mean[j]) * second[(i, j)];
         }
         quadratic += 2.0 * (expert.covariance[(j, p)] + expert.mean[j] * expert.mean[p]) * first[j];
     }
-    quadratic += (expert.covariance[(p, p)] + expert.mean[p] * expert.mean[p]) * stats.labelled.weight[h];
-    (linear - 0.5 * quadratic, linear.abs() + 0.5 * quadratic.abs())
+    quadratic +=
+        (expert.covariance[(p, p)] + expert.mean[p] * expert.mean[p]) * stats.labelled.weight[h];
+    (
+        linear - 0.5 * quadratic,
+        linear.abs() + 0.5 * quadratic.abs(),
+    )
 }
 
 /// `E ln p(w | zeta, lambda)` and the entropy of `q(w)`.
-pub(crate) fn expert_term(expert: &Expert, prior: &ExpertPrior) -> Result<f64, NotPositiveDefinite> {
+pub(crate) fn expert_term(
+    expert: &Expert,
+    prior: &ExpertPrior,
+) -> Result<f64, NotPositiveDefinite> {
     let mut value = 0.5 * Cholesky::new(expert.covariance.as_ref())?.ln_det();
     for p in 0..expert.mean.len() {
         let deviation = expert.mean[p] - prior.mean[p];
         let ln_lambda = digamma(prior.shape) - prior.rate[p].ln();
-        let square = prior.precision(p) * (deviation * deviation + expert.covariance[(p, p)]) + 1.0 / prior.strength;
+        let square = prior.precision(p) * (deviation * deviation + expert.covariance[(p, p)])
+            + 1.0 / prior.strength;
         value += 0.5 * (ln_lambda - square + 1.0);
     }
     Ok(value)
@@ -192,8 +213,12 @@ fn expert_prior_term(posterior: &ExpertPrior, prior: &Prior) -> f64 {
     for p in 0..posterior.mean.len() {
         let b = posterior.rate[p];
         let precision = posterior.precision(p);
-        let location = 0.5 * ((g / g0).ln() + g0 / g - 1.0 + g0 * precision * posterior.mean[p].powi(2));
-        let scale = (a - a0) * digamma(a) - ln_gamma(a) + ln_gamma(a0) + a0 * (b / b0).ln() + a * (b0 - b) / b;
+        let location =
+            0.5 * ((g / g0).ln() + g0 / g - 1.0 + g0 * precision * posterior.mean[p].powi(2));
+        let scale = (a - a0) * digamma(a) - ln_gamma(a)
+            + ln_gamma(a0)
+            + a0 * (b / b0).ln()
+            + a * (b0 - b) / b;
         value -= location + scale;
     }
     value

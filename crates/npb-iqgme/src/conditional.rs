@@ -4,8 +4,8 @@
 //! `L_h d0` (`d0`: zeros at the missing features) serves rows of any pattern, and only the missing block of `L_h` is factorised,
 //! for all components side by side.
 
-use npb_linalg::faer::{Accum, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
 use npb_linalg::NotPositiveDefinite;
+use npb_linalg::faer::{Accum, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
 use npb_linalg::lanes::{LaneConditional, LaneGaussian, LaneScratch};
 
 use crate::IqgmeError;
@@ -23,7 +23,8 @@ impl Quadratics {
     pub(crate) fn new(precision: Vec<Mat<f64>>) -> Result<Self, (usize, NotPositiveDefinite)> {
         let mut bank = LaneGaussian::new(precision[0].nrows(), precision.len());
         for (h, matrix) in precision.iter().enumerate() {
-            bank.set_precision(h, matrix.as_ref()).map_err(|source| (h, source))?;
+            bank.set_precision(h, matrix.as_ref())
+                .map_err(|source| (h, source))?;
         }
         Ok(Self { precision, bank })
     }
@@ -35,12 +36,14 @@ impl Quadratics {
         scratch: &'a mut LaneScratch,
         iteration: u64,
     ) -> Result<LaneConditional<'a>, IqgmeError> {
-        self.bank.condition(&pattern.observed, &pattern.missing, scratch).map_err(|failure| IqgmeError::Numerical {
-            iteration,
-            block: "missing features",
-            component: failure.component,
-            source: failure.source,
-        })
+        self.bank
+            .condition(&pattern.observed, &pattern.missing, scratch)
+            .map_err(|failure| IqgmeError::Numerical {
+                iteration,
+                block: "missing features",
+                component: failure.component,
+                source: failure.source,
+            })
     }
 }
 
@@ -62,7 +65,13 @@ pub(crate) struct Deviations {
 
 impl Deviations {
     /// Loads a block: `d0` and `L_h d0` for all components.
-    pub(crate) fn load(&mut self, rows: &Rows, block: &Block, means: &Mat<f64>, quadratics: &Quadratics) {
+    pub(crate) fn load(
+        &mut self,
+        rows: &Rows,
+        block: &Block,
+        means: &Mat<f64>,
+        quadratics: &Quadratics,
+    ) {
         let (n, p) = (block.rows.len(), rows.n_features);
         self.n_rows = n;
         self.n_features = p;
@@ -72,7 +81,12 @@ impl Deviations {
         self.product.resize(means.ncols() * n * p, 0.0);
         for h in 0..means.ncols() {
             let range = h * n * p..(h + 1) * n * p;
-            centre(rows, block, means.col_as_slice(h), &mut self.centred[range.clone()]);
+            centre(
+                rows,
+                block,
+                means.col_as_slice(h),
+                &mut self.centred[range.clone()],
+            );
             matmul(
                 MatMut::from_row_major_slice_mut(&mut self.product[range.clone()], n, p),
                 Accum::Replace,

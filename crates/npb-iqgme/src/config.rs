@@ -13,6 +13,8 @@ pub enum Start {
     KMeans(usize),
     /// K-means within each class (unlabelled rows join the nearest cluster), with this many clusters for each class.
     PerClass(usize),
+    /// The components of a mixture fitted to the features alone, itself started from k-means with this many clusters.
+    Mixture(usize),
 }
 
 /// The scale of the Wishart prior of the components' precisions.
@@ -39,8 +41,10 @@ pub struct IqgmeConfig {
     pub concentration_rate: f64,
     /// `u_0`: how many rows the prior mean of a component is worth.
     pub mean_strength: f64,
-    /// Degrees of freedom of the Wishart prior beyond the number of features: `nu_0 = P + dof_excess`; more than 1.
+    /// Degrees of freedom of the Wishart prior: `nu_0 = P + dof_excess + dof_per_feature P`; `dof_excess` more than 1 (W: 2).
     pub dof_excess: f64,
+    /// Further degrees of freedom for each feature (W: 0): with few rows for each feature, components need a prior worth more than one row.
+    pub dof_per_feature: f64,
     /// Scale of the Wishart prior.
     pub prior_scale: PriorScale,
     /// Shape of the Gamma prior of the experts' precisions `lambda_p`.
@@ -69,11 +73,17 @@ impl Default for IqgmeConfig {
             concentration_rate: 0.05,
             mean_strength: 0.1,
             dof_excess: 2.0,
+            dof_per_feature: 0.25,
             prior_scale: PriorScale::Covariance,
             expert_shape: 0.01,
             expert_rate: 0.01,
             expert_mean_strength: 0.1,
-            starts: vec![Start::PerClass(1), Start::PerClass(2), Start::PerClass(5), Start::KMeans(10)],
+            starts: vec![
+                Start::PerClass(1),
+                Start::PerClass(2),
+                Start::PerClass(5),
+                Start::KMeans(10),
+            ],
             restarts: 1,
             max_iterations: 500,
             tolerance: 1e-6,
@@ -91,6 +101,14 @@ impl IqgmeConfig {
         above("concentration_rate", self.concentration_rate, 0.0)?;
         above("mean_strength", self.mean_strength, 0.0)?;
         above("dof_excess", self.dof_excess, 1.0)?;
+        if !(self.dof_per_feature.is_finite() && self.dof_per_feature >= 0.0) {
+            let value = self.dof_per_feature.to_string();
+            return Err(IqgmeError::Config {
+                field: "dof_per_feature",
+                value,
+                rule: "finite and >= 0".to_owned(),
+            });
+        }
         above("expert_shape", self.expert_shape, 0.0)?;
         above("expert_rate", self.expert_rate, 0.0)?;
         above("expert_mean_strength", self.expert_mean_strength, 0.0)?;
@@ -98,14 +116,18 @@ impl IqgmeConfig {
         at_least("max_iterations", self.max_iterations as usize, 1)?;
         at_least("starts (number of)", self.starts.len(), 1)?;
         for start in &self.starts {
-            let (Start::KMeans(clusters) | Start::PerClass(clusters)) = *start;
+            let (Start::KMeans(clusters) | Start::PerClass(clusters) | Start::Mixture(clusters)) =
+                *start;
             at_least("starts (clusters)", clusters, 1)?;
         }
         Ok(())
     }
 
     pub(crate) fn limits(&self) -> VbLimits {
-        VbLimits { max_iterations: self.max_iterations, tolerance: self.tolerance }
+        VbLimits {
+            max_iterations: self.max_iterations,
+            tolerance: self.tolerance,
+        }
     }
 }
 
@@ -114,7 +136,11 @@ fn above(field: &'static str, value: f64, bound: f64) -> Result<(), IqgmeError> 
     if value.is_finite() && value > bound {
         Ok(())
     } else {
-        Err(IqgmeError::Config { field, value: value.to_string(), rule: format!("finite and > {bound}") })
+        Err(IqgmeError::Config {
+            field,
+            value: value.to_string(),
+            rule: format!("finite and > {bound}"),
+        })
     }
 }
 
@@ -122,6 +148,10 @@ fn at_least(field: &'static str, value: usize, least: usize) -> Result<(), Iqgme
     if value >= least {
         Ok(())
     } else {
-        Err(IqgmeError::Config { field, value: value.to_string(), rule: format!("at least {least}") })
+        Err(IqgmeError::Config {
+            field,
+            value: value.to_string(),
+            rule: format!("at least {least}"),
+        })
     }
 }

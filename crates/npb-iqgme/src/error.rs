@@ -31,7 +31,9 @@ pub enum IqgmeError {
         rows: usize,
     },
     /// More classes than the model has.
-    #[error("label {label:?} is a third class (after {first:?} and {second:?}): this model has two; merge classes or fit one against the rest")]
+    #[error(
+        "label {label:?} is a third class (after {first:?} and {second:?}): this model has two; merge classes or fit one against the rest"
+    )]
     ThirdClass {
         /// First class.
         first: String,
@@ -41,7 +43,9 @@ pub enum IqgmeError {
         label: String,
     },
     /// Only one class among the labelled rows.
-    #[error("all {rows} labelled rows are of class {class:?}: a classifier needs both classes (give no labels at all for a mixture without classifier)")]
+    #[error(
+        "all {rows} labelled rows are of class {class:?}: a classifier needs both classes (give no labels at all for a mixture without classifier)"
+    )]
     OneClass {
         /// The class.
         class: String,
@@ -69,7 +73,9 @@ pub enum IqgmeError {
         rule: &'static str,
     },
     /// Predictions of a label were asked of a fit without labels.
-    #[error("this fit was made without labels: it has a density and clusters, but no class probability")]
+    #[error(
+        "this fit was made without labels: it has a density and clusters, but no class probability"
+    )]
     Unlabelled,
     /// A matrix that must be positive definite is not.
     #[error("iteration {iteration}, {block} of component {component}: {source}")]

@@ -30,8 +30,11 @@ const COUNT: u64 = 4;
 /// Errors: see [`IqgmeData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
     let data = IqgmeData::new(table, labels, config)?;
-    let runs: Vec<(Start, u64)> =
-        config.starts.iter().flat_map(|&start| (0..config.restarts as u64).map(move |r| (start, r))).collect();
+    let runs: Vec<(Start, u64)> = config
+        .starts
+        .iter()
+        .flat_map(|&start| (0..config.restarts as u64).map(move |r| (start, r)))
+        .collect();
     let mut ended: Vec<(Start, IqgmeState, VbOutcome)> = runs
         .par_iter()
         .map(|&(start, restart)| {
@@ -40,8 +43,13 @@ pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Iqgme
             Ok((start, vb.into_state(), outcome))
         })
         .collect::<Result<_, IqgmeError>>()?;
-    let bounds: Vec<RunBound> =
-        ended.iter().map(|(start, _, outcome)| RunBound { start: *start, elbo: last_bound(outcome) }).collect();
+    let bounds: Vec<RunBound> = ended
+        .iter()
+        .map(|(start, _, outcome)| RunBound {
+            start: *start,
+            elbo: last_bound(outcome),
+        })
+        .collect();
     let mut best = 0;
     for (k, run) in bounds.iter().enumerate() {
         if run.elbo > bounds[best].elbo {
@@ -59,7 +67,10 @@ pub fn fit_unlabelled(table: &Table, config: &IqgmeConfig) -> Result<IqgmeFit, I
 }
 
 fn last_bound(outcome: &VbOutcome) -> f64 {
-    outcome.trace.last().map_or(f64::NEG_INFINITY, |report| report.elbo)
+    outcome
+        .trace
+        .last()
+        .map_or(f64::NEG_INFINITY, |report| report.elbo)
 }
 
 /// Where a run started and the bound it reached.
@@ -162,12 +173,13 @@ impl IqgmeFit {
     }
 
     fn from_wire(wire: Wire) -> Result<Self, IqgmeError> {
-        let predictor = Predictor::new(&wire.state).map_err(|(component, source)| IqgmeError::Numerical {
-            iteration: wire.trace.last().map_or(0, |r| r.iteration),
-            block: "covariance",
-            component,
-            source,
-        })?;
+        let predictor =
+            Predictor::new(&wire.state).map_err(|(component, source)| IqgmeError::Numerical {
+                iteration: wire.trace.last().map_or(0, |r| r.iteration),
+                block: "covariance",
+                component,
+                source,
+            })?;
         Ok(Self { wire, predictor })
     }
 
@@ -188,7 +200,9 @@ impl IqgmeFit {
 
     /// Columns left out of the model: constant in training, or without any observed value.
     pub fn ignored_columns(&self) -> Vec<usize> {
-        (0..self.column_names().len()).filter(|j| !self.wire.active.contains(j)).collect()
+        (0..self.column_names().len())
+            .filter(|j| !self.wire.active.contains(j))
+            .collect()
     }
 
     /// The configuration of the fit.
@@ -232,17 +246,34 @@ impl IqgmeFit {
     /// The more probable class of each row.
     pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
         let classes = &self.wire.classes;
-        Ok(self.predict_proba(table)?.iter().map(|&p| classes[usize::from(p > 0.5)].as_str()).collect())
+        Ok(self
+            .predict_proba(table)?
+            .iter()
+            .map(|&p| classes[usize::from(p > 0.5)].as_str())
+            .collect())
     }
 
     /// Class probabilities with central intervals that hold `level` of the posterior: what the uncertainty of weights, components and experts makes
     /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each).
-    pub fn predict_interval(&self, table: &Table, level: f64, draws: usize) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
+    pub fn predict_interval(
+        &self,
+        table: &Table,
+        level: f64,
+        draws: usize,
+    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
         if !(level > 0.0 && level < 1.0) {
-            return Err(IqgmeError::Argument { argument: "level", value: level.to_string(), rule: "between 0 and 1" });
+            return Err(IqgmeError::Argument {
+                argument: "level",
+                value: level.to_string(),
+                rule: "between 0 and 1",
+            });
         }
         if draws < 2 {
-            return Err(IqgmeError::Argument { argument: "draws", value: draws.to_string(), rule: "at least 2" });
+            return Err(IqgmeError::Argument {
+                argument: "draws",
+                value: draws.to_string(),
+                rule: "at least 2",
+            });
         }
         let mean = self.predict_proba(table)?;
         let rows = self.rows(table)?;
@@ -250,7 +281,9 @@ impl IqgmeFit {
             .into_par_iter()
             .map(|draw| {
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
-                self.predictor.draw(&self.wire.state, &mut rng)?.probability(&rows, Rule::PlugIn)
+                self.predictor
+                    .draw(&self.wire.state, &mut rng)?
+                    .probability(&rows, Rule::PlugIn)
             })
             .collect::<Result<_, IqgmeError>>()?;
         Ok(mean
@@ -260,7 +293,11 @@ impl IqgmeFit {
                 let mut values: Vec<f64> = drawn.iter().map(|d| d[row]).collect();
                 values.sort_by(f64::total_cmp);
                 let at = |q: f64| values[((q * draws as f64) as usize).min(draws - 1)];
-                ProbabilityInterval { mean, lower: at(0.5 - 0.5 * level), upper: at(0.5 + 0.5 * level) }
+                ProbabilityInterval {
+                    mean,
+                    lower: at(0.5 - 0.5 * level),
+                    upper: at(0.5 + 0.5 * level),
+                }
             })
             .collect())
     }
@@ -274,9 +311,16 @@ impl IqgmeFit {
     /// The most probable component of each row.
     pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
         let largest = |weights: Vec<f64>| {
-            (0..weights.len()).fold(0, |best, h| if weights[h] > weights[best] { h } else { best })
+            (0..weights.len()).fold(
+                0,
+                |best, h| if weights[h] > weights[best] { h } else { best },
+            )
         };
-        Ok(self.responsibilities(table)?.into_iter().map(largest).collect())
+        Ok(self
+            .responsibilities(table)?
+            .into_iter()
+            .map(largest)
+            .collect())
     }
 
     /// Log predictive density of the observed features of each row, in the user's units; low values are anomalies. Zero for a row without any.
@@ -284,9 +328,18 @@ impl IqgmeFit {
         let sd = self.wire.standardiser.sd();
         let standardised = self.predictor.ln_density(&self.rows(table)?)?;
         let unit = |row: usize| -> f64 {
-            self.wire.active.iter().filter(|&&j| table.is_observed(row, j)).map(|&j| sd[j].ln()).sum()
+            self.wire
+                .active
+                .iter()
+                .filter(|&&j| table.is_observed(row, j))
+                .map(|&j| sd[j].ln())
+                .sum()
         };
-        Ok(standardised.into_iter().enumerate().map(|(row, density)| density - unit(row)).collect())
+        Ok(standardised
+            .into_iter()
+            .enumerate()
+            .map(|(row, density)| density - unit(row))
+            .collect())
     }
 
     /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row.
@@ -305,7 +358,10 @@ impl IqgmeFit {
                 sd.set(row, j, s * self.wire.standardiser.sd()[j]);
             }
         }
-        Ok(Imputation { completed: mean.table(table)?, sd: sd.table(table)? })
+        Ok(Imputation {
+            completed: mean.table(table)?,
+            sd: sd.table(table)?,
+        })
     }
 
     /// `draws` completed tables, each a joint draw from the predictive distribution of the missing cells, for multiple imputation.
@@ -331,20 +387,37 @@ impl IqgmeFit {
 
     /// The distribution of one missing cell given the observed cells of its row: a mixture of Student-t, one for each component. None if the cell is
     /// observed or its column is not in the model.
-    pub fn cell(&self, table: &Table, row: usize, column: usize) -> Result<Option<Vec<CellTerm>>, IqgmeError> {
+    pub fn cell(
+        &self,
+        table: &Table,
+        row: usize,
+        column: usize,
+    ) -> Result<Option<Vec<CellTerm>>, IqgmeError> {
         if row >= table.n_rows() {
-            return Err(IqgmeError::Argument { argument: "row", value: row.to_string(), rule: "a row of the table" });
+            return Err(IqgmeError::Argument {
+                argument: "row",
+                value: row.to_string(),
+                rule: "a row of the table",
+            });
         }
         let table = table.select_rows(&[row]);
-        let cells = self.predictor.missing_cells(&self.rows(&table)?)?.swap_remove(0);
+        let cells = self
+            .predictor
+            .missing_cells(&self.rows(&table)?)?
+            .swap_remove(0);
         let sd = self.wire.standardiser.sd();
         let in_units = |term: CellTerm| CellTerm {
             mean: self.to_units(column, term.mean),
             sd: term.sd * sd[column],
             ..term
         };
-        let mut found = self.missing_columns(&table, 0).zip(cells).filter(|(j, _)| *j == column);
-        Ok(found.next().map(|(_, terms)| terms.into_iter().map(in_units).collect()))
+        let mut found = self
+            .missing_columns(&table, 0)
+            .zip(cells)
+            .filter(|(j, _)| *j == column);
+        Ok(found
+            .next()
+            .map(|(_, terms)| terms.into_iter().map(in_units).collect()))
     }
 
     /// The components that have training rows, larger ones first.
@@ -352,7 +425,12 @@ impl IqgmeFit {
         let state = &self.wire.state;
         let (weights, weight_sds) = (state.sticks.expected_weights(), state.sticks.weight_sd());
         let base = self.wire.config.mean_strength;
-        let sd: Vec<f64> = self.wire.active.iter().map(|&j| self.wire.standardiser.sd()[j]).collect();
+        let sd: Vec<f64> = self
+            .wire
+            .active
+            .iter()
+            .map(|&j| self.wire.standardiser.sd()[j])
+            .collect();
         let p = sd.len();
         let summary = |h: usize| {
             let component = &state.components[h];
@@ -361,12 +439,26 @@ impl IqgmeFit {
                 weight: weights[h],
                 weight_sd: weight_sds[h],
                 size: component.strength - base,
-                mean: self.wire.active.iter().zip(&component.mean).map(|(&j, &m)| self.to_units(j, m)).collect(),
-                covariance: Mat::from_fn(p, p, |i, j| component.scale_inverse[(i, j)] / spread * sd[i] * sd[j]),
-                classifier: state.experts.get(h).map(|expert| self.classifier(expert, &sd)),
+                mean: self
+                    .wire
+                    .active
+                    .iter()
+                    .zip(&component.mean)
+                    .map(|(&j, &m)| self.to_units(j, m))
+                    .collect(),
+                covariance: Mat::from_fn(p, p, |i, j| {
+                    component.scale_inverse[(i, j)] / spread * sd[i] * sd[j]
+                }),
+                classifier: state
+                    .experts
+                    .get(h)
+                    .map(|expert| self.classifier(expert, &sd)),
             }
         };
-        (0..state.components.len()).filter(|&h| state.components[h].strength > base).map(summary).collect()
+        (0..state.components.len())
+            .filter(|&h| state.components[h].strength > base)
+            .map(summary)
+            .collect()
     }
 
     fn classifier(&self, expert: &crate::Expert, sd: &[f64]) -> ClassifierSummary {
@@ -374,7 +466,13 @@ impl IqgmeFit {
         let effects = expert.mean[..p].to_vec();
         let coefficients: Vec<f64> = effects.iter().zip(sd).map(|(e, s)| e / s).collect();
         let centre = self.wire.standardiser.mean();
-        let shift: f64 = self.wire.active.iter().zip(&coefficients).map(|(&j, c)| c * centre[j]).sum();
+        let shift: f64 = self
+            .wire
+            .active
+            .iter()
+            .zip(&coefficients)
+            .map(|(&j, c)| c * centre[j])
+            .sum();
         ClassifierSummary {
             effect_sds: (0..p).map(|j| expert.covariance[(j, j)].sqrt()).collect(),
             effects,
@@ -384,7 +482,11 @@ impl IqgmeFit {
     }
 
     /// Posterior of the number of components whose weight exceeds `threshold`, by `draws` draws of the weights: entry `k` is the probability of `k`.
-    pub fn dominant_components(&self, threshold: f64, draws: usize) -> Result<Vec<f64>, IqgmeError> {
+    pub fn dominant_components(
+        &self,
+        threshold: f64,
+        draws: usize,
+    ) -> Result<Vec<f64>, IqgmeError> {
         if !(threshold > 0.0 && threshold < 1.0) {
             return Err(IqgmeError::Argument {
                 argument: "threshold",
@@ -395,7 +497,12 @@ impl IqgmeFit {
         let sticks = &self.wire.state.sticks;
         let mut rng = stream(self.wire.config.seed, [0, 0, COUNT, 0]);
         let weights = |out: &mut [f64]| sticks.sample_weights(out, &mut rng);
-        Ok(dominant_count_distribution(sticks.truncation(), threshold, draws, weights))
+        Ok(dominant_count_distribution(
+            sticks.truncation(),
+            threshold,
+            draws,
+            weights,
+        ))
     }
 
     /// Shape and rate of the Gamma posterior of the concentration `alpha`.
@@ -409,7 +516,8 @@ impl IqgmeFit {
     pub fn continue_with(&self, table: &Table, labels: &Labels) -> Result<Self, IqgmeError> {
         let wire = &self.wire;
         let (standardiser, active) = (wire.standardiser.clone(), wire.active.clone());
-        let data = IqgmeData::with_units(table, labels, standardiser, active, wire.classes.clone())?;
+        let data =
+            IqgmeData::with_units(table, labels, standardiser, active, wire.classes.clone())?;
         let mut state = wire.state.clone();
         state.soft_labels = data.signs_by_row();
         if data.n_labelled == 0 {
@@ -420,9 +528,14 @@ impl IqgmeFit {
         let mut state = vb.into_state();
         if state.experts.is_empty() {
             state.experts = wire.state.experts.clone();
-            state.experts.resize_with(state.components.len(), || wire.state.experts[wire.state.experts.len() - 1].clone());
+            state.experts.resize_with(state.components.len(), || {
+                wire.state.experts[wire.state.experts.len() - 1].clone()
+            });
         }
-        let runs = vec![RunBound { start: Start::KMeans(1), elbo: last_bound(&outcome) }];
+        let runs = vec![RunBound {
+            start: Start::KMeans(1),
+            elbo: last_bound(&outcome),
+        }];
         Self::new(data, wire.config.clone(), state, outcome, runs)
     }
 
@@ -434,7 +547,11 @@ impl IqgmeFit {
     }
 
     fn rows(&self, table: &Table) -> Result<Rows, IqgmeError> {
-        let standardised = self.wire.standardiser.apply(table)?.select_columns(&self.wire.active)?;
+        let standardised = self
+            .wire
+            .standardiser
+            .apply(table)?
+            .select_columns(&self.wire.active)?;
         Ok(Rows::new(&standardised, &vec![0.0; table.n_rows()]))
     }
 
@@ -443,8 +560,16 @@ impl IqgmeFit {
     }
 
     /// Columns in the model that are missing in a row, ascending.
-    fn missing_columns<'a>(&'a self, table: &'a Table, row: usize) -> impl Iterator<Item = usize> + 'a {
-        self.wire.active.iter().copied().filter(move |&j| !table.is_observed(row, j))
+    fn missing_columns<'a>(
+        &'a self,
+        table: &'a Table,
+        row: usize,
+    ) -> impl Iterator<Item = usize> + 'a {
+        self.wire
+            .active
+            .iter()
+            .copied()
+            .filter(move |&j| !table.is_observed(row, j))
     }
 
     fn fill_constants(&self, table: &Table, mean: &mut Filling, sd: &mut Filling) {
@@ -458,7 +583,12 @@ impl IqgmeFit {
 
     /// Writes the fit to a file that [`load`](Self::load) reads.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {
-        Ok(storage::save(path, MODEL, env!("CARGO_PKG_VERSION"), &self.wire)?)
+        Ok(storage::save(
+            path,
+            MODEL,
+            env!("CARGO_PKG_VERSION"),
+            &self.wire,
+        )?)
     }
 
     /// Reads a fit written by [`save`](Self::save). A truncated, altered or foreign file is an error that says which.
@@ -468,7 +598,11 @@ impl IqgmeFit {
 
     /// The bytes that [`save`](Self::save) writes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, IqgmeError> {
-        Ok(storage::to_bytes(MODEL, env!("CARGO_PKG_VERSION"), &self.wire)?)
+        Ok(storage::to_bytes(
+            MODEL,
+            env!("CARGO_PKG_VERSION"),
+            &self.wire,
+        )?)
     }
 
     /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
@@ -482,12 +616,18 @@ impl IqgmeFit {
         let n_columns = wire.standardiser.column_names().len();
         let ascending = wire.active.windows(2).all(|w| w[0] < w[1]);
         if !ascending || wire.active.last().is_some_and(|&j| j >= n_columns) {
-            return Err(saved("columns of the model: not ascending or not in the table".to_owned()));
+            return Err(saved(
+                "columns of the model: not ascending or not in the table".to_owned(),
+            ));
         }
-        if !matches!(wire.classes.len(), 0 | 2) || wire.state.sticks.truncation() != wire.config.truncation {
+        if !matches!(wire.classes.len(), 0 | 2)
+            || wire.state.sticks.truncation() != wire.config.truncation
+        {
             return Err(saved("classes or truncation: impossible number".to_owned()));
         }
-        wire.state.check(wire.active.len(), !wire.classes.is_empty()).map_err(saved)?;
+        wire.state
+            .check(wire.active.len(), !wire.classes.is_empty())
+            .map_err(saved)?;
         Self::from_wire(wire)
     }
 }
@@ -495,7 +635,10 @@ impl IqgmeFit {
 /// Mean and standard deviation of a mixture.
 fn mixture_moments(terms: &[CellTerm]) -> (f64, f64) {
     let mean: f64 = terms.iter().map(|t| t.weight * t.mean).sum();
-    let variance: f64 = terms.iter().map(|t| t.weight * (t.sd * t.sd + (t.mean - mean).powi(2))).sum();
+    let variance: f64 = terms
+        .iter()
+        .map(|t| t.weight * (t.sd * t.sd + (t.mean - mean).powi(2)))
+        .sum();
     (mean, variance.sqrt())
 }
 
@@ -510,7 +653,11 @@ impl Filling {
     fn new(table: &Table) -> Self {
         let n_columns = table.n_cols();
         let cells = (0..table.n_rows()).flat_map(|i| (0..n_columns).map(move |j| (i, j)));
-        Self { n_columns, values: table.values().to_vec(), observed: cells.map(|(i, j)| table.is_observed(i, j)).collect() }
+        Self {
+            n_columns,
+            values: table.values().to_vec(),
+            observed: cells.map(|(i, j)| table.is_observed(i, j)).collect(),
+        }
     }
 
     fn set(&mut self, row: usize, column: usize, value: f64) {

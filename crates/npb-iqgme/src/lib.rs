@@ -17,7 +17,10 @@ mod vb;
 pub use bound::Bound;
 pub use config::{IqgmeConfig, PriorScale, Start};
 pub use error::IqgmeError;
-pub use fit::{ClassifierSummary, ComponentSummary, Imputation, IqgmeFit, ProbabilityInterval, RunBound, fit, fit_unlabelled};
+pub use fit::{
+    ClassifierSummary, ComponentSummary, Imputation, IqgmeFit, ProbabilityInterval, RunBound, fit,
+    fit_unlabelled,
+};
 pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use vb::{IqgmeData, IqgmeVb, VbUpdate};

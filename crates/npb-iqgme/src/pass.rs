@@ -5,8 +5,8 @@
 
 use std::f64::consts::PI;
 
-use npb_linalg::faer::{Accum, Mat, MatRef, Par, linalg::matmul::matmul};
 use npb_linalg::NotPositiveDefinite;
+use npb_linalg::faer::{Accum, Mat, MatRef, Par, linalg::matmul::matmul};
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
 use npb_priors::dist::{ProbitMoments, probit_moments};
 use npb_priors::special::log_sum_exp;
@@ -51,14 +51,19 @@ pub(crate) struct PassParameters {
 
 impl PassParameters {
     /// On failure: the component whose quadratic form is not positive definite.
-    pub(crate) fn new(state: &IqgmeState, expected: &[Expected]) -> Result<Self, (usize, NotPositiveDefinite)> {
+    pub(crate) fn new(
+        state: &IqgmeState,
+        expected: &[Expected],
+    ) -> Result<Self, (usize, NotPositiveDefinite)> {
         let n_components = state.components.len();
         let p = state.components[0].mean.len();
         let mut constant = vec![0.0; state.sticks.truncation()];
         state.sticks.expected_ln_weights(&mut constant);
         constant.truncate(n_components);
         for (h, component) in state.components.iter().enumerate() {
-            constant[h] += 0.5 * (expected[h].ln_det_precision - p as f64 * ((2.0 * PI).ln() + 1.0 / component.strength));
+            constant[h] += 0.5
+                * (expected[h].ln_det_precision
+                    - p as f64 * ((2.0 * PI).ln() + 1.0 / component.strength));
         }
         let plain: Vec<Mat<f64>> = expected.iter().map(|e| e.precision.clone()).collect();
         let mut with_expert = plain.clone();
@@ -174,10 +179,21 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn block(&mut self, block: &Block, locations: &mut [f64], rho: &mut [f64], iteration: u64) -> Result<(), IqgmeError> {
+    fn block(
+        &mut self,
+        block: &Block,
+        locations: &mut [f64],
+        rho: &mut [f64],
+        iteration: u64,
+    ) -> Result<(), IqgmeError> {
         let parameters = self.parameters;
-        let quadratics = if block.labelled { &parameters.labelled } else { &parameters.unlabelled };
-        self.deviations.load(self.rows, block, &parameters.means, quadratics);
+        let quadratics = if block.labelled {
+            &parameters.labelled
+        } else {
+            &parameters.unlabelled
+        };
+        self.deviations
+            .load(self.rows, block, &parameters.means, quadratics);
         self.soft.clear();
         self.soft.resize(block.rows.len(), 0.0);
         let n_components = parameters.n_components();
@@ -207,7 +223,11 @@ impl<'a> Worker<'a> {
         location: &mut f64,
         rho: &mut [f64],
     ) {
-        let soft = if block.labelled { self.probit(block, i, *location).mean } else { 0.0 };
+        let soft = if block.labelled {
+            self.probit(block, i, *location).mean
+        } else {
+            0.0
+        };
         self.log_weights(block, i, pattern, given, soft);
         if self.update.responsibilities {
             let total = log_sum_exp(&self.ln_rho);
@@ -263,10 +283,12 @@ impl<'a> Worker<'a> {
             return;
         }
         if block.labelled {
-            let linear = |h, j| soft * parameters.slope[(j, h)] - parameters.slope_intercept[(j, h)];
+            let linear =
+                |h, j| soft * parameters.slope[(j, h)] - parameters.slope_intercept[(j, h)];
             self.deviations.complete(i, &pattern.missing, given, linear);
         } else {
-            self.deviations.complete(i, &pattern.missing, given, |_, _| 0.0);
+            self.deviations
+                .complete(i, &pattern.missing, given, |_, _| 0.0);
         }
         let constant = 0.5 * m as f64 * (2.0 * PI).ln();
         let (quadratic, ln_det) = (self.deviations.quadratic(), given.ln_det());
@@ -284,19 +306,29 @@ impl<'a> Worker<'a> {
             *location = 0.0;
             for (h, &weight) in rho.iter().enumerate() {
                 if weight > 0.0 {
-                    let slope = dot(self.deviations.deviation(h, i), self.parameters.slope.col_as_slice(h));
+                    let slope = dot(
+                        self.deviations.deviation(h, i),
+                        self.parameters.slope.col_as_slice(h),
+                    );
                     *location += weight * (self.parameters.intercept[h] + slope);
                 }
             }
         }
         let moments = self.probit(block, i, *location);
         self.soft[i] = moments.mean;
-        self.stats.soft_local += moments.ln_mass - moments.mean * *location + 0.5 * *location * *location;
-        self.stats.magnitude += moments.ln_mass.abs() + (moments.mean * *location).abs() + 0.5 * *location * *location;
+        self.stats.soft_local +=
+            moments.ln_mass - moments.mean * *location + 0.5 * *location * *location;
+        self.stats.magnitude +=
+            moments.ln_mass.abs() + (moments.mean * *location).abs() + 0.5 * *location * *location;
     }
 
     /// `sum rho Omega^` of a group: one inverse for each component serves all its rows.
-    fn add_missing_covariance(&mut self, pattern: &Pattern, given: &mut LaneConditional<'_>, labelled: bool) {
+    fn add_missing_covariance(
+        &mut self,
+        pattern: &Pattern,
+        given: &mut LaneConditional<'_>,
+        labelled: bool,
+    ) {
         let m = pattern.missing.len();
         if m == 0 {
             return;
@@ -373,5 +405,9 @@ impl<'a> Worker<'a> {
 }
 
 fn moments(stats: &mut Stats, labelled: bool) -> &mut Moments {
-    if labelled { &mut stats.labelled } else { &mut stats.unlabelled }
+    if labelled {
+        &mut stats.labelled
+    } else {
+        &mut stats.unlabelled
+    }
 }

@@ -2,9 +2,9 @@
 
 use std::f64::consts::PI;
 
-use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_linalg::faer::Mat;
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
+use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::{Gamma, NormalWishart, Wishart};
 use npb_priors::special::{ln_gamma, log_sum_exp, normal_cdf};
 use rand::{Rng, RngExt};
@@ -41,7 +41,12 @@ pub(crate) struct Predictor {
 }
 
 fn drawn(source: NotPositiveDefinite) -> IqgmeError {
-    IqgmeError::Numerical { iteration: 0, block: "posterior draw", component: 0, source }
+    IqgmeError::Numerical {
+        iteration: 0,
+        block: "posterior draw",
+        component: 0,
+        source,
+    }
 }
 
 /// A missing cell under one component: a Student-t.
@@ -75,7 +80,10 @@ fn predictive_expert(expert: &Expert, state: &IqgmeState) -> Expert {
     let n = prior.mean.len();
     let scale = |p: usize| (1.0 + 1.0 / prior.strength) / prior.precision(p);
     let covariance = Mat::from_fn(n, n, |i, j| if i == j { scale(i) } else { 0.0 });
-    Expert { covariance, ..expert.clone() }
+    Expert {
+        covariance,
+        ..expert.clone()
+    }
 }
 
 /// Logarithms of weights; the last component of the state stands for itself and all vacant ones after it, whose predictive densities are the same.
@@ -113,12 +121,20 @@ impl Predictor {
             .collect();
         Ok(Self {
             means: Mat::from_fn(p as usize, n_components, |j, h| state.components[h].mean[j]),
-            ln_det: expected.iter().zip(&state.components).map(|(e, c)| e.ln_det_scale + p * c.dof.ln()).collect(),
+            ln_det: expected
+                .iter()
+                .zip(&state.components)
+                .map(|(e, c)| e.ln_det_scale + p * c.dof.ln())
+                .collect(),
             quadratics: Quadratics::new(expected.into_iter().map(|e| e.precision).collect())?,
             ln_weights: ln_weights(state.sticks.expected_weights(), n_components),
             dof: state.components.iter().map(|c| c.dof - p + 1.0).collect(),
             student_scale,
-            experts: state.experts.iter().map(|expert| predictive_expert(expert, state)).collect(),
+            experts: state
+                .experts
+                .iter()
+                .map(|expert| predictive_expert(expert, state))
+                .collect(),
         })
     }
 
@@ -130,7 +146,8 @@ impl Predictor {
         let mut means = self.means.clone();
         let mut precisions = Vec::with_capacity(n_components);
         for (h, component) in state.components.iter().enumerate() {
-            let wishart = Wishart::from_inverse_scale(component.scale_inverse.as_ref(), component.dof)?;
+            let wishart =
+                Wishart::from_inverse_scale(component.scale_inverse.as_ref(), component.dof)?;
             let law = NormalWishart::new(component.mean.clone(), component.strength, wishart)?;
             let (mean, precision) = law.sample(rng);
             means.col_as_slice_mut(h).copy_from_slice(&mean);
@@ -170,20 +187,32 @@ impl Predictor {
         let parts: Vec<Vec<T>> = rows
             .blocks
             .par_iter()
-            .map_init(<(Deviations, LaneScratch)>::default, |(deviations, scratch), block| {
-                deviations.load(rows, block, &self.means, &self.quadratics);
-                let mut out = Vec::with_capacity(block.rows.len());
-                for group in &rows.groups[block.groups.clone()] {
-                    let pattern = &rows.patterns[group.pattern];
-                    let mut given = self.quadratics.condition(pattern, scratch, 0)?;
-                    for i in group.rows.start - block.rows.start..group.rows.end - block.rows.start {
-                        let gated = self.gate(deviations, &mut given, i, pattern, rule);
-                        let table_row = rows.order[block.rows.start + i];
-                        out.push(read(&mut Seen { i, table_row, pattern, deviations, given: &mut given, gated }));
+            .map_init(
+                <(Deviations, LaneScratch)>::default,
+                |(deviations, scratch), block| {
+                    deviations.load(rows, block, &self.means, &self.quadratics);
+                    let mut out = Vec::with_capacity(block.rows.len());
+                    for group in &rows.groups[block.groups.clone()] {
+                        let pattern = &rows.patterns[group.pattern];
+                        let mut given = self.quadratics.condition(pattern, scratch, 0)?;
+                        for i in
+                            group.rows.start - block.rows.start..group.rows.end - block.rows.start
+                        {
+                            let gated = self.gate(deviations, &mut given, i, pattern, rule);
+                            let table_row = rows.order[block.rows.start + i];
+                            out.push(read(&mut Seen {
+                                i,
+                                table_row,
+                                pattern,
+                                deviations,
+                                given: &mut given,
+                                gated,
+                            }));
+                        }
                     }
-                }
-                Ok(out)
-            })
+                    Ok(out)
+                },
+            )
             .collect::<Result<_, IqgmeError>>()?;
         let mut by_row: Vec<Option<T>> = std::iter::repeat_with(|| None).take(rows.len()).collect();
         for (value, &row) in parts.into_iter().flatten().zip(&rows.order) {
@@ -203,8 +232,9 @@ impl Predictor {
     ) -> Gated {
         let n_components = self.n_components();
         let (o, m) = (pattern.observed.len() as f64, pattern.missing.len() as f64);
-        let mut distance: Vec<f64> =
-            (0..n_components).map(|h| dot(deviations.deviation(h, i), deviations.product(h, i))).collect();
+        let mut distance: Vec<f64> = (0..n_components)
+            .map(|h| dot(deviations.deviation(h, i), deviations.product(h, i)))
+            .collect();
         let mut ln_det_missing = vec![0.0; n_components];
         if m > 0.0 {
             deviations.complete(i, &pattern.missing, given, |_, _| 0.0);
@@ -230,7 +260,11 @@ impl Predictor {
             })
             .collect();
         let ln_density = log_sum_exp(&ln_joint);
-        Gated { weights: ln_joint.iter().map(|l| (l - ln_density).exp()).collect(), distance, ln_density }
+        Gated {
+            weights: ln_joint.iter().map(|l| (l - ln_density).exp()).collect(),
+            distance,
+            ln_density,
+        }
     }
 
     /// `P(t > 0)` under expert `h`.
@@ -238,7 +272,12 @@ impl Predictor {
         let expert = &self.experts[h];
         let p = self.means.nrows();
         let deviation = row.deviations.deviation(h, row.i);
-        let x: Vec<f64> = deviation.iter().zip(self.means.col_as_slice(h)).map(|(d, m)| d + m).chain([1.0]).collect();
+        let x: Vec<f64> = deviation
+            .iter()
+            .zip(self.means.col_as_slice(h))
+            .map(|(d, m)| d + m)
+            .chain([1.0])
+            .collect();
         let location = dot(&expert.mean, &x);
         let mut variance = 1.0;
         if rule == Rule::Full {
@@ -307,7 +346,9 @@ impl Predictor {
             if m == 0 {
                 return Vec::new();
             }
-            let spread: Vec<f64> = (0..self.n_components()).map(|h| self.spread(h, row, Rule::Full)).collect();
+            let spread: Vec<f64> = (0..self.n_components())
+                .map(|h| self.spread(h, row, Rule::Full))
+                .collect();
             let covariance = row.given.covariance();
             let lanes = covariance.len() / (m * m);
             let term = |k: usize, h: usize| CellTerm {
@@ -316,7 +357,9 @@ impl Predictor {
                 sd: (spread[h] * covariance[(k * m + k) * lanes + h]).sqrt(),
                 dof: self.dof[h] + row.pattern.observed.len() as f64,
             };
-            (0..m).map(|k| (0..self.n_components()).map(|h| term(k, h)).collect()).collect()
+            (0..m)
+                .map(|k| (0..self.n_components()).map(|h| term(k, h)).collect())
+                .collect()
         })
     }
 
@@ -341,10 +384,14 @@ impl Predictor {
             let lanes = covariance.len() / (m * m);
             let block = Mat::from_fn(m, m, |k, l| scale * covariance[(k * m + l) * lanes + h]);
             let mut draw = vec![0.0; m];
-            Cholesky::new(block.as_ref()).map_err(drawn)?.sample_moment(&mut draw, &mut rng);
+            Cholesky::new(block.as_ref())
+                .map_err(drawn)?
+                .sample_moment(&mut draw, &mut rng);
             let stretch = (dof / (2.0 * Gamma::new(0.5 * dof, 1.0)?.sample(&mut rng))).sqrt();
             let deviation = row.deviations.deviation(h, row.i);
-            Ok((0..m).map(|k| self.means[(missing[k], h)] + deviation[missing[k]] + stretch * draw[k]).collect())
+            Ok((0..m)
+                .map(|k| self.means[(missing[k], h)] + deviation[missing[k]] + stretch * draw[k])
+                .collect())
         })?;
         draws.into_iter().collect()
     }

@@ -25,10 +25,12 @@ pub(crate) struct Prior {
 
 impl Prior {
     pub(crate) fn new(config: &IqgmeConfig, covariance: &Mat<f64>) -> Self {
-        let dof = covariance.nrows() as f64 + config.dof_excess;
+        let p = covariance.nrows() as f64;
+        let excess = config.dof_excess + config.dof_per_feature * p;
+        let dof = p + excess;
         // E[Lambda^-1] = B_0^-1 / (nu_0 - P - 1); E[Lambda] = nu_0 B_0.
         let scale = match config.prior_scale {
-            PriorScale::Covariance | PriorScale::Bound => config.dof_excess - 1.0,
+            PriorScale::Covariance | PriorScale::Bound => excess - 1.0,
             PriorScale::Precision => dof,
         };
         let mut prior = Self {
@@ -50,7 +52,9 @@ impl Prior {
         self.scale = scale;
         self.scale_inverse = covariance * Scale(scale);
         let factor = Cholesky::new(self.scale_inverse.as_ref());
-        self.ln_det_scale = -factor.expect("the shared covariance was shrunk to positive definite").ln_det();
+        self.ln_det_scale = -factor
+            .expect("the shared covariance was shrunk to positive definite")
+            .ln_det();
     }
 }
 
@@ -75,14 +79,24 @@ pub(crate) fn shrunk_covariance(rows: &Rows) -> Mat<f64> {
             correlation[(i, j)] = r;
         }
     }
-    let mut shrinkage = if signal > 0.0 { (noise / signal).clamp(1e-4, 1.0) } else { 1.0 };
+    let mut shrinkage = if signal > 0.0 {
+        (noise / signal).clamp(1e-4, 1.0)
+    } else {
+        1.0
+    };
     loop {
         let covariance = Mat::from_fn(p, p, |i, j| {
-            let r = if i == j { 1.0 } else { (1.0 - shrinkage) * correlation[(i.max(j), i.min(j))] };
+            let r = if i == j {
+                1.0
+            } else {
+                (1.0 - shrinkage) * correlation[(i.max(j), i.min(j))]
+            };
             r * (variance[i] * variance[j]).sqrt()
         });
         // At shrinkage 1 the matrix is diagonal with positive entries.
-        if shrinkage >= 1.0 || Cholesky::new(covariance.as_ref()).is_ok_and(|f| well_conditioned(&f, &variance)) {
+        if shrinkage >= 1.0
+            || Cholesky::new(covariance.as_ref()).is_ok_and(|f| well_conditioned(&f, &variance))
+        {
             return covariance;
         }
         shrinkage = (2.0 * shrinkage).min(1.0);

@@ -51,8 +51,13 @@ impl Rows {
     pub(crate) fn new(table: &Table, signs: &[f64]) -> Self {
         let n_features = table.n_cols();
         let index = table.patterns();
-        let patterns: Vec<Pattern> =
-            index.iter().map(|p| Pattern { observed: p.observed.clone(), missing: p.missing.clone() }).collect();
+        let patterns: Vec<Pattern> = index
+            .iter()
+            .map(|p| Pattern {
+                observed: p.observed.clone(),
+                missing: p.missing.clone(),
+            })
+            .collect();
         let mut rows = Self {
             n_features,
             values: Vec::with_capacity(table.n_rows() * n_features),
@@ -65,12 +70,26 @@ impl Rows {
         for labelled in [true, false] {
             let first_group = rows.groups.len();
             for (k, pattern) in index.iter().enumerate() {
-                let members: Vec<usize> =
-                    pattern.rows.iter().copied().filter(|&row| (signs[row] != 0.0) == labelled).collect();
+                let members: Vec<usize> = pattern
+                    .rows
+                    .iter()
+                    .copied()
+                    .filter(|&row| (signs[row] != 0.0) == labelled)
+                    .collect();
                 rows.push_group(table, signs, k, &members);
             }
             rows.cut_blocks(first_group, labelled);
         }
+        rows
+    }
+
+    /// The same rows at the same positions, without labels.
+    pub(crate) fn without_labels(&self) -> Self {
+        let mut rows = self.clone();
+        rows.signs.fill(0.0);
+        rows.blocks
+            .iter_mut()
+            .for_each(|block| block.labelled = false);
         rows
     }
 
@@ -85,7 +104,8 @@ impl Rows {
     fn push_group(&mut self, table: &Table, signs: &[f64], pattern: usize, members: &[usize]) {
         let start = self.order.len();
         for &row in members {
-            self.values.extend(table.row(row).iter().map(|x| x.clamp(-FARTHEST, FARTHEST)));
+            self.values
+                .extend(table.row(row).iter().map(|x| x.clamp(-FARTHEST, FARTHEST)));
             self.order.push(row);
             self.signs.push(signs[row]);
         }
@@ -94,7 +114,10 @@ impl Rows {
         let mut from = start;
         while from < end {
             let to = end.min(from + BLOCK_ROWS);
-            self.groups.push(Group { pattern, rows: from..to });
+            self.groups.push(Group {
+                pattern,
+                rows: from..to,
+            });
             from = to;
         }
     }
@@ -108,7 +131,11 @@ impl Rows {
                 group += 1;
             }
             let end = self.groups[group - 1].rows.end;
-            self.blocks.push(Block { groups: first..group, rows: start..end, labelled });
+            self.blocks.push(Block {
+                groups: first..group,
+                rows: start..end,
+                labelled,
+            });
         }
     }
 }

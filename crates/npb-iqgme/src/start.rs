@@ -1,12 +1,17 @@
 //! Where a run starts: hard responsibilities from k-means on completed rows.
 
+use std::ops::ControlFlow;
+
 use npb_infer::stream;
 use npb_linalg::condition::{Gaussian, Scratch};
 use rand::{Rng, RngExt};
 
 use crate::IqgmeError;
 use crate::config::{IqgmeConfig, Start};
-use crate::vb::IqgmeData;
+use crate::vb::{IqgmeData, IqgmeVb};
+
+/// A start need not converge.
+const MIXTURE_ITERATIONS: u64 = 100;
 
 /// Key of the random stream of starts.
 const START: u64 = 1;
@@ -25,11 +30,23 @@ pub(crate) fn responsibilities(
         Start::KMeans(clusters) => {
             let members: Vec<usize> = (0..n).collect();
             let centres = k_means(&points, &members, clusters.min(config.truncation), &mut rng);
-            members.iter().map(|&i| nearest(&points[i], &centres).0).collect()
+            members
+                .iter()
+                .map(|&i| nearest(&points[i], &centres).0)
+                .collect()
         }
-        Start::PerClass(clusters) => per_class(data, &points, clusters.min(config.truncation.div_ceil(2)), &mut rng),
+        Start::Mixture(clusters) => return mixture(data, config, clusters, restart),
+        Start::PerClass(clusters) => per_class(
+            data,
+            &points,
+            clusters.min(config.truncation.div_ceil(2)),
+            &mut rng,
+        ),
     };
-    let ranks: Vec<usize> = by_size(&clusters).into_iter().map(|rank| rank % config.truncation).collect();
+    let ranks: Vec<usize> = by_size(&clusters)
+        .into_iter()
+        .map(|rank| rank % config.truncation)
+        .collect();
     let n_components = ranks.iter().max().map_or(1, |m| m + 1);
     let mut responsibilities = vec![0.0; n * n_components];
     for (i, rank) in ranks.into_iter().enumerate() {
@@ -38,7 +55,34 @@ pub(crate) fn responsibilities(
     Ok((n_components, responsibilities))
 }
 
-fn per_class(data: &IqgmeData, points: &[Vec<f64>], clusters: usize, rng: &mut impl Rng) -> Vec<usize> {
+/// Responsibilities of a mixture of the features alone.
+fn mixture(
+    data: &IqgmeData,
+    config: &IqgmeConfig,
+    clusters: usize,
+    restart: u64,
+) -> Result<(usize, Vec<f64>), IqgmeError> {
+    let features = IqgmeData {
+        rows: data.rows.without_labels(),
+        n_labelled: 0,
+        ..data.clone()
+    };
+    let config = IqgmeConfig {
+        max_iterations: MIXTURE_ITERATIONS,
+        tolerance: 1e-5,
+        ..config.clone()
+    };
+    let mut vb = IqgmeVb::new(&features, config, Start::KMeans(clusters), restart)?;
+    vb.run(|_, _| ControlFlow::Continue(()))?;
+    Ok(vb.into_responsibilities())
+}
+
+fn per_class(
+    data: &IqgmeData,
+    points: &[Vec<f64>],
+    clusters: usize,
+    rng: &mut impl Rng,
+) -> Vec<usize> {
     let n = data.rows.len();
     let mut assigned = vec![usize::MAX; n];
     let mut centres: Vec<Vec<f64>> = Vec::new();
@@ -65,15 +109,27 @@ fn per_class(data: &IqgmeData, points: &[Vec<f64>], clusters: usize, rng: &mut i
 /// Rows with their missing features at the conditional mean under one Gaussian for all rows.
 fn completed(data: &IqgmeData) -> Result<Vec<Vec<f64>>, IqgmeError> {
     let p = data.rows.n_features;
-    let shared = Gaussian::from_covariance(&vec![0.0; p], data.covariance.as_ref())
-        .map_err(|source| IqgmeError::Numerical { iteration: 0, block: "shared covariance", component: 0, source })?;
+    let shared =
+        Gaussian::from_covariance(&vec![0.0; p], data.covariance.as_ref()).map_err(|source| {
+            IqgmeError::Numerical {
+                iteration: 0,
+                block: "shared covariance",
+                component: 0,
+                source,
+            }
+        })?;
     let mut scratch = Scratch::default();
     let mut points = Vec::with_capacity(data.rows.len());
     for group in &data.rows.groups {
         let pattern = &data.rows.patterns[group.pattern];
         let mut given = shared
             .condition(&pattern.observed, &pattern.missing, &mut scratch)
-            .map_err(|source| IqgmeError::Numerical { iteration: 0, block: "shared covariance", component: 0, source })?;
+            .map_err(|source| IqgmeError::Numerical {
+                iteration: 0,
+                block: "shared covariance",
+                component: 0,
+                source,
+            })?;
         for position in group.rows.clone() {
             let mut point = data.rows.row(position).to_vec();
             given.complete(&mut point);
@@ -84,7 +140,12 @@ fn completed(data: &IqgmeData) -> Result<Vec<Vec<f64>>, IqgmeError> {
 }
 
 /// Centres of at most `clusters` clusters: k-means++ start, then Lloyd's iterations until nothing moves (at most 100).
-fn k_means(points: &[Vec<f64>], members: &[usize], clusters: usize, rng: &mut impl Rng) -> Vec<Vec<f64>> {
+fn k_means(
+    points: &[Vec<f64>],
+    members: &[usize],
+    clusters: usize,
+    rng: &mut impl Rng,
+) -> Vec<Vec<f64>> {
     let Some(mut centres) = spread_out(points, members, clusters, rng) else {
         return Vec::new();
     };
@@ -100,8 +161,12 @@ fn k_means(points: &[Vec<f64>], members: &[usize], clusters: usize, rng: &mut im
             break;
         }
         for (cluster, centre) in centres.iter_mut().enumerate() {
-            let own: Vec<usize> =
-                members.iter().zip(&assigned).filter(|&(_, &a)| a == cluster).map(|(&i, _)| i).collect();
+            let own: Vec<usize> = members
+                .iter()
+                .zip(&assigned)
+                .filter(|&(_, &a)| a == cluster)
+                .map(|(&i, _)| i)
+                .collect();
             if !own.is_empty() {
                 for (j, value) in centre.iter_mut().enumerate() {
                     *value = own.iter().map(|&i| points[i][j]).sum::<f64>() / own.len() as f64;
@@ -113,13 +178,21 @@ fn k_means(points: &[Vec<f64>], members: &[usize], clusters: usize, rng: &mut im
 }
 
 /// k-means++: each further centre is a point drawn with probability proportional to its squared distance from the nearest centre so far.
-fn spread_out(points: &[Vec<f64>], members: &[usize], clusters: usize, rng: &mut impl Rng) -> Option<Vec<Vec<f64>>> {
+fn spread_out(
+    points: &[Vec<f64>],
+    members: &[usize],
+    clusters: usize,
+    rng: &mut impl Rng,
+) -> Option<Vec<Vec<f64>>> {
     if members.is_empty() {
         return None;
     }
     let first = members[rng.random_range(0..members.len())];
     let mut centres = vec![points[first].clone()];
-    let mut distance: Vec<f64> = members.iter().map(|&i| squared_distance(&points[i], &centres[0])).collect();
+    let mut distance: Vec<f64> = members
+        .iter()
+        .map(|&i| squared_distance(&points[i], &centres[0]))
+        .collect();
     while centres.len() < clusters {
         let total: f64 = distance.iter().sum();
         if total <= 0.0 {

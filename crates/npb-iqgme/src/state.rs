@@ -77,33 +77,64 @@ impl IqgmeState {
     /// Checks sizes and ranges, for a state that comes from a file: `p` features, a classifier or none.
     pub(crate) fn check(&self, p: usize, classifies: bool) -> Result<(), String> {
         let lanes = self.components.len();
-        expect(lanes >= 1 && lanes <= self.sticks.truncation(), "number of components")?;
-        expect(self.experts.len() == if classifies { lanes } else { 0 }, "number of experts")?;
+        expect(
+            lanes >= 1 && lanes <= self.sticks.truncation(),
+            "number of components",
+        )?;
+        expect(
+            self.experts.len() == if classifies { lanes } else { 0 },
+            "number of experts",
+        )?;
         for component in &self.components {
-            expect(component.mean.len() == p && finite(&component.mean), "component mean")?;
-            expect(component.strength.is_finite() && component.strength > 0.0, "component strength")?;
-            expect(component.dof.is_finite() && component.dof > p as f64 + 1.0, "component dof")?;
+            expect(
+                component.mean.len() == p && finite(&component.mean),
+                "component mean",
+            )?;
+            expect(
+                component.strength.is_finite() && component.strength > 0.0,
+                "component strength",
+            )?;
+            expect(
+                component.dof.is_finite() && component.dof > p as f64 + 1.0,
+                "component dof",
+            )?;
             square(&component.scale_inverse, p, "component scale")?;
         }
         for expert in &self.experts {
-            expect(expert.mean.len() == p + 1 && finite(&expert.mean), "expert mean")?;
-            expect(expert.covariance.nrows() == p + 1 && expert.covariance.ncols() == p + 1, "expert covariance")?;
+            expect(
+                expert.mean.len() == p + 1 && finite(&expert.mean),
+                "expert mean",
+            )?;
+            expect(
+                expert.covariance.nrows() == p + 1 && expert.covariance.ncols() == p + 1,
+                "expert covariance",
+            )?;
             if !expert.tied {
                 square(&expert.covariance, p + 1, "expert covariance")?;
             }
         }
         let prior = &self.expert_prior;
-        expect(prior.mean.len() == p + 1 && finite(&prior.mean), "expert prior mean")?;
+        expect(
+            prior.mean.len() == p + 1 && finite(&prior.mean),
+            "expert prior mean",
+        )?;
         expect(prior.rate.len() == p + 1, "expert prior rate")?;
         let positive = |x: f64| x.is_finite() && x > 0.0;
         expect(prior.rate.iter().all(|&r| positive(r)), "expert prior rate")?;
-        expect(positive(prior.shape) && positive(prior.strength) && positive(self.prior_scale), "prior")?;
+        expect(
+            positive(prior.shape) && positive(prior.strength) && positive(self.prior_scale),
+            "prior",
+        )?;
         expect(finite(&self.soft_labels), "soft labels")
     }
 }
 
 fn expect(holds: bool, what: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("{what}: impossible value or size")) }
+    if holds {
+        Ok(())
+    } else {
+        Err(format!("{what}: impossible value or size"))
+    }
 }
 
 fn finite(values: &[f64]) -> bool {
@@ -133,9 +164,14 @@ impl Component {
         let ln_det_scale = -factor.ln_det();
         let mut precision = factor.inverse();
         precision *= npb_linalg::faer::Scale(self.dof);
-        let ln_det_precision =
-            multivariate_digamma(p, self.dof / 2.0) + p as f64 * std::f64::consts::LN_2 + ln_det_scale;
-        Ok(Expected { precision, ln_det_scale, ln_det_precision })
+        let ln_det_precision = multivariate_digamma(p, self.dof / 2.0)
+            + p as f64 * std::f64::consts::LN_2
+            + ln_det_scale;
+        Ok(Expected {
+            precision,
+            ln_det_scale,
+            ln_det_precision,
+        })
     }
 }
 
@@ -151,7 +187,11 @@ impl Expert {
             }
         };
         let covariance = Mat::from_fn(n, n, |i, j| if i == j { variance(i) } else { 0.0 });
-        Self { tied: true, mean: prior.mean.clone(), covariance }
+        Self {
+            tied: true,
+            mean: prior.mean.clone(),
+            covariance,
+        }
     }
 
     pub(crate) fn is_finite(&self) -> bool {
@@ -165,12 +205,20 @@ impl Expert {
         let slope_second = Mat::from_fn(p, p, second);
         let mut slope_intercept = vec![0.0; p];
         for i in 0..p {
-            slope_intercept[i] = second(i, p) + (0..p).map(|j| second(i, j) * centre[j]).sum::<f64>();
+            slope_intercept[i] =
+                second(i, p) + (0..p).map(|j| second(i, j) * centre[j]).sum::<f64>();
         }
         let intercept = self.mean[p] + dot(&self.mean[..p], centre);
         let intercept_second = second(p, p)
-            + (0..p).map(|i| centre[i] * (second(i, p) + slope_intercept[i])).sum::<f64>();
-        ExpertMoments { slope_second, slope_intercept, intercept, intercept_second }
+            + (0..p)
+                .map(|i| centre[i] * (second(i, p) + slope_intercept[i]))
+                .sum::<f64>();
+        ExpertMoments {
+            slope_second,
+            slope_intercept,
+            intercept,
+            intercept_second,
+        }
     }
 }
 

@@ -26,7 +26,9 @@ impl Moments {
     fn select(&self, order: &[usize]) -> Self {
         Self {
             weight: order.iter().map(|&h| self.weight[h]).collect(),
-            first: Mat::from_fn(self.first.nrows(), order.len(), |i, k| self.first[(i, order[k])]),
+            first: Mat::from_fn(self.first.nrows(), order.len(), |i, k| {
+                self.first[(i, order[k])]
+            }),
             second: order.iter().map(|&h| self.second[h].clone()).collect(),
         }
     }
@@ -122,7 +124,9 @@ impl Stats {
         Self {
             labelled: self.labelled.select(order),
             unlabelled: self.unlabelled.select(order),
-            soft: Mat::from_fn(self.soft.nrows(), order.len(), |i, k| self.soft[(i, order[k])]),
+            soft: Mat::from_fn(self.soft.nrows(), order.len(), |i, k| {
+                self.soft[(i, order[k])]
+            }),
             ..*self
         }
     }
@@ -145,12 +149,16 @@ impl Stats {
     }
 
     pub(crate) fn counts(&self) -> Vec<f64> {
-        (0..self.labelled.weight.len()).map(|h| self.count(h)).collect()
+        (0..self.labelled.weight.len())
+            .map(|h| self.count(h))
+            .collect()
     }
 
     pub(crate) fn first(&self, h: usize) -> Vec<f64> {
         let p = self.labelled.first.nrows();
-        (0..p).map(|i| self.labelled.first[(i, h)] + self.unlabelled.first[(i, h)]).collect()
+        (0..p)
+            .map(|i| self.labelled.first[(i, h)] + self.unlabelled.first[(i, h)])
+            .collect()
     }
 
     pub(crate) fn second(&self, h: usize) -> Mat<f64> {

@@ -6,8 +6,8 @@ use npb_data::{Labels, Standardiser, Table};
 use npb_infer::{VbOutcome, VbReport, resume_vb};
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
-use npb_priors::dp::StickFactor;
 use npb_priors::GammaPrior;
+use npb_priors::dp::StickFactor;
 
 use crate::bound::{Bound, expert_term, soft_term, trace_product};
 use crate::config::{PriorScale, Start};
@@ -48,8 +48,13 @@ impl IqgmeData {
         }
         let classes = two_classes(labels)?;
         let standardiser = Standardiser::fit(table);
-        let (constant, empty) = (standardiser.constant_columns(), standardiser.empty_columns());
-        let active: Vec<usize> = (0..table.n_cols()).filter(|j| !constant.contains(j) && !empty.contains(j)).collect();
+        let (constant, empty) = (
+            standardiser.constant_columns(),
+            standardiser.empty_columns(),
+        );
+        let active: Vec<usize> = (0..table.n_cols())
+            .filter(|j| !constant.contains(j) && !empty.contains(j))
+            .collect();
         Self::with_units(table, labels, standardiser, active, classes)
     }
 
@@ -69,7 +74,14 @@ impl IqgmeData {
         let rows = Rows::new(&standardised, &signs);
         let covariance = shrunk_covariance(&rows);
         let n_labelled = signs.iter().filter(|s| **s != 0.0).count();
-        Ok(Self { rows, standardiser, active, classes, covariance, n_labelled })
+        Ok(Self {
+            rows,
+            standardiser,
+            active,
+            classes,
+            covariance,
+            n_labelled,
+        })
     }
 
     /// Labels as +1, -1 or 0 by table row.
@@ -90,11 +102,19 @@ impl IqgmeData {
 /// The two classes of the labelled rows; none when no row has a label.
 fn two_classes(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
     let counts = labels.counts();
-    let seen: Vec<String> =
-        labels.classes().iter().zip(&counts).filter(|(_, count)| **count > 0).map(|(class, _)| class.clone()).collect();
+    let seen: Vec<String> = labels
+        .classes()
+        .iter()
+        .zip(&counts)
+        .filter(|(_, count)| **count > 0)
+        .map(|(class, _)| class.clone())
+        .collect();
     match seen.as_slice() {
         [] => Ok(Vec::new()),
-        [class] => Err(IqgmeError::OneClass { class: class.clone(), rows: counts.iter().sum() }),
+        [class] => Err(IqgmeError::OneClass {
+            class: class.clone(),
+            rows: counts.iter().sum(),
+        }),
         [_, _] => Ok(seen),
         [first, second, label, ..] => Err(IqgmeError::ThirdClass {
             first: first.clone(),
@@ -107,7 +127,10 @@ fn two_classes(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
 /// By row: +1 for the second class, -1 for the first, 0 for an unlabelled row.
 fn signs(table: &Table, labels: &Labels, classes: &[String]) -> Result<Vec<f64>, IqgmeError> {
     if labels.n_rows() != table.n_rows() {
-        return Err(IqgmeError::LabelCount { labels: labels.n_rows(), rows: table.n_rows() });
+        return Err(IqgmeError::LabelCount {
+            labels: labels.n_rows(),
+            rows: table.n_rows(),
+        });
     }
     (0..table.n_rows())
         .map(|row| match labels.name(row) {
@@ -115,11 +138,18 @@ fn signs(table: &Table, labels: &Labels, classes: &[String]) -> Result<Vec<f64>,
             Some(name) => match classes.iter().position(|class| class == name) {
                 Some(0) => Ok(-1.0),
                 Some(_) => Ok(1.0),
-                None => Err(IqgmeError::UnknownClass { row, label: name.to_owned(), classes: classes.to_vec() }),
+                None => Err(IqgmeError::UnknownClass {
+                    row,
+                    label: name.to_owned(),
+                    classes: classes.to_vec(),
+                }),
             },
         })
         .collect()
 }
+
+/// Iterations with the responsibilities of the start held fixed.
+const START_ITERATIONS: usize = 10;
 
 /// One coordinate update. None of them lowers the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,9 +206,15 @@ pub struct IqgmeVb<'d> {
 
 impl<'d> IqgmeVb<'d> {
     /// Starts a run from responsibilities given by `start`; `restart` selects the random numbers.
-    pub fn new(data: &'d IqgmeData, config: IqgmeConfig, start: Start, restart: u64) -> Result<Self, IqgmeError> {
+    pub fn new(
+        data: &'d IqgmeData,
+        config: IqgmeConfig,
+        start: Start,
+        restart: u64,
+    ) -> Result<Self, IqgmeError> {
         config.validate()?;
-        let (n_components, responsibilities) = start::responsibilities(data, &config, start, restart)?;
+        let (n_components, responsibilities) =
+            start::responsibilities(data, &config, start, restart)?;
         let prior = Prior::new(&config, &data.covariance);
         let state = prior_state(data, &config, &prior, n_components);
         let locations = data.rows.signs.clone();
@@ -206,9 +242,15 @@ impl<'d> IqgmeVb<'d> {
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         let classifies = data.n_labelled > 0;
-        state.check(data.rows.n_features, classifies).map_err(|what| IqgmeError::Saved { what })?;
-        if state.soft_labels.len() != data.rows.len() || state.sticks.truncation() != config.truncation {
-            return Err(IqgmeError::Saved { what: "the state is of other data or another truncation".to_owned() });
+        state
+            .check(data.rows.n_features, classifies)
+            .map_err(|what| IqgmeError::Saved { what })?;
+        if state.soft_labels.len() != data.rows.len()
+            || state.sticks.truncation() != config.truncation
+        {
+            return Err(IqgmeError::Saved {
+                what: "the state is of other data or another truncation".to_owned(),
+            });
         }
         let mut prior = Prior::new(&config, &data.covariance);
         prior.set_scale(state.prior_scale, &data.covariance);
@@ -219,26 +261,54 @@ impl<'d> IqgmeVb<'d> {
             prior,
             expected: Vec::new(),
             stats: Stats::zeros(data.rows.n_features, n_components),
-            locations: data.rows.order.iter().map(|&row| state.soft_labels[row]).collect(),
+            locations: data
+                .rows
+                .order
+                .iter()
+                .map(|&row| state.soft_labels[row])
+                .collect(),
             responsibilities: vec![0.0; data.rows.len() * n_components],
             state,
             iteration: trace.len() as u64,
         };
         for (h, component) in vb.state.components.iter().enumerate() {
-            vb.expected.push(vb.numerical("covariance", h, component.expected())?);
+            vb.expected
+                .push(vb.numerical("covariance", h, component.expected())?);
         }
         Ok(vb)
     }
 
-    /// First statistics: every component has the shared covariance, the mean of all rows, and no expert.
+    /// First statistics: every component has the shared covariance, the mean of all rows, and no expert. Then the parameters are fitted to the
+    /// responsibilities of the start before these may move: experts that know nothing yet would let the gate explain the labels instead.
     fn start(&mut self) -> Result<(), IqgmeError> {
-        let shared = self.numerical("shared covariance", 0, Cholesky::new(self.data.covariance.as_ref()))?.inverse();
-        let expected = Expected { precision: shared, ln_det_scale: 0.0, ln_det_precision: 0.0 };
+        let shared = self
+            .numerical(
+                "shared covariance",
+                0,
+                Cholesky::new(self.data.covariance.as_ref()),
+            )?
+            .inverse();
+        let expected = Expected {
+            precision: shared,
+            ln_det_scale: 0.0,
+            ln_det_precision: 0.0,
+        };
         self.expected = vec![expected; self.state.components.len()];
         let experts = std::mem::take(&mut self.state.experts);
-        self.pass(Update { responsibilities: false, soft_labels: false })?;
+        self.pass(Update {
+            responsibilities: false,
+            soft_labels: false,
+        })?;
         self.state.experts = experts;
-        self.update_parameters()
+        self.update_parameters()?;
+        for _ in 0..START_ITERATIONS {
+            self.pass(Update {
+                responsibilities: false,
+                soft_labels: true,
+            })?;
+            self.update_parameters()?;
+        }
+        Ok(())
     }
 
     /// One iteration: the rows, then sticks, components, experts, their prior and the concentration. Returns the bound.
@@ -247,7 +317,10 @@ impl<'d> IqgmeVb<'d> {
         self.apply(VbUpdate::Rows)?;
         let bound = self.bound()?.total();
         if !bound.is_finite() {
-            return Err(IqgmeError::Bound { iteration: self.iteration, value: bound });
+            return Err(IqgmeError::Bound {
+                iteration: self.iteration,
+                value: bound,
+            });
         }
         self.update_parameters()?;
         Ok(bound)
@@ -260,7 +333,9 @@ impl<'d> IqgmeVb<'d> {
         mut watch: impl FnMut(&VbReport, &IqgmeState) -> ControlFlow<()>,
     ) -> Result<VbOutcome, IqgmeError> {
         let limits = self.config.limits();
-        resume_vb(self, &limits, trace, Self::step, |report, vb| watch(report, &vb.state))
+        resume_vb(self, &limits, trace, Self::step, |report, vb| {
+            watch(report, &vb.state)
+        })
     }
 
     /// Iterates until the bound's relative change falls below the tolerance, or the limit is reached, or `watch` breaks.
@@ -295,7 +370,11 @@ impl<'d> IqgmeVb<'d> {
             .enumerate()
             .map(|(h, component)| self.numerical("covariance", h, component.expected()))
             .collect::<Result<Vec<_>, _>>()?;
-        self.numerical("expert covariance", 0, Bound::new(state, &expected, &self.stats, &self.prior))
+        self.numerical(
+            "expert covariance",
+            0,
+            Bound::new(state, &expected, &self.stats, &self.prior),
+        )
     }
 
     /// Responsibilities by row of the training table, row-major, one column for each component of the state.
@@ -303,10 +382,16 @@ impl<'d> IqgmeVb<'d> {
         let n_components = self.state.components.len();
         let mut by_row = vec![0.0; self.responsibilities.len()];
         for (position, &row) in self.data.rows.order.iter().enumerate() {
-            by_row[row * n_components..(row + 1) * n_components]
-                .copy_from_slice(&self.responsibilities[position * n_components..(position + 1) * n_components]);
+            by_row[row * n_components..(row + 1) * n_components].copy_from_slice(
+                &self.responsibilities[position * n_components..(position + 1) * n_components],
+            );
         }
         by_row
+    }
+
+    /// Number of components, and responsibilities by sorted position.
+    pub(crate) fn into_responsibilities(self) -> (usize, Vec<f64>) {
+        (self.state.components.len(), self.responsibilities)
     }
 
     /// The posterior, when the run is over.
@@ -315,9 +400,15 @@ impl<'d> IqgmeVb<'d> {
     }
 
     fn pass(&mut self, update: Update) -> Result<(), IqgmeError> {
-        let parameters = PassParameters::new(&self.state, &self.expected).map_err(|(component, source)| {
-            IqgmeError::Numerical { iteration: self.iteration, block: "precision", component, source }
-        })?;
+        let parameters =
+            PassParameters::new(&self.state, &self.expected).map_err(|(component, source)| {
+                IqgmeError::Numerical {
+                    iteration: self.iteration,
+                    block: "precision",
+                    component,
+                    source,
+                }
+            })?;
         self.stats = pass(
             &self.data.rows,
             &parameters,
@@ -333,14 +424,22 @@ impl<'d> IqgmeVb<'d> {
     }
 
     fn update_parameters(&mut self) -> Result<(), IqgmeError> {
-        VbUpdate::PARAMETERS.iter().try_for_each(|&update| self.apply(update))
+        VbUpdate::PARAMETERS
+            .iter()
+            .try_for_each(|&update| self.apply(update))
     }
 
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`VbUpdate::PARAMETERS`].
     pub fn apply(&mut self, update: VbUpdate) -> Result<(), IqgmeError> {
         match update {
-            VbUpdate::Labels => self.pass(Update { responsibilities: true, soft_labels: false }),
-            VbUpdate::Rows => self.pass(Update { responsibilities: true, soft_labels: true }),
+            VbUpdate::Labels => self.pass(Update {
+                responsibilities: true,
+                soft_labels: false,
+            }),
+            VbUpdate::Rows => self.pass(Update {
+                responsibilities: true,
+                soft_labels: true,
+            }),
             VbUpdate::Order => self.rearrange(),
             VbUpdate::Sticks => {
                 self.update_sticks();
@@ -371,8 +470,9 @@ impl<'d> IqgmeVb<'d> {
                 order = (0..counts.len()).collect();
             }
         }
-        let ends_occupied = order.last().is_none_or(|&h| counts[h] > 0.0);
-        if ends_occupied && order.len() < self.config.truncation {
+        // One component with less than a row is enough to be born from: no further vacant one beside it.
+        let filled = order.iter().all(|&h| counts[h] >= 1.0);
+        if filled && order.len() < self.config.truncation {
             match (0..counts.len()).find(|h| !order.contains(h)) {
                 Some(vacant) => order.push(vacant),
                 None => {
@@ -405,14 +505,18 @@ impl<'d> IqgmeVb<'d> {
     fn push_vacant(&mut self) -> Result<(), IqgmeError> {
         let component = vacant_component(self.data.rows.n_features, &self.prior);
         let expected = component.expected();
-        self.expected.push(self.numerical("prior", self.state.components.len(), expected)?);
+        self.expected
+            .push(self.numerical("prior", self.state.components.len(), expected)?);
         self.state.components.push(component);
         if self.data.n_labelled > 0 {
-            self.state.experts.push(Expert::tied(&self.state.expert_prior));
+            self.state
+                .experts
+                .push(Expert::tied(&self.state.expert_prior));
         }
         let n = self.state.components.len();
         self.stats.push_vacant();
-        self.responsibilities = restride(&self.responsibilities, n - 1, &(0..n).collect::<Vec<_>>());
+        self.responsibilities =
+            restride(&self.responsibilities, n - 1, &(0..n).collect::<Vec<_>>());
         Ok(())
     }
 
@@ -422,10 +526,16 @@ impl<'d> IqgmeVb<'d> {
         if order.iter().copied().eq(0..n) {
             return;
         }
-        self.state.components = order.iter().map(|&h| self.state.components[h].clone()).collect();
+        self.state.components = order
+            .iter()
+            .map(|&h| self.state.components[h].clone())
+            .collect();
         self.expected = order.iter().map(|&h| self.expected[h].clone()).collect();
         if !self.state.experts.is_empty() {
-            self.state.experts = order.iter().map(|&h| self.state.experts[h].clone()).collect();
+            self.state.experts = order
+                .iter()
+                .map(|&h| self.state.experts[h].clone())
+                .collect();
         }
         self.stats = self.stats.select(order);
         self.responsibilities = restride(&self.responsibilities, n, order);
@@ -441,9 +551,13 @@ impl<'d> IqgmeVb<'d> {
         if self.config.prior_scale != PriorScale::Bound {
             return Ok(());
         }
-        let occupied: Vec<usize> = (0..self.expected.len()).filter(|&h| self.stats.count(h) > 0.0).collect();
-        let trace: f64 =
-            occupied.iter().map(|&h| trace_product(&self.data.covariance, &self.expected[h].precision)).sum();
+        let occupied: Vec<usize> = (0..self.expected.len())
+            .filter(|&h| self.stats.count(h) > 0.0)
+            .collect();
+        let trace: f64 = occupied
+            .iter()
+            .map(|&h| trace_product(&self.data.covariance, &self.expected[h].precision))
+            .sum();
         let scale = self.prior.dof * (self.data.rows.n_features * occupied.len()) as f64 / trace;
         self.prior.set_scale(scale, &self.data.covariance);
         self.state.prior_scale = scale;
@@ -463,7 +577,12 @@ impl<'d> IqgmeVb<'d> {
             let count = self.stats.count(h);
             component.dof = self.prior.dof + count;
             component.strength = self.prior.mean_strength + count;
-            component.mean = self.stats.first(h).iter().map(|x| x / component.strength).collect();
+            component.mean = self
+                .stats
+                .first(h)
+                .iter()
+                .map(|x| x / component.strength)
+                .collect();
             let mean = &component.mean;
             let strength = component.strength;
             let mut scale_inverse = self.stats.second(h);
@@ -490,8 +609,13 @@ impl<'d> IqgmeVb<'d> {
             let free = self.free_expert(h)?;
             if self.state.experts[h].tied {
                 let tied = Expert::tied(&self.state.expert_prior);
-                let term = self.numerical("expert covariance", h, expert_term(&free, &self.state.expert_prior))?;
-                let gain = soft_term(&free, &self.stats, h).0 + term - soft_term(&tied, &self.stats, h).0;
+                let term = self.numerical(
+                    "expert covariance",
+                    h,
+                    expert_term(&free, &self.state.expert_prior),
+                )?;
+                let gain =
+                    soft_term(&free, &self.stats, h).0 + term - soft_term(&tied, &self.stats, h).0;
                 if gain < 0.0 {
                     self.state.experts[h] = tied;
                     continue;
@@ -513,13 +637,22 @@ impl<'d> IqgmeVb<'d> {
                 (false, true) => sums.first[(j, h)],
                 (false, false) => sums.weight[h],
             };
-            if i == j { data + prior.precision(i) } else { data }
+            if i == j {
+                data + prior.precision(i)
+            } else {
+                data
+            }
         });
         let factor = self.numerical("expert precision", h, Cholesky::new(precision.as_ref()))?;
-        let mut mean: Vec<f64> =
-            (0..=p).map(|j| self.stats.soft[(j, h)] + prior.precision(j) * prior.mean[j]).collect();
+        let mut mean: Vec<f64> = (0..=p)
+            .map(|j| self.stats.soft[(j, h)] + prior.precision(j) * prior.mean[j])
+            .collect();
         factor.solve(&mut mean);
-        Ok(Expert { tied: false, mean, covariance: factor.inverse() })
+        Ok(Expert {
+            tied: false,
+            mean,
+            covariance: factor.inverse(),
+        })
     }
 
     /// The prior that the free experts share. Tied experts follow it and do not enter; while one of them has labelled rows, the prior waits.
@@ -528,7 +661,13 @@ impl<'d> IqgmeVb<'d> {
             return;
         }
         let weights = &self.stats.labelled.weight;
-        if self.state.experts.iter().zip(weights).any(|(e, &weight)| e.tied && weight > 0.0) {
+        if self
+            .state
+            .experts
+            .iter()
+            .zip(weights)
+            .any(|(e, &weight)| e.tied && weight > 0.0)
+        {
             return;
         }
         let free: Vec<&Expert> = self.state.experts.iter().filter(|e| !e.tied).collect();
@@ -538,7 +677,10 @@ impl<'d> IqgmeVb<'d> {
         prior.shape = self.prior.expert_shape + 0.5 * n_free;
         for p in 0..prior.mean.len() {
             let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
-            let squares: f64 = free.iter().map(|e| e.mean[p] * e.mean[p] + e.covariance[(p, p)]).sum();
+            let squares: f64 = free
+                .iter()
+                .map(|e| e.mean[p] * e.mean[p] + e.covariance[(p, p)])
+                .sum();
             let mean = sum / prior.strength;
             prior.mean[p] = mean;
             prior.rate[p] = self.prior.expert_rate + 0.5 * (squares - prior.strength * mean * mean);
@@ -556,7 +698,12 @@ impl<'d> IqgmeVb<'d> {
         component: usize,
         result: Result<T, npb_linalg::NotPositiveDefinite>,
     ) -> Result<T, IqgmeError> {
-        result.map_err(|source| IqgmeError::Numerical { iteration: self.iteration, block, component, source })
+        result.map_err(|source| IqgmeError::Numerical {
+            iteration: self.iteration,
+            block,
+            component,
+            source,
+        })
     }
 }
 
@@ -579,7 +726,12 @@ fn restride(values: &[f64], columns: usize, order: &[usize]) -> Vec<f64> {
 }
 
 /// The posterior before any data, with `n_components` components.
-fn prior_state(data: &IqgmeData, config: &IqgmeConfig, prior: &Prior, n_components: usize) -> IqgmeState {
+fn prior_state(
+    data: &IqgmeData,
+    config: &IqgmeConfig,
+    prior: &Prior,
+    n_components: usize,
+) -> IqgmeState {
     let p = data.rows.n_features;
     let expert_prior = ExpertPrior {
         mean: vec![0.0; p + 1],
@@ -588,7 +740,10 @@ fn prior_state(data: &IqgmeData, config: &IqgmeConfig, prior: &Prior, n_componen
         rate: vec![prior.expert_rate; p + 1],
     };
     let n_experts = if data.n_labelled > 0 { n_components } else { 0 };
-    let alpha = GammaPrior { shape: config.concentration_shape, rate: config.concentration_rate };
+    let alpha = GammaPrior {
+        shape: config.concentration_shape,
+        rate: config.concentration_rate,
+    };
     IqgmeState {
         sticks: StickFactor::new(config.truncation, alpha).expect("validated"),
         components: vec![vacant_component(p, prior); n_components],

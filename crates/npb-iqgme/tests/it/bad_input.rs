@@ -22,15 +22,29 @@ fn errors_name_what_is_wrong() {
     let third = message(fit(&two, &labels(&["a", "b", "c", "a"]), &config(0)));
     assert!(third.contains("\"c\""), "{third}");
     let one = message(fit(&two, &labels(&["a"; 4]), &config(0)));
-    assert!(one.contains("\"a\"") && one.contains("both classes"), "{one}");
+    assert!(
+        one.contains("\"a\"") && one.contains("both classes"),
+        "{one}"
+    );
     let count = message(fit(&two, &labels(&["a", "b"]), &config(0)));
     assert!(count.contains("2 labels for 4 rows"), "{count}");
-    let none = message(fit_unlabelled(&Table::complete(0, 2, vec![]).unwrap(), &config(0)));
+    let none = message(fit_unlabelled(
+        &Table::complete(0, 2, vec![]).unwrap(),
+        &config(0),
+    ));
     assert!(none.contains("no rows"), "{none}");
-    let columns = message(fit_unlabelled(&Table::complete(2, 0, vec![]).unwrap(), &config(0)));
+    let columns = message(fit_unlabelled(
+        &Table::complete(2, 0, vec![]).unwrap(),
+        &config(0),
+    ));
     assert!(columns.contains("no columns"), "{columns}");
-    let infinite = Table::complete(2, 2, vec![1.0, 2.0, f64::INFINITY, 3.0]).unwrap_err().to_string();
-    assert!(infinite.contains("row 1") && infinite.contains("column"), "{infinite}");
+    let infinite = Table::complete(2, 2, vec![1.0, 2.0, f64::INFINITY, 3.0])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        infinite.contains("row 1") && infinite.contains("column"),
+        "{infinite}"
+    );
 }
 
 #[test]
@@ -38,19 +52,97 @@ fn every_configuration_value_is_checked_by_name() {
     let (table, labels) = three_gaussians(1, 20, 0, 0.0, 0.0);
     let good = config(0);
     let bad: Vec<(&str, IqgmeConfig)> = vec![
-        ("truncation", IqgmeConfig { truncation: 0, ..good.clone() }),
-        ("restarts", IqgmeConfig { restarts: 0, ..good.clone() }),
-        ("concentration_shape", IqgmeConfig { concentration_shape: f64::NAN, ..good.clone() }),
-        ("concentration_rate", IqgmeConfig { concentration_rate: -1.0, ..good.clone() }),
-        ("mean_strength", IqgmeConfig { mean_strength: 0.0, ..good.clone() }),
-        ("dof_excess", IqgmeConfig { dof_excess: 1.0, ..good.clone() }),
-        ("expert_shape", IqgmeConfig { expert_shape: f64::INFINITY, ..good.clone() }),
-        ("expert_rate", IqgmeConfig { expert_rate: f64::NAN, ..good.clone() }),
-        ("expert_mean_strength", IqgmeConfig { expert_mean_strength: 0.0, ..good.clone() }),
-        ("max_iterations", IqgmeConfig { max_iterations: 0, ..good.clone() }),
-        ("tolerance", IqgmeConfig { tolerance: f64::NAN, ..good.clone() }),
-        ("starts", IqgmeConfig { starts: vec![], ..good.clone() }),
-        ("starts", IqgmeConfig { starts: vec![Start::KMeans(0)], ..good.clone() }),
+        (
+            "truncation",
+            IqgmeConfig {
+                truncation: 0,
+                ..good.clone()
+            },
+        ),
+        (
+            "restarts",
+            IqgmeConfig {
+                restarts: 0,
+                ..good.clone()
+            },
+        ),
+        (
+            "concentration_shape",
+            IqgmeConfig {
+                concentration_shape: f64::NAN,
+                ..good.clone()
+            },
+        ),
+        (
+            "concentration_rate",
+            IqgmeConfig {
+                concentration_rate: -1.0,
+                ..good.clone()
+            },
+        ),
+        (
+            "mean_strength",
+            IqgmeConfig {
+                mean_strength: 0.0,
+                ..good.clone()
+            },
+        ),
+        (
+            "dof_excess",
+            IqgmeConfig {
+                dof_excess: 1.0,
+                ..good.clone()
+            },
+        ),
+        (
+            "expert_shape",
+            IqgmeConfig {
+                expert_shape: f64::INFINITY,
+                ..good.clone()
+            },
+        ),
+        (
+            "expert_rate",
+            IqgmeConfig {
+                expert_rate: f64::NAN,
+                ..good.clone()
+            },
+        ),
+        (
+            "expert_mean_strength",
+            IqgmeConfig {
+                expert_mean_strength: 0.0,
+                ..good.clone()
+            },
+        ),
+        (
+            "max_iterations",
+            IqgmeConfig {
+                max_iterations: 0,
+                ..good.clone()
+            },
+        ),
+        (
+            "tolerance",
+            IqgmeConfig {
+                tolerance: f64::NAN,
+                ..good.clone()
+            },
+        ),
+        (
+            "starts",
+            IqgmeConfig {
+                starts: vec![],
+                ..good.clone()
+            },
+        ),
+        (
+            "starts",
+            IqgmeConfig {
+                starts: vec![Start::KMeans(0)],
+                ..good.clone()
+            },
+        ),
     ];
     for (field, config) in bad {
         let said = message(fit(&table, &labels, &config));
@@ -68,18 +160,46 @@ fn other_columns_at_prediction_are_named() {
     let swapped = table.select_columns(&[1, 0, 2]).unwrap();
     let said = fitted.predict_proba(&swapped).unwrap_err().to_string();
     assert!(said.contains("x0") && said.contains("x1"), "{said}");
-    assert!(fitted.predict_interval(&table, 1.5, 10).unwrap_err().to_string().contains("level"));
-    assert!(fitted.predict_interval(&table, 0.9, 0).unwrap_err().to_string().contains("draws"));
+    assert!(
+        fitted
+            .predict_interval(&table, 1.5, 10)
+            .unwrap_err()
+            .to_string()
+            .contains("level")
+    );
+    assert!(
+        fitted
+            .predict_interval(&table, 0.9, 0)
+            .unwrap_err()
+            .to_string()
+            .contains("draws")
+    );
     let unknown = Labels::from_strings(&vec![Some("sideways"); 40]);
-    let said = fitted.continue_with(&table, &unknown).unwrap_err().to_string();
-    assert!(said.contains("sideways") && said.contains("row 0"), "{said}");
+    let said = fitted
+        .continue_with(&table, &unknown)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        said.contains("sideways") && said.contains("row 0"),
+        "{said}"
+    );
 }
 
 /// Tables that are odd but legal: the fit works and everything it says is finite.
 #[test]
 fn odd_tables_work() {
-    let yes_no = |n: usize| labels(&(0..n).map(|i| if i % 2 == 0 { "no" } else { "yes" }).collect::<Vec<_>>());
-    let ramp = |n: usize, p: usize| (0..n * p).map(|k| ((k * 37) % 101) as f64).collect::<Vec<_>>();
+    let yes_no = |n: usize| {
+        labels(
+            &(0..n)
+                .map(|i| if i % 2 == 0 { "no" } else { "yes" })
+                .collect::<Vec<_>>(),
+        )
+    };
+    let ramp = |n: usize, p: usize| {
+        (0..n * p)
+            .map(|k| ((k * 37) % 101) as f64)
+            .collect::<Vec<_>>()
+    };
     let mut with_hole = vec![true; 20];
     (0..10).for_each(|i| with_hole[2 * i + 1] = false);
     let mut empty_row = vec![true; 20];
@@ -90,23 +210,44 @@ fn odd_tables_work() {
     let huge: Vec<f64> = ramp(10, 2).iter().map(|x| x * 1e298).collect();
     let tiny: Vec<f64> = ramp(10, 2).iter().map(|x| x * 1e-300).collect();
     let cases: Vec<(&str, Table)> = vec![
-        ("all-missing column", Table::new(10, 2, ramp(10, 2), &with_hole).unwrap()),
-        ("all-missing row", Table::new(10, 2, ramp(10, 2), &empty_row).unwrap()),
+        (
+            "all-missing column",
+            Table::new(10, 2, ramp(10, 2), &with_hole).unwrap(),
+        ),
+        (
+            "all-missing row",
+            Table::new(10, 2, ramp(10, 2), &empty_row).unwrap(),
+        ),
         ("constant column", Table::complete(10, 2, constant).unwrap()),
-        ("only constant columns", Table::complete(10, 2, vec![1.0; 20]).unwrap()),
-        ("nothing observed", Table::new(10, 2, vec![0.0; 20], &[false; 20]).unwrap()),
-        ("duplicate rows", Table::complete(10, 2, [1.0, 2.0, 3.0, 1.0].repeat(5)).unwrap()),
-        ("more columns than rows", Table::complete(4, 12, ramp(4, 12)).unwrap()),
+        (
+            "only constant columns",
+            Table::complete(10, 2, vec![1.0; 20]).unwrap(),
+        ),
+        (
+            "nothing observed",
+            Table::new(10, 2, vec![0.0; 20], &[false; 20]).unwrap(),
+        ),
+        (
+            "duplicate rows",
+            Table::complete(10, 2, [1.0, 2.0, 3.0, 1.0].repeat(5)).unwrap(),
+        ),
+        (
+            "more columns than rows",
+            Table::complete(4, 12, ramp(4, 12)).unwrap(),
+        ),
         ("two rows", Table::complete(2, 2, ramp(2, 2)).unwrap()),
         ("huge", Table::complete(10, 2, huge).unwrap()),
         ("tiny", Table::complete(10, 2, tiny).unwrap()),
     ];
     for (name, table) in cases {
-        let fitted = fit(&table, &yes_no(table.n_rows()), &config(0)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let fitted = fit(&table, &yes_no(table.n_rows()), &config(0))
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         let p = fitted.predict_proba(&table).unwrap();
         assert!(p.iter().all(|p| (0.0..=1.0).contains(p)), "{name}: {p:?}");
         assert!(fitted.trace().iter().all(|r| r.elbo.is_finite()), "{name}");
-        let imputed = fitted.impute(&table).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let imputed = fitted
+            .impute(&table)
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(imputed.sd.values().iter().all(|v| v.is_finite()), "{name}");
         if name == "all-missing column" {
             assert_eq!(fitted.ignored_columns(), [1]);

@@ -9,7 +9,11 @@ use crate::data::{config, three_gaussians};
 #[test]
 fn same_on_1_2_and_4_threads() {
     let (table, labels) = three_gaussians(1, 400, 3, 0.3, 0.2);
-    let config = IqgmeConfig { starts: vec![Start::KMeans(3), Start::PerClass(2)], restarts: 2, ..config(1) };
+    let config = IqgmeConfig {
+        starts: vec![Start::KMeans(3), Start::PerClass(2)],
+        restarts: 2,
+        ..config(1)
+    };
     same_bits_on_threads(&[1, 2, 4], || {
         let fitted = fit(&table, &labels, &config).unwrap();
         let mut bytes = fitted.to_bytes().unwrap();
@@ -24,23 +28,42 @@ fn same_on_1_2_and_4_threads() {
 #[test]
 fn same_after_a_stop() {
     let (table, labels) = three_gaussians(2, 100, 1, 0.3, 0.1);
-    let config = IqgmeConfig { prior_scale: npb_iqgme::PriorScale::Bound, ..config(2) };
+    let config = IqgmeConfig {
+        prior_scale: npb_iqgme::PriorScale::Bound,
+        ..config(2)
+    };
     let data = IqgmeData::new(&table, &labels, &config).unwrap();
-    let start = || (IqgmeVb::new(&data, config.clone(), Start::KMeans(4), 0).unwrap(), Vec::new());
+    let start = || {
+        (
+            IqgmeVb::new(&data, config.clone(), Start::KMeans(4), 0).unwrap(),
+            Vec::new(),
+        )
+    };
     same_bits_when_resumed(
         10,
         &[1, 4, 9],
         start,
         |(vb, trace), n| {
-            let limits = IqgmeConfig { max_iterations: trace.len() as u64 + n, tolerance: 1e-300, ..config.clone() };
+            let limits = IqgmeConfig {
+                max_iterations: trace.len() as u64 + n,
+                tolerance: 1e-300,
+                ..config.clone()
+            };
             let mut run = IqgmeVb::resume(&data, limits, vb.state().clone(), trace).unwrap();
-            *trace = run.run_on(trace.clone(), |_, _| std::ops::ControlFlow::Continue(())).unwrap().trace;
+            *trace = run
+                .run_on(trace.clone(), |_, _| std::ops::ControlFlow::Continue(()))
+                .unwrap()
+                .trace;
             *vb = run;
         },
         |(vb, trace)| to_bytes("test", "0", &(vb.state(), trace)).unwrap(),
         |bytes| {
-            let (state, trace): (npb_iqgme::IqgmeState, Vec<npb_infer::VbReport>) = from_bytes("test", bytes).unwrap();
-            (IqgmeVb::resume(&data, config.clone(), state, &trace).unwrap(), trace)
+            let (state, trace): (npb_iqgme::IqgmeState, Vec<npb_infer::VbReport>) =
+                from_bytes("test", bytes).unwrap();
+            (
+                IqgmeVb::resume(&data, config.clone(), state, &trace).unwrap(),
+                trace,
+            )
         },
     )
     .unwrap();

@@ -28,9 +28,20 @@ fn never_falls_after_any_single_update() {
         let unlabelled = [0.0, 0.3, 1.0][seed as usize / 3 % 3];
         let noise = seed as usize % 4;
         let (table, labels) = three_gaussians(seed, 60, noise, missing, unlabelled);
-        let start = if seed % 2 == 0 { Start::KMeans(5) } else { Start::PerClass(2) };
-        let prior_scale = [PriorScale::Covariance, PriorScale::Precision, PriorScale::Bound][seed as usize / 2 % 3];
-        let config = IqgmeConfig { prior_scale, ..config(seed) };
+        let start = if seed % 2 == 0 {
+            Start::KMeans(5)
+        } else {
+            Start::PerClass(2)
+        };
+        let prior_scale = [
+            PriorScale::Covariance,
+            PriorScale::Precision,
+            PriorScale::Bound,
+        ][seed as usize / 2 % 3];
+        let config = IqgmeConfig {
+            prior_scale,
+            ..config(seed)
+        };
         let data = IqgmeData::new(&table, &labels, &config).unwrap();
         let mut vb = IqgmeVb::new(&data, config, start, 0).unwrap();
         let mut monitor = BoundMonitor::new();
@@ -42,7 +53,9 @@ fn never_falls_after_any_single_update() {
                 // The parts cancel inside: their magnitude goes along as two terms that add up to nothing.
                 let mut terms = bound.terms().to_vec();
                 terms.extend([0.5 * bound.magnitude, -0.5 * bound.magnitude]);
-                monitor.check(&name, &terms).unwrap_or_else(|fell| panic!("{fell}"));
+                monitor
+                    .check(&name, &terms)
+                    .unwrap_or_else(|fell| panic!("{fell}"));
             }
         }
     }
@@ -50,11 +63,22 @@ fn never_falls_after_any_single_update() {
 
 fn fitted(prior_scale: PriorScale) -> (npb_data::Table, Labels, IqgmeConfig) {
     let (table, labels) = three_gaussians(3, 80, 1, 0.2, 0.2);
-    (table, labels, IqgmeConfig { prior_scale, ..config(3) })
+    (
+        table,
+        labels,
+        IqgmeConfig {
+            prior_scale,
+            ..config(3)
+        },
+    )
 }
 
 /// Runs a few iterations, makes one update, and checks the bound's derivative in the parameters that `set` writes.
-fn stationary(update: VbUpdate, parameters: impl Fn(&IqgmeState) -> Vec<f64>, set: impl Fn(&mut IqgmeState, &[f64])) -> bool {
+fn stationary(
+    update: VbUpdate,
+    parameters: impl Fn(&IqgmeState) -> Vec<f64>,
+    set: impl Fn(&mut IqgmeState, &[f64]),
+) -> bool {
     let (table, labels, config) = fitted(PriorScale::Covariance);
     let data = IqgmeData::new(&table, &labels, &config).unwrap();
     let mut vb = IqgmeVb::new(&data, config, Start::KMeans(3), 0).unwrap();
@@ -68,7 +92,11 @@ fn stationary(update: VbUpdate, parameters: impl Fn(&IqgmeState) -> Vec<f64>, se
         set(&mut state, x);
         vb.bound_at(&state).unwrap().total()
     };
-    check_stationary(&parameters(vb.state()), 1e-5, bound).is_ok()
+    let checked = check_stationary(&parameters(vb.state()), 1e-5, bound);
+    if let Err(e) = &checked {
+        eprintln!("{e:?}");
+    }
+    checked.is_ok()
 }
 
 fn component_parameters(state: &IqgmeState) -> Vec<f64> {
@@ -99,7 +127,11 @@ fn set_component(state: &mut IqgmeState, x: &[f64]) {
 
 #[test]
 fn stationary_in_the_components() {
-    assert!(stationary(VbUpdate::Components, component_parameters, set_component));
+    assert!(stationary(
+        VbUpdate::Components,
+        component_parameters,
+        set_component
+    ));
 }
 
 #[test]
@@ -108,7 +140,11 @@ fn stationarity_fails_for_a_wrong_dof() {
         set_component(state, x);
         state.components[0].dof += 0.5;
     };
-    assert!(!stationary(VbUpdate::Components, component_parameters, wrong));
+    assert!(!stationary(
+        VbUpdate::Components,
+        component_parameters,
+        wrong
+    ));
 }
 
 #[test]
@@ -165,7 +201,13 @@ fn stationary_in_the_expert_prior() {
 fn equals_the_evidence_of_one_gaussian() {
     let (table, _) = three_gaussians(5, 40, 1, 0.0, 1.0);
     let none: Vec<Option<&str>> = vec![None; 40];
-    let config = IqgmeConfig { truncation: 1, mean_strength: 0.3, dof_excess: 3.5, ..config(0) };
+    let config = IqgmeConfig {
+        truncation: 1,
+        mean_strength: 0.3,
+        dof_excess: 3.5,
+        dof_per_feature: 0.0,
+        ..config(0)
+    };
     let data = IqgmeData::new(&table, &Labels::from_strings(&none), &config).unwrap();
     let mut vb = IqgmeVb::new(&data, config.clone(), Start::KMeans(1), 0).unwrap();
     vb.step().unwrap();
@@ -198,5 +240,8 @@ fn equals_the_evidence_of_one_gaussian() {
         - ln_multivariate_gamma(p, dof0 / 2.0)
         + 0.5 * (dof0 * ln_det(&covariance) - dof * ln_det(&posterior))
         + 0.5 * pf * (u0 / u).ln();
-    assert!((bound - evidence).abs() < 1e-9 * evidence.abs(), "{bound} {evidence}");
+    assert!(
+        (bound - evidence).abs() < 1e-9 * evidence.abs(),
+        "{bound} {evidence}"
+    );
 }

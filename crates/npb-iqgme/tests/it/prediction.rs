@@ -26,7 +26,12 @@ fn a_missing_feature_is_integrated_out() {
         }
     }
     for row in rows {
-        assert!((direct[row] - mean[row]).abs() < 0.04, "row {row}: {} {}", direct[row], mean[row]);
+        assert!(
+            (direct[row] - mean[row]).abs() < 0.04,
+            "row {row}: {} {}",
+            direct[row],
+            mean[row]
+        );
     }
 }
 
@@ -38,7 +43,10 @@ fn imputation_agrees_with_its_draws() {
     let draws = fitted.impute_draws(&table, 4000).unwrap();
     for i in 0..20 {
         for j in 0..3 {
-            let (mean, sd) = (imputed.completed.get(i, j).unwrap(), imputed.sd.get(i, j).unwrap());
+            let (mean, sd) = (
+                imputed.completed.get(i, j).unwrap(),
+                imputed.sd.get(i, j).unwrap(),
+            );
             let values: Vec<f64> = draws.iter().map(|d| d.get(i, j).unwrap()).collect();
             if let Some(observed) = table.get(i, j) {
                 assert_eq!((mean, sd), (observed, 0.0));
@@ -48,8 +56,15 @@ fn imputation_agrees_with_its_draws() {
                 let average = values.iter().sum::<f64>() / 4000.0;
                 let variance = values.iter().map(|v| (v - average).powi(2)).sum::<f64>() / 3999.0;
                 // 4.5 standard errors of a mean of 4000, and 20% of the spread.
-                assert!((average - mean).abs() < 4.5 * sd / 4000f64.sqrt(), "cell {i}, {j}: {average} {mean}");
-                assert!((variance.sqrt() / sd - 1.0).abs() < 0.2, "cell {i}, {j}: {} {sd}", variance.sqrt());
+                assert!(
+                    (average - mean).abs() < 4.5 * sd / 4000f64.sqrt(),
+                    "cell {i}, {j}: {average} {mean}"
+                );
+                assert!(
+                    (variance.sqrt() / sd - 1.0).abs() < 0.2,
+                    "cell {i}, {j}: {} {sd}",
+                    variance.sqrt()
+                );
                 let terms = fitted.cell(&table, i, j).unwrap().unwrap();
                 let from_terms: f64 = terms.iter().map(|t| t.weight * t.mean).sum();
                 assert!((from_terms - mean).abs() < 1e-9);
@@ -66,7 +81,12 @@ fn the_density_integrates_to_one() {
     let step = 0.02;
     let grid: Vec<f64> = (0..20_000).map(|i| -200.0 + step * f64::from(i)).collect();
     let points = Table::complete(grid.len(), 1, grid).unwrap();
-    let mass: f64 = fitted.ln_density(&points).unwrap().iter().map(|d| step * d.exp()).sum();
+    let mass: f64 = fitted
+        .ln_density(&points)
+        .unwrap()
+        .iter()
+        .map(|d| step * d.exp())
+        .sum();
     assert!((mass - 1.0).abs() < 2e-3, "{mass}");
 }
 
@@ -88,7 +108,10 @@ fn intervals_hold_their_mean_and_shrink_with_data() {
         let (table, labels) = three_gaussians(24, n, 1, 0.0, 0.0);
         let fitted = fit(&table, &labels, &config(24)).unwrap();
         let intervals = fitted.predict_interval(&test, 0.9, 200).unwrap();
-        let inside = intervals.iter().filter(|i| i.lower - 0.05 <= i.mean && i.mean <= i.upper + 0.05).count();
+        let inside = intervals
+            .iter()
+            .filter(|i| i.lower - 0.05 <= i.mean && i.mean <= i.upper + 0.05)
+            .count();
         assert!(inside >= 45, "{inside} of 50");
         intervals.iter().map(|i| i.upper - i.lower).sum::<f64>() / 50.0
     };
@@ -98,27 +121,59 @@ fn intervals_hold_their_mean_and_shrink_with_data() {
 #[test]
 fn units_and_the_order_of_rows_do_not_matter() {
     let (table, labels, fitted) = fitted();
-    let scaled = table.map(|_, j, x| [1e4 + 3.0 * x, -1e-3 * x, 50.0 * x][j]).unwrap();
+    let scaled = table
+        .map(|_, j, x| [1e4 + 3.0 * x, -1e-3 * x, 50.0 * x][j])
+        .unwrap();
     let order: Vec<usize> = (0..150).rev().collect();
-    let again = fit(&scaled.select_rows(&order), &labels.select_rows(&order), &config(21)).unwrap();
-    let (a, b) = (fitted.predict_proba(&table).unwrap(), again.predict_proba(&scaled).unwrap());
-    let close = a.iter().zip(&b).filter(|(a, b)| (*a - *b).abs() < 0.02).count();
+    let again = fit(
+        &scaled.select_rows(&order),
+        &labels.select_rows(&order),
+        &config(21),
+    )
+    .unwrap();
+    let (a, b) = (
+        fitted.predict_proba(&table).unwrap(),
+        again.predict_proba(&scaled).unwrap(),
+    );
+    let close = a
+        .iter()
+        .zip(&b)
+        .filter(|(a, b)| (*a - *b).abs() < 0.02)
+        .count();
     assert!(close >= 148, "{close} of 150");
-    let (d, e) = (fitted.ln_density(&table).unwrap(), again.ln_density(&scaled).unwrap());
+    let (d, e) = (
+        fitted.ln_density(&table).unwrap(),
+        again.ln_density(&scaled).unwrap(),
+    );
     let shift = |row: usize| -> f64 {
-        (0..3).filter(|&j| table.is_observed(row, j)).map(|j| [3f64, 1e-3, 50.0][j].ln()).sum()
+        (0..3)
+            .filter(|&j| table.is_observed(row, j))
+            .map(|j| [3f64, 1e-3, 50.0][j].ln())
+            .sum()
     };
-    assert!((d[0] - (e[0] + shift(0))).abs() < 0.2, "{} {}", d[0], e[0] + shift(0));
+    assert!(
+        (d[0] - (e[0] + shift(0))).abs() < 0.2,
+        "{} {}",
+        d[0],
+        e[0] + shift(0)
+    );
 }
 
 #[test]
 fn f32_and_summaries() {
     let (table, labels, fitted) = fitted();
     let single: Vec<f32> = table.values().iter().map(|&v| v as f32).collect();
-    let seen: Vec<bool> = (0..150).flat_map(|i| (0..3).map(move |j| (i, j))).map(|(i, j)| table.is_observed(i, j)).collect();
+    let seen: Vec<bool> = (0..150)
+        .flat_map(|i| (0..3).map(move |j| (i, j)))
+        .map(|(i, j)| table.is_observed(i, j))
+        .collect();
     let from_f32 = Table::from_slice(150, 3, &single, &seen).unwrap();
     let again = fit(&from_f32, &labels, &config(21)).unwrap();
-    assert!((again.predict_proba(&from_f32).unwrap()[0] - fitted.predict_proba(&table).unwrap()[0]).abs() < 0.01);
+    assert!(
+        (again.predict_proba(&from_f32).unwrap()[0] - fitted.predict_proba(&table).unwrap()[0])
+            .abs()
+            < 0.01
+    );
 
     let components = fitted.components();
     let size: f64 = components.iter().map(|c| c.size).sum();

@@ -13,13 +13,23 @@ fn positives(labels: &npb_data::Labels) -> Vec<bool> {
 fn finds_three_experts_and_their_means() {
     for missing in [0.0, 0.2] {
         let (table, labels) = three_gaussians(11, 400, 0, missing, 0.0);
-        let config = IqgmeConfig { starts: vec![Start::KMeans(3), Start::KMeans(8)], ..IqgmeConfig::default() };
+        let config = IqgmeConfig {
+            starts: vec![Start::KMeans(3), Start::KMeans(8)],
+            ..IqgmeConfig::default()
+        };
         let fitted = fit(&table, &labels, &config).unwrap();
-        let components: Vec<_> = fitted.components().into_iter().filter(|c| c.weight > 0.05).collect();
+        let components: Vec<_> = fitted
+            .components()
+            .into_iter()
+            .filter(|c| c.weight > 0.05)
+            .collect();
         assert_eq!(components.len(), 3);
         for truth in [-3.0, 1.0, 5.0] {
             let distance = |c: &npb_iqgme::ComponentSummary| (c.mean[0] - truth).hypot(c.mean[1]);
-            let nearest = components.iter().map(distance).fold(f64::INFINITY, f64::min);
+            let nearest = components
+                .iter()
+                .map(distance)
+                .fold(f64::INFINITY, f64::min);
             assert!(nearest < 0.3, "{truth}: {nearest}");
         }
         let (test, truth) = three_gaussians(12, 1000, 0, 0.0, 0.0);
@@ -31,7 +41,14 @@ fn finds_three_experts_and_their_means() {
 fn finds_clusters_without_labels() {
     let (table, _) = three_gaussians(13, 300, 0, 0.3, 0.0);
     let fitted = fit_unlabelled(&table, &IqgmeConfig::default()).unwrap();
-    assert_eq!(fitted.components().iter().filter(|c| c.weight > 0.05).count(), 3);
+    assert_eq!(
+        fitted
+            .components()
+            .iter()
+            .filter(|c| c.weight > 0.05)
+            .count(),
+        3
+    );
     assert!(fitted.predict_proba(&table).is_err());
     // Far away is less dense than at a centre.
     let points = npb_data::Table::complete(2, 2, vec![1.0, 0.0, 30.0, 30.0]).unwrap();
@@ -42,25 +59,47 @@ fn finds_clusters_without_labels() {
 #[test]
 fn rows_without_labels_help() {
     let (all, truth) = three_gaussians(14, 400, 0, 0.0, 0.0);
-    let hidden: Vec<Option<&str>> = (0..400).map(|row| if row < 30 { truth.name(row) } else { None }).collect();
+    let hidden: Vec<Option<&str>> = (0..400)
+        .map(|row| if row < 30 { truth.name(row) } else { None })
+        .collect();
     let few: Vec<usize> = (0..30).collect();
-    let config = IqgmeConfig { starts: vec![Start::KMeans(3)], ..IqgmeConfig::default() };
+    let config = IqgmeConfig {
+        starts: vec![Start::KMeans(3)],
+        ..IqgmeConfig::default()
+    };
     let with = fit(&all, &npb_data::Labels::from_strings(&hidden), &config).unwrap();
     let without = fit(&all.select_rows(&few), &truth.select_rows(&few), &config).unwrap();
     let (test, test_labels) = three_gaussians(15, 1000, 0, 0.0, 0.0);
-    let score = |f: &npb_iqgme::IqgmeFit| auc(&f.predict_proba(&test).unwrap(), &positives(&test_labels)).unwrap();
-    assert!(score(&with) > score(&without), "{} {}", score(&with), score(&without));
+    let score = |f: &npb_iqgme::IqgmeFit| {
+        auc(&f.predict_proba(&test).unwrap(), &positives(&test_labels)).unwrap()
+    };
+    assert!(
+        score(&with) > score(&without),
+        "{} {}",
+        score(&with),
+        score(&without)
+    );
 }
 
 #[test]
 fn continues_with_new_rows() {
     let (table, labels) = three_gaussians(16, 300, 0, 0.1, 0.0);
     let first: Vec<usize> = (0..60).collect();
-    let config = IqgmeConfig { starts: vec![Start::KMeans(3)], ..IqgmeConfig::default() };
-    let early = fit(&table.select_rows(&first), &labels.select_rows(&first), &config).unwrap();
+    let config = IqgmeConfig {
+        starts: vec![Start::KMeans(3)],
+        ..IqgmeConfig::default()
+    };
+    let early = fit(
+        &table.select_rows(&first),
+        &labels.select_rows(&first),
+        &config,
+    )
+    .unwrap();
     let late = early.continue_with(&table, &labels).unwrap();
     let (test, truth) = three_gaussians(17, 1000, 0, 0.0, 0.0);
-    let score = |f: &npb_iqgme::IqgmeFit| auc(&f.predict_proba(&test).unwrap(), &positives(&truth)).unwrap();
+    let score = |f: &npb_iqgme::IqgmeFit| {
+        auc(&f.predict_proba(&test).unwrap(), &positives(&truth)).unwrap()
+    };
     assert!(score(&late) >= score(&early) - 1e-3);
     assert!(late.components().iter().map(|c| c.size).sum::<f64>() > 299.0);
 }

@@ -15,7 +15,13 @@ fn loads_and_predicts_the_same_bits() {
     fitted.save(&path).unwrap();
     let loaded = IqgmeFit::load(&path).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
-    let bits = |f: &IqgmeFit| f.predict_proba(&table).unwrap().iter().map(|p| p.to_bits()).collect::<Vec<_>>();
+    let bits = |f: &IqgmeFit| {
+        f.predict_proba(&table)
+            .unwrap()
+            .iter()
+            .map(|p| p.to_bits())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(bits(&fitted), bits(&loaded));
     assert_eq!(loaded.classes(), ["down", "up"]);
     assert_eq!(loaded.config(), fitted.config());
@@ -29,7 +35,18 @@ fn damaged_files_are_errors_or_valid_fits() {
         let _ = f.predict_proba(&table);
         let _ = f.impute(&table);
         let _ = f.predict_interval(&table, 0.9, 3);
-        let _ = (f.components(), f.concentration(), f.dominant_components(0.01, 3));
+        let _ = (
+            f.components(),
+            f.concentration(),
+            f.dominant_components(0.01, 3),
+        );
     };
-    attack_file(&fitted.to_bytes().unwrap(), 1500, 1, IqgmeFit::from_bytes, exercise).unwrap();
+    attack_file(
+        &fitted.to_bytes().unwrap(),
+        1500,
+        1,
+        IqgmeFit::from_bytes,
+        exercise,
+    )
+    .unwrap();
 }
