@@ -1,0 +1,170 @@
+//! Iterations and predictions of npb-iqgme on one thread, all twenty components occupied.
+
+use std::hint::black_box;
+
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use npb_data::{Labels, Table};
+use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeState, IqgmeVb, Start, fit};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+const COMPONENTS: usize = 20;
+
+/// Rows that a start is found on, however many rows an iteration then has.
+const START_ROWS: usize = 5_000;
+
+/// A simulated mixture with as many clusters as the model has components.
+#[derive(Clone, Copy)]
+struct Setting {
+    name: &'static str,
+    n_features: usize,
+    /// Standard deviation of the centres, in those of the clusters.
+    spread: f64,
+    missing: f64,
+}
+
+/// A row belongs to one component or two.
+const APART: Setting = Setting {
+    name: "complete_16",
+    n_features: 16,
+    spread: 3.0,
+    missing: 0.0,
+};
+/// Every component is active in most rows.
+const OVERLAPPING: Setting = Setting {
+    name: "overlapping_16",
+    spread: 0.5,
+    ..APART
+};
+const WIDE: Setting = Setting {
+    name: "complete_34",
+    n_features: 34,
+    ..APART
+};
+/// Every row has its own pattern.
+const HOLES: Setting = Setting {
+    name: "quarter_missing_34",
+    missing: 0.25,
+    ..WIDE
+};
+
+/// Nearly normal: the sum of four uniform numbers, scaled to variance 1.
+fn bell(rng: &mut SmallRng) -> f64 {
+    let sum: f64 = (0..4).map(|_| rng.random::<f64>() - 0.5).sum();
+    sum * 3f64.sqrt()
+}
+
+fn simulated(setting: Setting, n_rows: usize) -> (Table, Labels) {
+    let mut rng = SmallRng::seed_from_u64(1);
+    let p = setting.n_features;
+    let mut vector = |scale: f64| -> Vec<f64> { (0..p).map(|_| scale * bell(&mut rng)).collect() };
+    let centres: Vec<Vec<f64>> = (0..COMPONENTS).map(|_| vector(setting.spread)).collect();
+    let slopes: Vec<Vec<f64>> = (0..COMPONENTS).map(|_| vector(1.0)).collect();
+    let (mut values, mut seen, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+    for row in 0..n_rows {
+        let h = row % COMPONENTS;
+        let mut score = bell(&mut rng);
+        for (centre, slope) in centres[h].iter().zip(&slopes[h]) {
+            let deviation = bell(&mut rng);
+            values.push(centre + deviation);
+            seen.push(rng.random::<f64>() >= setting.missing);
+            score += slope * deviation;
+        }
+        labels.push(Some(if score > 0.0 { "yes" } else { "no" }));
+    }
+    let table = Table::new(n_rows, p, values, &seen).expect("finite values");
+    (table, Labels::from_strings(&labels))
+}
+
+fn config() -> IqgmeConfig {
+    IqgmeConfig {
+        truncation: COMPONENTS,
+        starts: vec![Start::KMeans(COMPONENTS)],
+        max_iterations: 10,
+        ..IqgmeConfig::default()
+    }
+}
+
+/// A posterior from some of the rows, to continue with on `n_rows`.
+fn start(setting: Setting, n_rows: usize) -> IqgmeState {
+    let (table, labels) = simulated(setting, START_ROWS);
+    let data = IqgmeData::new(&table, &labels, &config()).expect("proper data");
+    let mut vb = IqgmeVb::new(&data, config(), Start::KMeans(COMPONENTS), 0).expect("a start");
+    for _ in 0..3 {
+        vb.step().expect("an iteration");
+    }
+    let mut state = vb.into_state();
+    state.soft_labels = vec![0.0; n_rows];
+    state
+}
+
+fn iterations(c: &mut Criterion, setting: Setting, sizes: &[usize]) {
+    let mut group = c.benchmark_group("iqgme_iteration");
+    group.sample_size(10);
+    for &n_rows in sizes {
+        let id = BenchmarkId::new(setting.name, n_rows);
+        group.throughput(Throughput::Elements(n_rows as u64));
+        let (table, labels) = simulated(setting, n_rows);
+        let data = IqgmeData::new(&table, &labels, &config()).expect("proper data");
+        let mut state: Option<IqgmeState> = None;
+        group.bench_function(id, |b| {
+            let state = state.get_or_insert_with(|| start(setting, n_rows));
+            // Always the second iteration from the start: after many, components would be empty.
+            let first = || {
+                let mut vb = IqgmeVb::resume(&data, config(), state.clone(), &[]).expect("its own");
+                vb.step().expect("an iteration");
+                assert_occupied(vb.state());
+                vb
+            };
+            b.iter_batched_ref(
+                first,
+                |vb| black_box(vb.step().expect("an iteration")),
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+/// The figure means something only while no component is empty.
+fn assert_occupied(state: &IqgmeState) {
+    let least = state.components.iter().map(|c| c.strength);
+    assert_eq!(state.components.len(), COMPONENTS);
+    assert!(least.fold(f64::INFINITY, f64::min) > 1.0);
+}
+
+fn complete(c: &mut Criterion) {
+    iterations(c, APART, &[1_000, 10_000, 100_000]);
+    iterations(c, OVERLAPPING, &[10_000, 100_000]);
+    iterations(c, WIDE, &[10_000]);
+}
+
+fn holes(c: &mut Criterion) {
+    iterations(c, HOLES, &[10_000]);
+}
+
+fn predictions(c: &mut Criterion) {
+    let mut group = c.benchmark_group("iqgme_predict");
+    group.sample_size(10);
+    for (setting, n_rows) in [(APART, 100_000), (OVERLAPPING, 100_000), (HOLES, 10_000)] {
+        let (training, labels) = simulated(setting, START_ROWS);
+        let fitted = fit(&training, &labels, &config()).expect("proper data");
+        let (table, _) = simulated(setting, n_rows);
+        group.throughput(Throughput::Elements(n_rows as u64));
+        group.bench_function(BenchmarkId::new(setting.name, n_rows), |b| {
+            b.iter(|| black_box(fitted.predict_proba(&table).expect("the same columns")));
+        });
+    }
+    group.finish();
+}
+
+/// One thread, whatever the machine has.
+fn one_thread(_: &mut Criterion) {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .build_global()
+        .expect("the first pool of this process");
+}
+
+criterion_group!(benches, one_thread, complete, holes, predictions);
+criterion_main!(benches);
