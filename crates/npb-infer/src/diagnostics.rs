@@ -21,9 +21,10 @@
 //! assert!(d.rhat.unwrap() < 1.01 && d.ess_bulk.unwrap() > 1500.0);
 //! ```
 
+use npb_priors::special::normal_quantile;
 use serde::{Deserialize, Serialize};
 
-use crate::{SweepPlan, Trace, quantile::normal_quantile};
+use crate::{SweepPlan, Trace};
 
 /// Summary of one monitored scalar over all chains.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -35,7 +35,6 @@
 
 pub mod checkpoint;
 pub mod diagnostics;
-mod quantile;
 mod restart;
 mod stop;
 pub mod storage;

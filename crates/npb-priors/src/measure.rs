@@ -3,11 +3,9 @@
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
-use crate::dist::Gamma;
+use crate::dist::{Beta, Gamma};
 use crate::error::ParameterError;
-use crate::special::{
-    LN_SQRT_2PI, digamma, digamma_correction, digamma_difference, ln_gamma, stirling_correction,
-};
+use crate::special::{digamma, digamma_difference};
 
 /// A Gamma(shape, rate) hyperprior of a concentration parameter, as plain data for configurations.
 ///
@@ -132,36 +130,6 @@ pub(crate) fn mean_ln_rest([a, b]: [f64; 2]) -> f64 {
     -digamma_difference(b, a)
 }
 
-/// From here on ln Γ and ψ are taken apart into what grows and a correction.
-const STIRLING_FROM: f64 = 10.0;
-
-/// Differential entropy of Beta(a, b), exact also at a of 1e12: what grows in ln Γ and ψ cancels on paper, not in f64.
-pub(crate) fn beta_entropy([a, b]: [f64; 2]) -> f64 {
-    let s = a + b;
-    let corrections = ln_gamma_rest(a) + ln_gamma_rest(b) - ln_gamma_rest(s);
-    let digammas = (a - 1.0) * ln_minus_digamma(a) + (b - 1.0) * ln_minus_digamma(b)
-        - (s - 2.0) * ln_minus_digamma(s);
-    LN_SQRT_2PI + 0.5 * (a.ln() + b.ln() - 3.0 * s.ln()) + corrections + digammas
-}
-
-/// ln Γ(x) − [(x − ½) ln x − x + ½ ln 2π], x > 0.
-fn ln_gamma_rest(x: f64) -> f64 {
-    if x < STIRLING_FROM {
-        ln_gamma(x) - (x - 0.5) * x.ln() + x - LN_SQRT_2PI
-    } else {
-        stirling_correction(x)
-    }
-}
-
-/// ln x − ψ(x), x > 0.
-fn ln_minus_digamma(x: f64) -> f64 {
-    if x < STIRLING_FROM {
-        x.ln() - digamma(x)
-    } else {
-        digamma_correction(x)
-    }
-}
-
 /// Draws a unit exponential.
 pub(crate) fn sample_exp<R: Rng + ?Sized>(rng: &mut R) -> f64 {
     rng.sample(rand_distr::Exp1)
@@ -178,16 +146,16 @@ pub(crate) fn sample_concentration<R: Rng + ?Sized>(shape: f64, rate: f64, rng: 
         .clamp(f64::MIN_POSITIVE, f64::MAX)
 }
 
-/// Draws ln(V / (1 − V)) with V ~ Beta(a, b): the form that loses nothing at either end.
-pub(crate) fn sample_ln_odds<R: Rng + ?Sized>(a: f64, b: f64, rng: &mut R) -> f64 {
-    let gamma = |shape| Gamma::new(shape, 1.0).expect("parameters of a stick are positive");
-    gamma(a).sample_ln(rng) - gamma(b).sample_ln(rng)
+/// Draws ln V with V ~ Beta(a, b), to full relative accuracy also where V rounds to 1.
+///
+/// Panics if a parameter is not finite and positive.
+pub(crate) fn sample_ln_beta<R: Rng + ?Sized>(a: f64, b: f64, rng: &mut R) -> f64 {
+    stick(a, b).sample_ln(rng).0
 }
 
-/// Draws ln V with V ~ Beta(a, b), to full relative accuracy also where V rounds to 1.
-pub(crate) fn sample_ln_beta<R: Rng + ?Sized>(a: f64, b: f64, rng: &mut R) -> f64 {
-    let ln_odds = sample_ln_odds(a, b, rng);
-    ln_odds.min(0.0) - (-ln_odds.abs()).exp().ln_1p()
+/// Beta(a, b), for parameters that are a prior's plus counts.
+pub(crate) fn stick(a: f64, b: f64) -> Beta {
+    Beta::new(a, b).expect("parameters of a stick are positive")
 }
 
 #[cfg(test)]
@@ -197,6 +165,8 @@ mod reference;
 mod tests {
     use super::reference::{BETA_REFERENCE, GAMMA_KL_REFERENCE};
     use super::*;
+    use crate::dist::beta_entropy;
+    use crate::special::ln_gamma;
 
     fn close(found: f64, expected: f64) {
         let tolerance = 1e-13 * expected.abs() + 1e-15;
@@ -213,7 +183,7 @@ mod tests {
             close(mean_ln_rest([a, b]), ln_rest);
             let scale = 1.0 + a.ln().abs() + b.ln().abs() + 1.0 / a + 1.0 / b;
             assert!(
-                (beta_entropy([a, b]) - entropy).abs() <= 4e-15 * scale,
+                (beta_entropy(a, b) - entropy).abs() <= 4e-15 * scale,
                 "a {a:e} b {b:e}"
             );
         }

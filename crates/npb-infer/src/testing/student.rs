@@ -1,6 +1,6 @@
 //! Are these independent numbers centred at zero?
 
-use crate::quantile::student_two_sided;
+use npb_priors::special::student_t_two_sided;
 
 /// Differences of averages of numbers in [0, 1] below this are rounding.
 const ROUNDING: f64 = 1e-12;
@@ -30,7 +30,7 @@ impl TTest {
         let p = if t.is_nan() {
             0.0
         } else {
-            student_two_sided(t, n - 1)
+            student_t_two_sided(t, (n - 1) as f64)
         };
         Self { mean, t, p }
     }

@@ -1,8 +1,9 @@
 //! The Beta distribution.
 
+use super::dirichlet::divergence;
 use super::gamma::ln_standard_gamma;
 use crate::error::{Check, ParameterError};
-use crate::special::{beta_regularized, digamma_difference, ln_add_exp, ln_beta};
+use crate::special::{beta_regularized, digamma_difference, ln_beta};
 use rand::Rng;
 
 /// Beta(a, b): density x^(a-1) (1-x)^(b-1) / B(a, b) on 0 < x < 1.
@@ -78,18 +79,14 @@ impl Beta {
         beta_regularized(self.a, self.b, x)
     }
 
-    /// Entropy in nats.
+    /// Entropy in nats, precise for parameters of any size.
     pub fn entropy(&self) -> f64 {
-        ln_beta(self.a, self.b)
-            - (self.a - 1.0) * self.mean_ln()
-            - (self.b - 1.0) * self.mean_ln_rest()
+        entropy(self.a, self.b)
     }
 
-    /// KL(self || other) in nats.
+    /// KL(self || other) in nats. Large parameters cost no digits.
     pub fn kl(&self, other: &Self) -> f64 {
-        ln_beta(other.a, other.b) - ln_beta(self.a, self.b)
-            + (self.a - other.a) * self.mean_ln()
-            + (self.b - other.b) * self.mean_ln_rest()
+        divergence([(self.a, other.a), (self.b, other.b)].into_iter())
     }
 
     /// Draws x; for small parameters it may round to 0 or 1, where [`Self::sample_ln`] keeps the digits.
@@ -97,13 +94,24 @@ impl Beta {
         self.sample_ln(rng).0.exp()
     }
 
-    /// Draws (ln x, ln(1 - x)), both finite in precision for any parameters.
+    /// Draws (ln x, ln(1 - x)), each to full relative precision, also where x rounds to 0 or 1.
     pub fn sample_ln<R: Rng + ?Sized>(&self, rng: &mut R) -> (f64, f64) {
-        let x = ln_standard_gamma(self.a, rng);
-        let y = ln_standard_gamma(self.b, rng);
-        let total = ln_add_exp(x, y);
-        (x - total, y - total)
+        let ln_odds = self.sample_ln_odds(rng);
+        // The smaller of x and 1 - x is e^-|odds| / (1 + e^-|odds|).
+        let ln_larger = -(-ln_odds.abs()).exp().ln_1p();
+        (ln_larger + ln_odds.min(0.0), ln_larger - ln_odds.max(0.0))
     }
+
+    /// Draws ln(x / (1 - x)), the form that loses nothing at either end.
+    pub fn sample_ln_odds<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
+        let ln_success = ln_standard_gamma(self.a, rng);
+        ln_success - ln_standard_gamma(self.b, rng)
+    }
+}
+
+/// Entropy of Beta(a, b): minus its divergence from the uniform law. NaN in, NaN out.
+pub(crate) fn entropy(a: f64, b: f64) -> f64 {
+    -divergence([(a, 1.0), (b, 1.0)].into_iter())
 }
 
 /// power * ln_x, with 0 ln 0 = 0.

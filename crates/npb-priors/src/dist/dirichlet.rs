@@ -1,8 +1,9 @@
 //! The Dirichlet distribution.
 
-use super::gamma::ln_standard_gamma;
+use super::gamma::{ln_standard_gamma, shape_rest};
+use super::ln_excess;
 use crate::error::{Check, ParameterError};
-use crate::special::{digamma_difference, ln_beta, log_sum_exp};
+use crate::special::{digamma_difference, ln_beta, ln_gamma, log_sum_exp};
 use rand::Rng;
 
 /// Dirichlet(alpha_1, ..., alpha_K), concentrations down to 1e-300.
@@ -114,30 +115,26 @@ impl Dirichlet {
         total
     }
 
-    /// Entropy in nats.
+    /// Entropy in nats, precise for concentrations of any size.
     pub fn entropy(&self) -> f64 {
-        let powers = self
-            .concentrations
-            .iter()
-            .enumerate()
-            .map(|(k, a)| (a - 1.0) * self.mean_ln(k));
-        self.ln_normalizer() - powers.sum::<f64>()
+        // The divergence from the uniform law, whose density is (K - 1)!.
+        let from_uniform = divergence(self.concentrations.iter().map(|&a| (a, 1.0)));
+        -from_uniform - ln_gamma(self.dim() as f64)
     }
 
-    /// KL(self || other) in nats; panics on unequal K.
+    /// KL(self || other) in nats; panics on unequal K. Large concentrations cost no digits.
     pub fn kl(&self, other: &Self) -> f64 {
         assert_eq!(
             self.dim(),
             other.dim(),
             "equal numbers of categories are needed"
         );
-        let apart = self
-            .concentrations
-            .iter()
-            .zip(&other.concentrations)
-            .enumerate();
-        let powers: f64 = apart.map(|(k, (a, b))| (a - b) * self.mean_ln(k)).sum();
-        other.ln_normalizer() - self.ln_normalizer() + powers
+        divergence(
+            self.concentrations
+                .iter()
+                .copied()
+                .zip(other.concentrations.iter().copied()),
+        )
     }
 
     /// Draws x into `out`; panics when it is not of length K.
@@ -155,4 +152,19 @@ impl Dirichlet {
         let total = log_sum_exp(out);
         out.iter_mut().for_each(|l| *l -= total);
     }
+}
+
+/// KL(Dirichlet(a) || Dirichlet(a0)) for the pairs (a_k, a0_k).
+///
+/// A Dirichlet is a set of gamma variables divided by their sum. With log-gammas and digammas in Stirling's form, the parts that
+/// grow with the concentrations are a sum of positive terms, and the others are small.
+pub(super) fn divergence(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
+    let sum = |total: (f64, f64), (a, a0): (f64, f64)| (total.0 + a, total.1 + a0);
+    let (s, s0) = pairs.clone().fold((0.0, 0.0), sum);
+    let each = pairs.map(|(a, a0)| {
+        // Ratio of the means.
+        let ratio = (a / a0) * (s0 / s);
+        a0 * ln_excess(ratio) + 0.5 * (a / a0).ln() + shape_rest(a, a0)
+    });
+    each.sum::<f64>() - 0.5 * (s / s0).ln() - shape_rest(s, s0)
 }

@@ -3,14 +3,10 @@
 use super::ln_excess;
 use crate::error::{Check, ParameterError};
 use crate::special::{
-    LN_SQRT_2PI, digamma, digamma_correction, gamma_lower_regularized, ln_gamma,
-    stirling_correction,
+    LN_SQRT_2PI, digamma, gamma_lower_regularized, ln_gamma, ln_gamma_rest, ln_minus_digamma,
 };
 use rand::{Rng, RngExt};
 use rand_distr::Exp1;
-
-/// Shapes from here on are handled in Stirling's form, where large log-gammas are cancelled on paper.
-const LARGE: f64 = 10.0;
 
 /// Gamma(shape a, rate b): density b^a x^(a-1) e^(-bx) / Gamma(a) on x > 0.
 ///
@@ -87,34 +83,14 @@ impl Gamma {
 
     /// Entropy in nats, with full absolute precision for any shape.
     pub fn entropy(&self) -> f64 {
-        let a = self.shape;
-        let unit_rate = if a < LARGE {
-            a + ln_gamma(a) + (1.0 - a) * digamma(a)
-        } else {
-            0.5 * a.ln() + LN_SQRT_2PI + stirling_correction(a) + (a - 1.0) * digamma_correction(a)
-        };
-        unit_rate - self.rate.ln()
+        unit_entropy(self.shape) - self.rate.ln()
     }
 
     /// KL(self || other) in nats.
     ///
     /// Large shapes cost no digits: what is computed grows with the distance of the means, not with the shapes.
     pub fn kl(&self, other: &Self) -> f64 {
-        let (a, a0) = (self.shape, other.shape);
-        let ratio = other.rate / self.rate;
-        if a < LARGE {
-            (a - a0) * digamma(a) - ln_gamma(a) + ln_gamma(a0) - a0 * ratio.ln() + a * (ratio - 1.0)
-        } else if a0 < LARGE {
-            // Stirling in a.
-            let mean = a * ratio;
-            let main = ln_gamma(a0) + mean - a0 * mean.ln() + 0.5 * a.ln() - LN_SQRT_2PI;
-            main - (a - a0) * digamma_correction(a) - stirling_correction(a)
-        } else {
-            // Stirling in both: the ratio of the means is what matters.
-            let corrections = stirling_correction(a0) - stirling_correction(a);
-            let main = a0 * ln_excess(a * ratio / a0) + 0.5 * (a / a0).ln();
-            main + (a0 - a) * digamma_correction(a) + corrections
-        }
+        rate_ratio_kl(self.shape, other.shape, other.rate / self.rate)
     }
 
     /// Draws x; may underflow to 0 for shapes below about 0.01, where [`Self::sample_ln`] does not.
@@ -130,6 +106,24 @@ impl Gamma {
     pub fn sample_ln<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         ln_standard_gamma(self.shape, rng) - self.rate.ln()
     }
+}
+
+/// Entropy of Gamma(a, 1). In Stirling's form, as all that follows: what grows in ln Gamma and digamma is cancelled on paper.
+pub(super) fn unit_entropy(a: f64) -> f64 {
+    0.5 * a.ln() + LN_SQRT_2PI + ln_gamma_rest(a) + (a - 1.0) * ln_minus_digamma(a)
+}
+
+/// KL(Gamma(a, 1) || Gamma(a0, ratio)): a0 times the excess of the ratio of the means, and what depends on the shapes alone.
+pub(super) fn rate_ratio_kl(a: f64, a0: f64, ratio: f64) -> f64 {
+    a0 * ln_excess(a * ratio / a0) + 0.5 * (a / a0).ln() + shape_rest(a, a0)
+}
+
+/// What Stirling's form leaves of the shapes in a divergence: of size 1/a + 1/a0 when both are large, 0 when they are equal.
+pub(super) fn shape_rest(a: f64, a0: f64) -> f64 {
+    if a == a0 {
+        return 0.0;
+    }
+    ln_gamma_rest(a0) - ln_gamma_rest(a) + (a0 - a) * ln_minus_digamma(a)
 }
 
 /// Draws from Gamma(shape, 1), shape >= 1.

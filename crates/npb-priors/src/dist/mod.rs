@@ -22,6 +22,7 @@ mod wishart;
 
 pub use bernoulli::Bernoulli;
 pub use beta::Beta;
+pub(crate) use beta::entropy as beta_entropy;
 pub use categorical::{Categorical, sample_ln_weights};
 pub use conjugate::{
     Categories, Conjugate, Counts, ExponentialGamma, NormalMean, NormalPrecision, Reals, Scatter,
@@ -51,5 +52,10 @@ fn symmetric(m: MatRef<'_, f64>) -> Mat<f64> {
 
 /// x - 1 - ln x for x > 0, without cancellation at its zero x = 1.
 fn ln_excess(x: f64) -> f64 {
-    ln_1p_shortfall(x - 1.0)
+    if x < 0.5 {
+        // x - 1 would round x away.
+        x - 1.0 - x.ln()
+    } else {
+        ln_1p_shortfall(x - 1.0)
+    }
 }

@@ -1,14 +1,14 @@
 //! The Wishart distribution of a precision matrix.
 
-use super::gamma::ln_standard_gamma;
-use super::symmetric;
+use super::gamma::{ln_standard_gamma, rate_ratio_kl, unit_entropy};
+use super::{ln_excess, symmetric};
 use crate::error::{Check, ParameterError};
-use crate::special::{ln_multivariate_gamma, multivariate_digamma};
+use crate::special::{digamma, ln_multivariate_gamma, multivariate_digamma};
 use npb_linalg::Cholesky;
 use npb_linalg::faer::{Mat, MatRef};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
-use std::f64::consts::LN_2;
+use std::f64::consts::{LN_2, PI};
 
 /// Wishart W(B, nu) on P x P precision matrices: mean nu B, nu > P - 1 real.
 ///
@@ -126,34 +126,54 @@ impl Wishart {
         self.ln_normalizer() + power * factor.ln_det() - 0.5 * self.trace_against(&factor)
     }
 
-    /// Entropy in nats.
+    /// Entropy in nats: that of Bartlett's gamma variables, so that large degrees of freedom cost no digits.
     pub fn entropy(&self) -> f64 {
         let p = self.dim() as f64;
-        -self.ln_normalizer() - 0.5 * (self.df - p - 1.0) * self.mean_ln_det() + 0.5 * self.df * p
+        let constant =
+            0.5 * (p + 1.0) * (self.ln_det_scale + p * LN_2) + 0.25 * p * (p - 1.0) * PI.ln();
+        let each = |j: usize| {
+            let (half_df, j) = (0.5 * (self.df - j as f64), j as f64);
+            unit_entropy(half_df) + 0.5 * (j + (p - 1.0 - j) * digamma(half_df))
+        };
+        constant + (0..self.dim()).map(each).sum::<f64>()
     }
 
     /// KL(self || other) in nats; both must have the same P (panics otherwise). Cost: P^3/2.
+    ///
+    /// A sum of positive terms, so that large degrees of freedom cost no digits: with A = L_other^-1 L_self, the gamma
+    /// variables of Bartlett's decomposition on the diagonal of A, and its other entries squared.
     pub fn kl(&self, other: &Self) -> f64 {
-        let p = self.dim() as f64;
-        let trace = other.trace_against(&self.factor) - p;
-        self.ln_normalizer() - other.ln_normalizer()
-            + 0.5 * ((self.df - other.df) * self.mean_ln_det() + self.df * trace)
+        let mut total = 0.0;
+        other.for_each_whitened_column(&self.factor, |j, diagonal, below| {
+            let square = diagonal * diagonal;
+            let half = |df: f64| 0.5 * (df - j as f64);
+            total += rate_ratio_kl(half(self.df), half(other.df), square)
+                + 0.5 * (j as f64 * ln_excess(square) + self.df * squared_length(below));
+        });
+        total
     }
 
-    /// tr(B^-1 M) for M given by its factor: the squared entries of L_B^-1 L_M.
+    /// tr(B^-1 M) for M given by its factor.
     fn trace_against(&self, m: &Cholesky) -> f64 {
+        let mut total = 0.0;
+        self.for_each_whitened_column(m, |_, diagonal, below| {
+            total += diagonal * diagonal + squared_length(below);
+        });
+        total
+    }
+
+    /// Calls `f` for every column of the lower triangular L_B^-1 L_M: its number, diagonal entry and entries below.
+    fn for_each_whitened_column(&self, m: &Cholesky, mut f: impl FnMut(usize, f64, &[f64])) {
         let p = self.dim();
         assert_eq!(m.dim(), p, "both matrices must have the same size");
         let mut column = vec![0.0; p];
-        let mut total = 0.0;
         for j in 0..p {
             for i in 0..p {
                 column[i] = if i < j { 0.0 } else { m.l()[(i, j)] };
             }
             self.factor.solve_l(&mut column);
-            total += column.iter().map(|x| x * x).sum::<f64>();
+            f(j, column[j], &column[j + 1..]);
         }
-        total
     }
 
     /// Draws the lower Cholesky factor of Lambda by Bartlett's decomposition. Cost: P^3/3.
@@ -181,6 +201,10 @@ impl Wishart {
         let l = self.sample_factor(rng);
         l.as_ref() * l.as_ref().transpose()
     }
+}
+
+fn squared_length(x: &[f64]) -> f64 {
+    x.iter().map(|v| v * v).sum()
 }
 
 fn check_df(check: Check, p: usize, df: f64) -> Result<(), ParameterError> {

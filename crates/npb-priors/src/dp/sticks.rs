@@ -3,10 +3,10 @@
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::dist::beta_entropy;
 use crate::error::{Check, ParameterError};
 use crate::measure::{
-    ConcentrationFactor, GammaPrior, beta_entropy, mean_ln, mean_ln_rest, sample_concentration,
-    sample_exp, sample_ln_odds,
+    ConcentrationFactor, GammaPrior, mean_ln, mean_ln_rest, sample_concentration, sample_exp, stick,
 };
 
 const CHECK: Check = Check("Dirichlet process");
@@ -149,7 +149,7 @@ impl Sticks {
         let (alpha, ln_alpha) = (alpha.mean(), alpha.mean_ln());
         self.parameters
             .iter()
-            .map(|&stick| ln_alpha + (alpha - 1.0) * mean_ln_rest(stick) + beta_entropy(stick))
+            .map(|&[a, b]| ln_alpha + (alpha - 1.0) * mean_ln_rest([a, b]) + beta_entropy(a, b))
             .sum()
     }
 
@@ -160,7 +160,7 @@ impl Sticks {
         assert_eq!(out.len(), self.truncation(), "one place per weight");
         let mut rest = 1.0;
         for (out, &[a, b]) in out.iter_mut().zip(&self.parameters) {
-            let ln_odds = sample_ln_odds(a, b, rng);
+            let ln_odds = stick(a, b).sample_ln_odds(rng);
             *out = rest / (1.0 + (-ln_odds).exp());
             rest /= 1.0 + ln_odds.exp();
         }

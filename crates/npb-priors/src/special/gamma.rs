@@ -45,7 +45,7 @@ fn digamma_near_zero(x: f64) -> f64 {
 }
 
 /// ln x - digamma(x) for x >= 10: 1/(2x) + sum B_2k / (2k x^2k).
-pub(crate) fn digamma_correction(x: f64) -> f64 {
+fn digamma_correction(x: f64) -> f64 {
     const TERMS: [f64; 8] = [
         1.0 / 12.0,
         -1.0 / 120.0,
@@ -58,6 +58,15 @@ pub(crate) fn digamma_correction(x: f64) -> f64 {
     ];
     let r = 1.0 / x;
     r * (0.5 + r * horner(&TERMS, r * r))
+}
+
+/// ln x - digamma(x) for x > 0, to full relative precision where it is small.
+pub(crate) fn ln_minus_digamma(x: f64) -> f64 {
+    if x < ASYMPTOTIC {
+        x.ln() - digamma(x)
+    } else {
+        digamma_correction(x)
+    }
 }
 
 /// digamma(a + d) - digamma(a) for a, d > 0, without cancellation when a is large.
@@ -118,6 +127,15 @@ pub(crate) fn stirling_correction(x: f64) -> f64 {
     ];
     let r = 1.0 / x;
     r * horner(&TERMS, r * r)
+}
+
+/// ln Gamma(x) - [(x - 1/2) ln x - x + ln sqrt(2 pi)] for x > 0: what is left when the parts that grow are cancelled on paper.
+pub(crate) fn ln_gamma_rest(x: f64) -> f64 {
+    if x < ASYMPTOTIC {
+        ln_gamma(x) - (x - 0.5) * x.ln() + x - LN_SQRT_2PI
+    } else {
+        stirling_correction(x)
+    }
 }
 
 /// ln B(a, b) = ln Gamma(a) + ln Gamma(b) - ln Gamma(a + b) for a, b > 0.

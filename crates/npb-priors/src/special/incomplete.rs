@@ -72,8 +72,7 @@ fn upper_asymptotic(a: f64, x: f64) -> f64 {
 /// I_x(a, b), the distribution function at `x` of Beta(a, b).
 ///
 /// Absolute error below 1e-12 while min(a, b) <= 1e4, below 1e-9 beyond. x below 0 or above 1 gives 0 or 1; a, b <= 0 or
-/// NaN gives NaN. Cost: O(sqrt(min(a, b))) terms, at most a few
-/// thousand.
+/// NaN gives NaN. Cost: O(sqrt(min(a, b))) terms, at most a few thousand.
 pub fn beta_regularized(a: f64, b: f64, x: f64) -> f64 {
     let parameters_fit = a > 0.0 && b > 0.0 && (a + b).is_finite();
     if !parameters_fit || x.is_nan() {
@@ -87,6 +86,21 @@ pub fn beta_regularized(a: f64, b: f64, x: f64) -> f64 {
         1.0 - beta_below_half(b, a, 1.0 - x)
     } else {
         beta_below_half(a, b, x)
+    }
+}
+
+/// P(|T| > |t|) for Student's t with `df` > 0 degrees of freedom, not necessarily whole.
+///
+/// Absolute error as that of [`beta_regularized`] at (df/2, 1/2), of which it is the value at df / (df + t^2). An infinite t
+/// gives 0; df <= 0 or NaN gives NaN.
+pub fn student_t_two_sided(t: f64, df: f64) -> f64 {
+    let ratio = t / df.sqrt();
+    let square = ratio * ratio;
+    if square < 1.0 {
+        // The other end of the unit interval: next to 1 the function is so steep that rounding would show.
+        1.0 - beta_regularized(0.5, 0.5 * df, square / (1.0 + square))
+    } else {
+        beta_regularized(0.5 * df, 0.5, 1.0 / (1.0 + square))
     }
 }
 

@@ -15,8 +15,10 @@ pub use gamma::{
     digamma, ln_beta, ln_gamma, ln_multivariate_gamma, ln_rising_factorial, multivariate_digamma,
     trigamma,
 };
-pub(crate) use gamma::{digamma_correction, digamma_difference, stirling_correction};
-pub use incomplete::{beta_regularized, gamma_lower_regularized, gamma_upper_regularized};
+pub(crate) use gamma::{digamma_difference, ln_gamma_rest, ln_minus_digamma};
+pub use incomplete::{
+    beta_regularized, gamma_lower_regularized, gamma_upper_regularized, student_t_two_sided,
+};
 pub(crate) use logs::ln_1p_shortfall;
 pub use logs::{ln_add_exp, ln_normalize, log_sum_exp, log1mexp};
 pub use normal::{

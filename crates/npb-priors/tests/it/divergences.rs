@@ -77,6 +77,45 @@ fn gamma_divergences_of_large_shapes_keep_their_digits() {
     }
 }
 
+/// Posteriors after 1e12 observations that hardly differ: the textbook formulas subtract numbers of size 1e12 or more.
+#[test]
+fn divergences_of_large_counts_keep_their_digits() {
+    // Second order in the parameters' differences: 1/2 d' (trigamma information) d, which is 1/2 n (dm)^2 / (m (1 - m)).
+    let (n, step) = (1e12, 1e6);
+    let q = Beta::new(0.25 * n + step, 0.75 * n - step).unwrap();
+    let p = Beta::new(0.25 * n, 0.75 * n).unwrap();
+    let expected = 0.5 * (step / n).powi(2) * n / (0.25 * 0.75);
+    assert_close(q.kl(&p), expected, 1e-5);
+    let dirichlet = |step: f64| Dirichlet::new(vec![0.25 * n + step, 0.75 * n - step]).unwrap();
+    assert_close(dirichlet(step).kl(&dirichlet(0.0)), expected, 1e-5);
+    // A beta is a normal then.
+    let normal = 0.5 * (std::f64::consts::TAU * std::f64::consts::E * p.variance()).ln();
+    assert_close(p.entropy(), normal, 1e-11);
+    assert_close(dirichlet(0.0).entropy(), normal, 1e-11);
+
+    // P = 1 is a gamma law: W(b, nu) = Gamma(nu/2, 1/(2b)).
+    let wishart = |b: f64, df: f64| Wishart::new(mat![[b]].as_ref(), df).unwrap();
+    let gamma = |b: f64, df: f64| Gamma::new(0.5 * df, 0.5 / b).unwrap();
+    for (b, df, b0, df0) in [
+        (2.0, 3.5, 0.7, 9.0),
+        (1e-12, n, 0.3, 4.0),
+        (1e-12, n, 1e-12 * (1.0 + 1e-6), n + step),
+    ] {
+        assert_close(
+            wishart(b, df).kl(&wishart(b0, df0)),
+            gamma(b, df).kl(&gamma(b0, df0)),
+            1e-9,
+        );
+        assert_close(wishart(b, df).entropy(), gamma(b, df).entropy(), 1e-11);
+    }
+    // Of two Wishart laws whose scales differ by 1 + d in every direction: nu P (d - ln(1 + d)) / 2.
+    let b = mat![[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 1.5]];
+    let scaled = |c: f64| Wishart::new((&b * npb_linalg::faer::Scale(c)).as_ref(), n).unwrap();
+    let d = 1e-6;
+    let expected = 1.5 * n * d * d * (0.5 - d / 3.0);
+    assert_close(scaled(1.0 + d).kl(&scaled(1.0)), expected, 1e-8);
+}
+
 #[test]
 fn beta_divergences_match_integrals() {
     for (a, b, a0, b0) in [

@@ -281,6 +281,31 @@ fn incomplete_gamma_and_beta() {
 }
 
 #[test]
+fn student_tails_agree_with_tables() {
+    // Two-sided 5% and 1% points, computed with 30 digits.
+    for (df, t05, t01) in [
+        (1.0, 12.706_204_736_174_705, 63.656_741_162_871_58),
+        (2.0, 4.302_652_729_749_464, 9.924_843_200_918_293),
+        (3.0, 3.182_446_305_283_71, 5.840_909_309_733_357),
+        (10.0, 2.228_138_851_986_275, 3.169_272_672_616_951),
+        (63.0, 1.998_340_542_520_742, 2.656_145_025_099_862),
+    ] {
+        assert!((student_t_two_sided(t05, df) - 0.05).abs() < 1e-14, "{df}");
+        assert!((student_t_two_sided(-t01, df) - 0.01).abs() < 1e-14, "{df}");
+    }
+    // The Cauchy tail, far out and next to the centre, and the normal limit.
+    for t in [1e-9_f64, 0.3, 2.0, 1e8, 1e160] {
+        let cauchy = std::f64::consts::FRAC_2_PI * (1.0 / t).atan();
+        let error = student_t_two_sided(t, 1.0) - cauchy;
+        assert!(error.abs() < 1e-12 * cauchy.max(1e-3), "{t}: {error}");
+    }
+    assert!((student_t_two_sided(2.5, 1e9) - 2.0 * normal_cdf(-2.5)).abs() < 1e-9);
+    assert_eq!(student_t_two_sided(0.0, 7.0), 1.0);
+    assert_eq!(student_t_two_sided(f64::INFINITY, 8.5), 0.0);
+    assert!(student_t_two_sided(f64::NAN, 8.0).is_nan() && student_t_two_sided(1.0, 0.0).is_nan());
+}
+
+#[test]
 fn incomplete_gamma_of_a_large_shape() {
     // The two methods on both sides of their border, and the median of a huge shape, a - 1/3.
     for z in [-4.0, -1.0, 0.0, 0.3, 2.0] {
