@@ -2,9 +2,11 @@
 
 use super::dirichlet::divergence;
 use super::gamma::ln_standard_gamma;
+use super::stored::StoredBeta;
 use crate::error::{Check, ParameterError};
 use crate::special::{beta_regularized, digamma_difference, ln_beta};
 use rand::Rng;
+use serde::{Deserialize, Serialize};
 
 /// Beta(a, b): density x^(a-1) (1-x)^(b-1) / B(a, b) on 0 < x < 1.
 ///
@@ -15,7 +17,8 @@ use rand::Rng;
 /// let (ln_x, ln_rest) = beta.sample_ln(&mut Xoshiro256PlusPlus::seed_from_u64(1));
 /// assert!(ln_x.is_finite() && ln_rest <= 0.0);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "StoredBeta")]
 pub struct Beta {
     a: f64,
     b: f64,

@@ -2,9 +2,11 @@
 
 use super::gamma::{ln_standard_gamma, shape_rest};
 use super::ln_excess;
+use super::stored::StoredDirichlet;
 use crate::error::{Check, ParameterError};
 use crate::special::{digamma_difference, ln_beta, ln_gamma, log_sum_exp};
 use rand::Rng;
+use serde::{Deserialize, Serialize};
 
 /// Dirichlet(alpha_1, ..., alpha_K), concentrations down to 1e-300.
 ///
@@ -16,7 +18,8 @@ use rand::Rng;
 /// sparse.sample_ln(&mut ln_x, &mut Xoshiro256PlusPlus::seed_from_u64(1));
 /// assert!(ln_x.iter().all(|l| l.is_finite())); // although three of the four round to 0
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "StoredDirichlet", into = "StoredDirichlet")]
 pub struct Dirichlet {
     concentrations: Vec<f64>,
     total: f64,

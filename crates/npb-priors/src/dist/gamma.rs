@@ -1,12 +1,14 @@
 //! The Gamma distribution, (shape, rate).
 
 use super::ln_excess;
+use super::stored::StoredGamma;
 use crate::error::{Check, ParameterError};
 use crate::special::{
     LN_SQRT_2PI, digamma, gamma_lower_regularized, ln_gamma, ln_gamma_rest, ln_minus_digamma,
 };
 use rand::{Rng, RngExt};
 use rand_distr::Exp1;
+use serde::{Deserialize, Serialize};
 
 /// Gamma(shape a, rate b): density b^a x^(a-1) e^(-bx) / Gamma(a) on x > 0.
 ///
@@ -18,7 +20,8 @@ use rand_distr::Exp1;
 /// assert!(prior.sample_ln(&mut rng).is_finite()); // the draw itself would underflow
 /// assert!(Gamma::new(f64::NAN, 1.0).is_err());
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "StoredGamma")]
 pub struct Gamma {
     shape: f64,
     rate: f64,

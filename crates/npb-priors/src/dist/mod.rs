@@ -3,6 +3,8 @@
 //! Constructors check every parameter and return [`ParameterError`](crate::ParameterError) naming the one at fault, so that
 //! sampling and densities cannot fail afterwards. Samplers take any `R: Rng + ?Sized`. Parametrisations: Gamma is
 //! (shape, rate); the Wishart is W(B, nu) with mean nu B; the normal is (mean, variance).
+//!
+//! Those that models keep as priors or posteriors of their parameters are serde values; reading one checks it like its constructor.
 
 mod bernoulli;
 mod beta;
@@ -15,6 +17,7 @@ mod normal;
 mod normal_gamma;
 mod normal_wishart;
 mod poisson_gamma;
+mod stored;
 mod student_t;
 mod truncated_normal;
 mod truncated_sum;

@@ -1,10 +1,12 @@
 //! The univariate normal distribution, (mean, variance).
 
 use super::ln_excess;
+use super::stored::StoredNormal;
 use crate::error::{Check, ParameterError};
 use crate::special::{LN_SQRT_2PI, normal_cdf};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
+use serde::{Deserialize, Serialize};
 
 /// N(mean, variance).
 ///
@@ -14,7 +16,8 @@ use rand_distr::StandardNormal;
 /// assert_eq!((n.cdf(1.0), n.mean_square()), (0.5, 5.0));
 /// assert!(Normal::new(0.0, 0.0).is_err());
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "StoredNormal")]
 pub struct Normal {
     mean: f64,
     variance: f64,

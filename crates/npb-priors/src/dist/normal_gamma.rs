@@ -1,10 +1,12 @@
 //! The normal-gamma distribution of a mean and a precision.
 
+use super::stored::StoredNormalGamma;
 use super::{Gamma, ln_excess};
 use crate::error::{Check, ParameterError};
 use crate::special::LN_SQRT_2PI;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
+use serde::{Deserialize, Serialize};
 
 /// lambda ~ Gamma(shape, rate), mu | lambda ~ N(mean, 1 / (strength lambda)).
 ///
@@ -15,7 +17,8 @@ use rand_distr::StandardNormal;
 /// assert_eq!(q.mean_square_deviation(3.0), 0.25 + 0.5);
 /// assert_eq!(q.kl(&q), 0.0);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "StoredNormalGamma")]
 pub struct NormalGamma {
     mean: f64,
     strength: f64,

@@ -1,5 +1,6 @@
 //! The normal-Wishart distribution of a mean vector and a precision matrix.
 
+use super::stored::StoredNormalWishart;
 use super::{Wishart, ln_excess};
 use crate::error::{Check, ParameterError};
 use crate::special::LN_SQRT_2PI;
@@ -7,6 +8,7 @@ use npb_linalg::Cholesky;
 use npb_linalg::faer::{Mat, MatRef};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
+use serde::{Deserialize, Serialize};
 
 /// Lambda ~ W(B, nu), mu | Lambda ~ N(m, (u Lambda)^-1).
 ///
@@ -17,7 +19,8 @@ use rand_distr::StandardNormal;
 /// let q = NormalWishart::new(vec![0.0, 1.0], 2.0, precision).unwrap();
 /// assert_eq!(q.mean_square_deviation(&[0.0, 2.0]), 2.0 / 2.0 + 4.0);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "StoredNormalWishart")]
 pub struct NormalWishart {
     mean: Vec<f64>,
     strength: f64,

@@ -1,6 +1,7 @@
 //! The Wishart distribution of a precision matrix.
 
 use super::gamma::{ln_standard_gamma, rate_ratio_kl, unit_entropy};
+use super::stored::StoredWishart;
 use super::{ln_excess, symmetric};
 use crate::error::{Check, ParameterError};
 use crate::special::{digamma, ln_multivariate_gamma, multivariate_digamma};
@@ -8,6 +9,7 @@ use npb_linalg::Cholesky;
 use npb_linalg::faer::{Mat, MatRef};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
+use serde::{Deserialize, Serialize};
 use std::f64::consts::{LN_2, PI};
 
 /// Wishart W(B, nu) on P x P precision matrices: mean nu B, nu > P - 1 real.
@@ -21,7 +23,8 @@ use std::f64::consts::{LN_2, PI};
 /// assert_eq!(w.mean()[(0, 0)], 3.5);
 /// assert!(Wishart::new(w.scale(), 1.0).is_err()); // needs more than P - 1 = 1 degrees of freedom
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "StoredWishart", into = "StoredWishart")]
 pub struct Wishart {
     scale: Mat<f64>,
     factor: Cholesky,

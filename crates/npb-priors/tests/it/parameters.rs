@@ -199,3 +199,74 @@ fn extreme_parameters_give_finite_results() {
         (0.0, 0.0, 0.0)
     );
 }
+
+/// What is read back from `value` with one piece of its text replaced.
+fn forged<T: serde::Serialize + serde::de::DeserializeOwned>(
+    value: &T,
+    old: &str,
+    new: &str,
+) -> Result<T, String> {
+    let text = serde_json::to_string(value).unwrap();
+    assert!(text.contains(old), "{text}");
+    serde_json::from_str(&text.replacen(old, new, 1)).map_err(|e| e.to_string())
+}
+
+#[test]
+fn stored_distributions_come_back_and_forged_ones_do_not() {
+    let gamma = Gamma::new(0.1, 3.0).unwrap();
+    assert_eq!(forged(&gamma, "", "").unwrap(), gamma);
+    let beta = Beta::new(0.1, 3.0).unwrap();
+    assert_eq!(forged(&beta, "", "").unwrap(), beta);
+    let normal = Normal::new(0.1, 3.0).unwrap();
+    assert_eq!(forged(&normal, "", "").unwrap(), normal);
+    let normal_gamma = NormalGamma::new(0.1, 3.0, 7.0, 0.3).unwrap();
+    assert_eq!(forged(&normal_gamma, "", "").unwrap(), normal_gamma);
+    let dirichlet = Dirichlet::new(vec![0.1, 0.2, 0.7]).unwrap();
+    assert_eq!(forged(&dirichlet, "", "").unwrap(), dirichlet);
+    let scale = mat![[2.0, 0.1], [0.1, 0.3]];
+    let law = Wishart::new(scale.as_ref(), 3.5).unwrap();
+    let law = NormalWishart::new(vec![0.1, 0.7], 2.0, law).unwrap();
+    let back = forged(&law, "", "").unwrap();
+    assert_eq!((back.mean(), back.strength()), (law.mean(), law.strength()));
+    let (old, new) = (law.precision(), back.precision());
+    assert_eq!((new.scale(), new.df()), (old.scale(), old.df()));
+    assert_eq!(new.factor().l(), old.factor().l());
+
+    for (error, expected) in [
+        (
+            forged(&gamma, "3.0", "-3.0").unwrap_err(),
+            "gamma: rate = -3",
+        ),
+        (forged(&beta, "0.1", "0.0").unwrap_err(), "beta: a = 0"),
+        (
+            forged(&normal, "3.0", "0.0").unwrap_err(),
+            "normal: variance = 0",
+        ),
+        (
+            forged(&normal_gamma, "7.0", "-7.0").unwrap_err(),
+            "gamma: shape = -7",
+        ),
+        (
+            forged(&normal_gamma, "3.0", "-3.0").unwrap_err(),
+            "normal-gamma: strength = -3",
+        ),
+        (
+            forged(&dirichlet, "0.2", "-0.2").unwrap_err(),
+            "dirichlet: concentrations[1] = -0.2",
+        ),
+        (forged(&law, "3.5", "1.0").unwrap_err(), "wishart: df = 1"),
+        (
+            forged(&law, "0.1,0.3", "0.1,-0.3").unwrap_err(),
+            "wishart: scale must be positive definite",
+        ),
+        (
+            forged(&law, "[0.1,0.7]", "[0.1]").unwrap_err(),
+            "normal-Wishart: mean has size 1",
+        ),
+    ] {
+        assert!(
+            error.starts_with(expected),
+            "{error:?} should start with {expected:?}"
+        );
+    }
+}
