@@ -1,8 +1,15 @@
 //! npb-iqgme: figures of chapter 3.
 
 mod mcar;
+mod synthetic;
 
 use crate::reproduce::Experiment;
 
 /// In the order of the paper.
-pub(crate) const EXPERIMENTS: &[Experiment] = &[mcar::FIG_3_5, mcar::FIG_3_6];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    synthetic::FIG_3_2,
+    synthetic::FIG_3_3,
+    synthetic::FIG_3_4,
+    mcar::FIG_3_5,
+    mcar::FIG_3_6,
+];
