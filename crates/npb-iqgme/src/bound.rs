@@ -165,7 +165,7 @@ fn ln_wishart_normaliser(ln_det_scale: f64, dof: f64, p: usize) -> f64 {
 }
 
 /// Part of `E ln p(t | x, z, w)` that holds the expert, and its magnitude.
-pub(crate) fn soft_term(expert: &Expert, stats: &Stats, h: usize) -> (f64, f64) {
+fn soft_term(expert: &Expert, stats: &Stats, h: usize) -> (f64, f64) {
     if stats.labelled.weight[h] == 0.0 {
         return (0.0, 0.0);
     }
@@ -190,10 +190,7 @@ pub(crate) fn soft_term(expert: &Expert, stats: &Stats, h: usize) -> (f64, f64) 
 }
 
 /// `E ln p(w | zeta, lambda)` and the entropy of `q(w)`.
-pub(crate) fn expert_term(
-    expert: &Expert,
-    prior: &ExpertPrior,
-) -> Result<f64, NotPositiveDefinite> {
+fn expert_term(expert: &Expert, prior: &ExpertPrior) -> Result<f64, NotPositiveDefinite> {
     let mut value = 0.5 * Cholesky::new(expert.covariance.as_ref())?.ln_det();
     for p in 0..expert.mean.len() {
         let deviation = expert.mean[p] - prior.mean[p];

@@ -53,10 +53,14 @@ pub struct IqgmeConfig {
     pub expert_rate: f64,
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,
-    /// Starts to try; the run with the highest bound is kept.
+    /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
     pub starts: Vec<Start>,
     /// Runs of every start, each with its own random numbers.
     pub restarts: usize,
+    /// How predictions average over runs: weights proportional to `exp((L - L_best) / (averaging c))`, with `L` a run's bound and `c` the number of
+    /// observed cells; 0 keeps the best run alone. Runs end in different optima, and differences of the bound that are small for each cell say little
+    /// about which of them predicts better.
+    pub averaging: f64,
     /// At most this many iterations in a run.
     pub max_iterations: u64,
     /// A run has converged when the bound's relative change falls below this.
@@ -71,21 +75,22 @@ impl Default for IqgmeConfig {
             truncation: 20,
             concentration_shape: 0.05,
             concentration_rate: 0.05,
-            mean_strength: 0.1,
+            mean_strength: 1.0,
             dof_excess: 2.0,
             dof_per_feature: 0.25,
             prior_scale: PriorScale::Covariance,
-            expert_shape: 0.01,
-            expert_rate: 0.01,
-            expert_mean_strength: 0.1,
+            expert_shape: 0.1,
+            expert_rate: 0.1,
+            expert_mean_strength: 1.0,
             starts: vec![
+                Start::KMeans(1),
                 Start::PerClass(1),
                 Start::PerClass(2),
-                Start::PerClass(5),
-                Start::KMeans(10),
+                Start::Mixture(10),
             ],
             restarts: 1,
-            max_iterations: 500,
+            averaging: 0.05,
+            max_iterations: 300,
             tolerance: 1e-6,
             seed: 0,
         }
@@ -101,14 +106,8 @@ impl IqgmeConfig {
         above("concentration_rate", self.concentration_rate, 0.0)?;
         above("mean_strength", self.mean_strength, 0.0)?;
         above("dof_excess", self.dof_excess, 1.0)?;
-        if !(self.dof_per_feature.is_finite() && self.dof_per_feature >= 0.0) {
-            let value = self.dof_per_feature.to_string();
-            return Err(IqgmeError::Config {
-                field: "dof_per_feature",
-                value,
-                rule: "finite and >= 0".to_owned(),
-            });
-        }
+        not_negative("dof_per_feature", self.dof_per_feature)?;
+        not_negative("averaging", self.averaging)?;
         above("expert_shape", self.expert_shape, 0.0)?;
         above("expert_rate", self.expert_rate, 0.0)?;
         above("expert_mean_strength", self.expert_mean_strength, 0.0)?;
@@ -140,6 +139,18 @@ fn above(field: &'static str, value: f64, bound: f64) -> Result<(), IqgmeError> 
             field,
             value: value.to_string(),
             rule: format!("finite and > {bound}"),
+        })
+    }
+}
+
+fn not_negative(field: &'static str, value: f64) -> Result<(), IqgmeError> {
+    if value.is_finite() && value >= 0.0 {
+        Ok(())
+    } else {
+        Err(IqgmeError::Config {
+            field,
+            value: value.to_string(),
+            rule: "finite and >= 0".to_owned(),
         })
     }
 }

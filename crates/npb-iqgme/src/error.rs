@@ -62,6 +62,14 @@ pub enum IqgmeError {
         /// Classes of the fit.
         classes: Vec<String>,
     },
+    /// A classifier is to be continued without any label.
+    #[error(
+        "none of the {rows} rows has a label: a classifier goes on only with labelled rows (give the old rows along with the new)"
+    )]
+    NoLabels {
+        /// Number of rows.
+        rows: usize,
+    },
     /// A number asked for is out of range.
     #[error("{argument} = {value}: must be {rule}")]
     Argument {

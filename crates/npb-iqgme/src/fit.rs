@@ -4,9 +4,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use npb_data::{Labels, Standardiser, Table};
-use npb_infer::{Stop, VbOutcome, VbReport, storage, stream};
+use npb_infer::{Stop, VbReport, storage, stream};
 use npb_linalg::faer::Mat;
 use npb_priors::dp::dominant_count_distribution;
+use npb_priors::special::ln_add_exp;
+use rand::RngExt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -23,41 +25,30 @@ const MODEL: &str = "npb-iqgme";
 const INTERVAL: u64 = 2;
 const IMPUTE: u64 = 3;
 const COUNT: u64 = 4;
+const PICK: u64 = 5;
 
-/// Fits the model: prepares the data, makes every run that `config.starts` and `config.restarts` ask for, keeps the one with the highest bound.
+/// Runs that weigh less than this share of the best one are left out of predictions.
+const LEAST_WEIGHT: f64 = 1e-3;
+
+/// Fits the model: prepares the data and makes every run that `config.starts` and `config.restarts` ask for.
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes, rows may be unlabelled (see [`fit_unlabelled`] for none at all).
 /// Errors: see [`IqgmeData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
     let data = IqgmeData::new(table, labels, config)?;
-    let runs: Vec<(Start, u64)> = config
+    let starts: Vec<(Start, u64)> = config
         .starts
         .iter()
-        .flat_map(|&start| (0..config.restarts as u64).map(move |r| (start, r)))
+        .flat_map(|&start| (0..config.restarts as u64).map(move |restart| (start, restart)))
         .collect();
-    let mut ended: Vec<(Start, IqgmeState, VbOutcome)> = runs
+    let runs = starts
         .par_iter()
         .map(|&(start, restart)| {
-            let mut vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
-            let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-            Ok((start, vb.into_state(), outcome))
+            let vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
+            Run::finish(vb, start)
         })
-        .collect::<Result<_, IqgmeError>>()?;
-    let bounds: Vec<RunBound> = ended
-        .iter()
-        .map(|(start, _, outcome)| RunBound {
-            start: *start,
-            elbo: last_bound(outcome),
-        })
-        .collect();
-    let mut best = 0;
-    for (k, run) in bounds.iter().enumerate() {
-        if run.elbo > bounds[best].elbo {
-            best = k;
-        }
-    }
-    let (_, state, outcome) = ended.swap_remove(best);
-    IqgmeFit::new(data, config.clone(), state, outcome, bounds)
+        .collect::<Result<Vec<Run>, IqgmeError>>()?;
+    IqgmeFit::new(data, config.clone(), runs)
 }
 
 /// Fits a Dirichlet process mixture of Gaussians to rows without labels: clusters, densities, imputation.
@@ -66,20 +57,60 @@ pub fn fit_unlabelled(table: &Table, config: &IqgmeConfig) -> Result<IqgmeFit, I
     fit(table, &Labels::from_strings(&none), config)
 }
 
-fn last_bound(outcome: &VbOutcome) -> f64 {
-    outcome
-        .trace
-        .last()
-        .map_or(f64::NEG_INFINITY, |report| report.elbo)
-}
-
-/// Where a run started and the bound it reached.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunBound {
+/// One run: where it started, how it went, and the posterior it ended in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
     /// Its start.
     pub start: Start,
+    /// Its weight in predictions; zero for a run that was not kept.
+    pub weight: f64,
+    /// Bound and relative change, iteration by iteration.
+    pub trace: Vec<VbReport>,
+    /// Why it ended.
+    pub stop: Stop,
+    /// The variational posterior, in standardised units.
+    pub state: IqgmeState,
+}
+
+impl Run {
+    /// Iterates to the end.
+    fn finish(mut vb: IqgmeVb<'_>, start: Start) -> Result<Self, IqgmeError> {
+        let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
+        Ok(Self {
+            start,
+            weight: 0.0,
+            trace: outcome.trace,
+            stop: outcome.stop,
+            state: vb.into_state(),
+        })
+    }
+
     /// Its last bound.
-    pub elbo: f64,
+    pub fn elbo(&self) -> f64 {
+        self.trace
+            .last()
+            .map_or(f64::NEG_INFINITY, |report| report.elbo)
+    }
+}
+
+/// Weights in predictions, and the best run first. A run that weighs less than a thousandth of the best one has no part in predictions.
+fn weigh(mut runs: Vec<Run>, averaging: f64, n_observed: usize) -> Vec<Run> {
+    // A stable sort: of equal runs the first one stays first.
+    runs.sort_by(|a, b| b.elbo().total_cmp(&a.elbo()));
+    let best = runs[0].elbo();
+    for (k, run) in runs.iter_mut().enumerate() {
+        let fall = (run.elbo() - best) / (averaging * n_observed as f64);
+        run.weight = if k == 0 {
+            1.0
+        } else if fall > LEAST_WEIGHT.ln() {
+            fall.exp()
+        } else {
+            0.0
+        };
+    }
+    let total: f64 = runs.iter().map(|run| run.weight).sum();
+    runs.iter_mut().for_each(|run| run.weight /= total);
+    runs
 }
 
 /// A class probability with its uncertainty.
@@ -136,51 +167,74 @@ pub struct ClassifierSummary {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Wire {
     config: IqgmeConfig,
-    state: IqgmeState,
     standardiser: Standardiser,
     active: Vec<usize>,
     classes: Vec<String>,
-    trace: Vec<VbReport>,
-    stop: Stop,
-    runs: Vec<RunBound>,
+    /// The best run first.
+    runs: Vec<Run>,
 }
 
 /// A fitted model. Questions and answers are in the user's units, columns in the order of training.
+///
+/// Predictions and imputations average over the runs by their weights; components, clusters and the concentration are those of the best run.
 #[derive(Clone, Debug)]
 pub struct IqgmeFit {
     wire: Wire,
-    predictor: Predictor,
+    /// One for each run that has weight.
+    predictors: Vec<Predictor>,
 }
 
 impl IqgmeFit {
-    fn new(
-        data: IqgmeData,
-        config: IqgmeConfig,
-        state: IqgmeState,
-        outcome: VbOutcome,
-        runs: Vec<RunBound>,
-    ) -> Result<Self, IqgmeError> {
+    fn new(data: IqgmeData, config: IqgmeConfig, runs: Vec<Run>) -> Result<Self, IqgmeError> {
+        let runs = weigh(runs, config.averaging, data.n_observed());
         Self::from_wire(Wire {
             config,
-            state,
             standardiser: data.standardiser,
             active: data.active,
             classes: data.classes,
-            trace: outcome.trace,
-            stop: outcome.stop,
             runs,
         })
     }
 
     fn from_wire(wire: Wire) -> Result<Self, IqgmeError> {
-        let predictor =
-            Predictor::new(&wire.state).map_err(|(component, source)| IqgmeError::Numerical {
-                iteration: wire.trace.last().map_or(0, |r| r.iteration),
+        let predictor = |run: &Run| {
+            Predictor::new(&run.state).map_err(|(component, source)| IqgmeError::Numerical {
+                iteration: run.trace.len() as u64,
                 block: "covariance",
                 component,
                 source,
-            })?;
-        Ok(Self { wire, predictor })
+            })
+        };
+        let predictors = wire
+            .runs
+            .iter()
+            .take_while(|run| run.weight > 0.0)
+            .map(predictor)
+            .collect::<Result<_, _>>()?;
+        Ok(Self { wire, predictors })
+    }
+
+    /// The runs that have weight, with their predictors.
+    fn weighed(&self) -> impl Iterator<Item = (f64, &Predictor)> {
+        self.wire
+            .runs
+            .iter()
+            .map(|run| run.weight)
+            .zip(&self.predictors)
+    }
+
+    /// One run, drawn by weight.
+    fn pick(&self, draw: u64) -> (&Run, &Predictor) {
+        let mut u: f64 = stream(self.wire.config.seed, [0, draw, PICK, 0]).random();
+        let mut chosen = 0;
+        for (k, (weight, _)) in self.weighed().enumerate() {
+            chosen = k;
+            u -= weight;
+            if u < 0.0 {
+                break;
+            }
+        }
+        (&self.wire.runs[chosen], &self.predictors[chosen])
     }
 
     /// Class names; probabilities are of the second. Empty for a fit without labels.
@@ -210,24 +264,24 @@ impl IqgmeFit {
         &self.wire.config
     }
 
-    /// The variational posterior, in standardised units.
-    pub fn state(&self) -> &IqgmeState {
-        &self.wire.state
-    }
-
-    /// Bound and relative change, iteration by iteration, of the run that was kept.
-    pub fn trace(&self) -> &[VbReport] {
-        &self.wire.trace
-    }
-
-    /// Why the run that was kept ended.
-    pub fn stop(&self) -> &Stop {
-        &self.wire.stop
-    }
-
-    /// Every run and its bound; the highest was kept.
-    pub fn runs(&self) -> &[RunBound] {
+    /// All runs, the best first.
+    pub fn runs(&self) -> &[Run] {
         &self.wire.runs
+    }
+
+    /// The variational posterior of the best run, in standardised units.
+    pub fn state(&self) -> &IqgmeState {
+        &self.wire.runs[0].state
+    }
+
+    /// Bound and relative change of the best run, iteration by iteration.
+    pub fn trace(&self) -> &[VbReport] {
+        &self.wire.runs[0].trace
+    }
+
+    /// Why the best run ended.
+    pub fn stop(&self) -> &Stop {
+        &self.wire.runs[0].stop
     }
 
     /// Probability of the second class for each row, by the full posterior: a Student-t gate marginalised over the missing features, experts
@@ -268,21 +322,16 @@ impl IqgmeFit {
                 rule: "between 0 and 1",
             });
         }
-        if draws < 2 {
-            return Err(IqgmeError::Argument {
-                argument: "draws",
-                value: draws.to_string(),
-                rule: "at least 2",
-            });
-        }
+        at_least("draws", draws, 2)?;
         let mean = self.predict_proba(table)?;
         let rows = self.rows(table)?;
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
+                let (run, predictor) = self.pick(draw);
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
-                self.predictor
-                    .draw(&self.wire.state, &mut rng)?
+                predictor
+                    .draw(&run.state, &mut rng)?
                     .probability(&rows, Rule::PlugIn)
             })
             .collect::<Result<_, IqgmeError>>()?;
@@ -305,7 +354,7 @@ impl IqgmeFit {
     /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); the
     /// last entry holds what is left for components without training rows.
     pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        self.predictor.responsibilities(&self.rows(table)?)
+        self.predictors[0].responsibilities(&self.rows(table)?)
     }
 
     /// The most probable component of each row.
@@ -326,7 +375,13 @@ impl IqgmeFit {
     /// Log predictive density of the observed features of each row, in the user's units; low values are anomalies. Zero for a row without any.
     pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         let sd = self.wire.standardiser.sd();
-        let standardised = self.predictor.ln_density(&self.rows(table)?)?;
+        let rows = self.rows(table)?;
+        let mut standardised = vec![f64::NEG_INFINITY; table.n_rows()];
+        for (weight, predictor) in self.weighed() {
+            for (sum, density) in standardised.iter_mut().zip(predictor.ln_density(&rows)?) {
+                *sum = ln_add_exp(*sum, weight.ln() + density);
+            }
+        }
         let unit = |row: usize| -> f64 {
             self.wire
                 .active
@@ -347,7 +402,7 @@ impl IqgmeFit {
     /// Hide columns first ([`Table::hide`]) to get the conditional distribution of any columns given any others. A constant column is completed by
     /// its constant.
     pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
-        let cells = self.predictor.missing_cells(&self.rows(table)?)?;
+        let cells = self.missing_cells(table)?;
         let mut mean = Filling::new(table);
         let mut sd = Filling::new(&table.map(|_, _, _| 0.0)?);
         self.fill_constants(table, &mut mean, &mut sd);
@@ -371,7 +426,7 @@ impl IqgmeFit {
             .into_par_iter()
             .map(|draw| {
                 let rng = |row: usize| stream(self.wire.config.seed, [0, draw, IMPUTE, row as u64]);
-                let values = self.predictor.draw_missing(&rows, rng)?;
+                let values = self.pick(draw).1.draw_missing(&rows, rng)?;
                 let mut filled = Filling::new(table);
                 let mut unused = Filling::new(table);
                 self.fill_constants(table, &mut filled, &mut unused);
@@ -401,10 +456,7 @@ impl IqgmeFit {
             });
         }
         let table = table.select_rows(&[row]);
-        let cells = self
-            .predictor
-            .missing_cells(&self.rows(&table)?)?
-            .swap_remove(0);
+        let cells = self.missing_cells(&table)?.swap_remove(0);
         let sd = self.wire.standardiser.sd();
         let in_units = |term: CellTerm| CellTerm {
             mean: self.to_units(column, term.mean),
@@ -422,7 +474,7 @@ impl IqgmeFit {
 
     /// The components that have training rows, larger ones first.
     pub fn components(&self) -> Vec<ComponentSummary> {
-        let state = &self.wire.state;
+        let state = self.state();
         let (weights, weight_sds) = (state.sticks.expected_weights(), state.sticks.weight_sd());
         let base = self.wire.config.mean_strength;
         let sd: Vec<f64> = self
@@ -494,7 +546,8 @@ impl IqgmeFit {
                 rule: "between 0 and 1",
             });
         }
-        let sticks = &self.wire.state.sticks;
+        at_least("draws", draws, 1)?;
+        let sticks = &self.state().sticks;
         let mut rng = stream(self.wire.config.seed, [0, 0, COUNT, 0]);
         let weights = |out: &mut [f64]| sticks.sample_weights(out, &mut rng);
         Ok(dominant_count_distribution(
@@ -507,43 +560,69 @@ impl IqgmeFit {
 
     /// Shape and rate of the Gamma posterior of the concentration `alpha`.
     pub fn concentration(&self) -> (f64, f64) {
-        let alpha = self.wire.state.sticks.alpha();
+        let alpha = self.state().sticks.alpha();
         (alpha.shape(), alpha.rate())
     }
 
-    /// Fits again, from this fit, on a table that holds further rows (the old rows may be among them): one run that starts at this posterior, in this
-    /// fit's units, columns and classes. Labels may be missing or of one class only.
+    /// Fits again, from this fit, on a table that holds further rows (the old rows may be among them): every run with weight goes on from its
+    /// posterior, in this fit's units, columns and classes. Labels may be of one class only, but a
+    /// classifier needs some.
     pub fn continue_with(&self, table: &Table, labels: &Labels) -> Result<Self, IqgmeError> {
         let wire = &self.wire;
         let (standardiser, active) = (wire.standardiser.clone(), wire.active.clone());
         let data =
             IqgmeData::with_units(table, labels, standardiser, active, wire.classes.clone())?;
-        let mut state = wire.state.clone();
-        state.soft_labels = data.signs_by_row();
-        if data.n_labelled == 0 {
-            state.experts.clear();
-        }
-        let mut vb = IqgmeVb::resume(&data, wire.config.clone(), state, &[])?;
-        let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-        let mut state = vb.into_state();
-        if state.experts.is_empty() {
-            state.experts = wire.state.experts.clone();
-            state.experts.resize_with(state.components.len(), || {
-                wire.state.experts[wire.state.experts.len() - 1].clone()
+        if data.n_labelled == 0 && !wire.classes.is_empty() {
+            return Err(IqgmeError::NoLabels {
+                rows: table.n_rows(),
             });
         }
-        let runs = vec![RunBound {
-            start: Start::KMeans(1),
-            elbo: last_bound(&outcome),
-        }];
-        Self::new(data, wire.config.clone(), state, outcome, runs)
+        let runs = wire.runs[..self.predictors.len()]
+            .par_iter()
+            .map(|run| {
+                let mut state = run.state.clone();
+                state.soft_labels = data.signs_by_row();
+                let vb = IqgmeVb::resume(&data, wire.config.clone(), state, &[])?;
+                Run::finish(vb, run.start)
+            })
+            .collect::<Result<Vec<Run>, IqgmeError>>()?;
+        Self::new(data, wire.config.clone(), runs)
     }
 
     fn probability(&self, table: &Table, rule: Rule) -> Result<Vec<f64>, IqgmeError> {
-        if self.wire.state.experts.is_empty() {
+        if self.wire.classes.is_empty() {
             return Err(IqgmeError::Unlabelled);
         }
-        self.predictor.probability(&self.rows(table)?, rule)
+        let rows = self.rows(table)?;
+        let mut mean = vec![0.0; table.n_rows()];
+        for (weight, predictor) in self.weighed() {
+            for (sum, probability) in mean.iter_mut().zip(predictor.probability(&rows, rule)?) {
+                *sum += weight * probability;
+            }
+        }
+        Ok(mean.into_iter().map(|p| p.min(1.0)).collect())
+    }
+
+    /// For each row and each missing feature the components of all runs.
+    fn missing_cells(&self, table: &Table) -> Result<Vec<Vec<Vec<CellTerm>>>, IqgmeError> {
+        let rows = self.rows(table)?;
+        let mut all: Vec<Vec<Vec<CellTerm>>> = Vec::new();
+        for (weight, predictor) in self.weighed() {
+            let mut cells = predictor.missing_cells(&rows)?;
+            cells
+                .iter_mut()
+                .flatten()
+                .flatten()
+                .for_each(|term| term.weight *= weight);
+            if all.is_empty() {
+                all = cells;
+            } else {
+                for (have, more) in all.iter_mut().flatten().zip(cells.into_iter().flatten()) {
+                    have.extend(more);
+                }
+            }
+        }
+        Ok(all)
     }
 
     fn rows(&self, table: &Table) -> Result<Rows, IqgmeError> {
@@ -620,16 +699,38 @@ impl IqgmeFit {
                 "columns of the model: not ascending or not in the table".to_owned(),
             ));
         }
-        if !matches!(wire.classes.len(), 0 | 2)
-            || wire.state.sticks.truncation() != wire.config.truncation
-        {
-            return Err(saved("classes or truncation: impossible number".to_owned()));
+        if !matches!(wire.classes.len(), 0 | 2) || wire.runs.is_empty() {
+            return Err(saved("classes or runs: impossible number".to_owned()));
         }
-        wire.state
-            .check(wire.active.len(), !wire.classes.is_empty())
-            .map_err(saved)?;
+        for (k, run) in wire.runs.iter().enumerate() {
+            if !(0.0..=1.0).contains(&run.weight) || (k == 0 && run.weight == 0.0) {
+                return Err(saved(format!("weight of run {k}: {}", run.weight)));
+            }
+            if run.state.sticks.truncation() != wire.config.truncation {
+                return Err(saved(format!("truncation of run {k}")));
+            }
+            run.state
+                .check(wire.active.len(), !wire.classes.is_empty())
+                .map_err(saved)?;
+        }
         Self::from_wire(wire)
     }
+}
+
+fn at_least(argument: &'static str, value: usize, least: usize) -> Result<(), IqgmeError> {
+    if value >= least {
+        return Ok(());
+    }
+    let rule = if least == 1 {
+        "at least 1"
+    } else {
+        "at least 2"
+    };
+    Err(IqgmeError::Argument {
+        argument,
+        value: value.to_string(),
+        rule,
+    })
 }
 
 /// Mean and standard deviation of a mixture.

@@ -18,7 +18,7 @@ pub use bound::Bound;
 pub use config::{IqgmeConfig, PriorScale, Start};
 pub use error::IqgmeError;
 pub use fit::{
-    ClassifierSummary, ComponentSummary, Imputation, IqgmeFit, ProbabilityInterval, RunBound, fit,
+    ClassifierSummary, ComponentSummary, Imputation, IqgmeFit, ProbabilityInterval, Run, fit,
     fit_unlabelled,
 };
 pub use predict::CellTerm;

@@ -72,7 +72,8 @@ impl PassParameters {
         let mut intercept = vec![0.0; n_components];
         let mut intercept_second = vec![0.0; n_components];
         for (h, expert) in state.experts.iter().enumerate() {
-            if !expert.is_finite() {
+            if expert.tied {
+                // A component that has lost its labelled rows does not take others: its expert knows nothing of them.
                 intercept_second[h] = f64::INFINITY;
                 continue;
             }

@@ -71,21 +71,6 @@ struct Gated {
     ln_density: f64,
 }
 
-/// A tied expert is a Student-t whose covariance may be infinite: prediction uses its scale instead.
-fn predictive_expert(expert: &Expert, state: &IqgmeState) -> Expert {
-    if !expert.tied {
-        return expert.clone();
-    }
-    let prior = &state.expert_prior;
-    let n = prior.mean.len();
-    let scale = |p: usize| (1.0 + 1.0 / prior.strength) / prior.precision(p);
-    let covariance = Mat::from_fn(n, n, |i, j| if i == j { scale(i) } else { 0.0 });
-    Expert {
-        covariance,
-        ..expert.clone()
-    }
-}
-
 /// Logarithms of weights; the last component of the state stands for itself and all vacant ones after it, whose predictive densities are the same.
 fn ln_weights(mut weights: Vec<f64>, n_components: usize) -> Vec<f64> {
     let rest: f64 = weights.drain(n_components..).sum();
@@ -130,11 +115,7 @@ impl Predictor {
             ln_weights: ln_weights(state.sticks.expected_weights(), n_components),
             dof: state.components.iter().map(|c| c.dof - p + 1.0).collect(),
             student_scale,
-            experts: state
-                .experts
-                .iter()
-                .map(|expert| predictive_expert(expert, state))
-                .collect(),
+            experts: state.experts.clone(),
         })
     }
 

@@ -23,7 +23,7 @@ pub struct Component {
 /// `q(w_h) = N(mean, covariance)`; the intercept is the last entry.
 ///
 /// An expert without labelled rows is tied to the prior that all experts share: `q(w_h | zeta, lambda) = p(w_h | zeta, lambda)`. Then `mean` and
-/// `covariance` are those of its marginal (a Student-t, whose covariance is infinite while fewer than two experts are free).
+/// `covariance` are location and scale of its marginal, a Student-t.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Expert {
     /// Tied to the shared prior.
@@ -105,13 +105,7 @@ impl IqgmeState {
                 expert.mean.len() == p + 1 && finite(&expert.mean),
                 "expert mean",
             )?;
-            expect(
-                expert.covariance.nrows() == p + 1 && expert.covariance.ncols() == p + 1,
-                "expert covariance",
-            )?;
-            if !expert.tied {
-                square(&expert.covariance, p + 1, "expert covariance")?;
-            }
+            square(&expert.covariance, p + 1, "expert covariance")?;
         }
         let prior = &self.expert_prior;
         expect(
@@ -179,23 +173,13 @@ impl Expert {
     /// The expert tied to `prior`.
     pub(crate) fn tied(prior: &ExpertPrior) -> Self {
         let n = prior.mean.len();
-        let variance = |p: usize| {
-            if prior.shape > 1.0 {
-                (1.0 + 1.0 / prior.strength) * prior.rate[p] / (prior.shape - 1.0)
-            } else {
-                f64::INFINITY
-            }
-        };
-        let covariance = Mat::from_fn(n, n, |i, j| if i == j { variance(i) } else { 0.0 });
+        let scale = |p: usize| (1.0 + 1.0 / prior.strength) / prior.precision(p);
+        let covariance = Mat::from_fn(n, n, |i, j| if i == j { scale(i) } else { 0.0 });
         Self {
             tied: true,
             mean: prior.mean.clone(),
             covariance,
         }
-    }
-
-    pub(crate) fn is_finite(&self) -> bool {
-        self.covariance[(0, 0)].is_finite()
     }
 
     /// `<w_x w_x'>`, `<w_x c>`, `<c>` and `<c^2>` for the intercept at `centre`, `c = w_b + w_x' centre`.

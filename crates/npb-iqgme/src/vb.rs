@@ -9,7 +9,7 @@ use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
 use npb_priors::dp::StickFactor;
 
-use crate::bound::{Bound, expert_term, soft_term, trace_product};
+use crate::bound::{Bound, trace_product};
 use crate::config::{PriorScale, Start};
 use crate::pass::{PassParameters, Update, pass};
 use crate::prior::{Prior, shrunk_covariance};
@@ -91,6 +91,15 @@ impl IqgmeData {
             by_row[row] = sign;
         }
         by_row
+    }
+
+    /// Number of observed cells in the model's columns.
+    pub fn n_observed(&self) -> usize {
+        let rows = &self.rows;
+        rows.groups
+            .iter()
+            .map(|group| group.rows.len() * rows.patterns[group.pattern].observed.len())
+            .sum()
     }
 
     /// Number of training rows.
@@ -599,29 +608,14 @@ impl<'d> IqgmeVb<'d> {
         Ok(())
     }
 
-    /// Free experts for the components with labelled rows; a tied expert becomes free when that raises the bound.
+    /// Free experts for the components with labelled rows; the others are tied to the shared prior, which costs nothing in the bound.
     fn update_experts(&mut self) -> Result<(), IqgmeError> {
         for h in 0..self.state.experts.len() {
-            if self.stats.labelled.weight[h] == 0.0 {
-                self.state.experts[h] = Expert::tied(&self.state.expert_prior);
-                continue;
-            }
-            let free = self.free_expert(h)?;
-            if self.state.experts[h].tied {
-                let tied = Expert::tied(&self.state.expert_prior);
-                let term = self.numerical(
-                    "expert covariance",
-                    h,
-                    expert_term(&free, &self.state.expert_prior),
-                )?;
-                let gain =
-                    soft_term(&free, &self.stats, h).0 + term - soft_term(&tied, &self.stats, h).0;
-                if gain < 0.0 {
-                    self.state.experts[h] = tied;
-                    continue;
-                }
-            }
-            self.state.experts[h] = free;
+            self.state.experts[h] = if self.stats.labelled.weight[h] > 0.0 {
+                self.free_expert(h)?
+            } else {
+                Expert::tied(&self.state.expert_prior)
+            };
         }
         Ok(())
     }
@@ -655,19 +649,9 @@ impl<'d> IqgmeVb<'d> {
         })
     }
 
-    /// The prior that the free experts share. Tied experts follow it and do not enter; while one of them has labelled rows, the prior waits.
+    /// The prior that the free experts share. Tied experts follow it and do not enter.
     fn update_expert_prior(&mut self) {
         if self.state.experts.is_empty() {
-            return;
-        }
-        let weights = &self.stats.labelled.weight;
-        if self
-            .state
-            .experts
-            .iter()
-            .zip(weights)
-            .any(|(e, &weight)| e.tied && weight > 0.0)
-        {
             return;
         }
         let free: Vec<&Expert> = self.state.experts.iter().filter(|e| !e.tied).collect();

@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 /// Three Gaussians in a row, each cut by its own line (W 3.5.1), with further columns of noise; `missing` of the cells removed, `unlabelled` of the labels.
-pub fn three_gaussians(
+pub(crate) fn three_gaussians(
     seed: u64,
     n: usize,
     noise_columns: usize,
@@ -44,7 +44,7 @@ pub fn three_gaussians(
     )
 }
 
-pub fn config(seed: u64) -> IqgmeConfig {
+pub(crate) fn config(seed: u64) -> IqgmeConfig {
     IqgmeConfig {
         truncation: 8,
         starts: vec![Start::KMeans(4)],
@@ -52,4 +52,23 @@ pub fn config(seed: u64) -> IqgmeConfig {
         seed,
         ..IqgmeConfig::default()
     }
+}
+
+/// Gaussians at the corners of a square, the class by the diagonal; a fifth of the cells removed.
+pub(crate) fn corners(seed: u64, n: usize) -> (Table, Labels) {
+    let mut rng = stream(seed, [0, 0, 8, 0]);
+    let (mut values, mut seen, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..n {
+        let (right, up) = (rng.random::<bool>(), rng.random::<bool>());
+        for side in [right, up] {
+            let noise: f64 = rng.sample(StandardNormal);
+            values.push(if side { 2.0 } else { -2.0 } + 0.8 * noise);
+            seen.push(rng.random::<f64>() >= 0.2);
+        }
+        labels.push(Some(if right == up { "same" } else { "other" }));
+    }
+    (
+        Table::new(n, 2, values, &seen).unwrap(),
+        Labels::from_strings(&labels),
+    )
 }

@@ -1,7 +1,7 @@
 //! Prediction: identities that hold whatever was fitted.
 
 use npb_data::{Labels, Table};
-use npb_iqgme::{IqgmeFit, fit, fit_unlabelled};
+use npb_iqgme::{IqgmeConfig, IqgmeFit, Start, fit, fit_unlabelled};
 
 use crate::data::{config, three_gaussians};
 
@@ -98,7 +98,7 @@ fn a_row_without_features_gets_the_marginal_probability() {
     assert_eq!(p[0], p[1]);
     let share = labels.counts()[1] as f64 / table.n_rows() as f64;
     assert!((p[0] - share).abs() < 0.1, "{} {share}", p[0]);
-    assert_eq!(fitted.ln_density(&empty).unwrap()[0].abs() < 1e-9, true);
+    assert!(fitted.ln_density(&empty).unwrap()[0].abs() < 1e-9);
 }
 
 #[test]
@@ -120,43 +120,95 @@ fn intervals_hold_their_mean_and_shrink_with_data() {
 
 #[test]
 fn units_and_the_order_of_rows_do_not_matter() {
-    let (table, labels, fitted) = fitted();
-    let scaled = table
-        .map(|_, j, x| [1e4 + 3.0 * x, -1e-3 * x, 50.0 * x][j])
-        .unwrap();
+    let (table, labels) = three_gaussians(21, 150, 1, 0.2, 0.0);
+    // A start that does not depend on the order of the rows.
+    let config = IqgmeConfig {
+        starts: vec![Start::PerClass(1)],
+        ..config(21)
+    };
+    let fitted = fit(&table, &labels, &config).unwrap();
+    let units = [3f64, -1e-3, 50.0];
+    let scaled = table.map(|_, j, x| 1e3 + units[j] * x).unwrap();
     let order: Vec<usize> = (0..150).rev().collect();
     let again = fit(
         &scaled.select_rows(&order),
         &labels.select_rows(&order),
-        &config(21),
+        &config,
     )
     .unwrap();
     let (a, b) = (
         fitted.predict_proba(&table).unwrap(),
         again.predict_proba(&scaled).unwrap(),
     );
-    let close = a
-        .iter()
-        .zip(&b)
-        .filter(|(a, b)| (*a - *b).abs() < 0.02)
-        .count();
-    assert!(close >= 148, "{close} of 150");
     let (d, e) = (
         fitted.ln_density(&table).unwrap(),
         again.ln_density(&scaled).unwrap(),
     );
-    let shift = |row: usize| -> f64 {
-        (0..3)
+    for row in 0..150 {
+        assert!(
+            (a[row] - b[row]).abs() < 1e-6,
+            "row {row}: {} {}",
+            a[row],
+            b[row]
+        );
+        let shift: f64 = (0..3)
             .filter(|&j| table.is_observed(row, j))
-            .map(|j| [3f64, 1e-3, 50.0][j].ln())
-            .sum()
+            .map(|j| units[j].abs().ln())
+            .sum();
+        assert!(
+            (d[row] - shift - e[row]).abs() < 1e-6,
+            "row {row}: {} {}",
+            d[row] - shift,
+            e[row]
+        );
+    }
+}
+
+/// Averaging over runs: weights sum to one, the best run comes first, and no averaging means the best run alone.
+#[test]
+fn predictions_average_over_runs() {
+    let (table, labels) = three_gaussians(25, 150, 1, 0.2, 0.0);
+    let starts = vec![Start::KMeans(1), Start::PerClass(1), Start::Mixture(4)];
+    let config = IqgmeConfig {
+        starts: starts.clone(),
+        ..config(25)
     };
+    let all = fit(&table, &labels, &config).unwrap();
+    let runs = all.runs();
+    assert!((runs.iter().map(|r| r.weight).sum::<f64>() - 1.0).abs() < 1e-12);
     assert!(
-        (d[0] - (e[0] + shift(0))).abs() < 0.2,
-        "{} {}",
-        d[0],
-        e[0] + shift(0)
+        runs.windows(2)
+            .all(|w| w[0].elbo() >= w[1].elbo() && w[0].weight >= w[1].weight)
     );
+    let mut mean = vec![0.0; 150];
+    for run in runs {
+        let alone = fit(
+            &table,
+            &labels,
+            &IqgmeConfig {
+                starts: vec![run.start],
+                ..config.clone()
+            },
+        )
+        .unwrap();
+        for (m, p) in mean.iter_mut().zip(alone.predict_proba(&table).unwrap()) {
+            *m += run.weight * p;
+        }
+    }
+    for (p, m) in all.predict_proba(&table).unwrap().iter().zip(&mean) {
+        assert!((p - m).abs() < 1e-12, "{p} {m}");
+    }
+    let best = fit(
+        &table,
+        &labels,
+        &IqgmeConfig {
+            averaging: 0.0,
+            ..config
+        },
+    )
+    .unwrap();
+    assert_eq!(best.runs()[0].weight, 1.0);
+    assert_eq!(best.runs()[0].start, runs[0].start);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Recovery of what generated the data.
 
+use npb_data::Labels;
 use npb_data::metrics::auc;
-use npb_iqgme::{IqgmeConfig, Start, fit, fit_unlabelled};
+use npb_iqgme::{IqgmeConfig, IqgmeFit, Start, fit, fit_unlabelled};
 
-use crate::data::three_gaussians;
+use crate::data::{corners, three_gaussians};
 
-fn positives(labels: &npb_data::Labels) -> Vec<bool> {
+fn positives(labels: &Labels) -> Vec<bool> {
     labels.codes().iter().map(|c| *c == Some(1)).collect()
 }
 
@@ -33,7 +34,8 @@ fn finds_three_experts_and_their_means() {
             assert!(nearest < 0.3, "{truth}: {nearest}");
         }
         let (test, truth) = three_gaussians(12, 1000, 0, 0.0, 0.0);
-        assert!(auc(&fitted.predict_proba(&test).unwrap(), &positives(&truth)).unwrap() > 0.97);
+        let score = auc(&fitted.predict_proba(&test).unwrap(), &positives(&truth)).unwrap();
+        assert!(score > 0.98, "missing {missing}: {score}");
     }
 }
 
@@ -56,25 +58,22 @@ fn finds_clusters_without_labels() {
     assert!(density[0] > density[1] + 5.0);
 }
 
+/// Four clusters at the corners of a square, labels by the diagonal: the unlabelled rows show the clusters that few labels then name.
 #[test]
 fn rows_without_labels_help() {
-    let (all, truth) = three_gaussians(14, 400, 0, 0.0, 0.0);
+    let (all, truth) = corners(14, 400);
+    let few: Vec<usize> = (0..10).collect();
     let hidden: Vec<Option<&str>> = (0..400)
-        .map(|row| if row < 30 { truth.name(row) } else { None })
+        .map(|row| if row < 10 { truth.name(row) } else { None })
         .collect();
-    let few: Vec<usize> = (0..30).collect();
-    let config = IqgmeConfig {
-        starts: vec![Start::KMeans(3)],
-        ..IqgmeConfig::default()
-    };
-    let with = fit(&all, &npb_data::Labels::from_strings(&hidden), &config).unwrap();
+    let config = IqgmeConfig::default();
+    let with = fit(&all, &Labels::from_strings(&hidden), &config).unwrap();
     let without = fit(&all.select_rows(&few), &truth.select_rows(&few), &config).unwrap();
-    let (test, test_labels) = three_gaussians(15, 1000, 0, 0.0, 0.0);
-    let score = |f: &npb_iqgme::IqgmeFit| {
-        auc(&f.predict_proba(&test).unwrap(), &positives(&test_labels)).unwrap()
-    };
+    let (test, test_labels) = corners(15, 1000);
+    let score =
+        |f: &IqgmeFit| auc(&f.predict_proba(&test).unwrap(), &positives(&test_labels)).unwrap();
     assert!(
-        score(&with) > score(&without),
+        score(&with) > score(&without) + 0.02,
         "{} {}",
         score(&with),
         score(&without)
@@ -97,9 +96,7 @@ fn continues_with_new_rows() {
     .unwrap();
     let late = early.continue_with(&table, &labels).unwrap();
     let (test, truth) = three_gaussians(17, 1000, 0, 0.0, 0.0);
-    let score = |f: &npb_iqgme::IqgmeFit| {
-        auc(&f.predict_proba(&test).unwrap(), &positives(&truth)).unwrap()
-    };
+    let score = |f: &IqgmeFit| auc(&f.predict_proba(&test).unwrap(), &positives(&truth)).unwrap();
     assert!(score(&late) >= score(&early) - 1e-3);
     assert!(late.components().iter().map(|c| c.size).sum::<f64>() > 299.0);
 }
