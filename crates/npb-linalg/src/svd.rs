@@ -6,7 +6,7 @@
 //! repeated singular values, which a single vector would miss. Source: Golub and Van Loan, Matrix Computations, 4th edition,
 //! sections 10.3 and 10.4 (block Lanczos, bidiagonalisation); Stathopoulos and Wu, SIAM J. Sci. Comput. 23 (2002) (restarts).
 
-use faer::{Mat, MatRef};
+use faer::{Mat, MatRef, Side};
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,9 @@ const OVERSAMPLING: usize = 8;
 
 /// The bases grow to this many blocks before they are cut back to one.
 const BLOCKS: usize = 4;
+
+/// With a side up to this one, the dense product of the matrix with itself is cheap enough to start from (bench `svd`).
+const DENSE_SIDE: usize = 512;
 
 /// A vector that keeps less than this part of its length when projected is in the span already.
 const DEPENDENT: f64 = 1e-10;
@@ -238,8 +241,9 @@ pub struct TruncatedSvd {
 /// The `rank` largest singular values of `matrix` with their vectors.
 ///
 /// Fewer are returned when the matrix has a lower numerical rank (singular values above the largest one times max(n_rows, n_cols)
-/// times 2.2e-16 count). `rng` draws the starting block; the same generator state gives the same bits. Running out of steps is
-/// not an error: see [`TruncatedSvd::converged`].
+/// times 2.2e-16 count). `rng` draws the starting block; the same generator state gives the same bits. A matrix with a side of at
+/// most 512 needs no draws: it starts from the eigenvectors of its dense product with itself on that side (n² numbers, about
+/// 10 n³), and so a flat spectrum costs no steps. Running out of steps is not an error: see [`TruncatedSvd::converged`].
 ///
 /// Cost per step, with b = `rank` + 8: 2 b multiply-add pairs per stored entry and O(b²) per row and column.
 /// Memory: 4 b numbers per row and column.
@@ -271,10 +275,14 @@ pub fn truncated_svd<R: Rng + ?Sized>(
     } else {
         (rank + OVERSAMPLING).min(smaller)
     };
-    // Aᵀ times random vectors: random directions within the row space of A.
-    let normals = Mat::from_fn(matrix.n_rows(), block, |_, _| StandardNormal.sample(rng));
     let mut krylov = Krylov::new(matrix, block);
-    krylov.extend(matrix.apply_transposed(normals.as_ref()));
+    krylov.extend(if block > 0 && smaller <= DENSE_SIDE {
+        leading_directions(matrix, block)
+    } else {
+        // Aᵀ times random vectors: random directions within the row space of A.
+        let normals = Mat::from_fn(matrix.n_rows(), block, |_, _| StandardNormal.sample(rng));
+        matrix.apply_transposed(normals.as_ref())
+    });
     let mut steps = 1;
     loop {
         let ritz = Ritz::of(&krylov);
@@ -291,6 +299,29 @@ pub fn truncated_svd<R: Rng + ?Sized>(
             // Nothing new: the bases span the whole row and column space.
             return Ritz::of(&krylov).finish(matrix, rank, true, steps);
         }
+    }
+}
+
+/// The leading right singular vectors, up to length, from the dense product of A with itself on its smaller side. Squaring costs
+/// the small ones half their digits; the iteration, which starts here, gives them back.
+fn leading_directions(matrix: &SparseRows<'_>, count: usize) -> Mat<f64> {
+    let (n_rows, n_cols) = (matrix.n_rows(), matrix.n_cols());
+    let by_rows = n_rows < n_cols;
+    let identity = Mat::<f64>::identity(n_rows.min(n_cols), n_rows.min(n_cols));
+    let gram = if by_rows {
+        matrix.apply(matrix.apply_transposed(identity.as_ref()).as_ref())
+    } else {
+        matrix.apply_transposed(matrix.apply(identity.as_ref()).as_ref())
+    };
+    let eigen = gram
+        .self_adjoint_eigen(Side::Lower)
+        .expect("the eigenvalues of a finite matrix converge");
+    // Eigenvalues rise.
+    let leading = eigen.U().subcols(gram.ncols() - count, count);
+    if by_rows {
+        matrix.apply_transposed(leading)
+    } else {
+        leading.to_owned()
     }
 }
 

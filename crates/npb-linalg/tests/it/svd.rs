@@ -57,6 +57,22 @@ fn sparse(n_rows: usize, n_cols: usize, density: f64, rng: &mut Xoshiro256PlusPl
     a
 }
 
+/// The matrix with this many rows and columns of zeros after its own: the same singular values, and a size at which the iteration
+/// starts from random directions instead of a dense product.
+fn padded(dense: &Mat<f64>, padding: usize) -> Mat<f64> {
+    let (n_rows, n_cols) = dense.shape();
+    Mat::from_fn(n_rows + padding, n_cols + padding, |i, j| {
+        if i < n_rows && j < n_cols {
+            dense[(i, j)]
+        } else {
+            0.0
+        }
+    })
+}
+
+/// Without padding, and with enough of it for random starts.
+const PADDINGS: [usize; 2] = [0, 520];
+
 fn decompose(matrix: &SparseRows<'_>, rank: usize) -> TruncatedSvd {
     truncated_svd(matrix, rank, &SvdLimits::default(), &mut generator(41))
 }
@@ -114,14 +130,17 @@ fn agrees_with_the_dense_decomposition() {
         (25, 25, 0.5, 25),
     ] {
         let dense = sparse(n_rows, n_cols, density, &mut rng);
-        let svd = decompose(&Arrays::of(&dense).matrix(), rank);
-        assert!(svd.converged, "{n_rows} x {n_cols}");
-        assert_eq!(
-            svd.singular_values.len(),
-            rank.min(dense_singular_values(&dense).len())
-        );
-        assert!(value_error(&svd, &dense) < 1e-8);
-        check_vectors(&svd, &dense);
+        for padding in PADDINGS {
+            let padded = padded(&dense, padding);
+            let svd = decompose(&Arrays::of(&padded).matrix(), rank);
+            assert!(svd.converged, "{n_rows} x {n_cols} + {padding}");
+            assert_eq!(
+                svd.singular_values.len(),
+                rank.min(dense_singular_values(&dense).len())
+            );
+            assert!(value_error(&svd, &dense) < 1e-8);
+            check_vectors(&svd, &padded);
+        }
     }
 }
 
@@ -144,11 +163,14 @@ fn zero_one_patterns() {
 fn repeated_singular_values_are_all_found() {
     // Five disjoint blocks of ones of equal size: singular value 6, five times, and nothing else.
     let dense = Mat::from_fn(45, 20, |i, j| f64::from(i / 9 == j / 4));
-    let svd = decompose(&Arrays::of(&dense).pattern(), 9);
-    assert!(svd.converged);
-    assert_eq!(svd.singular_values.len(), 5, "the rank is 5");
-    assert!(svd.singular_values.iter().all(|s| (s - 6.0).abs() < 1e-12));
-    check_vectors(&svd, &dense);
+    for padding in PADDINGS {
+        let padded = padded(&dense, padding);
+        let svd = decompose(&Arrays::of(&padded).pattern(), 9);
+        assert!(svd.converged);
+        assert_eq!(svd.singular_values.len(), 5, "the rank is 5");
+        assert!(svd.singular_values.iter().all(|s| (s - 6.0).abs() < 1e-12));
+        check_vectors(&svd, &padded);
+    }
 }
 
 #[test]
@@ -162,21 +184,28 @@ fn small_singular_values_keep_their_relative_accuracy() {
     let dense = Mat::from_fn(80, 50, |i, j| {
         (0..50).map(|k| u[(i, k)] * s(k) * v[(j, k)]).sum::<f64>()
     });
-    let svd = decompose(&Arrays::of(&dense).matrix(), 6);
-    assert!(svd.converged);
-    assert!(
-        (0..6).all(|k| (svd.singular_values[k] / s(k) - 1.0).abs() < 1e-8),
-        "{:?}",
-        svd.singular_values
-    );
+    for padding in PADDINGS {
+        let svd = decompose(&Arrays::of(&padded(&dense, padding)).matrix(), 6);
+        assert!(svd.converged);
+        assert!(
+            (0..6).all(|k| (svd.singular_values[k] / s(k) - 1.0).abs() < 1e-8),
+            "{:?}",
+            svd.singular_values
+        );
+    }
 }
 
 #[test]
 fn values_whose_squares_overflow_or_vanish() {
     let base = sparse(30, 20, 0.4, &mut generator(49));
     let expected = decompose(&Arrays::of(&base).matrix(), 3);
-    for scale in [2f64.powi(-1000), 2f64.powi(1000)] {
-        let dense = Mat::from_fn(30, 20, |i, j| scale * base[(i, j)]);
+    for (scale, padding) in [
+        (2f64.powi(-1000), 0),
+        (2f64.powi(1000), 0),
+        (2f64.powi(-1000), 520),
+        (2f64.powi(1000), 520),
+    ] {
+        let dense = padded(&Mat::from_fn(30, 20, |i, j| scale * base[(i, j)]), padding);
         let svd = decompose(&Arrays::of(&dense).matrix(), 3);
         assert!(svd.converged);
         let rescaled: Vec<f64> = svd.singular_values.iter().map(|s| s / scale).collect();
@@ -197,7 +226,7 @@ fn empty_and_zero_matrices() {
 #[test]
 fn the_same_generator_gives_the_same_bits() {
     let dense = sparse(120, 80, 0.1, &mut generator(45));
-    let arrays = Arrays::of(&dense);
+    let arrays = Arrays::of(&padded(&dense, 520));
     let (first, second) = (
         decompose(&arrays.matrix(), 4),
         decompose(&arrays.matrix(), 4),
@@ -225,9 +254,14 @@ fn running_out_of_steps_is_reported_and_seen_by_the_accuracy_check() {
         max_steps: 1,
         ..SvdLimits::default()
     };
-    let svd = truncated_svd(&Arrays::of(&dense).matrix(), 5, &limits, &mut generator(48));
+    let large = Arrays::of(&padded(&dense, 520));
+    let svd = truncated_svd(&large.matrix(), 5, &limits, &mut generator(48));
     assert!(!svd.converged && svd.steps == 1);
     assert!(value_error(&svd, &dense) > 1e-8);
+    // A small matrix starts from the answer.
+    let small = Arrays::of(&dense);
+    let svd = truncated_svd(&small.matrix(), 5, &limits, &mut generator(48));
+    assert!(svd.converged && value_error(&svd, &dense) < 1e-12);
 }
 
 #[test]
