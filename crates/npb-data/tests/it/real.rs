@@ -115,6 +115,53 @@ fn check_given(dir: &Path, name: &str, table: &Table, labels: &Labels, positive:
     }
 }
 
+/// Ten trials of three sizes for each of the 19 tasks, one character per row of the task.
+#[test]
+fn landmine_splits_fit_their_tasks() {
+    let Some(dir) = data_dir() else { return };
+    let (fields, task_of) = labelled(
+        &dir,
+        "landmine/landmine.csv.gz",
+        "task",
+        &DelimitedOptions::default(),
+    );
+    assert_eq!((fields.n_rows(), fields.n_cols()), (14_820, 10));
+    let file = "landmine/splits/splits.txt.gz";
+    let given = read::given_splits(file, open(&dir, file)).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(given.len(), 3 * 10 * 19);
+    let tasks: Vec<usize> = (1..=10).chain(16..=24).collect();
+    let rows_of: Vec<Vec<usize>> = tasks
+        .iter()
+        .map(|task| {
+            let is_of_task = task_of.one_against_rest(&task.to_string()).expect("a task");
+            (0..fields.n_rows())
+                .filter(|&i| is_of_task[i] == Some(true))
+                .collect()
+        })
+        .collect();
+    assert_eq!(rows_of.iter().map(Vec::len).sum::<usize>(), 9674);
+    for split in &given {
+        let [n_train, trial, task] = split.key[..] else {
+            panic!("{:?}", split.key)
+        };
+        let rows = &rows_of[task as usize - 1];
+        assert_eq!(split.n_rows, rows.len());
+        assert_eq!(split.split.train.len(), n_train as usize);
+        assert_eq!(
+            split.split.test.len(),
+            rows.len() - n_train as usize,
+            "no row is left out"
+        );
+        assert!((0.0..10.0).contains(&trial));
+    }
+    let label = fields.column_index("label").expect("a column");
+    let mines = rows_of
+        .iter()
+        .flatten()
+        .filter(|&&i| fields.row(i)[label] == 1.0);
+    assert_eq!(mines.count(), 585);
+}
+
 #[test]
 fn small_tables_with_natural_gaps() {
     let Some(dir) = data_dir() else { return };
