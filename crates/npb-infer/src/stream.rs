@@ -15,7 +15,7 @@ const LANE_B: u64 = 0x6A09_E667_F3BC_C909;
 ///
 /// The order of the four words matters; keys that differ in any word, or seeds that differ, give
 /// unrelated streams. Two 64-bit lanes are hashed with the splitmix64 finalizer, so that accidental
-/// equality of two streams needs a 128-bit collision. Cost: 12 hash rounds, about as much as a
+/// equality of two streams needs a 128-bit collision. Cost: 12 hash rounds, about as much as two
 /// dozen draws; no allocation.
 ///
 /// ```
