@@ -85,7 +85,11 @@ impl Bernoulli {
         [(self.ln_p, other.ln_p), (self.ln_q, other.ln_q)]
             .into_iter()
             .filter(|(q, _)| q.is_finite())
-            .map(|(q, p)| q.exp() * (q - p))
+            .map(|(q, p)| match p {
+                // Also where the probability of `self` underflows.
+                f64::NEG_INFINITY => f64::INFINITY,
+                _ => q.exp() * (q - p),
+            })
             .sum()
     }
 

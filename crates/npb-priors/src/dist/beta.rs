@@ -1,6 +1,6 @@
 //! The Beta distribution.
 
-use super::dirichlet::divergence;
+use super::dirichlet::{divergence, entropy};
 use super::gamma::ln_standard_gamma;
 use super::stored::StoredBeta;
 use crate::error::{Check, ParameterError};
@@ -84,7 +84,7 @@ impl Beta {
 
     /// Entropy in nats, precise for parameters of any size.
     pub fn entropy(&self) -> f64 {
-        entropy(self.a, self.b)
+        entropy(&[self.a, self.b])
     }
 
     /// KL(self || other) in nats. Large parameters cost no digits.
@@ -110,11 +110,6 @@ impl Beta {
         let ln_success = ln_standard_gamma(self.a, rng);
         ln_success - ln_standard_gamma(self.b, rng)
     }
-}
-
-/// Entropy of Beta(a, b): minus its divergence from the uniform law. NaN in, NaN out.
-pub(crate) fn entropy(a: f64, b: f64) -> f64 {
-    -divergence([(a, 1.0), (b, 1.0)].into_iter())
 }
 
 /// power * ln_x, with 0 ln 0 = 0.

@@ -25,13 +25,13 @@ mod wishart;
 
 pub use bernoulli::Bernoulli;
 pub use beta::Beta;
-pub(crate) use beta::entropy as beta_entropy;
 pub use categorical::{Categorical, sample_ln_weights};
 pub use conjugate::{
     Categories, Conjugate, Counts, ExponentialGamma, NormalMean, NormalPrecision, Reals, Scatter,
     Statistics, Trials,
 };
 pub use dirichlet::Dirichlet;
+pub(crate) use dirichlet::entropy as dirichlet_entropy;
 pub use gamma::Gamma;
 pub use inverse_gaussian::InverseGaussian;
 pub use normal::Normal;

@@ -179,24 +179,19 @@ impl Wishart {
         }
     }
 
-    /// Draws the lower Cholesky factor of Lambda by Bartlett's decomposition. Cost: P^3/3.
+    /// Draws the lower Cholesky factor of Lambda by Bartlett's decomposition. Cost: P^3.
     ///
     /// For nu within 0.01 of P - 1 the last diagonal entry may underflow to 0.
     pub fn sample_factor<R: Rng + ?Sized>(&self, rng: &mut R) -> Mat<f64> {
         let p = self.dim();
-        let mut out = Mat::zeros(p, p);
-        let mut column = vec![0.0; p];
+        let mut standard = Mat::<f64>::zeros(p, p);
         for j in 0..p {
-            column[..j].fill(0.0);
             let half_df = 0.5 * (self.df - j as f64);
-            column[j] = (0.5 * (LN_2 + ln_standard_gamma(half_df, rng))).exp();
-            column[j + 1..].fill_with(|| rng.sample(StandardNormal));
-            self.factor.mul_l(&mut column);
-            for i in j..p {
-                out[(i, j)] = column[i];
-            }
+            let column = &mut standard.col_as_slice_mut(j)[j..];
+            column[0] = (0.5 * (LN_2 + ln_standard_gamma(half_df, rng))).exp();
+            column[1..].fill_with(|| rng.sample(StandardNormal));
         }
-        out
+        self.factor.l() * standard
     }
 
     /// Draws Lambda. Cost: P^3.

@@ -3,7 +3,7 @@
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::dist::beta_entropy;
+use crate::dist::dirichlet_entropy;
 use crate::error::{Check, ParameterError};
 use crate::measure::{
     ConcentrationFactor, GammaPrior, mean_ln, mean_ln_rest, sample_concentration, sample_exp, stick,
@@ -149,7 +149,7 @@ impl Sticks {
         let (alpha, ln_alpha) = (alpha.mean(), alpha.mean_ln());
         self.parameters
             .iter()
-            .map(|&[a, b]| ln_alpha + (alpha - 1.0) * mean_ln_rest([a, b]) + beta_entropy(a, b))
+            .map(|stick| ln_alpha + (alpha - 1.0) * mean_ln_rest(*stick) + dirichlet_entropy(stick))
             .sum()
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::dist::beta_entropy;
+use crate::dist::dirichlet_entropy;
 use crate::error::{Check, ParameterError};
 use crate::measure::{mean_ln, mean_ln_rest};
 use crate::special::ln_add_exp;
@@ -161,8 +161,8 @@ impl IbpFactor {
 
     /// ⟨ln p(ν)⟩ − ⟨ln q(ν)⟩ = −Σ KL(Beta(γ_k) ‖ Beta(α, 1)) ≤ 0, exact.
     pub fn elbo(&self) -> f64 {
-        let each = |&[a, b]: &[f64; 2]| {
-            self.alpha.ln() + (self.alpha - 1.0) * mean_ln([a, b]) + beta_entropy(a, b)
+        let each = |stick: &[f64; 2]| {
+            self.alpha.ln() + (self.alpha - 1.0) * mean_ln(*stick) + dirichlet_entropy(stick)
         };
         self.gamma.iter().map(each).sum()
     }
