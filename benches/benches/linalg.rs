@@ -45,28 +45,40 @@ fn block(a: MatRef<'_, f64>, rows: &[usize], cols: &[usize]) -> Mat<f64> {
     Mat::from_fn(rows.len(), cols.len(), |i, j| a[(rows[i], cols[j])])
 }
 
-/// The textbook formula: mean and covariance from a dense inverse of S_oo.
-fn direct(
-    mean: &[f64],
-    s: MatRef<'_, f64>,
-    (observed, missing): &Pattern,
-    row: &[f64],
-) -> (Mat<f64>, Mat<f64>) {
+/// The textbook formula: regression matrix and covariance from a dense inverse of S_oo.
+fn direct_pattern(s: MatRef<'_, f64>, (observed, missing): &Pattern) -> (Mat<f64>, Mat<f64>) {
     let s_mo = block(s, missing, observed);
     let inverse = block(s, observed, observed)
         .llt(Side::Lower)
         .expect("positive definite")
         .inverse();
     let regression = &s_mo * inverse;
+    let covariance = block(s, missing, missing) - &regression * s_mo.transpose();
+    (regression, covariance)
+}
+
+fn direct_mean(
+    mean: &[f64],
+    regression: &Mat<f64>,
+    (observed, missing): &Pattern,
+    row: &[f64],
+) -> Mat<f64> {
     let deviation = Mat::from_fn(observed.len(), 1, |i, _| {
         row[observed[i]] - mean[observed[i]]
     });
-    let shift = &regression * deviation;
-    let conditional_mean = Mat::from_fn(missing.len(), 1, |i, _| mean[missing[i]] + shift[(i, 0)]);
-    (
-        conditional_mean,
-        block(s, missing, missing) - regression * s_mo.transpose(),
-    )
+    let shift = regression * deviation;
+    Mat::from_fn(missing.len(), 1, |i, _| mean[missing[i]] + shift[(i, 0)])
+}
+
+/// Mean and covariance of one row.
+fn direct(
+    mean: &[f64],
+    s: MatRef<'_, f64>,
+    pattern: &Pattern,
+    row: &[f64],
+) -> (Mat<f64>, Mat<f64>) {
+    let (regression, covariance) = direct_pattern(s, pattern);
+    (direct_mean(mean, &regression, pattern, row), covariance)
 }
 
 /// One Gaussian, 100 rows: all with one pattern, or each with its own. Mean and covariance of the missing coordinates.
@@ -99,6 +111,14 @@ fn conditioning(c: &mut Criterion) {
         b.iter(|| {
             rows.iter()
                 .for_each(|x| drop(black_box(direct(&mean, s.as_ref(), &shared, x))))
+        });
+    });
+    group.bench_function("shared_pattern_direct_once", |b| {
+        b.iter(|| {
+            let (regression, covariance) = direct_pattern(s.as_ref(), &shared);
+            black_box(covariance);
+            rows.iter()
+                .for_each(|x| drop(black_box(direct_mean(&mean, &regression, &shared, x))));
         });
     });
     group.bench_function("own_patterns", |b| {
