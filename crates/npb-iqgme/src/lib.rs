@@ -1,4 +1,45 @@
 //! Infinite quadratically gated mixture of experts: nonlinear classification and density estimation when features are missing.
+//!
+//! For numeric rows with holes in any pattern, all, some or none of them with one of two labels. The model finds clusters, each a Gaussian with its
+//! own linear (probit) classifier, and as many of them as the data ask for; missing features are part of the inference, in training and in
+//! prediction, and nothing is imputed beforehand.
+//!
+//! ```text
+//! pi ~ stick-breaking(alpha),  z_i ~ pi,  x_i | z_i = h ~ N(mu_h, Lambda_h^-1),  y_i = sign(t_i),  t_i | z_i = h ~ N(w_h' [x_i; 1], 1)
+//! ```
+//!
+//! with conjugate priors on `alpha, mu, Lambda, w` and on the prior of `w`. Source: C. Wang, thesis 2010, chapter 3. Model, updates, bound, prediction
+//! and what differs from the source are in the repository's `docs/iqgme.md`.
+//!
+//! ```
+//! use npb_data::{Labels, Table};
+//! use npb_iqgme::{IqgmeConfig, fit};
+//!
+//! // Eight rows, two columns; NaN marks a hole.
+//! let gap = f64::NAN;
+//! let values = [
+//!     -2.0, -1.9, -1.7, gap, -2.2, -2.1, -1.9, -2.3, //
+//!     2.1, 1.8, gap, 2.2, 1.9, 2.0, 2.3, 1.7,
+//! ];
+//! let table = Table::from_nan_coded(8, 2, &values)?;
+//! let labels = Labels::from_strings(&["low", "low", "low", "low", "high", "high", "high", "high"].map(Some));
+//! let model = fit(&table, &labels, &IqgmeConfig::default())?;
+//!
+//! let new = Table::from_nan_coded(2, 2, &[2.0, gap, -2.0, -2.0])?;
+//! assert_eq!(model.predict(&new)?, ["high", "low"]);
+//! let imputed = model.impute(&new)?;
+//! assert!(imputed.completed.get(0, 1).unwrap() > 0.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | what | where |
+//! |---|---|
+//! | fit in one call | [`fit`], [`fit_unlabelled`] |
+//! | settings | [`IqgmeConfig`], [`Start`], [`PriorScale`] |
+//! | questions to a fit: probabilities and intervals, clusters, densities, imputation, summaries | [`IqgmeFit`] |
+//! | drive the inference: single updates, bound, stop and resume | [`IqgmeData`], [`IqgmeVb`], [`VbUpdate`], [`Bound`] |
+//! | the posterior | [`IqgmeState`], [`Component`], [`Expert`], [`ExpertPrior`] |
+//! | errors | [`IqgmeError`] |
 
 mod bound;
 mod conditional;
@@ -21,6 +62,7 @@ pub use fit::{
     ClassifierSummary, ComponentSummary, Imputation, IqgmeFit, ProbabilityInterval, Run, fit,
     fit_unlabelled,
 };
+pub use npb_data;
 pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use vb::{IqgmeData, IqgmeVb, VbUpdate};
