@@ -1,10 +1,9 @@
 //! The evidence lower bound, from sufficient statistics and the posterior of the parameters.
 
-use std::f64::consts::{LN_2, PI};
+use std::f64::consts::PI;
 
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
-use npb_priors::special::{digamma, ln_gamma, ln_multivariate_gamma};
 
 use crate::prior::Prior;
 use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot};
@@ -66,7 +65,7 @@ impl Bound {
             let (value, magnitude) = feature_term(&state.components[h], &expected[h], stats, h);
             feature_fit += value;
             feature_magnitude += magnitude;
-            components -= component_divergence(&state.components[h], &expected[h], prior);
+            components -= expected[h].law.kl(&prior.expected.law);
         }
 
         let mut soft_labels = 0.0;
@@ -82,7 +81,8 @@ impl Bound {
                     experts += expert_term(expert, &state.expert_prior)?;
                 }
             }
-            experts += expert_prior_term(&state.expert_prior, prior);
+            let divergence = |p: usize| state.expert_prior.law(p).kl(&prior.expert.law(p));
+            experts -= (0..prior.expert.mean.len()).map(divergence).sum::<f64>();
         }
 
         let sticks = state.sticks.elbo();
@@ -142,28 +142,6 @@ fn feature_term(component: &Component, expected: &Expected, stats: &Stats, h: us
     )
 }
 
-/// `KL(q(mu, Lambda) || p(mu, Lambda))` for a prior centred at zero.
-fn component_divergence(component: &Component, expected: &Expected, prior: &Prior) -> f64 {
-    let p = component.mean.len();
-    let pf = p as f64;
-    let (u, u0) = (component.strength, prior.mean_strength);
-    let location = 0.5
-        * (pf * ((u / u0).ln() + u0 / u - 1.0)
-            + u0 * bilinear(&expected.precision, &component.mean, &component.mean));
-    let trace = trace_product(&prior.scale_inverse, &expected.precision);
-    let scale = ln_wishart_normaliser(expected.ln_det_scale, component.dof, p)
-        - ln_wishart_normaliser(prior.ln_det_scale, prior.dof, p)
-        + 0.5 * (component.dof - prior.dof) * expected.ln_det_precision
-        - 0.5 * component.dof * pf
-        + 0.5 * trace;
-    location + scale
-}
-
-/// The logarithm of the Wishart density's leading constant, for `ln|B| = ln_det_scale`.
-fn ln_wishart_normaliser(ln_det_scale: f64, dof: f64, p: usize) -> f64 {
-    -0.5 * dof * (ln_det_scale + p as f64 * LN_2) - ln_multivariate_gamma(p, 0.5 * dof)
-}
-
 /// Part of `E ln p(t | x, z, w)` that holds the expert, and its magnitude.
 fn soft_term(expert: &Expert, stats: &Stats, h: usize) -> (f64, f64) {
     if stats.labelled.weight[h] == 0.0 {
@@ -193,30 +171,11 @@ fn soft_term(expert: &Expert, stats: &Stats, h: usize) -> (f64, f64) {
 fn expert_term(expert: &Expert, prior: &ExpertPrior) -> Result<f64, NotPositiveDefinite> {
     let mut value = 0.5 * Cholesky::new(expert.covariance.as_ref())?.ln_det();
     for p in 0..expert.mean.len() {
-        let deviation = expert.mean[p] - prior.mean[p];
-        let ln_lambda = digamma(prior.shape) - prior.rate[p].ln();
-        let square = prior.precision(p) * (deviation * deviation + expert.covariance[(p, p)])
-            + 1.0 / prior.strength;
-        value += 0.5 * (ln_lambda - square + 1.0);
+        let law = prior.law(p);
+        // E ln N(w_p | zeta_p, 1/lambda_p) over q(w_p) as well: the likelihood at its mean, and its variance.
+        value += law.mean_ln_likelihood(expert.mean[p])
+            - 0.5 * law.precision().mean() * expert.covariance[(p, p)]
+            + 0.5 * (1.0 + ln_two_pi());
     }
     Ok(value)
-}
-
-/// Minus the divergence of `q(zeta, lambda)` from its prior.
-fn expert_prior_term(posterior: &ExpertPrior, prior: &Prior) -> f64 {
-    let (a, a0, b0) = (posterior.shape, prior.expert_shape, prior.expert_rate);
-    let (g, g0) = (posterior.strength, prior.expert_mean_strength);
-    let mut value = 0.0;
-    for p in 0..posterior.mean.len() {
-        let b = posterior.rate[p];
-        let precision = posterior.precision(p);
-        let location =
-            0.5 * ((g / g0).ln() + g0 / g - 1.0 + g0 * precision * posterior.mean[p].powi(2));
-        let scale = (a - a0) * digamma(a) - ln_gamma(a)
-            + ln_gamma(a0)
-            + a0 * (b / b0).ln()
-            + a * (b0 - b) / b;
-        value -= location + scale;
-    }
-    value
 }

@@ -1,60 +1,67 @@
 //! The priors with their data-dependent parts filled in.
 
-use npb_linalg::Cholesky;
 use npb_linalg::faer::{Mat, Scale};
+use npb_linalg::{Cholesky, NotPositiveDefinite};
 
 use crate::IqgmeConfig;
 use crate::config::PriorScale;
 use crate::rows::Rows;
+use crate::state::{Component, Expected, ExpertPrior};
 
-/// Priors in standardised, centred units: `m_0 = 0`.
+/// Priors in standardised, centred units, in the form of the posterior that a vacant component and its expert have.
 #[derive(Clone, Debug)]
 pub(crate) struct Prior {
-    pub(crate) mean_strength: f64,
-    pub(crate) dof: f64,
     /// `c` in `B_0^-1 = c S`.
     pub(crate) scale: f64,
-    /// `B_0^-1`.
-    pub(crate) scale_inverse: Mat<f64>,
-    /// `ln|B_0|`.
-    pub(crate) ln_det_scale: f64,
-    pub(crate) expert_shape: f64,
-    pub(crate) expert_rate: f64,
-    pub(crate) expert_mean_strength: f64,
+    /// `p(mu_h, Lambda_h)`, with `m_0 = 0`.
+    pub(crate) component: Component,
+    pub(crate) expected: Expected,
+    /// `p(zeta_p, lambda_p)`.
+    pub(crate) expert: ExpertPrior,
 }
 
 impl Prior {
-    pub(crate) fn new(config: &IqgmeConfig, covariance: &Mat<f64>) -> Self {
-        let p = covariance.nrows() as f64;
-        let excess = config.dof_excess + config.dof_per_feature * p;
-        let dof = p + excess;
+    pub(crate) fn new(
+        config: &IqgmeConfig,
+        covariance: &Mat<f64>,
+    ) -> Result<Self, NotPositiveDefinite> {
+        let p = covariance.nrows();
+        let excess = config.dof_excess + config.dof_per_feature * p as f64;
+        let dof = p as f64 + excess;
         // E[Lambda^-1] = B_0^-1 / (nu_0 - P - 1); E[Lambda] = nu_0 B_0.
         let scale = match config.prior_scale {
             PriorScale::Covariance | PriorScale::Bound => excess - 1.0,
             PriorScale::Precision => dof,
         };
-        let mut prior = Self {
-            mean_strength: config.mean_strength,
+        let component = Component {
+            mean: vec![0.0; p],
+            strength: config.mean_strength,
             dof,
-            scale,
-            scale_inverse: Mat::new(),
-            ln_det_scale: 0.0,
-            expert_shape: config.expert_shape,
-            expert_rate: config.expert_rate,
-            expert_mean_strength: config.expert_mean_strength,
+            scale_inverse: covariance * Scale(scale),
         };
-        prior.set_scale(scale, covariance);
-        prior
+        Ok(Self {
+            scale,
+            expected: component.expected()?,
+            component,
+            expert: ExpertPrior {
+                mean: vec![0.0; p + 1],
+                strength: config.expert_mean_strength,
+                shape: config.expert_shape,
+                rate: vec![config.expert_rate; p + 1],
+            },
+        })
     }
 
     /// `B_0^-1 = scale * covariance`.
-    pub(crate) fn set_scale(&mut self, scale: f64, covariance: &Mat<f64>) {
+    pub(crate) fn set_scale(
+        &mut self,
+        scale: f64,
+        covariance: &Mat<f64>,
+    ) -> Result<(), NotPositiveDefinite> {
         self.scale = scale;
-        self.scale_inverse = covariance * Scale(scale);
-        let factor = Cholesky::new(self.scale_inverse.as_ref());
-        self.ln_det_scale = -factor
-            .expect("the shared covariance was shrunk to positive definite")
-            .ln_det();
+        self.component.scale_inverse = covariance * Scale(scale);
+        self.expected = self.component.expected()?;
+        Ok(())
     }
 }
 

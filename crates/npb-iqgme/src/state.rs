@@ -2,8 +2,9 @@
 
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_priors::ParameterError;
+use npb_priors::dist::{NormalGamma, NormalWishart, Wishart};
 use npb_priors::dp::StickFactor;
-use npb_priors::special::multivariate_digamma;
 use serde::{Deserialize, Serialize};
 
 /// `q(mu_h, Lambda_h)`: `mu | Lambda ~ N(mean, (strength Lambda)^-1)`, `Lambda ~ W(scale_inverse^-1, dof)`.
@@ -49,6 +50,12 @@ pub struct ExpertPrior {
 }
 
 impl ExpertPrior {
+    /// The law of `(zeta_p, lambda_p)`.
+    pub(crate) fn law(&self, p: usize) -> NormalGamma {
+        NormalGamma::new(self.mean[p], self.strength, self.shape, self.rate[p])
+            .expect("sums of positive numbers, or checked when read from a file")
+    }
+
     /// `<lambda_p>`.
     pub fn precision(&self, p: usize) -> f64 {
         self.shape / self.rate[p]
@@ -143,6 +150,8 @@ fn square(matrix: &Mat<f64>, n: usize, what: &str) -> Result<(), String> {
 /// What an iteration needs of a component, computed once after its update.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
+    /// `q(mu_h, Lambda_h)`.
+    pub(crate) law: NormalWishart,
     /// `nu_h B_h`.
     pub(crate) precision: Mat<f64>,
     /// `ln|B_h|`.
@@ -153,19 +162,22 @@ pub(crate) struct Expected {
 
 impl Component {
     pub(crate) fn expected(&self) -> Result<Expected, NotPositiveDefinite> {
-        let p = self.mean.len();
-        let factor = Cholesky::new(self.scale_inverse.as_ref())?;
-        let ln_det_scale = -factor.ln_det();
-        let mut precision = factor.inverse();
-        precision *= npb_linalg::faer::Scale(self.dof);
-        let ln_det_precision = multivariate_digamma(p, self.dof / 2.0)
-            + p as f64 * std::f64::consts::LN_2
-            + ln_det_scale;
+        let scale = Cholesky::new(self.scale_inverse.as_ref())?.inverse();
+        let wishart = Wishart::new(scale.as_ref(), self.dof).map_err(pivot)?;
         Ok(Expected {
-            precision,
-            ln_det_scale,
-            ln_det_precision,
+            precision: wishart.mean(),
+            ln_det_scale: wishart.ln_det_scale(),
+            ln_det_precision: wishart.mean_ln_det(),
+            law: NormalWishart::new(self.mean.clone(), self.strength, wishart).map_err(pivot)?,
         })
+    }
+}
+
+/// The pivot at which a law's matrix failed: its other parameters are sums of positive numbers, or were checked when read from a file.
+fn pivot(error: ParameterError) -> NotPositiveDefinite {
+    match error {
+        ParameterError::NotPositiveDefinite { source, .. } => source,
+        other => unreachable!("{other}"),
     }
 }
 

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use npb_data::{Labels, Standardiser, Table};
 use npb_infer::{VbOutcome, VbReport, resume_vb};
-use npb_linalg::Cholesky;
-use npb_linalg::faer::Mat;
+use npb_linalg::faer::{Mat, Scale};
+use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::GammaPrior;
 use npb_priors::dp::StickFactor;
 
@@ -14,7 +14,7 @@ use crate::config::{PriorScale, Start};
 use crate::pass::{PassParameters, Update, pass};
 use crate::prior::{Prior, shrunk_covariance};
 use crate::rows::Rows;
-use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot};
+use crate::state::{Component, Expected, Expert, IqgmeState, dot};
 use crate::stats::Stats;
 use serde::{Deserialize, Serialize};
 
@@ -224,7 +224,7 @@ impl<'d> IqgmeVb<'d> {
         config.validate()?;
         let (n_components, responsibilities) =
             start::responsibilities(data, &config, start, restart)?;
-        let prior = Prior::new(&config, &data.covariance);
+        let prior = Prior::new(&config, &data.covariance).map_err(prior_failed)?;
         let state = prior_state(data, &config, &prior, n_components);
         let locations = data.rows.signs.clone();
         let mut vb = Self {
@@ -261,8 +261,10 @@ impl<'d> IqgmeVb<'d> {
                 what: "the state is of other data or another truncation".to_owned(),
             });
         }
-        let mut prior = Prior::new(&config, &data.covariance);
-        prior.set_scale(state.prior_scale, &data.covariance);
+        let mut prior = Prior::new(&config, &data.covariance).map_err(prior_failed)?;
+        prior
+            .set_scale(state.prior_scale, &data.covariance)
+            .map_err(prior_failed)?;
         let n_components = state.components.len();
         let mut vb = Self {
             data,
@@ -290,18 +292,13 @@ impl<'d> IqgmeVb<'d> {
     /// First statistics: every component has the shared covariance, the mean of all rows, and no expert. Then the parameters are fitted to the
     /// responsibilities of the start before these may move: experts that know nothing yet would let the gate explain the labels instead.
     fn start(&mut self) -> Result<(), IqgmeError> {
-        let shared = self
-            .numerical(
-                "shared covariance",
-                0,
-                Cholesky::new(self.data.covariance.as_ref()),
-            )?
-            .inverse();
-        let expected = Expected {
-            precision: shared,
-            ln_det_scale: 0.0,
-            ln_det_precision: 0.0,
+        let p = self.data.rows.n_features as f64;
+        let shared = Component {
+            scale_inverse: &self.data.covariance * Scale(p + 2.0),
+            dof: p + 2.0,
+            ..self.prior.component.clone()
         };
+        let expected = self.numerical("shared covariance", 0, shared.expected())?;
         self.expected = vec![expected; self.state.components.len()];
         let experts = std::mem::take(&mut self.state.experts);
         self.pass(Update {
@@ -357,7 +354,7 @@ impl<'d> IqgmeVb<'d> {
 
     /// `B_0^-1` of the Wishart prior, in standardised units.
     pub fn prior_scale_inverse(&self) -> Mat<f64> {
-        self.prior.scale_inverse.clone()
+        self.prior.component.scale_inverse.clone()
     }
 
     /// The current posterior.
@@ -449,7 +446,10 @@ impl<'d> IqgmeVb<'d> {
                 responsibilities: true,
                 soft_labels: true,
             }),
-            VbUpdate::Order => self.rearrange(),
+            VbUpdate::Order => {
+                self.rearrange();
+                Ok(())
+            }
             VbUpdate::Sticks => {
                 self.update_sticks();
                 Ok(())
@@ -469,7 +469,7 @@ impl<'d> IqgmeVb<'d> {
     }
 
     /// Puts larger components first, drops those without rows and keeps one vacant component at the end, if that does not lower the bound.
-    fn rearrange(&mut self) -> Result<(), IqgmeError> {
+    fn rearrange(&mut self) {
         let counts = self.stats.counts();
         let mut order: Vec<usize> = (0..counts.len()).filter(|&h| counts[h] > 0.0).collect();
         order.sort_by(|&a, &b| counts[b].total_cmp(&counts[a]));
@@ -485,13 +485,12 @@ impl<'d> IqgmeVb<'d> {
             match (0..counts.len()).find(|h| !order.contains(h)) {
                 Some(vacant) => order.push(vacant),
                 None => {
-                    self.push_vacant()?;
+                    self.push_vacant();
                     order.push(counts.len());
                 }
             }
         }
         self.select(&order);
-        Ok(())
     }
 
     /// The part of the bound that holds the sticks, after their update.
@@ -511,12 +510,9 @@ impl<'d> IqgmeVb<'d> {
     }
 
     /// Appends a component at the prior, without rows.
-    fn push_vacant(&mut self) -> Result<(), IqgmeError> {
-        let component = vacant_component(self.data.rows.n_features, &self.prior);
-        let expected = component.expected();
-        self.expected
-            .push(self.numerical("prior", self.state.components.len(), expected)?);
-        self.state.components.push(component);
+    fn push_vacant(&mut self) {
+        self.expected.push(self.prior.expected.clone());
+        self.state.components.push(self.prior.component.clone());
         if self.data.n_labelled > 0 {
             self.state
                 .experts
@@ -526,7 +522,6 @@ impl<'d> IqgmeVb<'d> {
         self.stats.push_vacant();
         self.responsibilities =
             restride(&self.responsibilities, n - 1, &(0..n).collect::<Vec<_>>());
-        Ok(())
     }
 
     /// Keeps the components `order`, in that order.
@@ -557,7 +552,7 @@ impl<'d> IqgmeVb<'d> {
 
     /// The scale of the Wishart prior at which the bound is highest: `c = nu_0 P K / sum tr(S nu_h B_h)` over the K occupied components.
     fn update_prior_scale(&mut self) -> Result<(), IqgmeError> {
-        if self.config.prior_scale != PriorScale::Bound {
+        if self.config.prior_scale != PriorScale::Bound || self.data.rows.n_features == 0 {
             return Ok(());
         }
         let occupied: Vec<usize> = (0..self.expected.len())
@@ -567,14 +562,16 @@ impl<'d> IqgmeVb<'d> {
             .iter()
             .map(|&h| trace_product(&self.data.covariance, &self.expected[h].precision))
             .sum();
-        let scale = self.prior.dof * (self.data.rows.n_features * occupied.len()) as f64 / trace;
-        self.prior.set_scale(scale, &self.data.covariance);
+        let scale =
+            self.prior.component.dof * (self.data.rows.n_features * occupied.len()) as f64 / trace;
+        self.prior
+            .set_scale(scale, &self.data.covariance)
+            .map_err(prior_failed)?;
         self.state.prior_scale = scale;
         for h in 0..self.expected.len() {
             if self.stats.count(h) == 0.0 {
-                self.state.components[h] = vacant_component(self.data.rows.n_features, &self.prior);
-                let expected = self.state.components[h].expected();
-                self.expected[h] = self.numerical("prior", h, expected)?;
+                self.state.components[h] = self.prior.component.clone();
+                self.expected[h] = self.prior.expected.clone();
             }
         }
         Ok(())
@@ -584,8 +581,8 @@ impl<'d> IqgmeVb<'d> {
         for h in 0..self.state.components.len() {
             let component = &mut self.state.components[h];
             let count = self.stats.count(h);
-            component.dof = self.prior.dof + count;
-            component.strength = self.prior.mean_strength + count;
+            component.dof = self.prior.component.dof + count;
+            component.strength = self.prior.component.strength + count;
             component.mean = self
                 .stats
                 .first(h)
@@ -595,7 +592,7 @@ impl<'d> IqgmeVb<'d> {
             let mean = &component.mean;
             let strength = component.strength;
             let mut scale_inverse = self.stats.second(h);
-            scale_inverse += &self.prior.scale_inverse;
+            scale_inverse += &self.prior.component.scale_inverse;
             for j in 0..mean.len() {
                 for i in 0..mean.len() {
                     scale_inverse[(i, j)] -= strength * mean[i] * mean[j];
@@ -657,8 +654,8 @@ impl<'d> IqgmeVb<'d> {
         let free: Vec<&Expert> = self.state.experts.iter().filter(|e| !e.tied).collect();
         let n_free = free.len() as f64;
         let prior = &mut self.state.expert_prior;
-        prior.strength = self.prior.expert_mean_strength + n_free;
-        prior.shape = self.prior.expert_shape + 0.5 * n_free;
+        prior.strength = self.prior.expert.strength + n_free;
+        prior.shape = self.prior.expert.shape + 0.5 * n_free;
         for p in 0..prior.mean.len() {
             let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
             let squares: f64 = free
@@ -667,7 +664,8 @@ impl<'d> IqgmeVb<'d> {
                 .sum();
             let mean = sum / prior.strength;
             prior.mean[p] = mean;
-            prior.rate[p] = self.prior.expert_rate + 0.5 * (squares - prior.strength * mean * mean);
+            prior.rate[p] =
+                self.prior.expert.rate[p] + 0.5 * (squares - prior.strength * mean * mean);
         }
         for h in 0..self.state.experts.len() {
             if self.state.experts[h].tied {
@@ -680,7 +678,7 @@ impl<'d> IqgmeVb<'d> {
         &self,
         block: &'static str,
         component: usize,
-        result: Result<T, npb_linalg::NotPositiveDefinite>,
+        result: Result<T, NotPositiveDefinite>,
     ) -> Result<T, IqgmeError> {
         result.map_err(|source| IqgmeError::Numerical {
             iteration: self.iteration,
@@ -691,13 +689,12 @@ impl<'d> IqgmeVb<'d> {
     }
 }
 
-/// A component without rows: its posterior is the prior.
-fn vacant_component(n_features: usize, prior: &Prior) -> Component {
-    Component {
-        mean: vec![0.0; n_features],
-        strength: prior.mean_strength,
-        dof: prior.dof,
-        scale_inverse: prior.scale_inverse.clone(),
+fn prior_failed(source: NotPositiveDefinite) -> IqgmeError {
+    IqgmeError::Numerical {
+        iteration: 0,
+        block: "prior",
+        component: 0,
+        source,
     }
 }
 
@@ -716,13 +713,6 @@ fn prior_state(
     prior: &Prior,
     n_components: usize,
 ) -> IqgmeState {
-    let p = data.rows.n_features;
-    let expert_prior = ExpertPrior {
-        mean: vec![0.0; p + 1],
-        strength: prior.expert_mean_strength,
-        shape: prior.expert_shape,
-        rate: vec![prior.expert_rate; p + 1],
-    };
     let n_experts = if data.n_labelled > 0 { n_components } else { 0 };
     let alpha = GammaPrior {
         shape: config.concentration_shape,
@@ -730,9 +720,9 @@ fn prior_state(
     };
     IqgmeState {
         sticks: StickFactor::new(config.truncation, alpha).expect("validated"),
-        components: vec![vacant_component(p, prior); n_components],
-        experts: vec![Expert::tied(&expert_prior); n_experts],
-        expert_prior,
+        components: vec![prior.component.clone(); n_components],
+        experts: vec![Expert::tied(&prior.expert); n_experts],
+        expert_prior: prior.expert.clone(),
         prior_scale: prior.scale,
         soft_labels: vec![0.0; data.rows.len()],
     }
