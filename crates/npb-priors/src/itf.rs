@@ -54,14 +54,14 @@ impl ItfPrior {
     /// `alpha`: top concentration; `betas`: one lower concentration per column, at least one.
     ///
     /// # Errors
-    /// No column, or a concentration that is not finite and positive.
+    /// No column, or a concentration that is not positive or above [`LazySticks::MAX_ALPHA`].
     pub fn new(alpha: f64, betas: Vec<f64>) -> Result<Self, ParameterError> {
         let check = Check("infinite tensor factorisation");
-        check.positive("alpha", alpha)?;
+        let rule = "positive and at most 1e9";
+        let fits = |concentration| concentration > 0.0 && concentration <= LazySticks::MAX_ALPHA;
+        check.require(fits(alpha), "alpha", alpha, rule)?;
         check.require(!betas.is_empty(), "number of columns", 0.0, "at least 1")?;
-        check.every("beta", &betas, "finite and > 0", |beta| {
-            beta > 0.0 && beta.is_finite()
-        })?;
+        check.every("beta", &betas, rule, fits)?;
         Ok(Self { alpha, betas })
     }
 

@@ -1,7 +1,7 @@
 //! The Dirichlet distribution.
 
 use super::gamma::{ln_standard_gamma, shape_rest, unit_entropy};
-use super::ln_excess;
+use super::scaled_ln_excess;
 use super::stored::StoredDirichlet;
 use crate::error::{Check, ParameterError};
 use crate::special::{
@@ -172,10 +172,7 @@ pub(crate) fn entropy(a: &[f64]) -> f64 {
 pub(super) fn divergence(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
     let sum = |total: (f64, f64), (a, a0): (f64, f64)| (total.0 + a, total.1 + a0);
     let (s, s0) = pairs.clone().fold((0.0, 0.0), sum);
-    let each = pairs.map(|(a, a0)| {
-        // Ratio of the means.
-        let ratio = (a / a0) * (s0 / s);
-        a0 * ln_excess(ratio) + 0.5 * (a / a0).ln() + shape_rest(a, a0)
-    });
-    each.sum::<f64>() - 0.5 * (s / s0).ln() - shape_rest(s, s0)
+    // A mean of self, in the units of other.
+    let each = pairs.map(|(a, a0)| scaled_ln_excess(a / s * s0, a0) + shape_rest(a, a0));
+    each.sum::<f64>() - shape_rest(s, s0)
 }

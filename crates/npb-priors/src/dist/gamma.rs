@@ -1,6 +1,6 @@
 //! The Gamma distribution, (shape, rate).
 
-use super::ln_excess;
+use super::scaled_ln_excess;
 use super::stored::StoredGamma;
 use crate::error::{Check, ParameterError};
 use crate::special::{
@@ -118,15 +118,15 @@ pub(super) fn unit_entropy(a: f64) -> f64 {
 
 /// KL(Gamma(a, 1) || Gamma(a0, ratio)): a0 times the excess of the ratio of the means, and what depends on the shapes alone.
 pub(super) fn rate_ratio_kl(a: f64, a0: f64, ratio: f64) -> f64 {
-    a0 * ln_excess(a * ratio / a0) + 0.5 * (a / a0).ln() + shape_rest(a, a0)
+    scaled_ln_excess(a * ratio, a0) + shape_rest(a, a0)
 }
 
-/// What Stirling's form leaves of the shapes in a divergence: of size 1/a + 1/a0 when both are large, 0 when they are equal.
+/// What Stirling's form leaves of the shapes in a divergence: of size ln(a / a0) when both are large, 0 when they are equal.
 pub(super) fn shape_rest(a: f64, a0: f64) -> f64 {
     if a == a0 {
         return 0.0;
     }
-    ln_gamma_rest(a0) - ln_gamma_rest(a) + (a0 - a) * ln_minus_digamma(a)
+    0.5 * (a.ln() - a0.ln()) + ln_gamma_rest(a0) - ln_gamma_rest(a) + (a0 - a) * ln_minus_digamma(a)
 }
 
 /// Draws from Gamma(shape, 1), shape >= 1.

@@ -55,10 +55,17 @@ fn symmetric(m: MatRef<'_, f64>) -> Mat<f64> {
 
 /// x - 1 - ln x for x > 0, without cancellation at its zero x = 1.
 fn ln_excess(x: f64) -> f64 {
-    if x < 0.5 {
-        // x - 1 would round x away.
-        x - 1.0 - x.ln()
+    scaled_ln_excess(x, 1.0)
+}
+
+/// c (y/c - 1 - ln(y/c)) for y, c > 0, without cancellation at y = c, and finite where only the quotient leaves the range of f64.
+fn scaled_ln_excess(y: f64, c: f64) -> f64 {
+    let quotient = y / c;
+    if (0.5..2.0).contains(&quotient) {
+        c * ln_1p_shortfall(quotient - 1.0)
+    } else if y == f64::INFINITY {
+        y
     } else {
-        ln_1p_shortfall(x - 1.0)
+        y - c - c * (y.ln() - c.ln())
     }
 }

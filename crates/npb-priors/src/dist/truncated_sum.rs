@@ -48,7 +48,7 @@ fn sample_excess_sum<R: Rng + ?Sized>(a: f64, n: u64, rng: &mut R) -> f64 {
 /// Three matched moments, in units of the mean excess so that nothing leaves the range of f64.
 fn sample_matched<R: Rng + ?Sized>(a: f64, n: f64, rng: &mut R) -> f64 {
     let tail = Tail::new(a);
-    let variance = n * (tail.variance / tail.excess / tail.excess);
+    let variance = n * tail.relative_variance;
     let third = n * tail.third_central_moment_over_excess_cubed(a);
     let sd = variance.sqrt();
     let skewness = third / (variance * sd);

@@ -200,12 +200,20 @@ pub struct LazySticks {
 }
 
 impl LazySticks {
+    /// The largest concentration: with more, even the first label would ask for billions of sticks.
+    pub const MAX_ALPHA: f64 = 1e9;
+
     /// An unbroken stick.
     ///
     /// # Errors
-    /// `alpha` not finite and positive.
+    /// `alpha` not positive or above [`LazySticks::MAX_ALPHA`].
     pub fn new(alpha: f64) -> Result<Self, ParameterError> {
-        Check("Dirichlet process").positive("alpha", alpha)?;
+        Check("Dirichlet process").require(
+            alpha > 0.0 && alpha <= Self::MAX_ALPHA,
+            "alpha",
+            alpha,
+            "positive and at most 1e9",
+        )?;
         Ok(Self {
             alpha,
             weights: Vec::new(),

@@ -24,6 +24,8 @@ pub(crate) struct Tail {
     pub(crate) excess_square: f64,
     /// Var[z | z > a].
     pub(crate) variance: f64,
+    /// The variance over the squared excess, also where both of these underflow.
+    pub(crate) relative_variance: f64,
 }
 
 impl Tail {
@@ -44,6 +46,7 @@ impl Tail {
             excess,
             excess_square: k * excess,
             variance: excess * (k - excess),
+            relative_variance: k / excess - 1.0,
         }
     }
 
@@ -54,11 +57,13 @@ impl Tail {
         let excess = hazard - a;
         // The product is 0 far to the left, also where the excess is infinite.
         let lost = if hazard == 0.0 { 0.0 } else { hazard * excess };
+        let variance = 1.0 - lost;
         Self {
             hazard,
             excess,
             excess_square: 1.0 - a * excess,
-            variance: 1.0 - lost,
+            variance,
+            relative_variance: variance / excess / excess,
         }
     }
 }

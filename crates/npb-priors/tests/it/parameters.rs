@@ -193,6 +193,23 @@ fn extreme_parameters_give_finite_results() {
         }
         assert!(gamma.kl(&gamma).abs() < 1e-9 && gamma.mean_ln().is_finite());
     }
+    let sizes = [1e-300, 1e-8, 1.0, 1e8, 1e300];
+    for a in sizes {
+        for b in [1e-8, 1.0, 1e300] {
+            for a0 in sizes {
+                let gamma = Gamma::new(a, b).unwrap().kl(&Gamma::new(a0, 1.0).unwrap());
+                let (beta, beta0) = (Beta::new(a, b).unwrap(), Beta::new(a0, 1.0).unwrap());
+                assert!(
+                    gamma > -1e-9,
+                    "Gamma({a:e}, {b:e}) from ({a0:e}, 1): {gamma}"
+                );
+                assert!(
+                    beta.kl(&beta0) > -1e-9,
+                    "Beta({a:e}, {b:e}) from ({a0:e}, 1)"
+                );
+            }
+        }
+    }
     let empty = Wishart::new(Mat::<f64>::zeros(0, 0).as_ref(), 0.5).unwrap();
     assert_eq!(
         (empty.mean_ln_det(), empty.ln_normalizer(), empty.entropy()),

@@ -211,6 +211,18 @@ fn sums_of_many_terms_have_the_law_of_terms_drawn_one_by_one() {
     }
 }
 
+/// Far out a sum of n excesses is a gamma variable of shape n, in units of 1 / |mu|.
+#[test]
+fn sums_far_from_zero_are_finite() {
+    let mut rng = rng(11);
+    for mu in [-1e8, -1e154, -1e200, -1e300] {
+        let total = sample_probit_sum(mu, 10_000, 0, &mut rng) * -mu;
+        assert!((total / 10_000.0 - 1.0).abs() < 0.05, "{mu}: {total}");
+        let other = sample_probit_sum(mu, 0, 1000, &mut rng) / mu;
+        assert!((other / 1000.0 - 1.0).abs() < 1e-6, "{mu}: {other}");
+    }
+}
+
 #[test]
 fn extreme_intervals_give_finite_results() {
     let tiny = 1e-323;
