@@ -60,16 +60,8 @@ mod arrays {
             values: ArrayView2<'_, T>,
             observed: ArrayView2<'_, bool>,
         ) -> Result<Self, DataError> {
-            let ((rows, cols), (found_rows, found_cols)) = (values.dim(), observed.dim());
-            if (rows, cols) != (found_rows, found_cols) {
-                return Err(DataError::Shape {
-                    what: "mask",
-                    found_rows,
-                    found_cols,
-                    rows,
-                    cols,
-                });
-            }
+            let (rows, cols) = values.dim();
+            crate::mask::check_mask_shape(observed.dim(), (rows, cols))?;
             let mask = Mask::from_fn(rows, cols, |i, j| observed[(i, j)])?;
             Self::from_parts(values.iter().map(|&v| v.into()).collect(), mask)
         }

@@ -260,3 +260,21 @@ pub(crate) fn check_cells(
         })
     }
 }
+
+/// Checks that a mask has the shape, rows by columns, of the table it goes with.
+pub(crate) fn check_mask_shape(
+    (found_rows, found_cols): (usize, usize),
+    (rows, cols): (usize, usize),
+) -> Result<(), DataError> {
+    if (found_rows, found_cols) == (rows, cols) {
+        Ok(())
+    } else {
+        Err(DataError::Shape {
+            what: "mask",
+            found_rows,
+            found_cols,
+            rows,
+            cols,
+        })
+    }
+}

@@ -1,7 +1,8 @@
 //! Tables whose columns have different types.
 
 use crate::labels::check_classes;
-use crate::names::{check_distinct, check_same};
+use crate::mask::check_mask_shape;
+use crate::names::{check_distinct, check_same, position};
 use crate::{DataError, Labels, Mask, Table};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -258,10 +259,7 @@ impl MixedTable {
     /// # Errors
     /// [`DataError::NoSuchColumn`].
     pub fn column_index(&self, name: &str) -> Result<usize, DataError> {
-        let found = self.column_names.iter().position(|n| n == name);
-        found.ok_or_else(|| DataError::NoSuchColumn {
-            name: name.to_owned(),
-        })
+        position(&self.column_names, name)
     }
 
     /// Checks that this table has exactly these columns in this order.
@@ -339,16 +337,7 @@ impl MixedTable {
     /// [`DataError::Shape`] when the mask has another shape.
     pub fn hide(&self, missing: &Mask) -> Result<MixedTable, DataError> {
         let (rows, cols) = (self.n_rows(), self.n_cols());
-        let (found_rows, found_cols) = (missing.n_rows(), missing.n_cols());
-        if (found_rows, found_cols) != (rows, cols) {
-            return Err(DataError::Shape {
-                what: "mask",
-                found_rows,
-                found_cols,
-                rows,
-                cols,
-            });
-        }
+        check_mask_shape((missing.n_rows(), missing.n_cols()), (rows, cols))?;
         let all: Vec<usize> = (0..rows).collect();
         let hidden =
             |(j, column): (usize, &MixedColumn)| column.rebuilt(&all, |i| !missing.get(i, j));

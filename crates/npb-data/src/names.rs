@@ -8,6 +8,14 @@ pub(crate) fn default_names(n: usize) -> Vec<String> {
     (0..n).map(|j| format!("x{j}")).collect()
 }
 
+/// The place of a name.
+pub(crate) fn position(names: &[String], name: &str) -> Result<usize, DataError> {
+    let found = names.iter().position(|n| n == name);
+    found.ok_or_else(|| DataError::NoSuchColumn {
+        name: name.to_owned(),
+    })
+}
+
 /// All names differ.
 pub(crate) fn check_distinct(names: &[String]) -> Result<(), DataError> {
     let mut seen = HashMap::with_capacity(names.len());

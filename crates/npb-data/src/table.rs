@@ -1,6 +1,6 @@
 //! Dense tables with missing cells.
 
-use crate::mask::check_cells;
+use crate::mask::{check_cells, check_mask_shape};
 use crate::names::{check_distinct, default_names};
 use crate::{DataError, Mask, PatternIndex};
 use serde::{Deserialize, Serialize};
@@ -184,10 +184,7 @@ impl Table {
     /// # Errors
     /// [`DataError::NoSuchColumn`].
     pub fn column_index(&self, name: &str) -> Result<usize, DataError> {
-        let found = self.column_names.iter().position(|n| n == name);
-        found.ok_or_else(|| DataError::NoSuchColumn {
-            name: name.to_owned(),
-        })
+        crate::names::position(&self.column_names, name)
     }
 
     /// Checks that this table has exactly these columns in this order, as a fit asks at prediction.
@@ -344,16 +341,7 @@ impl Table {
     /// [`DataError::Shape`] when the mask has another shape.
     pub fn hide(&self, missing: &Mask) -> Result<Table, DataError> {
         let (rows, cols) = (self.n_rows(), self.n_cols());
-        let (found_rows, found_cols) = (missing.n_rows(), missing.n_cols());
-        if (found_rows, found_cols) != (rows, cols) {
-            return Err(DataError::Shape {
-                what: "mask",
-                found_rows,
-                found_cols,
-                rows,
-                cols,
-            });
-        }
+        check_mask_shape((missing.n_rows(), missing.n_cols()), (rows, cols))?;
         let mut table = self.clone();
         table.observed.clear_where(missing);
         for (i, row) in rows_mut(&mut table.values, cols) {
