@@ -582,7 +582,7 @@ impl IqgmeFit {
             .map(|run| {
                 let mut state = run.state.clone();
                 state.soft_labels = data.signs_by_row();
-                let vb = IqgmeVb::resume(&data, wire.config.clone(), state, &[])?;
+                let vb = IqgmeVb::resume(&data, wire.config.clone(), state, Vec::new())?;
                 Run::finish(vb, run.start)
             })
             .collect::<Result<Vec<Run>, IqgmeError>>()?;

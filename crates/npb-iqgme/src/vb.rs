@@ -200,6 +200,32 @@ impl VbUpdate {
 /// One run of variational Bayes. Drive it with [`step`](Self::step) or [`run`](Self::run).
 ///
 /// Cost of an iteration: `N P^2` for each row, `N min(|o|, |m|)^3` for each missing pattern, `N P^3` once; memory `O(N + P)` for each row.
+///
+/// A checkpoint is the state and the trace; a run continued from it ends in the same bits:
+///
+/// ```
+/// use std::ops::ControlFlow::{Break, Continue};
+/// use npb_data::{Labels, Table};
+/// use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeVb, Start};
+///
+/// let table = Table::complete(6, 1, vec![-2.0, -1.5, -1.0, 1.0, 1.4, 2.2])?;
+/// let labels = Labels::from_strings(&["a", "a", "b", "a", "b", "b"].map(Some));
+/// let config = IqgmeConfig::default();
+/// let data = IqgmeData::new(&table, &labels, &config)?;
+///
+/// let mut trace = Vec::new();
+/// let mut run = IqgmeVb::new(&data, config.clone(), Start::PerClass(1), 0)?;
+/// run.run(|report, _state| {
+///     // `npb_infer::checkpoint::Checkpointer` would write state and trace here, every so many iterations or seconds.
+///     trace.push(*report);
+///     if report.iteration == 5 { Break(()) } else { Continue(()) }
+/// })?;
+///
+/// let mut again = IqgmeVb::resume(&data, config, run.state().clone(), trace)?;
+/// let outcome = again.run(|_, _| Continue(()))?;
+/// assert!(outcome.trace.windows(2).all(|w| w[1].elbo >= w[0].elbo - 1e-9));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct IqgmeVb<'d> {
     data: &'d IqgmeData,
     config: IqgmeConfig,
@@ -211,6 +237,8 @@ pub struct IqgmeVb<'d> {
     locations: Vec<f64>,
     responsibilities: Vec<f64>,
     iteration: u64,
+    /// What a run has behind it.
+    trace: Vec<VbReport>,
 }
 
 impl<'d> IqgmeVb<'d> {
@@ -237,6 +265,7 @@ impl<'d> IqgmeVb<'d> {
             locations,
             responsibilities,
             iteration: 0,
+            trace: Vec::new(),
         };
         vb.start()?;
         Ok(vb)
@@ -247,7 +276,7 @@ impl<'d> IqgmeVb<'d> {
         data: &'d IqgmeData,
         config: IqgmeConfig,
         state: IqgmeState,
-        trace: &[VbReport],
+        trace: Vec<VbReport>,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         let classifies = data.n_labelled > 0;
@@ -281,6 +310,7 @@ impl<'d> IqgmeVb<'d> {
             responsibilities: vec![0.0; data.rows.len() * n_components],
             state,
             iteration: trace.len() as u64,
+            trace,
         };
         for (h, component) in vb.state.components.iter().enumerate() {
             vb.expected
@@ -332,24 +362,20 @@ impl<'d> IqgmeVb<'d> {
         Ok(bound)
     }
 
-    /// As [`run`](Self::run), for a run continued by [`resume`](Self::resume): `trace` is what it has behind it.
-    pub fn run_on(
+    /// Iterates until the bound's relative change falls below the tolerance (twice in a row), or the limit is reached, or `watch` breaks.
+    ///
+    /// A run that was made by [`resume`](Self::resume) goes on where its trace ends.
+    pub fn run(
         &mut self,
-        trace: Vec<VbReport>,
         mut watch: impl FnMut(&VbReport, &IqgmeState) -> ControlFlow<()>,
     ) -> Result<VbOutcome, IqgmeError> {
         let limits = self.config.limits();
-        resume_vb(self, &limits, trace, Self::step, |report, vb| {
+        let trace = std::mem::take(&mut self.trace);
+        let outcome = resume_vb(self, &limits, trace, Self::step, |report, vb| {
             watch(report, &vb.state)
-        })
-    }
-
-    /// Iterates until the bound's relative change falls below the tolerance, or the limit is reached, or `watch` breaks.
-    pub fn run(
-        &mut self,
-        watch: impl FnMut(&VbReport, &IqgmeState) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, IqgmeError> {
-        self.run_on(Vec::new(), watch)
+        })?;
+        self.trace.clone_from(&outcome.trace);
+        Ok(outcome)
     }
 
     /// `B_0^-1` of the Wishart prior, in standardised units.

@@ -33,6 +33,7 @@ fn same_after_a_stop() {
         ..config(2)
     };
     let data = IqgmeData::new(&table, &labels, &config).unwrap();
+    type Half<'d> = (IqgmeVb<'d>, Vec<npb_infer::VbReport>);
     let start = || {
         (
             IqgmeVb::new(&data, config.clone(), Start::KMeans(4), 0).unwrap(),
@@ -43,15 +44,17 @@ fn same_after_a_stop() {
         10,
         &[1, 4, 9],
         start,
-        |(vb, trace), n| {
+        |half: &mut Half<'_>, n| {
+            let (vb, trace) = half;
             let limits = IqgmeConfig {
                 max_iterations: trace.len() as u64 + n,
                 tolerance: 1e-300,
                 ..config.clone()
             };
-            let mut run = IqgmeVb::resume(&data, limits, vb.state().clone(), trace).unwrap();
+            let mut run =
+                IqgmeVb::resume(&data, limits, vb.state().clone(), trace.clone()).unwrap();
             *trace = run
-                .run_on(trace.clone(), |_, _| std::ops::ControlFlow::Continue(()))
+                .run(|_, _| std::ops::ControlFlow::Continue(()))
                 .unwrap()
                 .trace;
             *vb = run;
@@ -61,7 +64,7 @@ fn same_after_a_stop() {
             let (state, trace): (npb_iqgme::IqgmeState, Vec<npb_infer::VbReport>) =
                 from_bytes("test", bytes).unwrap();
             (
-                IqgmeVb::resume(&data, config.clone(), state, &trace).unwrap(),
+                IqgmeVb::resume(&data, config.clone(), state, trace.clone()).unwrap(),
                 trace,
             )
         },
