@@ -1,12 +1,13 @@
 //! The Cholesky factor and everything that is done with it.
 
-use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
 use faer::prelude::{Reborrow as _, ReborrowMut as _};
 use faer::{Mat, MatMut, MatRef, Par};
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
+
+use crate::work::Work;
 
 /// Sizes up to this one are factored by a plain loop; above it faer's blocked routine is faster (bench `linalg/factor`).
 const PLAIN_FACTOR: usize = 10;
@@ -72,6 +73,7 @@ pub struct Cholesky {
     dim: usize,
     /// `dim` x `dim`, column-major, zero above the diagonal.
     lower: Vec<f64>,
+    work: Work,
 }
 
 impl Cholesky {
@@ -157,7 +159,7 @@ impl Cholesky {
         let outcome = if n <= PLAIN_FACTOR {
             factor_plain(&mut self.lower, n)
         } else {
-            factor_blocked(&mut self.lower, n)
+            factor_blocked(&mut self.lower, n, &mut self.work)
         };
         if outcome.is_err() {
             self.dim = 0;
@@ -228,12 +230,22 @@ impl Cholesky {
         }
     }
 
-    /// out <- A⁻¹, both triangles. Cost: n³/3, without extra memory up to n = 48 when the columns of `out` are contiguous;
-    /// otherwise one n x n matrix is allocated.
+    /// out <- A⁻¹, both triangles. Cost: n³/3; allocates one n x n matrix beyond n = 48, see [`Cholesky::inverse_reusing`].
     ///
     /// # Panics
     /// If `out` is not n x n.
-    pub fn inverse_into(&self, mut out: MatMut<'_, f64>) {
+    pub fn inverse_into(&self, out: MatMut<'_, f64>) {
+        self.inverse_with(out, &mut Work::default());
+    }
+
+    /// As [`Cholesky::inverse_into`], with memory that is kept for the next time, so that a loop does not allocate.
+    pub fn inverse_reusing(&mut self, out: MatMut<'_, f64>) {
+        let mut work = std::mem::take(&mut self.work);
+        self.inverse_with(out, &mut work);
+        self.work = work;
+    }
+
+    fn inverse_with(&self, mut out: MatMut<'_, f64>, work: &mut Work) {
         let n = self.dim;
         assert_eq!(
             (out.nrows(), out.ncols()),
@@ -246,13 +258,9 @@ impl Cholesky {
             self.inverse_plain(columns.as_dyn_stride_mut());
             return;
         }
-        let mut memory = MemBuffer::new(llt::inverse::inverse_scratch::<f64>(n, Par::Seq));
-        llt::inverse::inverse(out.rb_mut(), self.l(), Par::Seq, MemStack::new(&mut memory));
+        let stack = work.stack(llt::inverse::inverse_scratch::<f64>(n, Par::Seq));
+        llt::inverse::inverse(out.rb_mut(), self.l(), Par::Seq, stack);
         mirror_lower(out);
-    }
-
-    pub(crate) fn inverse_into_slice(&self, out: &mut [f64]) {
-        self.inverse_into(MatMut::from_column_major_slice_mut(out, self.dim, self.dim));
     }
 
     /// A⁻¹ as a new matrix, both triangles; see [`Cholesky::inverse_into`].
@@ -407,17 +415,9 @@ fn factor_plain(a: &mut [f64], n: usize) -> Result<(), NotPositiveDefinite> {
     Ok(())
 }
 
-fn factor_blocked(a: &mut [f64], n: usize) -> Result<(), NotPositiveDefinite> {
-    // One column of workspace, which faer wants from the caller; kept on the stack for the usual sizes.
-    let mut small = [std::mem::MaybeUninit::uninit(); 4096];
+fn factor_blocked(a: &mut [f64], n: usize, work: &mut Work) -> Result<(), NotPositiveDefinite> {
     let need = llt::factor::cholesky_in_place_scratch::<f64>(n, Par::Seq, Default::default());
-    let mut large;
-    let stack = if need.unaligned_bytes_required() <= small.len() {
-        MemStack::new(&mut small)
-    } else {
-        large = MemBuffer::new(need);
-        MemStack::new(&mut large)
-    };
+    let stack = work.stack(need);
     let mut view = MatMut::from_column_major_slice_mut(a, n, n);
     let outcome = llt::factor::cholesky_in_place(
         view.rb_mut(),

@@ -8,7 +8,7 @@
 //!
 //! The other form of each result follows from ln det Λ_mm = ln det S_oo - ln det S. A complete row factors nothing.
 
-use faer::{Mat, MatRef};
+use faer::{Mat, MatMut, MatRef};
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
 
@@ -98,7 +98,7 @@ impl Gaussian {
         Ok(gaussian)
     }
 
-    /// Replaces the distribution, of the same dimension, without allocating up to P = 48; see [`Gaussian::from_precision`].
+    /// Replaces the distribution, of the same dimension, without allocating from the second time on; see [`Gaussian::from_precision`].
     ///
     /// # Errors
     /// As [`Gaussian::from_precision`]; the distribution is then unchanged.
@@ -109,13 +109,13 @@ impl Gaussian {
     ) -> Result<(), NotPositiveDefinite> {
         self.replace_factor(Given::Precision, linear, precision)?;
         self.factor.solve(&mut self.mean);
-        self.factor.inverse_into(self.covariance.as_mut());
+        self.factor.inverse_reusing(self.covariance.as_mut());
         copy_symmetric(precision, &mut self.precision);
         self.ln_det_precision = self.factor.ln_det();
         Ok(())
     }
 
-    /// Replaces the distribution, of the same dimension, without allocating up to P = 48; see [`Gaussian::from_covariance`].
+    /// Replaces the distribution, of the same dimension, without allocating from the second time on; see [`Gaussian::from_covariance`].
     ///
     /// # Errors
     /// As [`Gaussian::from_covariance`]; the distribution is then unchanged.
@@ -125,7 +125,7 @@ impl Gaussian {
         covariance: MatRef<'_, f64>,
     ) -> Result<(), NotPositiveDefinite> {
         self.replace_factor(Given::Covariance, mean, covariance)?;
-        self.factor.inverse_into(self.precision.as_mut());
+        self.factor.inverse_reusing(self.precision.as_mut());
         copy_symmetric(covariance, &mut self.covariance);
         self.ln_det_precision = -self.factor.ln_det();
         Ok(())
@@ -373,10 +373,11 @@ impl Conditional<'_> {
         if !self.scratch.covariance_ready {
             self.scratch.covariance.resize(n * n, 0.0);
             match self.side {
-                Side::Missing => self
-                    .scratch
-                    .factor
-                    .inverse_into_slice(&mut self.scratch.covariance),
+                Side::Missing => {
+                    let out = &mut self.scratch.covariance;
+                    let out = MatMut::from_column_major_slice_mut(out, n, n);
+                    self.scratch.factor.inverse_reusing(out);
+                }
                 Side::Observed => self.schur_complement(),
             }
             self.scratch.covariance_ready = true;

@@ -413,7 +413,7 @@ impl LaneGaussian {
             "matrix size differs from that of the bank"
         );
         self.factor.factor(precision)?;
-        self.factor.inverse_into(self.inverse.as_mut());
+        self.factor.inverse_reusing(self.inverse.as_mut());
         self.precision.set(component, precision);
         self.covariance.set(component, self.inverse.as_ref());
         self.ln_det[component] = self.factor.ln_det();

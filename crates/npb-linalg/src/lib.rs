@@ -20,6 +20,7 @@ pub mod svd;
 
 mod cholesky;
 mod rank_one;
+mod work;
 
 pub use cholesky::{Cholesky, Jitter, NotPositiveDefinite, sample_canonical, sample_moment};
 pub use faer;
