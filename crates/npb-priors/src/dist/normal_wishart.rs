@@ -75,12 +75,17 @@ impl NormalWishart {
             - self.dim() as f64 * LN_SQRT_2PI
     }
 
-    /// (x - m)' B (x - m).
+    /// (x - m)' B (x - m), as the squared length of L'(x - m); allocates nothing.
     pub(super) fn scaled_distance(&self, x: &[f64]) -> f64 {
-        assert_eq!(x.len(), self.dim(), "a vector of length P is needed");
-        let mut d: Vec<f64> = x.iter().zip(&self.mean).map(|(x, m)| x - m).collect();
-        self.precision.factor().mul_lt(&mut d);
-        d.iter().map(|v| v * v).sum()
+        let p = self.dim();
+        assert_eq!(x.len(), p, "a vector of length P is needed");
+        let l = self.precision.factor().l();
+        let entry = |j: usize| {
+            (j..p)
+                .map(|i| l[(i, j)] * (x[i] - self.mean[i]))
+                .sum::<f64>()
+        };
+        (0..p).map(|j| entry(j).powi(2)).sum()
     }
 
     /// Log-density at (mu, Lambda); minus infinity when Lambda (lower triangle read) is not positive definite.

@@ -186,11 +186,13 @@ fn bad_parameters_are_named_and_no_rows_work() {
     let err = ItfPrior::new(0.0, vec![1.0]).unwrap_err();
     assert_eq!(
         err.to_string(),
-        "infinite tensor factorisation: alpha = 0: must be finite and > 0"
+        "infinite tensor factorisation: alpha = 0: must be positive and at most 1e9"
     );
     let err = ItfPrior::new(1.0, vec![1.0, f64::NAN]).unwrap_err();
     assert!(err.to_string().contains("beta[1] = NaN"), "{err}");
     assert!(ItfPrior::new(1.0, vec![]).is_err());
+    // One label would ask for more sticks than there is memory, or for sticks without end.
+    assert!(ItfPrior::new(1e18, vec![1.0]).is_err() && ItfPrior::new(1.0, vec![1e10]).is_err());
     let mut rng = rng(504);
     let draw = ItfPrior::new(1.0, vec![1.0; 3])
         .unwrap()
