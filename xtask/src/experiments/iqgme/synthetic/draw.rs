@@ -270,35 +270,39 @@ fn draw_legend(entries: &[&Layer], per_line: usize, area: &Area<'_>) -> Result<(
     for (index, layer) in entries.iter().enumerate() {
         let x = (Y_LABELS + entry_width(entries) * (index % per_line) as u32) as i32;
         let y = (LEGEND_LINE * (index / per_line) as u32 + LEGEND_LINE / 2) as i32;
-        let width = sample_width(layer) as i32;
-        let line = |width: u32| (vec![(x, y), (x + 30, y)], layer.colour.stroke_width(width));
-        match &layer.shape {
-            Shape::Dots(_) | Shape::Triangles(_) | Shape::Crosses(_) => {
-                area.draw(&mark(layer, (x + 15, y)))?;
-            }
-            Shape::Curves(_, width) => {
-                let (points, style) = line((*width).max(2));
-                area.draw(&PathElement::new(points, style))?;
-            }
-            Shape::Dashed(_) => {
-                let (points, style) = line(2);
-                area.draw(&DashedPathElement::new(points, 7, 5, style))?;
-            }
-            Shape::Bars(_) => {
-                let corners = [(x + 8, y - 8), (x + 22, y + 8)];
-                area.draw(&Rectangle::new(corners, layer.colour.filled()))?;
-            }
-            Shape::Cells(_) => {
-                for band in 0..BANDS {
-                    let left = x + 14 * band as i32;
-                    let corners = [(left, y - 8), (left + 14, y + 8)];
-                    area.draw(&Rectangle::new(corners, band_colour(band).filled()))?;
-                }
+        draw_sample(layer, (x, y), area)?;
+        let style = ("sans-serif", 17).into_font();
+        let at = (x + sample_width(layer) as i32 + 8, y - 7);
+        area.draw(&Text::new(layer.name.clone(), at, style))?;
+    }
+    Ok(())
+}
+
+/// What a layer looks like, to the right of a place.
+fn draw_sample(layer: &Layer, (x, y): (i32, i32), area: &Area<'_>) -> Result<()> {
+    let line = vec![(x, y), (x + 30, y)];
+    let patch = |left: i32, colour: RGBColor| {
+        Rectangle::new([(left, y - 8), (left + 14, y + 8)], colour.filled())
+    };
+    match &layer.shape {
+        Shape::Dots(_) | Shape::Triangles(_) | Shape::Crosses(_) => {
+            area.draw(&mark(layer, (x + 15, y)))?;
+        }
+        Shape::Curves(_, width) => {
+            // A single thin line would be hard to see.
+            let style = layer.colour.stroke_width((*width).max(2));
+            area.draw(&PathElement::new(line, style))?;
+        }
+        Shape::Dashed(_) => {
+            let style = layer.colour.stroke_width(2);
+            area.draw(&DashedPathElement::new(line, 7, 5, style))?;
+        }
+        Shape::Bars(_) => area.draw(&patch(x + 8, layer.colour))?,
+        Shape::Cells(_) => {
+            for band in 0..BANDS {
+                area.draw(&patch(x + 14 * band as i32, band_colour(band)))?;
             }
         }
-        let style = ("sans-serif", 17).into_font();
-        let at = (x + width + 8, y - 7);
-        area.draw(&Text::new(layer.name.clone(), at, style))?;
     }
     Ok(())
 }

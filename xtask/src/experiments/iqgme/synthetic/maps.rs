@@ -144,7 +144,8 @@ pub(super) fn report(records: &[Record]) -> Result<Report> {
          `map_difference_mean` compare the two over the map's {} cells; `map_entropy` is the mean entropy in bits over \
          the map; accuracy and Brier score are on {FRESH_ROWS} fresh rows. `expert_spread` says how much the directions of \
          class boundaries differ (0 parallel, 1 none preferred): `npb:iqgme/prior` for the prior that the experts share, \
-         `npb:iqgme` for the mean over the dominant experts' posteriors.",
+         `npb:iqgme` for the mean over the dominant experts' posteriors. Predictions average over the runs of a fit, experts \
+         are those of the run with the highest bound.",
         CELLS.0 * CELLS.1
     );
     Ok(Report {
