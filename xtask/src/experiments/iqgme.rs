@@ -1,15 +1,20 @@
-//! npb-iqgme: figures of chapter 3.
+//! npb-iqgme: figures of chapter 3, and the model on trial beyond them.
 
 mod mcar;
+mod quality;
 mod synthetic;
 
 use crate::reproduce::Experiment;
 
-/// In the order of the paper.
+/// In the order of the paper, then the model on trial beyond it.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     synthetic::FIG_3_2,
     synthetic::FIG_3_3,
     synthetic::FIG_3_4,
     mcar::FIG_3_5,
     mcar::FIG_3_6,
+    quality::SMALL_SETS,
+    quality::CALIBRATION,
+    quality::DENSITY,
+    quality::COVERAGE,
 ];
