@@ -149,6 +149,37 @@ def incomplete_beta_rows(rng):
         yield a, b, x, betainc(a, b, 0, x, regularized=True)
 
 
+def student_t_rows(rng):
+    """t, df, P(|T| > |t|)."""
+    for i in range(ROWS):
+        df = log_uniform(rng, -1, 4) if i % 2 else rng.randint(1, 200)
+        t = abs(rng.gauss(0, 2)) if i % 4 < 2 else log_uniform(rng, -9, 9)
+        t, df = mpf(as_f32(t)), mpf(as_f32(df))
+        square = t * t / df
+        if square < 1:
+            yield t, df, 1 - betainc(mpf(1) / 2, df / 2, 0, square / (1 + square), regularized=True)
+        else:
+            yield t, df, betainc(df / 2, mpf(1) / 2, 0, 1 / (1 + square), regularized=True)
+
+
+def normal_density_rows(rng):
+    """x, phi(x), ln phi(x)."""
+    xs = [rng.uniform(-37.5, 37.5) for _ in range(1500)] + [log_uniform(rng, -300, 150) for _ in range(500)]
+    for x in map(mpf, xs):
+        yield x, exp(-x * x / 2) / sqrt(2 * pi), -x * x / 2 - log(2 * pi) / 2
+
+
+def rising_factorial_rows(rng):
+    """x, n, ln [Gamma(x + n) / Gamma(x)], and the size of its terms."""
+    for i in range(ROWS):
+        x = log_uniform(rng, -30, 30)
+        n = rng.randint(1, 1000) if i % 2 else log_uniform(rng, -3, 9)
+        x, n = mpf(as_f32(x)), mpf(as_f32(n))
+        with mp.workdps(120):
+            ln_beta = loggamma(x) + loggamma(n) - loggamma(x + n)
+            yield x, n, loggamma(x + n) - loggamma(x), max(1, abs(loggamma(n)), abs(ln_beta))
+
+
 LAYOUT = {
     "normal": ("ddddddd", normal_rows),
     "gamma": ("dddd", gamma_rows),
@@ -158,6 +189,9 @@ LAYOUT = {
     "multivariate": ("ffdd", multivariate_rows),
     "incomplete_gamma": ("ffdd", incomplete_gamma_rows),
     "incomplete_beta": ("fffd", incomplete_beta_rows),
+    "student_t": ("ffd", student_t_rows),
+    "normal_density": ("ddd", normal_density_rows),
+    "rising_factorial": ("ffdf", rising_factorial_rows),
 }
 
 

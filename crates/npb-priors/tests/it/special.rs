@@ -82,6 +82,13 @@ fn normal_cdf_is_right_in_both_tails() {
 }
 
 #[test]
+fn normal_density_is_right_in_both_tails() {
+    let rows = rows(include_bytes!("../reference/normal_density.bin"), "ddd");
+    check(&rows, 1, 3.0, relative, |r| normal_pdf(r[0]));
+    check(&rows, 2, 2.0, relative, |r| ln_normal_pdf(r[0]));
+}
+
+#[test]
 fn ln_phi_is_right_everywhere() {
     check(&normal(), 2, 4.0, relative, |r| ln_phi(r[0]));
 }
@@ -229,6 +236,14 @@ fn rising_factorials() {
         );
     }
     assert_eq!(ln_rising_factorial(2.5, 0.0), 0.0);
+    let rows = rows(include_bytes!("../reference/rising_factorial.bin"), "ffdf");
+    check(
+        &rows,
+        2,
+        5e-15 / f64::EPSILON,
+        |r| r[3],
+        |r| ln_rising_factorial(r[0], r[1]),
+    );
 }
 
 /// Sum of the absolute terms of ln Gamma_p or of its derivative.
@@ -277,6 +292,26 @@ fn incomplete_gamma_and_beta() {
         absolute(1e-12),
         |_| 1.0,
         |r| beta_regularized(r[0], r[1], r[2]),
+    );
+}
+
+#[test]
+fn student_tails_are_right_for_any_degrees_of_freedom() {
+    let rows = rows(include_bytes!("../reference/student_t.bin"), "ffd");
+    let absolute = 1e-12 / f64::EPSILON;
+    check(
+        &rows,
+        2,
+        absolute,
+        |_| 1.0,
+        |r| student_t_two_sided(r[0], r[1]),
+    );
+    check(
+        &rows,
+        2,
+        absolute,
+        |_| 1.0,
+        |r| student_t_two_sided(-r[0], r[1]),
     );
 }
 
