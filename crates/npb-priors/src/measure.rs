@@ -32,6 +32,17 @@ impl GammaPrior {
 /// A variational Gamma factor q(α) = Gamma(shape, rate) of a concentration with its Gamma hyperprior.
 ///
 /// The sticks it governs have V ~ Beta(1, α); each adds 1 to the shape and −⟨ln(1 − V)⟩ to the rate.
+///
+/// ```
+/// use npb_priors::{GammaPrior, dp::ConcentrationFactor};
+///
+/// let mut alpha = ConcentrationFactor::new(GammaPrior { shape: 1.0, rate: 0.5 })?;
+/// assert_eq!((alpha.mean(), alpha.elbo()), (2.0, 0.0));
+/// alpha.update(4, -2.5);                              // four sticks, Σ⟨ln(1 − V)⟩ = −2.5
+/// assert_eq!((alpha.shape(), alpha.rate()), (5.0, 3.0));
+/// assert!(alpha.elbo() < 0.0);
+/// # Ok::<(), npb_priors::ParameterError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "ConcentrationWire")]
 pub struct ConcentrationFactor {

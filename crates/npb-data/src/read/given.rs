@@ -33,6 +33,14 @@ pub struct GivenSplit {
 /// # Errors
 /// [`ReadError`] with line and column: a key that is not a number, a character that is not a hexadecimal digit, too few or too many
 /// digits, padding that is not zero.
+///
+/// ```
+/// // A quarter of 2 x 4 cells, trial 0: bits 0100 0001.
+/// let masks = npb_data::read::given_masks("masks.txt", "0.25 0 41\n".as_bytes(), 2, 4)?;
+/// assert_eq!(masks[0].key, [0.25, 0.0]);
+/// assert!(masks[0].missing.get(0, 1) && masks[0].missing.get(1, 3));
+/// # Ok::<(), npb_data::read::ReadError>(())
+/// ```
 pub fn given_masks(
     file: &str,
     input: impl Read,
@@ -53,6 +61,12 @@ pub fn given_masks(
 ///
 /// # Errors
 /// [`ReadError`] with line and column for a key that is not a number or another character.
+///
+/// ```
+/// let splits = npb_data::read::given_splits("splits.txt", "0.25 0.5 3 TE-T\n".as_bytes())?;
+/// assert_eq!((splits[0].split.train.as_slice(), splits[0].split.test.as_slice()), (&[0, 3][..], &[1][..]));
+/// # Ok::<(), npb_data::read::ReadError>(())
+/// ```
 pub fn given_splits(file: &str, input: impl Read) -> Result<Vec<GivenSplit>, ReadError> {
     let text = Text::read(file, input, Encoding::Utf8)?;
     let split = |(line, content): (u64, &str)| {

@@ -27,6 +27,32 @@ const NULL: u64 = 4;
 /// as too many extreme ranks.)
 ///
 /// Cost: `replications * (burn_in + draws * thin)` sweeps, in parallel over replications.
+///
+/// ```
+/// use npb_infer::{Xoshiro256PlusPlus, testing::{Calibration, JointModel}};
+/// use rand::RngExt;
+///
+/// /// A success probability, uniform a priori, with one trial. `ignore_data` should be false.
+/// struct Coin { ignore_data: bool }
+/// impl JointModel for Coin {
+///     type State = f64;
+///     type Data = bool;
+///     fn names(&self) -> Vec<String> { vec!["p".into()] }
+///     fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> f64 { rng.random() }
+///     fn simulate(&self, p: &f64, rng: &mut Xoshiro256PlusPlus) -> bool { rng.random::<f64>() < *p }
+///     fn sweep(&self, p: &mut f64, success: &bool, rng: &mut Xoshiro256PlusPlus) {
+///         // Beta(2, 1) is the larger of two uniforms, Beta(1, 2) the smaller.
+///         let (a, b): (f64, f64) = (rng.random(), rng.random());
+///         *p = if *success || self.ignore_data { a.max(b) } else { a.min(b) };
+///     }
+///     fn summary(&self, p: &f64, _: &bool) -> Vec<f64> { vec![*p] }
+/// }
+///
+/// let test = Calibration { seed: 1, replications: 200, draws: 19, burn_in: 1, thin: 1, false_alarm: 0.001 };
+/// assert!(test.run(&Coin { ignore_data: false }).passed());
+/// let broken = test.run(&Coin { ignore_data: true });
+/// assert!(!broken.passed(), "{broken}");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
     /// Seed of everything.

@@ -14,6 +14,16 @@ const CHECK: Check = Check("Dirichlet process");
 /// Variational posterior of one truncated set of sticks: q(V_h) = Beta(v_h1, v_h2), V_N = 1.
 ///
 /// A truncation level of N has N − 1 free sticks and N weights; N = 1 works and has weight 1.
+///
+/// ```
+/// use npb_priors::dp::Sticks;
+///
+/// let mut sticks = Sticks::new(3, 1.0)?;
+/// sticks.update(&[6.0, 3.0, 0.0], 1.0);
+/// assert_eq!(sticks.parameters(), [[7.0, 4.0], [4.0, 1.0]]);
+/// assert!((sticks.expected_weights()[0] - 7.0 / 11.0).abs() < 1e-15);
+/// # Ok::<(), npb_priors::ParameterError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SticksWire")]
 pub struct Sticks {

@@ -61,6 +61,17 @@ impl Statistics for Reals {
 }
 
 /// mu ~ `law`, x | mu ~ N(mu, `variance`) with the variance known.
+///
+/// ```
+/// use npb_priors::dist::{Conjugate, Normal, NormalMean, Reals, Statistics};
+/// let prior = NormalMean::new(Normal::new(0.0, 1.0)?, 4.0)?;
+/// let mut seen = Reals::default();
+/// [3.0, 5.0].iter().for_each(|x| seen.add(x));
+/// // Precision 1 + 2/4, mean (2/4 * 4) / (3/2).
+/// let law = *prior.posterior(&seen)?.law();
+/// assert!((law.variance() - 2.0 / 3.0).abs() < 1e-15 && (law.mean() - 4.0 / 3.0).abs() < 1e-15);
+/// # Ok::<(), npb_priors::ParameterError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NormalMean {
     law: Normal,
@@ -119,6 +130,16 @@ impl Conjugate for NormalMean {
 }
 
 /// lambda ~ `law`, x | lambda ~ N(`mean`, 1 / lambda) with the mean known.
+///
+/// ```
+/// use npb_priors::dist::{Conjugate, Gamma, NormalPrecision, Reals, Statistics};
+/// let prior = NormalPrecision::new(Gamma::new(2.0, 3.0)?, 1.0)?;
+/// let mut seen = Reals::default();
+/// [3.0, 5.0].iter().for_each(|x| seen.add(x));
+/// // Shape 2 + 2/2, rate 3 + (2^2 + 4^2) / 2.
+/// assert_eq!(*prior.posterior(&seen)?.law(), Gamma::new(3.0, 13.0)?);
+/// # Ok::<(), npb_priors::ParameterError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NormalPrecision {
     law: Gamma,
@@ -211,6 +232,15 @@ fn half_square_gain(prior: &NormalGamma, data: &Reals) -> f64 {
 }
 
 /// lambda ~ `law`, x | lambda exponential with rate lambda.
+///
+/// ```
+/// use npb_priors::dist::{Conjugate, ExponentialGamma, Gamma, Reals, Statistics};
+/// let prior = ExponentialGamma::new(Gamma::new(2.0, 3.0)?);
+/// let mut seen = Reals::default();
+/// [3.0, 5.0].iter().for_each(|x| seen.add(x));
+/// assert_eq!(*prior.posterior(&seen)?.law(), Gamma::new(4.0, 11.0)?);
+/// # Ok::<(), npb_priors::ParameterError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExponentialGamma {
     law: Gamma,

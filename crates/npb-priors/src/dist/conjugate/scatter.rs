@@ -7,7 +7,16 @@ use crate::error::ParameterError;
 use crate::special::LN_SQRT_2PI;
 use npb_linalg::faer::{Mat, MatRef};
 
-/// Number, mean and centred scatter matrix of vectors of length P, updated without cancellation.
+/// Number, mean and centred scatter matrix of vectors of length P, updated without cancellation. Cost per vector: P^2.
+///
+/// ```
+/// use npb_priors::dist::{Scatter, Statistics};
+/// let mut seen = Scatter::new(2);
+/// seen.add(&[1.0, 2.0]);
+/// seen.add(&[3.0, 8.0]);
+/// assert_eq!((seen.n(), seen.mean()), (2, &[2.0, 5.0][..]));
+/// assert_eq!((seen.centred()[(0, 0)], seen.centred()[(1, 0)], seen.centred()[(1, 1)]), (2.0, 6.0, 18.0));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scatter {
     n: u64,
