@@ -111,7 +111,8 @@ fn iterations(c: &mut Criterion, setting: Setting, sizes: &[usize]) {
             let state = state.get_or_insert_with(|| start(setting, n_rows));
             // Always the second iteration from the start: after many, components would be empty.
             let first = || {
-                let mut vb = IqgmeVb::resume(&data, config(), state.clone(), &[]).expect("its own");
+                let mut vb =
+                    IqgmeVb::resume(&data, config(), state.clone(), Vec::new()).expect("its own");
                 vb.step().expect("an iteration");
                 assert_occupied(vb.state());
                 vb

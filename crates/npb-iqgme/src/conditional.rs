@@ -1,32 +1,54 @@
-//! Rows of a block given each component: deviations from the mean, and the missing features given the observed ones.
+//! Rows of a block given each component: quadratic and linear forms, and the missing features given the observed ones.
 //!
-//! Shared by the pass over the training rows and by prediction. With `d = x - m_h` and a quadratic form `-d'L_h d/2 + l'd`, one matrix product
-//! `L_h d0` (`d0`: zeros at the missing features) serves rows of any pattern, and only the missing block of `L_h` is factorised,
-//! for all components side by side.
+//! Shared by the pass over the training rows and by prediction. Around the component's mean, `d = x - m_h`. Complete rows need only `d'L_h d`:
+//! the factor of `L_h` times all rows of the block, side by side in vector registers. With `d0` (zeros at the missing features) one matrix product
+//! `L_h d0` serves rows of any pattern, and only the missing block of `L_h` is factorised, for all components side by side.
+
+pub(crate) mod forms;
+pub(crate) mod memory;
+pub(crate) mod softmax;
 
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::{Accum, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
 use npb_linalg::lanes::{LaneConditional, LaneGaussian, LaneScratch};
+use pulp::Arch;
 
 use crate::IqgmeError;
 use crate::rows::{Block, Pattern, Rows};
+use forms::{Centre, OneByOne, PackedFactor, ROW_MULTIPLE, SideBySide};
+use memory::Memory;
 
-/// `L_h` of all components, as matrices and in lanes.
+/// Rows of features, and of components (lanes), are padded to a multiple of this number: the widest register.
+const REGISTER: usize = 8;
+
+/// The padded length of a row.
+pub(crate) fn padded(len: usize) -> usize {
+    len.max(1).next_multiple_of(REGISTER)
+}
+
+/// `L_h` of all components: as matrices and in lanes for rows with missing features, factorised for complete rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Quadratics {
     precision: Vec<Mat<f64>>,
     bank: LaneGaussian,
+    factors: Vec<PackedFactor>,
 }
 
 impl Quadratics {
     /// On failure: the component whose matrix is not positive definite.
     pub(crate) fn new(precision: Vec<Mat<f64>>) -> Result<Self, (usize, NotPositiveDefinite)> {
         let mut bank = LaneGaussian::new(precision[0].nrows(), precision.len());
+        let mut factors = Vec::with_capacity(precision.len());
         for (h, matrix) in precision.iter().enumerate() {
             bank.set_precision(h, matrix.as_ref())
                 .map_err(|source| (h, source))?;
+            factors.push(PackedFactor::new(matrix.as_ref()).map_err(|source| (h, source))?);
         }
-        Ok(Self { precision, bank })
+        Ok(Self {
+            precision,
+            bank,
+            factors,
+        })
     }
 
     /// The missing features of a pattern given the observed ones, for all components.
@@ -47,115 +69,346 @@ impl Quadratics {
     }
 }
 
-/// The rows of one block as seen from each component. Memory is reused from block to block.
-#[derive(Debug, Default)]
+/// Linear terms of the components: `t (c_h + a_h'd) - b_h'd`.
+#[derive(Clone, Debug)]
+pub(crate) struct Linear {
+    stride: usize,
+    /// `c_h`.
+    intercept: Vec<f64>,
+    /// `a_h` and `b_h`, one padded row for each component.
+    slope: Memory,
+    offset: Memory,
+}
+
+impl Linear {
+    /// No terms yet.
+    pub(crate) fn zeros(n_features: usize, n_components: usize) -> Self {
+        let stride = padded(n_features);
+        Self {
+            stride,
+            intercept: vec![0.0; n_components],
+            slope: Memory::zeros(stride * n_components),
+            offset: Memory::zeros(stride * n_components),
+        }
+    }
+
+    /// Sets `c_h`, `a_h` and `b_h`.
+    pub(crate) fn set(&mut self, h: usize, intercept: f64, slope: &[f64], offset: &[f64]) {
+        self.intercept[h] = intercept;
+        self.slope.part_mut(h, self.stride)[..slope.len()].copy_from_slice(slope);
+        self.offset.part_mut(h, self.stride)[..offset.len()].copy_from_slice(offset);
+    }
+
+    /// `[a_h, b_h]`, padded with zeros.
+    fn coefficients(&self, h: usize) -> [&[f64]; 2] {
+        [&self.slope, &self.offset].map(|memory| memory.part(h, self.stride))
+    }
+}
+
+/// The rows of one block as seen from each component. Memory is reused from block to block, of rows with the same features.
+#[derive(Debug)]
 pub(crate) struct Deviations {
+    arch: Arch,
     n_features: usize,
     n_rows: usize,
     n_components: usize,
-    /// Rows minus the component's mean, zero where missing until completed: component, row, feature.
-    centred: Vec<f64>,
-    /// `L_h d0`, same layout.
-    product: Vec<f64>,
-    /// Missing features x lanes: the residual, then the conditional mean.
-    residual: Vec<f64>,
+    /// The rows, padded with zeros; zero where missing.
+    rows: Memory,
+    /// The rows side by side: feature, row.
+    columns: Memory,
+    window: Memory,
+    /// Both forms of one component, by row.
+    forms: [Memory; 2],
+    /// 1 where observed, 0 where missing, in the order of `rows`.
+    observed: Memory,
+    /// The mean of one component, padded.
+    mean: Memory,
+    /// Rows minus the component's mean, zero where missing: component, row, feature. In their place [`Self::complete`] puts completed rows.
+    centred: Memory,
+    /// `L_h d0`, in the same order.
+    product: Memory,
+    /// By row and lane.
+    quadratic: Memory,
+    slope: Memory,
+    /// Missing features x lanes: the residual, then the conditional mean, of the row conditioned last.
+    residual: Memory,
     /// `r' L_mm^-1 r`, by lane.
-    quadratic: Vec<f64>,
+    explained: Memory,
+}
+
+impl Default for Deviations {
+    fn default() -> Self {
+        Self {
+            arch: Arch::new(),
+            n_features: 0,
+            n_rows: 0,
+            n_components: 0,
+            rows: Memory::default(),
+            columns: Memory::default(),
+            window: Memory::default(),
+            forms: [Memory::default(), Memory::default()],
+            observed: Memory::default(),
+            mean: Memory::default(),
+            centred: Memory::default(),
+            product: Memory::default(),
+            quadratic: Memory::default(),
+            slope: Memory::default(),
+            residual: Memory::default(),
+            explained: Memory::default(),
+        }
+    }
 }
 
 impl Deviations {
-    /// Loads a block: `d0` and `L_h d0` for all components.
+    /// The instruction set of this machine.
+    pub(crate) fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// Length of a padded row of features.
+    fn stride(&self) -> usize {
+        padded(self.n_features)
+    }
+
+    /// Length of a padded row of components.
+    pub(crate) fn lanes(&self) -> usize {
+        padded(self.n_components)
+    }
+
+    /// `d0'L_h d0 + 2 b_h'd0` of all rows: row, lane.
+    pub(crate) fn quadratics(&self) -> &[f64] {
+        self.quadratic.get(self.n_rows * self.lanes())
+    }
+
+    /// `c_h + a_h'd0` of all rows (zero without linear terms): row, lane. With `d` for `d0` where [`Self::complete`] was called.
+    pub(crate) fn slopes(&self) -> &[f64] {
+        self.slope.get(self.n_rows * self.lanes())
+    }
+
+    /// The rows of the block, padded with zeros; zero where missing.
+    pub(crate) fn rows(&self) -> &[f64] {
+        self.rows.get(self.n_rows * self.stride())
+    }
+
+    /// One of them.
+    pub(crate) fn row(&self, i: usize) -> &[f64] {
+        self.rows.part(i, self.stride())
+    }
+
+    /// The rows of the block completed by component `h`, where [`Self::complete`] was called; padded with zeros.
+    pub(crate) fn completed(&self, h: usize) -> &[f64] {
+        self.centred.part(h, self.n_rows * self.stride())
+    }
+
+    /// Loads a block: the forms of the observed features of all its rows.
     pub(crate) fn load(
         &mut self,
         rows: &Rows,
         block: &Block,
         means: &Mat<f64>,
         quadratics: &Quadratics,
+        linear: Option<&Linear>,
     ) {
-        let (n, p) = (block.rows.len(), rows.n_features);
-        self.n_rows = n;
-        self.n_features = p;
-        self.n_components = means.ncols();
-        self.quadratic.resize(quadratics.bank.lanes(), 0.0);
-        self.centred.resize(means.ncols() * n * p, 0.0);
-        self.product.resize(means.ncols() * n * p, 0.0);
-        for h in 0..means.ncols() {
-            let range = h * n * p..(h + 1) * n * p;
-            centre(
-                rows,
-                block,
-                means.col_as_slice(h),
-                &mut self.centred[range.clone()],
-            );
-            matmul(
-                MatMut::from_row_major_slice_mut(&mut self.product[range.clone()], n, p),
-                Accum::Replace,
-                MatRef::from_row_major_slice(&self.centred[range], n, p),
-                quadratics.precision[h].as_ref(),
-                1.0,
-                Par::Seq,
-            );
+        (self.n_features, self.n_components) = (rows.n_features, means.ncols());
+        self.n_rows = block.rows.len();
+        self.load_rows(rows, block);
+        let table = self.n_rows * self.lanes();
+        self.quadratic.reserve(table);
+        self.slope.reserve(table);
+        if block.complete {
+            self.load_columns();
+        } else {
+            self.load_observed(rows, block);
+        }
+        for h in 0..self.n_components {
+            let mean = means.col_as_slice(h);
+            let coefficients = linear.map(|linear| linear.coefficients(h));
+            if block.complete {
+                self.side_by_side(mean, &quadratics.factors[h], coefficients);
+            } else {
+                self.centre(h, mean);
+                self.multiply(h, &quadratics.precision[h]);
+                self.one_by_one(h, coefficients);
+            }
+            self.store_forms(h, linear.map(|linear| linear.intercept[h]));
         }
     }
 
-    /// Row `i` of the block minus the mean of component `h`; zeros at missing features until [`complete`](Self::complete).
-    pub(crate) fn deviation(&self, h: usize, i: usize) -> &[f64] {
-        let at = (h * self.n_rows + i) * self.n_features;
-        &self.centred[at..at + self.n_features]
+    fn load_rows(&mut self, rows: &Rows, block: &Block) {
+        let stride = self.stride();
+        self.rows.reserve(self.n_rows * stride);
+        let to = self.rows.get_mut(self.n_rows * stride);
+        for (row, position) in to.chunks_exact_mut(stride).zip(block.rows.clone()) {
+            row[..rows.n_features].copy_from_slice(rows.row(position));
+        }
     }
 
-    /// `L_h d0`.
-    pub(crate) fn product(&self, h: usize, i: usize) -> &[f64] {
-        let at = (h * self.n_rows + i) * self.n_features;
-        &self.product[at..at + self.n_features]
+    fn load_observed(&mut self, rows: &Rows, block: &Block) {
+        let (stride, size) = (self.stride(), self.n_rows * self.stride());
+        self.mean.reserve(stride);
+        self.centred.reserve(self.n_components * size);
+        self.product.reserve(self.n_components * size);
+        self.observed.reserve(size);
+        let observed = self.observed.get_mut(size);
+        observed.fill(1.0);
+        for group in &rows.groups[block.groups.clone()] {
+            for position in group.rows.clone() {
+                let row = &mut observed[(position - block.rows.start) * stride..];
+                for &j in &rows.patterns[group.pattern].missing {
+                    row[j] = 0.0;
+                }
+            }
+        }
     }
 
-    /// Sets the missing deviations of row `i` to their conditional means for all components, by the linear term `linear(h, j)` of feature `j`.
-    /// Afterwards [`quadratic`](Self::quadratic) holds `r' L_mm^-1 r` with `r = l_m - (L_h d0)_m`.
-    pub(crate) fn complete(
+    /// Rows in a window of [`SideBySide`]; those past the end hold earlier rows or zeros.
+    fn rows_side_by_side(&self) -> usize {
+        self.n_rows.next_multiple_of(ROW_MULTIPLE)
+    }
+
+    fn load_columns(&mut self) {
+        let (stride, p, n) = (self.stride(), self.n_features, self.rows_side_by_side());
+        self.columns.reserve(p * n);
+        self.window.reserve(p * ROW_MULTIPLE);
+        self.forms.iter_mut().for_each(|form| form.reserve(n));
+        let rows = self.rows.get(self.n_rows * stride);
+        let columns = self.columns.get_mut(p * n);
+        for (i, row) in rows.chunks_exact(stride).enumerate() {
+            for j in 0..p {
+                columns[j * n + i] = row[j];
+            }
+        }
+    }
+
+    fn side_by_side(
+        &mut self,
+        mean: &[f64],
+        factor: &PackedFactor,
+        coefficients: Option<[&[f64]; 2]>,
+    ) {
+        let n = self.rows_side_by_side();
+        self.arch.dispatch(SideBySide {
+            columns: self.columns.get(self.n_features * n),
+            centre: mean,
+            factor,
+            linear: coefficients,
+            window: self.window.get_mut(self.n_features * ROW_MULTIPLE),
+            out: self.forms.each_mut().map(|form| form.get_mut(n)),
+        });
+    }
+
+    /// `d0` of component `h`.
+    fn centre(&mut self, h: usize, mean: &[f64]) {
+        let (size, stride) = (self.n_rows * self.stride(), self.stride());
+        self.mean.get_mut(stride)[..mean.len()].copy_from_slice(mean);
+        self.arch.dispatch(Centre {
+            rows: self.rows.get(size),
+            observed: self.observed.get(size),
+            mean: self.mean.get(stride),
+            d: self.centred.part_mut(h, size),
+        });
+    }
+
+    /// `L_h d0`, rows as columns.
+    fn multiply(&mut self, h: usize, precision: &Mat<f64>) {
+        let (n, p, stride) = (self.n_rows, self.n_features, self.stride());
+        let product = self.product.part_mut(h, n * stride);
+        let centred = self.centred.part(h, n * stride);
+        matmul(
+            MatMut::from_column_major_slice_with_stride_mut(product, p, n, stride),
+            Accum::Replace,
+            precision.as_ref(),
+            MatRef::from_column_major_slice_with_stride(centred, p, n, stride),
+            1.0,
+            Par::Seq,
+        );
+    }
+
+    fn one_by_one(&mut self, h: usize, coefficients: Option<[&[f64]; 2]>) {
+        let (n, size) = (self.n_rows, self.n_rows * self.stride());
+        self.forms.iter_mut().for_each(|form| form.reserve(n));
+        self.arch.dispatch(OneByOne {
+            d: self.centred.part(h, size),
+            g: self.product.part(h, size),
+            linear: coefficients,
+            out: self.forms.each_mut().map(|form| form.get_mut(n)),
+        });
+    }
+
+    /// From one component by row to one row by component.
+    fn store_forms(&mut self, h: usize, intercept: Option<f64>) {
+        let (n, lanes) = (self.n_rows, self.lanes());
+        let [quadratic, slope] = self.forms.each_ref().map(|form| form.get(n));
+        let to = self.quadratic.get_mut(n * lanes);
+        for (row, value) in to.chunks_exact_mut(lanes).zip(quadratic) {
+            row[h] = *value;
+        }
+        let to = self.slope.get_mut(n * lanes);
+        for (row, value) in to.chunks_exact_mut(lanes).zip(slope) {
+            row[h] = intercept.map_or(0.0, |intercept| intercept + value);
+        }
+    }
+
+    /// The conditional means of the missing features of row `i`, minus the component's means, for all components: see [`Self::shift`].
+    /// Afterwards [`Self::explained`] holds `r' L_mm^-1 r` with `r = t a_m - b_m - (L_h d0)_m`.
+    pub(crate) fn condition(
         &mut self,
         i: usize,
         missing: &[usize],
         given: &mut LaneConditional<'_>,
-        linear: impl Fn(usize, usize) -> f64,
+        linear: Option<(&Linear, f64)>,
     ) {
-        let lanes = self.quadratic.len();
-        self.residual.clear();
-        self.residual.resize(missing.len() * lanes, 0.0);
+        let (lanes, stride) = (self.lanes(), self.stride());
+        self.residual.reserve(missing.len() * lanes);
+        self.explained.reserve(lanes);
+        let residual = self.residual.get_mut(missing.len() * lanes);
         for h in 0..self.n_components {
-            let at = (h * self.n_rows + i) * self.n_features;
+            let product = self.product.part(h * self.n_rows + i, stride);
             for (k, &j) in missing.iter().enumerate() {
-                self.residual[k * lanes + h] = linear(h, j) - self.product[at + j];
+                residual[k * lanes + h] = -product[j];
+            }
+            if let Some((linear, t)) = linear {
+                let [a, b] = linear.coefficients(h);
+                for (k, &j) in missing.iter().enumerate() {
+                    residual[k * lanes + h] += t * a[j] - b[j];
+                }
             }
         }
-        given.solve(&mut self.residual, &mut self.quadratic);
-        for h in 0..self.n_components {
-            let at = (h * self.n_rows + i) * self.n_features;
-            for (k, &j) in missing.iter().enumerate() {
-                self.centred[at + j] = self.residual[k * lanes + h];
-            }
+        given.solve(residual, self.explained.get_mut(lanes));
+    }
+
+    /// `r' L_mm^-1 r` of the row conditioned last, by lane.
+    pub(crate) fn explained(&self) -> &[f64] {
+        self.explained.get(self.lanes())
+    }
+
+    /// Conditional mean of the `k`th missing feature of the row conditioned last, minus the component's mean.
+    pub(crate) fn shift(&self, k: usize, h: usize) -> f64 {
+        self.residual.part(k, self.lanes())[h]
+    }
+
+    /// Completes row `i`, conditioned last, for component `h`: in [`Self::completed`] and [`Self::slopes`].
+    pub(crate) fn complete(
+        &mut self,
+        i: usize,
+        h: usize,
+        missing: &[usize],
+        mean: &[f64],
+        linear: Option<&Linear>,
+    ) {
+        let (lanes, stride) = (self.lanes(), self.stride());
+        let row = self.centred.part_mut(h * self.n_rows + i, stride);
+        row.copy_from_slice(self.rows.part(i, stride));
+        for (k, &j) in missing.iter().enumerate() {
+            row[j] = mean[j] + self.residual.part(k, lanes)[h];
         }
-    }
-
-    /// `r' L_mm^-1 r` of the row completed last, by component.
-    pub(crate) fn quadratic(&self) -> &[f64] {
-        &self.quadratic
-    }
-}
-
-fn centre(rows: &Rows, block: &Block, mean: &[f64], out: &mut [f64]) {
-    let p = rows.n_features;
-    for group in &rows.groups[block.groups.clone()] {
-        let missing = &rows.patterns[group.pattern].missing;
-        for position in group.rows.clone() {
-            let local = position - block.rows.start;
-            let d = &mut out[local * p..(local + 1) * p];
-            for ((d, x), m) in d.iter_mut().zip(rows.row(position)).zip(mean) {
-                *d = x - m;
-            }
-            for &j in missing {
-                d[j] = 0.0;
-            }
+        if let Some(linear) = linear {
+            let [a, _] = linear.coefficients(h);
+            let shifts = missing
+                .iter()
+                .enumerate()
+                .map(|(k, &j)| a[j] * self.residual.part(k, lanes)[h]);
+            self.slope.part_mut(i, lanes)[h] += shifts.sum::<f64>();
         }
     }
 }

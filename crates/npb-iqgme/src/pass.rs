@@ -3,20 +3,25 @@
 //! Equations in `docs/iqgme.md`, "Rows". Everything is written around the component's mean, so that one matrix product for each component serves
 //! rows of any pattern, and only the missing block is factorised.
 
+mod sums;
+
 use std::f64::consts::PI;
+use std::ops::Range;
 
 use npb_linalg::NotPositiveDefinite;
-use npb_linalg::faer::{Accum, Mat, MatRef, Par, linalg::matmul::matmul};
+use npb_linalg::faer::Mat;
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
-use npb_priors::dist::{ProbitMoments, probit_moments};
-use npb_priors::special::log_sum_exp;
+use npb_priors::dist::probit_moments;
+use npb_priors::special::inverse_mills;
 use rayon::prelude::*;
 
 use crate::IqgmeError;
-use crate::conditional::{Deviations, Quadratics};
-use crate::rows::{Block, Pattern, Rows};
-use crate::state::{Expected, IqgmeState, dot};
-use crate::stats::{Moments, Stats};
+use crate::conditional::softmax::{LnTotal, averages, entropy, softmax};
+use crate::conditional::{Deviations, Linear, Quadratics, padded};
+use crate::rows::{Block, Group, Rows};
+use crate::state::{Expected, IqgmeState};
+use crate::stats::Stats;
+use sums::{Sums, Weighted};
 
 /// Responsibilities below this are set to zero: the component is not active in the row.
 const INACTIVE: f64 = 1e-20;
@@ -33,20 +38,21 @@ pub(crate) struct Update {
     pub(crate) soft_labels: bool,
 }
 
+/// What the pass needs of the components for the labelled rows, or for the others.
+struct Side {
+    quadratics: Quadratics,
+    /// The part of `k_ih` that is the same for all rows, by lane; minus infinity in the padding.
+    constant: Vec<f64>,
+    /// `<t> (<c> + <w_x>'d) - <w_x c>'d`; none for unlabelled rows.
+    linear: Option<Linear>,
+}
+
 /// The posterior of the parameters in the form the pass uses.
 pub(crate) struct PassParameters {
-    n_features: usize,
     /// `m_h` as columns.
     means: Mat<f64>,
-    /// `<ln pi_h> + <ln|Lambda_h|>/2 - P ln(2 pi)/2 - P/(2 u_h)`.
-    constant: Vec<f64>,
-    labelled: Quadratics,
-    unlabelled: Quadratics,
-    /// `<w_x>` as columns, `<w_x c>` as columns, `<c>`, `<c^2>`.
-    slope: Mat<f64>,
-    slope_intercept: Mat<f64>,
-    intercept: Vec<f64>,
-    intercept_second: Vec<f64>,
+    labelled: Side,
+    unlabelled: Side,
 }
 
 impl PassParameters {
@@ -65,42 +71,48 @@ impl PassParameters {
                 * (expected[h].ln_det_precision
                     - p as f64 * ((2.0 * PI).ln() + 1.0 / component.strength));
         }
+        constant.resize(padded(n_components), f64::NEG_INFINITY);
         let plain: Vec<Mat<f64>> = expected.iter().map(|e| e.precision.clone()).collect();
         let mut with_expert = plain.clone();
-        let mut slope = Mat::zeros(p, n_components);
-        let mut slope_intercept = Mat::zeros(p, n_components);
-        let mut intercept = vec![0.0; n_components];
-        let mut intercept_second = vec![0.0; n_components];
+        let mut with_expert_constant = constant.clone();
+        let mut linear = Linear::zeros(p, n_components);
         for (h, expert) in state.experts.iter().enumerate() {
             if expert.tied {
                 // A component that has lost its labelled rows does not take others: its expert knows nothing of them.
-                intercept_second[h] = f64::INFINITY;
+                with_expert_constant[h] = f64::NEG_INFINITY;
                 continue;
             }
             let moments = expert.about(&state.components[h].mean);
             with_expert[h] += &moments.slope_second;
-            for j in 0..p {
-                slope[(j, h)] = expert.mean[j];
-                slope_intercept[(j, h)] = moments.slope_intercept[j];
-            }
-            intercept[h] = moments.intercept;
-            intercept_second[h] = moments.intercept_second;
+            with_expert_constant[h] -= 0.5 * moments.intercept_second;
+            let slope = &expert.mean[..p];
+            linear.set(h, moments.intercept, slope, &moments.slope_intercept);
         }
         Ok(Self {
-            n_features: p,
             means: Mat::from_fn(p, n_components, |j, h| state.components[h].mean[j]),
-            constant,
-            labelled: Quadratics::new(with_expert)?,
-            unlabelled: Quadratics::new(plain)?,
-            slope,
-            slope_intercept,
-            intercept,
-            intercept_second,
+            labelled: Side {
+                quadratics: Quadratics::new(with_expert)?,
+                constant: with_expert_constant,
+                linear: Some(linear),
+            },
+            unlabelled: Side {
+                quadratics: Quadratics::new(plain)?,
+                constant,
+                linear: None,
+            },
         })
     }
 
     fn n_components(&self) -> usize {
-        self.constant.len()
+        self.means.ncols()
+    }
+
+    fn side(&self, labelled: bool) -> &Side {
+        if labelled {
+            &self.labelled
+        } else {
+            &self.unlabelled
+        }
     }
 }
 
@@ -124,291 +136,368 @@ pub(crate) fn pass(
         (locations, responsibilities) = (locations_rest, rho_rest);
         work.push((blocks, locations_here, rho_here));
     }
-    let partial: Vec<Result<Stats, IqgmeError>> = work
+    let partial: Vec<Result<Totals, IqgmeError>> = work
         .into_par_iter()
-        .map(|(blocks, locations, rho)| {
-            let mut worker = Worker::new(rows, parameters, update);
-            for block in blocks {
-                let offset = blocks[0].rows.start;
-                let range = block.rows.start - offset..block.rows.end - offset;
-                let rho = &mut rho[range.start * n_components..range.end * n_components];
-                worker.block(block, &mut locations[range], rho, iteration)?;
-            }
-            Ok(worker.stats)
-        })
+        .map_init(
+            <(Scratch, LaneScratch)>::default,
+            |(scratch, lanes), (blocks, locations, rho)| {
+                let mut worker = Worker {
+                    rows,
+                    parameters,
+                    update,
+                    totals: Totals::default(),
+                    scratch,
+                };
+                for block in blocks {
+                    let offset = blocks[0].rows.start;
+                    let range = block.rows.start - offset..block.rows.end - offset;
+                    let rho = &mut rho[range.start * n_components..range.end * n_components];
+                    worker.block(block, &mut locations[range], rho, lanes, iteration)?;
+                }
+                Ok(worker.totals)
+            },
+        )
         .collect();
-    let mut stats = Stats::zeros(rows.n_features, n_components);
+    let mut totals = Totals::default();
     for part in partial {
-        stats.add(&part?);
+        totals.add(part?);
     }
-    stats.uncentre(&parameters.means);
-    Ok(stats)
+    Ok(totals.stats(rows.n_features, n_components))
 }
 
-/// Scratch memory of one thread of work and the sums it has so far.
+/// What the bound needs of each row, summed: see [`Stats`].
+#[derive(Clone, Copy, Debug, Default)]
+struct RowTerms {
+    soft_local: f64,
+    label_entropy: f64,
+    missing_entropy: f64,
+    magnitude: f64,
+}
+
+impl RowTerms {
+    fn add(&mut self, other: &Self) {
+        self.soft_local += other.soft_local;
+        self.label_entropy += other.label_entropy;
+        self.missing_entropy += other.missing_entropy;
+        self.magnitude += other.magnitude;
+    }
+}
+
+/// Sums over some of the rows.
+#[derive(Default)]
+struct Totals {
+    /// None while there are no such rows.
+    labelled: Option<Sums>,
+    unlabelled: Option<Sums>,
+    terms: RowTerms,
+}
+
+impl Totals {
+    fn add(&mut self, other: Self) {
+        merge(&mut self.labelled, other.labelled);
+        merge(&mut self.unlabelled, other.unlabelled);
+        self.terms.add(&other.terms);
+    }
+
+    fn sums(&mut self, labelled: bool, parameters: &PassParameters) -> &mut Sums {
+        let sums = if labelled {
+            &mut self.labelled
+        } else {
+            &mut self.unlabelled
+        };
+        let (p, n) = parameters.means.shape();
+        sums.get_or_insert_with(|| Sums::new(p, n))
+    }
+
+    fn stats(self, n_features: usize, n_components: usize) -> Stats {
+        let none = || Sums::new(n_features, n_components);
+        let labelled = self.labelled.unwrap_or_else(none);
+        let unlabelled = self.unlabelled.unwrap_or_else(none);
+        Stats {
+            labelled: labelled.moments(),
+            unlabelled: unlabelled.moments(),
+            soft: labelled.soft(),
+            soft_local: self.terms.soft_local,
+            label_entropy: self.terms.label_entropy,
+            missing_entropy: self.terms.missing_entropy,
+            magnitude: self.terms.magnitude,
+        }
+    }
+}
+
+fn merge(sums: &mut Option<Sums>, other: Option<Sums>) {
+    match (sums.as_mut(), other) {
+        (Some(sums), Some(other)) => sums.merge(&other),
+        (None, other) => *sums = other,
+        (Some(_), None) => {}
+    }
+}
+
+/// Memory of one thread of work. Tables are of one block's rows.
+#[derive(Default)]
+struct Scratch {
+    deviations: Deviations,
+    /// `<t>`.
+    soft: Vec<f64>,
+    /// `ln rho` up to a constant of the row, that constant, and `rho`: row, lane.
+    ln_rho: Vec<f64>,
+    ln_total: Vec<LnTotal>,
+    rho: Vec<f64>,
+    /// Responsibilities of a group, by lane.
+    group_weight: Vec<f64>,
+}
+
+/// Adds rows to the totals, block by block.
 struct Worker<'a> {
     rows: &'a Rows,
     parameters: &'a PassParameters,
     update: Update,
-    stats: Stats,
-    deviations: Deviations,
-    scratch: LaneScratch,
-    /// `<t>` of the block's rows.
-    soft: Vec<f64>,
-    ln_rho: Vec<f64>,
-    group_weight: Vec<f64>,
-    /// Active rows of one component, plain and weighted.
-    active: Vec<f64>,
-    weighted: Vec<f64>,
+    totals: Totals,
+    scratch: &'a mut Scratch,
 }
 
-impl<'a> Worker<'a> {
-    fn new(rows: &'a Rows, parameters: &'a PassParameters, update: Update) -> Self {
-        let n_components = parameters.n_components();
-        Self {
-            rows,
-            parameters,
-            update,
-            stats: Stats::zeros(rows.n_features, n_components),
-            deviations: Deviations::default(),
-            scratch: LaneScratch::default(),
-            soft: Vec::new(),
-            ln_rho: vec![0.0; n_components],
-            group_weight: vec![0.0; n_components],
-            active: Vec::new(),
-            weighted: Vec::new(),
-        }
-    }
-
+impl Worker<'_> {
+    /// Updates the rows of a block: `q(x^m, z)`, then `q(t)`, and adds them to the sums.
     fn block(
         &mut self,
         block: &Block,
         locations: &mut [f64],
         rho: &mut [f64],
+        lanes: &mut LaneScratch,
         iteration: u64,
     ) -> Result<(), IqgmeError> {
         let parameters = self.parameters;
-        let quadratics = if block.labelled {
-            &parameters.labelled
+        let side = parameters.side(block.labelled);
+        self.scratch.deviations.load(
+            self.rows,
+            block,
+            &parameters.means,
+            &side.quadratics,
+            side.linear.as_ref(),
+        );
+        self.start(block, locations, rho);
+        self.ln_weights(side);
+        if block.complete {
+            self.weigh(0..block.rows.len());
         } else {
-            &parameters.unlabelled
-        };
-        self.deviations
-            .load(self.rows, block, &parameters.means, quadratics);
-        self.soft.clear();
-        self.soft.resize(block.rows.len(), 0.0);
-        let n_components = parameters.n_components();
-        let mut scratch = std::mem::take(&mut self.scratch);
-        for group in &self.rows.groups[block.groups.clone()] {
-            let pattern = &self.rows.patterns[group.pattern];
-            let mut given = quadratics.condition(pattern, &mut scratch, iteration)?;
-            self.group_weight.fill(0.0);
-            for i in group.rows.start - block.rows.start..group.rows.end - block.rows.start {
-                let rho = &mut rho[i * n_components..(i + 1) * n_components];
-                self.row(block, i, pattern, &mut given, &mut locations[i], rho);
+            for group in &self.rows.groups[block.groups.clone()] {
+                let pattern = &self.rows.patterns[group.pattern];
+                let mut given = side.quadratics.condition(pattern, lanes, iteration)?;
+                self.incomplete_group(block, group, side, &mut given);
             }
-            self.add_missing_covariance(pattern, &mut given, block.labelled);
         }
-        self.scratch = scratch;
-        self.accumulate(block, rho);
+        self.store_responsibilities(rho);
+        if block.labelled {
+            self.update_soft_labels(block, locations);
+        }
+        self.accumulate(block);
         Ok(())
     }
 
-    /// Updates one row: `q(x^m, z)`, then `q(t)`, and adds its local terms.
-    fn row(
-        &mut self,
-        block: &Block,
-        i: usize,
-        pattern: &Pattern,
-        given: &mut LaneConditional<'_>,
-        location: &mut f64,
-        rho: &mut [f64],
-    ) {
-        let soft = if block.labelled {
-            self.probit(block, i, *location).mean
-        } else {
-            0.0
-        };
-        self.log_weights(block, i, pattern, given, soft);
-        if self.update.responsibilities {
-            let total = log_sum_exp(&self.ln_rho);
-            for (rho, ln_rho) in rho.iter_mut().zip(&self.ln_rho) {
-                let value = (ln_rho - total).exp();
-                *rho = if value < INACTIVE { 0.0 } else { value };
-            }
-        }
-        let m = pattern.missing.len() as f64;
-        for (h, &weight) in rho.iter().enumerate() {
-            if weight > 0.0 {
-                let label = -weight * weight.ln();
-                self.stats.label_entropy += label;
-                let mut missing = 0.0;
-                if m > 0.0 {
-                    missing = 0.5 * weight * (m * (1.0 + (2.0 * PI).ln()) - given.ln_det()[h]);
-                    self.stats.missing_entropy += missing;
-                }
-                self.stats.magnitude += label + missing.abs();
-                self.group_weight[h] += weight;
-            }
-        }
+    /// Sizes the tables of a block and fills in what is known before the update.
+    fn start(&mut self, block: &Block, locations: &[f64], rho: &[f64]) {
+        let (n, lanes) = (block.rows.len(), self.scratch.deviations.lanes());
+        self.scratch.soft.clear();
+        self.scratch.soft.resize(n, 0.0);
         if block.labelled {
-            self.soft_label(block, i, location, rho);
-        }
-    }
-
-    /// `ln rho` up to a constant of the row; completes the centred rows.
-    fn log_weights(
-        &mut self,
-        block: &Block,
-        i: usize,
-        pattern: &Pattern,
-        given: &mut LaneConditional<'_>,
-        soft: f64,
-    ) {
-        let parameters = self.parameters;
-        let n_components = parameters.n_components();
-        for h in 0..n_components {
-            let d = self.deviations.deviation(h, i);
-            let product = self.deviations.product(h, i);
-            self.ln_rho[h] = parameters.constant[h] - 0.5 * dot(d, product);
-            if block.labelled {
-                let slope = parameters.slope.col_as_slice(h);
-                let offset = parameters.slope_intercept.col_as_slice(h);
-                self.ln_rho[h] += soft * (parameters.intercept[h] + dot(d, slope))
-                    - dot(d, offset)
-                    - 0.5 * parameters.intercept_second[h];
+            for (i, &location) in locations.iter().enumerate() {
+                self.scratch.soft[i] = probit_mean(location, self.is_positive(block, i));
             }
         }
-        let m = pattern.missing.len();
-        if m == 0 {
-            return;
-        }
-        if block.labelled {
-            let linear =
-                |h, j| soft * parameters.slope[(j, h)] - parameters.slope_intercept[(j, h)];
-            self.deviations.complete(i, &pattern.missing, given, linear);
-        } else {
-            self.deviations
-                .complete(i, &pattern.missing, given, |_, _| 0.0);
-        }
-        let constant = 0.5 * m as f64 * (2.0 * PI).ln();
-        let (quadratic, ln_det) = (self.deviations.quadratic(), given.ln_det());
-        for h in 0..n_components {
-            self.ln_rho[h] += 0.5 * (quadratic[h] - ln_det[h]) + constant;
-        }
-    }
-
-    fn probit(&self, block: &Block, i: usize, location: f64) -> ProbitMoments {
-        probit_moments(location, self.rows.signs[block.rows.start + i] > 0.0)
-    }
-
-    fn soft_label(&mut self, block: &Block, i: usize, location: &mut f64, rho: &[f64]) {
-        if self.update.soft_labels {
-            *location = 0.0;
-            for (h, &weight) in rho.iter().enumerate() {
-                if weight > 0.0 {
-                    let slope = dot(
-                        self.deviations.deviation(h, i),
-                        self.parameters.slope.col_as_slice(h),
-                    );
-                    *location += weight * (self.parameters.intercept[h] + slope);
-                }
+        self.scratch.ln_rho.resize(n * lanes, 0.0);
+        self.scratch.ln_total.resize(n, LnTotal::default());
+        self.scratch.rho.resize(n * lanes, 0.0);
+        if !self.update.responsibilities {
+            let n_components = self.parameters.n_components();
+            let to = self.scratch.rho.chunks_exact_mut(lanes);
+            for (to, from) in to.zip(rho.chunks_exact(n_components)) {
+                to[..n_components].copy_from_slice(from);
+                to[n_components..].fill(0.0);
             }
         }
-        let moments = self.probit(block, i, *location);
-        self.soft[i] = moments.mean;
-        self.stats.soft_local +=
-            moments.ln_mass - moments.mean * *location + 0.5 * *location * *location;
-        self.stats.magnitude +=
-            moments.ln_mass.abs() + (moments.mean * *location).abs() + 0.5 * *location * *location;
     }
 
-    /// `sum rho Omega^` of a group: one inverse for each component serves all its rows.
-    fn add_missing_covariance(
-        &mut self,
-        pattern: &Pattern,
-        given: &mut LaneConditional<'_>,
-        labelled: bool,
-    ) {
-        let m = pattern.missing.len();
-        if m == 0 {
-            return;
-        }
-        let covariance = given.covariance();
-        let lanes = covariance.len() / (m * m);
-        let second = &mut moments(&mut self.stats, labelled).second;
-        for (h, &weight) in self.group_weight.iter().enumerate() {
-            if weight > 0.0 {
-                for (l, &j) in pattern.missing.iter().enumerate() {
-                    for (k, &i) in pattern.missing.iter().enumerate().skip(l) {
-                        second[h][(i, j)] += weight * covariance[(k * m + l) * lanes + h];
+    /// `ln rho` up to a constant of the row, without what missing features add to it.
+    fn ln_weights(&mut self, side: &Side) {
+        let lanes = self.scratch.deviations.lanes();
+        let rows = self
+            .scratch
+            .ln_rho
+            .chunks_exact_mut(lanes)
+            .zip(self.scratch.deviations.quadratics().chunks_exact(lanes))
+            .zip(self.scratch.deviations.slopes().chunks_exact(lanes))
+            .zip(&self.scratch.soft);
+        let constant = &side.constant[..lanes];
+        self.scratch.deviations.arch().dispatch(
+            #[inline(always)]
+            || {
+                for (((ln_rho, quadratic), slope), soft) in rows {
+                    for h in 0..lanes {
+                        ln_rho[h] = constant[h] - 0.5 * quadratic[h] + soft * slope[h];
                     }
                 }
-            }
-        }
+            },
+        );
     }
 
-    /// Adds the completed rows of a block to the moments, active rows only.
-    fn accumulate(&mut self, block: &Block, rho: &[f64]) {
-        let p = self.parameters.n_features;
-        let n = block.rows.len();
-        let n_components = self.parameters.n_components();
-        for h in 0..n_components {
-            self.active.clear();
-            self.weighted.clear();
-            let sums = moments(&mut self.stats, block.labelled);
-            let mut weighted_soft = 0.0;
-            let mut count = 0;
-            for i in 0..n {
-                let weight = rho[i * n_components + h];
-                if weight > 0.0 {
-                    let d = self.deviations.deviation(h, i);
-                    self.active.extend_from_slice(d);
-                    self.weighted.extend(d.iter().map(|d| weight * d));
-                    sums.weight[h] += weight;
-                    count += 1;
-                    weighted_soft += weight * self.soft[i];
-                }
-            }
-            if count == 0 {
-                continue;
-            }
-            matmul(
-                sums.second[h].as_mut(),
-                Accum::Add,
-                MatRef::from_row_major_slice(&self.active, count, p).transpose(),
-                MatRef::from_row_major_slice(&self.weighted, count, p),
-                1.0,
-                Par::Seq,
+    /// Responsibilities of some rows of the block, and their entropy.
+    fn weigh(&mut self, rows: Range<usize>) {
+        let (arch, lanes) = (
+            self.scratch.deviations.arch(),
+            self.scratch.deviations.lanes(),
+        );
+        let table = rows.start * lanes..rows.end * lanes;
+        let rho = &mut self.scratch.rho[table.clone()];
+        let entropy = if self.update.responsibilities {
+            let (ln_rho, ln_total) = (
+                &self.scratch.ln_rho[table],
+                &mut self.scratch.ln_total[rows],
             );
-            let first = sums.first.col_as_slice_mut(h);
-            for row in self.weighted.chunks_exact(p.max(1)) {
-                for (first, d) in first.iter_mut().zip(row) {
-                    *first += d;
-                }
+            softmax(arch, lanes, ln_rho, INACTIVE, rho, ln_total);
+            entropy(arch, lanes, ln_rho, rho, ln_total)
+        } else {
+            let active = rho.iter().filter(|&&weight| weight > 0.0);
+            active.map(|weight| -weight * weight.ln()).sum()
+        };
+        self.totals.terms.label_entropy += entropy;
+        self.totals.terms.magnitude += entropy.abs();
+    }
+
+    /// Rows that share a missing pattern.
+    fn incomplete_group(
+        &mut self,
+        block: &Block,
+        group: &Group,
+        side: &Side,
+        given: &mut LaneConditional<'_>,
+    ) {
+        let missing = &self.rows.patterns[group.pattern].missing;
+        let lanes = self.scratch.deviations.lanes();
+        self.scratch.group_weight.clear();
+        self.scratch.group_weight.resize(lanes, 0.0);
+        for position in group.rows.clone() {
+            self.incomplete_row(position - block.rows.start, missing, given, side);
+        }
+        self.add_missing(block, missing, given);
+    }
+
+    fn incomplete_row(
+        &mut self,
+        i: usize,
+        missing: &[usize],
+        given: &mut LaneConditional<'_>,
+        side: &Side,
+    ) {
+        let lanes = self.scratch.deviations.lanes();
+        let linear = side.linear.as_ref();
+        let terms = linear.map(|linear| (linear, self.scratch.soft[i]));
+        self.scratch.deviations.condition(i, missing, given, terms);
+        let ln_rho = &mut self.scratch.ln_rho[i * lanes..(i + 1) * lanes];
+        let missing_terms = self
+            .scratch
+            .deviations
+            .explained()
+            .iter()
+            .zip(given.ln_det());
+        for (ln_rho, (explained, ln_det)) in ln_rho.iter_mut().zip(missing_terms) {
+            *ln_rho += 0.5 * (explained - ln_det);
+        }
+        self.weigh(i..i + 1);
+        for h in 0..self.parameters.n_components() {
+            let weight = self.scratch.rho[i * lanes + h];
+            if weight > 0.0 {
+                self.scratch.group_weight[h] += weight;
+                let mean = self.parameters.means.col_as_slice(h);
+                self.scratch
+                    .deviations
+                    .complete(i, h, missing, mean, linear);
             }
-            if block.labelled {
-                let sums = self.stats.soft.col_as_slice_mut(h);
-                sums[p] += weighted_soft;
-                let mut active = self.active.chunks_exact(p.max(1));
-                for i in 0..n {
-                    let weight = rho[i * n_components + h];
-                    if weight > 0.0 {
-                        let scale = weight * self.soft[i];
-                        for (sum, d) in sums.iter_mut().zip(active.next().into_iter().flatten()) {
-                            *sum += scale * d;
-                        }
-                    }
-                }
+        }
+    }
+
+    /// `sum rho Omega^` and the entropy of `q(x^m | z)` of a group: one inverse for each component serves all its rows.
+    fn add_missing(&mut self, block: &Block, missing: &[usize], given: &mut LaneConditional<'_>) {
+        let size = missing.len() as f64 * (1.0 + (2.0 * PI).ln());
+        let each = self.scratch.group_weight.iter().zip(given.ln_det());
+        for (&weight, &ln_det) in each.filter(|(weight, _)| **weight > 0.0) {
+            let entropy = 0.5 * weight * (size - ln_det);
+            self.totals.terms.missing_entropy += entropy;
+            self.totals.terms.magnitude += entropy.abs();
+        }
+        let weight = &self.scratch.group_weight;
+        let sums = self.totals.sums(block.labelled, self.parameters);
+        sums.add_covariance(missing, weight, given.covariance());
+    }
+
+    fn store_responsibilities(&self, rho: &mut [f64]) {
+        if self.update.responsibilities {
+            let (lanes, n_components) = (
+                self.scratch.deviations.lanes(),
+                self.parameters.n_components(),
+            );
+            let to = rho.chunks_exact_mut(n_components);
+            for (to, from) in to.zip(self.scratch.rho.chunks_exact(lanes)) {
+                to.copy_from_slice(&from[..n_components]);
             }
+        }
+    }
+
+    fn is_positive(&self, block: &Block, i: usize) -> bool {
+        self.rows.signs[block.rows.start + i] > 0.0
+    }
+
+    fn update_soft_labels(&mut self, block: &Block, locations: &mut [f64]) {
+        if self.update.soft_labels {
+            let (arch, lanes) = (
+                self.scratch.deviations.arch(),
+                self.scratch.deviations.lanes(),
+            );
+            averages(
+                arch,
+                lanes,
+                &self.scratch.rho,
+                self.scratch.deviations.slopes(),
+                locations,
+            );
+        }
+        for (i, &location) in locations.iter().enumerate() {
+            let moments = probit_moments(location, self.is_positive(block, i));
+            self.scratch.soft[i] = moments.mean;
+            let square = 0.5 * location * location;
+            let cross = moments.mean * location;
+            self.totals.terms.soft_local += moments.ln_mass - cross + square;
+            self.totals.terms.magnitude += moments.ln_mass.abs() + cross.abs() + square;
+        }
+    }
+
+    /// Adds the completed rows of a block to the sums.
+    fn accumulate(&mut self, block: &Block) {
+        let deviations = &self.scratch.deviations;
+        let sums = self.totals.sums(block.labelled, self.parameters);
+        for h in 0..self.parameters.n_components() {
+            let rows = if block.complete {
+                deviations.rows()
+            } else {
+                deviations.completed(h)
+            };
+            let weighted = Weighted {
+                rows,
+                soft: &self.scratch.soft,
+                weights: &self.scratch.rho[h..],
+                lanes: deviations.lanes(),
+            };
+            sums.add(h, &weighted);
         }
     }
 }
 
-fn moments(stats: &mut Stats, labelled: bool) -> &mut Moments {
-    if labelled {
-        &mut stats.labelled
+/// `<t>` alone: cheaper than all moments where the sum does not cancel.
+fn probit_mean(location: f64, positive: bool) -> f64 {
+    let sign = if positive { 1.0 } else { -1.0 };
+    let toward = sign * location;
+    if toward > -1.0 {
+        sign * (toward + inverse_mills(-toward))
     } else {
-        &mut stats.unlabelled
+        probit_moments(location, positive).mean
     }
 }

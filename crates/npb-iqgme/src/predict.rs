@@ -6,14 +6,16 @@ use npb_linalg::faer::Mat;
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::{Gamma, NormalWishart, Wishart};
-use npb_priors::special::{ln_gamma, log_sum_exp, normal_cdf};
+use npb_priors::special::{ln_gamma, normal_cdf};
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
 
 use crate::IqgmeError;
-use crate::conditional::{Deviations, Quadratics};
-use crate::rows::{Pattern, Rows};
-use crate::state::{Expected, Expert, IqgmeState, dot};
+use crate::conditional::forms::PackedExpert;
+use crate::conditional::softmax::{LnTotal, softmax};
+use crate::conditional::{Deviations, Quadratics, padded};
+use crate::rows::{Block, Pattern, Rows};
+use crate::state::{Expected, Expert, IqgmeState};
 
 /// How the posterior of the parameters enters a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,20 @@ pub(crate) struct Predictor {
     dof: Vec<f64>,
     /// `T_h^-1 = student_scale nu_h B_h`.
     student_scale: Vec<f64>,
+    /// Logarithm of the Student-t's density at its mean, without the determinant: by number of observed features, then component.
+    ln_peaks: Vec<Vec<f64>>,
     experts: Vec<Expert>,
+    packed_experts: Vec<PackedExpert>,
+}
+
+fn ln_peak(dof: f64, scale: f64, observed: usize) -> f64 {
+    let o = observed as f64;
+    ln_gamma(0.5 * (dof + o)) - ln_gamma(0.5 * dof) + 0.5 * o * (scale / (dof * PI)).ln()
+}
+
+fn pack(experts: &[Expert]) -> Vec<PackedExpert> {
+    let pack = |expert: &Expert| PackedExpert::new(&expert.mean, expert.covariance.as_ref());
+    experts.iter().map(pack).collect()
 }
 
 fn drawn(source: NotPositiveDefinite) -> IqgmeError {
@@ -63,12 +78,23 @@ pub struct CellTerm {
 }
 
 /// One row given the components.
-struct Gated {
+struct Gated<'a> {
     /// Posterior probabilities of the components given the observed features.
-    weights: Vec<f64>,
+    weights: &'a [f64],
     /// Mahalanobis distances of the observed features under `nu_h B_h`.
-    distance: Vec<f64>,
+    distance: &'a [f64],
     ln_density: f64,
+}
+
+/// Memory of one thread of work.
+#[derive(Default)]
+struct Scratch {
+    deviations: Deviations,
+    distance: Vec<f64>,
+    ln_joint: Vec<f64>,
+    weights: Vec<f64>,
+    /// A completed row and the constant feature 1, padded.
+    row: Vec<f64>,
 }
 
 /// Logarithms of weights; the last component of the state stands for itself and all vacant ones after it, whose predictive densities are the same.
@@ -78,7 +104,7 @@ fn ln_weights(mut weights: Vec<f64>, n_components: usize) -> Vec<f64> {
     weights.iter().map(|w| w.ln()).collect()
 }
 
-/// A completed row, and what the components make of it.
+/// A row, and what the components make of it.
 struct Seen<'a, 'g> {
     /// Position in its block.
     i: usize,
@@ -86,7 +112,9 @@ struct Seen<'a, 'g> {
     pattern: &'a Pattern,
     deviations: &'a Deviations,
     given: &'a mut LaneConditional<'g>,
-    gated: Gated,
+    gated: Gated<'a>,
+    /// Memory for a completed row.
+    row: &'a mut Vec<f64>,
 }
 
 impl Predictor {
@@ -99,11 +127,17 @@ impl Predictor {
             .enumerate()
             .map(|(h, c)| c.expected().map_err(|e| (h, e)))
             .collect::<Result<_, _>>()?;
-        let student_scale = state
+        let student_scale: Vec<f64> = state
             .components
             .iter()
             .map(|c| c.strength * (c.dof - p + 1.0) / ((c.strength + 1.0) * c.dof))
             .collect();
+        let dof: Vec<f64> = state.components.iter().map(|c| c.dof - p + 1.0).collect();
+        let ln_peaks = |observed: usize| {
+            let each = dof.iter().zip(&student_scale);
+            each.map(|(&dof, &scale)| ln_peak(dof, scale, observed))
+                .collect()
+        };
         Ok(Self {
             means: Mat::from_fn(p as usize, n_components, |j, h| state.components[h].mean[j]),
             ln_det: expected
@@ -113,8 +147,10 @@ impl Predictor {
                 .collect(),
             quadratics: Quadratics::new(expected.into_iter().map(|e| e.precision).collect())?,
             ln_weights: ln_weights(state.sticks.expected_weights(), n_components),
-            dof: state.components.iter().map(|c| c.dof - p + 1.0).collect(),
+            ln_peaks: (0..=p as usize).map(ln_peaks).collect(),
+            dof,
             student_scale,
+            packed_experts: pack(&state.experts),
             experts: state.experts.clone(),
         })
     }
@@ -148,9 +184,11 @@ impl Predictor {
             quadratics: Quadratics::new(precisions).map_err(|(_, source)| drawn(source))?,
             ln_weights: ln_weights(weights, n_components),
             ln_det,
+            packed_experts: pack(&experts),
             experts,
             dof: self.dof.clone(),
             student_scale: self.student_scale.clone(),
+            ln_peaks: self.ln_peaks.clone(),
         })
     }
 
@@ -169,29 +207,9 @@ impl Predictor {
             .blocks
             .par_iter()
             .map_init(
-                <(Deviations, LaneScratch)>::default,
-                |(deviations, scratch), block| {
-                    deviations.load(rows, block, &self.means, &self.quadratics);
-                    let mut out = Vec::with_capacity(block.rows.len());
-                    for group in &rows.groups[block.groups.clone()] {
-                        let pattern = &rows.patterns[group.pattern];
-                        let mut given = self.quadratics.condition(pattern, scratch, 0)?;
-                        for i in
-                            group.rows.start - block.rows.start..group.rows.end - block.rows.start
-                        {
-                            let gated = self.gate(deviations, &mut given, i, pattern, rule);
-                            let table_row = rows.order[block.rows.start + i];
-                            out.push(read(&mut Seen {
-                                i,
-                                table_row,
-                                pattern,
-                                deviations,
-                                given: &mut given,
-                                gated,
-                            }));
-                        }
-                    }
-                    Ok(out)
+                <(Scratch, LaneScratch)>::default,
+                |(scratch, lane_scratch), block| {
+                    self.map_block(rows, block, rule, scratch, lane_scratch, &read)
                 },
             )
             .collect::<Result<_, IqgmeError>>()?;
@@ -202,87 +220,143 @@ impl Predictor {
         Ok(by_row.into_iter().flatten().collect())
     }
 
-    /// Completes row `i` and weighs the components by their predictive densities at its observed features.
+    fn map_block<T>(
+        &self,
+        rows: &Rows,
+        block: &Block,
+        rule: Rule,
+        scratch: &mut Scratch,
+        lane_scratch: &mut LaneScratch,
+        read: impl Fn(&mut Seen<'_, '_>) -> T,
+    ) -> Result<Vec<T>, IqgmeError> {
+        scratch
+            .deviations
+            .load(rows, block, &self.means, &self.quadratics, None);
+        let mut out = Vec::with_capacity(block.rows.len());
+        for group in &rows.groups[block.groups.clone()] {
+            let pattern = &rows.patterns[group.pattern];
+            let mut given = self.quadratics.condition(pattern, lane_scratch, 0)?;
+            for position in group.rows.clone() {
+                let i = position - block.rows.start;
+                let ln_density = self.gate(scratch, &mut given, i, pattern, rule);
+                out.push(read(&mut Seen {
+                    i,
+                    table_row: rows.order[position],
+                    pattern,
+                    deviations: &scratch.deviations,
+                    given: &mut given,
+                    gated: Gated {
+                        weights: &scratch.weights[..self.n_components()],
+                        distance: &scratch.distance,
+                        ln_density,
+                    },
+                    row: &mut scratch.row,
+                }));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Weighs the components by their predictive densities at the observed features of row `i`; returns the logarithm of the mixture's density.
     fn gate(
         &self,
-        deviations: &mut Deviations,
+        scratch: &mut Scratch,
         given: &mut LaneConditional<'_>,
         i: usize,
         pattern: &Pattern,
         rule: Rule,
-    ) -> Gated {
-        let n_components = self.n_components();
-        let (o, m) = (pattern.observed.len() as f64, pattern.missing.len() as f64);
-        let mut distance: Vec<f64> = (0..n_components)
-            .map(|h| dot(deviations.deviation(h, i), deviations.product(h, i)))
-            .collect();
-        let mut ln_det_missing = vec![0.0; n_components];
-        if m > 0.0 {
-            deviations.complete(i, &pattern.missing, given, |_, _| 0.0);
+    ) -> f64 {
+        let deviations = &mut scratch.deviations;
+        let (n_components, lanes) = (self.n_components(), deviations.lanes());
+        scratch.ln_joint.clear();
+        scratch.ln_joint.resize(lanes, f64::NEG_INFINITY);
+        scratch.weights.resize(lanes, 0.0);
+        scratch.distance.clear();
+        let quadratics = &deviations.quadratics()[i * lanes..];
+        scratch
+            .distance
+            .extend_from_slice(&quadratics[..n_components]);
+        for h in 0..n_components {
+            scratch.ln_joint[h] = self.ln_weights[h] + 0.5 * self.ln_det[h];
+        }
+        if !pattern.missing.is_empty() {
+            deviations.condition(i, &pattern.missing, given, None);
             for h in 0..n_components {
-                distance[h] = (distance[h] - deviations.quadratic()[h]).max(0.0);
-                ln_det_missing[h] = given.ln_det()[h];
+                let distance = scratch.distance[h] - deviations.explained()[h];
+                scratch.distance[h] = distance.max(0.0);
+                // The determinant of the marginal precision of the observed features.
+                scratch.ln_joint[h] -= 0.5 * given.ln_det()[h];
             }
         }
-        let ln_joint: Vec<f64> = (0..n_components)
-            .map(|h| {
-                // ln det of the marginal precision of the observed features under nu_h B_h.
-                let ln_det = self.ln_det[h] - ln_det_missing[h];
-                let ln_density = match rule {
-                    Rule::PlugIn => 0.5 * (ln_det - distance[h] - o * (2.0 * PI).ln()),
-                    Rule::Full => {
-                        let (dof, scale) = (self.dof[h], self.student_scale[h]);
-                        ln_gamma(0.5 * (dof + o)) - ln_gamma(0.5 * dof)
-                            + 0.5 * (ln_det + o * (scale / (dof * PI)).ln())
-                            - 0.5 * (dof + o) * (scale * distance[h] / dof).ln_1p()
-                    }
-                };
-                self.ln_weights[h] + ln_density
-            })
-            .collect();
-        let ln_density = log_sum_exp(&ln_joint);
-        Gated {
-            weights: ln_joint.iter().map(|l| (l - ln_density).exp()).collect(),
-            distance,
-            ln_density,
+        let observed = pattern.observed.len();
+        for h in 0..n_components {
+            scratch.ln_joint[h] += self.ln_kernel(h, observed, scratch.distance[h], rule);
+        }
+        let (arch, mut ln_total) = (deviations.arch(), [LnTotal::default()]);
+        softmax(
+            arch,
+            lanes,
+            &scratch.ln_joint,
+            0.0,
+            &mut scratch.weights,
+            &mut ln_total,
+        );
+        ln_total[0].value()
+    }
+
+    /// Predictive density of component `h`, without its determinant, at this distance.
+    fn ln_kernel(&self, h: usize, observed: usize, distance: f64, rule: Rule) -> f64 {
+        let o = observed as f64;
+        match rule {
+            Rule::PlugIn => -0.5 * (distance + o * (2.0 * PI).ln()),
+            Rule::Full => {
+                let (dof, scale) = (self.dof[h], self.student_scale[h]);
+                self.ln_peaks[observed][h] - 0.5 * (dof + o) * (scale * distance / dof).ln_1p()
+            }
         }
     }
 
     /// `P(t > 0)` under expert `h`.
-    fn expert_probability(&self, h: usize, row: &mut Seen<'_, '_>, rule: Rule) -> f64 {
-        let expert = &self.experts[h];
+    fn expert_probability(&self, h: usize, seen: &mut Seen<'_, '_>, rule: Rule) -> f64 {
         let p = self.means.nrows();
-        let deviation = row.deviations.deviation(h, row.i);
-        let x: Vec<f64> = deviation
-            .iter()
-            .zip(self.means.col_as_slice(h))
-            .map(|(d, m)| d + m)
-            .chain([1.0])
-            .collect();
-        let location = dot(&expert.mean, &x);
+        let missing = &seen.pattern.missing;
+        let arch = seen.deviations.arch();
+        seen.row.clear();
+        seen.row.resize(padded(p + 1), 0.0);
+        seen.row[..p].copy_from_slice(&seen.deviations.row(seen.i)[..p]);
+        seen.row[p] = 1.0;
+        for (k, &j) in missing.iter().enumerate() {
+            seen.row[j] = self.means[(j, h)] + seen.deviations.shift(k, h);
+        }
+        let (location, spread) = self.packed_experts[h].score(arch, seen.row);
         let mut variance = 1.0;
         if rule == Rule::Full {
-            for j in 0..=p {
-                variance += x[j] * dot(&x, expert.covariance.col_as_slice(j));
-            }
+            variance += spread;
         }
-        let missing = &row.pattern.missing;
         if !missing.is_empty() {
-            let spread = self.spread(h, row, rule);
-            let m = missing.len();
-            let covariance = row.given.covariance();
-            let lanes = covariance.len() / (m * m);
-            for (l, &j) in missing.iter().enumerate() {
-                for (k, &i) in missing.iter().enumerate() {
-                    let mut second = expert.mean[i] * expert.mean[j];
-                    if rule == Rule::Full {
-                        second += expert.covariance[(i, j)];
-                    }
-                    variance += spread * covariance[(k * m + l) * lanes + h] * second;
-                }
-            }
+            variance += self.variance_of_missing(h, seen, rule);
         }
         normal_cdf(location / variance.sqrt())
+    }
+
+    /// What the missing features add to the variance of the score under expert `h`.
+    fn variance_of_missing(&self, h: usize, seen: &mut Seen<'_, '_>, rule: Rule) -> f64 {
+        let expert = &self.experts[h];
+        let missing = &seen.pattern.missing;
+        let m = missing.len();
+        let covariance = seen.given.covariance();
+        let lanes = covariance.len() / (m * m);
+        let mut sum = 0.0;
+        for (l, &j) in missing.iter().enumerate() {
+            for (k, &i) in missing.iter().enumerate() {
+                let mut second = expert.mean[i] * expert.mean[j];
+                if rule == Rule::Full {
+                    second += expert.covariance[(i, j)];
+                }
+                sum += covariance[(k * m + l) * lanes + h] * second;
+            }
+        }
+        self.spread(h, seen, rule) * sum
     }
 
     /// Covariance of the missing features given the observed ones, in units of `(nu_h B_h)_mm^-1`.
@@ -311,7 +385,7 @@ impl Predictor {
 
     /// Probabilities of the components given the observed features, for every row.
     pub(crate) fn responsibilities(&self, rows: &Rows) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        self.map_rows(rows, Rule::Full, |row| row.gated.weights.clone())
+        self.map_rows(rows, Rule::Full, |row| row.gated.weights.to_vec())
     }
 
     /// Log predictive density of the observed features, for every row, in standardised units.
@@ -334,7 +408,7 @@ impl Predictor {
             let lanes = covariance.len() / (m * m);
             let term = |k: usize, h: usize| CellTerm {
                 weight: row.gated.weights[h],
-                mean: self.means[(missing[k], h)] + row.deviations.deviation(h, row.i)[missing[k]],
+                mean: self.means[(missing[k], h)] + row.deviations.shift(k, h),
                 sd: (spread[h] * covariance[(k * m + k) * lanes + h]).sqrt(),
                 dof: self.dof[h] + row.pattern.observed.len() as f64,
             };
@@ -357,7 +431,7 @@ impl Predictor {
                 return Ok(Vec::new());
             }
             let mut rng = rng(row.table_row);
-            let h = pick(&row.gated.weights, rng.random());
+            let h = pick(row.gated.weights, rng.random());
             let dof = self.dof[h] + row.pattern.observed.len() as f64;
             // The covariance of the Student-t is spread (nu_h B_h)_mm^-1; its scale is (dof - 2) / dof of that.
             let scale = self.spread(h, row, Rule::Full) * (dof - 2.0) / dof;
@@ -369,9 +443,10 @@ impl Predictor {
                 .map_err(drawn)?
                 .sample_moment(&mut draw, &mut rng);
             let stretch = (dof / (2.0 * Gamma::new(0.5 * dof, 1.0)?.sample(&mut rng))).sqrt();
-            let deviation = row.deviations.deviation(h, row.i);
             Ok((0..m)
-                .map(|k| self.means[(missing[k], h)] + deviation[missing[k]] + stretch * draw[k])
+                .map(|k| {
+                    self.means[(missing[k], h)] + row.deviations.shift(k, h) + stretch * draw[k]
+                })
                 .collect())
         })?;
         draws.into_iter().collect()

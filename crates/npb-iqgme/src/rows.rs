@@ -24,6 +24,8 @@ pub(crate) struct Block {
     pub(crate) groups: Range<usize>,
     pub(crate) rows: Range<usize>,
     pub(crate) labelled: bool,
+    /// No row has a missing feature, or each has one.
+    pub(crate) complete: bool,
 }
 
 /// Rows in a block: enough to make the products efficient, few enough for the second-level cache.
@@ -127,7 +129,11 @@ impl Rows {
         while group < self.groups.len() {
             let start = self.groups[group].rows.start;
             let first = group;
-            while group < self.groups.len() && self.groups[group].rows.end - start <= BLOCK_ROWS {
+            let complete = self.is_complete(first);
+            while group < self.groups.len()
+                && self.groups[group].rows.end - start <= BLOCK_ROWS
+                && self.is_complete(group) == complete
+            {
                 group += 1;
             }
             let end = self.groups[group - 1].rows.end;
@@ -135,7 +141,12 @@ impl Rows {
                 groups: first..group,
                 rows: start..end,
                 labelled,
+                complete,
             });
         }
+    }
+
+    fn is_complete(&self, group: usize) -> bool {
+        self.patterns[self.groups[group].pattern].missing.is_empty()
     }
 }

@@ -32,38 +32,6 @@ impl Moments {
             second: order.iter().map(|&h| self.second[h].clone()).collect(),
         }
     }
-
-    fn add(&mut self, other: &Self) {
-        for (a, b) in self.weight.iter_mut().zip(&other.weight) {
-            *a += b;
-        }
-        self.first += &other.first;
-        for (a, b) in self.second.iter_mut().zip(&other.second) {
-            *a += b;
-        }
-    }
-
-    /// From moments about `centre` (component `h` in column `h`) to moments about zero. Reads the lower triangles, fills both.
-    fn shift(&mut self, centre: &Mat<f64>) {
-        let p = self.first.nrows();
-        for h in 0..self.weight.len() {
-            let weight = self.weight[h];
-            let second = &mut self.second[h];
-            for j in 0..p {
-                for i in j..p {
-                    let value = second[(i, j)]
-                        + centre[(i, h)] * self.first[(j, h)]
-                        + self.first[(i, h)] * centre[(j, h)]
-                        + weight * centre[(i, h)] * centre[(j, h)];
-                    second[(i, j)] = value;
-                    second[(j, i)] = value;
-                }
-            }
-            for i in 0..p {
-                self.first[(i, h)] += weight * centre[(i, h)];
-            }
-        }
-    }
 }
 
 /// What the updates of the components, experts and sticks, and the bound, need from the rows.
@@ -94,29 +62,6 @@ impl Stats {
             missing_entropy: 0.0,
             magnitude: 0.0,
         }
-    }
-
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.labelled.add(&other.labelled);
-        self.unlabelled.add(&other.unlabelled);
-        self.soft += &other.soft;
-        self.soft_local += other.soft_local;
-        self.label_entropy += other.label_entropy;
-        self.missing_entropy += other.missing_entropy;
-        self.magnitude += other.magnitude;
-    }
-
-    /// From sums about the components' means at the time of the pass to sums about zero.
-    pub(crate) fn uncentre(&mut self, centre: &Mat<f64>) {
-        let p = centre.nrows();
-        for h in 0..centre.ncols() {
-            let weight = self.soft[(p, h)];
-            for i in 0..p {
-                self.soft[(i, h)] += weight * centre[(i, h)];
-            }
-        }
-        self.labelled.shift(centre);
-        self.unlabelled.shift(centre);
     }
 
     /// Keeps the components `order`, in that order; those left out have no rows.

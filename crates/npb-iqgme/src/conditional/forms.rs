@@ -1,0 +1,261 @@
+//! Quadratic and linear forms of rows, in vector registers.
+
+use npb_linalg::faer::MatRef;
+use npb_linalg::{Cholesky, NotPositiveDefinite};
+use pulp::{Arch, Simd, WithSimd};
+
+use super::memory::Memory;
+use super::padded;
+
+/// Registers of rows that go through a form together: with two columns at a time, eight independent sums hide the latency of an addition.
+const WINDOW: usize = 4;
+
+/// Rows side by side are padded to a multiple of this number: a window of the widest registers.
+pub(super) const ROW_MULTIPLE: usize = 8 * WINDOW;
+
+/// `C` of `L = C C'` (P x P), lower triangle, columns in pairs: both start at the row of the first, where the second is zero.
+#[derive(Clone, Debug)]
+pub(super) struct PackedFactor {
+    pairs: Vec<f64>,
+}
+
+impl PackedFactor {
+    pub(super) fn new(matrix: MatRef<'_, f64>) -> Result<Self, NotPositiveDefinite> {
+        let factor = Cholesky::new(matrix)?;
+        let (lower, p) = (factor.l(), matrix.nrows());
+        let mut pairs = Vec::with_capacity(p * (p + 2) / 2);
+        for first in (0..p).step_by(2) {
+            for j in [first, first + 1] {
+                pairs.extend((first..p).map(|i| if i >= j { lower[(i, j)] } else { 0.0 }));
+            }
+        }
+        Ok(Self { pairs })
+    }
+}
+
+/// Rows side by side, `d = x - centre`: `|C'd|^2 + 2 b'd` and `a'd`.
+pub(super) struct SideBySide<'a> {
+    /// Feature j of row i at `j * stride + i`; `stride` a multiple of [`ROW_MULTIPLE`].
+    pub(super) columns: &'a [f64],
+    pub(super) centre: &'a [f64],
+    pub(super) factor: &'a PackedFactor,
+    /// `[a, b]` (at least P each), or nothing.
+    pub(super) linear: Option<[&'a [f64]; 2]>,
+    /// Working memory: `P x ROW_MULTIPLE`.
+    pub(super) window: &'a mut [f64],
+    /// Both forms, by row (`stride`).
+    pub(super) out: [&'a mut [f64]; 2],
+}
+
+impl WithSimd for SideBySide<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let p = self.centre.len();
+        let (columns, _) = S::as_simd_f64s(self.columns);
+        let (window, _) = S::as_mut_simd_f64s(self.window);
+        let (deviation, _) = window[..p * WINDOW].as_chunks_mut::<WINDOW>();
+        let [quadratic, slope] = self.out.map(|x| S::as_mut_simd_f64s(x).0);
+        let stride = quadratic.len();
+        for first in (0..stride).step_by(WINDOW) {
+            for (j, (d, &m)) in deviation.iter_mut().zip(self.centre).enumerate() {
+                let m = simd.splat_f64s(m);
+                let x = &columns[j * stride + first..][..WINDOW];
+                for k in 0..WINDOW {
+                    d[k] = simd.sub_f64s(x[k], m);
+                }
+            }
+            let mut sum = square(simd, &self.factor.pairs, deviation);
+            if let Some([a, b]) = self.linear {
+                let [a, b] = inner_products(simd, a, b, deviation);
+                let two = simd.splat_f64s(2.0);
+                for k in 0..WINDOW {
+                    sum[k] = simd.mul_add_e_f64s(two, b[k], sum[k]);
+                }
+                slope[first..][..WINDOW].copy_from_slice(&a);
+            }
+            quadratic[first..][..WINDOW].copy_from_slice(&sum);
+        }
+    }
+}
+
+/// `|C'd|^2`.
+#[inline(always)]
+fn square<S: Simd>(simd: S, mut pairs: &[f64], d: &[[S::f64s; WINDOW]]) -> [S::f64s; WINDOW] {
+    let mut sum = [simd.splat_f64s(0.0); WINDOW];
+    for first in (0..d.len()).step_by(2) {
+        let d = &d[first..];
+        let (a, rest) = pairs.split_at(d.len());
+        let (b, rest) = rest.split_at(d.len());
+        pairs = rest;
+        for y in inner_products(simd, a, b, d) {
+            for k in 0..WINDOW {
+                sum[k] = simd.mul_add_e_f64s(y[k], y[k], sum[k]);
+            }
+        }
+    }
+    sum
+}
+
+/// `a'd` and `b'd`.
+#[inline(always)]
+fn inner_products<S: Simd>(
+    simd: S,
+    a: &[f64],
+    b: &[f64],
+    d: &[[S::f64s; WINDOW]],
+) -> [[S::f64s; WINDOW]; 2] {
+    let mut sums = [[simd.splat_f64s(0.0); WINDOW]; 2];
+    for ((&a, &b), d) in a.iter().zip(b).zip(d) {
+        let (a, b) = (simd.splat_f64s(a), simd.splat_f64s(b));
+        for k in 0..WINDOW {
+            sums[0][k] = simd.mul_add_e_f64s(a, d[k], sums[0][k]);
+            sums[1][k] = simd.mul_add_e_f64s(b, d[k], sums[1][k]);
+        }
+    }
+    sums
+}
+
+/// Rows one after the other: `d = x - mean` where observed, zero where missing.
+pub(super) struct Centre<'a> {
+    /// Padded with zeros, and zero where missing.
+    pub(super) rows: &'a [f64],
+    /// 1 where observed, else 0; padded likewise.
+    pub(super) observed: &'a [f64],
+    /// Padded with zeros.
+    pub(super) mean: &'a [f64],
+    pub(super) d: &'a mut [f64],
+}
+
+impl WithSimd for Centre<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let [rows, observed, mean] =
+            [self.rows, self.observed, self.mean].map(|x| S::as_simd_f64s(x).0);
+        let (d, _) = S::as_mut_simd_f64s(self.d);
+        let n = mean.len();
+        for ((d, x), observed) in d
+            .chunks_exact_mut(n)
+            .zip(rows.chunks_exact(n))
+            .zip(observed.chunks_exact(n))
+        {
+            for k in 0..n {
+                d[k] = simd.negate_mul_add_e_f64s(observed[k], mean[k], x[k]);
+            }
+        }
+    }
+}
+
+/// Rows one after the other, each with its own product `g`: `d'g + 2 b'd` and `a'd`.
+pub(super) struct OneByOne<'a> {
+    /// Rows of `d` and of `g`, padded with zeros to a multiple of eight features.
+    pub(super) d: &'a [f64],
+    pub(super) g: &'a [f64],
+    /// `[a, b]` (padded likewise), or nothing.
+    pub(super) linear: Option<[&'a [f64]; 2]>,
+    /// Both forms, by row.
+    pub(super) out: [&'a mut [f64]; 2],
+}
+
+impl WithSimd for OneByOne<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (d, _) = S::as_simd_f64s(self.d);
+        let (g, _) = S::as_simd_f64s(self.g);
+        let [quadratic, slope] = self.out;
+        let registers = d.len() / quadratic.len().max(1);
+        let linear = self.linear.map(|forms| forms.map(|x| S::as_simd_f64s(x).0));
+        for (row, quadratic) in quadratic.iter_mut().enumerate() {
+            let range = row * registers..(row + 1) * registers;
+            let (d, g) = (&d[range.clone()], &g[range]);
+            let mut sums = [simd.splat_f64s(0.0); 3];
+            for k in 0..registers {
+                sums[0] = simd.mul_add_e_f64s(d[k], g[k], sums[0]);
+            }
+            if let Some([a, b]) = linear {
+                for k in 0..registers {
+                    sums[1] = simd.mul_add_e_f64s(d[k], a[k], sums[1]);
+                    sums[2] = simd.mul_add_e_f64s(d[k], b[k], sums[2]);
+                }
+                slope[row] = simd.reduce_sum_f64s(sums[1]);
+            }
+            *quadratic = simd.reduce_sum_f64s(sums[0]) + 2.0 * simd.reduce_sum_f64s(sums[2]);
+        }
+    }
+}
+
+/// Mean and covariance of an expert's coefficients, padded.
+#[derive(Clone, Debug)]
+pub(crate) struct PackedExpert {
+    mean: Memory,
+    covariance: Memory,
+    size: usize,
+}
+
+impl PackedExpert {
+    pub(crate) fn new(mean: &[f64], covariance: MatRef<'_, f64>) -> Self {
+        let (size, stride) = (mean.len(), padded(mean.len()));
+        let mut packed = Self {
+            mean: Memory::zeros(stride),
+            covariance: Memory::zeros(size * stride),
+            size,
+        };
+        packed.mean.get_mut(size).copy_from_slice(mean);
+        for j in 0..size {
+            for (i, value) in packed.covariance.part_mut(j, stride)[..size]
+                .iter_mut()
+                .enumerate()
+            {
+                *value = covariance[(i, j)];
+            }
+        }
+        packed
+    }
+
+    /// Mean and variance of `w'x`; `x` is padded with zeros.
+    pub(crate) fn score(&self, arch: Arch, x: &[f64]) -> (f64, f64) {
+        let stride = padded(self.size);
+        arch.dispatch(Score {
+            mean: self.mean.get(stride),
+            covariance: self.covariance.get(self.size * stride),
+            x: &x[..stride],
+        })
+    }
+}
+
+struct Score<'a> {
+    mean: &'a [f64],
+    covariance: &'a [f64],
+    x: &'a [f64],
+}
+
+impl WithSimd for Score<'_> {
+    type Output = (f64, f64);
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> (f64, f64) {
+        let (mean, _) = S::as_simd_f64s(self.mean);
+        let (covariance, _) = S::as_simd_f64s(self.covariance);
+        let (x, _) = S::as_simd_f64s(self.x);
+        let product = |y: &[S::f64s]| {
+            let mut sum = simd.splat_f64s(0.0);
+            for (y, x) in y.iter().zip(x) {
+                sum = simd.mul_add_e_f64s(*y, *x, sum);
+            }
+            sum
+        };
+        let mut variance = simd.splat_f64s(0.0);
+        for (row, &x) in covariance.chunks_exact(x.len()).zip(self.x) {
+            variance = simd.mul_add_e_f64s(simd.splat_f64s(x), product(row), variance);
+        }
+        (
+            simd.reduce_sum_f64s(product(mean)),
+            simd.reduce_sum_f64s(variance),
+        )
+    }
+}

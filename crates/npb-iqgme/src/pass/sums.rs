@@ -1,0 +1,396 @@
+//! Weighted sums over completed rows, in the order in which registers add them up.
+
+use npb_linalg::faer::Mat;
+use pulp::{Arch, Simd, WithSimd};
+
+use crate::conditional::memory::Memory;
+use crate::conditional::padded;
+use crate::stats::Moments;
+
+/// Factors of a row that are multiplied with its features together.
+const TILE: usize = 4;
+
+/// Registers of features that go with them: eight independent sums hide the latency of an addition.
+const WINDOW: usize = 2;
+
+/// The first factors of a row are its weight and its weight times `<t>`; the weighted features follow.
+const EXTRA: usize = 2;
+
+/// Rows that are added in one go.
+pub(super) struct Weighted<'a> {
+    /// Rows of features, padded with zeros.
+    pub(super) rows: &'a [f64],
+    /// `<t>`, by row.
+    pub(super) soft: &'a [f64],
+    /// Responsibilities of the component: of row `i` at `i * lanes`.
+    pub(super) weights: &'a [f64],
+    pub(super) lanes: usize,
+}
+
+/// Sums of all components, for labelled or for unlabelled rows.
+pub(super) struct Sums {
+    arch: Arch,
+    n_features: usize,
+    n_components: usize,
+    /// `sum rho`.
+    weight: Vec<f64>,
+    /// `sum rho <t>`.
+    soft: Vec<f64>,
+    /// Component, factor, feature: `sum (factor of the row) x^`. Of the products of features only those with a feature not far below are summed.
+    products: Memory,
+    /// `sum rho Omega^`: lower triangle row by row, lanes innermost. Empty until a row has missing features.
+    covariance: Memory,
+    missing: bool,
+    /// Positions and factors of the rows at hand.
+    active: Vec<usize>,
+    factors: Vec<f64>,
+}
+
+fn packed(i: usize, j: usize) -> usize {
+    i * (i + 1) / 2 + j
+}
+
+impl Sums {
+    pub(super) fn new(n_features: usize, n_components: usize) -> Self {
+        let mut sums = Self {
+            arch: Arch::new(),
+            n_features,
+            n_components,
+            weight: vec![0.0; n_components],
+            soft: vec![0.0; n_components],
+            products: Memory::default(),
+            covariance: Memory::default(),
+            missing: false,
+            active: Vec::new(),
+            factors: Vec::new(),
+        };
+        sums.products = Memory::zeros(n_components * sums.size());
+        sums
+    }
+
+    /// Factors of a row, padded.
+    fn n_factors(&self) -> usize {
+        (EXTRA + self.n_features).next_multiple_of(TILE)
+    }
+
+    /// Numbers for one component.
+    fn size(&self) -> usize {
+        self.n_factors() * padded(self.n_features)
+    }
+
+    /// Adds the rows in which component `h` is active.
+    pub(super) fn add(&mut self, h: usize, block: &Weighted<'_>) {
+        let (size, n_factors) = (self.size(), self.n_factors());
+        self.active.resize(block.soft.len(), 0);
+        let (mut count, mut weights, mut soft_weights) = (0, 0.0, 0.0);
+        for (i, (row, soft)) in block
+            .weights
+            .chunks(block.lanes)
+            .zip(block.soft)
+            .enumerate()
+        {
+            weights += row[0];
+            soft_weights += row[0] * soft;
+            // Without a branch, which could not be foreseen.
+            self.active[count] = i;
+            count += usize::from(row[0] > 0.0);
+        }
+        self.weight[h] += weights;
+        self.soft[h] += soft_weights;
+        if count == 0 {
+            return;
+        }
+        self.factors.resize(block.soft.len() * n_factors, 0.0);
+        self.arch.dispatch(AddProducts {
+            block,
+            active: &self.active[..count],
+            n_features: self.n_features,
+            n_factors,
+            factors: &mut self.factors,
+            sums: self.products.part_mut(h, size),
+        });
+    }
+
+    /// Adds `weight[h] Omega^_h` of a pattern (`covariance`: |m| x |m| x lanes).
+    pub(super) fn add_covariance(&mut self, missing: &[usize], weight: &[f64], covariance: &[f64]) {
+        let (p, lanes) = (self.n_features, weight.len());
+        if !self.missing {
+            self.covariance = Memory::zeros(packed(p, 0) * lanes);
+            self.missing = true;
+        }
+        self.arch.dispatch(AddCovariance {
+            missing,
+            weight,
+            covariance,
+            sums: self.covariance.get_mut(packed(p, 0) * lanes),
+        });
+    }
+
+    /// Adds the sums of other rows.
+    pub(super) fn merge(&mut self, other: &Self) {
+        let add = |to: &mut [f64], from: &[f64]| {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to += from;
+            }
+        };
+        add(&mut self.weight, &other.weight);
+        add(&mut self.soft, &other.soft);
+        let size = self.n_components * self.size();
+        add(self.products.get_mut(size), other.products.get(size));
+        if other.missing {
+            let size = packed(self.n_features, 0) * padded(self.n_components);
+            self.covariance.reserve(size);
+            self.missing = true;
+            add(self.covariance.get_mut(size), other.covariance.get(size));
+        }
+    }
+
+    /// `sum (factor) x_i` of component `h`.
+    fn product(&self, h: usize, factor: usize, i: usize) -> f64 {
+        self.products.part(h, self.size())[factor * padded(self.n_features) + i]
+    }
+
+    pub(super) fn moments(&self) -> Moments {
+        let p = self.n_features;
+        let lanes = padded(self.n_components);
+        let second = |h: usize, i: usize, j: usize| {
+            let (i, j) = (i.max(j), i.min(j));
+            let mut value = self.product(h, EXTRA + j, i);
+            if self.missing {
+                value += self.covariance.part(packed(i, j), lanes)[h];
+            }
+            value
+        };
+        Moments {
+            weight: self.weight.clone(),
+            first: Mat::from_fn(p, self.n_components, |i, h| self.product(h, 0, i)),
+            second: (0..self.n_components)
+                .map(|h| Mat::from_fn(p, p, |i, j| second(h, i, j)))
+                .collect(),
+        }
+    }
+
+    /// `sum rho <t> x^b`, the intercept last: (P+1) x N.
+    pub(super) fn soft(&self) -> Mat<f64> {
+        let p = self.n_features;
+        Mat::from_fn(p + 1, self.n_components, |i, h| {
+            if i < p {
+                self.product(h, 1, i)
+            } else {
+                self.soft[h]
+            }
+        })
+    }
+}
+
+/// `sums += weight covariance`, by lane.
+struct AddCovariance<'a> {
+    missing: &'a [usize],
+    weight: &'a [f64],
+    covariance: &'a [f64],
+    sums: &'a mut [f64],
+}
+
+impl WithSimd for AddCovariance<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (weight, _) = S::as_simd_f64s(self.weight);
+        let (covariance, _) = S::as_simd_f64s(self.covariance);
+        let (sums, _) = S::as_mut_simd_f64s(self.sums);
+        let (m, n) = (self.missing.len(), weight.len());
+        for (k, &i) in self.missing.iter().enumerate() {
+            for (l, &j) in self.missing[..=k].iter().enumerate() {
+                let to = &mut sums[packed(i, j) * n..][..n];
+                let from = &covariance[(k * m + l) * n..][..n];
+                for h in 0..n {
+                    to[h] = simd.mul_add_e_f64s(weight[h], from[h], to[h]);
+                }
+            }
+        }
+    }
+}
+
+/// `sums += (factors of a row) x (its features)'` over the active rows, in tiles that stay in registers.
+struct AddProducts<'a> {
+    block: &'a Weighted<'a>,
+    active: &'a [usize],
+    n_features: usize,
+    n_factors: usize,
+    factors: &'a mut [f64],
+    sums: &'a mut [f64],
+}
+
+impl WithSimd for AddProducts<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let stride = padded(self.n_features);
+        for (factors, &row) in self
+            .factors
+            .chunks_exact_mut(self.n_factors)
+            .zip(self.active)
+        {
+            let weight = self.block.weights[row * self.block.lanes];
+            let x = &self.block.rows[row * stride..][..self.n_features];
+            factors[0] = weight;
+            factors[1] = weight * self.block.soft[row];
+            for (factor, x) in factors[EXTRA..].iter_mut().zip(x) {
+                *factor = weight * x;
+            }
+        }
+        let (rows, _) = S::as_simd_f64s(self.block.rows);
+        let (sums, _) = S::as_mut_simd_f64s(self.sums);
+        let at = |tile: usize, first: usize| At {
+            tile,
+            n_factors: self.n_factors,
+            first,
+            registers: stride / S::F64_LANES,
+        };
+        for tile in 0..self.n_factors / TILE {
+            // Lower triangle: features below the tile's first one are not wanted.
+            let mut first = (tile * TILE).saturating_sub(EXTRA) / S::F64_LANES;
+            if tile == 0 {
+                first = 0;
+            }
+            while first < stride / S::F64_LANES {
+                let at = at(tile, first);
+                if first + WINDOW <= at.registers {
+                    add_tile::<S, WINDOW>(simd, at, self.factors, rows, self.active, sums);
+                    first += WINDOW;
+                } else {
+                    add_tile::<S, 1>(simd, at, self.factors, rows, self.active, sums);
+                    first += 1;
+                }
+            }
+        }
+    }
+}
+
+/// Factors of one tile times some registers of features.
+#[derive(Clone, Copy)]
+struct At {
+    tile: usize,
+    n_factors: usize,
+    /// First register of features.
+    first: usize,
+    /// Registers of a row.
+    registers: usize,
+}
+
+#[inline(always)]
+fn add_tile<S: Simd, const N: usize>(
+    simd: S,
+    at: At,
+    factors: &[f64],
+    rows: &[S::f64s],
+    active: &[usize],
+    sums: &mut [S::f64s],
+) {
+    let place = |t: usize| (at.tile * TILE + t) * at.registers + at.first;
+    let mut tile: [[S::f64s; N]; TILE] = std::array::from_fn(|t| load(sums, place(t)));
+    for (factors, &row) in factors.chunks_exact(at.n_factors).zip(active) {
+        let factors: [f64; TILE] = load(factors, at.tile * TILE);
+        let x: [S::f64s; N] = load(rows, row * at.registers + at.first);
+        for t in 0..TILE {
+            let factor = simd.splat_f64s(factors[t]);
+            for k in 0..N {
+                tile[t][k] = simd.mul_add_e_f64s(factor, x[k], tile[t][k]);
+            }
+        }
+    }
+    for t in 0..TILE {
+        sums[place(t)..][..N].copy_from_slice(&tile[t]);
+    }
+}
+
+#[inline(always)]
+fn load<T: Copy, const N: usize>(values: &[T], at: usize) -> [T; N] {
+    *values[at..].first_chunk().expect("padded to whole tiles")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against plain loops, for feature counts on both sides of every register width.
+    #[test]
+    fn sums_are_those_of_plain_loops() {
+        for p in [0, 1, 2, 3, 5, 6, 8, 9, 15, 16, 17, 26, 34] {
+            let (n, lanes, stride) = (11, 8, padded(p));
+            let mut rows = vec![0.0; n * stride];
+            let value = |k: usize| (k as f64 * 0.7).sin();
+            for i in 0..n {
+                (0..p).for_each(|j| rows[i * stride + j] = value(i * p + j));
+            }
+            let soft: Vec<f64> = (0..n).map(|i| value(i + 1000)).collect();
+            // Component 1 of 3 is active in every other row.
+            let weight = |i: usize| {
+                if i.is_multiple_of(2) {
+                    0.1 + i as f64
+                } else {
+                    0.0
+                }
+            };
+            let mut weights = vec![0.0; n * lanes];
+            (0..n).for_each(|i| weights[i * lanes + 1] = weight(i));
+            let covariance: Vec<f64> = (0..4 * lanes).map(|k| (k % (3 * lanes)) as f64).collect();
+            let run = |times: usize| {
+                let mut sums = Sums::new(p, 3);
+                for _ in 0..times {
+                    let weights = &weights[1..];
+                    let (rows, soft) = (&rows, &soft);
+                    sums.add(
+                        1,
+                        &Weighted {
+                            rows,
+                            soft,
+                            weights,
+                            lanes,
+                        },
+                    );
+                    if p > 2 {
+                        let weight: Vec<f64> = (0..lanes).map(|h| h as f64).collect();
+                        sums.add_covariance(&[0, 2], &weight, &covariance);
+                    }
+                }
+                sums
+            };
+            let mut sums = run(1);
+            sums.merge(&run(2));
+            let wanted = |f: &dyn Fn(usize) -> f64| 3.0 * (0..n).map(f).sum::<f64>();
+            let near = |found: f64, wanted: f64| {
+                assert!(
+                    (found - wanted).abs() < 1e-11 * (1.0 + wanted.abs()),
+                    "P = {p}: {found} {wanted}"
+                );
+            };
+            let (moments, soft_sums) = (sums.moments(), sums.soft());
+            let x = |i: usize, j: usize| rows[i * stride + j];
+            near(moments.weight[1], wanted(&weight));
+            near(soft_sums[(p, 1)], wanted(&|i| weight(i) * soft[i]));
+            for j in 0..p {
+                near(moments.first[(j, 1)], wanted(&|i| weight(i) * x(i, j)));
+                near(
+                    soft_sums[(j, 1)],
+                    wanted(&|i| weight(i) * soft[i] * x(i, j)),
+                );
+                for k in 0..p {
+                    let extra = match (p > 2, j.max(k), j.min(k)) {
+                        (true, 0, 0) => 3.0 * covariance[1],
+                        (true, 2, 0) => 3.0 * covariance[2 * lanes + 1],
+                        (true, 2, 2) => 3.0 * covariance[3 * lanes + 1],
+                        _ => 0.0,
+                    };
+                    near(
+                        moments.second[1][(j, k)],
+                        wanted(&|i| weight(i) * x(i, j) * x(i, k)) + extra,
+                    );
+                    assert_eq!(moments.second[0][(j, k)], 0.0);
+                }
+            }
+        }
+    }
+}
