@@ -89,7 +89,7 @@ impl Default for IqgmeConfig {
                 Start::Mixture(10),
             ],
             restarts: 1,
-            averaging: 0.05,
+            averaging: 0.1,
             max_iterations: 300,
             tolerance: 1e-6,
             seed: 0,

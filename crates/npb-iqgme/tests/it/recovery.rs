@@ -35,7 +35,10 @@ fn finds_three_experts_and_their_means() {
         }
         let (test, truth) = three_gaussians(12, 1000, 0, 0.0, 0.0);
         let score = auc(&fitted.predict_proba(&test).unwrap(), &positives(&truth)).unwrap();
-        assert!(score > 0.98, "missing {missing}: {score}");
+        assert!(
+            score > if missing == 0.0 { 0.98 } else { 0.97 },
+            "missing {missing}: {score}"
+        );
     }
 }
 
