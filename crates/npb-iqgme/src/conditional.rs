@@ -412,3 +412,13 @@ impl Deviations {
         }
     }
 }
+
+/// The instruction sets this machine has.
+#[cfg(test)]
+pub(crate) fn archs() -> Vec<Arch> {
+    let mut archs = vec![Arch::Scalar];
+    #[cfg(target_arch = "x86_64")]
+    archs.extend(pulp::x86::V3::try_new().map(Arch::V3));
+    archs.push(Arch::new());
+    archs
+}

@@ -259,3 +259,122 @@ impl WithSimd for Score<'_> {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use npb_linalg::faer::Mat;
+
+    use super::*;
+    use crate::conditional::archs;
+
+    fn value(k: usize) -> f64 {
+        (k as f64 * 0.7).sin()
+    }
+
+    fn matrix(p: usize) -> Mat<f64> {
+        Mat::from_fn(p, p, |i, j| {
+            if i == j {
+                p as f64 + value(i)
+            } else {
+                value(i.max(j) * p + i.min(j))
+            }
+        })
+    }
+
+    fn quadratic(matrix: &Mat<f64>, x: &[f64]) -> f64 {
+        let row = |i: usize| -> f64 { (0..x.len()).map(|j| matrix[(i, j)] * x[j]).sum() };
+        (0..x.len()).map(|i| x[i] * row(i)).sum()
+    }
+
+    fn product(a: &[f64], b: &[f64]) -> f64 {
+        a.iter().zip(b).map(|(a, b)| a * b).sum()
+    }
+
+    fn assert_near(found: f64, wanted: f64) {
+        let scale = 1.0 + wanted.abs();
+        assert!((found - wanted).abs() < 1e-12 * scale, "{found} {wanted}");
+    }
+
+    /// Both ways through the forms, on every instruction set, for even and odd numbers of features.
+    #[test]
+    fn forms_are_those_of_plain_loops() {
+        for (p, arch) in [1, 2, 5, 8, 17]
+            .into_iter()
+            .flat_map(|p| archs().into_iter().map(move |arch| (p, arch)))
+        {
+            let (n, stride, matrix) = (ROW_MULTIPLE + 1, padded(p), matrix(p));
+            let [mean, a, b]: [Vec<f64>; 3] = [10, 20, 30].map(|k| {
+                (0..stride)
+                    .map(|j| if j < p { value(k + j) } else { 0.0 })
+                    .collect()
+            });
+            let x = |i: usize, j: usize| value(100 + i * p + j);
+            let wanted = |i: usize| {
+                let d: Vec<f64> = (0..p).map(|j| x(i, j) - mean[j]).collect();
+                let [a, b] = [&a, &b].map(|c| product(c, &d));
+                (quadratic(&matrix, &d) + 2.0 * b, a)
+            };
+
+            let wide = n.next_multiple_of(ROW_MULTIPLE);
+            let mut columns = vec![0.0; p * wide];
+            (0..n * p).for_each(|k| columns[(k % p) * wide + k / p] = x(k / p, k % p));
+            let (mut quadratics, mut slopes) = (vec![0.0; wide], vec![0.0; wide]);
+            arch.dispatch(SideBySide {
+                columns: &columns,
+                centre: &mean[..p],
+                factor: &PackedFactor::new(matrix.as_ref()).expect("positive definite"),
+                linear: Some([&a, &b]),
+                window: &mut vec![0.0; p * ROW_MULTIPLE],
+                out: [&mut quadratics, &mut slopes],
+            });
+            for i in 0..n {
+                assert_near(quadratics[i], wanted(i).0);
+                assert_near(slopes[i], wanted(i).1);
+            }
+
+            let (mut rows, mut g) = (vec![0.0; n * stride], vec![0.0; n * stride]);
+            (0..n * p).for_each(|k| rows[k / p * stride + k % p] = x(k / p, k % p));
+            let mut d = vec![0.0; n * stride];
+            arch.dispatch(Centre {
+                rows: &rows,
+                observed: &vec![1.0; n * stride],
+                mean: &mean,
+                d: &mut d,
+            });
+            for (g, d) in g.chunks_exact_mut(stride).zip(d.chunks_exact(stride)) {
+                (0..p).for_each(|i| g[i] = (0..p).map(|j| matrix[(i, j)] * d[j]).sum());
+            }
+            let (mut quadratics, mut slopes) = (vec![0.0; n], vec![0.0; n]);
+            arch.dispatch(OneByOne {
+                d: &d,
+                g: &g,
+                linear: Some([&a, &b]),
+                out: [&mut quadratics, &mut slopes],
+            });
+            for i in 0..n {
+                assert_near(quadratics[i], wanted(i).0);
+                assert_near(slopes[i], wanted(i).1);
+            }
+
+            let (mean, variance) = PackedExpert::new(&a[..p], matrix.as_ref()).score(arch, &rows);
+            assert_near(mean, product(&a[..p], &rows[..p]));
+            assert_near(variance, quadratic(&matrix, &rows[..p]));
+        }
+    }
+
+    #[test]
+    fn missing_features_are_centred_at_zero() {
+        for arch in archs() {
+            let mut d = [7.0; 8];
+            let (mut rows, mut observed, mut mean) = ([0.0; 8], [1.0; 8], [0.0; 8]);
+            (rows[0], mean[0], mean[1], observed[1]) = (3.0, 1.0, 5.0, 0.0);
+            arch.dispatch(Centre {
+                rows: &rows,
+                observed: &observed,
+                mean: &mean,
+                d: &mut d,
+            });
+            assert_eq!(d[..3], [2.0, 0.0, 0.0]);
+        }
+    }
+}

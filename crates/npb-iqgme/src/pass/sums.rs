@@ -8,9 +8,9 @@ use crate::conditional::padded;
 use crate::stats::Moments;
 
 /// Factors of a row that are multiplied with its features together.
-const TILE: usize = 4;
+const TILE: usize = 6;
 
-/// Registers of features that go with them: eight independent sums hide the latency of an addition.
+/// Registers of features that go with them: twelve independent sums hide the latency of an addition and fit the registers.
 const WINDOW: usize = 2;
 
 /// The first factors of a row are its weight and its weight times `<t>`; the weighted features follow.
@@ -243,21 +243,18 @@ impl WithSimd for AddProducts<'_> {
         }
         let (rows, _) = S::as_simd_f64s(self.block.rows);
         let (sums, _) = S::as_mut_simd_f64s(self.sums);
-        let at = |tile: usize, first: usize| At {
-            tile,
-            n_factors: self.n_factors,
-            first,
-            registers: stride / S::F64_LANES,
-        };
+        let registers = stride / S::F64_LANES;
         for tile in 0..self.n_factors / TILE {
             // Lower triangle: features below the tile's first one are not wanted.
             let mut first = (tile * TILE).saturating_sub(EXTRA) / S::F64_LANES;
-            if tile == 0 {
-                first = 0;
-            }
-            while first < stride / S::F64_LANES {
-                let at = at(tile, first);
-                if first + WINDOW <= at.registers {
+            while first < registers {
+                let at = At {
+                    tile,
+                    n_factors: self.n_factors,
+                    first,
+                    registers,
+                };
+                if first + WINDOW <= registers {
                     add_tile::<S, WINDOW>(simd, at, self.factors, rows, self.active, sums);
                     first += WINDOW;
                 } else {
@@ -292,8 +289,11 @@ fn add_tile<S: Simd, const N: usize>(
     let place = |t: usize| (at.tile * TILE + t) * at.registers + at.first;
     let mut tile: [[S::f64s; N]; TILE] = std::array::from_fn(|t| load(sums, place(t)));
     for (factors, &row) in factors.chunks_exact(at.n_factors).zip(active) {
-        let factors: [f64; TILE] = load(factors, at.tile * TILE);
         let x: [S::f64s; N] = load(rows, row * at.registers + at.first);
+        // A reference: what is read from memory into all lanes at once need not go through a register.
+        let factors: &[f64; TILE] = factors[at.tile * TILE..]
+            .first_chunk()
+            .expect("padded to whole tiles");
         for t in 0..TILE {
             let factor = simd.splat_f64s(factors[t]);
             for k in 0..N {
@@ -314,11 +314,15 @@ fn load<T: Copy, const N: usize>(values: &[T], at: usize) -> [T; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conditional::archs;
 
-    /// Against plain loops, for feature counts on both sides of every register width.
+    /// On every instruction set, for feature counts on both sides of every register width.
     #[test]
     fn sums_are_those_of_plain_loops() {
-        for p in [0, 1, 2, 3, 5, 6, 8, 9, 15, 16, 17, 26, 34] {
+        for (p, arch) in [0, 1, 2, 3, 5, 6, 8, 9, 15, 16, 17, 26, 34]
+            .into_iter()
+            .flat_map(|p| archs().into_iter().map(move |arch| (p, arch)))
+        {
             let (n, lanes, stride) = (11, 8, padded(p));
             let mut rows = vec![0.0; n * stride];
             let value = |k: usize| (k as f64 * 0.7).sin();
@@ -339,6 +343,7 @@ mod tests {
             let covariance: Vec<f64> = (0..4 * lanes).map(|k| (k % (3 * lanes)) as f64).collect();
             let run = |times: usize| {
                 let mut sums = Sums::new(p, 3);
+                sums.arch = arch;
                 for _ in 0..times {
                     let weights = &weights[1..];
                     let (rows, soft) = (&rows, &soft);
