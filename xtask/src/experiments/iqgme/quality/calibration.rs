@@ -65,6 +65,10 @@ fn run(context: &Context<'_>) -> Result<Report> {
                 let fit = fit(&sides.train, seed)?;
                 let predicted = Predicted::by(&fit, &sides.test.rows)?;
                 let mut outcome = probabilities(&predicted, &sides.test)?;
+                let plug_in = Predicted::plug_in(&fit, &sides.test.rows)?;
+                for (name, value) in plug_in.metrics(&sides.test.positive)? {
+                    outcome.metrics.insert(format!("plug-in/{name}"), value);
+                }
                 cells(&fit, &sides, n_columns, &mut outcome)?;
                 Ok(outcome)
             }

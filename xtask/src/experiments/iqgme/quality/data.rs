@@ -130,8 +130,7 @@ impl Data {
         // One mask for all training fractions.
         let mut rng = stream(seed, key(MASK, 0.0));
         let mask = splits::missing_at_random(&self.table, missing, &mut rng)?;
-        let (holed, kept) = self.table.hide(&mask)?.drop_empty_rows();
-        debug_assert_eq!(holed.n_rows(), kept.len());
+        let (_, kept) = self.table.hide(&mask)?.drop_empty_rows();
         let labels = self.labels.select_rows(&kept);
         let mut rng = stream(seed, key(SPLIT, train));
         let split = splits::random_with_every_class(&labels, train, &mut rng)?;

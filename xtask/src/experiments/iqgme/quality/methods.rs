@@ -106,12 +106,21 @@ pub(super) struct Predicted {
 }
 
 impl Predicted {
+    /// By the full posterior.
     pub(super) fn by(fit: &IqgmeFit, rows: &Table) -> Result<Self> {
-        let probabilities = fit.predict_proba(rows)?;
-        Ok(Self {
+        Ok(Self::of(fit.predict_proba(rows)?))
+    }
+
+    /// By the posterior means.
+    pub(super) fn plug_in(fit: &IqgmeFit, rows: &Table) -> Result<Self> {
+        Ok(Self::of(fit.predict_plug_in(rows)?))
+    }
+
+    fn of(probabilities: Vec<f64>) -> Self {
+        Self {
             scores: probabilities.clone(),
             probabilities,
-        })
+        }
     }
 
     pub(super) fn metrics(

@@ -1,6 +1,6 @@
 //! Simulated sets: mixtures of Gaussians, with and without labels, cells hidden completely at random.
 
-use npb_data::{Labels, Mask, Table, splits};
+use npb_data::{Labels, Table, splits};
 use npb_infer::stream;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
@@ -62,7 +62,7 @@ impl Mixture {
         ])
     }
 
-    /// Four Gaussians of unequal weights in five dimensions, means at least four standard deviations apart.
+    /// Four Gaussians of unequal weights in five dimensions, unit variances, means more than five apart.
     fn four_gaussians() -> Result<Self> {
         let part = |k: usize| {
             let signs = [
@@ -205,7 +205,7 @@ impl Clusters {
         let mut rng = stream(seed, [self as u64, CLUSTERS, 0, 0]);
         let rows = (0..Self::ROWS).flat_map(|_| mixture.draw(&mut rng).1);
         let table = Table::complete(Self::ROWS, mixture.n_columns(), rows.collect())?;
-        let mask: Mask = splits::missing_at_random(&table, MISSING, &mut rng)?;
+        let mask = splits::missing_at_random(&table, MISSING, &mut rng)?;
         Ok(table.hide(&mask)?)
     }
 }

@@ -60,7 +60,7 @@ fn notes(sets: &[Data]) -> Vec<String> {
     let rest = [
         "Features are in units of the training standard deviation; columns that are constant in training are left out. `ece`: expected calibration error \
          with 10 bins of equal width, on the test rows of each trial (with so few rows it is above zero for perfect probabilities as well); \
-         `ece_pooled`: of the test rows of all trials together.",
+         `ece_pooled`: of the test rows of all trials together. `npb:iqgme/plug-in` replaces the parameters by their posterior means.",
         "`coverage_68` and `coverage_95`: share of the hidden cells of training and test rows whose true values lie in the central interval of that \
          probability of the cell's distribution, a mixture of Student-t whose distribution function is evaluated at the truth. `imputed_rmse`: of the \
          means of the same cells, beside conditional means by chained equations.",
