@@ -17,6 +17,7 @@ use crate::IqgmeError;
 use crate::rows::{Block, Pattern, Rows};
 use forms::{Centre, OneByOne, PackedFactor, ROW_MULTIPLE, SideBySide};
 use memory::Memory;
+use softmax::Lanes;
 
 /// Rows of features, and of components (lanes), are padded to a multiple of this number: the widest register.
 const REGISTER: usize = 8;
@@ -160,29 +161,32 @@ impl Default for Deviations {
 }
 
 impl Deviations {
-    /// The instruction set of this machine.
-    pub(crate) fn arch(&self) -> Arch {
-        self.arch
-    }
-
     /// Length of a padded row of features.
     fn stride(&self) -> usize {
         padded(self.n_features)
     }
 
     /// Length of a padded row of components.
-    pub(crate) fn lanes(&self) -> usize {
+    fn lane_stride(&self) -> usize {
         padded(self.n_components)
+    }
+
+    /// Rows of components.
+    pub(crate) fn lanes(&self) -> Lanes {
+        Lanes {
+            arch: self.arch,
+            len: self.lane_stride(),
+        }
     }
 
     /// `d0'L_h d0 + 2 b_h'd0` of all rows: row, lane.
     pub(crate) fn quadratics(&self) -> &[f64] {
-        self.quadratic.get(self.n_rows * self.lanes())
+        self.quadratic.get(self.n_rows * self.lane_stride())
     }
 
     /// `c_h + a_h'd0` of all rows (zero without linear terms): row, lane. With `d` for `d0` where [`Self::complete`] was called.
     pub(crate) fn slopes(&self) -> &[f64] {
-        self.slope.get(self.n_rows * self.lanes())
+        self.slope.get(self.n_rows * self.lane_stride())
     }
 
     /// The rows of the block, padded with zeros; zero where missing.
@@ -212,7 +216,7 @@ impl Deviations {
         (self.n_features, self.n_components) = (rows.n_features, means.ncols());
         self.n_rows = block.rows.len();
         self.load_rows(rows, block);
-        let table = self.n_rows * self.lanes();
+        let table = self.n_rows * self.lane_stride();
         self.quadratic.reserve(table);
         self.slope.reserve(table);
         if block.complete {
@@ -337,7 +341,7 @@ impl Deviations {
 
     /// From one component by row to one row by component.
     fn store_forms(&mut self, h: usize, intercept: Option<f64>) {
-        let (n, lanes) = (self.n_rows, self.lanes());
+        let (n, lanes) = (self.n_rows, self.lane_stride());
         let [quadratic, slope] = self.forms.each_ref().map(|form| form.get(n));
         let to = self.quadratic.get_mut(n * lanes);
         for (row, value) in to.chunks_exact_mut(lanes).zip(quadratic) {
@@ -358,7 +362,7 @@ impl Deviations {
         given: &mut LaneConditional<'_>,
         linear: Option<(&Linear, f64)>,
     ) {
-        let (lanes, stride) = (self.lanes(), self.stride());
+        let (lanes, stride) = (self.lane_stride(), self.stride());
         self.residual.reserve(missing.len() * lanes);
         self.explained.reserve(lanes);
         let residual = self.residual.get_mut(missing.len() * lanes);
@@ -379,12 +383,12 @@ impl Deviations {
 
     /// `r' L_mm^-1 r` of the row conditioned last, by lane.
     pub(crate) fn explained(&self) -> &[f64] {
-        self.explained.get(self.lanes())
+        self.explained.get(self.lane_stride())
     }
 
     /// Conditional mean of the `k`th missing feature of the row conditioned last, minus the component's mean.
     pub(crate) fn shift(&self, k: usize, h: usize) -> f64 {
-        self.residual.part(k, self.lanes())[h]
+        self.residual.part(k, self.lane_stride())[h]
     }
 
     /// Completes row `i`, conditioned last, for component `h`: in [`Self::completed`] and [`Self::slopes`].
@@ -396,7 +400,7 @@ impl Deviations {
         mean: &[f64],
         linear: Option<&Linear>,
     ) {
-        let (lanes, stride) = (self.lanes(), self.stride());
+        let (lanes, stride) = (self.lane_stride(), self.stride());
         let row = self.centred.part_mut(h * self.n_rows + i, stride);
         row.copy_from_slice(self.rows.part(i, stride));
         for (k, &j) in missing.iter().enumerate() {

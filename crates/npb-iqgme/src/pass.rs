@@ -1,7 +1,6 @@
 //! One pass over the rows: missing features, components and soft labels, in that order for each row, and their sufficient statistics.
 //!
-//! Equations in `docs/iqgme.md`, "Rows". Everything is written around the component's mean, so that one matrix product for each component serves
-//! rows of any pattern, and only the missing block is factorised.
+//! Equations in `docs/iqgme.md`, "Rows". What a component makes of a row comes from [`Deviations`], a block of rows at a time.
 
 mod sums;
 
@@ -16,7 +15,7 @@ use npb_priors::special::inverse_mills;
 use rayon::prelude::*;
 
 use crate::IqgmeError;
-use crate::conditional::softmax::{LnTotal, averages, entropy, softmax};
+use crate::conditional::softmax::{Lanes, LnTotal};
 use crate::conditional::{Deviations, Linear, Quadratics, padded};
 use crate::rows::{Block, Group, Rows};
 use crate::state::{Expected, IqgmeState};
@@ -257,6 +256,10 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
+    fn lanes(&self) -> Lanes {
+        self.scratch.deviations.lanes()
+    }
+
     /// Updates the rows of a block: `q(x^m, z)`, then `q(t)`, and adds them to the sums.
     fn block(
         &mut self,
@@ -296,7 +299,7 @@ impl Worker<'_> {
 
     /// Sizes the tables of a block and fills in what is known before the update.
     fn start(&mut self, block: &Block, locations: &[f64], rho: &[f64]) {
-        let (n, lanes) = (block.rows.len(), self.scratch.deviations.lanes());
+        let (n, lanes) = (block.rows.len(), self.lanes().len);
         self.scratch.soft.clear();
         self.scratch.soft.resize(n, 0.0);
         if block.labelled {
@@ -319,7 +322,7 @@ impl Worker<'_> {
 
     /// `ln rho` up to a constant of the row, without what missing features add to it.
     fn ln_weights(&mut self, side: &Side) {
-        let lanes = self.scratch.deviations.lanes();
+        let Lanes { arch, len: lanes } = self.lanes();
         let rows = self
             .scratch
             .ln_rho
@@ -328,7 +331,7 @@ impl Worker<'_> {
             .zip(self.scratch.deviations.slopes().chunks_exact(lanes))
             .zip(&self.scratch.soft);
         let constant = &side.constant[..lanes];
-        self.scratch.deviations.arch().dispatch(
+        arch.dispatch(
             #[inline(always)]
             || {
                 for (((ln_rho, quadratic), slope), soft) in rows {
@@ -342,19 +345,14 @@ impl Worker<'_> {
 
     /// Responsibilities of some rows of the block, and their entropy.
     fn weigh(&mut self, rows: Range<usize>) {
-        let (arch, lanes) = (
-            self.scratch.deviations.arch(),
-            self.scratch.deviations.lanes(),
-        );
-        let table = rows.start * lanes..rows.end * lanes;
+        let lanes = self.lanes();
+        let table = rows.start * lanes.len..rows.end * lanes.len;
         let rho = &mut self.scratch.rho[table.clone()];
         let entropy = if self.update.responsibilities {
-            let (ln_rho, ln_total) = (
-                &self.scratch.ln_rho[table],
-                &mut self.scratch.ln_total[rows],
-            );
-            softmax(arch, lanes, ln_rho, INACTIVE, rho, ln_total);
-            entropy(arch, lanes, ln_rho, rho, ln_total)
+            let ln_rho = &self.scratch.ln_rho[table];
+            let ln_total = &mut self.scratch.ln_total[rows];
+            lanes.softmax(ln_rho, INACTIVE, rho, ln_total);
+            lanes.entropy(ln_rho, rho, ln_total)
         } else {
             let active = rho.iter().filter(|&&weight| weight > 0.0);
             active.map(|weight| -weight * weight.ln()).sum()
@@ -372,7 +370,7 @@ impl Worker<'_> {
         given: &mut LaneConditional<'_>,
     ) {
         let missing = &self.rows.patterns[group.pattern].missing;
-        let lanes = self.scratch.deviations.lanes();
+        let lanes = self.lanes().len;
         self.scratch.group_weight.clear();
         self.scratch.group_weight.resize(lanes, 0.0);
         for position in group.rows.clone() {
@@ -388,7 +386,7 @@ impl Worker<'_> {
         given: &mut LaneConditional<'_>,
         side: &Side,
     ) {
-        let lanes = self.scratch.deviations.lanes();
+        let lanes = self.lanes().len;
         let linear = side.linear.as_ref();
         let terms = linear.map(|linear| (linear, self.scratch.soft[i]));
         self.scratch.deviations.condition(i, missing, given, terms);
@@ -431,10 +429,7 @@ impl Worker<'_> {
 
     fn store_responsibilities(&self, rho: &mut [f64]) {
         if self.update.responsibilities {
-            let (lanes, n_components) = (
-                self.scratch.deviations.lanes(),
-                self.parameters.n_components(),
-            );
+            let (lanes, n_components) = (self.lanes().len, self.parameters.n_components());
             let to = rho.chunks_exact_mut(n_components);
             for (to, from) in to.zip(self.scratch.rho.chunks_exact(lanes)) {
                 to.copy_from_slice(&from[..n_components]);
@@ -448,17 +443,8 @@ impl Worker<'_> {
 
     fn update_soft_labels(&mut self, block: &Block, locations: &mut [f64]) {
         if self.update.soft_labels {
-            let (arch, lanes) = (
-                self.scratch.deviations.arch(),
-                self.scratch.deviations.lanes(),
-            );
-            averages(
-                arch,
-                lanes,
-                &self.scratch.rho,
-                self.scratch.deviations.slopes(),
-                locations,
-            );
+            let slopes = self.scratch.deviations.slopes();
+            self.lanes().averages(&self.scratch.rho, slopes, locations);
         }
         for (i, &location) in locations.iter().enumerate() {
             let moments = probit_moments(location, self.is_positive(block, i));
@@ -484,7 +470,7 @@ impl Worker<'_> {
                 rows,
                 soft: &self.scratch.soft,
                 weights: &self.scratch.rho[h..],
-                lanes: deviations.lanes(),
+                lanes: deviations.lanes().len,
             };
             sums.add(h, &weighted);
         }

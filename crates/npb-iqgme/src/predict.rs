@@ -1,6 +1,7 @@
 //! Prediction: the gate in closed form, the expert by moment matching, and the plug-in of the thesis.
 
 use std::f64::consts::PI;
+use std::ops::Range;
 
 use npb_linalg::faer::Mat;
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
@@ -12,7 +13,7 @@ use rayon::prelude::*;
 
 use crate::IqgmeError;
 use crate::conditional::forms::PackedExpert;
-use crate::conditional::softmax::{LnTotal, softmax};
+use crate::conditional::softmax::LnTotal;
 use crate::conditional::{Deviations, Quadratics, padded};
 use crate::rows::{Block, Pattern, Rows};
 use crate::state::{Expected, Expert, IqgmeState};
@@ -86,12 +87,13 @@ struct Gated<'a> {
     ln_density: f64,
 }
 
-/// Memory of one thread of work.
+/// Memory of one thread of work. Tables are of rows that are weighed together: row, lane.
 #[derive(Default)]
 struct Scratch {
     deviations: Deviations,
     distance: Vec<f64>,
     ln_joint: Vec<f64>,
+    ln_total: Vec<LnTotal>,
     weights: Vec<f64>,
     /// A completed row and the constant feature 1, padded.
     row: Vec<f64>,
@@ -236,72 +238,84 @@ impl Predictor {
         for group in &rows.groups[block.groups.clone()] {
             let pattern = &rows.patterns[group.pattern];
             let mut given = self.quadratics.condition(pattern, lane_scratch, 0)?;
-            for position in group.rows.clone() {
-                let i = position - block.rows.start;
-                let ln_density = self.gate(scratch, &mut given, i, pattern, rule);
-                out.push(read(&mut Seen {
-                    i,
-                    table_row: rows.order[position],
-                    pattern,
-                    deviations: &scratch.deviations,
-                    given: &mut given,
-                    gated: Gated {
-                        weights: &scratch.weights[..self.n_components()],
-                        distance: &scratch.distance,
-                        ln_density,
-                    },
-                    row: &mut scratch.row,
-                }));
+            // Complete rows are weighed together; what is known of missing features is kept for one row at a time.
+            let together = if block.complete { group.rows.len() } else { 1 };
+            for first in group.rows.clone().step_by(together) {
+                let run = first..first + together;
+                let local = run.start - block.rows.start..run.end - block.rows.start;
+                self.gate(scratch, &mut given, local.clone(), pattern, rule);
+                for (position, i) in run.zip(local.clone()) {
+                    let slot = i - local.start;
+                    let start = slot * scratch.deviations.lanes().len;
+                    let components = start..start + self.n_components();
+                    out.push(read(&mut Seen {
+                        i,
+                        table_row: rows.order[position],
+                        pattern,
+                        deviations: &scratch.deviations,
+                        given: &mut given,
+                        gated: Gated {
+                            weights: &scratch.weights[components.clone()],
+                            distance: &scratch.distance[components],
+                            ln_density: scratch.ln_total[slot].value(),
+                        },
+                        row: &mut scratch.row,
+                    }));
+                }
             }
         }
         Ok(out)
     }
 
-    /// Weighs the components by their predictive densities at the observed features of row `i`; returns the logarithm of the mixture's density.
+    /// Weighs the components by their predictive densities at the observed features of some rows of the block.
     fn gate(
         &self,
         scratch: &mut Scratch,
         given: &mut LaneConditional<'_>,
-        i: usize,
+        rows: Range<usize>,
         pattern: &Pattern,
         rule: Rule,
-    ) -> f64 {
-        let deviations = &mut scratch.deviations;
-        let (n_components, lanes) = (self.n_components(), deviations.lanes());
+    ) {
+        let lanes = scratch.deviations.lanes();
+        let table = rows.len() * lanes.len;
+        scratch.distance.resize(table, 0.0);
+        scratch.weights.resize(table, 0.0);
         scratch.ln_joint.clear();
-        scratch.ln_joint.resize(lanes, f64::NEG_INFINITY);
-        scratch.weights.resize(lanes, 0.0);
-        scratch.distance.clear();
-        let quadratics = &deviations.quadratics()[i * lanes..];
-        scratch
-            .distance
-            .extend_from_slice(&quadratics[..n_components]);
-        for h in 0..n_components {
-            scratch.ln_joint[h] = self.ln_weights[h] + 0.5 * self.ln_det[h];
-        }
-        if !pattern.missing.is_empty() {
-            deviations.condition(i, &pattern.missing, given, None);
-            for h in 0..n_components {
-                let distance = scratch.distance[h] - deviations.explained()[h];
-                scratch.distance[h] = distance.max(0.0);
+        scratch.ln_joint.resize(table, f64::NEG_INFINITY);
+        scratch.ln_total.resize(rows.len(), LnTotal::default());
+        for (slot, i) in rows.enumerate() {
+            let to = slot * lanes.len..slot * lanes.len + self.n_components();
+            let distance = &mut scratch.distance[to.clone()];
+            let ln_joint = &mut scratch.ln_joint[to];
+            self.measure(&mut scratch.deviations, given, i, pattern, distance);
+            for (h, ln_joint) in ln_joint.iter_mut().enumerate() {
                 // The determinant of the marginal precision of the observed features.
-                scratch.ln_joint[h] -= 0.5 * given.ln_det()[h];
+                let ln_det = self.ln_det[h] - given.ln_det()[h];
+                let kernel = self.ln_kernel(h, pattern.observed.len(), distance[h], rule);
+                *ln_joint = self.ln_weights[h] + 0.5 * ln_det + kernel;
             }
         }
-        let observed = pattern.observed.len();
-        for h in 0..n_components {
-            scratch.ln_joint[h] += self.ln_kernel(h, observed, scratch.distance[h], rule);
+        let (weights, ln_total) = (&mut scratch.weights, &mut scratch.ln_total);
+        lanes.softmax(&scratch.ln_joint, 0.0, weights, ln_total);
+    }
+
+    /// Mahalanobis distances of the observed features of row `i` from the components.
+    fn measure(
+        &self,
+        deviations: &mut Deviations,
+        given: &mut LaneConditional<'_>,
+        i: usize,
+        pattern: &Pattern,
+        distance: &mut [f64],
+    ) {
+        let quadratics = &deviations.quadratics()[i * deviations.lanes().len..];
+        distance.copy_from_slice(&quadratics[..distance.len()]);
+        if !pattern.missing.is_empty() {
+            deviations.condition(i, &pattern.missing, given, None);
+            for (distance, explained) in distance.iter_mut().zip(deviations.explained()) {
+                *distance = (*distance - explained).max(0.0);
+            }
         }
-        let (arch, mut ln_total) = (deviations.arch(), [LnTotal::default()]);
-        softmax(
-            arch,
-            lanes,
-            &scratch.ln_joint,
-            0.0,
-            &mut scratch.weights,
-            &mut ln_total,
-        );
-        ln_total[0].value()
     }
 
     /// Predictive density of component `h`, without its determinant, at this distance.
@@ -320,7 +334,7 @@ impl Predictor {
     fn expert_probability(&self, h: usize, seen: &mut Seen<'_, '_>, rule: Rule) -> f64 {
         let p = self.means.nrows();
         let missing = &seen.pattern.missing;
-        let arch = seen.deviations.arch();
+        let arch = seen.deviations.lanes().arch;
         seen.row.clear();
         seen.row.resize(padded(p + 1), 0.0);
         seen.row[..p].copy_from_slice(&seen.deviations.row(seen.i)[..p]);

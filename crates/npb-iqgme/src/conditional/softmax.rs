@@ -1,9 +1,8 @@
-//! Weights of components from their logarithms, and averages under them, for rows of lanes (components innermost).
+//! Weights of components from their logarithms, and averages under them, for rows of components. In the padding the logarithm is minus infinity.
 
 use pulp::Arch;
 
-/// Components are padded to a multiple of this number; a padding lane has the logarithm minus infinity.
-pub(crate) const LANES: usize = 8;
+use super::REGISTER;
 
 /// Below this, e^x counts as e^LEAST: far under anything that is kept.
 const LEAST: f64 = -700.0;
@@ -65,49 +64,103 @@ impl LnTotal {
     }
 }
 
-/// Weights of every row, proportional to the exponentials of `ln_weights`, those below `least` set to zero; `ln_total` gets the logarithm of the sum
-/// of the exponentials. A row without any finite logarithm becomes NaN.
-pub(crate) fn softmax(
-    arch: Arch,
-    lanes: usize,
-    ln_weights: &[f64],
-    least: f64,
-    weights: &mut [f64],
-    ln_total: &mut [LnTotal],
-) {
-    arch.dispatch(
-        #[inline(always)]
-        || {
-            let rows = ln_weights.chunks_exact(lanes);
-            let each = rows.zip(weights.chunks_exact_mut(lanes));
-            for ((ln_weights, weights), ln_total) in each.zip(ln_total.iter_mut()) {
-                ln_total.top = subtract_top(ln_weights, weights);
-            }
-            // One loop over all rows: long enough for wide registers.
-            for weight in weights.iter_mut() {
-                *weight = exp(*weight);
-            }
-            for (weights, ln_total) in weights.chunks_exact_mut(lanes).zip(ln_total) {
-                ln_total.rest = normalise(weights, least).ln();
-            }
-        },
-    );
+/// Rows of components: padded to `len`, worked on with this instruction set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lanes {
+    pub(crate) arch: Arch,
+    pub(crate) len: usize,
+}
+
+impl Lanes {
+    /// Weights of every row, proportional to the exponentials of `ln_weights`, those below `least` set to zero; `ln_total` gets the logarithm of
+    /// the sum of the exponentials. A row without any finite logarithm becomes NaN.
+    pub(crate) fn softmax(
+        self,
+        ln_weights: &[f64],
+        least: f64,
+        weights: &mut [f64],
+        ln_total: &mut [LnTotal],
+    ) {
+        self.arch.dispatch(
+            #[inline(always)]
+            || {
+                let rows = ln_weights.chunks_exact(self.len);
+                let each = rows.zip(weights.chunks_exact_mut(self.len));
+                for ((ln_weights, weights), ln_total) in each.zip(ln_total.iter_mut()) {
+                    ln_total.top = subtract_top(ln_weights, weights);
+                }
+                // One loop over all rows: long enough for wide registers.
+                for weight in weights.iter_mut() {
+                    *weight = exp(*weight);
+                }
+                for (weights, ln_total) in weights.chunks_exact_mut(self.len).zip(ln_total) {
+                    ln_total.rest = normalise(weights, least).ln();
+                }
+            },
+        );
+    }
+
+    /// `-sum w ln w` over rows, with `ln w` = `ln_weights` - `ln_total` of the row.
+    pub(crate) fn entropy(self, ln_weights: &[f64], weights: &[f64], ln_total: &[LnTotal]) -> f64 {
+        let rows = ln_weights.chunks_exact(self.len);
+        let each = rows.zip(weights.chunks_exact(self.len)).zip(ln_total);
+        self.arch.dispatch(
+            #[inline(always)]
+            || {
+                let mut sum = [0.0; REGISTER];
+                for ((ln_weights, weights), ln_total) in each {
+                    let (ln_weights, _) = ln_weights.as_chunks::<REGISTER>();
+                    let (weights, _) = weights.as_chunks::<REGISTER>();
+                    for (x, w) in ln_weights.iter().zip(weights) {
+                        for k in 0..REGISTER {
+                            // A weight of zero may have the logarithm minus infinity.
+                            let ln = (x[k] - ln_total.top) - ln_total.rest;
+                            sum[k] -= w[k] * if ln < LEAST { LEAST } else { ln };
+                        }
+                    }
+                }
+                sum.iter().sum()
+            },
+        )
+    }
+
+    /// `sum w x` of every row.
+    pub(crate) fn averages(self, weights: &[f64], x: &[f64], out: &mut [f64]) {
+        let rows = weights.chunks_exact(self.len);
+        let each = rows.zip(x.chunks_exact(self.len)).zip(out);
+        self.arch.dispatch(
+            #[inline(always)]
+            || {
+                for ((weights, x), out) in each {
+                    let (weights, _) = weights.as_chunks::<REGISTER>();
+                    let (x, _) = x.as_chunks::<REGISTER>();
+                    let mut sum = [0.0; REGISTER];
+                    for (w, x) in weights.iter().zip(x) {
+                        for k in 0..REGISTER {
+                            sum[k] += w[k] * x[k];
+                        }
+                    }
+                    *out = sum.iter().sum();
+                }
+            },
+        );
+    }
 }
 
 /// `shifted` = `x` minus its largest element, which is returned.
 #[inline(always)]
 fn subtract_top(x: &[f64], shifted: &mut [f64]) -> f64 {
-    let (x, _) = x.as_chunks::<LANES>();
-    let (shifted, _) = shifted.as_chunks_mut::<LANES>();
-    let mut top = [f64::NEG_INFINITY; LANES];
+    let (x, _) = x.as_chunks::<REGISTER>();
+    let (shifted, _) = shifted.as_chunks_mut::<REGISTER>();
+    let mut top = [f64::NEG_INFINITY; REGISTER];
     for x in x {
-        for k in 0..LANES {
+        for k in 0..REGISTER {
             top[k] = if x[k] > top[k] { x[k] } else { top[k] };
         }
     }
     let top = top.into_iter().fold(f64::NEG_INFINITY, f64::max);
     for (shifted, x) in shifted.iter_mut().zip(x) {
-        for k in 0..LANES {
+        for k in 0..REGISTER {
             shifted[k] = x[k] - top;
         }
     }
@@ -117,78 +170,22 @@ fn subtract_top(x: &[f64], shifted: &mut [f64]) -> f64 {
 /// Divides by the sum, which is returned; what is then below `least` becomes zero.
 #[inline(always)]
 fn normalise(weights: &mut [f64], least: f64) -> f64 {
-    let (weights, _) = weights.as_chunks_mut::<LANES>();
-    let mut sum = [0.0; LANES];
+    let (weights, _) = weights.as_chunks_mut::<REGISTER>();
+    let mut sum = [0.0; REGISTER];
     for w in weights.iter() {
-        for k in 0..LANES {
+        for k in 0..REGISTER {
             sum[k] += w[k];
         }
     }
     let sum: f64 = sum.iter().sum();
     let scale = 1.0 / sum;
     for w in weights {
-        for k in 0..LANES {
+        for k in 0..REGISTER {
             let value = w[k] * scale;
             w[k] = if value < least { 0.0 } else { value };
         }
     }
     sum
-}
-
-/// `-sum w ln w` over rows, with `ln w` = `ln_weights` - `ln_total` of the row.
-pub(crate) fn entropy(
-    arch: Arch,
-    lanes: usize,
-    ln_weights: &[f64],
-    weights: &[f64],
-    ln_total: &[LnTotal],
-) -> f64 {
-    let each = ln_weights
-        .chunks_exact(lanes)
-        .zip(weights.chunks_exact(lanes))
-        .zip(ln_total);
-    arch.dispatch(
-        #[inline(always)]
-        || {
-            let mut sum = [0.0; LANES];
-            for ((ln_weights, weights), ln_total) in each {
-                let (ln_weights, _) = ln_weights.as_chunks::<LANES>();
-                let (weights, _) = weights.as_chunks::<LANES>();
-                for (x, w) in ln_weights.iter().zip(weights) {
-                    for k in 0..LANES {
-                        // A weight of zero may have the logarithm minus infinity.
-                        let ln = (x[k] - ln_total.top) - ln_total.rest;
-                        sum[k] -= w[k] * if ln < LEAST { LEAST } else { ln };
-                    }
-                }
-            }
-            sum.iter().sum()
-        },
-    )
-}
-
-/// `sum w x` of every row.
-pub(crate) fn averages(arch: Arch, lanes: usize, weights: &[f64], x: &[f64], out: &mut [f64]) {
-    let each = weights
-        .chunks_exact(lanes)
-        .zip(x.chunks_exact(lanes))
-        .zip(out);
-    arch.dispatch(
-        #[inline(always)]
-        || {
-            for ((weights, x), out) in each {
-                let (weights, _) = weights.as_chunks::<LANES>();
-                let (x, _) = x.as_chunks::<LANES>();
-                let mut sum = [0.0; LANES];
-                for (w, x) in weights.iter().zip(x) {
-                    for k in 0..LANES {
-                        sum[k] += w[k] * x[k];
-                    }
-                }
-                *out = sum.iter().sum();
-            }
-        },
-    );
 }
 
 #[cfg(test)]
@@ -215,25 +212,26 @@ mod tests {
         ln_weights[..3].copy_from_slice(&[700.0, 700.0 + 2f64.ln(), 640.0]);
         ln_weights[16 + 9] = -1e5;
         let (mut weights, mut ln_total) = (vec![f64::NAN; 32], vec![LnTotal::default(); 2]);
-        let arch = Arch::new();
-        softmax(arch, 16, &ln_weights, 1e-20, &mut weights, &mut ln_total);
+        let lanes = Lanes {
+            arch: Arch::new(),
+            len: 16,
+        };
+        lanes.softmax(&ln_weights, 1e-20, &mut weights, &mut ln_total);
         assert!((weights[0] - 1.0 / 3.0).abs() < 1e-12 && (weights[1] - 2.0 / 3.0).abs() < 1e-12);
         assert_eq!((weights[2], weights[16 + 9]), (0.0, 1.0));
         assert!(
             (ln_total[0].value() - 700.0 - 3f64.ln()).abs() < 1e-12 && ln_total[1].value() == -1e5
         );
-        let found = entropy(arch, 16, &ln_weights, &weights, &ln_total);
+        let found = lanes.entropy(&ln_weights, &weights, &ln_total);
         assert!(
             (found - (3f64.ln() - 2.0 / 3.0 * 2f64.ln())).abs() < 1e-13,
             "{found}"
         );
         let values: Vec<f64> = (0..32).map(f64::from).collect();
         let mut means = [0.0; 2];
-        averages(arch, 16, &weights, &values, &mut means);
+        lanes.averages(&weights, &values, &mut means);
         assert!((means[0] - 2.0 / 3.0).abs() < 1e-12 && means[1] == 25.0);
-        softmax(
-            arch,
-            16,
+        lanes.softmax(
             &[f64::NEG_INFINITY; 16],
             0.0,
             &mut weights[..16],

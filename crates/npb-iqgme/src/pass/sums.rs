@@ -287,9 +287,12 @@ fn add_tile<S: Simd, const N: usize>(
     sums: &mut [S::f64s],
 ) {
     let place = |t: usize| (at.tile * TILE + t) * at.registers + at.first;
-    let mut tile: [[S::f64s; N]; TILE] = std::array::from_fn(|t| load(sums, place(t)));
+    // From zero, and added to the sums at the end: long sums of short sums round less.
+    let mut tile = [[simd.splat_f64s(0.0); N]; TILE];
     for (factors, &row) in factors.chunks_exact(at.n_factors).zip(active) {
-        let x: [S::f64s; N] = load(rows, row * at.registers + at.first);
+        let x: &[S::f64s; N] = rows[row * at.registers + at.first..]
+            .first_chunk()
+            .expect("padded to whole registers");
         // A reference: what is read from memory into all lanes at once need not go through a register.
         let factors: &[f64; TILE] = factors[at.tile * TILE..]
             .first_chunk()
@@ -302,13 +305,10 @@ fn add_tile<S: Simd, const N: usize>(
         }
     }
     for t in 0..TILE {
-        sums[place(t)..][..N].copy_from_slice(&tile[t]);
+        for (sum, value) in sums[place(t)..][..N].iter_mut().zip(tile[t]) {
+            *sum = simd.add_f64s(*sum, value);
+        }
     }
-}
-
-#[inline(always)]
-fn load<T: Copy, const N: usize>(values: &[T], at: usize) -> [T; N] {
-    *values[at..].first_chunk().expect("padded to whole tiles")
 }
 
 #[cfg(test)]
