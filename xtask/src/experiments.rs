@@ -1,11 +1,14 @@
 //! Every table and figure that can be reproduced, one module per model crate.
 
+mod bsvd;
 mod iqgme;
+mod itf;
 mod priors;
 
 use crate::reproduce::Experiment;
 
 /// All experiments, in the order of the report.
 pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
-    iqgme::EXPERIMENTS.iter().chain(priors::EXPERIMENTS)
+    let models = iqgme::EXPERIMENTS.iter().chain(bsvd::EXPERIMENTS);
+    models.chain(itf::EXPERIMENTS).chain(priors::EXPERIMENTS)
 }

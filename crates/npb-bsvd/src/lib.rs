@@ -1,0 +1,1 @@
+//! Bayesian SVD: matrix completion that infers its own rank and states its uncertainty.

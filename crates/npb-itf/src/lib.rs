@@ -1,0 +1,1 @@
+//! Infinite tensor factorisation mixture: joint models of mixed data with their own, dependent clusterings.
