@@ -1,6 +1,6 @@
 //! What can be wrong with data that a caller hands in.
 
-use crate::ColumnKind;
+use crate::{ColumnKind, Measure};
 
 /// Bad data handed to a constructor or a conversion.
 ///
@@ -223,5 +223,57 @@ pub enum DataError {
         index: u32,
         /// Number of rows or columns.
         size: usize,
+    },
+    /// A field with too few or too many columns.
+    #[error("field {field:?} ({measure}) has {found} columns, expected {expected}")]
+    FieldColumns {
+        /// Name of the field.
+        field: String,
+        /// What it measures.
+        measure: Measure,
+        /// Number of columns found.
+        found: usize,
+        /// Number of columns that fits.
+        expected: usize,
+    },
+    /// A field of a column that does not exist.
+    #[error("field {field:?}: column {column} does not exist; there are {n_cols}")]
+    ColumnRange {
+        /// Name of the field.
+        field: String,
+        /// The column asked for.
+        column: usize,
+        /// Number of columns.
+        n_cols: usize,
+    },
+    /// A column that belongs to two fields.
+    #[error("column {column} belongs to the fields {first:?} and {second:?}; keep one")]
+    ColumnTwice {
+        /// The column.
+        column: usize,
+        /// First field.
+        first: String,
+        /// Second field.
+        second: String,
+    },
+    /// A value in a field of positive numbers that is not above 0.
+    #[error(
+        "row {row}, column {column}: {value} is not above 0; call the field real, or mark the cell as missing"
+    )]
+    NotPositive {
+        /// Row of the cell.
+        row: usize,
+        /// Column of the cell.
+        column: usize,
+        /// What was found.
+        value: f64,
+    },
+    /// A period of an angle that is no period.
+    #[error("field {field:?}: period {period} must be finite and > 0")]
+    Period {
+        /// Name of the field.
+        field: String,
+        /// What was found.
+        period: f64,
     },
 }

@@ -9,6 +9,7 @@
 //! | [`Labels`] | classes of rows, some of them unknown |
 //! | [`Ratings`] | sparse observed entries of a matrix, by rows and by columns |
 //! | [`MixedTable`] | typed columns: real, count, categorical, binary |
+//! | [`Field`] | what columns measure, alone or together: reals, counts, levels, angles, vectors, series, networks |
 //! | [`Standardiser`] | columns to mean 0 and standard deviation 1, and back |
 //! | [`read`] | delimited text, ARFF, MovieLens, triplets, MatrixMarket, given masks and splits |
 //! | [`splits`] | drawn masks; random, stratified, grouped splits and folds |
@@ -29,6 +30,7 @@
 //! ```
 
 mod error;
+mod fields;
 mod interop;
 mod labels;
 mod mask;
@@ -45,6 +47,7 @@ pub mod read;
 pub mod splits;
 
 pub use error::DataError;
+pub use fields::{Field, FieldGuess, Measure};
 pub use labels::Labels;
 pub use mask::Mask;
 pub use mixed::{ColumnKind, MixedColumn, MixedTable};

@@ -132,7 +132,7 @@ impl MixedColumn {
     }
 
     /// The cell in row `i` as a number (true = 1), `None` when missing or categorical.
-    fn number(&self, i: usize) -> Option<f64> {
+    pub(crate) fn number(&self, i: usize) -> Option<f64> {
         match self {
             MixedColumn::Real(values) => values[i],
             MixedColumn::Count(values) => values[i].map(|v| v as f64),
@@ -268,6 +268,11 @@ impl MixedTable {
     /// [`DataError::ColumnCount`] or [`DataError::ColumnName`], naming the first difference.
     pub fn check_columns(&self, expected: &[String]) -> Result<(), DataError> {
         check_same(&self.column_names, expected)
+    }
+
+    /// Names and columns.
+    pub fn into_parts(self) -> (Vec<String>, Vec<MixedColumn>) {
+        (self.column_names, self.columns)
     }
 
     /// The columns.

@@ -50,35 +50,59 @@ pub fn mixed_table(
 ) -> Result<(MixedTable, Vec<ColumnGuess>), ReadError> {
     let text = Text::read(file, input, options.encoding)?;
     let (layout, surveys) = survey(&text, options)?;
-    let mut wanted: Vec<ColumnKind> = surveys.iter().map(Survey::guess).collect();
+    let mut wanted: Vec<Wanted> = surveys.iter().map(|s| s.guess().into()).collect();
     for (column, kind) in kinds {
-        wanted[layout.find_kept(&text, column)?] = *kind;
+        wanted[layout.find_kept(&text, column)?] = (*kind).into();
     }
-    let names = layout.kept_names();
-    let columns = surveys.iter().zip(&wanted).enumerate();
-    let mut fillers = columns
-        .map(|(k, (survey, &kind))| {
-            survey
-                .filler(kind)
-                .map_err(|p| survey.error(&text, p, layout.kept[k], &names[k]))
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    for_each_row(&text, options, &[], |row| {
-        let mut cells = row.layout.kept.iter().zip(&mut fillers);
-        cells.try_for_each(|(&j, filler)| filler.push(row.cell(j)).map_err(|p| row.error_at(j, p)))
-    })?;
-    let guesses = names
-        .iter()
-        .zip(surveys.iter().zip(&wanted))
-        .map(|(name, (s, &kind))| s.report(name, kind))
-        .collect();
-    let columns = fillers.into_iter().map(|filler| filler.column).collect();
-    let table = MixedTable::new(names, columns).map_err(|e| text.error(e.into()))?;
+    let table = fill(&text, options, &layout, &surveys, &wanted)?;
+    let columns = surveys.iter().zip(&wanted).zip(table.column_names());
+    let report =
+        |((survey, wanted), name): ((&Survey, &Wanted), &String)| survey.report(name, wanted.kind);
+    let guesses = columns.map(report).collect();
     Ok((table, guesses))
 }
 
+/// How a column is to be read.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) kind: ColumnKind,
+    /// Levels in their order; `None`: those that occur.
+    pub(super) levels: Option<Vec<String>>,
+}
+
+impl From<ColumnKind> for Wanted {
+    fn from(kind: ColumnKind) -> Self {
+        Self { kind, levels: None }
+    }
+}
+
+/// Second pass over the text: the cells.
+pub(super) fn fill(
+    text: &Text,
+    options: &DelimitedOptions,
+    layout: &Layout,
+    surveys: &[Survey],
+    wanted: &[Wanted],
+) -> Result<MixedTable, ReadError> {
+    let names = layout.kept_names();
+    let columns = surveys.iter().zip(wanted).enumerate();
+    let mut fillers = columns
+        .map(|(k, (survey, wanted))| {
+            survey
+                .filler(wanted)
+                .map_err(|p| survey.error(text, p, layout.kept[k], &names[k]))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    for_each_row(text, options, &[], |row| {
+        let mut cells = row.layout.kept.iter().zip(&mut fillers);
+        cells.try_for_each(|(&j, filler)| filler.push(row.cell(j)).map_err(|p| row.error_at(j, p)))
+    })?;
+    let columns = fillers.into_iter().map(|filler| filler.column).collect();
+    MixedTable::new(names, columns).map_err(|e| text.error(e.into()))
+}
+
 /// What the text of one column looks like.
-struct Survey {
+pub(super) struct Survey {
     distinct: BTreeSet<String>,
     n_observed: usize,
     numbers: bool,
@@ -89,7 +113,10 @@ struct Survey {
 }
 
 /// First pass over the text.
-fn survey(text: &Text, options: &DelimitedOptions) -> Result<(Layout, Vec<Survey>), ReadError> {
+pub(super) fn survey(
+    text: &Text,
+    options: &DelimitedOptions,
+) -> Result<(Layout, Vec<Survey>), ReadError> {
     let mut surveys: Vec<Survey> = Vec::new();
     let layout = for_each_row(text, options, &[], |row: &Row<'_>| {
         surveys.resize_with(row.layout.kept.len(), Survey::new);
@@ -131,7 +158,7 @@ impl Survey {
         self.counts &= parse_count(cell).is_ok();
     }
 
-    fn guess(&self) -> ColumnKind {
+    pub(super) fn guess(&self) -> ColumnKind {
         let neither = !self.distinct.iter().any(|cell| parse_number(cell).is_ok());
         match self.distinct.len() {
             0 => ColumnKind::Real,
@@ -172,14 +199,14 @@ impl Survey {
         levels
     }
 
-    fn filler(&self, kind: ColumnKind) -> Result<Filler, ReadProblem> {
-        let levels = self.levels();
+    fn filler(&self, wanted: &Wanted) -> Result<Filler, ReadProblem> {
+        let levels = wanted.levels.clone().unwrap_or_else(|| self.levels());
         let code_of = levels
             .iter()
             .zip(0..)
             .map(|(level, code)| (level.clone(), code))
             .collect();
-        let column = match kind {
+        let column = match wanted.kind {
             ColumnKind::Real => MixedColumn::Real(Vec::new()),
             ColumnKind::Count => MixedColumn::Count(Vec::new()),
             ColumnKind::Categorical => MixedColumn::Categorical {
@@ -221,14 +248,26 @@ impl Filler {
             }
             MixedColumn::Count(values) => values.push(cell.map(parse_count).transpose()?),
             MixedColumn::Categorical { codes, .. } => {
-                codes.push(cell.and_then(|c| self.code_of.get(c).copied()))
+                codes.push(cell.map(|c| code(&self.code_of, c)).transpose()?);
             }
             MixedColumn::Binary { values, .. } => {
-                values.push(cell.and_then(|c| self.code_of.get(c).map(|&code| code == 1)));
+                let code = cell.map(|c| code(&self.code_of, c)).transpose()?;
+                values.push(code.map(|code| code == 1));
             }
         }
         Ok(())
     }
+}
+
+/// Position of a level; only levels that the caller listed can lack one.
+fn code(code_of: &HashMap<String, u32>, cell: &str) -> Result<u32, ReadProblem> {
+    let code = code_of.get(cell).copied();
+    code.ok_or_else(|| {
+        ReadProblem::cell(
+            cell,
+            "one of the declared levels or a missing mark; declare it or correct it",
+        )
+    })
 }
 
 /// A whole number from 0 to 2^53, possibly written with a decimal point.

@@ -8,6 +8,7 @@
 mod arff;
 mod delimited;
 mod error;
+mod fields;
 mod given;
 mod matrix_market;
 mod mixed;
@@ -20,6 +21,7 @@ pub use delimited::{
     table,
 };
 pub use error::{ReadError, ReadProblem};
+pub use fields::{Declared, FieldTable, Source, field_table};
 pub use given::{GivenMask, GivenSplit, given_masks, given_splits, row_numbers};
 pub use matrix_market::{MatrixMarket, matrix_market};
 pub use mixed::{ColumnGuess, mixed_table};

@@ -1,0 +1,219 @@
+//! What the columns of a mixed table measure, alone or several together.
+
+mod guess;
+
+pub use guess::FieldGuess;
+pub(crate) use guess::guess;
+
+use crate::names::check_distinct;
+use crate::{DataError, MixedColumn, MixedTable};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What one field of a row measures.
+///
+/// The first five can be guessed from values ([`Field::guess_all`]); the others are known to the owner of the data only.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// A real number: one real or count column.
+    Real,
+    /// A number above 0, better seen by its logarithm: one real or count column.
+    Positive,
+    /// A whole number from 0: one count column.
+    Count,
+    /// One of two levels: one binary column.
+    Binary,
+    /// One of several unordered levels: one categorical or binary column.
+    Categorical,
+    /// One of several levels in their order, the lowest first: one categorical or binary column.
+    Ordinal,
+    /// A direction, the same after every `period` (360 for degrees, 24 for hours): one real or count column.
+    Angle {
+        /// Finite and positive.
+        period: f64,
+    },
+    /// A point: real or count columns, one per coordinate. A coordinate may be missing alone.
+    Vector,
+    /// A series in time: real or count columns, one per time, in order. Missing times at the end make it shorter, others are gaps.
+    Series,
+    /// Links: binary columns (second level = linked), as many as there are rows; row i, column j says whether i is linked to j.
+    Network,
+}
+
+/// One or several columns of a [`MixedTable`] that are modelled together.
+///
+/// ```
+/// use npb_data::{Field, Measure, MixedColumn, MixedTable};
+/// let east = MixedColumn::Real(vec![Some(1.5), None]);
+/// let north = MixedColumn::Real(vec![Some(0.5), Some(2.0)]);
+/// let table = MixedTable::new(vec!["east".into(), "north".into()], vec![east, north])?;
+/// let place = Field::new("place", Measure::Vector, vec![0, 1]);
+/// Field::check_all(&[place], &table)?;
+/// # Ok::<(), npb_data::DataError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Field {
+    /// Name, distinct among the fields.
+    pub name: String,
+    /// What is measured.
+    pub measure: Measure,
+    /// Positions of its columns in the table, in the order that the measure asks for.
+    pub columns: Vec<usize>,
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Measure::Real => "real",
+            Measure::Positive => "positive",
+            Measure::Count => "count",
+            Measure::Binary => "binary",
+            Measure::Categorical => "categorical",
+            Measure::Ordinal => "ordinal",
+            Measure::Angle { period } => return write!(f, "angle (period {period})"),
+            Measure::Vector => "vector",
+            Measure::Series => "series",
+            Measure::Network => "network",
+        })
+    }
+}
+
+impl Measure {
+    /// True for measures of several columns.
+    pub fn is_block(&self) -> bool {
+        matches!(self, Measure::Vector | Measure::Series | Measure::Network)
+    }
+
+    fn fits(&self, column: &MixedColumn) -> bool {
+        use MixedColumn::{Binary, Categorical, Count, Real};
+        match self {
+            Measure::Count => matches!(column, Count(_)),
+            Measure::Binary | Measure::Network => matches!(column, Binary { .. }),
+            Measure::Categorical | Measure::Ordinal => {
+                matches!(column, Categorical { .. } | Binary { .. })
+            }
+            Measure::Real
+            | Measure::Positive
+            | Measure::Angle { .. }
+            | Measure::Vector
+            | Measure::Series => matches!(column, Real(_) | Count(_)),
+        }
+    }
+
+    /// The kinds of column that fit, for messages.
+    fn needed(&self) -> &'static str {
+        match self {
+            Measure::Count => "count",
+            Measure::Binary | Measure::Network => "binary",
+            Measure::Categorical | Measure::Ordinal => "categorical or binary",
+            _ => "real or count",
+        }
+    }
+}
+
+impl Field {
+    /// A field; [`Field::check_all`] checks it against a table.
+    pub fn new(name: impl Into<String>, measure: Measure, columns: Vec<usize>) -> Self {
+        Self {
+            name: name.into(),
+            measure,
+            columns,
+        }
+    }
+
+    /// One field per column, with the measure its kind and values suggest, and why.
+    pub fn guess_all(table: &MixedTable) -> (Vec<Field>, Vec<FieldGuess>) {
+        let guesses: Vec<FieldGuess> = table
+            .column_names()
+            .iter()
+            .zip(table.columns())
+            .map(|(name, column)| guess(name, column))
+            .collect();
+        let fields = guesses.iter().enumerate();
+        let fields = fields.map(|(j, g)| Field::new(&g.column, g.measure, vec![j]));
+        (fields.collect(), guesses)
+    }
+
+    /// Checks fields against the table they describe. Columns may be left out; none may be used twice.
+    ///
+    /// # Errors
+    /// [`DataError::DuplicateColumn`] for two fields of one name, [`DataError::FieldColumns`] for a wrong number of columns,
+    /// [`DataError::ColumnTwice`], [`DataError::ColumnRange`], [`DataError::WrongKind`], [`DataError::NotPositive`] naming row
+    /// and column, [`DataError::Period`].
+    pub fn check_all(fields: &[Field], table: &MixedTable) -> Result<(), DataError> {
+        let names: Vec<String> = fields.iter().map(|f| f.name.clone()).collect();
+        check_distinct(&names)?;
+        let mut owner: Vec<Option<&Field>> = vec![None; table.n_cols()];
+        for field in fields {
+            field.check(table)?;
+            for &column in &field.columns {
+                if let Some(other) = owner[column].replace(field) {
+                    return Err(DataError::ColumnTwice {
+                        column,
+                        first: other.name.clone(),
+                        second: field.name.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, table: &MixedTable) -> Result<(), DataError> {
+        let needed = match self.measure {
+            Measure::Network => table.n_rows(),
+            Measure::Vector | Measure::Series => self.columns.len().max(1),
+            _ => 1,
+        };
+        if self.columns.len() != needed {
+            return Err(DataError::FieldColumns {
+                field: self.name.clone(),
+                measure: self.measure,
+                found: self.columns.len(),
+                expected: needed,
+            });
+        }
+        for &column in &self.columns {
+            self.check_column(column, table)?;
+        }
+        match self.measure {
+            Measure::Angle { period } if !(period.is_finite() && period > 0.0) => {
+                let field = self.name.clone();
+                Err(DataError::Period { field, period })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_column(&self, column: usize, table: &MixedTable) -> Result<(), DataError> {
+        if column >= table.n_cols() {
+            return Err(DataError::ColumnRange {
+                field: self.name.clone(),
+                column,
+                n_cols: table.n_cols(),
+            });
+        }
+        let cells = table.column(column);
+        if !self.measure.fits(cells) {
+            return Err(DataError::WrongKind {
+                column,
+                name: table.column_names()[column].clone(),
+                kind: cells.kind(),
+                needed: self.measure.needed(),
+            });
+        }
+        if self.measure != Measure::Positive {
+            return Ok(());
+        }
+        let offending = (0..cells.len()).find(|&i| cells.number(i).is_some_and(|v| v <= 0.0));
+        offending.map_or(Ok(()), |row| {
+            Err(DataError::NotPositive {
+                row,
+                column,
+                value: cells.number(row).unwrap_or(f64::NAN),
+            })
+        })
+    }
+}

@@ -1,0 +1,221 @@
+//! What the values of a column suggest that it measures.
+
+use super::Measure;
+use crate::MixedColumn;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::f64::consts::TAU;
+
+/// What a column was taken for, why, and what else it could be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FieldGuess {
+    /// Name of the column.
+    pub column: String,
+    /// The measure that its values suggest.
+    pub measure: Measure,
+    /// What in the values suggests it.
+    pub why: String,
+    /// Measures that fit the values as well and that only the owner of the data can tell from the guess.
+    pub others: Vec<Measure>,
+    /// The column seems to number or name the rows: consider leaving it out.
+    pub identifier: bool,
+    /// Number of observed cells.
+    pub n_observed: usize,
+    /// Number of distinct values among them.
+    pub n_distinct: usize,
+}
+
+/// Fewer rows than this say nothing about identifiers and codes.
+const FEW_ROWS: usize = 20;
+/// Whole numbers of a larger mean, or with one above five times as much, measure an amount: nobody counted so far.
+const LARGE_MEAN: f64 = 100.0;
+/// At most so many distinct whole numbers are mentioned as possible codes or grades.
+const MANY_CODES: usize = 20;
+/// Above this skewness a logarithm is tried.
+const SKEWED: f64 = 1.0;
+
+/// The guess for one column.
+pub(crate) fn guess(name: &str, column: &MixedColumn) -> FieldGuess {
+    let found = match column {
+        MixedColumn::Real(values) => of_reals(&observed(values)),
+        MixedColumn::Count(values) => of_counts(&observed(values)),
+        MixedColumn::Categorical { levels, codes } => of_levels(levels, &observed(codes)),
+        MixedColumn::Binary { levels, values } => of_pair(levels, &observed(values)),
+    };
+    FieldGuess {
+        column: name.to_owned(),
+        ..found
+    }
+}
+
+fn observed<T: Copy>(cells: &[Option<T>]) -> Vec<T> {
+    cells.iter().flatten().copied().collect()
+}
+
+/// A guess that still lacks the name of its column.
+fn found(
+    measure: Measure,
+    why: String,
+    others: &[Measure],
+    (n_observed, n_distinct): (usize, usize),
+) -> FieldGuess {
+    FieldGuess {
+        column: String::new(),
+        measure,
+        why,
+        others: others.to_vec(),
+        identifier: false,
+        n_observed,
+        n_distinct,
+    }
+}
+
+fn of_pair(levels: &[String; 2], values: &[bool]) -> FieldGuess {
+    let n_distinct = (0..2)
+        .filter(|&k| values.iter().any(|&v| usize::from(v) == k))
+        .count();
+    let why = format!("two values, {:?} and {:?}", levels[0], levels[1]);
+    let others = [Measure::Categorical, Measure::Ordinal];
+    found(Measure::Binary, why, &others, (values.len(), n_distinct))
+}
+
+fn of_levels(levels: &[String], codes: &[u32]) -> FieldGuess {
+    let mut seen: Vec<u32> = codes.to_vec();
+    seen.sort_unstable();
+    seen.dedup();
+    let sizes = (codes.len(), seen.len());
+    let why = format!("{} levels of text", levels.len());
+    let mut guess = found(Measure::Categorical, why, &[Measure::Ordinal], sizes);
+    if sizes.0 >= FEW_ROWS && sizes.1 == sizes.0 {
+        guess.identifier = true;
+        guess.why += ", a different one in every row";
+    }
+    guess
+}
+
+fn of_counts(values: &[u64]) -> FieldGuess {
+    let mut tally: BTreeMap<u64, usize> = BTreeMap::new();
+    for &v in values {
+        *tally.entry(v).or_default() += 1;
+    }
+    let (n, n_distinct) = (values.len(), tally.len());
+    let (Some((&min, _)), Some((&max, _))) = (tally.first_key_value(), tally.last_key_value())
+    else {
+        return nothing_observed();
+    };
+    let once = tally.values().filter(|&&count| count == 1).count();
+    let range = format!("{n_distinct} distinct whole numbers from {min} to {max}");
+    let sizes = (n, n_distinct);
+    let numbers_rows = n >= FEW_ROWS && n_distinct == n && max - min == n as u64 - 1;
+    if numbers_rows {
+        let why = format!("{range}, consecutive and a different one in every row");
+        let mut guess = found(Measure::Count, why, &[Measure::Real], sizes);
+        guess.identifier = true;
+        return guess;
+    }
+    let spread_out = max - min >= 4 * n_distinct as u64;
+    if spread_out && n_distinct <= MANY_CODES && n >= 10 * n_distinct && 4 * once <= n_distinct {
+        let why = format!("{range}, with gaps and repeated: codes");
+        let others = [Measure::Ordinal, Measure::Count, Measure::Real];
+        return found(Measure::Categorical, why, &others, sizes);
+    }
+    let numbers: Vec<f64> = values.iter().map(|&v| v as f64).collect();
+    if mean(&numbers) > LARGE_MEAN || max as f64 > 5.0 * LARGE_MEAN {
+        let shape = shape_of(&numbers);
+        let why = format!("{range}, too large to count with: an amount, {}", shape.why);
+        let others: Vec<Measure> = shape.other.into_iter().chain([Measure::Count]).collect();
+        return found(shape.measure, why, &others, sizes);
+    }
+    let mut others = vec![Measure::Real];
+    if n_distinct <= MANY_CODES {
+        others.extend([Measure::Ordinal, Measure::Categorical]);
+    }
+    found(Measure::Count, range, &others, sizes)
+}
+
+fn of_reals(values: &[f64]) -> FieldGuess {
+    if values.is_empty() {
+        return nothing_observed();
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (min, max) = (sorted[0], sorted[sorted.len() - 1]);
+    sorted.dedup();
+    let shape = shape_of(values);
+    let mut others: Vec<Measure> = shape.other.into_iter().collect();
+    let circles = [
+        (0.0, 360.0),
+        (-180.0, 180.0),
+        (0.0, TAU),
+        (-TAU / 2.0, TAU / 2.0),
+    ];
+    // A circle that is mostly used.
+    let circle = circles
+        .iter()
+        .find(|(from, to)| min >= *from && max <= *to && max - min > 0.8 * (to - from));
+    others.extend(circle.map(|(from, to)| Measure::Angle { period: to - from }));
+    let why = format!("numbers from {min} to {max}, {}", shape.why);
+    let sizes = (values.len(), sorted.len());
+    found(shape.measure, why, &others, sizes)
+}
+
+fn nothing_observed() -> FieldGuess {
+    let others = [Measure::Count, Measure::Categorical];
+    found(
+        Measure::Real,
+        "nothing observed".to_owned(),
+        &others,
+        (0, 0),
+    )
+}
+
+/// Whether numbers are better seen by their logarithm.
+struct Shape {
+    measure: Measure,
+    /// The choice not taken, when there was one.
+    other: Option<Measure>,
+    why: String,
+}
+
+fn shape_of(values: &[f64]) -> Shape {
+    let as_is = skewness(values);
+    let positive = values.iter().all(|&v| v > 0.0);
+    let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
+    let of_logs = if positive { skewness(&logs) } else { 0.0 };
+    if positive && as_is > SKEWED && of_logs.abs() < as_is {
+        return Shape {
+            measure: Measure::Positive,
+            other: Some(Measure::Real),
+            why: format!("all above 0, skewness {as_is:.1}, of the logarithm {of_logs:.1}"),
+        };
+    }
+    let sign = if positive { "all" } else { "some not" };
+    Shape {
+        measure: Measure::Real,
+        other: positive.then_some(Measure::Positive),
+        why: format!("{sign} above 0, skewness {as_is:.1}"),
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    // Divided first, so that the largest numbers do not overflow.
+    let n = values.len() as f64;
+    values.iter().map(|v| v / n).sum()
+}
+
+/// Third standardised moment, 0 for constant values.
+fn skewness(values: &[f64]) -> f64 {
+    let scale = values.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+    if scale == 0.0 {
+        return 0.0;
+    }
+    let scaled: Vec<f64> = values.iter().map(|v| v / scale).collect();
+    let centre = mean(&scaled);
+    let moment =
+        |p: i32| scaled.iter().map(|v| (v - centre).powi(p)).sum::<f64>() / scaled.len() as f64;
+    let sd = moment(2).sqrt();
+    if sd <= 1e-12 {
+        return 0.0;
+    }
+    moment(3) / sd.powi(3)
+}
