@@ -1,6 +1,6 @@
 //! What can go wrong in a comparator.
 
-use npb_data::{DataError, Table};
+use npb_data::{DataError, Ratings, Table};
 
 /// Bad input to a comparator, or numerical trouble inside it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -22,6 +22,16 @@ pub enum BaselineError {
     /// No rows or no columns to learn from.
     #[error("nothing to learn from: {n_rows} rows x {n_cols} columns; give at least one of each")]
     Empty {
+        /// Number of rows.
+        n_rows: usize,
+        /// Number of columns.
+        n_cols: usize,
+    },
+    /// A matrix in which nothing is observed.
+    #[error(
+        "nothing to learn from: no entry of the {n_rows} x {n_cols} matrix is observed; give at least one"
+    )]
+    NoRatings {
         /// Number of rows.
         n_rows: usize,
         /// Number of columns.
@@ -71,9 +81,28 @@ pub enum BaselineError {
         /// Column being imputed.
         column: usize,
     },
+    /// More hits than trials, or a pair outside the matrix.
+    #[error(
+        "count {index}: {hits} hits in {trials} trials at row {row}, column {column}; a pair must be in the matrix and have no more hits than trials"
+    )]
+    Counts {
+        /// Position among the counts.
+        index: usize,
+        /// Row of the pair.
+        row: u32,
+        /// Column of the pair.
+        column: u32,
+        /// Hits given.
+        hits: u32,
+        /// Trials given.
+        trials: u32,
+    },
     /// The support vector solver refused its input or diverged.
     #[error("support vector solver: {0}")]
     Solver(String),
+    /// A singular value decomposition did not end.
+    #[error("a singular value decomposition did not converge; rescale the values")]
+    SingularValues,
 }
 
 /// NaN is not positive.
@@ -89,6 +118,15 @@ pub(crate) fn non_empty(table: &Table) -> Result<(), BaselineError> {
     let (n_rows, n_cols) = (table.n_rows(), table.n_cols());
     if n_rows == 0 || n_cols == 0 {
         return Err(BaselineError::Empty { n_rows, n_cols });
+    }
+    Ok(())
+}
+
+/// At least one rating.
+pub(crate) fn non_empty_ratings(ratings: &Ratings) -> Result<(), BaselineError> {
+    if ratings.n_observed() == 0 {
+        let (n_rows, n_cols) = (ratings.n_rows(), ratings.n_cols());
+        return Err(BaselineError::NoRatings { n_rows, n_cols });
     }
     Ok(())
 }

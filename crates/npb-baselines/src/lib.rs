@@ -1,7 +1,7 @@
 //! Comparators for the experiments of this workspace; not published.
 //!
 //! Three ways to fill the holes of a [`Table`](npb_data::Table), each learnt from training rows and applied to any rows,
-//! and two classifiers that need complete rows:
+//! two classifiers that need complete rows, and predictors of the holes of [`Ratings`](npb_data::Ratings):
 //!
 //! | what | type | settings |
 //! |---|---|---|
@@ -10,8 +10,12 @@
 //! | conditional mean under one Gaussian fitted by EM | [`GaussianImputer`] | [`GaussianConfig`] |
 //! | support vector machine, linear or RBF | [`Svm`] | [`SvmConfig`] |
 //! | logistic regression with an L2 penalty | [`LogisticRegression`] | [`LogisticConfig`] |
+//! | matrix of least nuclear norm (soft-impute and its noise-free limit) | [`NuclearNorm`] | [`NuclearNormConfig`] |
+//! | global, row and column means | [`RatingMeans`] | none |
+//! | global mean with row and column biases by least squares | [`Biases`] | [`BiasConfig`] |
+//! | hit rates of pairs, rows and columns of a binomial matrix | [`HitRates`] | none |
 //!
-//! Defaults are those of scikit-learn, so that printed figures can be compared. An imputed table is a `Table` in which
+//! Defaults of classifiers are those of scikit-learn, so that printed figures can be compared. An imputed table is a `Table` in which
 //! nothing is missing. A column without a single observed training value tells nothing: every imputer writes 0 there, in
 //! all rows, whatever a later row holds.
 //!
@@ -34,6 +38,9 @@ mod error;
 mod gaussian;
 mod impute;
 mod logistic;
+mod means;
+mod nuclear;
+mod rates;
 mod svm;
 
 pub use chained::{ChainedConfig, ChainedImputer, RidgeConfig};
@@ -41,4 +48,7 @@ pub use error::BaselineError;
 pub use gaussian::{GaussianConfig, GaussianImputer};
 pub use impute::MeanImputer;
 pub use logistic::{LogisticConfig, LogisticRegression};
+pub use means::{BiasConfig, Biases, RatingMeans};
+pub use nuclear::{NuclearNorm, NuclearNormConfig};
+pub use rates::{HitRates, PairCount};
 pub use svm::{Kernel, Svm, SvmConfig};
