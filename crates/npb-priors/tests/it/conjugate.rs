@@ -379,3 +379,21 @@ fn data_that_overflow_are_an_error_not_a_panic() {
     scatter.add(&[-1e300, 0.0]);
     assert!(normal_wishart_prior().ln_evidence(&scatter).is_err());
 }
+
+#[test]
+fn merged_statistics_are_those_of_all_numbers() {
+    let numbers = [1e8 + 1.0, 1e8 + 3.0, 1e8 - 2.0, 1e8 + 0.5, 1e8 + 9.0];
+    let of = |numbers: &[f64]| {
+        let mut stats = Reals::default();
+        numbers.iter().for_each(|x| stats.add(x));
+        stats
+    };
+    let all = of(&numbers);
+    for cut in 0..=numbers.len() {
+        let mut merged = of(&numbers[..cut]);
+        merged.merge(&of(&numbers[cut..]));
+        assert_eq!(merged.n(), all.n());
+        assert!((merged.mean() - all.mean()).abs() < 1e-7);
+        assert!((merged.centred_square_sum() - all.centred_square_sum()).abs() < 1e-6);
+    }
+}

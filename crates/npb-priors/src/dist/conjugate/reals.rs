@@ -30,6 +30,19 @@ impl Reals {
         self.centred
     }
 
+    /// Takes in all that `other` has seen (Chan, Golub and LeVeque 1983, American Statistician 37).
+    pub fn merge(&mut self, other: &Self) {
+        let n = self.n + other.n;
+        if other.n == 0 {
+            return;
+        }
+        let d = other.mean - self.mean;
+        let share = other.n as f64 / n as f64;
+        self.centred += other.centred + d * d * share * self.n as f64;
+        self.mean += d * share;
+        self.n = n;
+    }
+
     /// sum (x - c)^2.
     fn square_sum_about(&self, c: f64) -> f64 {
         let d = self.mean - c;

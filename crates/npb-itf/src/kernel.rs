@@ -1,0 +1,298 @@
+//! The contract between the mixture and the laws of its columns.
+//!
+//! The model gives every row one cluster label per column; a [`Kernel`] says what a cell looks like given its label. It is
+//! the only part of the crate that knows what a cell is: a number, a category, a vector with holes, a series, the links of
+//! a node. The sampler knows labels, sticks and log likelihoods.
+//!
+//! Four types belong to a kernel. The kernel itself holds what is fixed (levels, orders, hyperpriors).
+//! [`Kernel::Data`] holds the cells of one column, [`Kernel::Params`] the parameters of all its clusters, and
+//! [`Kernel::Stats`] the sufficient statistics of one cluster.
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use npb_infer::Xoshiro256PlusPlus;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The labels of all rows in the column at hand, for kernels whose rows depend on each other's labels.
+///
+/// When a row's own label is being drawn, its old label is still in `labels` and in `counts`: a kernel that looks at the
+/// other rows must leave it out.
+#[derive(Clone, Copy, Debug)]
+pub struct RowLabels<'a> {
+    /// Label of every row.
+    pub labels: &'a [u32],
+    /// Number of rows with each label; labels past its end have none.
+    pub counts: &'a [usize],
+}
+
+impl RowLabels<'_> {
+    /// No rows at all: for kernels whose rows are independent given their own labels.
+    pub const NONE: RowLabels<'static> = RowLabels {
+        labels: &[],
+        counts: &[],
+    };
+}
+
+/// The law of a cell given its cluster, for one column (one data type of the paper, B section 3.2).
+///
+/// # Cells, parts and missing values
+/// A cell has one or more *parts* (one for a number or a category, one for each coordinate of a vector, each time of a
+/// series, each other node of a network row). Any part may be missing at random; a cell without observed parts is missing
+/// as a whole. All densities are of the observed parts, the missing ones integrated out, in the units of the user; that of
+/// a missing cell is 1. A kernel that needs missing parts (or other latent variables) to draw parameters draws them inside
+/// [`update`](Self::update) and forgets them again; nothing of them is stored between sweeps.
+///
+/// # Parameters
+/// `Params` holds the hyperparameters that are learned (if any) and the parameters of clusters 0, 1, ..., n−1 side by side
+/// (structure of arrays, with the constants that likelihoods need), clusters innermost, so that
+/// [`ln_likelihoods`](Self::ln_likelihoods) runs over contiguous memory. It never depends on data except through draws.
+/// Clusters without rows are independent prior draws given the hyperparameters, at all times.
+///
+/// # Exactness
+/// Every draw must leave the posterior as it is, and [`push_prior`](Self::push_prior), [`simulate`](Self::simulate) and
+/// [`ln_likelihoods`](Self::ln_likelihoods) must agree on one law: the joint-distribution test of the suite takes a kernel
+/// apart when they do not. Randomness comes from the generator given, which is keyed by chain, sweep and column.
+///
+/// # Collapsed kernels
+/// A kernel whose parameters can be integrated out for the data at hand says so in [`is_collapsed`](Self::is_collapsed) and
+/// implements the statistics; it then takes part in split-merge moves of its labels. The others (a missing coordinate in
+/// a vector, a concentration without conjugate prior) leave the defaults, which are never called; they need
+/// [`update`](Self::update) instead of [`draw`](Self::draw).
+///
+/// # Speed
+/// `ln_likelihoods` is called for every row in every sweep, with blocks of rows, and must not allocate. `n_clusters` is then a
+/// multiple of 4. The other functions are called once per column and sweep, or for few rows.
+pub trait Kernel: Clone + Debug + Send + Sync {
+    /// The cells of one column.
+    type Data: Clone + Debug + Send + Sync;
+    /// Hyperparameters and the parameters of all clusters of one column.
+    type Params: Clone + Debug + Send + Sync + Serialize + DeserializeOwned;
+    /// Sufficient statistics of one cluster; `()` for a kernel that is never collapsed and has its own `update`.
+    type Stats: Clone + Debug + Send + Sync;
+
+    /// Whether the likelihood of a row depends on the labels of other rows. The sampler then draws rows one after the other
+    /// and passes [`RowLabels`]; otherwise rows are drawn in parallel and the argument is [`RowLabels::NONE`].
+    const COUPLED: bool = false;
+
+    // Cells.
+
+    /// Number of rows.
+    fn n_rows(&self, data: &Self::Data) -> usize;
+
+    /// Whether any part of the cell is observed.
+    fn is_observed(&self, data: &Self::Data, row: usize) -> bool;
+
+    /// Number of parts of the cell, missing ones included.
+    fn n_parts(&self, data: &Self::Data, row: usize) -> usize {
+        let _ = (data, row);
+        1
+    }
+
+    /// Number of levels when parts are levels 0, 1, ... of a category (ordered or not), `None` when they are numbers.
+    fn n_levels(&self) -> Option<usize> {
+        None
+    }
+
+    // Parameters.
+
+    /// Hyperparameters drawn from their priors, and no clusters yet.
+    fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> Self::Params;
+
+    /// Number of clusters that have parameters.
+    fn n_clusters(&self, params: &Self::Params) -> usize;
+
+    /// Adds one cluster, drawn from the prior given the hyperparameters.
+    fn push_prior(&self, params: &mut Self::Params, rng: &mut Xoshiro256PlusPlus);
+
+    /// Drops the clusters from `n_clusters` on; does nothing when there are no more.
+    fn truncate(&self, params: &mut Self::Params, n_clusters: usize);
+
+    /// Swaps the names of two clusters, both below [`n_clusters`](Self::n_clusters).
+    fn swap(&self, params: &mut Self::Params, a: usize, b: usize);
+
+    /// One draw of all parameters and hyperparameters given all labels (step 5 of the paper): clusters without rows from
+    /// the prior, the others from the posterior or by any move that leaves it invariant.
+    ///
+    /// `labels`: one per row, all below [`n_clusters`](Self::n_clusters). `pool`: statistics to reuse from sweep to sweep.
+    /// The default sums statistics and draws cluster by cluster; a kernel with hyperparameters, missing parts or
+    /// other latent variables overrides it.
+    fn update(
+        &self,
+        data: &Self::Data,
+        labels: &[u32],
+        params: &mut Self::Params,
+        pool: &mut Vec<Self::Stats>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        self.tally(data, labels, params, pool);
+        for cluster in 0..self.n_clusters(params) {
+            self.draw(params, cluster, &pool[cluster], rng);
+        }
+    }
+
+    /// Fills `pool` with the statistics of all clusters.
+    fn tally(
+        &self,
+        data: &Self::Data,
+        labels: &[u32],
+        params: &Self::Params,
+        pool: &mut Vec<Self::Stats>,
+    ) {
+        let n_clusters = self.n_clusters(params);
+        pool.iter_mut().for_each(|stats| self.clear(stats));
+        if pool.len() < n_clusters {
+            pool.resize(n_clusters, self.no_stats());
+        }
+        for (row, &label) in labels.iter().enumerate() {
+            if self.is_observed(data, row) {
+                self.add(&mut pool[label as usize], data, row);
+            }
+        }
+    }
+
+    // Likelihoods.
+
+    /// Writes ln p(cell | cluster k) for `rows` and k = 0..`n_clusters`, into
+    /// `out[(row - rows.start) * n_clusters + k]`: zeros for a missing cell. No allocation.
+    fn ln_likelihoods(
+        &self,
+        data: &Self::Data,
+        params: &Self::Params,
+        rows: Range<usize>,
+        n_clusters: usize,
+        others: RowLabels<'_>,
+        out: &mut [f64],
+    );
+
+    /// As [`ln_likelihoods`](Self::ln_likelihoods), as numbers proportional to the likelihoods with a factor of its own for
+    /// every row, the largest of a row between 1e-200 and 1e200. Override it where a table of such numbers saves the exponentials.
+    fn likelihoods(
+        &self,
+        data: &Self::Data,
+        params: &Self::Params,
+        rows: Range<usize>,
+        n_clusters: usize,
+        others: RowLabels<'_>,
+        out: &mut [f64],
+    ) {
+        self.ln_likelihoods(data, params, rows, n_clusters, others, out);
+        crate::numeric::exp_rows(out, n_clusters);
+    }
+
+    // The parameters integrated out.
+
+    /// Whether the parameters can be integrated out for these cells: then the functions of this section are called.
+    fn is_collapsed(&self, data: &Self::Data) -> bool {
+        let _ = data;
+        false
+    }
+
+    /// Statistics of no cells.
+    fn no_stats(&self) -> Self::Stats;
+
+    /// Back to no cells, keeping memory.
+    fn clear(&self, stats: &mut Self::Stats) {
+        *stats = self.no_stats();
+    }
+
+    /// Takes an observed cell in.
+    fn add(&self, stats: &mut Self::Stats, data: &Self::Data, row: usize) {
+        let _ = (stats, data, row);
+        unreachable!("a kernel without statistics");
+    }
+
+    /// Takes a cell out that is in.
+    fn remove(&self, stats: &mut Self::Stats, data: &Self::Data, row: usize) {
+        let _ = (stats, data, row);
+        unreachable!("a kernel without statistics");
+    }
+
+    /// Takes the cells of other statistics in.
+    fn merge(&self, stats: &mut Self::Stats, other: &Self::Stats) {
+        let _ = (stats, other);
+        unreachable!("a kernel without statistics");
+    }
+
+    /// ln p(cells) of one cluster given the hyperparameters, parameters integrated out, the cells in a given order.
+    fn ln_evidence(&self, params: &Self::Params, stats: &Self::Stats) -> f64 {
+        let _ = (params, stats);
+        unreachable!("a kernel without statistics");
+    }
+
+    /// ln p(cell | cells in `stats`) of an observed cell that is not in `stats`. Equals a difference of
+    /// [`ln_evidence`](Self::ln_evidence).
+    fn ln_predictive(
+        &self,
+        params: &Self::Params,
+        stats: &Self::Stats,
+        data: &Self::Data,
+        row: usize,
+    ) -> f64 {
+        let _ = (params, stats, data, row);
+        unreachable!("a kernel without statistics");
+    }
+
+    /// Replaces the parameters of one cluster by a draw given the cells in `stats` (from the prior when there are none) and the
+    /// hyperparameters. A collapsed kernel draws from the posterior itself, without looking at the old value.
+    fn draw(
+        &self,
+        params: &mut Self::Params,
+        cluster: usize,
+        stats: &Self::Stats,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let _ = (params, cluster, stats, rng);
+        unreachable!("a kernel without statistics");
+    }
+
+    // Prediction.
+
+    /// The expected parts of a cell given its cluster and its observed parts: for kernels with levels the probability of
+    /// every level, one part after the other (`n_parts * n_levels` numbers); otherwise one number for each part. Observed
+    /// parts count as missing when `ignore_observed`.
+    #[allow(clippy::too_many_arguments)] // one question with one answer
+    fn expected(
+        &self,
+        params: &Self::Params,
+        cluster: usize,
+        data: &Self::Data,
+        row: usize,
+        ignore_observed: bool,
+        others: RowLabels<'_>,
+        out: &mut Vec<f64>,
+    );
+
+    /// Draws all missing parts of a cell given its cluster and observed parts, and writes all parts, observed ones as they
+    /// are; levels as whole numbers. All parts are drawn when `ignore_observed`.
+    #[allow(clippy::too_many_arguments)] // as `expected`
+    fn complete(
+        &self,
+        params: &Self::Params,
+        cluster: usize,
+        data: &Self::Data,
+        row: usize,
+        ignore_observed: bool,
+        others: RowLabels<'_>,
+        rng: &mut Xoshiro256PlusPlus,
+        out: &mut Vec<f64>,
+    );
+
+    /// Draws the observed parts of all cells anew given labels and parameters; what is missing stays missing.
+    fn simulate(
+        &self,
+        params: &Self::Params,
+        labels: &[u32],
+        data: &mut Self::Data,
+        rng: &mut Xoshiro256PlusPlus,
+    );
+
+    // Files.
+
+    /// Checks kernel and parameters that come from a file: sizes agree, values are in range.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    fn check(&self, params: &Self::Params) -> Result<(), String>;
+}

@@ -1,0 +1,445 @@
+//! Unordered levels.
+
+use std::ops::Range;
+
+use npb_infer::Xoshiro256PlusPlus;
+use npb_priors::dist::{Dirichlet, Normal as NormalLaw};
+use npb_priors::special::ln_rising_factorial;
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{Kernel, RowLabels};
+
+/// Levels 0..L with probabilities θ_k ~ Dirichlet(a, ..., a) in cluster k; ln a ~ N(ln 1/2, 1), shared by the clusters.
+///
+/// ```
+/// use npb_infer::stream;
+/// use npb_itf::kernels::{Categorical, CategoricalData};
+/// use npb_itf::{Kernel, RowLabels};
+///
+/// let kernel = Categorical::new(3).unwrap();
+/// let data = CategoricalData::new(3, &[Some(0), None, Some(2)]).unwrap();
+/// let mut rng = stream(1, [0; 4]);
+/// let mut params = kernel.initial(&mut rng);
+/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
+/// let mut ln = [0.0; 12];
+/// kernel.ln_likelihoods(&data, &params, 0..3, 4, RowLabels::NONE, &mut ln);
+/// assert_eq!(ln[4..8], [0.0; 4]); // row 1 is missing
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Categorical {
+    n_levels: usize,
+}
+
+/// Cells of a categorical column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CategoricalData {
+    n_levels: usize,
+    /// Level of every row, `n_levels` where it is missing: then one table serves all rows.
+    codes: Vec<u32>,
+}
+
+/// Probabilities of all clusters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CategoricalParams {
+    /// a.
+    concentration: f64,
+    n_clusters: usize,
+    /// Room for this many clusters.
+    width: usize,
+    /// `ln_theta[level * width + cluster]`; one more level, all zeros, for missing cells.
+    ln_theta: Vec<f64>,
+    /// Exponentials of `ln_theta`.
+    theta: Vec<f64>,
+}
+
+/// Location and scale of ln a.
+const LN_CONCENTRATION: (f64, f64) = (-std::f64::consts::LN_2, 1.0);
+/// Step of the random walk on ln a.
+const STEP: f64 = 0.7;
+/// More levels than this are a text or an identifier, not a category.
+const MAX_LEVELS: usize = 100_000;
+
+impl Categorical {
+    /// `None` without levels or with more than 100,000.
+    pub fn new(n_levels: usize) -> Option<Self> {
+        (1..=MAX_LEVELS)
+            .contains(&n_levels)
+            .then_some(Self { n_levels })
+    }
+
+    /// ln p(counts) given a: the concentration of every level is the same.
+    fn ln_evidence_at(&self, a: f64, counts: &[u64]) -> f64 {
+        let n: u64 = counts.iter().sum();
+        let occupied = counts.iter().filter(|&&n| n > 0);
+        occupied
+            .map(|&n| ln_rising_factorial(a, n as f64))
+            .sum::<f64>()
+            - ln_rising_factorial(a * self.n_levels as f64, n as f64)
+    }
+
+    /// One random-walk step on ln a given the counts of all clusters, probabilities integrated out.
+    fn move_concentration(
+        &self,
+        params: &mut CategoricalParams,
+        pool: &[Vec<u64>],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let standard: f64 = normal(0.0, 1.0, rng);
+        let (old, new) = (
+            params.concentration,
+            params.concentration * (STEP * standard).exp(),
+        );
+        let prior = |a: f64| {
+            let z = (a.ln() - LN_CONCENTRATION.0) / LN_CONCENTRATION.1;
+            -0.5 * z * z
+        };
+        let evidence = |a: f64| -> f64 {
+            pool.iter()
+                .map(|counts| self.ln_evidence_at(a, counts))
+                .sum()
+        };
+        let ln_ratio = prior(new) - prior(old) + evidence(new) - evidence(old);
+        if rng.random::<f64>().ln() < ln_ratio {
+            params.concentration = new;
+        }
+    }
+}
+
+fn normal(mean: f64, sd: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
+    NormalLaw::new(mean, sd * sd)
+        .expect("a finite mean and a positive variance")
+        .sample(rng)
+}
+
+impl CategoricalData {
+    /// `codes`: one per row, below `n_levels`, `None` where missing. `None` when a code is too large.
+    pub fn new(n_levels: usize, codes: &[Option<u32>]) -> Option<Self> {
+        let fits = |code: &Option<u32>| code.is_none_or(|c| (c as usize) < n_levels);
+        codes.iter().all(fits).then(|| Self {
+            n_levels,
+            codes: codes
+                .iter()
+                .map(|code| code.unwrap_or(n_levels as u32))
+                .collect(),
+        })
+    }
+
+    /// The level of a row, `None` where it is missing.
+    pub fn code(&self, row: usize) -> Option<u32> {
+        Some(self.codes[row]).filter(|&code| (code as usize) < self.n_levels)
+    }
+}
+
+impl CategoricalParams {
+    /// Probability of a level in a cluster.
+    pub fn probability(&self, level: usize, cluster: usize) -> f64 {
+        self.theta[level * self.width + cluster]
+    }
+
+    fn n_rows(&self) -> usize {
+        self.theta.len() / self.width.max(1)
+    }
+
+    /// Makes room for one more cluster.
+    fn widen(&mut self, n_levels: usize) {
+        if self.n_clusters < self.width {
+            return;
+        }
+        let width = (2 * self.width).max(8);
+        let wider = |table: &[f64], fill: f64| {
+            let mut wide = vec![fill; (n_levels + 1) * width];
+            for (new, old) in wide
+                .chunks_exact_mut(width)
+                .zip(table.chunks_exact(self.width.max(1)))
+            {
+                new[..old.len()].copy_from_slice(old);
+            }
+            wide
+        };
+        self.ln_theta = wider(&self.ln_theta, 0.0);
+        self.theta = wider(&self.theta, 1.0);
+        self.width = width;
+    }
+}
+
+impl Kernel for Categorical {
+    type Data = CategoricalData;
+    type Params = CategoricalParams;
+    /// Number of cells of each level.
+    type Stats = Vec<u64>;
+
+    fn n_rows(&self, data: &CategoricalData) -> usize {
+        data.codes.len()
+    }
+
+    fn is_observed(&self, data: &CategoricalData, row: usize) -> bool {
+        (data.codes[row] as usize) < self.n_levels
+    }
+
+    fn n_levels(&self) -> Option<usize> {
+        Some(self.n_levels)
+    }
+
+    fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> CategoricalParams {
+        let (location, scale) = LN_CONCENTRATION;
+        CategoricalParams {
+            concentration: normal(location, scale, rng).exp(),
+            n_clusters: 0,
+            width: 0,
+            ln_theta: Vec::new(),
+            theta: Vec::new(),
+        }
+    }
+
+    fn n_clusters(&self, params: &CategoricalParams) -> usize {
+        params.n_clusters
+    }
+
+    fn push_prior(&self, params: &mut CategoricalParams, rng: &mut Xoshiro256PlusPlus) {
+        params.widen(self.n_levels);
+        params.n_clusters += 1;
+        let none = self.no_stats();
+        self.draw(params, params.n_clusters - 1, &none, rng);
+    }
+
+    fn truncate(&self, params: &mut CategoricalParams, n_clusters: usize) {
+        params.n_clusters = params.n_clusters.min(n_clusters);
+    }
+
+    fn swap(&self, params: &mut CategoricalParams, a: usize, b: usize) {
+        for level in 0..self.n_levels {
+            let start = level * params.width;
+            params.ln_theta.swap(start + a, start + b);
+            params.theta.swap(start + a, start + b);
+        }
+    }
+
+    fn update(
+        &self,
+        data: &CategoricalData,
+        labels: &[u32],
+        params: &mut CategoricalParams,
+        pool: &mut Vec<Vec<u64>>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        self.tally(data, labels, params, pool);
+        self.move_concentration(params, pool, rng);
+        for cluster in 0..params.n_clusters {
+            self.draw(params, cluster, &pool[cluster], rng);
+        }
+    }
+
+    fn ln_likelihoods(
+        &self,
+        data: &CategoricalData,
+        params: &CategoricalParams,
+        rows: Range<usize>,
+        n_clusters: usize,
+        _: RowLabels<'_>,
+        out: &mut [f64],
+    ) {
+        look_up(
+            &params.ln_theta,
+            params.width,
+            &data.codes[rows],
+            n_clusters,
+            out,
+        );
+    }
+
+    fn likelihoods(
+        &self,
+        data: &CategoricalData,
+        params: &CategoricalParams,
+        rows: Range<usize>,
+        n_clusters: usize,
+        _: RowLabels<'_>,
+        out: &mut [f64],
+    ) {
+        look_up(
+            &params.theta,
+            params.width,
+            &data.codes[rows],
+            n_clusters,
+            out,
+        );
+    }
+
+    fn is_collapsed(&self, _: &CategoricalData) -> bool {
+        true
+    }
+
+    fn no_stats(&self) -> Vec<u64> {
+        vec![0; self.n_levels]
+    }
+
+    fn clear(&self, stats: &mut Vec<u64>) {
+        stats.fill(0);
+    }
+
+    fn add(&self, stats: &mut Vec<u64>, data: &CategoricalData, row: usize) {
+        stats[data.codes[row] as usize] += 1;
+    }
+
+    fn remove(&self, stats: &mut Vec<u64>, data: &CategoricalData, row: usize) {
+        stats[data.codes[row] as usize] -= 1;
+    }
+
+    fn merge(&self, stats: &mut Vec<u64>, other: &Vec<u64>) {
+        stats.iter_mut().zip(other).for_each(|(n, m)| *n += m);
+    }
+
+    fn ln_evidence(&self, params: &CategoricalParams, stats: &Vec<u64>) -> f64 {
+        self.ln_evidence_at(params.concentration, stats)
+    }
+
+    fn ln_predictive(
+        &self,
+        params: &CategoricalParams,
+        stats: &Vec<u64>,
+        data: &CategoricalData,
+        row: usize,
+    ) -> f64 {
+        let (a, n) = (params.concentration, stats.iter().sum::<u64>());
+        let seen = stats[data.codes[row] as usize] as f64;
+        ((a + seen) / (a * self.n_levels as f64 + n as f64)).ln()
+    }
+
+    fn draw(
+        &self,
+        params: &mut CategoricalParams,
+        cluster: usize,
+        stats: &Vec<u64>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let concentrations = stats
+            .iter()
+            .map(|&n| params.concentration + n as f64)
+            .collect();
+        let law = Dirichlet::new(concentrations).expect("positive and finite concentrations");
+        let mut ln_theta = vec![0.0; self.n_levels];
+        law.sample_ln(&mut ln_theta, rng);
+        for (level, ln) in ln_theta.into_iter().enumerate() {
+            params.ln_theta[level * params.width + cluster] = ln;
+            // Not 0: a row always has some cluster with a positive number.
+            params.theta[level * params.width + cluster] = ln.exp().max(1e-200);
+        }
+    }
+
+    fn expected(
+        &self,
+        params: &CategoricalParams,
+        cluster: usize,
+        data: &CategoricalData,
+        row: usize,
+        ignore_observed: bool,
+        _: RowLabels<'_>,
+        out: &mut Vec<f64>,
+    ) {
+        out.clear();
+        match data.code(row).filter(|_| !ignore_observed) {
+            Some(code) => {
+                out.resize(self.n_levels, 0.0);
+                out[code as usize] = 1.0;
+            }
+            None => {
+                out.extend((0..self.n_levels).map(|level| params.probability(level, cluster)));
+            }
+        }
+    }
+
+    fn complete(
+        &self,
+        params: &CategoricalParams,
+        cluster: usize,
+        data: &CategoricalData,
+        row: usize,
+        ignore_observed: bool,
+        _: RowLabels<'_>,
+        rng: &mut Xoshiro256PlusPlus,
+        out: &mut Vec<f64>,
+    ) {
+        let code = data.code(row).filter(|_| !ignore_observed);
+        let code = code.unwrap_or_else(|| self.pick(params, cluster, rng));
+        out.clear();
+        out.push(f64::from(code));
+    }
+
+    fn simulate(
+        &self,
+        params: &CategoricalParams,
+        labels: &[u32],
+        data: &mut CategoricalData,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        for (row, &label) in labels.iter().enumerate() {
+            if self.is_observed(data, row) {
+                data.codes[row] = self.pick(params, label as usize, rng);
+            }
+        }
+    }
+
+    fn check(&self, params: &CategoricalParams) -> Result<(), String> {
+        let CategoricalParams {
+            concentration,
+            n_clusters,
+            width,
+            ln_theta,
+            theta,
+        } = params;
+        if !(1..=MAX_LEVELS).contains(&self.n_levels) {
+            return Err(format!("{} levels of a category", self.n_levels));
+        }
+        if !(*concentration > 0.0 && concentration.is_finite()) {
+            return Err(format!("category concentration {concentration}"));
+        }
+        let entries = (self.n_levels + 1).checked_mul(*width);
+        let sizes = entries == Some(theta.len()) && theta.len() == ln_theta.len();
+        if !sizes || n_clusters > width || (*width > 0 && params.n_rows() != self.n_levels + 1) {
+            return Err("category probabilities: sizes do not agree".to_owned());
+        }
+        if !theta.iter().all(|p| (0.0..=1.0 + 1e-9).contains(p))
+            || !ln_theta.iter().all(|l| (f64::MIN..=1e-9).contains(l))
+        {
+            return Err("category probabilities: not in [0, 1]".to_owned());
+        }
+        let missing = self.n_levels * width;
+        if theta[missing..].iter().any(|&p| p != 1.0)
+            || ln_theta[missing..].iter().any(|&l| l != 0.0)
+        {
+            return Err("category probabilities: the row of missing cells".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Categorical {
+    fn pick(
+        &self,
+        params: &CategoricalParams,
+        cluster: usize,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> u32 {
+        let mut left: f64 = rng.random();
+        let mut last = 0;
+        for level in 0..self.n_levels {
+            let p = params.probability(level, cluster);
+            if p > 0.0 {
+                last = level;
+                left -= p;
+                if left < 0.0 {
+                    break;
+                }
+            }
+        }
+        last as u32
+    }
+}
+
+/// Copies the row of a table that belongs to each code.
+fn look_up(table: &[f64], width: usize, codes: &[u32], n_clusters: usize, out: &mut [f64]) {
+    for (out, &code) in out.chunks_exact_mut(n_clusters).zip(codes) {
+        out.copy_from_slice(&table[code as usize * width..][..n_clusters]);
+    }
+}

@@ -1,0 +1,433 @@
+//! One real number.
+
+use std::ops::Range;
+
+use npb_infer::Xoshiro256PlusPlus;
+use npb_priors::dist::{Conjugate, Gamma, NormalGamma, Reals, Statistics};
+use npb_priors::special::{LN_SQRT_2PI, ln_normalize};
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{Kernel, RowLabels};
+
+/// x ~ N(μ_k, 1/λ_k) in cluster k, with μ_k ~ N(m, 1/(s λ_k)), λ_k ~ Gamma(2, b) and learned hyperparameters.
+///
+/// m ~ N(centre, scale²), s ~ Gamma(1, 2), and b is uniform on scale² 4^−g, g = 0..8: the prior mean b of a cluster's variance runs
+/// from that of the whole column down to a standard deviation of 1/256 of it, but not to zero, so that repeated values do
+/// no harm. Centre and scale are fixed numbers in the units of the column (mean and standard deviation, as a rule).
+///
+/// ```
+/// use npb_infer::stream;
+/// use npb_itf::kernels::{Normal, NormalData};
+/// use npb_itf::{Kernel, RowLabels};
+///
+/// let kernel = Normal::new(10.0, 2.0).unwrap();
+/// let data = NormalData::new(&[Some(9.5), None]).unwrap();
+/// let mut rng = stream(1, [0; 4]);
+/// let mut params = kernel.initial(&mut rng);
+/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
+/// let mut ln = [0.0; 8];
+/// kernel.ln_likelihoods(&data, &params, 0..2, 4, RowLabels::NONE, &mut ln);
+/// assert_eq!(ln[4..], [0.0; 4]); // row 1 is missing
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Normal {
+    centre: f64,
+    scale: f64,
+}
+
+/// Cells of a real column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NormalData {
+    /// 0 where missing.
+    values: Vec<f64>,
+    observed: Vec<bool>,
+}
+
+/// Hyperparameters, means and precisions of all clusters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NormalParams {
+    /// m.
+    mean: f64,
+    /// s.
+    strength: f64,
+    /// b.
+    rate: f64,
+    means: Vec<f64>,
+    precisions: Vec<f64>,
+    /// ln(λ/2π)/2.
+    constants: Vec<f64>,
+}
+
+/// Shape of λ.
+const SHAPE: f64 = 2.0;
+/// Shape and rate of s.
+const STRENGTH: (f64, f64) = (1.0, 2.0);
+/// b is scale² 4^−g for g below this.
+const RATES: usize = 9;
+
+impl Normal {
+    /// `centre`: finite; `scale`: between 1e-150 and 1e150, so that squares stay in range. `None` otherwise.
+    pub fn new(centre: f64, scale: f64) -> Option<Self> {
+        let fits = centre.is_finite() && (1e-150..=1e150).contains(&scale);
+        fits.then_some(Self { centre, scale })
+    }
+
+    fn rate(&self, g: usize) -> f64 {
+        self.scale * self.scale * 0.25f64.powi(g as i32)
+    }
+
+    /// The prior of a cluster given the hyperparameters.
+    fn law(&self, params: &NormalParams) -> NormalGamma {
+        NormalGamma::new(params.mean, params.strength, SHAPE, params.rate)
+            .expect("hyperparameters are finite and positive")
+    }
+
+    /// The law of a cluster's parameters given its cells; the prior's where numbers leave the range of f64.
+    fn posterior(&self, params: &NormalParams, stats: &Reals) -> NormalGamma {
+        let prior = self.law(params);
+        prior.posterior(stats).unwrap_or(prior)
+    }
+
+    /// Draws m, s and b given means and precisions of the clusters with cells.
+    fn move_hyperparameters(
+        &self,
+        params: &mut NormalParams,
+        pool: &[Reals],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let clusters = params.means.iter().zip(&params.precisions).zip(pool);
+        let occupied = clusters.filter(|(_, stats)| stats.n() > 0).map(|(c, _)| c);
+        let (mut n, mut weight, mut weighted, mut precisions) = (0.0, 0.0, 0.0, 0.0);
+        for (&mean, &precision) in occupied.clone() {
+            n += 1.0;
+            weight += params.strength * precision;
+            weighted += params.strength * precision * (mean - self.centre);
+            precisions += precision;
+        }
+        let total = weight + (self.scale * self.scale).recip();
+        params.mean = self.centre + weighted / total + total.sqrt().recip() * standard(rng);
+
+        let square = |(&mean, &precision)| precision * (mean - params.mean) * (mean - params.mean);
+        let squares: f64 = occupied.map(square).sum();
+        let (shape, rate) = STRENGTH;
+        params.strength = positive_gamma(shape + 0.5 * n, rate + 0.5 * squares, rng);
+
+        let mut weights = [0.0; RATES];
+        for (g, weight) in weights.iter_mut().enumerate() {
+            let rate = self.rate(g);
+            // Shape times ln(rate), up to a constant.
+            *weight = -SHAPE * n * g as f64 * 4f64.ln() - rate * precisions;
+        }
+        ln_normalize(&mut weights);
+        params.rate = self.rate(pick(&weights, rng));
+    }
+
+    fn set(&self, params: &mut NormalParams, cluster: usize, (mean, precision): (f64, f64)) {
+        params.means[cluster] = mean;
+        params.precisions[cluster] = precision;
+        params.constants[cluster] = 0.5 * precision.ln() - LN_SQRT_2PI;
+    }
+}
+
+fn standard<R: Rng + ?Sized>(rng: &mut R) -> f64 {
+    rng.sample(StandardNormal)
+}
+
+/// A gamma draw that neither underflows to 0 nor overflows.
+fn positive_gamma<R: Rng + ?Sized>(shape: f64, rate: f64, rng: &mut R) -> f64 {
+    Gamma::new(shape, rate)
+        .expect("positive shape and rate")
+        .sample(rng)
+        .clamp(1e-100, 1e100)
+}
+
+fn pick<R: Rng + ?Sized>(probabilities: &[f64], rng: &mut R) -> usize {
+    let mut left: f64 = rng.random();
+    for (k, p) in probabilities.iter().enumerate() {
+        left -= p;
+        if left < 0.0 {
+            return k;
+        }
+    }
+    0
+}
+
+impl NormalData {
+    /// `values`: finite, `None` where missing. `None` when one is not finite.
+    pub fn new(values: &[Option<f64>]) -> Option<Self> {
+        let finite = values.iter().flatten().all(|x| x.is_finite());
+        finite.then(|| Self {
+            values: values.iter().map(|x| x.unwrap_or(0.0)).collect(),
+            observed: values.iter().map(Option::is_some).collect(),
+        })
+    }
+
+    /// The value of a row, `None` where it is missing.
+    pub fn value(&self, row: usize) -> Option<f64> {
+        self.observed[row].then(|| self.values[row])
+    }
+}
+
+impl NormalParams {
+    /// Mean of a cluster.
+    pub fn mean(&self, cluster: usize) -> f64 {
+        self.means[cluster]
+    }
+
+    /// Precision of a cluster.
+    pub fn precision(&self, cluster: usize) -> f64 {
+        self.precisions[cluster]
+    }
+}
+
+impl Kernel for Normal {
+    type Data = NormalData;
+    type Params = NormalParams;
+    type Stats = Reals;
+
+    fn n_rows(&self, data: &NormalData) -> usize {
+        data.values.len()
+    }
+
+    fn is_observed(&self, data: &NormalData, row: usize) -> bool {
+        data.observed[row]
+    }
+
+    fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> NormalParams {
+        let (shape, rate) = STRENGTH;
+        NormalParams {
+            mean: self.centre + self.scale * standard(rng),
+            strength: positive_gamma(shape, rate, rng),
+            rate: self.rate(rng.random_range(0..RATES)),
+            means: Vec::new(),
+            precisions: Vec::new(),
+            constants: Vec::new(),
+        }
+    }
+
+    fn n_clusters(&self, params: &NormalParams) -> usize {
+        params.means.len()
+    }
+
+    fn push_prior(&self, params: &mut NormalParams, rng: &mut Xoshiro256PlusPlus) {
+        params.means.push(0.0);
+        params.precisions.push(0.0);
+        params.constants.push(0.0);
+        let cluster = params.means.len() - 1;
+        let drawn = self.law(params).sample(rng);
+        self.set(params, cluster, drawn);
+    }
+
+    fn truncate(&self, params: &mut NormalParams, n_clusters: usize) {
+        params.means.truncate(n_clusters);
+        params.precisions.truncate(n_clusters);
+        params.constants.truncate(n_clusters);
+    }
+
+    fn swap(&self, params: &mut NormalParams, a: usize, b: usize) {
+        params.means.swap(a, b);
+        params.precisions.swap(a, b);
+        params.constants.swap(a, b);
+    }
+
+    fn update(
+        &self,
+        data: &NormalData,
+        labels: &[u32],
+        params: &mut NormalParams,
+        pool: &mut Vec<Reals>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        self.tally(data, labels, params, pool);
+        for cluster in 0..params.means.len() {
+            self.draw(params, cluster, &pool[cluster], rng);
+        }
+        self.move_hyperparameters(params, pool, rng);
+        // Those without cells follow the new hyperparameters.
+        for cluster in 0..params.means.len() {
+            if pool[cluster].n() == 0 {
+                self.draw(params, cluster, &pool[cluster], rng);
+            }
+        }
+    }
+
+    fn ln_likelihoods(
+        &self,
+        data: &NormalData,
+        params: &NormalParams,
+        rows: Range<usize>,
+        n_clusters: usize,
+        _: RowLabels<'_>,
+        out: &mut [f64],
+    ) {
+        pulp::Arch::new().dispatch(Densities {
+            values: &data.values[rows.clone()],
+            observed: &data.observed[rows],
+            means: &params.means[..n_clusters],
+            precisions: &params.precisions[..n_clusters],
+            constants: &params.constants[..n_clusters],
+            out,
+        });
+    }
+
+    fn is_collapsed(&self, _: &NormalData) -> bool {
+        true
+    }
+
+    fn no_stats(&self) -> Reals {
+        Reals::default()
+    }
+
+    fn add(&self, stats: &mut Reals, data: &NormalData, row: usize) {
+        stats.add(&data.values[row]);
+    }
+
+    fn remove(&self, stats: &mut Reals, data: &NormalData, row: usize) {
+        stats.remove(&data.values[row]);
+    }
+
+    fn merge(&self, stats: &mut Reals, other: &Reals) {
+        stats.merge(other);
+    }
+
+    fn ln_evidence(&self, params: &NormalParams, stats: &Reals) -> f64 {
+        let law = self.law(params);
+        law.ln_evidence(stats).unwrap_or(f64::NEG_INFINITY)
+    }
+
+    fn ln_predictive(
+        &self,
+        params: &NormalParams,
+        stats: &Reals,
+        data: &NormalData,
+        row: usize,
+    ) -> f64 {
+        self.posterior(params, stats)
+            .ln_predictive(&data.values[row])
+    }
+
+    fn draw(
+        &self,
+        params: &mut NormalParams,
+        cluster: usize,
+        stats: &Reals,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let drawn = self.posterior(params, stats).sample(rng);
+        self.set(params, cluster, drawn);
+    }
+
+    fn expected(
+        &self,
+        params: &NormalParams,
+        cluster: usize,
+        data: &NormalData,
+        row: usize,
+        ignore_observed: bool,
+        _: RowLabels<'_>,
+        out: &mut Vec<f64>,
+    ) {
+        let value = data.value(row).filter(|_| !ignore_observed);
+        out.clear();
+        out.push(value.unwrap_or(params.means[cluster]));
+    }
+
+    fn complete(
+        &self,
+        params: &NormalParams,
+        cluster: usize,
+        data: &NormalData,
+        row: usize,
+        ignore_observed: bool,
+        _: RowLabels<'_>,
+        rng: &mut Xoshiro256PlusPlus,
+        out: &mut Vec<f64>,
+    ) {
+        let value = data.value(row).filter(|_| !ignore_observed);
+        out.clear();
+        out.push(value.unwrap_or_else(|| params.cell(cluster, rng)));
+    }
+
+    fn simulate(
+        &self,
+        params: &NormalParams,
+        labels: &[u32],
+        data: &mut NormalData,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        for (row, &label) in labels.iter().enumerate() {
+            if data.observed[row] {
+                data.values[row] = params.cell(label as usize, rng);
+            }
+        }
+    }
+
+    fn check(&self, params: &NormalParams) -> Result<(), String> {
+        let NormalParams {
+            mean,
+            strength,
+            rate,
+            means,
+            precisions,
+            constants,
+        } = params;
+        let positive = |x: &f64| x.is_finite() && *x > 0.0;
+        if Self::new(self.centre, self.scale).as_ref() != Some(self) {
+            return Err(format!(
+                "normal scale {} or centre {}",
+                self.scale, self.centre
+            ));
+        }
+        if !mean.is_finite() || !positive(strength) || !positive(rate) {
+            return Err("normal hyperparameters".to_owned());
+        }
+        if means.len() != precisions.len() || means.len() != constants.len() {
+            return Err("normal clusters: sizes do not agree".to_owned());
+        }
+        if !means.iter().all(|m| m.is_finite()) || !precisions.iter().all(positive) {
+            return Err("normal clusters: mean or precision".to_owned());
+        }
+        let agrees = |(p, c): (&f64, &f64)| (0.5 * p.ln() - LN_SQRT_2PI - c).abs() < 1e-9;
+        if !precisions.iter().zip(constants).all(agrees) {
+            return Err("normal clusters: constants".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl NormalParams {
+    fn cell(&self, cluster: usize, rng: &mut Xoshiro256PlusPlus) -> f64 {
+        self.means[cluster] + standard(rng) / self.precisions[cluster].sqrt()
+    }
+}
+
+struct Densities<'a> {
+    values: &'a [f64],
+    observed: &'a [bool],
+    means: &'a [f64],
+    precisions: &'a [f64],
+    constants: &'a [f64],
+    out: &'a mut [f64],
+}
+
+impl pulp::NullaryFnOnce for Densities<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let n_clusters = self.means.len();
+        let cells = self.values.iter().zip(self.observed);
+        for ((&x, &observed), out) in cells.zip(self.out.chunks_exact_mut(n_clusters)) {
+            if !observed {
+                out.fill(0.0);
+                continue;
+            }
+            for k in 0..n_clusters {
+                let d = x - self.means[k];
+                out[k] = self.constants[k] - 0.5 * self.precisions[k] * d * d;
+            }
+        }
+    }
+}
