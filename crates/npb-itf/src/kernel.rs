@@ -166,8 +166,9 @@ pub trait Kernel: Clone + Debug + Send + Sync {
         out: &mut [f64],
     );
 
-    /// As [`ln_likelihoods`](Self::ln_likelihoods), as numbers proportional to the likelihoods with a factor of its own for
-    /// every row, the largest of a row between 1e-200 and 1e200. Override it where a table of such numbers saves the exponentials.
+    /// As [`ln_likelihoods`](Self::ln_likelihoods), as numbers proportional to the likelihoods, each row divided by a factor of
+    /// its own so that its largest number lies between 1e-200 and 1e200. Returns the sum over rows of the logarithms of the
+    /// factors. Override it where a table of such numbers saves the exponentials.
     fn likelihoods(
         &self,
         data: &Self::Data,
@@ -176,9 +177,9 @@ pub trait Kernel: Clone + Debug + Send + Sync {
         n_clusters: usize,
         others: RowLabels<'_>,
         out: &mut [f64],
-    ) {
+    ) -> f64 {
         self.ln_likelihoods(data, params, rows, n_clusters, others, out);
-        crate::numeric::exp_rows(out, n_clusters);
+        crate::numeric::exp_rows(out, n_clusters)
     }
 
     // The parameters integrated out.

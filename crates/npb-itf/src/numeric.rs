@@ -3,8 +3,9 @@
 use pulp::Arch;
 
 /// Turns rows of `width` log-weights into weights, the largest of each row 1; a row of minus infinities becomes zeros.
-pub(crate) fn exp_rows(out: &mut [f64], width: usize) {
-    Arch::new().dispatch(ExpRows { out, width });
+/// Returns the sum of the largest log-weights.
+pub(crate) fn exp_rows(out: &mut [f64], width: usize) -> f64 {
+    Arch::new().dispatch(ExpRows { out, width })
 }
 
 struct ExpRows<'a> {
@@ -13,36 +14,36 @@ struct ExpRows<'a> {
 }
 
 impl pulp::NullaryFnOnce for ExpRows<'_> {
-    type Output = ();
+    type Output = f64;
 
     #[inline(always)]
-    fn call(self) {
-        for row in self.out.chunks_exact_mut(self.width) {
-            exp_row(row);
-        }
+    fn call(self) -> f64 {
+        let rows = self.out.chunks_exact_mut(self.width);
+        rows.map(|row| exp_row(row)).sum()
     }
 }
 
 /// One row of [`exp_rows`]; inlined into loops that run under vector instructions.
 #[inline(always)]
-pub(crate) fn exp_row(row: &mut [f64]) {
+fn exp_row(row: &mut [f64]) -> f64 {
     let mut largest = f64::NEG_INFINITY;
     for &x in row.iter() {
         largest = if x > largest { x } else { largest };
     }
     if largest == f64::NEG_INFINITY {
         row.fill(0.0);
-        return;
+        return largest;
     }
     for x in row {
         *x = exp_below_zero(*x - largest);
     }
+    largest
 }
 
 /// e^x for x <= 0 within 2 ulp, exactly 1 at 0, and 0 below -700. Without branches, so that loops over it are turned into
 /// vector instructions.
 #[inline(always)]
-pub(crate) fn exp_below_zero(x: f64) -> f64 {
+fn exp_below_zero(x: f64) -> f64 {
     // x = n ln 2 + r with |r| <= ln 2 / 2; adding 1.5 2^52 rounds to the nearest whole number and leaves it in the low bits.
     const ROUND: f64 = 6_755_399_441_055_744.0;
     const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
@@ -95,7 +96,8 @@ mod tests {
     fn rows_are_scaled_one_by_one() {
         let inf = f64::NEG_INFINITY;
         let mut rows = [-1000.0, -1001.0, 5.0, inf, inf, inf];
-        exp_rows(&mut rows, 2);
+        assert_eq!(exp_rows(&mut rows[..4], 2), -995.0);
+        assert_eq!(exp_rows(&mut rows[4..], 2), inf);
         assert_eq!(rows[0], 1.0);
         assert!((rows[1] - (-1f64).exp()).abs() < 1e-15);
         assert_eq!(rows[2..], [1.0, 0.0, 0.0, 0.0]);

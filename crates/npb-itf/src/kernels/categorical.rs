@@ -256,7 +256,7 @@ impl Kernel for Categorical {
         n_clusters: usize,
         _: RowLabels<'_>,
         out: &mut [f64],
-    ) {
+    ) -> f64 {
         look_up(
             &params.theta,
             params.width,
@@ -264,6 +264,7 @@ impl Kernel for Categorical {
             n_clusters,
             out,
         );
+        0.0
     }
 
     fn is_collapsed(&self, _: &CategoricalData) -> bool {

@@ -193,7 +193,7 @@ impl Column {
         n_clusters: usize,
         others: RowLabels<'_>,
         out: &mut [f64],
-    ) {
+    ) -> f64 {
         for_cells!(self, cells, |k, p, d| k
             .likelihoods(d, p, rows, n_clusters, others, out))
     }
