@@ -1,7 +1,7 @@
 //! Conditional-mean imputation by chained equations.
 
 use npb_data::Table;
-use npb_linalg::faer::Mat;
+use npb_linalg::faer::{Mat, MatRef, Side};
 use serde::{Deserialize, Serialize};
 
 use crate::BaselineError;
@@ -212,7 +212,7 @@ impl Default for RidgeConfig {
 }
 
 impl RidgeConfig {
-    fn validate(&self) -> Result<(), BaselineError> {
+    pub(crate) fn validate(&self) -> Result<(), BaselineError> {
         positive("ridge.tolerance", self.tolerance)?;
         positive("ridge.alpha_shape", self.alpha_shape)?;
         positive("ridge.alpha_rate", self.alpha_rate)?;
@@ -225,7 +225,7 @@ impl RidgeConfig {
 ///
 /// Source: MacKay, "Bayesian interpolation", Neural Computation 4(3), 1992.
 #[derive(Clone, Debug)]
-struct BayesianRidge {
+pub(crate) struct BayesianRidge {
     weights: Vec<f64>,
     intercept: f64,
 }
@@ -243,21 +243,26 @@ impl BayesianRidge {
         let y_mean = y.iter().sum::<f64>() / n;
         y.iter_mut().for_each(|v| *v -= y_mean);
         let weights = Spectrum::new(&x, &y)?.maximise_evidence(n, config);
-        let shift: f64 = weights.iter().zip(&x_mean).map(|(w, m)| w * m).sum();
-        Some(Self {
-            weights,
-            intercept: y_mean - shift,
-        })
+        Some(Self::new(weights, &x_mean, y_mean))
     }
 
-    fn predict(&self, inputs: impl Iterator<Item = f64>) -> f64 {
+    /// From weights of centred columns, and the means that were taken off.
+    pub(crate) fn new(weights: Vec<f64>, x_mean: &[f64], y_mean: f64) -> Self {
+        let shift: f64 = weights.iter().zip(x_mean).map(|(w, m)| w * m).sum();
+        Self {
+            weights,
+            intercept: y_mean - shift,
+        }
+    }
+
+    pub(crate) fn predict(&self, inputs: impl Iterator<Item = f64>) -> f64 {
         let sum: f64 = self.weights.iter().zip(inputs).map(|(w, x)| w * x).sum();
         sum + self.intercept
     }
 }
 
 /// The regression in the basis of singular vectors, where every update costs O(min(n, d)).
-struct Spectrum {
+pub(crate) struct Spectrum {
     /// Singular values of the centred X.
     s: Vec<f64>,
     /// Right singular vectors, d x min(n, d).
@@ -289,8 +294,32 @@ impl Spectrum {
         })
     }
 
+    /// From X'X, X'y and y'y: half the digits of [`Spectrum::new`], at d³ instead of n d².
+    pub(crate) fn of_gram(gram: MatRef<'_, f64>, xy: &[f64], yy: f64) -> Option<Self> {
+        let eigen = gram.self_adjoint_eigen(Side::Lower).ok()?;
+        let v = eigen.U().to_owned();
+        let squares: Vec<f64> = eigen.S().column_vector().iter().copied().collect();
+        let floor = squares.iter().fold(0.0_f64, |m, s| m.max(*s)) * 1e-13;
+        let along = |k: usize| v.col(k).iter().zip(xy).map(|(v, xy)| v * xy).sum::<f64>();
+        let s: Vec<f64> = squares
+            .iter()
+            .map(|&s2| if s2 > floor { s2.sqrt() } else { 0.0 })
+            .collect();
+        let uy: Vec<f64> = (0..s.len())
+            .map(|k| if s[k] > 0.0 { along(k) / s[k] } else { 0.0 })
+            .collect();
+        let reached: f64 = uy.iter().map(|c| c * c).sum();
+        Some(Self {
+            unreachable: (yy - reached).max(0.0),
+            s,
+            v,
+            uy,
+            yy,
+        })
+    }
+
     /// Alternates the weights' posterior mean with MacKay's updates of the two precisions.
-    fn maximise_evidence(&self, n: f64, config: &RidgeConfig) -> Vec<f64> {
+    pub(crate) fn maximise_evidence(&self, n: f64, config: &RidgeConfig) -> Vec<f64> {
         let mut alpha = 1.0 / (self.yy / n + f64::EPSILON);
         let mut lambda = 1.0;
         let mut previous: Option<Vec<f64>> = None;

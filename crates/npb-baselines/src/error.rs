@@ -97,6 +97,22 @@ pub enum BaselineError {
         /// Trials given.
         trials: u32,
     },
+    /// A cell to predict that the table holds: its value would be among the inputs.
+    #[error("row {row}, column {column} is observed; hide the cells to predict first")]
+    Observed {
+        /// Row of the cell.
+        row: usize,
+        /// Column of the cell.
+        column: usize,
+    },
+    /// The trees refused their input or left the range of f64.
+    #[error("boosted trees for column {column}: {reason}")]
+    Boosting {
+        /// Column being predicted.
+        column: usize,
+        /// What the library said.
+        reason: String,
+    },
     /// The support vector solver refused its input or diverged.
     #[error("support vector solver: {0}")]
     Solver(String),

@@ -15,6 +15,9 @@
 //! | global mean with row and column biases by least squares | [`Biases`] | [`BiasConfig`] |
 //! | hit rates of pairs, rows and columns of a binomial matrix | [`HitRates`] | none |
 //!
+//! Three predictors of held-out cells of a [`MixedTable`](npb_data::MixedTable): [`marginal_cells`] (the column alone),
+//! [`chained_cells`] (chained ridge and multinomial regressions) and [`boosted_cells`] (gradient-boosted trees).
+//!
 //! Defaults of classifiers are those of scikit-learn, so that printed figures can be compared. An imputed table is a `Table` in which
 //! nothing is missing. A column without a single observed training value tells nothing: every imputer writes 0 there, in
 //! all rows, whatever a later row holds.
@@ -33,22 +36,28 @@
 //! # Ok::<(), npb_baselines::BaselineError>(())
 //! ```
 
+mod boosted;
+mod cells;
 mod chained;
 mod error;
 mod gaussian;
 mod impute;
 mod logistic;
 mod means;
+mod mixed_chained;
 mod nuclear;
 mod rates;
 mod svm;
 
+pub use boosted::{BoostedConfig, boosted_cells};
+pub use cells::{Cell, CellValue, marginal_cells};
 pub use chained::{ChainedConfig, ChainedImputer, RidgeConfig};
 pub use error::BaselineError;
 pub use gaussian::{GaussianConfig, GaussianImputer};
 pub use impute::MeanImputer;
 pub use logistic::{LogisticConfig, LogisticRegression};
 pub use means::{BiasConfig, Biases, RatingMeans};
+pub use mixed_chained::{MixedChainedConfig, chained_cells};
 pub use nuclear::{NuclearNorm, NuclearNormConfig};
 pub use rates::{HitRates, PairCount};
 pub use svm::{Kernel, Svm, SvmConfig};
