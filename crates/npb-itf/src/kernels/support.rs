@@ -1,0 +1,205 @@
+//! What several kernels share: tables with clusters innermost, draws that stay in range, bad cells.
+
+use npb_priors::dist::Gamma;
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+use serde::{Deserialize, Serialize};
+
+/// A cell or a setting that a kernel cannot take.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CellError {
+    /// A value out of range.
+    #[error("row {row}, part {part}: {value} is not {needed}")]
+    Value {
+        /// 0-based row.
+        row: usize,
+        /// 0-based part of the cell.
+        part: usize,
+        /// What was found.
+        value: f64,
+        /// What fits.
+        needed: &'static str,
+    },
+    /// A cell with too few or too many parts.
+    #[error("row {row} has {found} parts, expected {expected}")]
+    Parts {
+        /// 0-based row.
+        row: usize,
+        /// Number of parts found.
+        found: usize,
+        /// Number of parts that fits.
+        expected: usize,
+    },
+    /// A setting of the kernel out of range.
+    #[error("{setting} = {value}: must be {rule}")]
+    Setting {
+        /// Name of the setting.
+        setting: &'static str,
+        /// What was found.
+        value: f64,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// A link of an undirected network that is given from one side only, or differently from both.
+    #[error("rows {row} and {other} of an undirected network disagree on their link")]
+    OneSided {
+        /// 0-based row.
+        row: usize,
+        /// The other row.
+        other: usize,
+    },
+}
+
+/// Refuses a setting with a reason.
+pub(super) fn setting(
+    setting: &'static str,
+    value: f64,
+    fits: bool,
+    rule: &'static str,
+) -> Result<(), CellError> {
+    if fits {
+        return Ok(());
+    }
+    Err(CellError::Setting {
+        setting,
+        value,
+        rule,
+    })
+}
+
+/// One number per row of the table and cluster, clusters innermost, with room for more clusters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct ClusterTable {
+    n_rows: usize,
+    n_clusters: usize,
+    width: usize,
+    values: Vec<f64>,
+}
+
+impl ClusterTable {
+    pub(super) fn new(n_rows: usize) -> Self {
+        Self {
+            n_rows,
+            n_clusters: 0,
+            width: 0,
+            values: Vec::new(),
+        }
+    }
+
+    pub(super) fn n_clusters(&self) -> usize {
+        self.n_clusters
+    }
+
+    /// The numbers of a row for the clusters 0..`n_clusters`.
+    #[inline(always)]
+    pub(super) fn row(&self, row: usize, n_clusters: usize) -> &[f64] {
+        &self.values[row * self.width..][..n_clusters]
+    }
+
+    pub(super) fn get(&self, row: usize, cluster: usize) -> f64 {
+        self.values[row * self.width + cluster]
+    }
+
+    pub(super) fn set(&mut self, row: usize, cluster: usize, value: f64) {
+        self.values[row * self.width + cluster] = value;
+    }
+
+    /// One more cluster, of zeros.
+    pub(super) fn push(&mut self) {
+        if self.n_clusters == self.width {
+            let width = (2 * self.width).max(8);
+            let mut wide = vec![0.0; self.n_rows * width];
+            for row in 0..self.n_rows {
+                wide[row * width..][..self.n_clusters]
+                    .copy_from_slice(self.row(row, self.n_clusters));
+            }
+            self.values = wide;
+            self.width = width;
+        }
+        self.n_clusters += 1;
+        for row in 0..self.n_rows {
+            self.set(row, self.n_clusters - 1, 0.0);
+        }
+    }
+
+    pub(super) fn truncate(&mut self, n_clusters: usize) {
+        self.n_clusters = self.n_clusters.min(n_clusters);
+    }
+
+    pub(super) fn swap(&mut self, a: usize, b: usize) {
+        for row in 0..self.n_rows {
+            self.values.swap(row * self.width + a, row * self.width + b);
+        }
+    }
+
+    /// Checks a table that comes from a file: `n_rows` rows, and `fits(row, value)` for all its numbers.
+    pub(super) fn check(
+        &self,
+        what: &str,
+        n_rows: usize,
+        fits: impl Fn(usize, f64) -> bool,
+    ) -> Result<(), String> {
+        let sizes = self.n_rows == n_rows
+            && self.n_clusters <= self.width
+            && n_rows.checked_mul(self.width) == Some(self.values.len());
+        if !sizes {
+            return Err(format!("{what}: sizes do not agree"));
+        }
+        for row in 0..n_rows {
+            let values = self.row(row, self.n_clusters);
+            if let Some(value) = values.iter().find(|&&v| !fits(row, v)) {
+                return Err(format!("{what}: {value}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn positive(x: f64) -> bool {
+    x.is_finite() && x > 0.0
+}
+
+pub(super) fn standard<R: Rng + ?Sized>(rng: &mut R) -> f64 {
+    rng.sample(StandardNormal)
+}
+
+/// A gamma draw that neither underflows to 0 nor overflows.
+pub(super) fn positive_gamma<R: Rng + ?Sized>(shape: f64, rate: f64, rng: &mut R) -> f64 {
+    Gamma::new(shape, rate).map_or(1.0, |law| law.sample(rng).clamp(1e-100, 1e100))
+}
+
+/// Draws a position with probabilities that are given by `ln_weights` up to a factor, which are replaced by the probabilities.
+/// Position 0 when no weight is usable.
+pub(super) fn pick_ln<R: Rng + ?Sized>(ln_weights: &mut [f64], rng: &mut R) -> usize {
+    npb_priors::special::ln_normalize(ln_weights);
+    pick(ln_weights, rng)
+}
+
+/// Draws a position with these probabilities.
+pub(super) fn pick<R: Rng + ?Sized>(probabilities: &[f64], rng: &mut R) -> usize {
+    let mut left: f64 = rng.random();
+    let mut last = 0;
+    for (k, &p) in probabilities.iter().enumerate() {
+        if p > 0.0 {
+            last = k;
+            left -= p;
+            if left < 0.0 {
+                break;
+            }
+        }
+    }
+    last
+}
+
+/// A Poisson draw of any mean.
+pub(super) fn poisson<R: Rng + ?Sized>(mean: f64, rng: &mut R) -> f64 {
+    match rand_distr::Poisson::new(mean) {
+        Ok(law) => rng.sample::<f64, _>(law).min(MAX_COUNT),
+        // So small that it is 0, or so large that draw and mean agree to nine digits.
+        Err(_) => mean.round().clamp(0.0, MAX_COUNT),
+    }
+}
+
+/// The largest count, exact in f64.
+pub(super) const MAX_COUNT: f64 = (1_u64 << 53) as f64;

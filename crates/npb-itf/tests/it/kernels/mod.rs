@@ -1,0 +1,4 @@
+//! Every kernel by itself: identities of its closed forms, its update, its predictions, extreme and bad cells.
+
+mod counts;
+mod support;
