@@ -1,1 +1,42 @@
 //! Bayesian SVD: matrix completion that infers its own rank and states its uncertainty.
+//!
+//! For matrices most of whose entries are unknown: ratings, records of meetings, any table of interactions.
+//!
+//! ```text
+//! y_ij = offset + r_i + c_j + sum_k z_k s_k U_ik V_jk + G_C,i . C_j + G_R,j . R_i + noise
+//! ```
+//!
+//! `z_k` switches components on and off, so that the rank is part of the posterior; `R` and `C` are known features of rows and columns. Source: C.
+//! Wang, thesis 2010, chapter 5. Model, updates and what differs from the source are in the repository's `docs/bsvd.md`.
+//!
+//! | what | where |
+//! |---|---|
+//! | fit in one call | [`fit`] |
+//! | settings, moves as values | [`BsvdConfig`], [`BsvdMove`], [`Scheduled`] |
+//! | what comes out | [`BsvdFit`], [`CellMoments`] |
+//! | drive the chain | [`BsvdData`], [`BsvdSampler`], [`Record`] |
+//! | one draw | [`BsvdState`], [`SideState`] |
+//! | features | [`Features`], [`SideInformation`] |
+//! | errors | [`BsvdError`] |
+
+mod config;
+mod data;
+mod error;
+mod features;
+mod fit;
+mod gibbs;
+mod kernel;
+mod products;
+mod regression;
+mod rescale;
+mod state;
+mod switches;
+
+pub use config::{BsvdConfig, BsvdMove, Likelihood, Scheduled, Units};
+pub use data::BsvdData;
+pub use error::BsvdError;
+pub use features::{Features, SideInformation};
+pub use fit::{BsvdFit, CellMoments, Cells, Record, fit};
+pub use gibbs::BsvdSampler;
+pub use npb_data;
+pub use state::{BsvdState, SideState};

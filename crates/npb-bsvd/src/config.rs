@@ -1,0 +1,233 @@
+//! What a user may set.
+
+use npb_infer::SweepPlan;
+use npb_priors::GammaPrior;
+use serde::{Deserialize, Serialize};
+
+use crate::BsvdError;
+
+/// How an entry comes from its latent value `x_ij`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Likelihood {
+    /// `y ~ N(x, 1 / noise_precision)`.
+    Gaussian,
+}
+
+/// Units in which the model works: `(y - centre) / scale`. Everything that a user sees is in units of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Units {
+    /// Mean and standard deviation of the training entries.
+    Observed,
+    /// These.
+    Given {
+        /// Subtracted first.
+        centre: f64,
+        /// Divided by then; positive.
+        scale: f64,
+    },
+}
+
+/// A Gibbs move: one exact update of a part of the state given the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BsvdMove {
+    /// Factors, intercepts and coefficients of all rows (W 5.8, 5.9).
+    Rows,
+    /// The same of all columns (W 5.10, 5.11).
+    Columns,
+    /// Switches with their scales integrated out, then the scales (W 5.4 to 5.6, corrected), for all candidates in random order.
+    Switches,
+    /// Lengths of the factors against the scales, their product fixed.
+    Rescale,
+    /// Offset, and its exchange with the means of the intercepts.
+    Offset,
+    /// Noise precision (W 5.12).
+    Noise,
+    /// Precision of the scales (W 5.13, for active components only).
+    ScalePrecision,
+    /// Precisions of intercepts and coefficients, and the common mean of coefficients.
+    Hyper,
+}
+
+/// A move and how often it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scheduled {
+    /// The move.
+    pub step: BsvdMove,
+    /// Made in sweeps whose number is a multiple of this.
+    pub every: u64,
+}
+
+/// Configuration of a fit. Numbers of the model are in its units (see [`Units`]); the default holds the values of W section 5.5.1 unless a field says
+/// otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BsvdConfig {
+    /// How entries come from latent values.
+    pub likelihood: Likelihood,
+    /// Units of the model.
+    pub units: Units,
+    /// `K`: candidate components at the start, all of them active.
+    pub candidates: usize,
+    /// When all candidates are active in a sweep of the burn-in, their number grows by half, up to this.
+    pub max_candidates: usize,
+    /// `a` of the prior of the switches, `Beta(a/K, b (K-1)/K)`: about Poisson(a/b) components are active.
+    pub rank_a: f64,
+    /// `b` of the prior of the switches.
+    pub rank_b: f64,
+    /// Prior of the noise precision `alpha`.
+    pub noise: GammaPrior,
+    /// Prior of the precision `alpha_s` of the half-normal scales `s_k`.
+    pub scale: GammaPrior,
+    /// Precision of the normal prior (mean zero) of the offset.
+    pub offset_precision: f64,
+    /// Rows have intercepts (W: no).
+    pub row_intercepts: bool,
+    /// Columns have intercepts (W: no).
+    pub column_intercepts: bool,
+    /// Prior of the precision of the intercepts, one precision for rows and one for columns.
+    pub intercept: GammaPrior,
+    /// Prior of the precision of the coefficients of features, one for each side.
+    pub coefficient: GammaPrior,
+    /// Coefficients of a feature have a common mean, itself standard normal (W: mean zero): the effect of a feature on rows or columns never seen.
+    pub common_coefficients: bool,
+    /// Moves of a sweep, in order.
+    pub schedule: Vec<Scheduled>,
+    /// Sweeps and draws.
+    pub sweeps: SweepPlan,
+    /// How many of the kept draws stay in the fit, evenly spread, with all their factors: for cells that were not asked for beforehand, and folding in.
+    pub stored_draws: u64,
+    /// Number of the chain: chains of one seed differ.
+    pub chain: u64,
+    /// Seed of all random numbers.
+    pub seed: u64,
+}
+
+/// Vague (W 5.5.1).
+const VAGUE: GammaPrior = GammaPrior {
+    shape: 1e-6,
+    rate: 1e-6,
+};
+
+impl Default for BsvdConfig {
+    fn default() -> Self {
+        Self {
+            likelihood: Likelihood::Gaussian,
+            units: Units::Observed,
+            candidates: 50,
+            max_candidates: 200,
+            rank_a: 1.0,
+            rank_b: 1.0,
+            noise: VAGUE,
+            scale: VAGUE,
+            offset_precision: 0.1,
+            row_intercepts: true,
+            column_intercepts: true,
+            intercept: VAGUE,
+            coefficient: VAGUE,
+            common_coefficients: true,
+            schedule: default_schedule(),
+            sweeps: SweepPlan {
+                burn_in: 100,
+                keep: 200,
+                thin: 1,
+            },
+            stored_draws: 50,
+            chain: 0,
+            seed: 0,
+        }
+    }
+}
+
+/// Everything each sweep, switches every fourth.
+fn default_schedule() -> Vec<Scheduled> {
+    let each = |step| Scheduled { step, every: 1 };
+    vec![
+        each(BsvdMove::Rows),
+        each(BsvdMove::Columns),
+        each(BsvdMove::Noise),
+        each(BsvdMove::Offset),
+        each(BsvdMove::Rescale),
+        Scheduled {
+            step: BsvdMove::Switches,
+            every: 4,
+        },
+        each(BsvdMove::ScalePrecision),
+        each(BsvdMove::Hyper),
+    ]
+}
+
+impl BsvdConfig {
+    /// Checks every field; the error names the first that is out of range.
+    pub fn validate(&self) -> Result<(), BsvdError> {
+        at_least("candidates", self.candidates as u64, 2)?;
+        at_least(
+            "max_candidates",
+            self.max_candidates as u64,
+            self.candidates as u64,
+        )?;
+        if self.max_candidates > MOST_CANDIDATES {
+            return Err(out("max_candidates", self.max_candidates, "at most 4096"));
+        }
+        positive("rank_a", self.rank_a)?;
+        positive("rank_b", self.rank_b)?;
+        for (field, prior) in [
+            ("noise", self.noise),
+            ("scale", self.scale),
+            ("intercept", self.intercept),
+            ("coefficient", self.coefficient),
+        ] {
+            positive(field, prior.shape)?;
+            positive(field, prior.rate)?;
+        }
+        positive("offset_precision", self.offset_precision)?;
+        if let Units::Given { centre, scale } = self.units {
+            positive("units.scale", scale)?;
+            if !centre.is_finite() {
+                return Err(out("units.centre", centre, "finite"));
+            }
+        }
+        at_least("schedule (number of moves)", self.schedule.len() as u64, 1)?;
+        for scheduled in &self.schedule {
+            at_least("schedule.every", scheduled.every, 1)?;
+        }
+        at_least("sweeps.keep", self.sweeps.keep, 1)?;
+        at_least("sweeps.thin", self.sweeps.thin, 1)
+    }
+
+    /// Prior odds of a switch with `K` candidates, its weight integrated out.
+    pub(crate) fn ln_prior_odds(&self, candidates: usize) -> f64 {
+        (self.rank_a / (self.rank_b * (candidates as f64 - 1.0))).ln()
+    }
+}
+
+/// More components than any machine would bear.
+pub(crate) const MOST_CANDIDATES: usize = 4096;
+
+fn out(field: &'static str, value: impl ToString, rule: impl ToString) -> BsvdError {
+    BsvdError::Config {
+        field,
+        value: value.to_string(),
+        rule: rule.to_string(),
+    }
+}
+
+/// Written so that NaN fails.
+fn positive(field: &'static str, value: f64) -> Result<(), BsvdError> {
+    if value.is_finite() && value > 0.0 {
+        Ok(())
+    } else {
+        Err(out(field, value, "finite and > 0"))
+    }
+}
+
+fn at_least(field: &'static str, value: u64, least: u64) -> Result<(), BsvdError> {
+    if value >= least {
+        Ok(())
+    } else {
+        Err(out(field, value, format!("at least {least}")))
+    }
+}

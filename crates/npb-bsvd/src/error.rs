@@ -1,0 +1,140 @@
+//! What can go wrong.
+
+/// Errors of this crate. A run that was stopped early is not one of them: that is a status of the fit.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BsvdError {
+    /// A configuration value is out of range.
+    #[error("config: {field} = {value}: must be {rule}")]
+    Config {
+        /// Name of the field.
+        field: &'static str,
+        /// The value given.
+        value: String,
+        /// What it must be.
+        rule: String,
+    },
+    /// There is no entry at all.
+    #[error("no entry is observed: a fit needs at least one")]
+    NoEntries,
+    /// Entries without spread have no units.
+    #[error(
+        "all {entries} entries are {value}: there is nothing to explain (for a fit on such data give the units in the configuration)"
+    )]
+    Constant {
+        /// The value.
+        value: f64,
+        /// How many entries there are.
+        entries: usize,
+    },
+    /// An entry that the likelihood does not allow.
+    #[error("row {row}, column {column}: {value} {rule}")]
+    Entry {
+        /// 0-based row.
+        row: usize,
+        /// 0-based column.
+        column: usize,
+        /// The value.
+        value: f64,
+        /// What it must be, and what to do.
+        rule: &'static str,
+    },
+    /// A cell that does not exist.
+    #[error("{what} {index}: {axis} {found} does not exist, there are {size}")]
+    Index {
+        /// List in which it was given.
+        what: &'static str,
+        /// Place in that list.
+        index: usize,
+        /// `row` or `column`.
+        axis: &'static str,
+        /// The number given.
+        found: usize,
+        /// Rows or columns of the matrix.
+        size: usize,
+    },
+    /// Two arguments that must fit each other do not.
+    #[error("{what}: {found}, expected {expected}")]
+    Size {
+        /// The argument.
+        what: &'static str,
+        /// Its size.
+        found: usize,
+        /// The size that fits.
+        expected: usize,
+    },
+    /// A feature that is not a finite number.
+    #[error("{side} features, {side} {index}, feature {feature}: {value} is not a finite number")]
+    Feature {
+        /// `row` or `column`.
+        side: &'static str,
+        /// Row or column of the matrix.
+        index: usize,
+        /// Which feature.
+        feature: usize,
+        /// What was found.
+        value: f64,
+    },
+    /// More entries than can be numbered.
+    #[error("{entries} entries: at most {limit} can be held")]
+    TooMany {
+        /// Entries given.
+        entries: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A number asked for is out of range.
+    #[error("{argument} = {value}: must be {rule}")]
+    Argument {
+        /// Name of the argument.
+        argument: &'static str,
+        /// The value given.
+        value: String,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// A precision matrix is not positive definite.
+    #[error(
+        "sweep {sweep}, {block} {item}: the precision matrix is not positive definite: pivot {pivot} is {value}; check for extreme values"
+    )]
+    Numerical {
+        /// Sweep, from 1.
+        sweep: u64,
+        /// `row` or `column`.
+        block: &'static str,
+        /// Which one.
+        item: usize,
+        /// Pivot.
+        pivot: usize,
+        /// Its value.
+        value: f64,
+    },
+    /// A parameter has left the range of numbers.
+    #[error("sweep {sweep}: {what} is {value}; check for extreme values")]
+    NotFinite {
+        /// Sweep, from 1.
+        sweep: u64,
+        /// The parameter.
+        what: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// A state or saved fit contradicts itself or the data.
+    #[error("state: {what}")]
+    State {
+        /// What is wrong.
+        what: String,
+    },
+    /// Bad input found by the data layer.
+    #[error(transparent)]
+    Data(#[from] npb_data::DataError),
+    /// Reading or writing a saved fit.
+    #[error(transparent)]
+    Storage(#[from] npb_infer::storage::StorageError),
+    /// The bytes of a saved fit.
+    #[error(transparent)]
+    Format(#[from] npb_infer::storage::FormatError),
+    /// Parameters of a distribution out of range.
+    #[error(transparent)]
+    Parameter(#[from] npb_priors::ParameterError),
+}

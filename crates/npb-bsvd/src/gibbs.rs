@@ -1,0 +1,709 @@
+//! The Gibbs sampler.
+
+use std::ops::ControlFlow;
+
+use npb_infer::{
+    Sweep, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, resume_sweeps, stream,
+};
+use npb_priors::GammaPrior;
+use npb_priors::dist::{Gamma, Normal};
+use pulp::Arch;
+use rand::RngExt;
+use rand_distr::StandardNormal;
+
+use crate::config::BsvdMove;
+use crate::data::BsvdData;
+use crate::features::Features;
+use crate::kernel::Layout;
+use crate::products::{Candidates, ProductPass, squared_lengths};
+use crate::regression::{
+    DOUBLE_BEYOND, Pass, Pool, Regressors, ResidualSums, Target, Task, fill_design,
+};
+use crate::rescale::{normals, sample_ln_gig};
+use crate::state::{BsvdState, SideState};
+use crate::switches::Switchboard;
+use crate::{BsvdConfig, BsvdError};
+
+/// Third words of the keys of random streams.
+const START: u64 = 0;
+const ROWS: u64 = 1;
+const COLUMNS: u64 = 2;
+const SWITCHES: u64 = 3;
+const RESCALE: u64 = 4;
+const OFFSET: u64 = 5;
+const NOISE: u64 = 6;
+const SCALE_PRECISION: u64 = 7;
+const HYPER: u64 = 8;
+
+/// Scans of the switches for one pass over the cells: they cost next to nothing.
+const SCANS: usize = 3;
+
+/// Precisions are kept within these, where vague priors and no data would send them to 0 or infinity.
+const LEAST_PRECISION: f64 = 1e-100;
+const MOST_PRECISION: f64 = 1e15;
+
+/// How many of the largest scales are traced.
+const TRACED_SCALES: usize = 10;
+
+/// The sampler: borrows the data, owns state and scratch memory.
+///
+/// ```
+/// use npb_bsvd::{BsvdConfig, BsvdData, BsvdSampler, SideInformation};
+/// use npb_bsvd::npb_data::{Rating, Ratings};
+///
+/// let entry = |row, column, value| Rating { row, column, value };
+/// let ratings = Ratings::new(3, 2, &[entry(0, 0, 4.0), entry(1, 0, 2.0), entry(1, 1, 3.0), entry(2, 1, 5.0)])?;
+/// let config = BsvdConfig { candidates: 4, ..BsvdConfig::default() };
+/// let data = BsvdData::new(&ratings, SideInformation::default(), &config)?;
+/// let mut sampler = BsvdSampler::new(&data, config)?;
+/// for _ in 0..10 {
+///     sampler.sweep()?;
+/// }
+/// assert!(sampler.state().rank() <= sampler.state().candidates);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct BsvdSampler<'d> {
+    data: &'d BsvdData,
+    config: BsvdConfig,
+    state: BsvdState,
+    trace: Trace,
+    sweep: u64,
+    memory: Memory,
+}
+
+/// Kept from sweep to sweep, so that a sweep allocates nothing once sizes have settled.
+struct Memory {
+    arch: Arch,
+    pool: Pool,
+    design: Vec<f32>,
+    prior_precision: Vec<f64>,
+    prior_linear: Vec<f64>,
+    block_sums: Vec<ResidualSums>,
+    /// Of the state as it is, when known.
+    residuals: Option<ResidualSums>,
+    candidates: Candidates,
+    parts: Vec<f64>,
+    totals: Vec<f64>,
+    spare: Vec<f32>,
+    lengths: Vec<f64>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            arch: Arch::new(),
+            pool: Pool::default(),
+            design: Vec::new(),
+            prior_precision: Vec::new(),
+            prior_linear: Vec::new(),
+            block_sums: Vec::new(),
+            residuals: None,
+            candidates: Candidates::default(),
+            parts: Vec::new(),
+            totals: Vec::new(),
+            spare: Vec::new(),
+            lengths: Vec::new(),
+        }
+    }
+}
+
+/// Rows or columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Rows,
+    Columns,
+}
+
+impl<'d> BsvdSampler<'d> {
+    /// Starts a chain: all candidates active, with small random factors.
+    ///
+    /// # Errors
+    /// A configuration out of range.
+    pub fn new(data: &'d BsvdData, config: BsvdConfig) -> Result<Self, BsvdError> {
+        config.validate()?;
+        let state = start(data, &config);
+        Ok(Self::with(data, config, state, Trace::new(trace_names())))
+    }
+
+    /// Goes on from a state and the trace of the sweeps that led to it, in the same bits as if it had never stopped.
+    ///
+    /// # Errors
+    /// A configuration out of range; a state of another size.
+    pub fn resume(
+        data: &'d BsvdData,
+        config: BsvdConfig,
+        state: BsvdState,
+        trace: Trace,
+    ) -> Result<Self, BsvdError> {
+        config.validate()?;
+        state.check(&data.shape(&config))?;
+        if trace.names() != trace_names() {
+            return Err(BsvdError::State {
+                what: "the trace holds other scalars".to_owned(),
+            });
+        }
+        Ok(Self::with(data, config, state, trace))
+    }
+
+    fn with(data: &'d BsvdData, config: BsvdConfig, state: BsvdState, trace: Trace) -> Self {
+        let sweep = trace.n_sweeps() as u64;
+        Self {
+            data,
+            config,
+            state,
+            trace,
+            sweep,
+            memory: Memory::default(),
+        }
+    }
+
+    /// The state now.
+    pub fn state(&self) -> &BsvdState {
+        &self.state
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &BsvdConfig {
+        &self.config
+    }
+
+    /// Sweeps made so far.
+    pub fn sweeps(&self) -> u64 {
+        self.sweep
+    }
+
+    /// Scalars of the sweeps made by [`run`](Self::run): rank, candidates, noise standard deviation, offset (both in units of the data), precision of
+    /// the scales, and the largest scales `s_k sqrt(I J)` in units of the data, falling, 0 where there are fewer.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The state, the trace and the configuration.
+    pub fn into_parts(self) -> (BsvdState, Trace, BsvdConfig) {
+        (self.state, self.trace, self.config)
+    }
+
+    /// Makes one sweep: every move of the schedule that is due.
+    ///
+    /// Cost: linear in the entries; for each row and column, and each entry in it, quadratic in active components and features.
+    ///
+    /// # Errors
+    /// Numerical trouble, with sweep and row.
+    pub fn sweep(&mut self) -> Result<(), BsvdError> {
+        self.sweep += 1;
+        for n in 0..self.config.schedule.len() {
+            let scheduled = self.config.schedule[n];
+            if self.sweep.is_multiple_of(scheduled.every) {
+                self.apply(scheduled.step)?;
+            }
+        }
+        self.grow();
+        Ok(())
+    }
+
+    /// Makes all remaining sweeps of `config.sweeps`, unless `watch` breaks. The watcher sees each sweep's report and the sampler.
+    ///
+    /// # Errors
+    /// As [`sweep`](Self::sweep).
+    pub fn run(
+        &mut self,
+        watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
+    ) -> Result<SweepOutcome, BsvdError> {
+        let plan = self.config.sweeps;
+        let trace = std::mem::replace(&mut self.trace, Trace::new(trace_names()));
+        let outcome = resume_sweeps(self, &plan, trace, Self::traced_sweep, watch)?;
+        self.trace = outcome.trace.clone();
+        Ok(outcome)
+    }
+
+    fn traced_sweep(&mut self, _: Sweep, scalars: &mut [f64]) -> Result<(), BsvdError> {
+        self.sweep()?;
+        self.scalars(scalars);
+        Ok(())
+    }
+
+    fn scalars(&self, out: &mut [f64]) {
+        let state = &self.state;
+        let unit = self.data.scale;
+        out[0] = state.rank() as f64;
+        out[1] = state.candidates as f64;
+        out[2] = unit / state.noise_precision.sqrt();
+        out[3] = self.data.centre + unit * state.offset;
+        out[4] = state.scale_precision;
+        let norm = unit * (self.data.n_rows() as f64 * self.data.n_cols() as f64).sqrt();
+        let mut scales = state.scales.clone();
+        scales.sort_by(|a, b| b.total_cmp(a));
+        for (n, out) in out[5..].iter_mut().enumerate() {
+            *out = scales.get(n).map_or(0.0, |s| s * norm);
+        }
+    }
+
+    /// Makes one move, due or not.
+    ///
+    /// # Errors
+    /// Numerical trouble, with sweep and row.
+    pub fn apply(&mut self, step: BsvdMove) -> Result<(), BsvdError> {
+        match step {
+            BsvdMove::Rows => self.side(Side::Rows, Task::Draw),
+            BsvdMove::Columns => self.side(Side::Columns, Task::DrawAndSum),
+            BsvdMove::Switches => self.switches(),
+            BsvdMove::Rescale => {
+                self.rescale();
+                Ok(())
+            }
+            BsvdMove::Offset => self.offset(),
+            BsvdMove::Noise => self.noise(),
+            BsvdMove::ScalePrecision => self.scale_precision(),
+            BsvdMove::Hyper => self.hyper(),
+        }
+    }
+
+    /// The generator of a move that is one unit of work.
+    fn rng(&self, code: u64, item: u64) -> Xoshiro256PlusPlus {
+        stream(
+            self.config.seed,
+            [self.config.chain, self.sweep, code, item],
+        )
+    }
+
+    /// When all candidates were active in the burn-in there may be too few of them.
+    fn grow(&mut self) {
+        let state = &mut self.state;
+        if self.sweep <= self.config.sweeps.burn_in && state.rank() == state.candidates {
+            let more = state.candidates + state.candidates.div_ceil(2);
+            state.candidates = more.min(self.config.max_candidates).max(state.candidates);
+        }
+    }
+
+    /// A pass over the rows, or over the columns.
+    fn side(&mut self, side: Side, task: Task) -> Result<(), BsvdError> {
+        let Self {
+            data,
+            config,
+            state,
+            memory,
+            sweep,
+            ..
+        } = self;
+        let (cells, own_features, other_features, own, other, code, name, n_other) = match side {
+            Side::Rows => (
+                &data.rows,
+                data.side.rows.as_ref(),
+                data.side.columns.as_ref(),
+                &mut state.rows,
+                &state.columns,
+                ROWS,
+                "row",
+                data.n_cols(),
+            ),
+            Side::Columns => (
+                &data.columns,
+                data.side.columns.as_ref(),
+                data.side.rows.as_ref(),
+                &mut state.columns,
+                &state.rows,
+                COLUMNS,
+                "column",
+                data.n_rows(),
+            ),
+        };
+        let regressors = Regressors {
+            rank: state.scales.len(),
+            intercept: !own.intercepts.is_empty(),
+            features: other_features.map_or(0, Features::n_features),
+        };
+        fill_design(
+            &regressors,
+            other,
+            &state.scales,
+            other_features,
+            n_other,
+            &mut memory.design,
+        );
+        memory.prior_precision.clear();
+        memory.prior_linear.clear();
+        memory.prior_precision.resize(regressors.rank, 1.0);
+        memory.prior_linear.resize(regressors.rank, 0.0);
+        if regressors.intercept {
+            memory.prior_precision.push(own.intercept_precision);
+            memory.prior_linear.push(0.0);
+        }
+        for mean in &own.coefficient_mean {
+            memory.prior_precision.push(own.coefficient_precision);
+            memory.prior_linear.push(own.coefficient_precision * mean);
+        }
+        memory.block_sums.clear();
+        memory
+            .block_sums
+            .resize(cells.blocks.len(), ResidualSums::default());
+        let pass = Pass {
+            arch: memory.arch,
+            cells,
+            values: &cells.values,
+            roots: None,
+            regressors,
+            design: &memory.design,
+            other,
+            features: own_features,
+            offset: state.offset,
+            noise_precision: state.noise_precision,
+            prior_precision: &memory.prior_precision,
+            prior_linear: &memory.prior_linear,
+            task,
+            key: (config.seed, [config.chain, *sweep, code]),
+            block_name: name,
+            pool: &memory.pool,
+        };
+        memory.residuals = None;
+        pass.run(Target {
+            factors: &mut own.factors,
+            intercepts: &mut own.intercepts,
+            coefficients: &mut own.coefficients,
+            sums: &mut memory.block_sums,
+        })?;
+        if task != Task::Draw {
+            let mut total = ResidualSums::default();
+            for block in &memory.block_sums {
+                total.first += block.first;
+                total.second += block.second;
+            }
+            memory.residuals = Some(total);
+        }
+        Ok(())
+    }
+
+    /// Residual sums of the state as it is, by a pass over the cells when they are not at hand.
+    fn residuals(&mut self) -> Result<ResidualSums, BsvdError> {
+        if self.memory.residuals.is_none() {
+            self.side(Side::Columns, Task::Sum)?;
+        }
+        let sums = self.memory.residuals.unwrap_or_default();
+        finite(self.sweep, "sum of squared residuals", sums.second)?;
+        Ok(sums)
+    }
+
+    fn noise(&mut self) -> Result<(), BsvdError> {
+        let sums = self.residuals()?;
+        let mut rng = self.rng(NOISE, 0);
+        let n = self.data.n_observed() as f64;
+        self.state.noise_precision = draw_precision(self.config.noise, n, sums.second, &mut rng)?;
+        Ok(())
+    }
+
+    /// The offset given the rest; then sums that leave every latent value as it is: the offset grows by what all intercepts of a side lose.
+    fn offset(&mut self) -> Result<(), BsvdError> {
+        let mut sums = self.residuals()?;
+        let mut rng = self.rng(OFFSET, 0);
+        let state = &mut self.state;
+        let weight = self.data.total_weight();
+        let alpha = state.noise_precision;
+        let precision = self.config.offset_precision + alpha * weight;
+        let linear = alpha * (sums.first + weight * state.offset);
+        let z: f64 = rng.sample(StandardNormal);
+        let new = linear / precision + z / precision.sqrt();
+        let step = new - state.offset;
+        sums.second += step * (step * weight - 2.0 * sums.first);
+        sums.first -= step * weight;
+        sums.second = sums.second.max(0.0);
+        state.offset = new;
+        self.memory.residuals = Some(sums);
+        for side in [&mut state.rows, &mut state.columns] {
+            if side.intercepts.is_empty() {
+                continue;
+            }
+            let total: f64 = side.intercepts.iter().map(|&r| f64::from(r)).sum();
+            let tau = side.intercept_precision;
+            let precision = tau * side.intercepts.len() as f64 + self.config.offset_precision;
+            let linear = tau * total - self.config.offset_precision * state.offset;
+            let z: f64 = rng.sample(StandardNormal);
+            let step = linear / precision + z / precision.sqrt();
+            state.offset += step;
+            side.intercepts
+                .iter_mut()
+                .for_each(|r| *r = (f64::from(*r) - step) as f32);
+        }
+        finite(self.sweep, "offset", state.offset)
+    }
+
+    /// For each component and each side: the factor grows by a number and the scale shrinks by it. The likelihood does not see it; the number's
+    /// square is generalised inverse Gaussian.
+    fn rescale(&mut self) {
+        for (side, name) in [(Side::Rows, 0), (Side::Columns, 1)] {
+            let mut rng = self.rng(RESCALE, name);
+            let state = &mut self.state;
+            let rank = state.scales.len();
+            let own = match side {
+                Side::Rows => &mut state.rows,
+                Side::Columns => &mut state.columns,
+            };
+            if rank == 0 {
+                return;
+            }
+            let lengths = &mut self.memory.lengths;
+            squared_lengths(&own.factors, rank, lengths);
+            let n = (own.factors.len() / rank) as f64;
+            for (length, s) in lengths.iter_mut().zip(&mut state.scales) {
+                let prior = state.scale_precision * *s * *s;
+                let usable =
+                    length.is_finite() && *length > 0.0 && prior.is_finite() && prior > 0.0;
+                let growth = if usable {
+                    (0.5 * sample_ln_gig(0.5 * (n - 1.0), *length, prior, &mut rng)).exp()
+                } else {
+                    1.0
+                };
+                *s = (*s / growth).max(f64::MIN_POSITIVE);
+                *length = growth;
+            }
+            for line in own.factors.chunks_exact_mut(rank) {
+                for (x, &growth) in line.iter_mut().zip(&*lengths) {
+                    *x = (f64::from(*x) * growth) as f32;
+                }
+            }
+        }
+    }
+
+    fn scale_precision(&mut self) -> Result<(), BsvdError> {
+        let mut rng = self.rng(SCALE_PRECISION, 0);
+        let squares = self.state.scales.iter().map(|s| s * s).sum();
+        let n = self.state.rank() as f64;
+        self.state.scale_precision = draw_precision(self.config.scale, n, squares, &mut rng)?;
+        Ok(())
+    }
+
+    fn hyper(&mut self) -> Result<(), BsvdError> {
+        for side in [Side::Rows, Side::Columns] {
+            let mut rng = self.rng(HYPER, u64::from(side == Side::Columns));
+            let own = match side {
+                Side::Rows => &mut self.state.rows,
+                Side::Columns => &mut self.state.columns,
+            };
+            if !own.intercepts.is_empty() {
+                let squares = own.intercepts.iter().map(|&r| f64::from(r).powi(2)).sum();
+                let n = own.intercepts.len() as f64;
+                own.intercept_precision =
+                    draw_precision(self.config.intercept, n, squares, &mut rng)?;
+            }
+            let q = own.coefficient_mean.len();
+            if q > 0 {
+                coefficients(own, &self.config, &mut rng)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Draws the switches and scales of all candidates, given products over the cells.
+    fn switches(&mut self) -> Result<(), BsvdError> {
+        self.memory.residuals = None;
+        let rank = self.state.rank();
+        let layout = Layout::new(self.state.candidates);
+        self.lay_out_candidates(layout);
+        let mut scales = self.state.scales.clone();
+        scales.resize(layout.width, 0.0);
+        let memory = &mut self.memory;
+        let pass = ProductPass {
+            arch: memory.arch,
+            cells: &self.data.rows,
+            values: &self.data.rows.values,
+            roots: None,
+            layout,
+            candidates: &memory.candidates,
+            scales: &scales,
+            rows: &self.state.rows,
+            columns: &self.state.columns,
+            row_features: self.data.side.rows.as_ref(),
+            column_features: self.data.side.columns.as_ref(),
+            offset: self.state.offset,
+        };
+        if self.state.noise_precision > DOUBLE_BEYOND {
+            pass.run::<f64>(&mut memory.parts, &mut memory.totals);
+        } else {
+            pass.run::<f32>(&mut memory.parts, &mut memory.totals);
+        }
+        let mut on: Vec<bool> = (0..layout.width).map(|k| k < rank).collect();
+        let (products, gradient) = memory.totals.split_at_mut(layout.width * layout.stride);
+        let mut board = Switchboard {
+            products,
+            stride: layout.stride,
+            gradient: &mut gradient[..layout.width],
+            on: &mut on,
+            scales: &mut scales,
+            noise_precision: self.state.noise_precision,
+            scale_precision: self.state.scale_precision,
+            ln_prior_odds: self.config.ln_prior_odds(self.state.candidates),
+        };
+        let mut rng = stream(
+            self.config.seed,
+            [self.config.chain, self.sweep, SWITCHES, 0],
+        );
+        let mut order: Vec<usize> = (0..layout.width).collect();
+        for _ in 0..SCANS {
+            shuffle(&mut order, &mut rng);
+            board.scan(&order, &mut rng)?;
+        }
+        self.keep_active(layout, &on, &scales);
+        Ok(())
+    }
+
+    /// Factors of all candidates side by side; those of inactive ones are drawn from their prior.
+    fn lay_out_candidates(&mut self, layout: Layout) {
+        let rank = self.state.rank();
+        let Layout { width, stride } = layout;
+        let key = (self.config.seed, [self.config.chain, self.sweep, SWITCHES]);
+        let mut fresh = vec![0.0; width - rank];
+        for (code, from, to) in [
+            (
+                1,
+                &self.state.rows.factors,
+                &mut self.memory.candidates.rows,
+            ),
+            (
+                2,
+                &self.state.columns.factors,
+                &mut self.memory.candidates.columns,
+            ),
+        ] {
+            let n = match code {
+                1 => self.data.n_rows(),
+                _ => self.data.n_cols(),
+            };
+            to.clear();
+            to.resize(n * stride, 0.0);
+            let (seed, [chain, sweep, block]) = key;
+            let mut rng = stream(seed, [chain, sweep, block, code]);
+            for (i, line) in to.chunks_exact_mut(stride).enumerate() {
+                line[..rank].copy_from_slice(SideState::part(from, i, rank));
+                normals(&mut fresh, &mut rng);
+                for (x, &z) in line[rank..width].iter_mut().zip(&fresh) {
+                    *x = z as f32;
+                }
+            }
+        }
+    }
+
+    /// The state after the switches were drawn.
+    fn keep_active(&mut self, layout: Layout, on: &[bool], scales: &[f64]) {
+        let active: Vec<usize> = (0..layout.width).filter(|&k| on[k]).collect();
+        self.state.scales.clear();
+        self.state.scales.extend(active.iter().map(|&k| scales[k]));
+        for (to, from) in [
+            (&mut self.state.rows.factors, &self.memory.candidates.rows),
+            (
+                &mut self.state.columns.factors,
+                &self.memory.candidates.columns,
+            ),
+        ] {
+            let spare = &mut self.memory.spare;
+            spare.clear();
+            for line in from.chunks_exact(layout.stride) {
+                spare.extend(active.iter().map(|&k| line[k]));
+            }
+            std::mem::swap(to, spare);
+        }
+    }
+}
+
+/// Fisher and Yates.
+fn shuffle(order: &mut [usize], rng: &mut Xoshiro256PlusPlus) {
+    for n in (1..order.len()).rev() {
+        order.swap(n, rng.random_range(0..=n));
+    }
+}
+
+/// Precision of n normal variables with mean zero, given the sum of their squares.
+fn draw_precision(
+    prior: GammaPrior,
+    n: f64,
+    squares: f64,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Result<f64, BsvdError> {
+    let posterior = Gamma::new(prior.shape + 0.5 * n, prior.rate + 0.5 * squares)?;
+    let drawn = posterior.sample_ln(rng).exp();
+    Ok(drawn.clamp(LEAST_PRECISION, MOST_PRECISION))
+}
+
+/// Common means of the coefficients, then their precision.
+fn coefficients(
+    own: &mut SideState,
+    config: &BsvdConfig,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Result<(), BsvdError> {
+    let q = own.coefficient_mean.len();
+    let n = (own.coefficients.len() / q) as f64;
+    let mut sums = vec![0.0; q];
+    for line in own.coefficients.chunks_exact(q) {
+        for (sum, &g) in sums.iter_mut().zip(line) {
+            *sum += f64::from(g);
+        }
+    }
+    if config.common_coefficients {
+        for (mean, sum) in own.coefficient_mean.iter_mut().zip(&sums) {
+            let precision = 1.0 + n * own.coefficient_precision;
+            let law = Normal::new(
+                own.coefficient_precision * sum / precision,
+                precision.recip(),
+            )?;
+            *mean = law.sample(rng);
+        }
+    }
+    let mut squares = 0.0;
+    for line in own.coefficients.chunks_exact(q) {
+        for (&mean, &g) in own.coefficient_mean.iter().zip(line) {
+            squares += (f64::from(g) - mean).powi(2);
+        }
+    }
+    own.coefficient_precision = draw_precision(config.coefficient, n * q as f64, squares, rng)?;
+    Ok(())
+}
+
+fn finite(sweep: u64, what: &'static str, value: f64) -> Result<(), BsvdError> {
+    if value.is_finite() {
+        Ok(())
+    } else {
+        Err(BsvdError::NotFinite { sweep, what, value })
+    }
+}
+
+/// Names of the traced scalars.
+pub(crate) fn trace_names() -> Vec<String> {
+    let fixed = [
+        "rank",
+        "candidates",
+        "noise_sd",
+        "offset",
+        "scale_precision",
+    ];
+    let scales = (1..=TRACED_SCALES).map(|k| format!("scale_{k}"));
+    fixed.into_iter().map(str::to_owned).chain(scales).collect()
+}
+
+/// All candidates on; together they start with half of the variance.
+fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
+    let shape = data.shape(config);
+    let rank = config.candidates;
+    let side = |n: usize, q: usize, intercepts: bool, item: u64| {
+        let mut rng = stream(config.seed, [config.chain, 0, START, item]);
+        let mut factors = vec![0.0; n * rank];
+        for x in &mut factors {
+            let z: f64 = rng.sample(StandardNormal);
+            *x = z as f32;
+        }
+        SideState {
+            factors,
+            intercepts: vec![0.0; if intercepts { n } else { 0 }],
+            coefficients: vec![0.0; n * q],
+            coefficient_mean: vec![0.0; q],
+            intercept_precision: 10.0,
+            coefficient_precision: 100.0,
+        }
+    };
+    let scale = (0.5 / rank as f64).sqrt();
+    BsvdState {
+        candidates: rank,
+        scales: vec![scale; rank],
+        scale_precision: scale.powi(-2),
+        noise_precision: 2.0,
+        offset: 0.0,
+        rows: side(shape.n_rows, shape.column_features, shape.row_intercepts, 0),
+        columns: side(shape.n_cols, shape.row_features, shape.column_intercepts, 1),
+    }
+}

@@ -1,0 +1,356 @@
+//! The two hot loops, in vector registers: sums of products over the cells of a row, and residuals of those cells; and the draw of a row's
+//! coefficients from what was summed.
+//!
+//! A cell is a row of numbers: `width` regressors, the response, zeros up to `stride`. Sums run over a block of cells in single (or, on request,
+//! double) precision and are added to totals in double precision, block after block.
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// Strides are multiples of this: the widest register in use, of single precision.
+pub(crate) const PAD: usize = 16;
+
+/// Numbers in a block of cells: they stay in the first cache.
+const BLOCK: usize = 4096;
+
+/// A precision matrix that is not positive definite.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct BadPivot {
+    pub(crate) pivot: usize,
+    pub(crate) value: f64,
+}
+
+/// How a cell is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Regressors; the response comes next.
+    pub(crate) width: usize,
+    /// Numbers from one cell to the next.
+    pub(crate) stride: usize,
+}
+
+impl Layout {
+    pub(crate) fn new(width: usize) -> Self {
+        Self {
+            width,
+            stride: (width + 1).next_multiple_of(PAD),
+        }
+    }
+
+    /// Cells that are summed in one go.
+    pub(crate) fn cells_in_block(&self) -> usize {
+        (BLOCK / self.stride).max(16)
+    }
+
+    /// Numbers in a table of sums: row r holds the products of number r of the cells (regressors, then the response) with regressors 0..=r.
+    pub(crate) fn sums_len(&self) -> usize {
+        (self.width + 1) * self.stride
+    }
+}
+
+/// A number of a cell: f32, or f64 where noise is so small that single precision would add to it.
+pub(crate) trait Real: Copy + Default + Send + Sync + 'static {
+    fn from_f32(x: f32) -> Self;
+    fn from_f64(x: f64) -> Self;
+    fn to_f64(self) -> f64;
+    /// Of two factors, without rounding where that matters.
+    fn product(a: f32, b: f32) -> Self;
+
+    /// Adds a block of cells to the totals, or overwrites these when `first`.
+    fn add_products(arch: Arch, cells: &[Self], layout: Layout, first: bool, totals: &mut [f64]);
+
+    /// Response minus fitted value of every cell. `coefficients`: as long as a cell, 0 from `width` on.
+    fn residuals(
+        arch: Arch,
+        cells: &[Self],
+        layout: Layout,
+        coefficients: &[Self],
+        out: &mut [Self],
+    );
+}
+
+macro_rules! real {
+    ($real:ident, $as_simd:ident, $as_mut_simd:ident, $splat:ident, $mul_add:ident, $reduce:ident, $register:ident, $lanes:ident, $module:ident) => {
+        impl Real for $real {
+            #[inline(always)]
+            fn from_f32(x: f32) -> Self {
+                x.into()
+            }
+
+            #[inline(always)]
+            fn from_f64(x: f64) -> Self {
+                x as $real
+            }
+
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self.into()
+            }
+
+            #[inline(always)]
+            fn product(a: f32, b: f32) -> Self {
+                $real::from(a) * $real::from(b)
+            }
+
+            fn add_products(
+                arch: Arch,
+                cells: &[Self],
+                layout: Layout,
+                first: bool,
+                totals: &mut [f64],
+            ) {
+                arch.dispatch($module::AddProducts {
+                    cells,
+                    layout,
+                    first,
+                    totals,
+                });
+            }
+
+            fn residuals(
+                arch: Arch,
+                cells: &[Self],
+                layout: Layout,
+                coefficients: &[Self],
+                out: &mut [Self],
+            ) {
+                arch.dispatch($module::Residuals {
+                    cells,
+                    layout,
+                    coefficients,
+                    out,
+                });
+            }
+        }
+
+        mod $module {
+            use super::*;
+
+            pub(super) struct AddProducts<'a> {
+                pub(super) cells: &'a [$real],
+                pub(super) layout: Layout,
+                pub(super) first: bool,
+                pub(super) totals: &'a mut [f64],
+            }
+
+            impl WithSimd for AddProducts<'_> {
+                type Output = ();
+
+                #[inline(always)]
+                fn with_simd<S: Simd>(mut self, simd: S) {
+                    // As many sums at once as registers allow: they hide the latency of an addition.
+                    let tall = if S::REGISTER_COUNT >= 32 { 8 } else { 4 };
+                    let rows = self.layout.width + 1;
+                    let mut row = 0;
+                    while row < rows {
+                        let height = match rows - row {
+                            left if left >= tall => tall,
+                            left if left >= 4 => 4,
+                            left if left >= 2 => 2,
+                            _ => 1,
+                        };
+                        // Products are symmetric: registers up to the diagonal, and none beyond the regressors.
+                        let last = (row + height).min(self.layout.width.max(1));
+                        let registers = last.div_ceil(S::$lanes);
+                        let mut register = 0;
+                        while register < registers {
+                            let wide = (registers - register).min(3);
+                            let at = (row, register);
+                            match (height, wide) {
+                                (8, 3) => self.tile::<S, 8, 3>(simd, at),
+                                (8, 2) => self.tile::<S, 8, 2>(simd, at),
+                                (8, _) => self.tile::<S, 8, 1>(simd, at),
+                                (4, 3) => self.tile::<S, 4, 3>(simd, at),
+                                (4, 2) => self.tile::<S, 4, 2>(simd, at),
+                                (4, _) => self.tile::<S, 4, 1>(simd, at),
+                                (2, 3) => self.tile::<S, 2, 3>(simd, at),
+                                (2, 2) => self.tile::<S, 2, 2>(simd, at),
+                                (2, _) => self.tile::<S, 2, 1>(simd, at),
+                                (_, 3) => self.tile::<S, 1, 3>(simd, at),
+                                (_, 2) => self.tile::<S, 1, 2>(simd, at),
+                                (_, _) => self.tile::<S, 1, 1>(simd, at),
+                            }
+                            register += wide;
+                        }
+                        row += height;
+                    }
+                }
+            }
+
+            impl AddProducts<'_> {
+                /// Products of `R` numbers of each cell with `C` registers of regressors.
+                #[inline(always)]
+                fn tile<S: Simd, const R: usize, const C: usize>(
+                    &mut self,
+                    simd: S,
+                    (row, register): (usize, usize),
+                ) {
+                    let mut sums = [[simd.$splat(0.0); C]; R];
+                    for cell in self.cells.chunks_exact(self.layout.stride) {
+                        let (registers, _) = S::$as_simd(cell);
+                        let (Some(across), Some(down)) = (
+                            registers[register..].first_chunk::<C>(),
+                            cell[row..].first_chunk::<R>(),
+                        ) else {
+                            return;
+                        };
+                        for r in 0..R {
+                            let factor = simd.$splat(down[r]);
+                            for c in 0..C {
+                                sums[r][c] = simd.$mul_add(factor, across[c], sums[r][c]);
+                            }
+                        }
+                    }
+                    let mut lanes = [0.0 as $real; PAD];
+                    for r in 0..R {
+                        let start = (row + r) * self.layout.stride + register * S::$lanes;
+                        for c in 0..C {
+                            S::$as_mut_simd(&mut lanes).0[0] = sums[r][c];
+                            let totals = &mut self.totals[start + c * S::$lanes..][..S::$lanes];
+                            if self.first {
+                                totals
+                                    .iter_mut()
+                                    .zip(&lanes)
+                                    .for_each(|(total, &sum)| *total = sum.into());
+                            } else {
+                                totals
+                                    .iter_mut()
+                                    .zip(&lanes)
+                                    .for_each(|(total, &sum)| *total += f64::from(sum));
+                            }
+                        }
+                    }
+                }
+            }
+
+            pub(super) struct Residuals<'a> {
+                pub(super) cells: &'a [$real],
+                pub(super) layout: Layout,
+                pub(super) coefficients: &'a [$real],
+                pub(super) out: &'a mut [$real],
+            }
+
+            impl WithSimd for Residuals<'_> {
+                type Output = ();
+
+                #[inline(always)]
+                fn with_simd<S: Simd>(self, simd: S) {
+                    let Layout { width, stride } = self.layout;
+                    let registers = width.div_ceil(S::$lanes);
+                    let coefficients = &S::$as_simd(self.coefficients).0[..registers];
+                    for (cell, out) in self.cells.chunks_exact(stride).zip(self.out) {
+                        let mut sum = simd.$splat(0.0);
+                        for (x, c) in S::$as_simd(cell).0.iter().zip(coefficients) {
+                            sum = simd.$mul_add(*x, *c, sum);
+                        }
+                        *out = cell[width] - simd.$reduce(sum);
+                    }
+                }
+            }
+        }
+    };
+}
+
+real!(
+    f32,
+    as_simd_f32s,
+    as_mut_simd_f32s,
+    splat_f32s,
+    mul_add_e_f32s,
+    reduce_sum_f32s,
+    f32s,
+    F32_LANES,
+    single
+);
+real!(
+    f64,
+    as_simd_f64s,
+    as_mut_simd_f64s,
+    splat_f64s,
+    mul_add_e_f64s,
+    reduce_sum_f64s,
+    f64s,
+    F64_LANES,
+    double
+);
+
+/// Draws x ~ N(P^-1 b, P^-1) in place of `x`, which brings standard normals.
+///
+/// `sums`: P in its first `width` rows, lower triangle read; b in row `width`. Destroyed. `column`: scratch as long as a cell.
+/// The rows are factored together with b, so that the forward substitution costs nothing extra.
+/// Cost: width^3/3 flops.
+pub(crate) fn draw_coefficients(
+    arch: Arch,
+    layout: Layout,
+    sums: &mut [f64],
+    column: &mut [f64],
+    x: &mut [f64],
+) -> Result<(), BadPivot> {
+    arch.dispatch(Draw {
+        layout,
+        sums,
+        column,
+        x,
+    })
+}
+
+struct Draw<'a> {
+    layout: Layout,
+    sums: &'a mut [f64],
+    column: &'a mut [f64],
+    x: &'a mut [f64],
+}
+
+impl WithSimd for Draw<'_> {
+    type Output = Result<(), BadPivot>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
+        let Layout { width, stride } = self.layout;
+        let Self {
+            sums, column, x, ..
+        } = self;
+        for j in 0..width {
+            let pivot = sums[j * stride + j];
+            if !(pivot > 0.0 && pivot.is_finite()) {
+                return Err(BadPivot {
+                    pivot: j,
+                    value: pivot,
+                });
+            }
+            let root = pivot.sqrt();
+            let scale = root.recip();
+            sums[j * stride + j] = root;
+            for i in j + 1..=width {
+                let entry = &mut sums[i * stride + j];
+                *entry *= scale;
+                column[i] = *entry;
+            }
+            // From the register in which column j + 1 lies; what is to its left there must not change.
+            let first = (j + 1) / S::F64_LANES;
+            column[first * S::F64_LANES..=j].fill(0.0);
+            let (from, _) = S::as_simd_f64s(column);
+            for i in j + 1..=width {
+                let row = &mut sums[i * stride..(i + 1) * stride];
+                let factor = simd.splat_f64s(-row[j]);
+                let end = i.min(width - 1) / S::F64_LANES + 1;
+                let (to, _) = S::as_mut_simd_f64s(row);
+                for (to, from) in to[first..end].iter_mut().zip(&from[first..end]) {
+                    *to = simd.mul_add_e_f64s(factor, *from, *to);
+                }
+            }
+        }
+        for j in 0..width {
+            x[j] += sums[width * stride + j];
+        }
+        for j in (0..width).rev() {
+            let row = &sums[j * stride..][..=j];
+            let value = x[j] / row[j];
+            x[j] = value;
+            x[..j]
+                .iter_mut()
+                .zip(row)
+                .for_each(|(x, l)| *x -= value * l);
+        }
+        Ok(())
+    }
+}

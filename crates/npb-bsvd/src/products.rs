@@ -1,0 +1,209 @@
+//! Products of the components over the observed cells: all that switches and scales need to know of the data.
+
+use std::ops::Range;
+
+use npb_linalg::faer::Mat;
+use pulp::Arch;
+use rayon::prelude::*;
+
+use crate::data::Cells;
+use crate::features::Features;
+use crate::kernel::{Layout, Real};
+use crate::state::SideState;
+
+/// Parts that are summed on their own and then in order.
+const PARTS: usize = 32;
+
+/// Factors of candidate components, of one side: n x stride, unscaled, zeros from `width` on.
+#[derive(Default)]
+pub(crate) struct Candidates {
+    pub(crate) rows: Vec<f32>,
+    pub(crate) columns: Vec<f32>,
+}
+
+/// What the pass knows.
+pub(crate) struct ProductPass<'a> {
+    pub(crate) arch: Arch,
+    pub(crate) cells: &'a Cells,
+    pub(crate) values: &'a [f32],
+    pub(crate) roots: Option<&'a [f32]>,
+    pub(crate) layout: Layout,
+    pub(crate) candidates: &'a Candidates,
+    /// `s_k` of the components that are on, 0 of the others.
+    pub(crate) scales: &'a [f64],
+    pub(crate) rows: &'a SideState,
+    pub(crate) columns: &'a SideState,
+    pub(crate) row_features: Option<&'a Features>,
+    pub(crate) column_features: Option<&'a Features>,
+    pub(crate) offset: f64,
+}
+
+impl ProductPass<'_> {
+    /// Sums over all cells of `w W_k W_l` (row k, l <= k) and, in row `width`, of `w r W_k`.
+    pub(crate) fn run<T: Real>(&self, parts: &mut Vec<f64>, totals: &mut Vec<f64>) {
+        let len = self.layout.sums_len();
+        let blocks = &self.cells.blocks;
+        let per_part = blocks.len().div_ceil(PARTS);
+        let n_parts = blocks.len().div_ceil(per_part.max(1));
+        parts.clear();
+        parts.resize(n_parts * len, 0.0);
+        parts
+            .par_chunks_mut(len)
+            .zip(blocks.par_chunks(per_part.max(1)))
+            .for_each(|(part, blocks)| self.part::<T>(blocks, part));
+        totals.clear();
+        totals.resize(len, 0.0);
+        for part in parts.chunks_exact(len) {
+            totals.iter_mut().zip(part).for_each(|(t, p)| *t += p);
+        }
+    }
+
+    fn part<T: Real>(&self, blocks: &[Range<usize>], sums: &mut [f64]) {
+        let block = self.layout.cells_in_block();
+        let mut work = Block::<T> {
+            cells: vec![T::default(); block * self.layout.stride],
+            scales: vec![T::default(); self.layout.stride],
+            residuals: vec![T::default(); block],
+            row_features: vec![0.0; self.row_features.map_or(0, Features::n_features)],
+            column_features: vec![0.0; self.column_features.map_or(0, Features::n_features)],
+        };
+        for (to, &s) in work.scales.iter_mut().zip(self.scales) {
+            *to = T::from_f64(s);
+        }
+        for i in blocks.iter().flat_map(Clone::clone) {
+            if let Some(features) = self.row_features {
+                features.write(i, &mut work.row_features);
+            }
+            let range = self.cells.range(i);
+            for start in range.clone().step_by(block) {
+                let count = block.min(range.end - start);
+                self.fill(i, start, count, &mut work);
+                let cells = &work.cells[..count * self.layout.stride];
+                T::add_products(self.arch, cells, self.layout, false, sums);
+            }
+        }
+    }
+
+    /// Products of the components for some cells of a row, and their residuals.
+    fn fill<T: Real>(&self, i: usize, start: usize, count: usize, work: &mut Block<T>) {
+        let Layout { width, stride } = self.layout;
+        let own = &self.candidates.rows[i * stride..(i + 1) * stride];
+        let others = &self.cells.others[start..start + count];
+        let values = &self.values[start..start + count];
+        for (n, (&j, &y)) in others.iter().zip(values).enumerate() {
+            let j = j as usize;
+            let cell = &mut work.cells[n * stride..(n + 1) * stride];
+            let theirs = &self.candidates.columns[j * stride..(j + 1) * stride];
+            for ((w, &u), &v) in cell.iter_mut().zip(own).zip(theirs) {
+                *w = T::product(u, v);
+            }
+            let known = self.known(i, j, &work.row_features, &mut work.column_features);
+            cell[width] = T::from_f64(f64::from(y) - known);
+        }
+        let cells = &work.cells[..count * stride];
+        let residuals = &mut work.residuals[..count];
+        T::residuals(self.arch, cells, self.layout, &work.scales, residuals);
+        for (n, &r) in residuals.iter().enumerate() {
+            work.cells[n * stride + width] = r;
+        }
+        if let Some(roots) = self.roots {
+            let cells = work.cells.chunks_exact_mut(stride);
+            for (cell, &root) in cells.zip(&roots[start..start + count]) {
+                cell.iter_mut()
+                    .for_each(|x| *x = T::from_f64(x.to_f64() * f64::from(root)));
+            }
+        }
+    }
+
+    /// The latent value of a cell without its components.
+    fn known(&self, i: usize, j: usize, row: &[f32], column: &mut [f32]) -> f64 {
+        let mut known = self.offset;
+        known += self.rows.intercepts.get(i).map_or(0.0, |&r| f64::from(r));
+        known += self
+            .columns
+            .intercepts
+            .get(j)
+            .map_or(0.0, |&c| f64::from(c));
+        if let Some(features) = self.column_features {
+            features.write(j, column);
+            known += dot(
+                SideState::part(&self.rows.coefficients, i, column.len()),
+                column,
+            );
+        }
+        known
+            + dot(
+                SideState::part(&self.columns.coefficients, j, row.len()),
+                row,
+            )
+    }
+}
+
+struct Block<T> {
+    cells: Vec<T>,
+    scales: Vec<T>,
+    residuals: Vec<T>,
+    row_features: Vec<f32>,
+    column_features: Vec<f32>,
+}
+
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter()
+        .zip(b)
+        .map(|(&a, &b)| f64::from(a) * f64::from(b))
+        .sum()
+}
+
+/// Column sums of squares of a table of `width` columns: squared lengths of the factors.
+pub(crate) fn squared_lengths(table: &[f32], width: usize, out: &mut Vec<f64>) {
+    out.clear();
+    out.resize(width, 0.0);
+    for line in table.chunks_exact(width.max(1)) {
+        for (sum, &x) in out.iter_mut().zip(line) {
+            *sum += f64::from(x) * f64::from(x);
+        }
+    }
+}
+
+/// Singular values of `U diag(s) V'`, falling: of the product of two small factors, without the matrix.
+pub(crate) fn singular_values(rows: &[f32], columns: &[f32], scales: &[f64]) -> Vec<f64> {
+    let rank = scales.len();
+    if rank == 0 {
+        return Vec::new();
+    }
+    let gram = |table: &[f32]| {
+        let mut gram = Mat::<f64>::zeros(rank, rank);
+        for line in table.chunks_exact(rank) {
+            for a in 0..rank {
+                let x = f64::from(line[a]);
+                for b in 0..=a {
+                    gram[(a, b)] += x * f64::from(line[b]);
+                }
+            }
+        }
+        for a in 0..rank {
+            for b in 0..a {
+                gram[(b, a)] = gram[(a, b)];
+            }
+        }
+        gram
+    };
+    let (left, right) = (gram(rows), gram(columns));
+    // The nonzero eigenvalues of (S U'U S)(V'V) are the squares; symmetrised by the factor of the first.
+    let scaled = Mat::from_fn(rank, rank, |a, b| scales[a] * left[(a, b)] * scales[b]);
+    let Ok(eigen) = scaled.self_adjoint_eigen(npb_linalg::faer::Side::Lower) else {
+        return vec![f64::NAN; rank];
+    };
+    let root = Mat::from_fn(rank, rank, |a, b| {
+        eigen.U()[(a, b)] * eigen.S()[b].max(0.0).sqrt()
+    });
+    let product = root.transpose() * &right * &root;
+    let mut values = product
+        .self_adjoint_eigenvalues(npb_linalg::faer::Side::Lower)
+        .unwrap_or_else(|_| vec![f64::NAN; rank])
+        .into_iter()
+        .map(|v| v.max(0.0).sqrt())
+        .collect::<Vec<f64>>();
+    values.sort_by(|a, b| b.total_cmp(a));
+    values
+}

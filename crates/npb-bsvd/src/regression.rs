@@ -1,0 +1,470 @@
+//! A pass over one side: given the other side, the factors, the intercept and the coefficients of each row (or column) are the coefficients of a
+//! Gaussian linear regression of its entries, and all rows are independent.
+
+use std::ops::Range;
+use std::sync::Mutex;
+
+use npb_infer::stream;
+use pulp::Arch;
+
+use crate::BsvdError;
+use crate::data::Cells;
+use crate::features::Features;
+use crate::kernel::{self, Layout, Real};
+use crate::products::dot;
+use crate::rescale::normals;
+use crate::state::SideState;
+
+/// Blocks of cells that stay in memory, so that the residuals of most rows need no second look at the other side.
+const BUFFERED: usize = 16;
+
+/// `sum w r` and `sum w r^2` over cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct ResidualSums {
+    pub(crate) first: f64,
+    pub(crate) second: f64,
+}
+
+/// Which numbers of a side are regressed on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Regressors {
+    /// Factors come first,
+    pub(crate) rank: usize,
+    /// then a one for the intercept,
+    pub(crate) intercept: bool,
+    /// then the features of the other side.
+    pub(crate) features: usize,
+}
+
+impl Regressors {
+    pub(crate) fn layout(&self) -> Layout {
+        Layout::new(self.rank + usize::from(self.intercept) + self.features)
+    }
+}
+
+/// Fills the table of regressors that the rows see, one line for each column: its scaled factors, a one, its features.
+///
+/// `other`: state of the columns; `scales`: of the active components.
+pub(crate) fn fill_design(
+    regressors: &Regressors,
+    other: &SideState,
+    scales: &[f64],
+    features: Option<&Features>,
+    n: usize,
+    design: &mut Vec<f32>,
+) {
+    let stride = regressors.layout().stride;
+    design.clear();
+    design.resize(n * stride, 0.0);
+    let rank = regressors.rank;
+    for (j, line) in design.chunks_exact_mut(stride).enumerate() {
+        let factors = &other.factors[j * rank..(j + 1) * rank];
+        for ((x, &v), &s) in line.iter_mut().zip(factors).zip(scales) {
+            *x = v * s as f32;
+        }
+        let mut at = rank;
+        if regressors.intercept {
+            line[at] = 1.0;
+            at += 1;
+        }
+        if let Some(features) = features {
+            features.write(j, &mut line[at..]);
+        }
+    }
+}
+
+/// What a pass over one side knows. "Rows" are the rows of the matrix in one pass and its columns in the other.
+pub(crate) struct Pass<'a> {
+    pub(crate) arch: Arch,
+    pub(crate) cells: &'a Cells,
+    /// Response of each cell, in the order of `cells`.
+    pub(crate) values: &'a [f32],
+    /// Square roots of the weights of the cells, in the order of `cells`; weights are 1 when there are none.
+    pub(crate) roots: Option<&'a [f32]>,
+    pub(crate) regressors: Regressors,
+    pub(crate) design: &'a [f32],
+    /// Intercepts of the other side and its coefficients on the features of this one.
+    pub(crate) other: &'a SideState,
+    /// Features of this side.
+    pub(crate) features: Option<&'a Features>,
+    pub(crate) offset: f64,
+    pub(crate) noise_precision: f64,
+    /// Prior precision of the regression coefficients, and precision times mean.
+    pub(crate) prior_precision: &'a [f64],
+    pub(crate) prior_linear: &'a [f64],
+    pub(crate) task: Task,
+    /// Seed, chain, sweep and number of the move.
+    pub(crate) key: (u64, [u64; 3]),
+    pub(crate) block_name: &'static str,
+    pub(crate) pool: &'a Pool,
+}
+
+/// What is done with the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Draw their coefficients jointly.
+    Draw,
+    /// The same, and sum up the residuals that remain.
+    DrawAndSum,
+    /// Sum up residuals only.
+    Sum,
+}
+
+/// Memory of the blocks that are being worked on; as many parts as there ever were threads at once.
+#[derive(Default)]
+pub(crate) struct Pool(Mutex<Vec<Scratch>>);
+
+impl Pool {
+    pub(crate) fn take(&self) -> Scratch {
+        self.0
+            .lock()
+            .map_or_else(|_| None, |mut free| free.pop())
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn put(&self, scratch: Scratch) {
+        if let Ok(mut free) = self.0.lock() {
+            free.push(scratch);
+        }
+    }
+}
+
+/// Memory for one block.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    single: Typed<f32>,
+    double: Typed<f64>,
+    sums: Vec<f64>,
+    column: Vec<f64>,
+    x: Vec<f64>,
+    features: Vec<f32>,
+}
+
+#[derive(Default)]
+struct Typed<T> {
+    cells: Vec<T>,
+    coefficients: Vec<T>,
+    residuals: Vec<T>,
+}
+
+/// The numbers that a pass writes, for some consecutive rows and blocks.
+pub(crate) struct Target<'a> {
+    pub(crate) factors: &'a mut [f32],
+    pub(crate) intercepts: &'a mut [f32],
+    pub(crate) coefficients: &'a mut [f32],
+    /// One for each block.
+    pub(crate) sums: &'a mut [ResidualSums],
+}
+
+impl Target<'_> {
+    fn split(self, rows: usize, blocks: usize, r: &Regressors) -> (Self, Self) {
+        let (factors, factors_rest) = self.factors.split_at_mut(rows * r.rank);
+        let (intercepts, intercepts_rest) = self
+            .intercepts
+            .split_at_mut(rows * usize::from(r.intercept));
+        let (coefficients, coefficients_rest) = self.coefficients.split_at_mut(rows * r.features);
+        let (sums, sums_rest) = self.sums.split_at_mut(blocks);
+        (
+            Self {
+                factors,
+                intercepts,
+                coefficients,
+                sums,
+            },
+            Self {
+                factors: factors_rest,
+                intercepts: intercepts_rest,
+                coefficients: coefficients_rest,
+                sums: sums_rest,
+            },
+        )
+    }
+}
+
+/// Above this noise precision (in units in which the data have variance 1 or so) single precision would be the larger part of the noise.
+pub(crate) const DOUBLE_BEYOND: f64 = 1e3;
+
+impl Pass<'_> {
+    /// Works on all rows, in parallel; the result does not depend on the number of threads.
+    pub(crate) fn run(&self, target: Target<'_>) -> Result<(), BsvdError> {
+        self.recurse(&self.cells.blocks, target)
+    }
+
+    fn recurse(&self, blocks: &[Range<usize>], target: Target<'_>) -> Result<(), BsvdError> {
+        match blocks {
+            [] => Ok(()),
+            [rows] => {
+                let mut scratch = self.pool.take();
+                let done = if self.noise_precision > DOUBLE_BEYOND {
+                    self.block::<f64>(rows, target, &mut scratch)
+                } else {
+                    self.block::<f32>(rows, target, &mut scratch)
+                };
+                self.pool.put(scratch);
+                done
+            }
+            _ => {
+                let (left, right) = blocks.split_at(blocks.len() / 2);
+                let rows = right[0].start - left[0].start;
+                let (first, second) = target.split(rows, left.len(), &self.regressors);
+                let (a, b) =
+                    rayon::join(|| self.recurse(left, first), || self.recurse(right, second));
+                a.and(b)
+            }
+        }
+    }
+
+    /// The part of the latent value of a cell that this pass does not change; `features`: of its row.
+    #[inline(always)]
+    fn known(&self, features: &[f32], j: usize) -> f64 {
+        let mut known = self.offset;
+        if let Some(&intercept) = self.other.intercepts.get(j) {
+            known += f64::from(intercept);
+        }
+        known
+            + dot(
+                SideState::part(&self.other.coefficients, j, features.len()),
+                features,
+            )
+    }
+
+    fn block<T: Typing>(
+        &self,
+        rows: &Range<usize>,
+        target: Target<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), BsvdError> {
+        let layout = self.regressors.layout();
+        let mut typed = T::typed(scratch);
+        typed.cells.resize(
+            layout.cells_in_block() * layout.stride * BUFFERED,
+            T::default(),
+        );
+        typed
+            .residuals
+            .resize(layout.cells_in_block() * BUFFERED, T::default());
+        typed.coefficients.clear();
+        typed.coefficients.resize(layout.stride, T::default());
+        scratch.sums.resize(layout.sums_len(), 0.0);
+        scratch.column.clear();
+        scratch.column.resize(layout.stride, 0.0);
+        scratch.x.resize(layout.width, 0.0);
+        let q = self.features.map_or(0, Features::n_features);
+        scratch.features.resize(q, 0.0);
+
+        let mut total = ResidualSums::default();
+        let Regressors {
+            rank,
+            intercept,
+            features,
+        } = self.regressors;
+        for (n, i) in rows.clone().enumerate() {
+            if let Some(known) = self.features {
+                known.write(i, &mut scratch.features);
+            }
+            let factors = &mut target.factors[n * rank..(n + 1) * rank];
+            let own = &mut target.intercepts[n * usize::from(intercept)..];
+            let coefficients = &mut target.coefficients[n * features..(n + 1) * features];
+            let mut row = Row {
+                pass: self,
+                index: i,
+                range: self.cells.range(i),
+                features: &scratch.features,
+                typed: &mut typed,
+                layout,
+            };
+            if self.task == Task::Sum {
+                let x = &mut scratch.x;
+                widen(factors, &mut x[..rank]);
+                if intercept {
+                    x[rank] = f64::from(own[0]);
+                }
+                widen(coefficients, &mut x[rank + usize::from(intercept)..]);
+            } else {
+                row.draw(&mut scratch.sums, &mut scratch.column, &mut scratch.x)?;
+                let x = &scratch.x;
+                narrow(&x[..rank], factors);
+                if intercept {
+                    own[0] = x[rank] as f32;
+                }
+                narrow(&x[rank + usize::from(intercept)..], coefficients);
+            }
+            if self.task != Task::Draw {
+                row.residuals(&scratch.x, &mut total);
+            }
+        }
+        target.sums[0] = total;
+        T::give_back(scratch, typed);
+        Ok(())
+    }
+}
+
+fn widen(from: &[f32], to: &mut [f64]) {
+    to.iter_mut()
+        .zip(from)
+        .for_each(|(to, &x)| *to = f64::from(x));
+}
+
+fn narrow(from: &[f64], to: &mut [f32]) {
+    to.iter_mut().zip(from).for_each(|(to, &x)| *to = x as f32);
+}
+
+/// The part of the memory that holds numbers of a type.
+trait Typing: Real {
+    fn typed(scratch: &mut Scratch) -> Typed<Self>;
+    fn give_back(scratch: &mut Scratch, typed: Typed<Self>);
+}
+
+impl Typing for f32 {
+    fn typed(scratch: &mut Scratch) -> Typed<f32> {
+        std::mem::take(&mut scratch.single)
+    }
+
+    fn give_back(scratch: &mut Scratch, typed: Typed<f32>) {
+        scratch.single = typed;
+    }
+}
+
+impl Typing for f64 {
+    fn typed(scratch: &mut Scratch) -> Typed<f64> {
+        std::mem::take(&mut scratch.double)
+    }
+
+    fn give_back(scratch: &mut Scratch, typed: Typed<f64>) {
+        scratch.double = typed;
+    }
+}
+
+/// One row at work.
+struct Row<'a, 'p, T> {
+    pass: &'a Pass<'p>,
+    index: usize,
+    range: Range<usize>,
+    features: &'a [f32],
+    typed: &'a mut Typed<T>,
+    layout: Layout,
+}
+
+impl<T: Real> Row<'_, '_, T> {
+    /// Draws the coefficients into `x`.
+    fn draw(
+        &mut self,
+        sums: &mut [f64],
+        column: &mut [f64],
+        x: &mut [f64],
+    ) -> Result<(), BsvdError> {
+        self.sum(sums);
+        let pass = self.pass;
+        let Layout { width, stride } = self.layout;
+        for r in 0..width {
+            let line = &mut sums[r * stride..][..=r];
+            line.iter_mut().for_each(|v| *v *= pass.noise_precision);
+            line[r] += pass.prior_precision[r];
+        }
+        let linear = &mut sums[width * stride..][..width];
+        for (b, &prior) in linear.iter_mut().zip(pass.prior_linear) {
+            *b = *b * pass.noise_precision + prior;
+        }
+        let (seed, [chain, sweep, code]) = pass.key;
+        normals(
+            x,
+            &mut stream(seed, [chain, sweep, code, self.index as u64]),
+        );
+        kernel::draw_coefficients(pass.arch, self.layout, sums, column, x).map_err(|bad| {
+            BsvdError::Numerical {
+                sweep,
+                block: pass.block_name,
+                item: self.index,
+                pivot: bad.pivot,
+                value: bad.value,
+            }
+        })
+    }
+
+    /// Sums of products over all cells.
+    fn sum(&mut self, sums: &mut [f64]) {
+        let Layout { stride, .. } = self.layout;
+        let block = self.layout.cells_in_block();
+        if self.range.is_empty() {
+            sums.fill(0.0);
+            return;
+        }
+        let mut done = 0;
+        while done < self.range.len() {
+            let count = block.min(self.range.len() - done);
+            // The last blocks stay in memory; of short rows these are all.
+            let at = (done / block) % BUFFERED * block * stride;
+            self.fill(done, count, at);
+            let cells = &self.typed.cells[at..at + count * stride];
+            T::add_products(self.pass.arch, cells, self.layout, done == 0, sums);
+            done += count;
+        }
+    }
+
+    /// Writes cells `from..from + count` of the row into memory from `at` on.
+    fn fill(&mut self, from: usize, count: usize, at: usize) {
+        let Layout { width, stride } = self.layout;
+        let pass = self.pass;
+        let start = self.range.start + from;
+        let others = &pass.cells.others[start..start + count];
+        let values = &pass.values[start..start + count];
+        let cells = self.typed.cells[at..].chunks_exact_mut(stride);
+        for ((cell, &j), &y) in cells.zip(others).zip(values) {
+            let j = j as usize;
+            let line = &pass.design[j * stride..(j + 1) * stride];
+            cell.iter_mut()
+                .zip(line)
+                .for_each(|(to, &from)| *to = T::from_f32(from));
+            cell[width] = T::from_f64(f64::from(y) - pass.known(self.features, j));
+        }
+        if let Some(roots) = pass.roots {
+            let cells = self.typed.cells[at..].chunks_exact_mut(stride);
+            for (cell, &root) in cells.zip(&roots[start..start + count]) {
+                cell.iter_mut()
+                    .for_each(|x| *x = T::from_f64(x.to_f64() * f64::from(root)));
+            }
+        }
+    }
+
+    /// Adds up what is left of the response given the coefficients, as they are stored.
+    fn residuals(&mut self, x: &[f64], total: &mut ResidualSums) {
+        let Layout { stride, .. } = self.layout;
+        for (to, &x) in self.typed.coefficients.iter_mut().zip(x) {
+            *to = T::from_f32(x as f32);
+        }
+        let block = self.layout.cells_in_block();
+        let capacity = block * BUFFERED;
+        // Cells in memory are those of the last round; earlier ones are written again.
+        let whole = self.pass.task == Task::DrawAndSum && self.range.len() <= capacity;
+        let mut done = 0;
+        while done < self.range.len() {
+            let count = capacity.min(self.range.len() - done);
+            if !whole {
+                self.fill(done, count, 0);
+            }
+            let typed = &mut *self.typed;
+            let out = &mut typed.residuals[..count];
+            T::residuals(
+                self.pass.arch,
+                &typed.cells[..count * stride],
+                self.layout,
+                &typed.coefficients,
+                out,
+            );
+            let (mut first, mut second) = (0.0, 0.0);
+            match self.pass.roots {
+                None => out.iter().for_each(|r| first += r.to_f64()),
+                Some(roots) => {
+                    let roots = &roots[self.range.start + done..];
+                    out.iter()
+                        .zip(roots)
+                        .for_each(|(r, &root)| first += r.to_f64() * f64::from(root));
+                }
+            }
+            out.iter().for_each(|r| second += r.to_f64() * r.to_f64());
+            total.first += first;
+            total.second += second;
+            done += count;
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Lengths of factors against scales.
+
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+
+/// Draws x = ln t, t ~ GIG: density of t proportional to `t^(lambda - 1) exp(-(a t + b / t) / 2)`; `a`, `b` > 0.
+///
+/// The density of x is log-concave: rejection from its two tangents one standard deviation off the mode, and a flat top.
+pub(crate) fn sample_ln_gig<R: Rng + ?Sized>(lambda: f64, a: f64, b: f64, rng: &mut R) -> f64 {
+    let mode = mode(lambda, a, b);
+    // Parts at the mode: a e^x / 2 and b e^-x / 2.
+    let up = 0.5 * (a.ln() + mode).exp();
+    let down = 0.5 * (b.ln() - mode).exp();
+    // ln density relative to the mode at distance d, and its slope.
+    let height = |d: f64| lambda * d - up * d.exp_m1() - down * (-d).exp_m1();
+    let slope = |d: f64| lambda - up * d.exp() + down * (-d).exp();
+    let step = (up + down).sqrt().recip();
+    let (left, right) = (-step, step);
+    let (rise, fall) = (slope(left), -slope(right));
+    // Where the tangents reach the height of the mode.
+    let (from, to) = (left - height(left) / rise, right + height(right) / fall);
+    let masses = [rise.recip(), to - from, fall.recip()];
+    let total: f64 = masses.iter().sum();
+    loop {
+        let u = total * rng.random::<f64>();
+        let e = -(1.0 - rng.random::<f64>()).ln();
+        let (d, hat) = if u < masses[0] {
+            (from - e / rise, -e)
+        } else if u < masses[0] + masses[1] {
+            (from + (u - masses[0]), 0.0)
+        } else {
+            (to + e / fall, -e)
+        };
+        let v: f64 = 1.0 - rng.random::<f64>();
+        if v.ln() + hat <= height(d) {
+            return mode + d;
+        }
+    }
+}
+
+/// The mode of x: `a e^x - b e^-x = 2 lambda`.
+fn mode(lambda: f64, a: f64, b: f64) -> f64 {
+    let root = lambda.hypot((a.ln() * 0.5 + b.ln() * 0.5).exp());
+    if lambda >= 0.0 {
+        ((lambda + root) / a).ln()
+    } else {
+        (b / (root - lambda)).ln()
+    }
+}
+
+/// Draws n standard normals.
+pub(crate) fn normals<R: Rng + ?Sized>(out: &mut [f64], rng: &mut R) {
+    out.iter_mut().for_each(|x| *x = rng.sample(StandardNormal));
+}

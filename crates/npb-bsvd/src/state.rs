@@ -1,0 +1,139 @@
+//! One draw of everything unknown.
+
+use serde::{Deserialize, Serialize};
+
+use crate::BsvdError;
+use crate::products::singular_values;
+
+/// Unknowns of the rows, or of the columns.
+///
+/// Tables are row-major: what belongs to row (or column) `i` of the matrix lies together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SideState {
+    /// `U` (of rows) or `V` (of columns), n x rank, active components only; each entry standard normal a priori.
+    pub factors: Vec<f32>,
+    /// n intercepts, or none.
+    pub intercepts: Vec<f32>,
+    /// n x q coefficients on the q features of the other side: `G_C` of rows, `G_R` of columns (W 5.14).
+    pub coefficients: Vec<f32>,
+    /// Common mean of the coefficients of each feature, length q; zeros when there is none.
+    pub coefficient_mean: Vec<f64>,
+    /// Precision of the intercepts.
+    pub intercept_precision: f64,
+    /// Precision of the coefficients.
+    pub coefficient_precision: f64,
+}
+
+/// One draw from the posterior, in units of the model:
+///
+/// ```text
+/// x_ij = offset + r_i + c_j + sum_k s_k U_ik V_jk + G_C,i . C_j + G_R,j . R_i
+/// ```
+///
+/// Only active components are held (inactive ones are as their prior says). With the thesis's factors of variance 1/I and 1/J, its singular values are
+/// `s_k sqrt(I J)`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BsvdState {
+    /// `K`, the candidates now.
+    pub candidates: usize,
+    /// `s_k` of the active components, all positive; as many as the rank.
+    pub scales: Vec<f64>,
+    /// `alpha_s`.
+    pub scale_precision: f64,
+    /// `alpha`.
+    pub noise_precision: f64,
+    /// Offset (global mean) beyond the centre of the units.
+    pub offset: f64,
+    /// `U`, `r`, `G_C`.
+    pub rows: SideState,
+    /// `V`, `c`, `G_R`.
+    pub columns: SideState,
+}
+
+impl BsvdState {
+    /// Number of active components.
+    pub fn rank(&self) -> usize {
+        self.scales.len()
+    }
+
+    /// Singular values of the active components together, `U diag(s) V'`, falling; units of the model. Unlike the `s_k` they do not depend on how the
+    /// components are turned within their space. Cost: rank squared for each row and column.
+    pub fn singular_values(&self) -> Vec<f64> {
+        singular_values(&self.rows.factors, &self.columns.factors, &self.scales)
+    }
+
+    /// Checks sizes and ranges against a matrix of `n_rows` x `n_cols`.
+    pub(crate) fn check(&self, shape: &Shape) -> Result<(), BsvdError> {
+        let rank = self.rank();
+        expect(
+            self.candidates >= 2 && self.candidates <= crate::config::MOST_CANDIDATES,
+            "candidates",
+        )?;
+        expect(rank <= self.candidates, "rank")?;
+        expect(self.scales.iter().all(|&s| positive(s)), "scales")?;
+        expect(positive(self.scale_precision), "scale precision")?;
+        expect(positive(self.noise_precision), "noise precision")?;
+        expect(self.offset.is_finite(), "offset")?;
+        self.rows.check(shape.n_rows, rank, shape.column_features)?;
+        self.columns.check(shape.n_cols, rank, shape.row_features)?;
+        expect(
+            self.rows.intercepts.is_empty() != shape.row_intercepts
+                && self.columns.intercepts.is_empty() != shape.column_intercepts,
+            "intercepts",
+        )
+    }
+}
+
+/// Sizes that a state must have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shape {
+    pub(crate) n_rows: usize,
+    pub(crate) n_cols: usize,
+    pub(crate) row_features: usize,
+    pub(crate) column_features: usize,
+    pub(crate) row_intercepts: bool,
+    pub(crate) column_intercepts: bool,
+}
+
+impl SideState {
+    /// Row `i` of a table of `width` columns.
+    pub(crate) fn part(table: &[f32], i: usize, width: usize) -> &[f32] {
+        &table[i * width..(i + 1) * width]
+    }
+
+    fn check(&self, n: usize, rank: usize, q: usize) -> Result<(), BsvdError> {
+        let table = |table: &[f32], width: usize| {
+            n.checked_mul(width) == Some(table.len()) && table.iter().all(|x| x.is_finite())
+        };
+        expect(table(&self.factors, rank), "factors")?;
+        expect(
+            self.intercepts.is_empty() || table(&self.intercepts, 1),
+            "intercepts",
+        )?;
+        expect(table(&self.coefficients, q), "coefficients")?;
+        expect(
+            self.coefficient_mean.len() == q && self.coefficient_mean.iter().all(|x| x.is_finite()),
+            "coefficient mean",
+        )?;
+        expect(
+            positive(self.intercept_precision) && positive(self.coefficient_precision),
+            "precisions",
+        )
+    }
+}
+
+fn positive(x: f64) -> bool {
+    x.is_finite() && x > 0.0
+}
+
+fn expect(holds: bool, what: &str) -> Result<(), BsvdError> {
+    if holds {
+        Ok(())
+    } else {
+        Err(BsvdError::State {
+            what: format!("{what}: impossible value or size"),
+        })
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of npb-bsvd from outside.
+
+mod recovery;
+mod simulated;
