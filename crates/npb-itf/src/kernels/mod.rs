@@ -4,16 +4,26 @@
 //! list at the end of this file. Tests of the suite then run over it (`tests/it`).
 
 mod categorical;
+mod negative_binomial;
 mod normal;
+mod poisson;
+mod support;
 
 pub use categorical::{Categorical, CategoricalData, CategoricalParams};
+pub use negative_binomial::{
+    NegativeBinomial, NegativeBinomialData, NegativeBinomialParams, NegativeBinomialStats,
+};
 pub use normal::{Normal, NormalData, NormalParams};
+pub use poisson::{Poisson, PoissonData, PoissonParams, PoissonStats};
+pub use support::CellError;
 
 use std::ops::Range;
 
+use npb_data::MixedColumn;
 use npb_infer::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
+use crate::data;
 use crate::kernel::{Kernel, RowLabels};
 
 /// A kernel and the parameters of its clusters.
@@ -110,7 +120,31 @@ macro_rules! columns {
             };
         }
 
+        /// As `for_cells!`, with statistics; parameters stay as they are.
+        macro_rules! for_urn {
+            ($column:expr, $cells:expr, $stats:expr, |$k:ident, $p:ident, $d:ident, $s:ident| $body:expr) => {
+                match ($column, $cells, $stats) {
+                    $((Column::$name(fitted), Cells::$name($d), Stats::$name($s)) => {
+                        #[allow(unused_variables)]
+                        let $d = $d;
+                        let $k = &fitted.kernel;
+                        #[allow(unused_variables)]
+                        let $p = &fitted.params;
+                        $body
+                    })+
+                    _ => unreachable!("cells of another kernel: checked when the data were made"),
+                }
+            };
+        }
+
         impl Column {
+            /// The same kernel without clusters, hyperparameters drawn from their priors.
+            pub(crate) fn fresh(&self, rng: &mut Xoshiro256PlusPlus) -> Self {
+                match self {
+                    $(Column::$name(fitted) => fitted.kernel.clone().column(rng),)+
+                }
+            }
+
             /// Memory for statistics, empty.
             pub(crate) fn pool(&self) -> Stats {
                 match self {
@@ -134,11 +168,69 @@ columns! {
     Categorical,
     /// One real number, normal with unknown mean and variance.
     Normal,
+    /// Counts that vary more than by chance.
+    NegativeBinomial,
+    /// Counts that vary no more than by chance.
+    Poisson,
 }
 
-pub(crate) use {for_cells, for_column, for_stats};
-
 impl Column {
+    /// The kernel that a column of a table gets when nothing else is said, and its cells.
+    ///
+    /// # Errors
+    /// What is wrong with the column, in words.
+    pub(crate) fn for_table_column(column: &MixedColumn) -> Result<(Self, Cells), String> {
+        let rng = &mut data::prototype_stream();
+        let law = match column {
+            MixedColumn::Real(values) => normal_like(values.iter().copied())?.column(rng),
+            MixedColumn::Count(values) if is_amount(values) => {
+                normal_like(values.iter().map(|v| v.map(|v| v as f64)))?.column(rng)
+            }
+            MixedColumn::Count(_) => NegativeBinomial.column(rng),
+            MixedColumn::Categorical { .. } | MixedColumn::Binary { .. } => {
+                let n_levels = data::levels(column).len();
+                Categorical::new(n_levels)
+                    .ok_or(format!("{n_levels} levels; give from 1 to 100,000"))?
+                    .column(rng)
+            }
+        };
+        let cells = law.cells_of(column)?;
+        Ok((law, cells))
+    }
+
+    /// The cells of a column of a table, read with this kernel. Levels must be those of the kernel, in the same order.
+    ///
+    /// # Errors
+    /// What is wrong with the column, in words.
+    pub(crate) fn cells_of(&self, column: &MixedColumn) -> Result<Cells, String> {
+        let numbers = || match column {
+            MixedColumn::Real(values) => Some(values.clone()),
+            MixedColumn::Count(values) => {
+                Some(values.iter().map(|v| v.map(|v| v as f64)).collect())
+            }
+            MixedColumn::Categorical { .. } | MixedColumn::Binary { .. } => None,
+        };
+        let counts = || match column {
+            MixedColumn::Count(values) => Some(values.as_slice()),
+            _ => None,
+        };
+        let cells = match self {
+            Column::Normal(_) => numbers()
+                .and_then(|v| NormalData::new(&v))
+                .map(Cells::Normal),
+            Column::Categorical(fitted) => data::codes(column)
+                .and_then(|codes| CategoricalData::new(fitted.kernel.n_levels()?, &codes))
+                .map(Cells::Categorical),
+            Column::NegativeBinomial(_) => counts()
+                .and_then(|v| NegativeBinomialData::new(v).ok())
+                .map(Cells::NegativeBinomial),
+            Column::Poisson(_) => counts()
+                .and_then(|v| PoissonData::new(v).ok())
+                .map(Cells::Poisson),
+        };
+        cells.ok_or_else(|| format!("a {} column does not fit its kernel", column.kind()))
+    }
+
     /// Number of clusters with parameters.
     pub fn n_clusters(&self) -> usize {
         for_column!(self, |k, p| k.n_clusters(p))
@@ -265,6 +357,82 @@ impl Column {
         for_cells!(self, cells, |k, p, d| k.is_collapsed(d))
     }
 
+    /// Makes room for the statistics of `n_clusters` clusters and clears them.
+    pub(crate) fn urn_reset(&self, cells: &Cells, stats: &mut Stats, n_clusters: usize) {
+        for_urn!(self, cells, stats, |k, p, d, s| {
+            if s.len() < n_clusters {
+                s.resize(n_clusters, k.no_stats());
+            }
+            s[..n_clusters].iter_mut().for_each(|stats| k.clear(stats));
+        })
+    }
+
+    /// One more cluster without cells.
+    pub(crate) fn urn_push(&self, cells: &Cells, stats: &mut Stats) {
+        for_urn!(self, cells, stats, |k, p, d, s| s.push(k.no_stats()))
+    }
+
+    /// Takes a cell in, unless it is missing.
+    pub(crate) fn urn_add(&self, cells: &Cells, stats: &mut Stats, cluster: usize, row: usize) {
+        for_urn!(self, cells, stats, |k, p, d, s| if k.is_observed(d, row) {
+            k.add(&mut s[cluster], d, row);
+        })
+    }
+
+    /// ln p(cell | cells of a cluster), 0 when it is missing.
+    pub(crate) fn urn_ln_predictive(
+        &self,
+        cells: &Cells,
+        stats: &Stats,
+        cluster: usize,
+        row: usize,
+    ) -> f64 {
+        for_urn!(self, cells, stats, |k, p, d, s| if k.is_observed(d, row) {
+            k.ln_predictive(p, &s[cluster], d, row)
+        } else {
+            0.0
+        })
+    }
+
+    /// Makes place `sum` the statistics of the cells in `a` and `b`, and the place after it empty.
+    pub(crate) fn urn_merge(
+        &self,
+        cells: &Cells,
+        stats: &mut Stats,
+        a: usize,
+        b: usize,
+        sum: usize,
+    ) {
+        for_urn!(self, cells, stats, |k, p, d, s| {
+            s.resize(sum + 2, k.no_stats());
+            let mut merged = s[a].clone();
+            k.merge(&mut merged, &s[b]);
+            s[sum] = merged;
+            s[sum + 1] = k.no_stats();
+        })
+    }
+
+    /// ln p(cells of a cluster).
+    pub(crate) fn urn_ln_evidence(&self, cells: &Cells, stats: &Stats, cluster: usize) -> f64 {
+        for_urn!(self, cells, stats, |k, p, d, s| k
+            .ln_evidence(p, &s[cluster]))
+    }
+
+    /// Draws the parameters of a cluster given the statistics at `place`.
+    pub(crate) fn urn_draw(
+        &mut self,
+        cells: &Cells,
+        stats: &Stats,
+        place: usize,
+        cluster: usize,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        for_stats!(self, cells, stats, |k, p, d, s| {
+            let _ = d;
+            k.draw(p, cluster, &s[place], rng)
+        })
+    }
+
     /// Number of rows of the cells.
     pub(crate) fn n_rows(&self, cells: &Cells) -> usize {
         for_cells!(self, cells, |k, p, d| k.n_rows(d))
@@ -284,4 +452,29 @@ impl Column {
     pub(crate) fn check(&self) -> Result<(), String> {
         for_column!(self, |k, p| k.check(p))
     }
+}
+
+/// Whole numbers too large to have been counted one by one: they measure an amount.
+fn is_amount(values: &[Option<u64>]) -> bool {
+    let n = values.iter().flatten().count().max(1) as f64;
+    let mean: f64 = values.iter().flatten().map(|&x| x as f64 / n).sum();
+    mean > 100.0 || values.iter().flatten().any(|&x| x > 500)
+}
+
+/// A normal kernel with centre and scale from the observed values; a column without spread gets a scale of its size.
+fn normal_like(values: impl Iterator<Item = Option<f64>> + Clone) -> Result<Normal, String> {
+    let observed = || values.clone().flatten();
+    let n = observed().count().max(1) as f64;
+    // Divided before they are summed, so that large values stay in range.
+    let mean = observed().map(|x| x / n).sum::<f64>();
+    let largest = observed().map(|x| (x - mean).abs()).fold(0.0, f64::max);
+    let ratios = observed().map(|x| ((x - mean) / largest).powi(2));
+    let scale = match largest {
+        0.0 if mean != 0.0 => mean.abs(),
+        0.0 => 1.0,
+        _ => largest * (ratios.sum::<f64>() / n).sqrt(),
+    };
+    Normal::new(mean, scale).ok_or_else(|| {
+        format!("mean {mean} and standard deviation {scale}: rescale it to a deviation between 1e-150 and 1e150")
+    })
 }

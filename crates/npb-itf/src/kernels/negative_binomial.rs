@@ -120,10 +120,18 @@ impl NegativeBinomial {
         params.prior = (g / BETAS.1, g % BETAS.1);
     }
 
-    fn sample(&self, params: &NegativeBinomialParams, cluster: usize, rng: &mut Xoshiro256PlusPlus) -> f64 {
+    fn sample(
+        &self,
+        params: &NegativeBinomialParams,
+        cluster: usize,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> f64 {
         let r = params.size(cluster);
         let ln_odds = params.logs.get(LN_P, cluster) - params.logs.get(LN_Q, cluster);
-        poisson(positive_gamma(r, 1.0, rng) * (-ln_odds).exp().min(1e100), rng)
+        poisson(
+            positive_gamma(r, 1.0, rng) * (-ln_odds).exp().min(1e100),
+            rng,
+        )
     }
 }
 
@@ -133,7 +141,10 @@ impl NegativeBinomialData {
     /// # Errors
     /// [`CellError::Value`] naming the row.
     pub fn new(counts: &[Option<u64>]) -> Result<Self, CellError> {
-        let values: Vec<f64> = counts.iter().map(|x| x.map_or(f64::NAN, |x| x as f64)).collect();
+        let values: Vec<f64> = counts
+            .iter()
+            .map(|x| x.map_or(f64::NAN, |x| x as f64))
+            .collect();
         check_counts(&values)?;
         let mut data = Self {
             codes: Vec::new(),
@@ -162,7 +173,9 @@ impl NegativeBinomialData {
             let code = *seen.entry(x.to_bits()).or_insert(self.ways.len() as u32);
             if code as usize == self.ways.len() {
                 let ln_factorial = ln_gamma(x + 1.0);
-                self.ways.push(std::array::from_fn(|g| ln_rising_factorial(size(g), x) - ln_factorial));
+                self.ways.push(std::array::from_fn(|g| {
+                    ln_rising_factorial(size(g), x) - ln_factorial
+                }));
             }
             self.codes.push(code);
         }
@@ -235,7 +248,9 @@ impl Kernel for NegativeBinomial {
     ) {
         self.tally(data, labels, params, pool);
         let clusters = 0..params.sizes.len();
-        clusters.clone().for_each(|k| self.draw(params, k, &pool[k], rng));
+        clusters
+            .clone()
+            .for_each(|k| self.draw(params, k, &pool[k], rng));
         self.move_prior(params, pool, rng);
         // Those without cells follow the new hyperparameters.
         for k in clusters.filter(|&k| pool[k].n == 0) {
@@ -292,7 +307,11 @@ impl Kernel for NegativeBinomial {
     fn merge(&self, stats: &mut NegativeBinomialStats, other: &NegativeBinomialStats) {
         stats.n += other.n;
         stats.total += other.total;
-        stats.ways.iter_mut().zip(&other.ways).for_each(|(s, w)| *s += w);
+        stats
+            .ways
+            .iter_mut()
+            .zip(&other.ways)
+            .for_each(|(s, w)| *s += w);
     }
 
     fn ln_evidence(&self, params: &NegativeBinomialParams, stats: &NegativeBinomialStats) -> f64 {
@@ -386,6 +405,8 @@ impl Kernel for NegativeBinomial {
             return Err("negative binomial sizes".to_owned());
         }
         let range = |_, x: f64| x.is_finite() && x <= 0.0;
-        params.logs.check("negative binomial probabilities", 3, range)
+        params
+            .logs
+            .check("negative binomial probabilities", 3, range)
     }
 }

@@ -110,7 +110,10 @@ impl PoissonData {
     /// # Errors
     /// [`CellError::Value`] naming the row.
     pub fn new(counts: &[Option<u64>]) -> Result<Self, CellError> {
-        let values: Vec<f64> = counts.iter().map(|x| x.map_or(f64::NAN, |x| x as f64)).collect();
+        let values: Vec<f64> = counts
+            .iter()
+            .map(|x| x.map_or(f64::NAN, |x| x as f64))
+            .collect();
         check_counts(&values)?;
         let mut data = Self {
             ln_factorials: vec![0.0; values.len()],
@@ -132,7 +135,9 @@ impl PoissonData {
 
 /// Names the first number that is no count; NaN is missing.
 pub(super) fn check_counts(values: &[f64]) -> Result<(), CellError> {
-    let bad = values.iter().position(|&x| !(x.is_nan() || (0.0..=MAX_COUNT).contains(&x)));
+    let bad = values
+        .iter()
+        .position(|&x| !(x.is_nan() || (0.0..=MAX_COUNT).contains(&x)));
     bad.map_or(Ok(()), |row| {
         Err(CellError::Value {
             row,
@@ -199,7 +204,9 @@ impl Kernel for Poisson {
     ) {
         self.tally(data, labels, params, pool);
         let clusters = 0..params.means.n_clusters();
-        clusters.clone().for_each(|k| self.draw(params, k, &pool[k], rng));
+        clusters
+            .clone()
+            .for_each(|k| self.draw(params, k, &pool[k], rng));
         self.move_hyperparameters(params, pool, rng);
         // Those without cells follow the new hyperparameters.
         for k in clusters.filter(|&k| pool[k].n == 0) {
@@ -255,7 +262,9 @@ impl Kernel for Poisson {
         let (n, total) = (stats.n as f64, stats.total as f64);
         // Rate in the units of the column.
         let (a, b) = (params.shape, params.rate / self.scale);
-        ln_rising_factorial(a, total) - a * (n / b).ln_1p() - total * (b + n).ln()
+        ln_rising_factorial(a, total)
+            - a * (n / b).ln_1p()
+            - total * (b + n).ln()
             - stats.ln_factorials
     }
 
@@ -337,7 +346,13 @@ impl Kernel for Poisson {
         if !SHAPES.contains(&params.shape) || !positive(params.rate) {
             return Err("Poisson hyperparameters".to_owned());
         }
-        let range = |row: usize, x: f64| if row == MEAN { positive(x) } else { x.is_finite() };
+        let range = |row: usize, x: f64| {
+            if row == MEAN {
+                positive(x)
+            } else {
+                x.is_finite()
+            }
+        };
         params.means.check("Poisson means", 2, range)
     }
 }

@@ -1,0 +1,199 @@
+//! Columns with their cells, ready for the sampler.
+
+use npb_data::{ColumnKind, MixedColumn, MixedTable};
+use npb_infer::stream;
+use serde::{Deserialize, Serialize};
+
+use crate::ItfError;
+use crate::kernels::{Cells, Column};
+
+/// Key of the stream for hyperparameters of prototypes, which every chain draws again.
+const PROTOTYPE: u64 = u64::MAX;
+
+/// What a column is, kept in a fit to read new rows by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ColumnInfo {
+    /// Its name.
+    pub name: String,
+    /// Its kind in a [`MixedTable`]; `None` for cells that such a table cannot hold.
+    pub kind: Option<ColumnKind>,
+    /// Names of the levels, empty for numbers.
+    pub levels: Vec<String>,
+}
+
+/// The data of a fit: named columns, each a kernel with its cells. Rows agree across columns.
+///
+/// ```
+/// use npb_data::{MixedColumn, MixedTable};
+/// use npb_itf::ItfData;
+///
+/// let area = MixedColumn::Real(vec![Some(71.5), Some(40.0), None]);
+/// let heated = MixedColumn::Binary { levels: ["no".into(), "yes".into()], values: vec![Some(true), None, Some(false)] };
+/// let table = MixedTable::new(vec!["area".into(), "heated".into()], vec![area, heated])?;
+/// let data = ItfData::from_table(&table)?;
+/// assert_eq!((data.n_rows(), data.n_columns()), (3, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ItfData {
+    n_rows: usize,
+    infos: Vec<ColumnInfo>,
+    prototypes: Vec<Column>,
+    cells: Vec<Cells>,
+}
+
+impl ItfData {
+    /// No columns yet; [`push`](Self::push) adds them.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Every column of a table with the kernel of its kind ([`Column::for_table_column`]).
+    ///
+    /// # Errors
+    /// No rows, no columns, or a column that cannot be modelled as it is.
+    pub fn from_table(table: &MixedTable) -> Result<Self, ItfError> {
+        let mut data = Self::new();
+        for (name, column) in table.column_names().iter().zip(table.columns()) {
+            data.push_table_column(name, column)?;
+        }
+        data.check_not_empty()?;
+        Ok(data)
+    }
+
+    /// Adds a column of a table with the kernel of its kind.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push), or a column that cannot be modelled as it is.
+    pub fn push_table_column(&mut self, name: &str, column: &MixedColumn) -> Result<(), ItfError> {
+        let (law, cells) = Column::for_table_column(column).map_err(|what| ItfError::Column {
+            name: name.to_owned(),
+            what,
+        })?;
+        self.push(name, law, cells)?;
+        if let Some(info) = self.infos.last_mut() {
+            info.kind = Some(column.kind());
+            info.levels = levels(column);
+        }
+        Ok(())
+    }
+
+    /// Adds a column: a kernel (made by its `column` function) and cells of that kernel.
+    ///
+    /// # Errors
+    /// A name or a number of rows that does not fit the columns before it, or cells of another kernel.
+    pub fn push(&mut self, name: &str, law: Column, cells: Cells) -> Result<(), ItfError> {
+        let name = name.to_owned();
+        if !law.fits(&cells) {
+            return Err(ItfError::OtherKernel { name });
+        }
+        if self.infos.iter().any(|info| info.name == name) {
+            return Err(ItfError::DuplicateColumn { name });
+        }
+        let found = law.n_rows(&cells);
+        if !self.cells.is_empty() && found != self.n_rows {
+            let expected = self.n_rows;
+            return Err(ItfError::RowCount {
+                name,
+                found,
+                expected,
+            });
+        }
+        self.n_rows = found;
+        let levels = (0..law.n_levels().unwrap_or(0)).map(|level| level.to_string());
+        self.infos.push(ColumnInfo {
+            name,
+            kind: None,
+            levels: levels.collect(),
+        });
+        self.prototypes.push(law);
+        self.cells.push(cells);
+        Ok(())
+    }
+
+    pub(crate) fn check_not_empty(&self) -> Result<(), ItfError> {
+        if self.cells.is_empty() {
+            return Err(ItfError::NoColumns);
+        }
+        if self.n_rows == 0 {
+            return Err(ItfError::NoRows);
+        }
+        if u32::try_from(self.n_rows).is_err() {
+            return Err(ItfError::Column {
+                name: self.infos[0].name.clone(),
+                what: "more than 4 billion rows".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Number of rows.
+    pub fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+
+    /// Number of columns.
+    pub fn n_columns(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// What the columns are.
+    pub fn infos(&self) -> &[ColumnInfo] {
+        &self.infos
+    }
+
+    /// Kernels without clusters.
+    pub fn laws(&self) -> &[Column] {
+        &self.prototypes
+    }
+
+    /// The cells of every column.
+    pub fn cells(&self) -> &[Cells] {
+        &self.cells
+    }
+
+    /// The same columns with other cells: simulated ones, or another table's of the same kernels.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push), or another number of columns.
+    pub fn with_cells(&self, cells: Vec<Cells>) -> Result<Self, ItfError> {
+        if cells.len() != self.n_columns() {
+            return Err(ItfError::Argument {
+                argument: "cells (number of columns)",
+                value: cells.len().to_string(),
+                rule: "that of the data",
+            });
+        }
+        let mut data = Self::new();
+        for ((info, law), cells) in self.infos.iter().zip(&self.prototypes).zip(cells) {
+            data.push(&info.name, law.clone(), cells)?;
+        }
+        data.infos.clone_from(&self.infos);
+        Ok(data)
+    }
+}
+
+/// Names of the levels of a column, empty for numbers.
+pub(crate) fn levels(column: &MixedColumn) -> Vec<String> {
+    match column {
+        MixedColumn::Categorical { levels, .. } => levels.clone(),
+        MixedColumn::Binary { levels, .. } => levels.to_vec(),
+        MixedColumn::Real(_) | MixedColumn::Count(_) => Vec::new(),
+    }
+}
+
+/// The codes of a categorical or binary column.
+pub(crate) fn codes(column: &MixedColumn) -> Option<Vec<Option<u32>>> {
+    match column {
+        MixedColumn::Categorical { codes, .. } => Some(codes.clone()),
+        MixedColumn::Binary { values, .. } => {
+            Some(values.iter().map(|v| v.map(u32::from)).collect())
+        }
+        MixedColumn::Real(_) | MixedColumn::Count(_) => None,
+    }
+}
+
+/// The generator for the hyperparameters of a prototype: they are drawn again by every chain.
+pub(crate) fn prototype_stream() -> npb_infer::Xoshiro256PlusPlus {
+    stream(0, [PROTOTYPE; 4])
+}

@@ -1,0 +1,108 @@
+//! What can go wrong.
+
+use npb_data::ColumnKind;
+
+/// Errors of this crate. Not having converged is not one of them: diagnostics say how far the chains agree.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ItfError {
+    /// A configuration value is out of range.
+    #[error("config: {field} = {value}: must be {rule}")]
+    Config {
+        /// Name of the field.
+        field: &'static str,
+        /// The value given.
+        value: String,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// No rows.
+    #[error("the table has no rows: a fit needs at least one")]
+    NoRows,
+    /// No columns.
+    #[error("the table has no columns: a fit needs at least one")]
+    NoColumns,
+    /// A column has another number of rows than the others.
+    #[error("column {name:?} has {found} rows, the columns before it have {expected}")]
+    RowCount {
+        /// The column.
+        name: String,
+        /// Its number of rows.
+        found: usize,
+        /// That of the others.
+        expected: usize,
+    },
+    /// Two columns have the same name.
+    #[error("column {name:?} is there twice: give every column a name of its own")]
+    DuplicateColumn {
+        /// The name.
+        name: String,
+    },
+    /// The cells do not belong to the kernel they come with.
+    #[error("column {name:?}: cells of another kernel than the column's")]
+    OtherKernel {
+        /// The column.
+        name: String,
+    },
+    /// A column cannot be modelled as it is.
+    #[error("column {name:?}: {what}")]
+    Column {
+        /// The column.
+        name: String,
+        /// What is wrong and what to do.
+        what: String,
+    },
+    /// At prediction a column has another kind than in training.
+    #[error("column {name:?} is {found} here and was {expected} in training")]
+    Kind {
+        /// The column.
+        name: String,
+        /// The kind found.
+        found: ColumnKind,
+        /// The kind in training.
+        expected: String,
+    },
+    /// At prediction a cell has a level that training did not know.
+    #[error(
+        "row {row}, column {name:?}: level {level:?} did not occur among the levels of training; mark the cell as missing or fit again"
+    )]
+    UnknownLevel {
+        /// 0-based row.
+        row: usize,
+        /// The column.
+        name: String,
+        /// The level.
+        level: String,
+    },
+    /// A question about a column that is not there, or that cannot be asked of it.
+    #[error("{argument} = {value}: must be {rule}")]
+    Argument {
+        /// Name of the argument.
+        argument: &'static str,
+        /// The value given.
+        value: String,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// Bad input found by the data layer.
+    #[error(transparent)]
+    Data(#[from] npb_data::DataError),
+    /// Reading or writing a saved fit.
+    #[error(transparent)]
+    Storage(#[from] npb_infer::storage::StorageError),
+    /// The bytes of a saved fit.
+    #[error(transparent)]
+    Format(#[from] npb_infer::storage::FormatError),
+    /// A saved fit was read whole, but its contents contradict one another.
+    #[error("saved fit: {what}")]
+    Saved {
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl ItfError {
+    pub(crate) fn saved(what: impl Into<String>) -> Self {
+        Self::Saved { what: what.into() }
+    }
+}

@@ -1,0 +1,845 @@
+//! The sampler: a chain of moves on labels, concentrations, blocks and parameters.
+
+mod columns;
+mod rows;
+mod split_merge;
+mod sticks;
+mod swaps;
+mod top;
+
+use npb_infer::{Sweep, Xoshiro256PlusPlus, stream};
+use npb_priors::GammaPrior;
+use npb_priors::dp::{
+    LazySticks, draw_concentration_given_labels, draw_concentration_given_partitions,
+    ln_label_probability, sample_urn,
+};
+use rand::RngExt;
+use rayon::prelude::*;
+
+use crate::kernels::{Cells, Column, Stats};
+use crate::state::{Block, ColumnState, ItfState};
+use crate::urn::{self, CellUrn, LabelUrn, Urn};
+use crate::{ItfConfig, ItfData, ItfError, ItfMove};
+use split_merge::{Plan, Sides, allocate, plan, shuffle};
+
+/// One of how many columns split-merge and block moves try in a sweep.
+const COLUMN_SHARE: usize = 8;
+/// Key of the stream of starting values.
+const START: u64 = 1 << 32;
+
+/// One chain. Borrows the data; owns configuration, state and scratch memory.
+///
+/// ```
+/// use npb_data::{MixedColumn, MixedTable};
+/// use npb_itf::{ItfConfig, ItfData, ItfSampler};
+///
+/// let x = MixedColumn::Real((0..40).map(|i| Some(f64::from(i % 2) * 9.0 + f64::from(i % 5))).collect());
+/// let y = MixedColumn::Binary { levels: ["a".into(), "b".into()], values: (0..40).map(|i| Some(i % 2 == 0)).collect() };
+/// let data = ItfData::from_table(&MixedTable::new(vec!["x".into(), "y".into()], vec![x, y])?)?;
+/// let mut sampler = ItfSampler::new(&data, ItfConfig::default(), 0)?;
+/// for _ in 0..20 {
+///     sampler.sweep();
+/// }
+/// assert_eq!(sampler.state().labels(0).len(), 40);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ItfSampler<'d> {
+    data: &'d ItfData,
+    config: ItfConfig,
+    chain: u64,
+    /// Sweeps made so far.
+    sweep: u64,
+    state: ItfState,
+    pools: Vec<Stats>,
+    scratch: rows::Scratch,
+    ln_likelihood: f64,
+}
+
+/// Names of the monitored scalars, all of them free of label names.
+pub(crate) const SCALARS: [&str; 5] = [
+    "ln_likelihood",
+    "blocks",
+    "top_clusters",
+    "lower_clusters",
+    "mutual_information",
+];
+
+impl ItfState {
+    /// A draw from the prior: labels, concentrations, blocks and parameters for the rows of `data`, whose cells are not
+    /// looked at.
+    pub fn prior(data: &ItfData, config: &ItfConfig, rng: &mut Xoshiro256PlusPlus) -> Self {
+        let n_rows = data.n_rows();
+        let two_levels = config.structure.has_lower();
+        let column_concentration = draw_gamma(config.column_concentration, rng);
+        let blocks_of = if config.structure.has_blocks() {
+            sample_urn(data.n_columns(), column_concentration, rng)
+        } else {
+            vec![0; data.n_columns()]
+        };
+        let n_blocks = blocks_of.iter().max().map_or(0, |b| b + 1);
+        let blocks = (0..n_blocks).map(|_| {
+            let concentration = draw_gamma(config.top_concentration, rng);
+            let labels = draw_labels(concentration, n_rows, rng);
+            Block {
+                concentration,
+                labels,
+            }
+        });
+        let blocks: Vec<Block> = blocks.collect();
+        let column = |(block, law): (usize, &Column)| {
+            let mut column = ColumnState {
+                block,
+                concentrations: Vec::new(),
+                labels: Vec::new(),
+                law: law.fresh(rng),
+            };
+            let top = &blocks[block].labels;
+            if two_levels {
+                let n_top = urn::n_labels(top);
+                grow_concentrations(config, &mut column, n_top, rng);
+                let unbroken =
+                    |r| LazySticks::new(column.concentration(r).min(LazySticks::MAX_ALPHA));
+                let mut sticks: Vec<LazySticks> = (0..n_top).flat_map(unbroken).collect();
+                let label = |&r: &u32| sticks[r as usize].draw_label(rng) as u32;
+                column.labels = top.iter().map(label).collect();
+            }
+            let labels = if two_levels { &column.labels } else { top };
+            column.law.grow(urn::n_labels(labels), rng);
+            column
+        };
+        let columns = blocks_of.into_iter().zip(data.laws()).map(column).collect();
+        Self {
+            blocks,
+            columns,
+            column_concentration,
+        }
+    }
+}
+
+fn draw_labels(concentration: f64, n: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<u32> {
+    let mut sticks = LazySticks::new(concentration.min(LazySticks::MAX_ALPHA))
+        .expect("a concentration is positive");
+    (0..n).map(|_| sticks.draw_label(rng) as u32).collect()
+}
+
+fn draw_gamma(prior: GammaPrior, rng: &mut Xoshiro256PlusPlus) -> f64 {
+    draw_concentration_given_labels(1.0, [], prior, rng)
+}
+
+/// Makes concentrations for top-level clusters up to `n_top`, from the prior.
+fn grow_concentrations(
+    config: &ItfConfig,
+    column: &mut ColumnState,
+    n_top: usize,
+    rng: &mut Xoshiro256PlusPlus,
+) {
+    // Never one alone: that would mean a shared one.
+    let n = if config.per_top_cluster() {
+        n_top.max(2)
+    } else {
+        1
+    };
+    while column.concentrations.len() < n {
+        let drawn = draw_gamma(config.lower_concentration, rng);
+        column.concentrations.push(drawn);
+    }
+}
+
+impl<'d> ItfSampler<'d> {
+    /// A chain at its start: one block, one top-level cluster, lower labels allocated row by row.
+    ///
+    /// # Errors
+    /// A configuration out of range, or data without rows or columns.
+    pub fn new(data: &'d ItfData, config: ItfConfig, chain: u64) -> Result<Self, ItfError> {
+        config.validate()?;
+        data.check_not_empty()?;
+        let state = start(data, &config, chain);
+        Ok(Self::with(data, config, chain, state, 0))
+    }
+
+    /// A chain that goes on from a state after `sweep` sweeps: a stored one, or a prior draw.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), or a state that does not fit data and configuration.
+    pub fn resume(
+        data: &'d ItfData,
+        config: ItfConfig,
+        chain: u64,
+        state: ItfState,
+        sweep: u64,
+    ) -> Result<Self, ItfError> {
+        config.validate()?;
+        data.check_not_empty()?;
+        check_state(data, &config, &state).map_err(ItfError::saved)?;
+        Ok(Self::with(data, config, chain, state, sweep))
+    }
+
+    fn with(data: &'d ItfData, config: ItfConfig, chain: u64, state: ItfState, sweep: u64) -> Self {
+        Self {
+            pools: state.columns.iter().map(|c| c.law.pool()).collect(),
+            data,
+            config,
+            chain,
+            sweep,
+            state,
+            scratch: rows::Scratch::default(),
+            ln_likelihood: f64::NAN,
+        }
+    }
+
+    /// The present draw.
+    pub fn state(&self) -> &ItfState {
+        &self.state
+    }
+
+    /// The present draw, taken out.
+    pub fn into_state(self) -> ItfState {
+        self.state
+    }
+
+    /// Sweeps made so far.
+    pub fn n_sweeps(&self) -> u64 {
+        self.sweep
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &ItfConfig {
+        &self.config
+    }
+
+    /// Log likelihood of all cells given sticks and parameters, labels summed out, as of the last
+    /// [`ItfMove::Rows`]; NaN before it.
+    pub fn ln_likelihood(&self) -> f64 {
+        self.ln_likelihood
+    }
+
+    /// Makes one sweep: all moves of the configuration in order.
+    pub fn sweep(&mut self) {
+        self.sweep += 1;
+        for position in 0..self.config.moves.len() {
+            self.apply(self.config.moves[position], position as u64);
+        }
+    }
+
+    /// One sweep of a run, with the monitored scalars.
+    pub(crate) fn monitored_sweep(&mut self, sweep: Sweep, scalars: &mut [f64]) {
+        self.sweep();
+        debug_assert_eq!(self.sweep, sweep.number);
+        let occupied =
+            |labels: &[u32]| urn::counts(labels).iter().filter(|&&m| m > 0).count() as f64;
+        scalars[0] = self.ln_likelihood;
+        scalars[1] = self.state.blocks.len() as f64;
+        scalars[2] = self.state.blocks.iter().map(|b| occupied(&b.labels)).sum();
+        scalars[3] = (0..self.state.columns.len())
+            .map(|j| occupied(self.state.labels(j)))
+            .sum();
+    }
+
+    /// Makes one move, as in place `position` of the list of moves of the present sweep: random numbers are keyed by it.
+    /// A move that means nothing for the structure does nothing.
+    pub fn apply(&mut self, which: ItfMove, position: u64) {
+        let two_levels = self.config.structure.has_lower();
+        let has_blocks = self.config.structure.has_blocks();
+        match which {
+            ItfMove::Concentrations => self.draw_concentrations(position),
+            ItfMove::Swaps => self.swap_labels(position),
+            ItfMove::TopLabels if two_levels => self.draw_top_labels(position),
+            ItfMove::Rows => self.draw_rows(rows::Draw::Both, position),
+            ItfMove::LowerLabels if two_levels => self.draw_rows(rows::Draw::Lower, position),
+            ItfMove::TopSplitMerge => self.split_merge_top(position),
+            ItfMove::LowerSplitMerge if two_levels => self.split_merge_lower(position),
+            ItfMove::ColumnGibbs if has_blocks => self.move_columns(position),
+            ItfMove::ColumnSplitMerge if has_blocks => self.split_merge_blocks(position),
+            ItfMove::Parameters => self.draw_parameters(position),
+            ItfMove::TopLabels
+            | ItfMove::LowerLabels
+            | ItfMove::LowerSplitMerge
+            | ItfMove::ColumnGibbs
+            | ItfMove::ColumnSplitMerge => {}
+        }
+    }
+
+    fn stream(&self, position: u64, item: u64) -> Xoshiro256PlusPlus {
+        stream(
+            self.config.seed,
+            [self.chain, self.sweep, position << 32, item],
+        )
+    }
+
+    fn draw_concentrations(&mut self, position: u64) {
+        let rng = &mut self.stream(position, 0);
+        for block in &mut self.state.blocks {
+            let counts = urn::counts(&block.labels);
+            let prior = self.config.top_concentration;
+            block.concentration =
+                draw_concentration_given_labels(block.concentration, [&counts[..]], prior, rng);
+        }
+        for j in 0..self.state.columns.len() {
+            self.draw_lower_concentration(j, rng);
+        }
+        if self.config.structure.has_blocks() {
+            self.state.column_concentration = draw_concentration_given_partitions(
+                self.state.column_concentration,
+                &[self.state.columns.len()],
+                self.state.blocks.len(),
+                self.config.column_concentration,
+                rng,
+            );
+        }
+    }
+
+    fn draw_lower_concentration(&mut self, j: usize, rng: &mut Xoshiro256PlusPlus) {
+        if !self.config.structure.has_lower() {
+            return;
+        }
+        let prior = self.config.lower_concentration;
+        let column = &mut self.state.columns[j];
+        let top = &self.state.blocks[column.block].labels;
+        let n_labels = urn::n_labels(&column.labels);
+        let counts = cross_counts(top, &column.labels, urn::n_labels(top), n_labels);
+        let groups = counts.chunks_exact(n_labels);
+        if self.config.per_top_cluster() {
+            let n_top = groups.len();
+            grow_concentrations(&self.config, column, n_top, rng);
+            // Those past the last occupied cluster are made again when they come up.
+            column.concentrations.truncate(n_top.max(2));
+            for (r, beta) in column.concentrations.iter_mut().enumerate() {
+                let group = counts.get(r * n_labels..(r + 1) * n_labels);
+                *beta = draw_concentration_given_labels(*beta, group, prior, rng);
+            }
+        } else {
+            let beta = column.concentrations[0];
+            column.concentrations[0] = draw_concentration_given_labels(beta, groups, prior, rng);
+        }
+    }
+
+    fn swap_labels(&mut self, position: u64) {
+        let two_levels = self.config.structure.has_lower();
+        for b in 0..self.state.blocks.len() {
+            let rng = &mut self.stream(position, b as u64);
+            let block = &mut self.state.blocks[b];
+            let mut counts = urn::counts(&block.labels);
+            let n = counts.len() + swaps::ATTEMPTS;
+            counts.resize(n, 0);
+            let alpha = block.concentration;
+            let accepted = swaps::propose(&mut counts, n, &|_| alpha, rng);
+            rename(&mut block.labels, n, &accepted);
+            for column in self.state.columns.iter_mut().filter(|c| c.block == b) {
+                if two_levels && self.config.per_top_cluster() {
+                    let highest = accepted.iter().map(|&(a, b)| a.max(b)).max();
+                    grow_concentrations(&self.config, column, highest.map_or(0, |h| h + 1), rng);
+                    accepted
+                        .iter()
+                        .for_each(|&(a, b)| column.concentrations.swap(a, b));
+                } else if !two_levels {
+                    swap_parameters(&mut column.law, &accepted, rng);
+                }
+            }
+        }
+        if !two_levels {
+            return;
+        }
+        let keys: Vec<_> = (0..self.state.columns.len())
+            .map(|j| self.stream(position, (1 << 32) + j as u64))
+            .collect();
+        let blocks = &self.state.blocks;
+        let columns = self.state.columns.par_iter_mut().zip(keys);
+        columns.for_each(|(column, mut rng)| {
+            let top = &blocks[column.block].labels;
+            let n = urn::n_labels(&column.labels) + swaps::ATTEMPTS;
+            let mut counts = cross_counts(top, &column.labels, urn::n_labels(top), n);
+            let accepted = swaps::propose(&mut counts, n, &|r| column.concentration(r), &mut rng);
+            rename(&mut column.labels, n, &accepted);
+            swap_parameters(&mut column.law, &accepted, &mut rng);
+        });
+    }
+
+    fn draw_top_labels(&mut self, position: u64) {
+        for b in 0..self.state.blocks.len() {
+            let rng = &mut self.stream(position, b as u64);
+            let config = &self.config;
+            let mut columns: Vec<&mut ColumnState> = self
+                .state
+                .columns
+                .iter_mut()
+                .filter(|c| c.block == b)
+                .collect();
+            let Block {
+                concentration,
+                labels,
+            } = &mut self.state.blocks[b];
+            top::draw_top_labels(
+                *concentration,
+                labels,
+                &mut columns,
+                &mut |column, n, rng| grow_concentrations(config, column, n, rng),
+                rng,
+            );
+        }
+    }
+
+    fn draw_rows(&mut self, draw: rows::Draw, position: u64) {
+        let mut ln_likelihood = 0.0;
+        for b in 0..self.state.blocks.len() {
+            let config = &self.config;
+            let two_levels = config.structure.has_lower();
+            let cells: Vec<&Cells> = (self.state.columns.iter().zip(self.data.cells()))
+                .filter(|(column, _)| column.block == b)
+                .map(|(_, cells)| cells)
+                .collect();
+            let mut columns: Vec<&mut ColumnState> = self
+                .state
+                .columns
+                .iter_mut()
+                .filter(|c| c.block == b)
+                .collect();
+            let Block {
+                concentration,
+                labels,
+            } = &mut self.state.blocks[b];
+            ln_likelihood += rows::draw_labels(
+                draw,
+                two_levels,
+                *concentration,
+                labels,
+                &mut columns,
+                &cells,
+                &mut |column, n, rng| grow_concentrations(config, column, n, rng),
+                rows::Key {
+                    seed: config.seed,
+                    chain: self.chain,
+                    sweep: self.sweep,
+                    block: (position << 32) + 1 + b as u64,
+                },
+                &mut self.scratch,
+            );
+        }
+        if draw == rows::Draw::Both {
+            self.ln_likelihood = ln_likelihood;
+        }
+    }
+
+    fn split_merge_top(&mut self, position: u64) {
+        let two_levels = self.config.structure.has_lower();
+        let all_rows: Vec<u32> = (0..self.data.n_rows() as u32).collect();
+        for b in 0..self.state.blocks.len() {
+            let rng = &mut self.stream(position, b as u64);
+            let columns = self.state.columns_of(b);
+            let collapsed = |&j: &usize| self.is_collapsed(j);
+            if !two_levels && !columns.iter().all(collapsed) {
+                continue;
+            }
+            let block = &self.state.blocks[b];
+            let counts = urn::counts(&block.labels);
+            let Some((plan, ln_choice)) = plan(&all_rows, &block.labels, &counts, rng) else {
+                continue;
+            };
+            for &j in columns.iter().filter(|_| two_levels) {
+                let n = plan.other.max(plan.keep) + 1;
+                grow_concentrations(&self.config, &mut self.state.columns[j], n, rng);
+            }
+            let accepted = if two_levels {
+                let concentrations: Vec<_> = (columns.iter())
+                    .map(|&j| {
+                        let column = &self.state.columns[j];
+                        move |side| column.concentration([plan.keep, plan.other][side])
+                    })
+                    .collect();
+                let pairs = columns
+                    .iter()
+                    .zip(&concentrations)
+                    .map(|(&j, concentration)| {
+                        let labels = &self.state.columns[j].labels[..];
+                        (labels, concentration as &dyn Fn(usize) -> f64)
+                    });
+                let mut urn = LabelUrn::new(pairs);
+                let block = &self.state.blocks[b];
+                try_split_merge(&mut urn, plan, ln_choice, block, &counts, rng).map(|m| (m, None))
+            } else {
+                let pairs = columns.iter().map(|&j| self.law_and_cells(j));
+                let mut urn = CellUrn::new(pairs);
+                let block = &self.state.blocks[b];
+                let members = try_split_merge(&mut urn, plan, ln_choice, block, &counts, rng);
+                members.map(|m| (m, Some(urn.into_stats().collect::<Vec<_>>())))
+            };
+            let Some((relabelled, stats)) = accepted else {
+                continue;
+            };
+            let labels = &mut self.state.blocks[b].labels;
+            relabelled
+                .into_iter()
+                .for_each(|(row, label)| labels[row as usize] = label);
+            for (&j, stats) in columns.iter().zip(stats.iter().flatten()) {
+                let law = &mut self.state.columns[j].law;
+                let cells = &self.data.cells()[j];
+                law.grow(plan.keep.max(plan.other) + 1, rng);
+                // After a merge the statistics of the second side, place 1, are empty (see `try_split_merge`).
+                law.urn_draw(cells, stats, 0, plan.keep, rng);
+                law.urn_draw(cells, stats, 1, plan.other, rng);
+            }
+        }
+    }
+
+    fn law_and_cells(&self, j: usize) -> (&Column, &Cells) {
+        (&self.state.columns[j].law, &self.data.cells()[j])
+    }
+
+    fn is_collapsed(&self, j: usize) -> bool {
+        let (law, cells) = self.law_and_cells(j);
+        law.is_collapsed(cells)
+    }
+
+    fn split_merge_lower(&mut self, position: u64) {
+        let n_columns = self.state.columns.len();
+        for attempt in 0..n_columns.div_ceil(COLUMN_SHARE) {
+            let rng = &mut self.stream(position, attempt as u64);
+            let j = rng.random_range(0..n_columns);
+            if self.is_collapsed(j) {
+                self.split_merge_column(j, rng);
+            }
+        }
+    }
+
+    fn split_merge_column(&mut self, j: usize, rng: &mut Xoshiro256PlusPlus) {
+        let column = &self.state.columns[j];
+        let (law, cells) = self.law_and_cells(j);
+        let top = &self.state.blocks[column.block].labels;
+        let rows: Vec<u32> = (0..self.data.n_rows() as u32)
+            .filter(|&row| law.is_observed(cells, row as usize))
+            .collect();
+        let counts = urn::counts(&column.labels);
+        let Some((plan, ln_choice)) = plan(&rows, &column.labels, &counts, rng) else {
+            return;
+        };
+        let mut members = members_of(plan, &column.labels);
+        shuffle(&mut members, rng);
+        let n_top = urn::n_labels(top);
+        let mut sides = LowerSides {
+            law,
+            cells,
+            stats: law.pool(),
+            top,
+            counts: vec![[0; 2]; n_top],
+        };
+        law.urn_reset(cells, &mut sides.stats, 2);
+        let (choice, ln_q) = allocate(plan, &members, &column.labels, &mut sides, rng);
+
+        // The labels' prior, by top-level cluster, and the evidence of the cells.
+        let n = counts.len().max(plan.other + 1);
+        let mut split = cross_counts(top, &column.labels, n_top, n);
+        let mut merged = split.clone();
+        for (r, [kept, other]) in sides.counts.iter().enumerate() {
+            split[r * n + plan.keep] = *kept;
+            split[r * n + plan.other] = *other;
+            merged[r * n + plan.keep] = kept + other;
+            merged[r * n + plan.other] = 0;
+        }
+        let ln_labels = |counts: &[usize]| -> f64 {
+            let groups = counts.chunks_exact(n).enumerate();
+            groups
+                .map(|(r, group)| ln_label_probability(group, column.concentration(r)))
+                .sum()
+        };
+        let mut stats = sides.stats;
+        let mut ln_split = ln_labels(&split) - ln_labels(&merged);
+        ln_split += law.urn_ln_evidence(cells, &stats, 0) + law.urn_ln_evidence(cells, &stats, 1);
+        law.urn_merge(cells, &mut stats, 0, 1, 2);
+        ln_split -= law.urn_ln_evidence(cells, &stats, 2);
+        let sign = if plan.split { 1.0 } else { -1.0 };
+        let ln_ratio = sign * (ln_split - ln_q) + ln_choice;
+        if rng.random::<f64>().ln() >= ln_ratio {
+            return;
+        }
+        let column = &mut self.state.columns[j];
+        let labels = relabelled(plan, &members, &choice);
+        labels
+            .into_iter()
+            .for_each(|(row, label)| column.labels[row as usize] = label);
+        column.law.grow(plan.keep.max(plan.other) + 1, rng);
+        let places = if plan.split { [0, 1] } else { [2, 3] };
+        column
+            .law
+            .urn_draw(cells_of(self.data, j), &stats, places[0], plan.keep, rng);
+        column
+            .law
+            .urn_draw(cells_of(self.data, j), &stats, places[1], plan.other, rng);
+    }
+
+    fn draw_parameters(&mut self, position: u64) {
+        let keys: Vec<_> = (0..self.state.columns.len())
+            .map(|j| self.stream(position, j as u64))
+            .collect();
+        let blocks = &self.state.blocks;
+        (self.state.columns.par_iter_mut())
+            .zip(&mut self.pools)
+            .zip(self.data.cells())
+            .zip(keys)
+            .for_each(|(((column, pool), cells), mut rng)| {
+                let labels = if column.labels.is_empty() {
+                    &blocks[column.block].labels
+                } else {
+                    &column.labels
+                };
+                let n = urn::n_labels(labels);
+                column.law.truncate(n);
+                column.law.grow(n, &mut rng);
+                column.law.update(cells, labels, pool, &mut rng);
+            });
+    }
+}
+
+fn cells_of(data: &ItfData, j: usize) -> &Cells {
+    &data.cells()[j]
+}
+
+/// Whether a state fits data and configuration.
+pub(crate) fn check_state(
+    data: &ItfData,
+    config: &ItfConfig,
+    state: &ItfState,
+) -> Result<(), String> {
+    let (two_levels, per_top) = (config.structure.has_lower(), config.per_top_cluster());
+    state.check(data.n_rows(), two_levels, per_top)?;
+    if state.columns.len() != data.n_columns() {
+        return Err("number of columns".to_owned());
+    }
+    if !config.structure.has_blocks() && state.blocks.len() != 1 {
+        return Err("several blocks".to_owned());
+    }
+    let mut pairs = state.columns.iter().zip(data.cells());
+    match pairs.position(|(column, cells)| !column.law.fits(cells)) {
+        Some(j) => Err(format!("column {j}: another kernel")),
+        None => Ok(()),
+    }
+}
+
+/// Starting values: concentrations at their prior means, one block, one top-level cluster; clusters of cells allocated row by
+/// row where parameters can be integrated out.
+fn start(data: &ItfData, config: &ItfConfig, chain: u64) -> ItfState {
+    let n_rows = data.n_rows();
+    let mean = |prior: GammaPrior| prior.shape / prior.rate;
+    let alpha = mean(config.top_concentration);
+    let beta = mean(config.lower_concentration);
+    let keyed = |item: u64| stream(config.seed, [chain, 0, START, item]);
+    let mut order: Vec<u32> = (0..n_rows as u32).collect();
+    shuffle(&mut order, &mut keyed(0));
+    let column = |(j, (law, cells)): (usize, (&Column, &Cells))| {
+        let rng = &mut keyed(1 + j as u64);
+        let law = law.fresh(rng);
+        let labels = if !config.structure.has_lower() {
+            Vec::new()
+        } else if law.is_collapsed(cells) {
+            let mut urn = CellUrn::new([(&law, cells)]);
+            urn::sequential(&mut urn, beta, &order, None, rng).0
+        } else {
+            vec![0; n_rows]
+        };
+        let mut column = ColumnState {
+            block: 0,
+            concentrations: if config.structure.has_lower() {
+                vec![beta]
+            } else {
+                Vec::new()
+            },
+            labels,
+            law,
+        };
+        if config.structure.has_lower() {
+            grow_concentrations(config, &mut column, 1, rng);
+        }
+        column
+    };
+    let pairs = data.laws().iter().zip(data.cells());
+    let mut columns: Vec<ColumnState> = pairs
+        .collect::<Vec<_>>()
+        .into_par_iter()
+        .enumerate()
+        .map(column)
+        .collect();
+    let rng = &mut keyed(u64::MAX);
+    let all_collapsed = columns
+        .iter()
+        .zip(data.cells())
+        .all(|(c, cells)| c.law.is_collapsed(cells));
+    let labels = if !config.structure.has_lower() && all_collapsed {
+        let pairs = columns
+            .iter()
+            .zip(data.cells())
+            .map(|(c, cells)| (&c.law, cells));
+        urn::sequential(&mut CellUrn::new(pairs), alpha, &order, None, rng).0
+    } else {
+        vec![0; n_rows]
+    };
+    for (j, column) in columns.iter_mut().enumerate() {
+        let labels = if column.labels.is_empty() {
+            &labels
+        } else {
+            &column.labels
+        };
+        let rng = &mut keyed((1 << 32) + j as u64);
+        column.law.grow(urn::n_labels(labels), rng);
+        let mut pool = column.law.pool();
+        column.law.update(&data.cells()[j], labels, &mut pool, rng);
+    }
+    ItfState {
+        blocks: vec![Block {
+            concentration: alpha,
+            labels,
+        }],
+        columns,
+        column_concentration: mean(config.column_concentration),
+    }
+}
+
+/// `counts[r * n_labels + k]`: rows with top label r and lower label k.
+fn cross_counts(top: &[u32], labels: &[u32], n_top: usize, n_labels: usize) -> Vec<usize> {
+    let mut counts = vec![0; n_top * n_labels];
+    for (&r, &k) in top.iter().zip(labels) {
+        counts[r as usize * n_labels + k as usize] += 1;
+    }
+    counts
+}
+
+/// Renames labels by swaps made one after the other.
+fn rename(labels: &mut [u32], n: usize, swaps: &[(usize, usize)]) {
+    if swaps.is_empty() {
+        return;
+    }
+    // `at[k]`: what is now called k was called at[k].
+    let mut at: Vec<u32> = (0..n as u32).collect();
+    swaps.iter().for_each(|&(a, b)| at.swap(a, b));
+    let mut new = vec![0; n];
+    at.iter()
+        .enumerate()
+        .for_each(|(now, &was)| new[was as usize] = now as u32);
+    labels.iter_mut().for_each(|k| *k = new[*k as usize]);
+}
+
+fn swap_parameters(law: &mut Column, swaps: &[(usize, usize)], rng: &mut Xoshiro256PlusPlus) {
+    let highest = swaps.iter().map(|&(a, b)| a.max(b)).max();
+    law.grow(highest.map_or(0, |h| h + 1), rng);
+    swaps.iter().for_each(|&(a, b)| law.swap(a, b));
+}
+
+/// The rows of both clusters of a plan but the two that were chosen, in order.
+fn members_of(plan: Plan, labels: &[u32]) -> Vec<u32> {
+    let inside = |&row: &u32| {
+        let (row, label) = (row as usize, labels[row as usize] as usize);
+        (label == plan.keep || label == plan.other) && row != plan.first && row != plan.second
+    };
+    (0..labels.len() as u32).filter(inside).collect()
+}
+
+/// Labels after an accepted move of all rows concerned.
+fn relabelled(plan: Plan, members: &[u32], choice: &[bool]) -> Vec<(u32, u32)> {
+    let label = |other: bool| if other && plan.split { plan.other } else { plan.keep } as u32;
+    let chosen = members
+        .iter()
+        .zip(choice)
+        .map(|(&row, &other)| (row, label(other)));
+    chosen
+        .chain([
+            (plan.first as u32, label(false)),
+            (plan.second as u32, label(true)),
+        ])
+        .collect()
+}
+
+/// Two top-level clusters in places 0 and 1 of an urn.
+struct UrnSides<'a, U> {
+    urn: &'a mut U,
+    sizes: [f64; 2],
+}
+
+impl<U: Urn> Sides for UrnSides<'_, U> {
+    fn ln_odds(&self, row: usize) -> f64 {
+        let weight = |side: usize| self.sizes[side].ln() + self.urn.ln_weight(side, row);
+        weight(1) - weight(0)
+    }
+
+    fn place(&mut self, other: bool, row: usize) {
+        self.sizes[usize::from(other)] += 1.0;
+        self.urn.add(usize::from(other), row);
+    }
+}
+
+/// Two clusters of a column in places 0 and 1 of its statistics.
+struct LowerSides<'a> {
+    law: &'a Column,
+    cells: &'a Cells,
+    stats: Stats,
+    top: &'a [u32],
+    /// Rows of each side by top-level cluster.
+    counts: Vec<[usize; 2]>,
+}
+
+impl Sides for LowerSides<'_> {
+    fn ln_odds(&self, row: usize) -> f64 {
+        let [kept, other] = self.counts[self.top[row] as usize].map(|m| m as f64 + 0.5);
+        let weight = |side| {
+            self.law
+                .urn_ln_predictive(self.cells, &self.stats, side, row)
+        };
+        (other / kept).ln() + weight(1) - weight(0)
+    }
+
+    fn place(&mut self, other: bool, row: usize) {
+        self.counts[self.top[row] as usize][usize::from(other)] += 1;
+        self.law
+            .urn_add(self.cells, &mut self.stats, usize::from(other), row);
+    }
+}
+
+/// Tries a split or merge of top-level clusters; returns the new labels if it is accepted. The urn then holds the clusters of the new state
+/// in places 0 (kept) and 1 (the other, empty after a merge).
+fn try_split_merge(
+    urn: &mut impl Urn,
+    plan: Plan,
+    ln_choice: f64,
+    block: &Block,
+    counts: &[usize],
+    rng: &mut Xoshiro256PlusPlus,
+) -> Option<Vec<(u32, u32)>> {
+    let mut members = members_of(plan, &block.labels);
+    shuffle(&mut members, rng);
+    urn.reset(2);
+    let mut sides = UrnSides {
+        urn,
+        sizes: [0.0; 2],
+    };
+    let (choice, ln_q) = allocate(plan, &members, &block.labels, &mut sides, rng);
+    let sizes = sides.sizes;
+    let mut ln_split = urn.ln_total(0) + urn.ln_total(1);
+    let mut split = counts.to_vec();
+    split.resize(counts.len().max(plan.other + 1), 0);
+    split[plan.keep] = sizes[0] as usize;
+    split[plan.other] = sizes[1] as usize;
+    let mut merged = split.clone();
+    merged[plan.keep] += merged[plan.other];
+    merged[plan.other] = 0;
+    let alpha = block.concentration;
+    ln_split += ln_label_probability(&split, alpha) - ln_label_probability(&merged, alpha);
+
+    // All in place 0: the merged cluster.
+    urn.reset(2);
+    let two = [plan.first as u32, plan.second as u32];
+    members
+        .iter()
+        .chain(&two)
+        .for_each(|&row| urn.add(0, row as usize));
+    ln_split -= urn.ln_total(0);
+    let sign = if plan.split { 1.0 } else { -1.0 };
+    let ln_ratio = sign * (ln_split - ln_q) + ln_choice;
+    if rng.random::<f64>().ln() >= ln_ratio {
+        return None;
+    }
+    let new = relabelled(plan, &members, &choice);
+    if plan.split {
+        urn.reset(2);
+        for &(row, label) in &new {
+            urn.add(usize::from(label as usize == plan.other), row as usize);
+        }
+    }
+    Some(new)
+}

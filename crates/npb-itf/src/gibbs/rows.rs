@@ -1,0 +1,707 @@
+//! Labels of rows at both levels, given sticks and parameters: rows in parallel, without truncation.
+//!
+//! Every row has slice variables u_0 ~ U(0, ξ⁰ at c_0) and u_j ~ U(0, ξʲ at c_j), with ξ a decreasing sequence that does not depend on
+//! labels: 1 below K and η 2^−(k−K) from K on, K the number of sticks after which less than a small mass is left. Given the
+//! slices only labels with ξ > u are possible, and weights are divided by ξ there. So nearly all rows see exactly
+//! K labels, a few see one or two more, and the law of the labels is that of the infinite model, whatever η and K are
+//! (K depends on nothing but the sticks, which are held fixed). The paper's slices u < ψ are the same device with ξ = ψ; these leave the
+//! candidate labels of a row free of its top label, so that both levels can be drawn at once:
+//!
+//! P(c_0 = r) ∝ λ_r ∏_j Σ_k ψ_rk p(y_j | θ_k), then P(c_j = k | r) ∝ ψ_rk p(y_j | θ_k).
+
+use std::ops::Range;
+
+use npb_infer::{Xoshiro256PlusPlus, stream};
+use rand::RngExt;
+use rayon::prelude::*;
+
+use super::sticks::Sticks;
+use crate::kernel::RowLabels;
+use crate::kernels::Cells;
+use crate::state::ColumnState;
+use crate::urn;
+
+/// η.
+const EDGE: f64 = 1e-3;
+/// Mass that may be left beyond K.
+const TAIL: f64 = 1e-3;
+/// K grows no further than this; then more rows look beyond it.
+const MAX_STICKS: usize = 512;
+/// Labels are added in groups of this many, so that loops over them fill vector registers.
+const LANES: usize = 4;
+/// Rows of one unit of work.
+const CHUNK: usize = 64;
+
+/// Which labels are drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Draw {
+    Both,
+    /// Top labels stay.
+    Lower,
+}
+
+/// A cell that may take labels from K on: `extra` of them.
+#[derive(Clone, Copy, Debug)]
+struct Flag {
+    row: u32,
+    /// 0 for the top label, then the columns of the block.
+    level: u32,
+    extra: u32,
+}
+
+/// The sticks of one column in all top-level clusters.
+#[derive(Clone, Debug, Default)]
+struct Lower {
+    /// K.
+    n: usize,
+    /// With what flagged rows need; both are multiples of [`LANES`].
+    n_all: usize,
+    /// `psi[k * n_top_all + r]`.
+    psi: Vec<f64>,
+    sticks: Vec<Sticks>,
+}
+
+/// Memory of the move, kept from sweep to sweep.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scratch {
+    top: Sticks,
+    lower: Vec<Lower>,
+    flags: Vec<Flag>,
+    /// `labels[row * (1 + number of columns)]`, top label first.
+    labels: Vec<u32>,
+    /// Log likelihood of every chunk.
+    ln_likelihoods: Vec<f64>,
+    counts: Vec<usize>,
+}
+
+/// Buffers of one thread.
+#[derive(Default)]
+struct Buffers {
+    /// Likelihoods of a chunk, column by column.
+    likelihoods: Vec<f64>,
+    one: Vec<f64>,
+    weights: Vec<f64>,
+    sums: Vec<f64>,
+}
+
+/// Keys of the random numbers of one application of the move.
+#[derive(Clone, Copy)]
+pub(super) struct Key {
+    pub(super) seed: u64,
+    pub(super) chain: u64,
+    pub(super) sweep: u64,
+    /// Position of the move in the sweep, and the block.
+    pub(super) block: u64,
+}
+
+impl Key {
+    fn stream(self, kind: u64, item: u64) -> Xoshiro256PlusPlus {
+        stream(
+            self.seed,
+            [self.chain, self.sweep, 4 * self.block + kind, item],
+        )
+    }
+}
+
+/// What all rows of a block share.
+struct Block<'a> {
+    draw: Draw,
+    top: &'a [f64],
+    /// R: of these, rows that are not flagged see so many.
+    n_top: usize,
+    lower: &'a [Lower],
+    columns: &'a [&'a mut ColumnState],
+    cells: &'a [&'a Cells],
+    top_labels: &'a [u32],
+}
+
+/// Draws new labels of one block and returns the log likelihood of its rows given sticks and parameters, labels summed out
+/// (NaN when top labels stay).
+///
+/// `columns`: those of the block, their cells beside them. `top_labels`: of the block. `grow_top(n)` makes the
+/// concentrations of top-level clusters up to n.
+pub(super) fn draw_labels(
+    draw: Draw,
+    two_levels: bool,
+    alpha: f64,
+    top_labels: &mut [u32],
+    columns: &mut [&mut ColumnState],
+    cells: &[&Cells],
+    grow_concentrations: &mut dyn FnMut(&mut ColumnState, usize, &mut Xoshiro256PlusPlus),
+    key: Key,
+    scratch: &mut Scratch,
+) -> f64 {
+    let n_rows = top_labels.len();
+    let n_columns = columns.len();
+    let rng = &mut key.stream(0, 0);
+    let Scratch {
+        top,
+        lower,
+        flags,
+        labels: new,
+        ln_likelihoods,
+        counts,
+    } = scratch;
+    flags.clear();
+
+    tally(top_labels, counts);
+    top.draw(counts, alpha, rng);
+    // From the sticks alone, not from the labels: see above.
+    let mut n_top = 0;
+    while n_top == 0 || (top.rest(n_top) > TAIL && n_top < MAX_STICKS) {
+        n_top += LANES;
+        top.extend_to(n_top, alpha, rng);
+    }
+    let extra = match draw {
+        Draw::Both => flag(top_labels, n_top, 0, flags, rng),
+        Draw::Lower => 0,
+    };
+    let n_top_all = rounded(n_top + extra).max(rounded(urn::n_labels(top_labels)));
+    top.extend_to(n_top_all, alpha, rng);
+
+    lower.resize_with(if two_levels { n_columns } else { 0 }, Lower::default);
+    if two_levels {
+        for (j, column) in columns.iter_mut().enumerate() {
+            grow_concentrations(column, n_top_all, rng);
+            let lower = &mut lower[j];
+            lower.draw(column, top_labels, top, n_top, n_top_all, counts, rng);
+            let extra = flag(&column.labels, lower.n, 1 + j as u32, flags, rng);
+            lower.n_all = rounded(lower.n + extra);
+            lower.lay_out(column, rng);
+        }
+    }
+    for (j, column) in columns.iter_mut().enumerate() {
+        let needed = lower.get(j).map_or(n_top_all, |lower| lower.n_all);
+        column.law.grow(needed, &mut key.stream(1, j as u64));
+    }
+    flags.sort_unstable_by_key(|flag| (flag.row, flag.level));
+
+    let width = 1 + if two_levels { n_columns } else { 0 };
+    new.resize(n_rows * width, 0);
+    let coupled = columns.iter().any(|column| column.law.is_coupled());
+    let block = Block {
+        draw,
+        top: &top.weights,
+        n_top,
+        lower,
+        columns,
+        cells,
+        top_labels,
+    };
+    let chunk_key = |chunk: usize| key.stream(2, chunk as u64);
+    let ln_likelihood = if coupled {
+        block.one_by_one(flags, width, new, &mut key.stream(2, 0))
+    } else {
+        ln_likelihoods.resize(n_rows.div_ceil(CHUNK), 0.0);
+        new.par_chunks_mut(CHUNK * width)
+            .zip(ln_likelihoods.par_iter_mut())
+            .enumerate()
+            .for_each_init(
+                Buffers::default,
+                |buffers, (chunk, (out, ln_likelihood))| {
+                    let start = chunk * CHUNK;
+                    let rows = start..start + out.len() / width;
+                    *ln_likelihood =
+                        block.draw_rows(rows, flags, None, &mut chunk_key(chunk), buffers, out);
+                },
+            );
+        ln_likelihoods.iter().sum()
+    };
+
+    for (row, new) in new.chunks_exact(width).enumerate() {
+        top_labels[row] = new[0];
+    }
+    if two_levels {
+        for (j, column) in columns.iter_mut().enumerate() {
+            for (label, new) in column.labels.iter_mut().zip(new.chunks_exact(width)) {
+                *label = new[1 + j];
+            }
+        }
+    }
+    ln_likelihood
+}
+
+/// The smallest multiple of [`LANES`] that is at least `n` and 1.
+fn rounded(n: usize) -> usize {
+    n.max(1).next_multiple_of(LANES)
+}
+
+fn tally(labels: &[u32], counts: &mut Vec<usize>) {
+    counts.clear();
+    counts.resize(urn::n_labels(labels), 0);
+    labels.iter().for_each(|&k| counts[k as usize] += 1);
+}
+
+/// Draws the slice variables of one level as far as they matter: records the cells that see labels from `n` on, and returns
+/// the largest number of such labels.
+fn flag(
+    labels: &[u32],
+    n: usize,
+    level: u32,
+    flags: &mut Vec<Flag>,
+    rng: &mut Xoshiro256PlusPlus,
+) -> usize {
+    // u < η for a label below n: such cells are found by jumps of geometric length.
+    let ln_miss = (-EDGE).ln_1p();
+    let jump = |rng: &mut Xoshiro256PlusPlus| {
+        let uniform: f64 = 1.0 - rng.random::<f64>();
+        (uniform.ln() / ln_miss) as u64
+    };
+    let mut wait = jump(rng);
+    let mut largest = 0;
+    for (row, &label) in labels.iter().enumerate() {
+        let beyond = (label as usize).checked_sub(n);
+        let at_least = match beyond {
+            Some(beyond) => 1 + beyond as u32,
+            None if wait == 0 => {
+                wait = jump(rng);
+                1
+            }
+            None => {
+                wait -= 1;
+                continue;
+            }
+        };
+        // ξ is halved from label to label: each further one is seen with probability 1/2.
+        let extra = at_least + rng.random::<u64>().trailing_zeros();
+        flags.push(Flag {
+            row: row as u32,
+            level,
+            extra,
+        });
+        largest = largest.max(extra as usize);
+    }
+    largest
+}
+
+impl Lower {
+    /// Draws the sticks of all top-level clusters given labels, up to K.
+    #[allow(clippy::too_many_arguments)] // the parts of one state
+    fn draw(
+        &mut self,
+        column: &ColumnState,
+        top_labels: &[u32],
+        top: &Sticks,
+        n_top: usize,
+        n_top_all: usize,
+        counts: &mut Vec<usize>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let n_labels = urn::n_labels(&column.labels);
+        counts.clear();
+        counts.resize(n_top_all * n_labels, 0);
+        for (&r, &k) in top_labels.iter().zip(&column.labels) {
+            counts[r as usize * n_labels + k as usize] += 1;
+        }
+        self.sticks.resize_with(n_top_all, Sticks::default);
+        for (r, sticks) in self.sticks.iter_mut().enumerate() {
+            let counts = &counts[r * n_labels..][..n_labels];
+            sticks.draw(counts, column.concentration(r), rng);
+        }
+        let left = |sticks: &[Sticks], n: usize| -> f64 {
+            let pairs = sticks[..n_top].iter().zip(&top.weights);
+            pairs.map(|(sticks, weight)| weight * sticks.rest(n)).sum()
+        };
+        self.n = 0;
+        while self.n == 0 || (left(&self.sticks, self.n) > TAIL && self.n < MAX_STICKS) {
+            self.n += LANES;
+            for (r, sticks) in self.sticks.iter_mut().enumerate() {
+                sticks.extend_to(self.n, column.concentration(r), rng);
+            }
+        }
+    }
+
+    /// Extends the sticks to all that are needed and writes them side by side.
+    fn lay_out(&mut self, column: &ColumnState, rng: &mut Xoshiro256PlusPlus) {
+        let n_top = self.sticks.len();
+        self.psi.clear();
+        self.psi.resize(self.n_all * n_top, 0.0);
+        for (r, sticks) in self.sticks.iter_mut().enumerate() {
+            sticks.extend_to(self.n_all, column.concentration(r), rng);
+            for (k, &weight) in sticks.weights[..self.n_all].iter().enumerate() {
+                self.psi[k * n_top + r] = weight;
+            }
+        }
+    }
+}
+
+/// Labels of coupled columns while rows are drawn one after the other.
+struct Running {
+    labels: Vec<u32>,
+    counts: Vec<usize>,
+}
+
+impl Block<'_> {
+    fn width(&self) -> usize {
+        1 + self.lower.len()
+    }
+
+    /// How many labels rows that are not flagged see in a column.
+    fn n_labels(&self, j: usize) -> usize {
+        self.lower.get(j).map_or(self.n_top, |lower| lower.n)
+    }
+
+    /// All labels with parameters in a column.
+    fn n_labels_all(&self, j: usize) -> usize {
+        self.lower
+            .get(j)
+            .map_or(self.top.len(), |lower| lower.n_all)
+    }
+
+    /// Rows one after the other, each seeing the new labels of those before it.
+    fn one_by_one(
+        &self,
+        flags: &[Flag],
+        width: usize,
+        out: &mut [u32],
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> f64 {
+        let running = |(j, column): (usize, &&mut ColumnState)| {
+            column.law.is_coupled().then(|| {
+                let labels = if self.lower.is_empty() {
+                    self.top_labels.to_vec()
+                } else {
+                    column.labels.clone()
+                };
+                let mut counts = vec![0; self.n_labels_all(j)];
+                labels.iter().for_each(|&k| counts[k as usize] += 1);
+                Running { labels, counts }
+            })
+        };
+        let mut running: Vec<Option<Running>> =
+            self.columns.iter().enumerate().map(running).collect();
+        let mut buffers = Buffers::default();
+        let mut ln_likelihood = 0.0;
+        for (row, out) in out.chunks_exact_mut(width).enumerate() {
+            let rows = row..row + 1;
+            ln_likelihood += self.draw_rows(rows, flags, Some(&running), rng, &mut buffers, out);
+            for (j, running) in running.iter_mut().enumerate() {
+                let label = if self.lower.is_empty() {
+                    out[0]
+                } else {
+                    out[1 + j]
+                };
+                if let Some(Running { labels, counts }) = running {
+                    counts[labels[row] as usize] -= 1;
+                    counts[label as usize] += 1;
+                    labels[row] = label;
+                }
+            }
+        }
+        ln_likelihood
+    }
+
+    /// Draws the labels of `rows` into `out` and returns their log likelihood.
+    fn draw_rows(
+        &self,
+        rows: Range<usize>,
+        flags: &[Flag],
+        running: Option<&[Option<Running>]>,
+        rng: &mut Xoshiro256PlusPlus,
+        buffers: &mut Buffers,
+        out: &mut [u32],
+    ) -> f64 {
+        let Buffers {
+            likelihoods,
+            one,
+            weights,
+            sums,
+        } = buffers;
+        let n = rows.len();
+        let total: usize = (0..self.columns.len()).map(|j| self.n_labels(j) * n).sum();
+        likelihoods.resize(total, 0.0);
+        let mut ln_factor = 0.0;
+        let mut rest = &mut likelihoods[..];
+        for (j, column) in self.columns.iter().enumerate() {
+            let k = self.n_labels(j);
+            let (these, after) = rest.split_at_mut(n * k);
+            let others = others(running, j);
+            ln_factor += column
+                .law
+                .likelihoods(self.cells[j], rows.clone(), k, others, these);
+            rest = after;
+        }
+        weights.resize(self.n_top, 0.0);
+        sums.resize(self.lower.len() * self.n_top, 0.0);
+        let ln_sum = pulp::Arch::new().dispatch(DrawChunk {
+            block: self,
+            rows: rows.clone(),
+            likelihoods,
+            weights,
+            sums,
+            rng,
+            out,
+        });
+
+        let first = flags.partition_point(|flag| (flag.row as usize) < rows.start);
+        let mut flags = &flags[first..];
+        while let Some(flag) = flags.first()
+            && rows.contains(&(flag.row as usize))
+        {
+            let row = flag.row as usize;
+            let end = flags.partition_point(|flag| flag.row as usize == row);
+            let out = &mut out[(row - rows.start) * self.width()..][..self.width()];
+            self.draw_flagged(row, &flags[..end], running, rng, one, out);
+            flags = &flags[end..];
+        }
+        match self.draw {
+            Draw::Both => ln_factor + ln_sum,
+            Draw::Lower => f64::NAN,
+        }
+    }
+
+    /// A row that sees labels beyond K somewhere; the plain way.
+    fn draw_flagged(
+        &self,
+        row: usize,
+        flags: &[Flag],
+        running: Option<&[Option<Running>]>,
+        rng: &mut Xoshiro256PlusPlus,
+        likelihoods: &mut Vec<f64>,
+        out: &mut [u32],
+    ) {
+        let extra = |level: u32| {
+            let flag = flags.iter().find(|flag| flag.level == level);
+            flag.map_or(0, |flag| flag.extra as usize)
+        };
+        let n_top_seen = self.n_top + extra(0);
+        let mut ln_top: Vec<f64> = (0..n_top_seen)
+            .map(|r| self.top[r].ln() - ln_edge(r, self.n_top))
+            .collect();
+        likelihoods.clear();
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for (j, column) in self.columns.iter().enumerate() {
+            let n_all = self.n_labels_all(j);
+            let start = likelihoods.len();
+            likelihoods.resize(start + n_all, 0.0);
+            let these = &mut likelihoods[start..];
+            let others = others(running, j);
+            column
+                .law
+                .likelihoods(self.cells[j], row..row + 1, n_all, others, these);
+            match self.lower.get(j) {
+                None => {
+                    for (ln_top, likelihood) in ln_top.iter_mut().zip(these.iter()) {
+                        *ln_top += likelihood.ln();
+                    }
+                }
+                Some(lower) => {
+                    let seen = lower.n + extra(1 + j as u32);
+                    for (k, likelihood) in these[..seen].iter_mut().enumerate() {
+                        *likelihood *= (-ln_edge(k, lower.n)).exp();
+                    }
+                    for (r, ln_top) in ln_top.iter_mut().enumerate() {
+                        *ln_top += lower.sum(r, &these[..seen]).ln();
+                    }
+                    columns.push((lower, start..start + seen));
+                }
+            }
+        }
+        let top = match self.draw {
+            Draw::Lower => self.top_labels[row] as usize,
+            Draw::Both => {
+                npb_priors::special::ln_normalize(&mut ln_top);
+                match pick(ln_top.iter().copied(), rng.random()) {
+                    Some(top) => top,
+                    None => return self.keep(row, out),
+                }
+            }
+        };
+        out[0] = top as u32;
+        for (j, (lower, range)) in columns.into_iter().enumerate() {
+            let these = &likelihoods[range];
+            let u = rng.random::<f64>() * lower.sum(top, these);
+            let weights = lower.weights(top, these);
+            out[1 + j] = pick(weights, u).map_or(self.columns[j].labels[row], |k| k as u32);
+        }
+    }
+
+    /// A row that keeps its labels, because no label has positive weight in numbers.
+    fn keep(&self, row: usize, out: &mut [u32]) {
+        out[0] = self.top_labels[row];
+        for (out, column) in out[1..].iter_mut().zip(self.columns) {
+            *out = column.labels[row];
+        }
+    }
+}
+
+fn others(running: Option<&[Option<Running>]>, j: usize) -> RowLabels<'_> {
+    match running.and_then(|running| running[j].as_ref()) {
+        Some(Running { labels, counts }) => RowLabels { labels, counts },
+        None => RowLabels::NONE,
+    }
+}
+
+/// ln ξ.
+fn ln_edge(label: usize, n: usize) -> f64 {
+    match label.checked_sub(n) {
+        Some(beyond) => EDGE.ln() - beyond as f64 * std::f64::consts::LN_2,
+        None => 0.0,
+    }
+}
+
+/// The index at which the running sum of `weights` exceeds `u`; the last of positive weight when rounding leaves the sum
+/// below, `None` when there is none.
+#[inline(always)]
+fn pick(weights: impl Iterator<Item = f64>, mut u: f64) -> Option<usize> {
+    let mut last = None;
+    for (k, weight) in weights.enumerate() {
+        if weight > 0.0 {
+            last = Some(k);
+            u -= weight;
+            if u < 0.0 {
+                break;
+            }
+        }
+    }
+    last
+}
+
+impl Lower {
+    fn n_top(&self) -> usize {
+        self.sticks.len()
+    }
+
+    /// ψ_rk times the likelihoods.
+    #[inline(always)]
+    fn weights<'a>(&'a self, r: usize, likelihoods: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+        let psi = self.psi[r..].iter().step_by(self.n_top());
+        likelihoods.iter().zip(psi).map(|(l, p)| l * p)
+    }
+
+    #[inline(always)]
+    fn sum(&self, r: usize, likelihoods: &[f64]) -> f64 {
+        self.weights(r, likelihoods).sum()
+    }
+
+    /// Σ_k ψ_rk L_k for r = from..from + N.
+    #[inline(always)]
+    fn sums<const N: usize>(&self, from: usize, likelihoods: &[f64], out: &mut [f64]) {
+        let mut sums = [0.0; N];
+        let rows = self.psi.chunks_exact(self.n_top());
+        for (&likelihood, psi) in likelihoods.iter().zip(rows) {
+            let psi = &psi[from..from + N];
+            for r in 0..N {
+                sums[r] += likelihood * psi[r];
+            }
+        }
+        out[from..from + N].copy_from_slice(&sums);
+    }
+}
+
+/// The rows of a chunk, none of them looking beyond K; runs under the widest vector instructions there are.
+struct DrawChunk<'a, 'b> {
+    block: &'a Block<'b>,
+    rows: Range<usize>,
+    likelihoods: &'a [f64],
+    weights: &'a mut [f64],
+    sums: &'a mut [f64],
+    rng: &'a mut Xoshiro256PlusPlus,
+    out: &'a mut [u32],
+}
+
+/// Weights are brought back to 1 when their largest leaves this range, up or down.
+const SAFE: f64 = 1e50;
+
+impl pulp::NullaryFnOnce for DrawChunk<'_, '_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn call(self) -> f64 {
+        let Self {
+            block,
+            rows,
+            likelihoods,
+            weights,
+            sums,
+            rng,
+            out,
+        } = self;
+        let n = rows.len();
+        let n_top = block.n_top;
+        let mut ln_likelihood = 0.0;
+        for (i, out) in out.chunks_exact_mut(block.width()).enumerate() {
+            let row = rows.start + i;
+            let mut start = 0;
+            if block.draw == Draw::Both {
+                weights.copy_from_slice(&block.top[..n_top]);
+                for j in 0..block.columns.len() {
+                    let k = block.n_labels(j);
+                    let these = &likelihoods[start + i * k..][..k];
+                    start += n * k;
+                    let factors = match block.lower.get(j) {
+                        None => these,
+                        Some(lower) => {
+                            let sums = &mut sums[j * n_top..][..n_top];
+                            let mut from = 0;
+                            while from + 8 <= n_top {
+                                lower.sums::<8>(from, these, sums);
+                                from += 8;
+                            }
+                            if from < n_top {
+                                lower.sums::<LANES>(from, these, sums);
+                            }
+                            sums
+                        }
+                    };
+                    let mut largest = 0.0;
+                    for (weight, factor) in weights.iter_mut().zip(factors) {
+                        *weight *= factor;
+                        largest = if *weight > largest { *weight } else { largest };
+                    }
+                    if !(SAFE.recip()..=SAFE).contains(&largest) && largest > 0.0 {
+                        weights.iter_mut().for_each(|w| *w /= largest);
+                        ln_likelihood += largest.ln();
+                    }
+                }
+                let total: f64 = weights.iter().sum();
+                let u = rng.random::<f64>() * total;
+                let Some(top) = pick(weights.iter().copied(), u) else {
+                    block.keep(row, out);
+                    continue;
+                };
+                ln_likelihood += total.ln();
+                out[0] = top as u32;
+            } else {
+                out[0] = block.top_labels[row];
+            }
+            let top = out[0] as usize;
+            let mut start = 0;
+            for (j, lower) in block.lower.iter().enumerate() {
+                let these = &likelihoods[start + i * lower.n..][..lower.n];
+                start += n * lower.n;
+                let total = match block.draw {
+                    Draw::Both => sums[j * n_top + top],
+                    Draw::Lower => lower.sum(top, these),
+                };
+                let u = rng.random::<f64>() * total;
+                let label = pick(lower.weights(top, these), u);
+                out[1 + j] = label.map_or(block.columns[j].labels[row], |k| k as u32);
+            }
+        }
+        ln_likelihood
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_say_which_slices_lie_below_the_edge() {
+        let mut rng = stream(1, [0; 4]);
+        let labels = vec![0; 400_000];
+        let mut flags = Vec::new();
+        flag(&labels, 4, 0, &mut flags, &mut rng);
+        // u < η with probability η; each further label with one half.
+        let expected = 400.0;
+        assert!((flags.len() as f64 - expected).abs() < 4.0 * expected.sqrt());
+        let more = flags.iter().filter(|flag| flag.extra > 1).count() as f64;
+        assert!((more - 0.5 * flags.len() as f64).abs() < 4.0 * (0.25 * expected).sqrt());
+        let far = vec![6; 10];
+        flags.clear();
+        flag(&far, 4, 3, &mut flags, &mut rng);
+        assert_eq!(flags.len(), 10);
+        assert!(flags.iter().all(|flag| flag.extra >= 3 && flag.level == 3));
+    }
+}

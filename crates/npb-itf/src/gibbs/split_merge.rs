@@ -1,0 +1,119 @@
+//! Splits and merges of clusters: rows are allocated one after the other (Dahl 2005, "Sequentially-allocated merge-split sampler").
+
+use npb_infer::Xoshiro256PlusPlus;
+use rand::RngExt;
+
+/// Two rows and what is to become of their clusters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Row that stays in `keep`.
+    pub(super) first: usize,
+    /// Row that goes to (or comes from) `other`.
+    pub(super) second: usize,
+    /// Label of the first row.
+    pub(super) keep: usize,
+    /// Label of the second row: of an empty cluster before a split.
+    pub(super) other: usize,
+    pub(super) split: bool,
+}
+
+/// Chooses two of `rows` and, if they share a cluster, an empty label for the second, uniformly among the empty labels up to and
+/// including the first beyond the occupied ones. `None` with fewer than two rows, or when the reverse move could not choose the label.
+///
+/// Returns the plan and ln(reverse / forward) of the choice of the label.
+pub(super) fn plan(
+    rows: &[u32],
+    labels: &[u32],
+    counts: &[usize],
+    rng: &mut Xoshiro256PlusPlus,
+) -> Option<(Plan, f64)> {
+    if rows.len() < 2 {
+        return None;
+    }
+    let a = rng.random_range(0..rows.len());
+    let b = (a + rng.random_range(1..rows.len())) % rows.len();
+    let (first, second) = (rows[a] as usize, rows[b] as usize);
+    let (keep, other) = (labels[first] as usize, labels[second] as usize);
+    let count = |k: usize| counts.get(k).copied().unwrap_or(0);
+    if keep == other {
+        let k = npb_priors::dp::occupied_labels(counts);
+        let empty: Vec<usize> = (0..=k).filter(|&k| count(k) == 0).collect();
+        let other = empty[rng.random_range(0..empty.len())];
+        let plan = Plan {
+            first,
+            second,
+            keep,
+            other,
+            split: true,
+        };
+        return Some((plan, (empty.len() as f64).ln()));
+    }
+    let mut merged = counts.to_vec();
+    merged[keep] += merged[other];
+    merged[other] = 0;
+    let k = npb_priors::dp::occupied_labels(&merged);
+    if other > k {
+        return None;
+    }
+    let n_empty = (0..=k)
+        .filter(|&k| merged.get(k).is_none_or(|&m| m == 0))
+        .count();
+    let plan = Plan {
+        first,
+        second,
+        keep,
+        other,
+        split: false,
+    };
+    Some((plan, -(n_empty as f64).ln()))
+}
+
+/// Allocates the members of both clusters, in the order given, to `keep` (false) or `other` (true), and returns the sides with
+/// the logarithm of their probability; a merge takes the present sides.
+///
+/// `members`: the other rows of the two clusters. `ln_odds(row)`: of `other` against `keep`, given the rows placed so far. `place(other,
+/// row)` is called for every row, those of the plan first.
+pub(super) fn allocate(
+    plan: Plan,
+    members: &[u32],
+    labels: &[u32],
+    state: &mut impl Sides,
+    rng: &mut Xoshiro256PlusPlus,
+) -> (Vec<bool>, f64) {
+    state.place(false, plan.first);
+    state.place(true, plan.second);
+    let mut ln_q = 0.0;
+    let mut sides = Vec::with_capacity(members.len());
+    for &row in members {
+        let row = row as usize;
+        let ln_odds = state.ln_odds(row);
+        // ln P(other) = −ln(1 + e^−x), ln P(keep) = −ln(1 + e^x).
+        let other = if plan.split {
+            rng.random::<f64>() < 1.0 / (1.0 + (-ln_odds).exp())
+        } else {
+            labels[row] as usize == plan.other
+        };
+        let x = if other { -ln_odds } else { ln_odds };
+        ln_q -= if x > 0.0 {
+            x + (-x).exp().ln_1p()
+        } else {
+            x.exp().ln_1p()
+        };
+        state.place(other, row);
+        sides.push(other);
+    }
+    (sides, ln_q)
+}
+
+/// What the two clusters hold so far.
+pub(super) trait Sides {
+    fn ln_odds(&self, row: usize) -> f64;
+    fn place(&mut self, other: bool, row: usize);
+}
+
+/// Puts `rows` in random order.
+pub(super) fn shuffle(rows: &mut [u32], rng: &mut Xoshiro256PlusPlus) {
+    for i in (1..rows.len()).rev() {
+        rows.swap(i, rng.random_range(0..=i));
+    }
+}
