@@ -1,4 +1,6 @@
 //! Every kernel by itself: identities of its closed forms, its update, its predictions, extreme and bad cells.
 
+mod angles;
 mod counts;
+mod levels;
 mod support;

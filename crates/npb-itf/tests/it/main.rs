@@ -1,0 +1,3 @@
+//! Tests of npb-itf from outside.
+
+mod sampler;
