@@ -47,7 +47,7 @@ pub enum BsvdMove {
     Noise,
     /// Precision of the scales (W 5.13, for active components only).
     ScalePrecision,
-    /// Precisions of intercepts and coefficients, and the common mean of coefficients.
+    /// Means of factors and coefficients, precisions of intercepts and coefficients.
     Hyper,
 }
 
@@ -82,6 +82,9 @@ pub struct BsvdConfig {
     pub noise: GammaPrior,
     /// Prior of the precision `alpha_s` of the half-normal scales `s_k`.
     pub scale: GammaPrior,
+    /// The factors of a component have a mean on each side, itself standard normal (W: mean zero): then the intercepts of rows go along with their
+    /// factors, and those of columns with theirs.
+    pub factor_means: bool,
     /// Precision of the normal prior (mean zero) of the offset.
     pub offset_precision: f64,
     /// Rows have intercepts (W: no).
@@ -123,6 +126,7 @@ impl Default for BsvdConfig {
             rank_b: 1.0,
             noise: VAGUE,
             scale: VAGUE,
+            factor_means: true,
             offset_precision: 0.1,
             row_intercepts: true,
             column_intercepts: true,

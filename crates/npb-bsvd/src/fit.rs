@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::BsvdData;
 use crate::features::SideInformation;
 use crate::gibbs::BsvdSampler;
-use crate::state::{BsvdState, SideState};
+use crate::state::BsvdState;
 use crate::{BsvdConfig, BsvdError};
 
 /// Cells whose posterior is followed while the chain runs, and what is held out there, if anything.
@@ -170,39 +170,7 @@ pub(crate) struct View<'a> {
 impl View<'_> {
     /// Noise-free value of a cell in units of the data. Cost: rank and features.
     pub(crate) fn value(&self, i: usize, j: usize) -> f64 {
-        self.centre + self.scale * self.latent(i, j)
-    }
-
-    /// `x_ij`.
-    pub(crate) fn latent(&self, i: usize, j: usize) -> f64 {
-        let BsvdState {
-            rows,
-            columns,
-            scales,
-            ..
-        } = self.state;
-        let rank = scales.len();
-        let mut x = self.state.offset;
-        x += rows.intercepts.get(i).map_or(0.0, |&r| f64::from(r));
-        x += columns.intercepts.get(j).map_or(0.0, |&c| f64::from(c));
-        let u = SideState::part(&rows.factors, i, rank);
-        let v = SideState::part(&columns.factors, j, rank);
-        for ((&s, &u), &v) in scales.iter().zip(u).zip(v) {
-            x += s * f64::from(u) * f64::from(v);
-        }
-        if let Some(features) = &self.side.columns {
-            x += features.dot(
-                j,
-                SideState::part(&rows.coefficients, i, features.n_features()),
-            );
-        }
-        if let Some(features) = &self.side.rows {
-            x += features.dot(
-                i,
-                SideState::part(&columns.coefficients, j, features.n_features()),
-            );
-        }
-        x
+        self.centre + self.scale * self.state.latent(i, j, self.side)
     }
 
     /// Standard deviation of the noise in units of the data.

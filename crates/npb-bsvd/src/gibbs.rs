@@ -1,12 +1,15 @@
 //! The Gibbs sampler.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::ControlFlow;
 
 use npb_infer::{
     Sweep, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, resume_sweeps, stream,
 };
-use npb_priors::GammaPrior;
 use npb_priors::dist::{Gamma, Normal};
+use npb_priors::{GammaPrior, ParameterError};
 use pulp::Arch;
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -15,7 +18,7 @@ use crate::config::BsvdMove;
 use crate::data::BsvdData;
 use crate::features::Features;
 use crate::kernel::Layout;
-use crate::products::{Candidates, ProductPass, squared_lengths};
+use crate::products::{Candidates, ProductPass, column_sums, squared_deviations};
 use crate::regression::{
     DOUBLE_BEYOND, Pass, Pool, Regressors, ResidualSums, Target, Task, fill_design,
 };
@@ -157,6 +160,11 @@ impl<'d> BsvdSampler<'d> {
         }
     }
 
+    /// Names of the scalars of [`trace`](Self::trace), for an empty one.
+    pub fn scalar_names() -> Vec<String> {
+        trace_names()
+    }
+
     /// The state now.
     pub fn state(&self) -> &BsvdState {
         &self.state
@@ -246,7 +254,7 @@ impl<'d> BsvdSampler<'d> {
         match step {
             BsvdMove::Rows => self.side(Side::Rows, Task::Draw),
             BsvdMove::Columns => self.side(Side::Columns, Task::DrawAndSum),
-            BsvdMove::Switches => self.switches(),
+            BsvdMove::Switches => self.switches(|board, order, rng| board.scan(order, rng)),
             BsvdMove::Rescale => {
                 self.rescale();
                 Ok(())
@@ -323,7 +331,7 @@ impl<'d> BsvdSampler<'d> {
         memory.prior_precision.clear();
         memory.prior_linear.clear();
         memory.prior_precision.resize(regressors.rank, 1.0);
-        memory.prior_linear.resize(regressors.rank, 0.0);
+        memory.prior_linear.extend_from_slice(&own.factor_mean);
         if regressors.intercept {
             memory.prior_precision.push(own.intercept_precision);
             memory.prior_linear.push(0.0);
@@ -425,8 +433,8 @@ impl<'d> BsvdSampler<'d> {
         finite(self.sweep, "offset", state.offset)
     }
 
-    /// For each component and each side: the factor grows by a number and the scale shrinks by it. The likelihood does not see it; the number's
-    /// square is generalised inverse Gaussian.
+    /// For each component and each side: the factor and its mean grow by a number and the scale shrinks by it. The likelihood does not see it; the
+    /// number's square is generalised inverse Gaussian.
     fn rescale(&mut self) {
         for (side, name) in [(Side::Rows, 0), (Side::Columns, 1)] {
             let mut rng = self.rng(RESCALE, name);
@@ -440,9 +448,12 @@ impl<'d> BsvdSampler<'d> {
                 return;
             }
             let lengths = &mut self.memory.lengths;
-            squared_lengths(&own.factors, rank, lengths);
-            let n = (own.factors.len() / rank) as f64;
-            for (length, s) in lengths.iter_mut().zip(&mut state.scales) {
+            squared_deviations(&own.factors, &own.factor_mean, lengths);
+            let means = f64::from(u8::from(self.config.factor_means));
+            let n = (own.factors.len() / rank) as f64 + means;
+            let scales = state.scales.iter_mut().zip(&mut own.factor_mean);
+            for (length, (s, mean)) in lengths.iter_mut().zip(scales) {
+                *length += *mean * *mean;
                 let prior = state.scale_precision * *s * *s;
                 let usable =
                     length.is_finite() && *length > 0.0 && prior.is_finite() && prior > 0.0;
@@ -452,6 +463,7 @@ impl<'d> BsvdSampler<'d> {
                     1.0
                 };
                 *s = (*s / growth).max(f64::MIN_POSITIVE);
+                *mean *= growth;
                 *length = growth;
             }
             for line in own.factors.chunks_exact_mut(rank) {
@@ -483,16 +495,24 @@ impl<'d> BsvdSampler<'d> {
                 own.intercept_precision =
                     draw_precision(self.config.intercept, n, squares, &mut rng)?;
             }
-            let q = own.coefficient_mean.len();
-            if q > 0 {
+            let rank = self.state.scales.len();
+            if self.config.factor_means && rank > 0 {
+                column_sums(&own.factors, rank, &mut self.memory.lengths);
+                let n = (own.factors.len() / rank) as f64;
+                for (mean, sum) in own.factor_mean.iter_mut().zip(&self.memory.lengths) {
+                    let z: f64 = rng.sample(StandardNormal);
+                    *mean = sum / (n + 1.0) + z / (n + 1.0).sqrt();
+                }
+            }
+            if !own.coefficient_mean.is_empty() {
                 coefficients(own, &self.config, &mut rng)?;
             }
         }
         Ok(())
     }
 
-    /// Draws the switches and scales of all candidates, given products over the cells.
-    fn switches(&mut self) -> Result<(), BsvdError> {
+    /// Draws the switches and scales of all candidates, given products over the cells; each `scan` once through all candidates in random order.
+    fn switches(&mut self, scan: Scan) -> Result<(), BsvdError> {
         self.memory.residuals = None;
         let rank = self.state.rank();
         let layout = Layout::new(self.state.candidates);
@@ -538,7 +558,7 @@ impl<'d> BsvdSampler<'d> {
         let mut order: Vec<usize> = (0..layout.width).collect();
         for _ in 0..SCANS {
             shuffle(&mut order, &mut rng);
-            board.scan(&order, &mut rng)?;
+            scan(&mut board, &order, &mut rng)?;
         }
         self.keep_active(layout, &on, &scales);
         Ok(())
@@ -550,31 +570,32 @@ impl<'d> BsvdSampler<'d> {
         let Layout { width, stride } = layout;
         let key = (self.config.seed, [self.config.chain, self.sweep, SWITCHES]);
         let mut fresh = vec![0.0; width - rank];
-        for (code, from, to) in [
+        let candidates = &mut self.memory.candidates;
+        let sides = [
+            (&self.state.rows, self.data.n_rows(), &mut candidates.rows),
             (
-                1,
-                &self.state.rows.factors,
-                &mut self.memory.candidates.rows,
+                &self.state.columns,
+                self.data.n_cols(),
+                &mut candidates.columns,
             ),
-            (
-                2,
-                &self.state.columns.factors,
-                &mut self.memory.candidates.columns,
-            ),
-        ] {
-            let n = match code {
-                1 => self.data.n_rows(),
-                _ => self.data.n_cols(),
-            };
+        ];
+        for (n_side, (own, n, to)) in sides.into_iter().enumerate() {
             to.clear();
             to.resize(n * stride, 0.0);
             let (seed, [chain, sweep, block]) = key;
-            let mut rng = stream(seed, [chain, sweep, block, code]);
+            let mut rng = stream(seed, [chain, sweep, block, 1 + n_side as u64]);
+            let means = &mut candidates.means[n_side];
+            means.clone_from(&own.factor_mean);
+            means.resize(width, 0.0);
+            if self.config.factor_means {
+                normals(&mut means[rank..], &mut rng);
+            }
             for (i, line) in to.chunks_exact_mut(stride).enumerate() {
-                line[..rank].copy_from_slice(SideState::part(from, i, rank));
+                line[..rank].copy_from_slice(SideState::part(&own.factors, i, rank));
                 normals(&mut fresh, &mut rng);
-                for (x, &z) in line[rank..width].iter_mut().zip(&fresh) {
-                    *x = z as f32;
+                let drawn = fresh.iter().zip(&means[rank..]);
+                for (x, (&z, &mean)) in line[rank..width].iter_mut().zip(drawn) {
+                    *x = (mean + z) as f32;
                 }
             }
         }
@@ -585,22 +606,30 @@ impl<'d> BsvdSampler<'d> {
         let active: Vec<usize> = (0..layout.width).filter(|&k| on[k]).collect();
         self.state.scales.clear();
         self.state.scales.extend(active.iter().map(|&k| scales[k]));
-        for (to, from) in [
-            (&mut self.state.rows.factors, &self.memory.candidates.rows),
+        let candidates = &self.memory.candidates;
+        for (own, from, means) in [
+            (&mut self.state.rows, &candidates.rows, &candidates.means[0]),
             (
-                &mut self.state.columns.factors,
-                &self.memory.candidates.columns,
+                &mut self.state.columns,
+                &candidates.columns,
+                &candidates.means[1],
             ),
         ] {
+            own.factor_mean.clear();
+            own.factor_mean.extend(active.iter().map(|&k| means[k]));
             let spare = &mut self.memory.spare;
             spare.clear();
             for line in from.chunks_exact(layout.stride) {
                 spare.extend(active.iter().map(|&k| line[k]));
             }
-            std::mem::swap(to, spare);
+            std::mem::swap(&mut own.factors, spare);
         }
     }
 }
+
+/// One time through the switches; a parameter, so that tests can put a wrong one in its place.
+type Scan =
+    fn(&mut Switchboard<'_>, &[usize], &mut Xoshiro256PlusPlus) -> Result<(), ParameterError>;
 
 /// Fisher and Yates.
 fn shuffle(order: &mut [usize], rng: &mut Xoshiro256PlusPlus) {
@@ -629,12 +658,8 @@ fn coefficients(
 ) -> Result<(), BsvdError> {
     let q = own.coefficient_mean.len();
     let n = (own.coefficients.len() / q) as f64;
-    let mut sums = vec![0.0; q];
-    for line in own.coefficients.chunks_exact(q) {
-        for (sum, &g) in sums.iter_mut().zip(line) {
-            *sum += f64::from(g);
-        }
-    }
+    let mut sums = Vec::new();
+    column_sums(&own.coefficients, q, &mut sums);
     if config.common_coefficients {
         for (mean, sum) in own.coefficient_mean.iter_mut().zip(&sums) {
             let precision = 1.0 + n * own.coefficient_precision;
@@ -645,12 +670,8 @@ fn coefficients(
             *mean = law.sample(rng);
         }
     }
-    let mut squares = 0.0;
-    for line in own.coefficients.chunks_exact(q) {
-        for (&mean, &g) in own.coefficient_mean.iter().zip(line) {
-            squares += (f64::from(g) - mean).powi(2);
-        }
-    }
+    squared_deviations(&own.coefficients, &own.coefficient_mean, &mut sums);
+    let squares = sums.iter().sum();
     own.coefficient_precision = draw_precision(config.coefficient, n * q as f64, squares, rng)?;
     Ok(())
 }
@@ -689,6 +710,7 @@ fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
         }
         SideState {
             factors,
+            factor_mean: vec![0.0; rank],
             intercepts: vec![0.0; if intercepts { n } else { 0 }],
             coefficients: vec![0.0; n * q],
             coefficient_mean: vec![0.0; q],

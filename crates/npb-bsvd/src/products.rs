@@ -19,6 +19,8 @@ const PARTS: usize = 32;
 pub(crate) struct Candidates {
     pub(crate) rows: Vec<f32>,
     pub(crate) columns: Vec<f32>,
+    /// Their means, of rows and of columns.
+    pub(crate) means: [Vec<f64>; 2],
 }
 
 /// What the pass knows.
@@ -154,13 +156,25 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f64 {
         .sum()
 }
 
-/// Column sums of squares of a table of `width` columns: squared lengths of the factors.
-pub(crate) fn squared_lengths(table: &[f32], width: usize, out: &mut Vec<f64>) {
+/// Column sums of a table of `width` columns.
+pub(crate) fn column_sums(table: &[f32], width: usize, out: &mut Vec<f64>) {
     out.clear();
     out.resize(width, 0.0);
     for line in table.chunks_exact(width.max(1)) {
         for (sum, &x) in out.iter_mut().zip(line) {
-            *sum += f64::from(x) * f64::from(x);
+            *sum += f64::from(x);
+        }
+    }
+}
+
+/// Column sums of squared deviations from the means of the columns.
+pub(crate) fn squared_deviations(table: &[f32], means: &[f64], out: &mut Vec<f64>) {
+    out.clear();
+    out.resize(means.len(), 0.0);
+    for line in table.chunks_exact(means.len().max(1)) {
+        for ((sum, &x), mean) in out.iter_mut().zip(line).zip(means) {
+            let d = f64::from(x) - mean;
+            *sum += d * d;
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
+use crate::features::SideInformation;
 use crate::products::singular_values;
 
 /// Unknowns of the rows, or of the columns.
@@ -11,8 +12,11 @@ use crate::products::singular_values;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SideState {
-    /// `U` (of rows) or `V` (of columns), n x rank, active components only; each entry standard normal a priori.
+    /// `U` (of rows) or `V` (of columns), n x rank, active components only; a priori each entry is normal with variance 1 about the mean of its
+    /// component.
     pub factors: Vec<f32>,
+    /// Mean of the factors of each active component; zeros when there is none.
+    pub factor_mean: Vec<f64>,
     /// n intercepts, or none.
     pub intercepts: Vec<f32>,
     /// n x q coefficients on the q features of the other side: `G_C` of rows, `G_R` of columns (W 5.14).
@@ -56,6 +60,33 @@ impl BsvdState {
     /// Number of active components.
     pub fn rank(&self) -> usize {
         self.scales.len()
+    }
+
+    /// `x_ij`, the noise-free value of a cell in units of the model; `side`: the features of the fit. Cost: rank and features.
+    ///
+    /// # Panics
+    /// When the cell does not exist.
+    pub fn latent(&self, i: usize, j: usize, side: &SideInformation) -> f64 {
+        let (rows, columns) = (&self.rows, &self.columns);
+        let rank = self.rank();
+        let mut x = self.offset;
+        x += rows.intercepts.get(i).map_or(0.0, |&r| f64::from(r));
+        x += columns.intercepts.get(j).map_or(0.0, |&c| f64::from(c));
+        let u = SideState::part(&rows.factors, i, rank);
+        let v = SideState::part(&columns.factors, j, rank);
+        for ((&s, &u), &v) in self.scales.iter().zip(u).zip(v) {
+            x += s * f64::from(u) * f64::from(v);
+        }
+        for (features, index, coefficients, other) in [
+            (&side.columns, j, &rows.coefficients, i),
+            (&side.rows, i, &columns.coefficients, j),
+        ] {
+            if let Some(features) = features {
+                let q = features.n_features();
+                x += features.dot(index, SideState::part(coefficients, other, q));
+            }
+        }
+        x
     }
 
     /// Singular values of the active components together, `U diag(s) V'`, falling; units of the model. Unlike the `s_k` they do not depend on how the
@@ -108,6 +139,10 @@ impl SideState {
             n.checked_mul(width) == Some(table.len()) && table.iter().all(|x| x.is_finite())
         };
         expect(table(&self.factors, rank), "factors")?;
+        expect(
+            self.factor_mean.len() == rank && self.factor_mean.iter().all(|x| x.is_finite()),
+            "factor mean",
+        )?;
         expect(
             self.intercepts.is_empty() || table(&self.intercepts, 1),
             "intercepts",

@@ -1,0 +1,368 @@
+//! Joint-distribution tests: of every move alone and of whole sweeps, and of copies with a fault that must fail.
+
+use npb_data::{Rating, Ratings};
+use npb_infer::testing::{JointModel, JointTest};
+use npb_infer::{SweepPlan, Trace, Xoshiro256PlusPlus};
+use npb_priors::beta_bernoulli::Slab;
+use npb_priors::dist::{Bernoulli, TruncatedNormal};
+use npb_priors::{GammaPrior, ParameterError};
+use rand::RngExt;
+use rand_distr::StandardNormal;
+
+use super::*;
+use crate::config::{Scheduled, Units};
+use crate::features::{Features, SideInformation};
+
+const ROWS_N: usize = 6;
+const COLUMNS_N: usize = 5;
+
+/// What is wrong with the sampler.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    /// Scales are drawn before the switches, these by odds that have them integrated out.
+    ScaleFirst,
+    /// The residual is not brought up to date after a component has changed.
+    StaleResidual,
+    /// Gamma shape of the noise precision half too large.
+    HalfShape,
+    /// Gamma rate taken for a scale.
+    RateAsScale,
+    /// The prior of the offset is left out.
+    NoOffsetPrior,
+    /// The prior odds of the switches are left out.
+    NoPriorOdds,
+    /// Cells that are not observed count as zeros.
+    MaskIgnored,
+}
+
+struct Model {
+    config: BsvdConfig,
+    side: SideInformation,
+    cells: Vec<(u32, u32)>,
+    fault: Fault,
+}
+
+const MILD: GammaPrior = GammaPrior {
+    shape: 4.0,
+    rate: 2.0,
+};
+
+fn model(moves: &[BsvdMove], fault: Fault) -> Model {
+    let config = BsvdConfig {
+        units: Units::Given {
+            centre: 0.0,
+            scale: 1.0,
+        },
+        candidates: 3,
+        max_candidates: 3,
+        noise: MILD,
+        scale: MILD,
+        intercept: MILD,
+        coefficient: MILD,
+        offset_precision: 1.0,
+        schedule: moves
+            .iter()
+            .map(|&step| Scheduled { step, every: 1 })
+            .collect(),
+        sweeps: SweepPlan {
+            burn_in: 0,
+            keep: 1,
+            thin: 1,
+        },
+        ..BsvdConfig::default()
+    };
+    let cells = (0..ROWS_N as u32)
+        .flat_map(|i| (0..COLUMNS_N as u32).map(move |j| (i, j)))
+        // One row without any cell, one with all of them.
+        .filter(|&(i, j)| i != 2 && (i == 0 || (2 * i + j) % 3 != 0));
+    let numbers = |n: usize| -> Vec<f64> { (0..n).map(|k| (k as f64 * 1.7).sin()).collect() };
+    Model {
+        config,
+        side: SideInformation {
+            rows: Some(Features::dense(ROWS_N, 1, &numbers(ROWS_N)).unwrap()),
+            columns: Some(Features::sparse(COLUMNS_N, 2, &[(0, 1, 1.0), (3, 0, -0.5)]).unwrap()),
+        },
+        cells: cells.collect(),
+        fault,
+    }
+}
+
+impl Model {
+    /// Configuration of the sampler, with its fault.
+    fn faulty(&self, seed: u64) -> BsvdConfig {
+        let mut config = self.config.clone();
+        config.seed = seed;
+        match self.fault {
+            Fault::HalfShape => config.noise.shape += 0.5,
+            Fault::RateAsScale => config.noise.rate = config.noise.rate.recip(),
+            Fault::NoOffsetPrior => config.offset_precision = 1e-9,
+            Fault::NoPriorOdds => config.rank_a = 2.0,
+            _ => {}
+        }
+        config
+    }
+
+    fn ratings(&self, values: &[f64]) -> Ratings {
+        let mut entries: Vec<Rating> = self
+            .cells
+            .iter()
+            .zip(values)
+            .map(|(&(row, column), &value)| Rating { row, column, value })
+            .collect();
+        if self.fault == Fault::MaskIgnored {
+            for (row, column) in
+                (0..ROWS_N as u32).flat_map(|i| (0..COLUMNS_N as u32).map(move |j| (i, j)))
+            {
+                if !self.cells.contains(&(row, column)) {
+                    entries.push(Rating {
+                        row,
+                        column,
+                        value: 0.0,
+                    });
+                }
+            }
+        }
+        Ratings::new(ROWS_N, COLUMNS_N, &entries).unwrap()
+    }
+
+    fn latents(&self, state: &BsvdState) -> Vec<f64> {
+        self.cells
+            .iter()
+            .map(|&(i, j)| state.latent(i as usize, j as usize, &self.side))
+            .collect()
+    }
+}
+
+fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
+    rng.sample(StandardNormal)
+}
+
+fn gamma(prior: GammaPrior, rng: &mut Xoshiro256PlusPlus) -> f64 {
+    Gamma::new(prior.shape, prior.rate).unwrap().sample(rng)
+}
+
+impl JointModel for Model {
+    type State = BsvdState;
+    type Data = Vec<f64>;
+
+    fn names(&self) -> Vec<String> {
+        [
+            "rank",
+            "noise",
+            "scale precision",
+            "scales",
+            "offset",
+            "row factors",
+            "column factors",
+            "row intercepts",
+            "column intercepts",
+            "row coefficients",
+            "column coefficients",
+            "row intercept precision",
+            "column coefficient precision",
+            "coefficient mean",
+            "sum of factor means",
+            "a cell",
+            "y",
+            "y squared",
+            "y times x",
+            "residuals",
+            "an unseen row",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    }
+
+    fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> BsvdState {
+        let config = &self.config;
+        let scale_precision = gamma(config.scale, rng);
+        let odds = config.ln_prior_odds(config.candidates).exp();
+        let mut scales = Vec::new();
+        for _ in 0..config.candidates {
+            if rng.random::<f64>() < odds / (1.0 + odds) {
+                scales.push(normal(rng).abs() / scale_precision.sqrt());
+            }
+        }
+        let rank = scales.len();
+        let mut side = |n: usize, q: usize| {
+            let intercept_precision = gamma(config.intercept, rng);
+            let coefficient_precision = gamma(config.coefficient, rng);
+            let coefficient_mean: Vec<f64> = (0..q).map(|_| normal(rng)).collect();
+            let factor_mean: Vec<f64> = (0..rank).map(|_| normal(rng)).collect();
+            let spread = coefficient_precision.sqrt().recip();
+            SideState {
+                factors: (0..n * rank)
+                    .map(|c| (factor_mean[c % rank] + normal(rng)) as f32)
+                    .collect(),
+                factor_mean,
+                intercepts: (0..n)
+                    .map(|_| (normal(rng) / intercept_precision.sqrt()) as f32)
+                    .collect(),
+                coefficients: (0..n * q)
+                    .map(|c| (coefficient_mean[c % q] + spread * normal(rng)) as f32)
+                    .collect(),
+                coefficient_mean,
+                intercept_precision,
+                coefficient_precision,
+            }
+        };
+        let (rows, columns) = (side(ROWS_N, 2), side(COLUMNS_N, 1));
+        BsvdState {
+            candidates: config.candidates,
+            scales,
+            scale_precision,
+            noise_precision: gamma(config.noise, rng),
+            offset: normal(rng) / config.offset_precision.sqrt(),
+            rows,
+            columns,
+        }
+    }
+
+    fn simulate(&self, state: &BsvdState, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+        let sd = state.noise_precision.sqrt().recip();
+        self.latents(state)
+            .into_iter()
+            .map(|x| x + sd * normal(rng))
+            .collect()
+    }
+
+    fn sweep(&self, state: &mut BsvdState, data: &Vec<f64>, rng: &mut Xoshiro256PlusPlus) {
+        let config = self.faulty(rng.random());
+        let data = BsvdData::new(&self.ratings(data), self.side.clone(), &config).unwrap();
+        let trace = Trace::new(BsvdSampler::scalar_names());
+        let mut sampler = BsvdSampler::resume(&data, config, state.clone(), trace).unwrap();
+        match self.fault {
+            Fault::ScaleFirst => sampler.switches(scale_first).unwrap(),
+            Fault::StaleResidual => sampler.switches(stale).unwrap(),
+            _ => sampler.sweep().unwrap(),
+        }
+        *state = sampler.into_parts().0;
+    }
+
+    fn summary(&self, state: &BsvdState, data: &Vec<f64>) -> Vec<f64> {
+        let squares = |values: &[f32]| values.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>();
+        let x = self.latents(state);
+        let sum = |f: &dyn Fn(f64, f64) -> f64| data.iter().zip(&x).map(|(&y, &x)| f(y, x)).sum();
+        let (rows, columns) = (&state.rows, &state.columns);
+        vec![
+            state.rank() as f64,
+            state.noise_precision,
+            state.scale_precision,
+            state.scales.iter().sum(),
+            state.offset,
+            squares(&rows.factors),
+            squares(&columns.factors),
+            squares(&rows.intercepts),
+            f64::from(columns.intercepts[0]),
+            squares(&rows.coefficients),
+            f64::from(columns.coefficients[1]),
+            rows.intercept_precision,
+            columns.coefficient_precision,
+            rows.coefficient_mean[0],
+            rows.factor_mean.iter().sum(),
+            x[0],
+            sum(&|y, _| y),
+            sum(&|y, _| y * y),
+            sum(&|y, x| y * x),
+            sum(&|y, x| (y - x).powi(2)),
+            state.latent(2, 1, &self.side),
+        ]
+    }
+}
+
+/// The order of the thesis, with collapsed odds: wrong.
+fn scale_first(
+    board: &mut Switchboard<'_>,
+    order: &[usize],
+    rng: &mut Xoshiro256PlusPlus,
+) -> Result<(), ParameterError> {
+    for &k in order {
+        let old = if board.on[k] { board.scales[k] } else { 0.0 };
+        let square = board.products[k * board.stride + k];
+        let linear = board.gradient[k] + old * square;
+        let alpha = board.noise_precision;
+        let slab = Slab::half_normal(board.scale_precision, alpha * square, alpha * linear);
+        let (mean, precision) = if board.on[k] {
+            (slab.mean, slab.precision)
+        } else {
+            (0.0, board.scale_precision)
+        };
+        let law = TruncatedNormal::new(mean, precision.sqrt().recip(), 0.0, f64::INFINITY)?;
+        let scale = law.sample(rng);
+        board.on[k] =
+            Bernoulli::from_ln_odds(board.ln_prior_odds + slab.ln_bayes_factor)?.sample(rng);
+        let new = if board.on[k] { scale } else { 0.0 };
+        board.scales[k] = new;
+        for l in 0..board.gradient.len() {
+            let product = board.products[k.max(l) * board.stride + k.min(l)];
+            board.gradient[l] -= (new - old) * product;
+        }
+    }
+    Ok(())
+}
+
+/// Without bringing the residual up to date: wrong.
+fn stale(
+    board: &mut Switchboard<'_>,
+    order: &[usize],
+    rng: &mut Xoshiro256PlusPlus,
+) -> Result<(), ParameterError> {
+    let before = board.gradient.to_vec();
+    for k in order {
+        board.gradient.copy_from_slice(&before);
+        board.scan(&[*k], rng)?;
+    }
+    Ok(())
+}
+
+const TEST: JointTest = JointTest {
+    seed: 1,
+    chains: 64,
+    length: 150,
+    false_alarm: 0.001,
+};
+
+const ALL: [BsvdMove; 8] = [
+    BsvdMove::Rows,
+    BsvdMove::Columns,
+    BsvdMove::Noise,
+    BsvdMove::Offset,
+    BsvdMove::Rescale,
+    BsvdMove::Switches,
+    BsvdMove::ScalePrecision,
+    BsvdMove::Hyper,
+];
+
+#[test]
+fn whole_sweeps_leave_the_joint_law_alone() {
+    let report = TEST.run(&model(&ALL, Fault::None));
+    assert!(report.passed(), "{report}");
+}
+
+#[test]
+fn every_move_leaves_the_joint_law_alone() {
+    for step in ALL {
+        let report = TEST.run(&model(&[step], Fault::None));
+        assert!(report.passed(), "{step:?}: {report}");
+    }
+}
+
+#[test]
+fn faults_are_seen() {
+    use Fault::{
+        HalfShape, MaskIgnored, NoOffsetPrior, NoPriorOdds, RateAsScale, ScaleFirst, StaleResidual,
+    };
+    for fault in [
+        ScaleFirst,
+        StaleResidual,
+        HalfShape,
+        RateAsScale,
+        NoOffsetPrior,
+        NoPriorOdds,
+        MaskIgnored,
+    ] {
+        let report = TEST.run(&model(&ALL, fault));
+        assert!(!report.passed(), "{fault:?} was not seen: {report}");
+    }
+}
