@@ -16,6 +16,9 @@ use npb_priors::dp::{
 use rand::RngExt;
 use rayon::prelude::*;
 
+pub(crate) use sticks::Sticks;
+
+use crate::draw::Draw;
 use crate::kernels::{Cells, Column, Stats};
 use crate::state::{Block, ColumnState, ItfState};
 use crate::urn::{self, CellUrn, LabelUrn, Urn};
@@ -25,7 +28,9 @@ use split_merge::{Plan, Sides, allocate, plan, shuffle};
 /// One of how many columns split-merge and block moves try in a sweep.
 const COLUMN_SHARE: usize = 8;
 /// Key of the stream of starting values.
-const START: u64 = 1 << 32;
+const START: u64 = u64::MAX;
+/// Key of the stream of the sticks of kept draws.
+const KEEP: u64 = u64::MAX - 1;
 
 /// One chain. Borrows the data; owns configuration, state and scratch memory.
 ///
@@ -128,7 +133,7 @@ fn draw_gamma(prior: GammaPrior, rng: &mut Xoshiro256PlusPlus) -> f64 {
 }
 
 /// Makes concentrations for top-level clusters up to `n_top`, from the prior.
-fn grow_concentrations(
+pub(crate) fn grow_concentrations(
     config: &ItfConfig,
     column: &mut ColumnState,
     n_top: usize,
@@ -212,6 +217,12 @@ impl<'d> ItfSampler<'d> {
     /// [`ItfMove::Rows`]; NaN before it.
     pub fn ln_likelihood(&self) -> f64 {
         self.ln_likelihood
+    }
+
+    /// The present draw with sticks, ready to predict from.
+    pub fn draw(&self) -> Draw {
+        let rng = &mut stream(self.config.seed, [self.chain, self.sweep, KEEP, 0]);
+        Draw::new(&self.state, &self.config, self.chain, rng)
     }
 
     /// Makes one sweep: all moves of the configuration in order.
@@ -693,7 +704,12 @@ fn start(data: &ItfData, config: &ItfConfig, chain: u64) -> ItfState {
 }
 
 /// `counts[r * n_labels + k]`: rows with top label r and lower label k.
-fn cross_counts(top: &[u32], labels: &[u32], n_top: usize, n_labels: usize) -> Vec<usize> {
+pub(crate) fn cross_counts(
+    top: &[u32],
+    labels: &[u32],
+    n_top: usize,
+    n_labels: usize,
+) -> Vec<usize> {
     let mut counts = vec![0; n_top * n_labels];
     for (&r, &k) in top.iter().zip(labels) {
         counts[r as usize * n_labels + k as usize] += 1;

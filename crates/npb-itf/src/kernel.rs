@@ -84,6 +84,11 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     /// Whether any part of the cell is observed.
     fn is_observed(&self, data: &Self::Data, row: usize) -> bool;
 
+    /// Whether any part of the cell is missing. Kernels whose cells have several parts override it.
+    fn has_gap(&self, data: &Self::Data, row: usize) -> bool {
+        !self.is_observed(data, row)
+    }
+
     /// Number of parts of the cell, missing ones included.
     fn n_parts(&self, data: &Self::Data, row: usize) -> usize {
         let _ = (data, row);

@@ -443,6 +443,16 @@ impl Column {
         for_cells!(self, cells, |k, p, d| k.is_observed(d, row))
     }
 
+    /// Whether any part of the cell is missing.
+    pub fn has_gap(&self, cells: &Cells, row: usize) -> bool {
+        for_cells!(self, cells, |k, p, d| k.has_gap(d, row))
+    }
+
+    /// Whether the other column has the same kind of kernel.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
     /// Number of parts of the cell.
     pub fn n_parts(&self, cells: &Cells, row: usize) -> usize {
         for_cells!(self, cells, |k, p, d| k.n_parts(d, row))

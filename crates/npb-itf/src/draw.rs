@@ -1,0 +1,313 @@
+//! Kept draws of the posterior, complete enough to predict from.
+
+use npb_infer::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
+
+use crate::ItfConfig;
+use crate::gibbs::Sticks;
+use crate::kernels::Column;
+use crate::state::ItfState;
+use crate::urn;
+
+/// Mass that the last stick of a kept draw takes over from all further ones.
+const TAIL: f64 = 1e-3;
+/// Sticks are broken no further than this.
+const MAX_STICKS: usize = 512;
+/// Numbers of clusters are multiples of this (see [`crate::Kernel`]).
+const LANES: usize = 4;
+
+/// A block of a kept draw.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BlockDraw {
+    /// λ, with sum 1.
+    pub weights: Vec<f64>,
+    /// α.
+    pub concentration: f64,
+    /// Top-level label of every training row; empty when labels are not kept.
+    pub labels: Vec<u32>,
+}
+
+/// A column of a kept draw.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ColumnDraw {
+    /// Its block.
+    pub block: usize,
+    /// Number of clusters with parameters.
+    pub n_clusters: usize,
+    /// ψ, `weights[r * n_clusters + k]`, sum 1 for every top-level cluster r; empty with one level, where the block's clusters are the column's.
+    pub weights: Vec<f64>,
+    /// β; empty with one level.
+    pub concentrations: Vec<f64>,
+    /// Label of every training row; empty when labels are not kept, or with one level.
+    pub labels: Vec<u32>,
+    /// Kernel and parameters.
+    pub law: Column,
+}
+
+/// One kept draw: weights of both levels and the parameters of all clusters.
+///
+/// Sticks are broken until less than a thousandth of the mass is left, and the last one, a cluster without rows, takes it: its
+/// parameters are a prior draw, so that the expected density of a cell is that of the infinite mixture.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Draw {
+    /// The chain it is from.
+    pub chain: u64,
+    /// Blocks.
+    pub blocks: Vec<BlockDraw>,
+    /// Columns, in the order of training.
+    pub columns: Vec<ColumnDraw>,
+    /// γ of the partition of the columns.
+    pub column_concentration: f64,
+}
+
+impl Draw {
+    /// Draws the sticks that belong to a state.
+    pub(crate) fn new(
+        state: &ItfState,
+        config: &ItfConfig,
+        chain: u64,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Self {
+        let two_levels = config.structure.has_lower();
+        let kept = |labels: &Vec<u32>| {
+            if config.keep_labels {
+                labels.clone()
+            } else {
+                Vec::new()
+            }
+        };
+        let top = |labels: &[u32], alpha: f64, rng: &mut Xoshiro256PlusPlus| {
+            let mut sticks = Sticks::default();
+            sticks.draw(&urn::counts(labels), alpha, rng);
+            let mut n = (sticks.len() + 1).next_multiple_of(LANES);
+            sticks.extend_to(n, alpha, rng);
+            while sticks.rest(n) > TAIL && n < MAX_STICKS {
+                n += LANES;
+                sticks.extend_to(n, alpha, rng);
+            }
+            closed(sticks, n)
+        };
+        let blocks = state.blocks.iter().map(|block| BlockDraw {
+            weights: top(&block.labels, block.concentration, rng),
+            concentration: block.concentration,
+            labels: kept(&block.labels),
+        });
+        let blocks: Vec<BlockDraw> = blocks.collect();
+        let columns = (0..state.columns.len()).map(|j| {
+            let column = &state.columns[j];
+            let top = &blocks[column.block].weights;
+            let mut column = column.clone();
+            if config.per_top_cluster() {
+                crate::gibbs::grow_concentrations(config, &mut column, top.len(), rng);
+            }
+            let (n_clusters, weights) = if two_levels {
+                let top_labels = &state.blocks[column.block].labels;
+                lower(&column, top_labels, top, rng)
+            } else {
+                (top.len(), Vec::new())
+            };
+            column.law.truncate(n_clusters);
+            column.law.grow(n_clusters, rng);
+            ColumnDraw {
+                block: column.block,
+                n_clusters,
+                weights,
+                concentrations: column.concentrations,
+                labels: if two_levels {
+                    kept(&column.labels)
+                } else {
+                    Vec::new()
+                },
+                law: column.law,
+            }
+        });
+        Self {
+            chain,
+            columns: columns.collect(),
+            blocks,
+            column_concentration: state.column_concentration,
+        }
+    }
+
+    /// Labels that cluster a column's training cells, `None` when labels are not kept.
+    pub fn labels(&self, column: usize) -> Option<&[u32]> {
+        let column = &self.columns[column];
+        let labels = if column.weights.is_empty() {
+            &self.blocks[column.block].labels
+        } else {
+            &column.labels
+        };
+        (!labels.is_empty()).then_some(labels)
+    }
+
+    /// P(c_0 = r, c_a = k, c_b = l) summed over r: the joint law of the latent indices of two columns of one block,
+    /// `out[k * n_b + l]`; `None` for columns of different blocks, which are independent.
+    pub fn joint_weights(&self, a: usize, b: usize) -> Option<Vec<f64>> {
+        let (a, b) = (&self.columns[a], &self.columns[b]);
+        if a.block != b.block {
+            return None;
+        }
+        let top = &self.blocks[a.block].weights;
+        let mut joint = vec![0.0; a.n_clusters * b.n_clusters];
+        for (r, &weight) in top.iter().enumerate() {
+            if a.weights.is_empty() {
+                joint[r * b.n_clusters + r] = weight;
+                continue;
+            }
+            let of_b = &b.weights[r * b.n_clusters..][..b.n_clusters];
+            for (k, row) in joint.chunks_exact_mut(b.n_clusters).enumerate() {
+                let weight = weight * a.weights[r * a.n_clusters + k];
+                for (joint, &of_b) in row.iter_mut().zip(of_b) {
+                    *joint += weight * of_b;
+                }
+            }
+        }
+        Some(joint)
+    }
+
+    /// Mutual information of the latent indices of two columns, in nats: 0 for columns of different blocks.
+    ///
+    /// Source: B (21), with both data types told apart and the table normalised; clusters without rows are part of it.
+    pub fn mutual_information(&self, a: usize, b: usize) -> f64 {
+        match self.joint_weights(a, b) {
+            Some(joint) => mutual_information(&joint, self.columns[b].n_clusters),
+            None => 0.0,
+        }
+    }
+
+    /// Checks a draw that comes from a file.
+    pub(crate) fn check(&self, n_rows: usize, two_levels: bool) -> Result<(), String> {
+        let positive = |x: f64| x.is_finite() && x > 0.0;
+        let is_law = |weights: &[f64]| {
+            let total: f64 = weights.iter().sum();
+            weights.iter().all(|w| (0.0..=1.0 + 1e-9).contains(w)) && (total - 1.0).abs() < 1e-6
+        };
+        let fits = |labels: &[u32], n: usize| {
+            labels.is_empty() || (labels.len() == n_rows && urn::n_labels(labels) <= n)
+        };
+        if !positive(self.column_concentration) {
+            return Err("concentration of columns".to_owned());
+        }
+        for (b, block) in self.blocks.iter().enumerate() {
+            let sizes = !block.weights.is_empty() && block.weights.len() % LANES == 0;
+            if !sizes || !is_law(&block.weights) || !positive(block.concentration) {
+                return Err(format!("block {b}: weights"));
+            }
+            if !fits(&block.labels, block.weights.len()) {
+                return Err(format!("block {b}: labels"));
+            }
+        }
+        for (j, column) in self.columns.iter().enumerate() {
+            column
+                .law
+                .check()
+                .map_err(|what| format!("column {j}: {what}"))?;
+            let Some(block) = self.blocks.get(column.block) else {
+                return Err(format!("column {j}: its block"));
+            };
+            let n = column.n_clusters;
+            if n == 0 || n % LANES != 0 || column.law.n_clusters() != n {
+                return Err(format!("column {j}: number of clusters"));
+            }
+            let n_weights = if two_levels {
+                n.checked_mul(block.weights.len())
+            } else {
+                Some(0)
+            };
+            let laws = column.weights.chunks_exact(n).all(is_law);
+            if n_weights != Some(column.weights.len())
+                || !laws
+                || (!two_levels && n != block.weights.len())
+            {
+                return Err(format!("column {j}: weights"));
+            }
+            let labels = fits(&column.labels, n)
+                && (!two_levels || column.labels.is_empty() == block.labels.is_empty());
+            if !labels || !column.concentrations.iter().all(|&x| positive(x)) {
+                return Err(format!("column {j}: labels or concentrations"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Mutual information of a table of probabilities with `n` columns; the table is normalised.
+pub(crate) fn mutual_information(joint: &[f64], n: usize) -> f64 {
+    let total: f64 = joint.iter().sum();
+    let mut columns = vec![0.0; n];
+    for row in joint.chunks_exact(n) {
+        columns.iter_mut().zip(row).for_each(|(sum, p)| *sum += p);
+    }
+    let mut information = 0.0;
+    for row in joint.chunks_exact(n) {
+        let of_row: f64 = row.iter().sum();
+        for (&p, of_column) in row.iter().zip(&columns) {
+            if p > 0.0 {
+                information += p * (p / of_row * (total / of_column)).ln();
+            }
+        }
+    }
+    (information / total).max(0.0)
+}
+
+/// The first `n` weights, the last of them with all that is left.
+fn closed(sticks: Sticks, n: usize) -> Vec<f64> {
+    let rest = sticks.rest(n);
+    let mut weights = sticks.weights;
+    weights.truncate(n);
+    if let Some(last) = weights.last_mut() {
+        *last += rest;
+    }
+    weights
+}
+
+/// ψ of one column for all top-level clusters.
+fn lower(
+    column: &crate::ColumnState,
+    top_labels: &[u32],
+    top: &[f64],
+    rng: &mut Xoshiro256PlusPlus,
+) -> (usize, Vec<f64>) {
+    let n_labels = urn::n_labels(&column.labels);
+    let counts = crate::gibbs::cross_counts(top_labels, &column.labels, top.len(), n_labels);
+    let mut n = (n_labels + 1).next_multiple_of(LANES);
+    let mut all: Vec<Sticks> = counts
+        .chunks_exact(n_labels)
+        .enumerate()
+        .map(|(r, counts)| {
+            let mut sticks = Sticks::default();
+            sticks.draw(counts, column.concentration(r), rng);
+            sticks.extend_to(n, column.concentration(r), rng);
+            sticks
+        })
+        .collect();
+    let left = |all: &[Sticks], n: usize| -> f64 {
+        all.iter()
+            .zip(top)
+            .map(|(sticks, weight)| weight * sticks.rest(n))
+            .sum()
+    };
+    while left(&all, n) > TAIL && n < MAX_STICKS {
+        n += LANES;
+        for (r, sticks) in all.iter_mut().enumerate() {
+            sticks.extend_to(n, column.concentration(r), rng);
+        }
+    }
+    let weights = all.into_iter().flat_map(|sticks| closed(sticks, n));
+    (n, weights.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn information_of_a_table() {
+        assert_eq!(mutual_information(&[0.25; 4], 2), 0.0);
+        let whole = mutual_information(&[0.5, 0.0, 0.0, 0.5], 2);
+        assert!((whole - std::f64::consts::LN_2).abs() < 1e-15);
+        // Not normalised: the same.
+        let double = mutual_information(&[1.0, 0.0, 0.0, 1.0], 2);
+        assert!((double - whole).abs() < 1e-15);
+    }
+}

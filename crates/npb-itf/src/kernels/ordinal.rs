@@ -1,0 +1,404 @@
+//! Ordered levels.
+
+use std::ops::Range;
+
+use npb_infer::Xoshiro256PlusPlus;
+use npb_priors::special::{log_sum_exp, normal_cdf, normal_quantile};
+use serde::{Deserialize, Serialize};
+
+use super::support::{CellError, ClusterTable, pick, pick_ln, setting};
+use crate::kernel::{Kernel, RowLabels};
+
+/// Levels 0..L as intervals of a hidden number: level l when c_l < z ≤ c_(l+1), z ~ N(μ_k, σ_k²) in cluster k.
+///
+/// The cut-points c are fixed (quantiles of a standard normal, as a rule, so that N(0, 1) gives the shares of the whole column).
+/// μ is a multiple of 1/5 between −4 and 4 with weights of N(0, 1.5²), σ is 2^(g/2) / 4, g = 0..7, uniformly: a cluster is
+/// one of 287 laws of levels, one-peaked and between sharp and flat, so that its parameters can be summed out. One
+/// observation in a thousand is of a level drawn uniformly, so that no level is impossible.
+///
+/// ```
+/// use npb_infer::stream;
+/// use npb_itf::kernels::{Ordinal, OrdinalData};
+/// use npb_itf::{Kernel, RowLabels};
+///
+/// let data = OrdinalData::new(3, &[Some(0), None, Some(2), Some(2)])?;
+/// let kernel = Ordinal::for_data(&data)?;
+/// let mut rng = stream(1, [0; 4]);
+/// let mut params = kernel.initial(&mut rng);
+/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
+/// let mut ln = [0.0; 8];
+/// kernel.ln_likelihoods(&data, &params, 0..2, 4, RowLabels::NONE, &mut ln);
+/// assert_eq!(ln[4..], [0.0; 4]); // row 1 is missing
+/// # Ok::<(), npb_itf::kernels::CellError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Wire", into = "Wire")]
+pub struct Ordinal {
+    /// Inner cut-points, one less than levels, ascending.
+    cuts: Vec<f64>,
+    /// ln p(level) for every law and level.
+    laws: Vec<f64>,
+    /// Prior ln-weights of the laws.
+    ln_weights: Vec<f64>,
+}
+
+/// What is stored of an [`Ordinal`]: the rest follows.
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    cuts: Vec<f64>,
+}
+
+/// Cells of an ordinal column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OrdinalData {
+    n_levels: usize,
+    /// `n_levels` where missing.
+    codes: Vec<u32>,
+}
+
+/// The laws of all clusters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OrdinalParams {
+    /// Which law each cluster follows.
+    chosen: Vec<u32>,
+    /// `ln_p` of every level; one more row of zeros, for missing cells.
+    ln_p: ClusterTable,
+}
+
+const LOCATIONS: usize = 41;
+const SCALES: usize = 7;
+const LAWS: usize = LOCATIONS * SCALES;
+/// Share of observations whose level is drawn uniformly.
+const STRAY: f64 = 1e-3;
+/// With more levels a column is a number.
+const MAX_LEVELS: usize = 1000;
+
+fn location(law: usize) -> f64 {
+    (law % LOCATIONS) as f64 * 0.2 - 4.0
+}
+
+fn scale(law: usize) -> f64 {
+    0.25 * 2f64.powf((law / LOCATIONS) as f64 / 2.0)
+}
+
+impl Ordinal {
+    /// `cuts`: one less than there are levels, ascending and finite; from 0 to 999.
+    ///
+    /// # Errors
+    /// [`CellError::Setting`].
+    pub fn new(cuts: Vec<f64>) -> Result<Self, CellError> {
+        let n_levels = cuts.len() + 1;
+        setting("levels", n_levels as f64, n_levels <= MAX_LEVELS, "at most 1000")?;
+        let ascending = cuts.windows(2).all(|c| c[0] < c[1]);
+        let fits = ascending && cuts.iter().all(|c| c.is_finite());
+        setting("cuts (number of)", cuts.len() as f64, fits, "finite and ascending")?;
+        let mut laws = Vec::with_capacity(LAWS * n_levels);
+        let mut ln_weights = Vec::with_capacity(LAWS);
+        for law in 0..LAWS {
+            let standard = |c: f64| (c - location(law)) / scale(law);
+            for level in 0..n_levels {
+                let below = level.checked_sub(1).map_or(f64::NEG_INFINITY, |l| standard(cuts[l]));
+                let above = cuts.get(level).map_or(f64::INFINITY, |&c| standard(c));
+                let p = interval(below, above);
+                laws.push(((1.0 - STRAY) * p + STRAY / n_levels as f64).ln());
+            }
+            ln_weights.push(-0.5 * (location(law) / 1.5).powi(2));
+        }
+        let total = log_sum_exp(&ln_weights);
+        ln_weights.iter_mut().for_each(|w| *w -= total);
+        Ok(Self {
+            cuts,
+            laws,
+            ln_weights,
+        })
+    }
+
+    /// Cut-points at the quantiles of the observed shares, each level counted once more than it occurs.
+    ///
+    /// # Errors
+    /// As [`Ordinal::new`].
+    pub fn for_data(data: &OrdinalData) -> Result<Self, CellError> {
+        let mut counts = vec![1.0; data.n_levels];
+        for code in data.codes.iter().filter(|&&c| (c as usize) < data.n_levels) {
+            counts[*code as usize] += 1.0;
+        }
+        let total: f64 = counts.iter().sum();
+        let mut below = 0.0;
+        let inner = &counts[..data.n_levels - 1];
+        let cuts = inner.iter().map(|n| {
+            below += n;
+            normal_quantile(below / total)
+        });
+        Self::new(cuts.collect())
+    }
+
+    fn levels(&self) -> usize {
+        self.cuts.len() + 1
+    }
+
+    /// ln p(counts, law) for every law.
+    fn ln_evidences(&self, stats: &[u64]) -> Vec<f64> {
+        let laws = self.laws.chunks_exact(self.levels()).zip(&self.ln_weights);
+        let of_law = |(ln_p, weight): (&[f64], &f64)| {
+            let terms = ln_p.iter().zip(stats).map(|(l, &n)| n as f64 * l);
+            weight + terms.sum::<f64>()
+        };
+        laws.map(of_law).collect()
+    }
+}
+
+/// p(a < z <= b) of a standard normal, without cancellation in the upper tail.
+fn interval(a: f64, b: f64) -> f64 {
+    let (a, b) = if a > 0.0 { (-b, -a) } else { (a, b) };
+    (normal_cdf(b) - normal_cdf(a)).max(0.0)
+}
+
+impl TryFrom<Wire> for Ordinal {
+    type Error = CellError;
+
+    fn try_from(wire: Wire) -> Result<Self, CellError> {
+        Self::new(wire.cuts)
+    }
+}
+
+impl From<Ordinal> for Wire {
+    fn from(kernel: Ordinal) -> Self {
+        Wire { cuts: kernel.cuts }
+    }
+}
+
+impl OrdinalData {
+    /// `codes`: one per row, 0 for the lowest level, `None` where missing.
+    ///
+    /// # Errors
+    /// [`CellError::Value`] naming the row; [`CellError::Setting`] without levels.
+    pub fn new(n_levels: usize, codes: &[Option<u32>]) -> Result<Self, CellError> {
+        let fits = (1..=MAX_LEVELS).contains(&n_levels);
+        setting("levels", n_levels as f64, fits, "from 1 to 1000")?;
+        let unknown = |c: &Option<u32>| c.is_some_and(|c| c as usize >= n_levels);
+        if let Some(row) = codes.iter().position(unknown) {
+            return Err(CellError::Value {
+                row,
+                part: 0,
+                value: codes[row].map_or(f64::NAN, f64::from),
+                needed: "one of the levels, counted from 0",
+            });
+        }
+        Ok(Self {
+            n_levels,
+            codes: codes.iter().map(|c| c.unwrap_or(n_levels as u32)).collect(),
+        })
+    }
+
+    /// The level of a row, `None` where it is missing.
+    pub fn code(&self, row: usize) -> Option<u32> {
+        Some(self.codes[row]).filter(|&code| (code as usize) < self.n_levels)
+    }
+}
+
+impl OrdinalParams {
+    /// Probability of a level in a cluster.
+    pub fn probability(&self, level: usize, cluster: usize) -> f64 {
+        self.ln_p.get(level, cluster).exp()
+    }
+
+    /// Location and scale of the hidden number in a cluster.
+    pub fn hidden_law(&self, cluster: usize) -> (f64, f64) {
+        let law = self.chosen[cluster] as usize;
+        (location(law), scale(law))
+    }
+
+    fn sample(&self, n_levels: usize, cluster: usize, rng: &mut Xoshiro256PlusPlus) -> u32 {
+        let p: Vec<f64> = (0..n_levels).map(|l| self.probability(l, cluster)).collect();
+        pick(&p, rng) as u32
+    }
+}
+
+impl Kernel for Ordinal {
+    type Data = OrdinalData;
+    type Params = OrdinalParams;
+    /// Number of cells of each level.
+    type Stats = Vec<u64>;
+
+    fn n_rows(&self, data: &OrdinalData) -> usize {
+        data.codes.len()
+    }
+
+    fn is_observed(&self, data: &OrdinalData, row: usize) -> bool {
+        data.code(row).is_some()
+    }
+
+    fn n_levels(&self) -> Option<usize> {
+        Some(self.levels())
+    }
+
+    fn initial(&self, _: &mut Xoshiro256PlusPlus) -> OrdinalParams {
+        OrdinalParams {
+            chosen: Vec::new(),
+            ln_p: ClusterTable::new(self.levels() + 1),
+        }
+    }
+
+    fn n_clusters(&self, params: &OrdinalParams) -> usize {
+        params.chosen.len()
+    }
+
+    fn push_prior(&self, params: &mut OrdinalParams, rng: &mut Xoshiro256PlusPlus) {
+        params.chosen.push(0);
+        params.ln_p.push();
+        self.draw(params, params.chosen.len() - 1, &self.no_stats(), rng);
+    }
+
+    fn truncate(&self, params: &mut OrdinalParams, n_clusters: usize) {
+        params.chosen.truncate(n_clusters);
+        params.ln_p.truncate(n_clusters);
+    }
+
+    fn swap(&self, params: &mut OrdinalParams, a: usize, b: usize) {
+        params.chosen.swap(a, b);
+        params.ln_p.swap(a, b);
+    }
+
+    fn ln_likelihoods(
+        &self,
+        data: &OrdinalData,
+        params: &OrdinalParams,
+        rows: Range<usize>,
+        n_clusters: usize,
+        _: RowLabels<'_>,
+        out: &mut [f64],
+    ) {
+        for (&code, out) in data.codes[rows].iter().zip(out.chunks_exact_mut(n_clusters)) {
+            out.copy_from_slice(params.ln_p.row(code as usize, n_clusters));
+        }
+    }
+
+    fn is_collapsed(&self, _: &OrdinalData) -> bool {
+        true
+    }
+
+    fn no_stats(&self) -> Vec<u64> {
+        vec![0; self.levels()]
+    }
+
+    fn clear(&self, stats: &mut Vec<u64>) {
+        stats.fill(0);
+    }
+
+    fn add(&self, stats: &mut Vec<u64>, data: &OrdinalData, row: usize) {
+        stats[data.codes[row] as usize] += 1;
+    }
+
+    fn remove(&self, stats: &mut Vec<u64>, data: &OrdinalData, row: usize) {
+        stats[data.codes[row] as usize] -= 1;
+    }
+
+    fn merge(&self, stats: &mut Vec<u64>, other: &Vec<u64>) {
+        stats.iter_mut().zip(other).for_each(|(n, m)| *n += m);
+    }
+
+    fn ln_evidence(&self, _: &OrdinalParams, stats: &Vec<u64>) -> f64 {
+        log_sum_exp(&self.ln_evidences(stats))
+    }
+
+    fn ln_predictive(
+        &self,
+        _: &OrdinalParams,
+        stats: &Vec<u64>,
+        data: &OrdinalData,
+        row: usize,
+    ) -> f64 {
+        let without = self.ln_evidences(stats);
+        let level = data.codes[row] as usize;
+        let of_level = self.laws.iter().skip(level).step_by(self.levels());
+        let with: Vec<f64> = without.iter().zip(of_level).map(|(e, l)| e + l).collect();
+        log_sum_exp(&with) - log_sum_exp(&without)
+    }
+
+    fn draw(
+        &self,
+        params: &mut OrdinalParams,
+        cluster: usize,
+        stats: &Vec<u64>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let law = pick_ln(&mut self.ln_evidences(stats), rng);
+        params.chosen[cluster] = law as u32;
+        let levels = self.levels();
+        for level in 0..levels {
+            params.ln_p.set(level, cluster, self.laws[law * levels + level]);
+        }
+    }
+
+    fn expected(
+        &self,
+        params: &OrdinalParams,
+        cluster: usize,
+        data: &OrdinalData,
+        row: usize,
+        ignore_observed: bool,
+        _: RowLabels<'_>,
+        out: &mut Vec<f64>,
+    ) {
+        out.clear();
+        match data.code(row).filter(|_| !ignore_observed) {
+            Some(code) => {
+                out.resize(self.levels(), 0.0);
+                out[code as usize] = 1.0;
+            }
+            None => out.extend((0..self.levels()).map(|l| params.probability(l, cluster))),
+        }
+    }
+
+    fn complete(
+        &self,
+        params: &OrdinalParams,
+        cluster: usize,
+        data: &OrdinalData,
+        row: usize,
+        ignore_observed: bool,
+        _: RowLabels<'_>,
+        rng: &mut Xoshiro256PlusPlus,
+        out: &mut Vec<f64>,
+    ) {
+        let code = data.code(row).filter(|_| !ignore_observed);
+        let code = code.unwrap_or_else(|| params.sample(self.levels(), cluster, rng));
+        out.clear();
+        out.push(f64::from(code));
+    }
+
+    fn simulate(
+        &self,
+        params: &OrdinalParams,
+        labels: &[u32],
+        data: &mut OrdinalData,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        for (row, &label) in labels.iter().enumerate() {
+            if self.is_observed(data, row) {
+                data.codes[row] = params.sample(self.levels(), label as usize, rng);
+            }
+        }
+    }
+
+    fn check(&self, params: &OrdinalParams) -> Result<(), String> {
+        let levels = self.levels();
+        let known = params.chosen.iter().all(|&law| (law as usize) < LAWS);
+        if !known || params.chosen.len() != params.ln_p.n_clusters() {
+            return Err("ordinal laws".to_owned());
+        }
+        params.ln_p.check("ordinal probabilities", levels + 1, |_, l| l.is_finite())?;
+        for (cluster, &law) in params.chosen.iter().enumerate() {
+            for level in 0..=levels {
+                let expected = match level {
+                    l if l == levels => 0.0,
+                    l => self.laws[law as usize * levels + l],
+                };
+                if (params.ln_p.get(level, cluster) - expected).abs() > 1e-9 {
+                    return Err(format!("ordinal probabilities of cluster {cluster}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
