@@ -1,9 +1,11 @@
 //! Rows of a block given each component: quadratic and linear forms, and the missing features given the observed ones.
 //!
 //! Shared by the pass over the training rows and by prediction. Around the component's mean, `d = x - m_h`. Complete rows need only `d'L_h d`:
-//! the factor of `L_h` times all rows of the block, side by side in vector registers. With `d0` (zeros at the missing features) one matrix product
-//! `L_h d0` serves rows of any pattern, and only the missing block of `L_h` is factorised, for all components side by side.
+//! see [`columns`]. Rows with missing features are in [`Deviations`]: with `d0` (zeros at the missing features) one matrix product `L_h d0` serves
+//! rows of any pattern, and only the missing block of `L_h` is factorised, for all components side by side.
 
+pub(crate) mod columns;
+pub(crate) mod elementary;
 pub(crate) mod forms;
 pub(crate) mod memory;
 pub(crate) mod softmax;
@@ -15,7 +17,7 @@ use pulp::Arch;
 
 use crate::IqgmeError;
 use crate::rows::{Block, Pattern, Rows};
-use forms::{Centre, OneByOne, PackedFactor, ROW_MULTIPLE, SideBySide};
+use forms::{Centre, OneByOne};
 use memory::Memory;
 use softmax::Lanes;
 
@@ -27,29 +29,22 @@ pub(crate) fn padded(len: usize) -> usize {
     len.max(1).next_multiple_of(REGISTER)
 }
 
-/// `L_h` of all components: as matrices and in lanes for rows with missing features, factorised for complete rows.
+/// `L_h` of all components: as matrices and in lanes.
 #[derive(Clone, Debug)]
 pub(crate) struct Quadratics {
     precision: Vec<Mat<f64>>,
     bank: LaneGaussian,
-    factors: Vec<PackedFactor>,
 }
 
 impl Quadratics {
     /// On failure: the component whose matrix is not positive definite.
     pub(crate) fn new(precision: Vec<Mat<f64>>) -> Result<Self, (usize, NotPositiveDefinite)> {
         let mut bank = LaneGaussian::new(precision[0].nrows(), precision.len());
-        let mut factors = Vec::with_capacity(precision.len());
         for (h, matrix) in precision.iter().enumerate() {
             bank.set_precision(h, matrix.as_ref())
                 .map_err(|source| (h, source))?;
-            factors.push(PackedFactor::new(matrix.as_ref()).map_err(|source| (h, source))?);
         }
-        Ok(Self {
-            precision,
-            bank,
-            factors,
-        })
+        Ok(Self { precision, bank })
     }
 
     /// The missing features of a pattern given the observed ones, for all components.
@@ -100,13 +95,18 @@ impl Linear {
         self.offset.part_mut(h, self.stride)[..offset.len()].copy_from_slice(offset);
     }
 
+    /// `c_h`.
+    pub(crate) fn intercept(&self, h: usize) -> f64 {
+        self.intercept[h]
+    }
+
     /// `[a_h, b_h]`, padded with zeros.
-    fn coefficients(&self, h: usize) -> [&[f64]; 2] {
+    pub(crate) fn coefficients(&self, h: usize) -> [&[f64]; 2] {
         [&self.slope, &self.offset].map(|memory| memory.part(h, self.stride))
     }
 }
 
-/// The rows of one block as seen from each component. Memory is reused from block to block, of rows with the same features.
+/// Rows with missing features, of one block, as seen from each component. Memory is reused from block to block, of rows with the same features.
 #[derive(Debug)]
 pub(crate) struct Deviations {
     arch: Arch,
@@ -115,9 +115,6 @@ pub(crate) struct Deviations {
     n_components: usize,
     /// The rows, padded with zeros; zero where missing.
     rows: Memory,
-    /// The rows side by side: feature, row.
-    columns: Memory,
-    window: Memory,
     /// Both forms of one component, by row.
     forms: [Memory; 2],
     /// 1 where observed, 0 where missing, in the order of `rows`.
@@ -145,8 +142,6 @@ impl Default for Deviations {
             n_rows: 0,
             n_components: 0,
             rows: Memory::default(),
-            columns: Memory::default(),
-            window: Memory::default(),
             forms: [Memory::default(), Memory::default()],
             observed: Memory::default(),
             mean: Memory::default(),
@@ -189,12 +184,7 @@ impl Deviations {
         self.slope.get(self.n_rows * self.lane_stride())
     }
 
-    /// The rows of the block, padded with zeros; zero where missing.
-    pub(crate) fn rows(&self) -> &[f64] {
-        self.rows.get(self.n_rows * self.stride())
-    }
-
-    /// One of them.
+    /// A row of the block, padded with zeros; zero where missing.
     pub(crate) fn row(&self, i: usize) -> &[f64] {
         self.rows.part(i, self.stride())
     }
@@ -219,21 +209,13 @@ impl Deviations {
         let table = self.n_rows * self.lane_stride();
         self.quadratic.reserve(table);
         self.slope.reserve(table);
-        if block.complete {
-            self.load_columns();
-        } else {
-            self.load_observed(rows, block);
-        }
+        self.load_observed(rows, block);
         for h in 0..self.n_components {
             let mean = means.col_as_slice(h);
             let coefficients = linear.map(|linear| linear.coefficients(h));
-            if block.complete {
-                self.side_by_side(mean, &quadratics.factors[h], coefficients);
-            } else {
-                self.centre(h, mean);
-                self.multiply(h, &quadratics.precision[h]);
-                self.one_by_one(h, coefficients);
-            }
+            self.centre(h, mean);
+            self.multiply(h, &quadratics.precision[h]);
+            self.one_by_one(h, coefficients);
             self.store_forms(h, linear.map(|linear| linear.intercept[h]));
         }
     }
@@ -263,42 +245,6 @@ impl Deviations {
                 }
             }
         }
-    }
-
-    /// Rows in a window of [`SideBySide`]; those past the end hold earlier rows or zeros.
-    fn rows_side_by_side(&self) -> usize {
-        self.n_rows.next_multiple_of(ROW_MULTIPLE)
-    }
-
-    fn load_columns(&mut self) {
-        let (stride, p, n) = (self.stride(), self.n_features, self.rows_side_by_side());
-        self.columns.reserve(p * n);
-        self.window.reserve(p * ROW_MULTIPLE);
-        self.forms.iter_mut().for_each(|form| form.reserve(n));
-        let rows = self.rows.get(self.n_rows * stride);
-        let columns = self.columns.get_mut(p * n);
-        for (i, row) in rows.chunks_exact(stride).enumerate() {
-            for j in 0..p {
-                columns[j * n + i] = row[j];
-            }
-        }
-    }
-
-    fn side_by_side(
-        &mut self,
-        mean: &[f64],
-        factor: &PackedFactor,
-        coefficients: Option<[&[f64]; 2]>,
-    ) {
-        let n = self.rows_side_by_side();
-        self.arch.dispatch(SideBySide {
-            columns: self.columns.get(self.n_features * n),
-            centre: mean,
-            factor,
-            linear: coefficients,
-            window: self.window.get_mut(self.n_features * ROW_MULTIPLE),
-            out: self.forms.each_mut().map(|form| form.get_mut(n)),
-        });
     }
 
     /// `d0` of component `h`.

@@ -49,6 +49,7 @@ mod fit;
 mod pass;
 mod predict;
 mod prior;
+mod responsibilities;
 mod rows;
 mod start;
 mod state;

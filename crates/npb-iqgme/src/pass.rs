@@ -1,26 +1,28 @@
 //! One pass over the rows: missing features, components and soft labels, in that order for each row, and their sufficient statistics.
 //!
-//! Equations in `docs/iqgme.md`, "Rows". What a component makes of a row comes from [`Deviations`], a block of rows at a time.
+//! Equations in `docs/iqgme.md`, "Rows". A block of rows at a time: [`complete`] with the rows in vector registers, [`incomplete`] with the components.
 
+mod complete;
+mod incomplete;
+mod shared;
 mod sums;
 
 use std::f64::consts::PI;
-use std::ops::Range;
 
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
-use npb_linalg::lanes::{LaneConditional, LaneScratch};
-use npb_priors::dist::probit_moments;
-use npb_priors::special::inverse_mills;
+use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::IqgmeError;
-use crate::conditional::softmax::{Lanes, LnTotal};
-use crate::conditional::{Deviations, Linear, Quadratics, padded};
-use crate::rows::{Block, Group, Rows};
+use crate::conditional::Linear;
+use crate::conditional::elementary::soft_label;
+use crate::rows::{Block, Rows};
 use crate::state::{Expected, IqgmeState};
 use crate::stats::Stats;
-use sums::{Sums, Weighted};
+use complete::{CompleteScratch, CompleteSide};
+use incomplete::{IncompleteScratch, IncompleteSide};
+use sums::Sums;
 
 /// Responsibilities below this are set to zero: the component is not active in the row.
 const INACTIVE: f64 = 1e-20;
@@ -37,13 +39,76 @@ pub(crate) struct Update {
     pub(crate) soft_labels: bool,
 }
 
-/// What the pass needs of the components for the labelled rows, or for the others.
-struct Side {
-    quadratics: Quadratics,
-    /// The part of `k_ih` that is the same for all rows, by lane; minus infinity in the padding.
+/// The law of a row given each component: the exponent is `k_ih - d'L_h d / 2` plus what [`Linear`] adds.
+struct Terms {
+    /// `L_h`.
+    precision: Vec<Mat<f64>>,
+    /// The part of `k_ih` that is the same for all rows.
     constant: Vec<f64>,
     /// `<t> (<c> + <w_x>'d) - <w_x c>'d`; none for unlabelled rows.
     linear: Option<Linear>,
+}
+
+impl Terms {
+    /// Of rows without labels.
+    fn unlabelled(state: &IqgmeState, expected: &[Expected]) -> Self {
+        let p = state.components[0].mean.len() as f64;
+        let mut constant = vec![0.0; state.sticks.truncation()];
+        state.sticks.expected_ln_weights(&mut constant);
+        constant.truncate(state.components.len());
+        for (h, component) in state.components.iter().enumerate() {
+            constant[h] += 0.5
+                * (expected[h].ln_det_precision - p * ((2.0 * PI).ln() + 1.0 / component.strength));
+        }
+        Self {
+            precision: expected.iter().map(|e| e.precision.clone()).collect(),
+            constant,
+            linear: None,
+        }
+    }
+
+    /// Adds what the experts make of a label.
+    fn labelled(mut self, state: &IqgmeState) -> Self {
+        let p = state.components[0].mean.len();
+        let mut linear = Linear::zeros(p, state.components.len());
+        for (h, expert) in state.experts.iter().enumerate() {
+            if expert.tied {
+                // A component that has lost its labelled rows does not take others: its expert knows nothing of them.
+                self.constant[h] = f64::NEG_INFINITY;
+                continue;
+            }
+            let moments = expert.about(&state.components[h].mean);
+            self.precision[h] += &moments.slope_second;
+            self.constant[h] -= 0.5 * moments.intercept_second;
+            let slope = &expert.mean[..p];
+            linear.set(h, moments.intercept, slope, &moments.slope_intercept);
+        }
+        self.linear = Some(linear);
+        self
+    }
+}
+
+/// What the pass needs of the components for the labelled rows, or for the others: only for such rows as there are.
+struct Side {
+    complete: Option<CompleteSide>,
+    incomplete: Option<IncompleteSide>,
+}
+
+impl Side {
+    fn new(
+        terms: Terms,
+        means: &Mat<f64>,
+        rows: &Rows,
+        labelled: bool,
+    ) -> Result<Self, (usize, NotPositiveDefinite)> {
+        let complete = rows.any(labelled, true);
+        let complete = complete.then(|| CompleteSide::new(&terms, means));
+        let incomplete = rows.any(labelled, false);
+        Ok(Self {
+            complete: complete.transpose()?,
+            incomplete: incomplete.then(|| IncompleteSide::new(terms)).transpose()?,
+        })
+    }
 }
 
 /// The posterior of the parameters in the form the pass uses.
@@ -59,46 +124,15 @@ impl PassParameters {
     pub(crate) fn new(
         state: &IqgmeState,
         expected: &[Expected],
+        rows: &Rows,
     ) -> Result<Self, (usize, NotPositiveDefinite)> {
-        let n_components = state.components.len();
-        let p = state.components[0].mean.len();
-        let mut constant = vec![0.0; state.sticks.truncation()];
-        state.sticks.expected_ln_weights(&mut constant);
-        constant.truncate(n_components);
-        for (h, component) in state.components.iter().enumerate() {
-            constant[h] += 0.5
-                * (expected[h].ln_det_precision
-                    - p as f64 * ((2.0 * PI).ln() + 1.0 / component.strength));
-        }
-        constant.resize(padded(n_components), f64::NEG_INFINITY);
-        let plain: Vec<Mat<f64>> = expected.iter().map(|e| e.precision.clone()).collect();
-        let mut with_expert = plain.clone();
-        let mut with_expert_constant = constant.clone();
-        let mut linear = Linear::zeros(p, n_components);
-        for (h, expert) in state.experts.iter().enumerate() {
-            if expert.tied {
-                // A component that has lost its labelled rows does not take others: its expert knows nothing of them.
-                with_expert_constant[h] = f64::NEG_INFINITY;
-                continue;
-            }
-            let moments = expert.about(&state.components[h].mean);
-            with_expert[h] += &moments.slope_second;
-            with_expert_constant[h] -= 0.5 * moments.intercept_second;
-            let slope = &expert.mean[..p];
-            linear.set(h, moments.intercept, slope, &moments.slope_intercept);
-        }
+        let (p, n) = (rows.n_features, state.components.len());
+        let means = Mat::from_fn(p, n, |j, h| state.components[h].mean[j]);
+        let unlabelled = || Terms::unlabelled(state, expected);
         Ok(Self {
-            means: Mat::from_fn(p, n_components, |j, h| state.components[h].mean[j]),
-            labelled: Side {
-                quadratics: Quadratics::new(with_expert)?,
-                constant: with_expert_constant,
-                linear: Some(linear),
-            },
-            unlabelled: Side {
-                quadratics: Quadratics::new(plain)?,
-                constant,
-                linear: None,
-            },
+            labelled: Side::new(unlabelled().labelled(state), &means, rows, true)?,
+            unlabelled: Side::new(unlabelled(), &means, rows, false)?,
+            means,
         })
     }
 
@@ -115,47 +149,80 @@ impl PassParameters {
     }
 }
 
-/// Runs the pass; `locations` (of `q(t)`, n) and `responsibilities` (n x N) are by sorted position and are updated in place.
+/// What the pass updates of the rows, by sorted position.
+pub(crate) struct RowFactors<'a> {
+    /// Locations of `q(t)`.
+    pub(crate) locations: &'a mut [f64],
+    /// `<t>`.
+    pub(crate) soft: &'a mut [f64],
+    /// In the layout of [`crate::responsibilities::Responsibilities`].
+    pub(crate) responsibilities: &'a mut [f64],
+}
+
+impl<'a> RowFactors<'a> {
+    /// The factors of the first `n` rows, and those of the others.
+    fn split(self, n: usize, n_components: usize) -> (Self, Self) {
+        let (locations, more_locations) = self.locations.split_at_mut(n);
+        let (soft, more_soft) = self.soft.split_at_mut(n);
+        let (responsibilities, more_responsibilities) =
+            self.responsibilities.split_at_mut(n * n_components);
+        (
+            Self {
+                locations,
+                soft,
+                responsibilities,
+            },
+            Self {
+                locations: more_locations,
+                soft: more_soft,
+                responsibilities: more_responsibilities,
+            },
+        )
+    }
+}
+
+/// `<t>` of every row, from its location and sign (zero for an unlabelled row).
+pub(crate) fn soft_means(locations: &[f64], signs: &[f64]) -> Vec<f64> {
+    let each = locations.iter().zip(signs);
+    each.map(|(location, sign)| sign * soft_label(sign * location).mean)
+        .collect()
+}
+
+/// Runs the pass and updates the factors of the rows in place.
 pub(crate) fn pass(
     rows: &Rows,
     parameters: &PassParameters,
-    locations: &mut [f64],
-    responsibilities: &mut [f64],
+    mut factors: RowFactors<'_>,
     update: Update,
     iteration: u64,
 ) -> Result<Stats, IqgmeError> {
     let n_components = parameters.n_components();
     let per_chunk = rows.blocks.len().div_ceil(CHUNKS).max(1);
     let mut work = Vec::with_capacity(CHUNKS);
-    let (mut locations, mut responsibilities) = (locations, responsibilities);
     for blocks in rows.blocks.chunks(per_chunk) {
-        let n = blocks[blocks.len() - 1].rows.end - blocks[0].rows.start;
-        let (locations_here, locations_rest) = locations.split_at_mut(n);
-        let (rho_here, rho_rest) = responsibilities.split_at_mut(n * n_components);
-        (locations, responsibilities) = (locations_rest, rho_rest);
-        work.push((blocks, locations_here, rho_here));
+        let n = blocks.iter().map(|block| block.rows.len()).sum();
+        let (here, rest) = factors.split(n, n_components);
+        factors = rest;
+        work.push((blocks, here));
     }
     let partial: Vec<Result<Totals, IqgmeError>> = work
         .into_par_iter()
-        .map_init(
-            <(Scratch, LaneScratch)>::default,
-            |(scratch, lanes), (blocks, locations, rho)| {
-                let mut worker = Worker {
-                    rows,
-                    parameters,
-                    update,
-                    totals: Totals::default(),
-                    scratch,
-                };
-                for block in blocks {
-                    let offset = blocks[0].rows.start;
-                    let range = block.rows.start - offset..block.rows.end - offset;
-                    let rho = &mut rho[range.start * n_components..range.end * n_components];
-                    worker.block(block, &mut locations[range], rho, lanes, iteration)?;
-                }
-                Ok(worker.totals)
-            },
-        )
+        .map_init(Scratch::default, |scratch, (blocks, mut factors)| {
+            let mut worker = Worker {
+                rows,
+                parameters,
+                update,
+                iteration,
+                totals: Totals::default(),
+                scratch,
+            };
+            for block in blocks {
+                let (mut here, rest) = factors.split(block.rows.len(), n_components);
+                factors = rest;
+                worker.block(block, &mut here)?;
+            }
+            Ok(worker.totals)
+        })
         .collect();
     let mut totals = Totals::default();
     for part in partial {
@@ -226,264 +293,74 @@ impl Totals {
 
 fn merge(sums: &mut Option<Sums>, other: Option<Sums>) {
     match (sums.as_mut(), other) {
-        (Some(sums), Some(other)) => sums.merge(&other),
+        (Some(sums), Some(other)) => sums.merge(other),
         (None, other) => *sums = other,
         (Some(_), None) => {}
     }
 }
 
-/// Memory of one thread of work. Tables are of one block's rows.
+/// Memory of one thread of work.
 #[derive(Default)]
 struct Scratch {
-    deviations: Deviations,
-    /// `<t>`.
-    soft: Vec<f64>,
-    /// `ln rho` up to a constant of the row, that constant, and `rho`: row, lane.
-    ln_rho: Vec<f64>,
-    ln_total: Vec<LnTotal>,
-    rho: Vec<f64>,
-    /// Responsibilities of a group, by lane.
-    group_weight: Vec<f64>,
+    complete: CompleteScratch,
+    incomplete: IncompleteScratch,
+    /// Terms of the bound, by row.
+    local: Vec<f64>,
+    magnitude: Vec<f64>,
 }
 
-/// Adds rows to the totals, block by block.
+/// Adds rows to the totals, block by block: [`complete`] and [`incomplete`] have one kind each.
 struct Worker<'a> {
     rows: &'a Rows,
     parameters: &'a PassParameters,
     update: Update,
+    iteration: u64,
     totals: Totals,
     scratch: &'a mut Scratch,
 }
 
 impl Worker<'_> {
-    fn lanes(&self) -> Lanes {
-        self.scratch.deviations.lanes()
-    }
-
     /// Updates the rows of a block: `q(x^m, z)`, then `q(t)`, and adds them to the sums.
-    fn block(
-        &mut self,
-        block: &Block,
-        locations: &mut [f64],
-        rho: &mut [f64],
-        lanes: &mut LaneScratch,
-        iteration: u64,
-    ) -> Result<(), IqgmeError> {
-        let parameters = self.parameters;
-        let side = parameters.side(block.labelled);
-        self.scratch.deviations.load(
-            self.rows,
-            block,
-            &parameters.means,
-            &side.quadratics,
-            side.linear.as_ref(),
-        );
-        self.start(block, locations, rho);
-        self.ln_weights(side);
-        if block.complete {
-            self.weigh(0..block.rows.len());
-        } else {
-            for group in &self.rows.groups[block.groups.clone()] {
-                let pattern = &self.rows.patterns[group.pattern];
-                let mut given = side.quadratics.condition(pattern, lanes, iteration)?;
-                self.incomplete_group(block, group, side, &mut given);
-            }
+    fn block(&mut self, block: &Block, factors: &mut RowFactors<'_>) -> Result<(), IqgmeError> {
+        let side = self.parameters.side(block.labelled);
+        match (&side.complete, &side.incomplete) {
+            (Some(side), _) if block.complete => self.complete_block(block, side, factors),
+            (_, Some(side)) => self.incomplete_block(block, side, factors)?,
+            (_, None) => unreachable!("a side has what its blocks need"),
         }
-        self.store_responsibilities(rho);
-        if block.labelled {
-            self.update_soft_labels(block, locations);
-        }
-        self.accumulate(block);
         Ok(())
     }
 
-    /// Sizes the tables of a block and fills in what is known before the update.
-    fn start(&mut self, block: &Block, locations: &[f64], rho: &[f64]) {
-        let (n, lanes) = (block.rows.len(), self.lanes().len);
-        self.scratch.soft.clear();
-        self.scratch.soft.resize(n, 0.0);
-        if block.labelled {
-            for (i, &location) in locations.iter().enumerate() {
-                self.scratch.soft[i] = probit_mean(location, self.is_positive(block, i));
-            }
-        }
-        self.scratch.ln_rho.resize(n * lanes, 0.0);
-        self.scratch.ln_total.resize(n, LnTotal::default());
-        self.scratch.rho.resize(n * lanes, 0.0);
-        if !self.update.responsibilities {
-            let n_components = self.parameters.n_components();
-            let to = self.scratch.rho.chunks_exact_mut(lanes);
-            for (to, from) in to.zip(rho.chunks_exact(n_components)) {
-                to[..n_components].copy_from_slice(from);
-                to[n_components..].fill(0.0);
-            }
-        }
-    }
-
-    /// `ln rho` up to a constant of the row, without what missing features add to it.
-    fn ln_weights(&mut self, side: &Side) {
-        let Lanes { arch, len: lanes } = self.lanes();
-        let rows = self
-            .scratch
-            .ln_rho
-            .chunks_exact_mut(lanes)
-            .zip(self.scratch.deviations.quadratics().chunks_exact(lanes))
-            .zip(self.scratch.deviations.slopes().chunks_exact(lanes))
-            .zip(&self.scratch.soft);
-        let constant = &side.constant[..lanes];
-        arch.dispatch(
-            #[inline(always)]
-            || {
-                for (((ln_rho, quadratic), slope), soft) in rows {
-                    for h in 0..lanes {
-                        ln_rho[h] = constant[h] - 0.5 * quadratic[h] + soft * slope[h];
-                    }
-                }
-            },
-        );
-    }
-
-    /// Responsibilities of some rows of the block, and their entropy.
-    fn weigh(&mut self, rows: Range<usize>) {
-        let lanes = self.lanes();
-        let table = rows.start * lanes.len..rows.end * lanes.len;
-        let rho = &mut self.scratch.rho[table.clone()];
-        let entropy = if self.update.responsibilities {
-            let ln_rho = &self.scratch.ln_rho[table];
-            let ln_total = &mut self.scratch.ln_total[rows];
-            lanes.softmax(ln_rho, INACTIVE, rho, ln_total);
-            lanes.entropy(ln_rho, rho, ln_total)
-        } else {
-            let active = rho.iter().filter(|&&weight| weight > 0.0);
-            active.map(|weight| -weight * weight.ln()).sum()
-        };
+    fn add_entropy(&mut self, entropy: f64) {
         self.totals.terms.label_entropy += entropy;
         self.totals.terms.magnitude += entropy.abs();
     }
 
-    /// Rows that share a missing pattern.
-    fn incomplete_group(
-        &mut self,
-        block: &Block,
-        group: &Group,
-        side: &Side,
-        given: &mut LaneConditional<'_>,
-    ) {
-        let missing = &self.rows.patterns[group.pattern].missing;
-        let lanes = self.lanes().len;
-        self.scratch.group_weight.clear();
-        self.scratch.group_weight.resize(lanes, 0.0);
-        for position in group.rows.clone() {
-            self.incomplete_row(position - block.rows.start, missing, given, side);
-        }
-        self.add_missing(block, missing, given);
-    }
-
-    fn incomplete_row(
-        &mut self,
-        i: usize,
-        missing: &[usize],
-        given: &mut LaneConditional<'_>,
-        side: &Side,
-    ) {
-        let lanes = self.lanes().len;
-        let linear = side.linear.as_ref();
-        let terms = linear.map(|linear| (linear, self.scratch.soft[i]));
-        self.scratch.deviations.condition(i, missing, given, terms);
-        let ln_rho = &mut self.scratch.ln_rho[i * lanes..(i + 1) * lanes];
-        let missing_terms = self
-            .scratch
-            .deviations
-            .explained()
+    /// `<t>` of labelled rows and their terms of the bound, from the locations.
+    fn update_soft_labels(&mut self, block: &Block, factors: &mut RowFactors<'_>) {
+        let n = block.rows.len();
+        let (local, magnitude) = (&mut self.scratch.local, &mut self.scratch.magnitude);
+        local.resize(n, 0.0);
+        magnitude.resize(n, 0.0);
+        let locations = factors
+            .locations
             .iter()
-            .zip(given.ln_det());
-        for (ln_rho, (explained, ln_det)) in ln_rho.iter_mut().zip(missing_terms) {
-            *ln_rho += 0.5 * (explained - ln_det);
-        }
-        self.weigh(i..i + 1);
-        for h in 0..self.parameters.n_components() {
-            let weight = self.scratch.rho[i * lanes + h];
-            if weight > 0.0 {
-                self.scratch.group_weight[h] += weight;
-                let mean = self.parameters.means.col_as_slice(h);
-                self.scratch
-                    .deviations
-                    .complete(i, h, missing, mean, linear);
-            }
-        }
-    }
-
-    /// `sum rho Omega^` and the entropy of `q(x^m | z)` of a group: one inverse for each component serves all its rows.
-    fn add_missing(&mut self, block: &Block, missing: &[usize], given: &mut LaneConditional<'_>) {
-        let size = missing.len() as f64 * (1.0 + (2.0 * PI).ln());
-        let each = self.scratch.group_weight.iter().zip(given.ln_det());
-        for (&weight, &ln_det) in each.filter(|(weight, _)| **weight > 0.0) {
-            let entropy = 0.5 * weight * (size - ln_det);
-            self.totals.terms.missing_entropy += entropy;
-            self.totals.terms.magnitude += entropy.abs();
-        }
-        let weight = &self.scratch.group_weight;
-        let sums = self.totals.sums(block.labelled, self.parameters);
-        sums.add_covariance(missing, weight, given.covariance());
-    }
-
-    fn store_responsibilities(&self, rho: &mut [f64]) {
-        if self.update.responsibilities {
-            let (lanes, n_components) = (self.lanes().len, self.parameters.n_components());
-            let to = rho.chunks_exact_mut(n_components);
-            for (to, from) in to.zip(self.scratch.rho.chunks_exact(lanes)) {
-                to.copy_from_slice(&from[..n_components]);
-            }
-        }
-    }
-
-    fn is_positive(&self, block: &Block, i: usize) -> bool {
-        self.rows.signs[block.rows.start + i] > 0.0
-    }
-
-    fn update_soft_labels(&mut self, block: &Block, locations: &mut [f64]) {
-        if self.update.soft_labels {
-            let slopes = self.scratch.deviations.slopes();
-            self.lanes().averages(&self.scratch.rho, slopes, locations);
-        }
-        for (i, &location) in locations.iter().enumerate() {
-            let moments = probit_moments(location, self.is_positive(block, i));
-            self.scratch.soft[i] = moments.mean;
-            let square = 0.5 * location * location;
-            let cross = moments.mean * location;
-            self.totals.terms.soft_local += moments.ln_mass - cross + square;
-            self.totals.terms.magnitude += moments.ln_mass.abs() + cross.abs() + square;
-        }
-    }
-
-    /// Adds the completed rows of a block to the sums.
-    fn accumulate(&mut self, block: &Block) {
-        let deviations = &self.scratch.deviations;
-        let sums = self.totals.sums(block.labelled, self.parameters);
-        for h in 0..self.parameters.n_components() {
-            let rows = if block.complete {
-                deviations.rows()
-            } else {
-                deviations.completed(h)
-            };
-            let weighted = Weighted {
-                rows,
-                soft: &self.scratch.soft,
-                weights: &self.scratch.rho[h..],
-                lanes: deviations.lanes().len,
-            };
-            sums.add(h, &weighted);
-        }
-    }
-}
-
-/// `<t>` alone: cheaper than all moments where the sum does not cancel.
-fn probit_mean(location: f64, positive: bool) -> f64 {
-    let sign = if positive { 1.0 } else { -1.0 };
-    let toward = sign * location;
-    if toward > -1.0 {
-        sign * (toward + inverse_mills(-toward))
-    } else {
-        probit_moments(location, positive).mean
+            .zip(&self.rows.signs[block.rows.clone()]);
+        let terms = local.iter_mut().zip(magnitude.iter_mut());
+        let each = locations.zip(factors.soft.iter_mut()).zip(terms);
+        Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                for (((location, sign), soft), (local, magnitude)) in each {
+                    let label = soft_label(sign * location);
+                    *soft = sign * label.mean;
+                    *local = label.local;
+                    *magnitude =
+                        label.ln_mass.abs() + (*soft * location).abs() + 0.5 * location * location;
+                }
+            },
+        );
+        self.totals.terms.soft_local += local.iter().sum::<f64>();
+        self.totals.terms.magnitude += magnitude.iter().sum::<f64>();
     }
 }

@@ -1,7 +1,6 @@
 //! Prediction: the gate in closed form, the expert by moment matching, and the plug-in of the thesis.
 
 use std::f64::consts::PI;
-use std::ops::Range;
 
 use npb_linalg::faer::Mat;
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
@@ -12,8 +11,11 @@ use rand::{Rng, RngExt};
 use rayon::prelude::*;
 
 use crate::IqgmeError;
+use crate::conditional::columns::{Columns, Form};
+use crate::conditional::elementary;
 use crate::conditional::forms::PackedExpert;
-use crate::conditional::softmax::LnTotal;
+use crate::conditional::memory::Memory;
+use crate::conditional::softmax::{LnTotal, LnTotals};
 use crate::conditional::{Deviations, Quadratics, padded};
 use crate::rows::{Block, Pattern, Rows};
 use crate::state::{Expected, Expert, IqgmeState};
@@ -31,8 +33,9 @@ pub(crate) enum Rule {
 #[derive(Clone, Debug)]
 pub(crate) struct Predictor {
     means: Mat<f64>,
-    /// `nu_h B_h`.
+    /// `nu_h B_h`, for rows with missing features and for complete ones.
     quadratics: Quadratics,
+    gates: Vec<Form>,
     ln_weights: Vec<f64>,
     /// `ln|nu_h B_h|`.
     ln_det: Vec<f64>,
@@ -44,7 +47,12 @@ pub(crate) struct Predictor {
     ln_peaks: Vec<Vec<f64>>,
     experts: Vec<Expert>,
     packed_experts: Vec<PackedExpert>,
+    /// Mean and variance of the score of a complete row.
+    scores: Vec<Form>,
 }
+
+/// Components that weigh no more than this cannot change a probability and are not looked at.
+const LEAST_WEIGHT: f64 = 1e-16;
 
 fn ln_peak(dof: f64, scale: f64, observed: usize) -> f64 {
     let o = observed as f64;
@@ -54,6 +62,22 @@ fn ln_peak(dof: f64, scale: f64, observed: usize) -> f64 {
 fn pack(experts: &[Expert]) -> Vec<PackedExpert> {
     let pack = |expert: &Expert| PackedExpert::new(&expert.mean, expert.covariance.as_ref());
     experts.iter().map(pack).collect()
+}
+
+/// The quadratic forms of complete rows. On failure: the component whose matrix is not positive definite.
+fn gates(
+    means: &Mat<f64>,
+    precisions: &[Mat<f64>],
+) -> Result<Vec<Form>, (usize, NotPositiveDefinite)> {
+    let gate = |(h, precision): (usize, &Mat<f64>)| {
+        Form::new(means.col_as_slice(h), precision.as_ref(), None).map_err(|source| (h, source))
+    };
+    precisions.iter().enumerate().map(gate).collect()
+}
+
+/// Mean and variance of `w'x^b`.
+fn score(expert: &Expert, factor: &Cholesky) -> Form {
+    Form::with_factor(&vec![0.0; expert.mean.len()], factor, Some(&expert.mean))
 }
 
 fn drawn(source: NotPositiveDefinite) -> IqgmeError {
@@ -87,16 +111,43 @@ struct Gated<'a> {
     ln_density: f64,
 }
 
-/// Memory of one thread of work. Tables are of rows that are weighed together: row, lane.
+/// Memory of one thread of work.
 #[derive(Default)]
 struct Scratch {
+    complete: Complete,
     deviations: Deviations,
+    /// Of one row, by lane.
     distance: Vec<f64>,
     ln_joint: Vec<f64>,
-    ln_total: Vec<LnTotal>,
     weights: Vec<f64>,
     /// A completed row and the constant feature 1, padded.
     row: Vec<f64>,
+}
+
+/// The complete rows of one block given the components. Tables: component, row.
+#[derive(Default)]
+struct Complete {
+    columns: Columns,
+    ln_joint: Memory,
+    weights: Memory,
+    /// Log-densities in two parts, by row.
+    top: Memory,
+    rest: Memory,
+    /// Of one component, by row.
+    score: Memory,
+    spread: Memory,
+}
+
+impl Complete {
+    /// Posterior probabilities of component `h`, by row.
+    fn weights(&self, h: usize) -> &[f64] {
+        &self.weights.part(h, self.columns.stride())[..self.columns.n_rows()]
+    }
+
+    fn ln_densities(&self) -> Vec<f64> {
+        let [top, rest] = [&self.top, &self.rest].map(|x| x.get(self.columns.n_rows()));
+        top.iter().zip(rest).map(|(top, rest)| top + rest).collect()
+    }
 }
 
 /// Logarithms of weights; the last component of the state stands for itself and all vacant ones after it, whose predictive densities are the same.
@@ -106,7 +157,7 @@ fn ln_weights(mut weights: Vec<f64>, n_components: usize) -> Vec<f64> {
     weights.iter().map(|w| w.ln()).collect()
 }
 
-/// A row, and what the components make of it.
+/// A row with missing features, and what the components make of it.
 struct Seen<'a, 'g> {
     /// Position in its block.
     i: usize,
@@ -140,14 +191,28 @@ impl Predictor {
             each.map(|(&dof, &scale)| ln_peak(dof, scale, observed))
                 .collect()
         };
+        let means = Mat::from_fn(p as usize, n_components, |j, h| state.components[h].mean[j]);
+        let ln_det = expected
+            .iter()
+            .zip(&state.components)
+            .map(|(e, c)| e.ln_det_scale + p * c.dof.ln())
+            .collect();
+        let precisions: Vec<Mat<f64>> = expected.into_iter().map(|e| e.precision).collect();
+        let scored = |(h, expert): (usize, &Expert)| {
+            let factor = Cholesky::new(expert.covariance.as_ref()).map_err(|source| (h, source))?;
+            Ok(score(expert, &factor))
+        };
         Ok(Self {
-            means: Mat::from_fn(p as usize, n_components, |j, h| state.components[h].mean[j]),
-            ln_det: expected
+            gates: gates(&means, &precisions)?,
+            scores: state
+                .experts
                 .iter()
-                .zip(&state.components)
-                .map(|(e, c)| e.ln_det_scale + p * c.dof.ln())
-                .collect(),
-            quadratics: Quadratics::new(expected.into_iter().map(|e| e.precision).collect())?,
+                .enumerate()
+                .map(scored)
+                .collect::<Result<_, _>>()?,
+            means,
+            ln_det,
+            quadratics: Quadratics::new(precisions)?,
             ln_weights: ln_weights(state.sticks.expected_weights(), n_components),
             ln_peaks: (0..=p as usize).map(ln_peaks).collect(),
             dof,
@@ -173,15 +238,19 @@ impl Predictor {
             precisions.push(precision);
         }
         let mut experts = self.experts.clone();
+        let mut scores = Vec::with_capacity(experts.len());
         for expert in &mut experts {
             let factor = Cholesky::new(expert.covariance.as_ref()).map_err(drawn)?;
             factor.sample_moment(&mut expert.mean, rng);
+            scores.push(score(expert, &factor));
         }
         let ln_det = precisions
             .iter()
             .map(|precision| Ok(Cholesky::new(precision.as_ref()).map_err(drawn)?.ln_det()))
             .collect::<Result<_, IqgmeError>>()?;
         Ok(Self {
+            gates: gates(&means, &precisions).map_err(|(_, source)| drawn(source))?,
+            scores,
             means,
             quadratics: Quadratics::new(precisions).map_err(|(_, source)| drawn(source))?,
             ln_weights: ln_weights(weights, n_components),
@@ -198,11 +267,13 @@ impl Predictor {
         self.ln_weights.len()
     }
 
-    /// Applies `read` to every row of `rows` (in parallel over blocks) and returns the results by table row.
+    /// Reads every row of `rows` (in parallel over blocks) and returns the results by table row: `complete` reads the rows of a block without
+    /// missing features, `read` one row with some.
     fn map_rows<T: Send>(
         &self,
         rows: &Rows,
         rule: Rule,
+        complete: impl Fn(&mut Complete) -> Vec<T> + Sync,
         read: impl Fn(&mut Seen<'_, '_>) -> T + Sync,
     ) -> Result<Vec<T>, IqgmeError> {
         let parts: Vec<Vec<T>> = rows
@@ -211,7 +282,12 @@ impl Predictor {
             .map_init(
                 <(Scratch, LaneScratch)>::default,
                 |(scratch, lane_scratch), block| {
-                    self.map_block(rows, block, rule, scratch, lane_scratch, &read)
+                    if block.complete {
+                        self.gate_block(&mut scratch.complete, rows, block, rule);
+                        Ok(complete(&mut scratch.complete))
+                    } else {
+                        self.map_incomplete(rows, block, rule, scratch, lane_scratch, &read)
+                    }
                 },
             )
             .collect::<Result<_, IqgmeError>>()?;
@@ -222,7 +298,52 @@ impl Predictor {
         Ok(by_row.into_iter().flatten().collect())
     }
 
-    fn map_block<T>(
+    /// Weighs the components by their predictive densities at the rows of a block without missing features.
+    fn gate_block(&self, complete: &mut Complete, rows: &Rows, block: &Block, rule: Rule) {
+        let (p, n_components) = self.means.shape();
+        complete.columns.load(rows, block);
+        let stacked = complete.columns.stacked();
+        let (n, size) = (stacked.len, n_components * stacked.len);
+        let tables = [&mut complete.ln_joint, &mut complete.weights];
+        tables.into_iter().for_each(|table| table.reserve(size));
+        let rows = [
+            &mut complete.top,
+            &mut complete.rest,
+            &mut complete.score,
+            &mut complete.spread,
+        ];
+        rows.into_iter().for_each(|row| row.reserve(n));
+        for (h, gate) in self.gates.iter().enumerate() {
+            let ln_joint = complete.ln_joint.part_mut(h, n);
+            complete.columns.apply(gate, [&mut *ln_joint, &mut []]);
+            let constant = self.ln_weights[h] + 0.5 * self.ln_det[h];
+            match rule {
+                Rule::PlugIn => {
+                    let constant = constant - 0.5 * p as f64 * (2.0 * PI).ln();
+                    stacked.map(ln_joint, |distance| constant - 0.5 * distance);
+                }
+                Rule::Full => {
+                    let constant = constant + self.ln_peaks[p][h];
+                    let half = 0.5 * (self.dof[h] + p as f64);
+                    let scale = self.student_scale[h] / self.dof[h];
+                    stacked.map(ln_joint, |distance| {
+                        constant - half * elementary::ln_1p(scale * distance)
+                    });
+                }
+            }
+        }
+        stacked.softmax(
+            complete.ln_joint.get(size),
+            0.0,
+            complete.weights.get_mut(size),
+            &mut LnTotals {
+                top: complete.top.get_mut(n),
+                rest: complete.rest.get_mut(n),
+            },
+        );
+    }
+
+    fn map_incomplete<T>(
         &self,
         rows: &Rows,
         block: &Block,
@@ -238,65 +359,53 @@ impl Predictor {
         for group in &rows.groups[block.groups.clone()] {
             let pattern = &rows.patterns[group.pattern];
             let mut given = self.quadratics.condition(pattern, lane_scratch, 0)?;
-            // Complete rows are weighed together; what is known of missing features is kept for one row at a time.
-            let together = if block.complete { group.rows.len() } else { 1 };
-            for first in group.rows.clone().step_by(together) {
-                let run = first..first + together;
-                let local = run.start - block.rows.start..run.end - block.rows.start;
-                self.gate(scratch, &mut given, local.clone(), pattern, rule);
-                for (position, i) in run.zip(local.clone()) {
-                    let slot = i - local.start;
-                    let start = slot * scratch.deviations.lanes().len;
-                    let components = start..start + self.n_components();
-                    out.push(read(&mut Seen {
-                        i,
-                        table_row: rows.order[position],
-                        pattern,
-                        deviations: &scratch.deviations,
-                        given: &mut given,
-                        gated: Gated {
-                            weights: &scratch.weights[components.clone()],
-                            distance: &scratch.distance[components],
-                            ln_density: scratch.ln_total[slot].value(),
-                        },
-                        row: &mut scratch.row,
-                    }));
-                }
+            for position in group.rows.clone() {
+                let i = position - block.rows.start;
+                let ln_density = self.gate(scratch, &mut given, i, pattern, rule);
+                out.push(read(&mut Seen {
+                    i,
+                    table_row: rows.order[position],
+                    pattern,
+                    deviations: &scratch.deviations,
+                    given: &mut given,
+                    gated: Gated {
+                        weights: &scratch.weights[..self.n_components()],
+                        distance: &scratch.distance[..self.n_components()],
+                        ln_density,
+                    },
+                    row: &mut scratch.row,
+                }));
             }
         }
         Ok(out)
     }
 
-    /// Weighs the components by their predictive densities at the observed features of some rows of the block.
+    /// Weighs the components by their predictive densities at the observed features of row `i` of the block. Returns the row's log-density.
     fn gate(
         &self,
         scratch: &mut Scratch,
         given: &mut LaneConditional<'_>,
-        rows: Range<usize>,
+        i: usize,
         pattern: &Pattern,
         rule: Rule,
-    ) {
+    ) -> f64 {
         let lanes = scratch.deviations.lanes();
-        let table = rows.len() * lanes.len;
-        scratch.distance.resize(table, 0.0);
-        scratch.weights.resize(table, 0.0);
+        scratch.distance.resize(lanes.len, 0.0);
+        scratch.weights.resize(lanes.len, 0.0);
         scratch.ln_joint.clear();
-        scratch.ln_joint.resize(table, f64::NEG_INFINITY);
-        scratch.ln_total.resize(rows.len(), LnTotal::default());
-        for (slot, i) in rows.enumerate() {
-            let to = slot * lanes.len..slot * lanes.len + self.n_components();
-            let distance = &mut scratch.distance[to.clone()];
-            let ln_joint = &mut scratch.ln_joint[to];
-            self.measure(&mut scratch.deviations, given, i, pattern, distance);
-            for (h, ln_joint) in ln_joint.iter_mut().enumerate() {
-                // The determinant of the marginal precision of the observed features.
-                let ln_det = self.ln_det[h] - given.ln_det()[h];
-                let kernel = self.ln_kernel(h, pattern.observed.len(), distance[h], rule);
-                *ln_joint = self.ln_weights[h] + 0.5 * ln_det + kernel;
-            }
+        scratch.ln_joint.resize(lanes.len, f64::NEG_INFINITY);
+        let distance = &mut scratch.distance[..self.n_components()];
+        self.measure(&mut scratch.deviations, given, i, pattern, distance);
+        let each = scratch.ln_joint.iter_mut().zip(distance.iter());
+        for (h, (ln_joint, distance)) in each.enumerate() {
+            // The determinant of the marginal precision of the observed features.
+            let ln_det = self.ln_det[h] - given.ln_det()[h];
+            let kernel = self.ln_kernel(h, pattern.observed.len(), *distance, rule);
+            *ln_joint = self.ln_weights[h] + 0.5 * ln_det + kernel;
         }
-        let (weights, ln_total) = (&mut scratch.weights, &mut scratch.ln_total);
-        lanes.softmax(&scratch.ln_joint, 0.0, weights, ln_total);
+        let mut ln_total = [LnTotal::default()];
+        lanes.softmax(&scratch.ln_joint, 0.0, &mut scratch.weights, &mut ln_total);
+        ln_total[0].value()
     }
 
     /// Mahalanobis distances of the observed features of row `i` from the components.
@@ -310,11 +419,9 @@ impl Predictor {
     ) {
         let quadratics = &deviations.quadratics()[i * deviations.lanes().len..];
         distance.copy_from_slice(&quadratics[..distance.len()]);
-        if !pattern.missing.is_empty() {
-            deviations.condition(i, &pattern.missing, given, None);
-            for (distance, explained) in distance.iter_mut().zip(deviations.explained()) {
-                *distance = (*distance - explained).max(0.0);
-            }
+        deviations.condition(i, &pattern.missing, given, None);
+        for (distance, explained) in distance.iter_mut().zip(deviations.explained()) {
+            *distance = (*distance - explained).max(0.0);
         }
     }
 
@@ -328,6 +435,36 @@ impl Predictor {
                 self.ln_peaks[observed][h] - 0.5 * (dof + o) * (scale * distance / dof).ln_1p()
             }
         }
+    }
+
+    /// Probability of the second class for the rows of a block without missing features.
+    fn block_probability(&self, complete: &mut Complete, rule: Rule) -> Vec<f64> {
+        let stacked = complete.columns.stacked();
+        let n = stacked.len;
+        let mut probability = vec![0.0; n];
+        let uncertain = if rule == Rule::Full { 1.0 } else { 0.0 };
+        for (h, form) in self.scores.iter().enumerate() {
+            let weights = complete.weights.part(h, n);
+            if weights.iter().all(|weight| *weight <= LEAST_WEIGHT) {
+                continue;
+            }
+            let (score, spread) = (complete.score.get_mut(n), complete.spread.get_mut(n));
+            complete.columns.apply(form, [&mut *spread, &mut *score]);
+            let each = score.iter().zip(spread.iter()).zip(weights);
+            let each = each.zip(&mut probability);
+            stacked.arch.dispatch(
+                #[inline(always)]
+                || {
+                    for (((score, spread), weight), sum) in each {
+                        let z = score / (1.0 + uncertain * spread).sqrt();
+                        let part = weight * elementary::normal_cdf(z);
+                        *sum += if *weight > LEAST_WEIGHT { part } else { 0.0 };
+                    }
+                },
+            );
+        }
+        probability.truncate(complete.columns.n_rows());
+        probability
     }
 
     /// `P(t > 0)` under expert `h`.
@@ -347,9 +484,7 @@ impl Predictor {
         if rule == Rule::Full {
             variance += spread;
         }
-        if !missing.is_empty() {
-            variance += self.variance_of_missing(h, seen, rule);
-        }
+        variance += self.variance_of_missing(h, seen, rule);
         normal_cdf(location / variance.sqrt())
     }
 
@@ -385,11 +520,15 @@ impl Predictor {
 
     /// Probability of the second class for every row.
     pub(crate) fn probability(&self, rows: &Rows, rule: Rule) -> Result<Vec<f64>, IqgmeError> {
-        self.map_rows(rows, rule, |row| {
+        let complete = |block: &mut Complete| {
+            let mut probability = self.block_probability(block, rule);
+            probability.iter_mut().for_each(|p| *p = p.clamp(0.0, 1.0));
+            probability
+        };
+        self.map_rows(rows, rule, complete, |row| {
             let mut probability = 0.0;
             for h in 0..self.n_components() {
-                // A component that cannot change the sum is not looked at.
-                if row.gated.weights[h] > 1e-16 {
+                if row.gated.weights[h] > LEAST_WEIGHT {
                     probability += row.gated.weights[h] * self.expert_probability(h, row, rule);
                 }
             }
@@ -399,22 +538,28 @@ impl Predictor {
 
     /// Probabilities of the components given the observed features, for every row.
     pub(crate) fn responsibilities(&self, rows: &Rows) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        self.map_rows(rows, Rule::Full, |row| row.gated.weights.to_vec())
+        let complete = |block: &mut Complete| {
+            let of_row = |i: usize| {
+                (0..self.n_components())
+                    .map(|h| block.weights(h)[i])
+                    .collect()
+            };
+            (0..block.columns.n_rows()).map(of_row).collect()
+        };
+        self.map_rows(rows, Rule::Full, complete, |row| row.gated.weights.to_vec())
     }
 
     /// Log predictive density of the observed features, for every row, in standardised units.
     pub(crate) fn ln_density(&self, rows: &Rows) -> Result<Vec<f64>, IqgmeError> {
-        self.map_rows(rows, Rule::Full, |row| row.gated.ln_density)
+        let complete = |block: &mut Complete| block.ln_densities();
+        self.map_rows(rows, Rule::Full, complete, |row| row.gated.ln_density)
     }
 
     /// The missing cells of every row: for each missing feature (ascending) its distribution, component by component.
     pub(crate) fn missing_cells(&self, rows: &Rows) -> Result<Vec<Vec<Vec<CellTerm>>>, IqgmeError> {
-        self.map_rows(rows, Rule::Full, |row| {
+        self.map_rows(rows, Rule::Full, nothing, |row| {
             let missing = &row.pattern.missing;
             let m = missing.len();
-            if m == 0 {
-                return Vec::new();
-            }
             let spread: Vec<f64> = (0..self.n_components())
                 .map(|h| self.spread(h, row, Rule::Full))
                 .collect();
@@ -438,12 +583,10 @@ impl Predictor {
         rows: &Rows,
         rng: impl Fn(usize) -> R + Sync,
     ) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let draws = self.map_rows(rows, Rule::Full, |row| {
+        let nothing = |block: &mut Complete| nothing(block).into_iter().map(Ok).collect();
+        let draws = self.map_rows(rows, Rule::Full, nothing, |row| {
             let missing = &row.pattern.missing;
             let m = missing.len();
-            if m == 0 {
-                return Ok(Vec::new());
-            }
             let mut rng = rng(row.table_row);
             let h = pick(row.gated.weights, rng.random());
             let dof = self.dof[h] + row.pattern.observed.len() as f64;
@@ -465,6 +608,13 @@ impl Predictor {
         })?;
         draws.into_iter().collect()
     }
+}
+
+/// What complete rows have of missing cells.
+fn nothing<T>(block: &mut Complete) -> Vec<Vec<T>> {
+    std::iter::repeat_with(Vec::new)
+        .take(block.columns.n_rows())
+        .collect()
 }
 
 /// The index at which the running sum of `weights` (summing to 1) passes `u`.

@@ -103,6 +103,17 @@ impl Rows {
         &self.values[position * self.n_features..(position + 1) * self.n_features]
     }
 
+    /// The features of the rows of a block, row-major.
+    pub(crate) fn block(&self, block: &Block) -> &[f64] {
+        &self.values[block.rows.start * self.n_features..block.rows.end * self.n_features]
+    }
+
+    /// Some row is labelled, or not, and complete, or not, as asked.
+    pub(crate) fn any(&self, labelled: bool, complete: bool) -> bool {
+        let found = |block: &Block| block.labelled == labelled && block.complete == complete;
+        self.blocks.iter().any(found)
+    }
+
     fn push_group(&mut self, table: &Table, signs: &[f64], pattern: usize, members: &[usize]) {
         let start = self.order.len();
         for &row in members {

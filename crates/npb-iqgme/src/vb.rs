@@ -11,8 +11,9 @@ use npb_priors::dp::StickFactor;
 
 use crate::bound::{Bound, trace_product};
 use crate::config::{PriorScale, Start};
-use crate::pass::{PassParameters, Update, pass};
+use crate::pass::{PassParameters, RowFactors, Update, pass, soft_means};
 use crate::prior::{Prior, shrunk_covariance};
+use crate::responsibilities::Responsibilities;
 use crate::rows::Rows;
 use crate::state::{Component, Expected, Expert, IqgmeState, dot};
 use crate::stats::Stats;
@@ -233,9 +234,10 @@ pub struct IqgmeVb<'d> {
     state: IqgmeState,
     expected: Vec<Expected>,
     stats: Stats,
-    /// By sorted position.
+    /// Locations and means of `q(t)`, by sorted position.
     locations: Vec<f64>,
-    responsibilities: Vec<f64>,
+    soft: Vec<f64>,
+    responsibilities: Responsibilities,
     iteration: u64,
     /// What a run has behind it.
     trace: Vec<VbReport>,
@@ -262,8 +264,13 @@ impl<'d> IqgmeVb<'d> {
             state,
             expected: Vec::new(),
             stats: Stats::zeros(data.rows.n_features, n_components),
+            soft: soft_means(&locations, &data.rows.signs),
             locations,
-            responsibilities,
+            responsibilities: Responsibilities::from_positions(
+                &data.rows,
+                n_components,
+                &responsibilities,
+            ),
             iteration: 0,
             trace: Vec::new(),
         };
@@ -295,19 +302,17 @@ impl<'d> IqgmeVb<'d> {
             .set_scale(state.prior_scale, &data.covariance)
             .map_err(prior_failed)?;
         let n_components = state.components.len();
+        let order = data.rows.order.iter();
+        let locations: Vec<f64> = order.map(|&row| state.soft_labels[row]).collect();
         let mut vb = Self {
             data,
             config,
             prior,
             expected: Vec::new(),
             stats: Stats::zeros(data.rows.n_features, n_components),
-            locations: data
-                .rows
-                .order
-                .iter()
-                .map(|&row| state.soft_labels[row])
-                .collect(),
-            responsibilities: vec![0.0; data.rows.len() * n_components],
+            soft: soft_means(&locations, &data.rows.signs),
+            locations,
+            responsibilities: Responsibilities::zeros(data.rows.len(), n_components),
             state,
             iteration: trace.len() as u64,
             trace,
@@ -412,18 +417,19 @@ impl<'d> IqgmeVb<'d> {
     /// Responsibilities by row of the training table, row-major, one column for each component of the state.
     pub fn responsibilities(&self) -> Vec<f64> {
         let n_components = self.state.components.len();
-        let mut by_row = vec![0.0; self.responsibilities.len()];
-        for (position, &row) in self.data.rows.order.iter().enumerate() {
-            by_row[row * n_components..(row + 1) * n_components].copy_from_slice(
-                &self.responsibilities[position * n_components..(position + 1) * n_components],
-            );
+        let by_position = self.responsibilities.by_position(&self.data.rows);
+        let mut by_row = vec![0.0; by_position.len()];
+        let each = by_position.chunks_exact(n_components);
+        for (values, &row) in each.zip(&self.data.rows.order) {
+            by_row[row * n_components..][..n_components].copy_from_slice(values);
         }
         by_row
     }
 
     /// Number of components, and responsibilities by sorted position.
     pub(crate) fn into_responsibilities(self) -> (usize, Vec<f64>) {
-        (self.state.components.len(), self.responsibilities)
+        let by_position = self.responsibilities.by_position(&self.data.rows);
+        (self.state.components.len(), by_position)
     }
 
     /// The posterior, when the run is over.
@@ -432,25 +438,27 @@ impl<'d> IqgmeVb<'d> {
     }
 
     fn pass(&mut self, update: Update) -> Result<(), IqgmeError> {
-        let parameters =
-            PassParameters::new(&self.state, &self.expected).map_err(|(component, source)| {
-                IqgmeError::Numerical {
-                    iteration: self.iteration,
-                    block: "precision",
-                    component,
-                    source,
-                }
-            })?;
-        self.stats = pass(
-            &self.data.rows,
-            &parameters,
-            &mut self.locations,
-            &mut self.responsibilities,
-            update,
-            self.iteration,
+        let rows = &self.data.rows;
+        let parameters = PassParameters::new(&self.state, &self.expected, rows).map_err(
+            |(component, source)| IqgmeError::Numerical {
+                iteration: self.iteration,
+                block: "precision",
+                component,
+                source,
+            },
         )?;
-        for (position, &row) in self.data.rows.order.iter().enumerate() {
-            self.state.soft_labels[row] = self.locations[position];
+        let factors = RowFactors {
+            locations: &mut self.locations,
+            soft: &mut self.soft,
+            responsibilities: if update.responsibilities {
+                self.responsibilities.overwritten(rows.len())
+            } else {
+                self.responsibilities.settled(rows)
+            },
+        };
+        self.stats = pass(rows, &parameters, factors, update, self.iteration)?;
+        for (&row, &location) in rows.order.iter().zip(&self.locations) {
+            self.state.soft_labels[row] = location;
         }
         Ok(())
     }
@@ -544,10 +552,8 @@ impl<'d> IqgmeVb<'d> {
                 .experts
                 .push(Expert::tied(&self.state.expert_prior));
         }
-        let n = self.state.components.len();
         self.stats.push_vacant();
-        self.responsibilities =
-            restride(&self.responsibilities, n - 1, &(0..n).collect::<Vec<_>>());
+        self.responsibilities.push_vacant();
     }
 
     /// Keeps the components `order`, in that order.
@@ -568,7 +574,7 @@ impl<'d> IqgmeVb<'d> {
                 .collect();
         }
         self.stats = self.stats.select(order);
-        self.responsibilities = restride(&self.responsibilities, n, order);
+        self.responsibilities.select(order);
     }
 
     fn update_sticks(&mut self) {
@@ -722,14 +728,6 @@ fn prior_failed(source: NotPositiveDefinite) -> IqgmeError {
         component: 0,
         source,
     }
-}
-
-/// Columns `order` of a row-major matrix with `columns` columns; a column past the end is zero.
-fn restride(values: &[f64], columns: usize, order: &[usize]) -> Vec<f64> {
-    values
-        .chunks_exact(columns)
-        .flat_map(|row| order.iter().map(|&h| row.get(h).copied().unwrap_or(0.0)))
-        .collect()
 }
 
 /// The posterior before any data, with `n_components` components.

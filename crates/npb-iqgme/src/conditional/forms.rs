@@ -1,7 +1,7 @@
 //! Quadratic and linear forms of rows, in vector registers.
 
+use npb_linalg::Cholesky;
 use npb_linalg::faer::MatRef;
-use npb_linalg::{Cholesky, NotPositiveDefinite};
 use pulp::{Arch, Simd, WithSimd};
 
 use super::memory::Memory;
@@ -11,40 +11,39 @@ use super::padded;
 const WINDOW: usize = 4;
 
 /// Rows side by side are padded to a multiple of this number: a window of the widest registers.
-pub(super) const ROW_MULTIPLE: usize = 8 * WINDOW;
+pub(crate) const ROW_MULTIPLE: usize = 8 * WINDOW;
 
 /// `C` of `L = C C'` (P x P), lower triangle, columns in pairs: both start at the row of the first, where the second is zero.
 #[derive(Clone, Debug)]
-pub(super) struct PackedFactor {
+pub(crate) struct PackedFactor {
     pairs: Vec<f64>,
 }
 
 impl PackedFactor {
-    pub(super) fn new(matrix: MatRef<'_, f64>) -> Result<Self, NotPositiveDefinite> {
-        let factor = Cholesky::new(matrix)?;
-        let (lower, p) = (factor.l(), matrix.nrows());
+    pub(crate) fn new(factor: &Cholesky) -> Self {
+        let (lower, p) = (factor.l(), factor.l().nrows());
         let mut pairs = Vec::with_capacity(p * (p + 2) / 2);
         for first in (0..p).step_by(2) {
             for j in [first, first + 1] {
                 pairs.extend((first..p).map(|i| if i >= j { lower[(i, j)] } else { 0.0 }));
             }
         }
-        Ok(Self { pairs })
+        Self { pairs }
     }
 }
 
-/// Rows side by side, `d = x - centre`: `|C'd|^2 + 2 b'd` and `a'd`.
-pub(super) struct SideBySide<'a> {
-    /// Feature j of row i at `j * stride + i`; `stride` a multiple of [`ROW_MULTIPLE`].
-    pub(super) columns: &'a [f64],
-    pub(super) centre: &'a [f64],
-    pub(super) factor: &'a PackedFactor,
-    /// `[a, b]` (at least P each), or nothing.
-    pub(super) linear: Option<[&'a [f64]; 2]>,
+/// Rows side by side, `d = x - centre`: `|C'd|^2` and `a'd`.
+pub(crate) struct SideBySide<'a> {
+    /// Feature j of row i at `j * stride + i`; `stride` a multiple of [`ROW_MULTIPLE`]. There may be more features than the centre has.
+    pub(crate) columns: &'a [f64],
+    pub(crate) centre: &'a [f64],
+    pub(crate) factor: &'a PackedFactor,
+    /// `a`, or nothing.
+    pub(crate) slope: Option<&'a [f64]>,
     /// Working memory: `P x ROW_MULTIPLE`.
-    pub(super) window: &'a mut [f64],
-    /// Both forms, by row (`stride`).
-    pub(super) out: [&'a mut [f64]; 2],
+    pub(crate) window: &'a mut [f64],
+    /// Both forms, by row (`stride`); the second is left alone without a slope.
+    pub(crate) out: [&'a mut [f64]; 2],
 }
 
 impl WithSimd for SideBySide<'_> {
@@ -66,16 +65,12 @@ impl WithSimd for SideBySide<'_> {
                     d[k] = simd.sub_f64s(x[k], m);
                 }
             }
-            let mut sum = square(simd, &self.factor.pairs, deviation);
-            if let Some([a, b]) = self.linear {
-                let [a, b] = inner_products(simd, a, b, deviation);
-                let two = simd.splat_f64s(2.0);
-                for k in 0..WINDOW {
-                    sum[k] = simd.mul_add_e_f64s(two, b[k], sum[k]);
-                }
-                slope[first..][..WINDOW].copy_from_slice(&a);
-            }
+            let sum = square(simd, &self.factor.pairs, deviation);
             quadratic[first..][..WINDOW].copy_from_slice(&sum);
+            if let Some(a) = self.slope {
+                let sum = inner_product(simd, a, deviation);
+                slope[first..][..WINDOW].copy_from_slice(&sum);
+            }
         }
     }
 }
@@ -115,6 +110,19 @@ fn inner_products<S: Simd>(
         }
     }
     sums
+}
+
+/// `a'd`.
+#[inline(always)]
+fn inner_product<S: Simd>(simd: S, a: &[f64], d: &[[S::f64s; WINDOW]]) -> [S::f64s; WINDOW] {
+    let mut sum = [simd.splat_f64s(0.0); WINDOW];
+    for (&a, d) in a.iter().zip(d) {
+        let a = simd.splat_f64s(a);
+        for k in 0..WINDOW {
+            sum[k] = simd.mul_add_e_f64s(a, d[k], sum[k]);
+        }
+    }
+    sum
 }
 
 /// Rows one after the other: `d = x - mean` where observed, zero where missing.
@@ -312,7 +320,7 @@ mod tests {
             let wanted = |i: usize| {
                 let d: Vec<f64> = (0..p).map(|j| x(i, j) - mean[j]).collect();
                 let [a, b] = [&a, &b].map(|c| product(c, &d));
-                (quadratic(&matrix, &d) + 2.0 * b, a)
+                (quadratic(&matrix, &d), a, b)
             };
 
             let wide = n.next_multiple_of(ROW_MULTIPLE);
@@ -322,14 +330,17 @@ mod tests {
             arch.dispatch(SideBySide {
                 columns: &columns,
                 centre: &mean[..p],
-                factor: &PackedFactor::new(matrix.as_ref()).expect("positive definite"),
-                linear: Some([&a, &b]),
+                factor: &PackedFactor::new(
+                    &Cholesky::new(matrix.as_ref()).expect("positive definite"),
+                ),
+                slope: Some(&a),
                 window: &mut vec![0.0; p * ROW_MULTIPLE],
                 out: [&mut quadratics, &mut slopes],
             });
             for i in 0..n {
-                assert_near(quadratics[i], wanted(i).0);
-                assert_near(slopes[i], wanted(i).1);
+                let (square, slope, _) = wanted(i);
+                assert_near(quadratics[i], square);
+                assert_near(slopes[i], slope);
             }
 
             let (mut rows, mut g) = (vec![0.0; n * stride], vec![0.0; n * stride]);
@@ -352,8 +363,9 @@ mod tests {
                 out: [&mut quadratics, &mut slopes],
             });
             for i in 0..n {
-                assert_near(quadratics[i], wanted(i).0);
-                assert_near(slopes[i], wanted(i).1);
+                let (square, slope, offset) = wanted(i);
+                assert_near(quadratics[i], square + 2.0 * offset);
+                assert_near(slopes[i], slope);
             }
 
             let (mean, variance) = PackedExpert::new(&a[..p], matrix.as_ref()).score(arch, &rows);

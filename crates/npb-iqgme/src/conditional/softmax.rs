@@ -3,51 +3,7 @@
 use pulp::Arch;
 
 use super::REGISTER;
-
-/// Below this, e^x counts as e^LEAST: far under anything that is kept.
-const LEAST: f64 = -700.0;
-
-/// e^x for x <= 0, within 2 ulp down to -700 and 1e-304 from there; NaN gives NaN.
-///
-/// 2^n times a Taylor polynomial on [-ln 2 / 2, ln 2 / 2], without branches, so that it runs in vector registers.
-#[inline(always)]
-fn exp(x: f64) -> f64 {
-    /// Adding this number rounds to an integer, which is then in the lowest bits.
-    const ROUND: f64 = 1.5 * (1u64 << 52) as f64;
-    const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
-    const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-    const ONE: u64 = 1023 << 52;
-    let x = if x < LEAST { LEAST } else { x };
-    let shifted = x * std::f64::consts::LOG2_E + ROUND;
-    let n = shifted - ROUND;
-    let r = (x - n * LN_2_HIGH) - n * LN_2_LOW;
-    let two_to_n = f64::from_bits((shifted.to_bits() << 52).wrapping_add(ONE));
-    two_to_n * exp_near_zero(r)
-}
-
-/// The first 14 terms of the series: the next is below 5e-18 for |r| <= ln 2 / 2.
-#[inline(always)]
-fn exp_near_zero(r: f64) -> f64 {
-    const C: [f64; 14] = reciprocal_factorials();
-    let pair = |k: usize| C[2 * k] + C[2 * k + 1] * r;
-    let (r2, r4) = (r * r, (r * r) * (r * r));
-    let four = |k: usize| pair(2 * k) + r2 * pair(2 * k + 1);
-    let low = four(0) + r4 * four(1);
-    let high = four(2) + r4 * pair(6);
-    low + (r4 * r4) * high
-}
-
-const fn reciprocal_factorials() -> [f64; 14] {
-    let mut c = [1.0; 14];
-    let mut factorial = 1.0;
-    let mut k = 1;
-    while k < c.len() {
-        factorial *= k as f64;
-        c[k] = 1.0 / factorial;
-        k += 1;
-    }
-    c
-}
+use super::elementary::{LEAST, exp, ln};
 
 /// `ln sum e^x` in two parts, so that a difference from it keeps the digits of the small part.
 #[derive(Clone, Copy, Debug, Default)]
@@ -147,6 +103,117 @@ impl Lanes {
     }
 }
 
+/// Tables with a row for each component and observations side by side, `len` of them: worked on with this instruction set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stacked {
+    pub(crate) arch: Arch,
+    pub(crate) len: usize,
+}
+
+/// `ln sum e^x` of observations side by side, in the two parts of [`LnTotal`].
+#[derive(Debug)]
+pub(crate) struct LnTotals<'a> {
+    pub(crate) top: &'a mut [f64],
+    pub(crate) rest: &'a mut [f64],
+}
+
+impl Stacked {
+    /// Replaces every number by its value under `function`, which is best made of functions of [`super::elementary`].
+    #[inline(always)]
+    pub(crate) fn map(self, values: &mut [f64], function: impl Fn(f64) -> f64) {
+        self.arch.dispatch(
+            #[inline(always)]
+            || values.iter_mut().for_each(|x| *x = function(*x)),
+        );
+    }
+
+    /// As [`Lanes::softmax`], by observation.
+    pub(crate) fn softmax(
+        self,
+        ln_weights: &[f64],
+        least: f64,
+        weights: &mut [f64],
+        ln_totals: &mut LnTotals<'_>,
+    ) {
+        let LnTotals { top, rest } = ln_totals;
+        self.arch.dispatch(
+            #[inline(always)]
+            || {
+                top.fill(f64::NEG_INFINITY);
+                for x in ln_weights.chunks_exact(self.len) {
+                    for (top, &x) in top.iter_mut().zip(x) {
+                        *top = if x > *top { x } else { *top };
+                    }
+                }
+                rest.fill(0.0);
+                let rows = ln_weights.chunks_exact(self.len);
+                for (w, x) in weights.chunks_exact_mut(self.len).zip(rows) {
+                    let each = w.iter_mut().zip(x).zip(top.iter()).zip(rest.iter_mut());
+                    for (((w, x), top), sum) in each {
+                        *w = exp(x - top);
+                        *sum += *w;
+                    }
+                }
+                for w in weights.chunks_exact_mut(self.len) {
+                    for (w, sum) in w.iter_mut().zip(rest.iter()) {
+                        let value = *w / sum;
+                        *w = if value < least { 0.0 } else { value };
+                    }
+                }
+                for sum in rest.iter_mut() {
+                    *sum = ln(*sum);
+                }
+            },
+        );
+    }
+
+    /// `-sum w ln w` of every observation, with `ln w` = `ln_weights` - `ln_totals`.
+    pub(crate) fn entropies(
+        self,
+        ln_weights: &[f64],
+        weights: &[f64],
+        ln_totals: &LnTotals<'_>,
+        out: &mut [f64],
+    ) {
+        let LnTotals { top, rest } = ln_totals;
+        let rows = ln_weights.chunks_exact(self.len);
+        let rows = rows.zip(weights.chunks_exact(self.len));
+        self.arch.dispatch(
+            #[inline(always)]
+            || {
+                out.fill(0.0);
+                for (x, w) in rows {
+                    let totals = top.iter().zip(rest.iter());
+                    for (((x, w), (top, rest)), out) in
+                        x.iter().zip(w).zip(totals).zip(out.iter_mut())
+                    {
+                        // A weight of zero may have the logarithm minus infinity.
+                        let ln = (x - top) - rest;
+                        *out -= w * if ln < LEAST { LEAST } else { ln };
+                    }
+                }
+            },
+        );
+    }
+
+    /// `sum w x` of every observation.
+    pub(crate) fn averages(self, weights: &[f64], x: &[f64], out: &mut [f64]) {
+        let rows = weights.chunks_exact(self.len);
+        let rows = rows.zip(x.chunks_exact(self.len));
+        self.arch.dispatch(
+            #[inline(always)]
+            || {
+                out.fill(0.0);
+                for (w, x) in rows {
+                    for ((w, x), out) in w.iter().zip(x).zip(out.iter_mut()) {
+                        *out += w * x;
+                    }
+                }
+            },
+        );
+    }
+}
+
 /// `shifted` = `x` minus its largest element, which is returned.
 #[inline(always)]
 fn subtract_top(x: &[f64], shifted: &mut [f64]) -> f64 {
@@ -193,20 +260,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exponential_is_that_of_the_standard_library() {
-        for i in 0..70_000 {
-            let x = -0.01 * f64::from(i) - 1e-3 / f64::from(i + 1);
-            let (found, wanted) = (exp(x), x.exp());
-            assert!(
-                (found / wanted - 1.0).abs() < 4.5e-16,
-                "{x}: {found} {wanted}"
-            );
-        }
-        assert_eq!(exp(0.0), 1.0);
-        assert!(exp(f64::NEG_INFINITY) < 1e-303 && exp(f64::NAN).is_nan());
-    }
-
-    #[test]
     fn weights_sum_to_one_and_small_ones_vanish() {
         let mut ln_weights = vec![f64::NEG_INFINITY; 2 * 16];
         ln_weights[..3].copy_from_slice(&[700.0, 700.0 + 2f64.ln(), 640.0]);
@@ -238,5 +291,53 @@ mod tests {
             &mut ln_total[..1],
         );
         assert!(weights[0].is_nan());
+    }
+
+    /// Components in lanes and observations in lanes: the same numbers.
+    #[test]
+    fn both_layouts_agree() {
+        let (n, len, components) = (40, 16, 11);
+        let value = |i: usize, h: usize| 30.0 * ((i * 31 + h * 17) as f64).sin();
+        let lanes = Lanes {
+            arch: Arch::new(),
+            len,
+        };
+        let mut by_row = vec![f64::NEG_INFINITY; n * len];
+        let mut stacked = vec![0.0; components * n];
+        for i in 0..n {
+            for h in 0..components {
+                by_row[i * len + h] = value(i, h);
+                stacked[h * n + i] = value(i, h);
+            }
+        }
+        let mut weights = vec![0.0; n * len];
+        let mut totals = vec![LnTotal::default(); n];
+        lanes.softmax(&by_row, 1e-20, &mut weights, &mut totals);
+        let entropy = lanes.entropy(&by_row, &weights, &totals);
+        let mut means = vec![0.0; n];
+        lanes.averages(&weights, &vec![0.5; n * len], &mut means);
+        for arch in crate::conditional::archs() {
+            let side = Stacked { arch, len: n };
+            let [mut top, mut rest, mut out] = [0; 3].map(|_| vec![f64::NAN; n]);
+            let mut found = vec![f64::NAN; components * n];
+            let mut ln_totals = LnTotals {
+                top: &mut top,
+                rest: &mut rest,
+            };
+            side.softmax(&stacked, 1e-20, &mut found, &mut ln_totals);
+            side.entropies(&stacked, &found, &ln_totals, &mut out);
+            assert!((out.iter().sum::<f64>() - entropy).abs() < 1e-12);
+            for i in 0..n {
+                assert!((top[i] + rest[i] - totals[i].value()).abs() < 1e-13);
+                for h in 0..components {
+                    let (found, wanted) = (found[h * n + i], weights[i * len + h]);
+                    assert!((found - wanted).abs() <= 1e-14 * wanted, "{found} {wanted}");
+                }
+            }
+            side.averages(&found, &vec![0.5; components * n], &mut out);
+            for (found, wanted) in out.iter().zip(&means) {
+                assert!((found - wanted).abs() < 1e-14);
+            }
+        }
     }
 }

@@ -1,8 +1,9 @@
-//! Weighted sums over completed rows, in the order in which registers add them up.
+//! Weighted sums over rows. Rows with missing features are completed by each component in its own way; those without are in [`Shared`].
 
 use npb_linalg::faer::Mat;
 use pulp::{Arch, Simd, WithSimd};
 
+use super::shared::{CompleteRows, Shared};
 use crate::conditional::memory::Memory;
 use crate::conditional::padded;
 use crate::stats::Moments;
@@ -16,7 +17,7 @@ const WINDOW: usize = 2;
 /// The first factors of a row are its weight and its weight times `<t>`; the weighted features follow.
 const EXTRA: usize = 2;
 
-/// Rows that are added in one go.
+/// Completed rows that are added in one go.
 pub(super) struct Weighted<'a> {
     /// Rows of features, padded with zeros.
     pub(super) rows: &'a [f64],
@@ -32,14 +33,17 @@ pub(super) struct Sums {
     arch: Arch,
     n_features: usize,
     n_components: usize,
+    /// Sums of complete rows; none until there is one. What follows is of rows with missing features.
+    complete: Option<Shared>,
     /// `sum rho`.
     weight: Vec<f64>,
     /// `sum rho <t>`.
     soft: Vec<f64>,
     /// Component, factor, feature: `sum (factor of the row) x^`. Of the products of features only those with a feature not far below are summed.
     products: Memory,
-    /// `sum rho Omega^`: lower triangle row by row, lanes innermost. Empty until a row has missing features.
+    /// `sum rho Omega^`: lower triangle row by row, lanes innermost.
     covariance: Memory,
+    /// Some row has missing features; until then the two above are empty.
     missing: bool,
     /// Positions and factors of the rows at hand.
     active: Vec<usize>,
@@ -52,10 +56,11 @@ fn packed(i: usize, j: usize) -> usize {
 
 impl Sums {
     pub(super) fn new(n_features: usize, n_components: usize) -> Self {
-        let mut sums = Self {
+        Self {
             arch: Arch::new(),
             n_features,
             n_components,
+            complete: None,
             weight: vec![0.0; n_components],
             soft: vec![0.0; n_components],
             products: Memory::default(),
@@ -63,9 +68,24 @@ impl Sums {
             missing: false,
             active: Vec::new(),
             factors: Vec::new(),
-        };
-        sums.products = Memory::zeros(n_components * sums.size());
-        sums
+        }
+    }
+
+    /// Adds complete rows.
+    pub(super) fn add_complete(&mut self, rows: &CompleteRows<'_>) {
+        let (p, n) = (self.n_features, self.n_components);
+        self.complete
+            .get_or_insert_with(|| Shared::new(p, n))
+            .add(rows);
+    }
+
+    /// Makes room for rows with missing features.
+    fn open(&mut self) {
+        if !self.missing {
+            self.missing = true;
+            self.products = Memory::zeros(self.n_components * self.size());
+            self.covariance = Memory::zeros(packed(self.n_features, 0) * padded(self.n_components));
+        }
     }
 
     /// Factors of a row, padded.
@@ -78,8 +98,9 @@ impl Sums {
         self.n_factors() * padded(self.n_features)
     }
 
-    /// Adds the rows in which component `h` is active.
+    /// Adds the completed rows in which component `h` is active.
     pub(super) fn add(&mut self, h: usize, block: &Weighted<'_>) {
+        self.open();
         let (size, n_factors) = (self.size(), self.n_factors());
         self.active.resize(block.soft.len(), 0);
         let (mut count, mut weights, mut soft_weights) = (0, 0.0, 0.0);
@@ -114,10 +135,7 @@ impl Sums {
     /// Adds `weight[h] Omega^_h` of a pattern (`covariance`: |m| x |m| x lanes).
     pub(super) fn add_covariance(&mut self, missing: &[usize], weight: &[f64], covariance: &[f64]) {
         let (p, lanes) = (self.n_features, weight.len());
-        if !self.missing {
-            self.covariance = Memory::zeros(packed(p, 0) * lanes);
-            self.missing = true;
-        }
+        self.open();
         self.arch.dispatch(AddCovariance {
             missing,
             weight,
@@ -127,45 +145,65 @@ impl Sums {
     }
 
     /// Adds the sums of other rows.
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub(super) fn merge(&mut self, other: Self) {
         let add = |to: &mut [f64], from: &[f64]| {
             for (to, from) in to.iter_mut().zip(from) {
                 *to += from;
             }
         };
-        add(&mut self.weight, &other.weight);
-        add(&mut self.soft, &other.soft);
-        let size = self.n_components * self.size();
-        add(self.products.get_mut(size), other.products.get(size));
+        match (self.complete.as_mut(), other.complete) {
+            (Some(complete), Some(other)) => complete.merge(&other),
+            (None, other) => self.complete = other,
+            (Some(_), None) => {}
+        }
         if other.missing {
+            self.open();
+            add(&mut self.weight, &other.weight);
+            add(&mut self.soft, &other.soft);
+            let size = self.n_components * self.size();
+            add(self.products.get_mut(size), other.products.get(size));
             let size = packed(self.n_features, 0) * padded(self.n_components);
-            self.covariance.reserve(size);
-            self.missing = true;
             add(self.covariance.get_mut(size), other.covariance.get(size));
         }
     }
 
-    /// `sum (factor) x_i` of component `h`.
+    /// A sum over complete rows.
+    fn of_complete(&self, sum: impl Fn(&Shared) -> f64) -> f64 {
+        self.complete.as_ref().map_or(0.0, sum)
+    }
+
+    /// `sum (factor) x_i` of component `h` over rows with missing features.
     fn product(&self, h: usize, factor: usize, i: usize) -> f64 {
-        self.products.part(h, self.size())[factor * padded(self.n_features) + i]
+        if self.missing {
+            self.products.part(h, self.size())[factor * padded(self.n_features) + i]
+        } else {
+            0.0
+        }
+    }
+
+    /// `sum rho (x^_i x^_j + Omega^_ij)` of component `h`.
+    fn second(&self, h: usize, i: usize, j: usize) -> f64 {
+        let (i, j) = (i.max(j), i.min(j));
+        let mut value = self.of_complete(|complete| complete.square(h, i, j));
+        if self.missing {
+            let lanes = padded(self.n_components);
+            value += self.product(h, EXTRA + j, i);
+            value += self.covariance.part(packed(i, j), lanes)[h];
+        }
+        value
     }
 
     pub(super) fn moments(&self) -> Moments {
-        let p = self.n_features;
-        let lanes = padded(self.n_components);
-        let second = |h: usize, i: usize, j: usize| {
-            let (i, j) = (i.max(j), i.min(j));
-            let mut value = self.product(h, EXTRA + j, i);
-            if self.missing {
-                value += self.covariance.part(packed(i, j), lanes)[h];
-            }
-            value
+        let (p, n) = (self.n_features, self.n_components);
+        let weight = |h: usize| self.weight[h] + self.of_complete(|complete| complete.weight(h));
+        let first = |i: usize, h: usize| {
+            self.product(h, 0, i) + self.of_complete(|complete| complete.x(h, i))
         };
         Moments {
-            weight: self.weight.clone(),
-            first: Mat::from_fn(p, self.n_components, |i, h| self.product(h, 0, i)),
-            second: (0..self.n_components)
-                .map(|h| Mat::from_fn(p, p, |i, j| second(h, i, j)))
+            weight: (0..n).map(weight).collect(),
+            first: Mat::from_fn(p, n, first),
+            second: (0..n)
+                .map(|h| Mat::from_fn(p, p, |i, j| self.second(h, i, j)))
                 .collect(),
         }
     }
@@ -175,9 +213,9 @@ impl Sums {
         let p = self.n_features;
         Mat::from_fn(p + 1, self.n_components, |i, h| {
             if i < p {
-                self.product(h, 1, i)
+                self.product(h, 1, i) + self.of_complete(|complete| complete.soft_x(h, i))
             } else {
-                self.soft[h]
+                self.soft[h] + self.of_complete(|complete| complete.soft_weight(h))
             }
         })
     }
@@ -364,7 +402,7 @@ mod tests {
                 sums
             };
             let mut sums = run(1);
-            sums.merge(&run(2));
+            sums.merge(run(2));
             let wanted = |f: &dyn Fn(usize) -> f64| 3.0 * (0..n).map(f).sum::<f64>();
             let near = |found: f64, wanted: f64| {
                 assert!(

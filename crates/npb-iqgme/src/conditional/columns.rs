@@ -1,0 +1,110 @@
+//! Complete rows of one block side by side in vector registers: a factor of each component's matrix times all of them.
+
+use npb_linalg::{Cholesky, NotPositiveDefinite};
+use pulp::Arch;
+
+use super::forms::{PackedFactor, ROW_MULTIPLE, SideBySide};
+use super::memory::Memory;
+use super::softmax::Stacked;
+use crate::rows::{Block, Rows};
+use npb_linalg::faer::MatRef;
+
+/// `|C'(x - centre)|^2 + a'(x - centre)`, the two parts apart, with `C C'` a given matrix.
+#[derive(Clone, Debug)]
+pub(crate) struct Form {
+    centre: Vec<f64>,
+    factor: PackedFactor,
+    slope: Option<Vec<f64>>,
+}
+
+impl Form {
+    /// `matrix`: P x P, or (P+1) x (P+1) to take the constant feature 1 along; `centre` and `slope` are as long.
+    pub(crate) fn new(
+        centre: &[f64],
+        matrix: MatRef<'_, f64>,
+        slope: Option<&[f64]>,
+    ) -> Result<Self, NotPositiveDefinite> {
+        let factor = Cholesky::new(matrix)?;
+        Ok(Self::with_factor(centre, &factor, slope))
+    }
+
+    /// As [`Self::new`], from the factor of the matrix.
+    pub(crate) fn with_factor(centre: &[f64], factor: &Cholesky, slope: Option<&[f64]>) -> Self {
+        Self {
+            centre: centre.to_vec(),
+            factor: PackedFactor::new(factor),
+            slope: slope.map(<[f64]>::to_vec),
+        }
+    }
+}
+
+/// The complete rows of one block. Memory is reused from block to block, of rows with the same features.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    arch: Arch,
+    n_rows: usize,
+    /// Feature, row; the last feature is the constant 1. Columns past the last row hold earlier rows or zeros.
+    features: Memory,
+    n_features: usize,
+    window: Memory,
+}
+
+impl Default for Columns {
+    fn default() -> Self {
+        Self {
+            arch: Arch::new(),
+            n_rows: 0,
+            features: Memory::default(),
+            n_features: 0,
+            window: Memory::default(),
+        }
+    }
+}
+
+impl Columns {
+    pub(crate) fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+
+    /// Length of a row of a table about these rows.
+    pub(crate) fn stride(&self) -> usize {
+        self.n_rows.next_multiple_of(ROW_MULTIPLE)
+    }
+
+    /// Tables about these rows.
+    pub(crate) fn stacked(&self) -> Stacked {
+        Stacked {
+            arch: self.arch,
+            len: self.stride(),
+        }
+    }
+
+    pub(crate) fn load(&mut self, rows: &Rows, block: &Block) {
+        (self.n_rows, self.n_features) = (block.rows.len(), rows.n_features);
+        let (p, n) = (self.n_features, self.stride());
+        self.features.reserve((p + 1) * n);
+        self.window.reserve((p + 1) * ROW_MULTIPLE);
+        let features = self.features.get_mut((p + 1) * n);
+        for (i, position) in block.rows.clone().enumerate() {
+            for (j, x) in rows.row(position).iter().enumerate() {
+                features[j * n + i] = *x;
+            }
+        }
+        features[p * n..].fill(1.0);
+    }
+
+    /// Both parts of the form of every row (`stride` each); the second is left alone when the form has no slope.
+    pub(crate) fn apply(&mut self, form: &Form, out: [&mut [f64]; 2]) {
+        let p = self.n_features + 1;
+        self.arch.dispatch(SideBySide {
+            columns: self
+                .features
+                .get(p * self.n_rows.next_multiple_of(ROW_MULTIPLE)),
+            centre: &form.centre,
+            factor: &form.factor,
+            slope: form.slope.as_deref(),
+            window: self.window.get_mut(p * ROW_MULTIPLE),
+            out,
+        });
+    }
+}

@@ -1,0 +1,249 @@
+//! Rows with missing features: the components of a row in vector registers.
+
+use std::f64::consts::PI;
+
+use npb_linalg::NotPositiveDefinite;
+use npb_linalg::lanes::{LaneConditional, LaneScratch};
+
+use super::sums::Weighted;
+use super::{INACTIVE, RowFactors, Terms, Worker};
+use crate::IqgmeError;
+use crate::conditional::softmax::{Lanes, LnTotal};
+use crate::conditional::{Deviations, Linear, Quadratics, padded};
+use crate::rows::{Block, Group};
+
+/// What rows with missing features need of the components.
+pub(super) struct IncompleteSide {
+    quadratics: Quadratics,
+    /// The part of `k_ih` that is the same for all rows, by lane; minus infinity in the padding.
+    constant: Vec<f64>,
+    linear: Option<Linear>,
+}
+
+impl IncompleteSide {
+    pub(super) fn new(terms: Terms) -> Result<Self, (usize, NotPositiveDefinite)> {
+        let mut constant = terms.constant;
+        constant.resize(padded(constant.len()), f64::NEG_INFINITY);
+        Ok(Self {
+            quadratics: Quadratics::new(terms.precision)?,
+            constant,
+            linear: terms.linear,
+        })
+    }
+}
+
+/// Memory of one thread of work. Tables are of one block's rows: row, lane.
+#[derive(Default)]
+pub(super) struct IncompleteScratch {
+    deviations: Deviations,
+    lanes: LaneScratch,
+    /// `ln rho` up to a constant of the row, that constant, and `rho`.
+    ln_rho: Vec<f64>,
+    ln_total: Vec<LnTotal>,
+    rho: Vec<f64>,
+    /// Responsibilities of a group, by lane.
+    group_weight: Vec<f64>,
+}
+
+impl Worker<'_> {
+    fn lanes(&self) -> Lanes {
+        self.scratch.incomplete.deviations.lanes()
+    }
+
+    pub(super) fn incomplete_block(
+        &mut self,
+        block: &Block,
+        side: &IncompleteSide,
+        factors: &mut RowFactors<'_>,
+    ) -> Result<(), IqgmeError> {
+        self.scratch.incomplete.deviations.load(
+            self.rows,
+            block,
+            &self.parameters.means,
+            &side.quadratics,
+            side.linear.as_ref(),
+        );
+        self.start(block.rows.len(), factors.responsibilities);
+        self.ln_weights(side, factors.soft);
+        // Taken out of the scratch memory while it is at work.
+        let mut lanes = std::mem::take(&mut self.scratch.incomplete.lanes);
+        for group in &self.rows.groups[block.groups.clone()] {
+            let pattern = &self.rows.patterns[group.pattern];
+            let mut given = side
+                .quadratics
+                .condition(pattern, &mut lanes, self.iteration)?;
+            self.incomplete_group(block, group, side, &mut given, factors.soft);
+        }
+        self.scratch.incomplete.lanes = lanes;
+        self.store_responsibilities(block.rows.len(), factors.responsibilities);
+        if block.labelled {
+            if self.update.soft_labels {
+                let slopes = self.scratch.incomplete.deviations.slopes();
+                let rho = &self.scratch.incomplete.rho;
+                self.lanes().averages(rho, slopes, factors.locations);
+            }
+            self.update_soft_labels(block, factors);
+        }
+        self.accumulate(block, factors.soft);
+        Ok(())
+    }
+
+    /// Sizes the tables of a block of `n` rows and fills in responsibilities that stay.
+    fn start(&mut self, n: usize, stored: &[f64]) {
+        let lanes = self.lanes().len;
+        let scratch = &mut self.scratch.incomplete;
+        scratch.ln_rho.resize(n * lanes, 0.0);
+        scratch.ln_total.resize(n, LnTotal::default());
+        scratch.rho.resize(n * lanes, 0.0);
+        if !self.update.responsibilities {
+            scratch.rho.fill(0.0);
+            for (h, stored) in stored.chunks_exact(n).enumerate() {
+                for (row, weight) in scratch.rho.chunks_exact_mut(lanes).zip(stored) {
+                    row[h] = *weight;
+                }
+            }
+        }
+    }
+
+    /// `ln rho` up to a constant of the row, without what missing features add to it.
+    fn ln_weights(&mut self, side: &IncompleteSide, soft: &[f64]) {
+        let Lanes { arch, len: lanes } = self.lanes();
+        let scratch = &mut self.scratch.incomplete;
+        let rows = scratch
+            .ln_rho
+            .chunks_exact_mut(lanes)
+            .zip(scratch.deviations.quadratics().chunks_exact(lanes))
+            .zip(scratch.deviations.slopes().chunks_exact(lanes))
+            .zip(soft);
+        let constant = &side.constant[..lanes];
+        arch.dispatch(
+            #[inline(always)]
+            || {
+                for (((ln_rho, quadratic), slope), soft) in rows {
+                    for h in 0..lanes {
+                        ln_rho[h] = constant[h] - 0.5 * quadratic[h] + soft * slope[h];
+                    }
+                }
+            },
+        );
+    }
+
+    /// Responsibilities of row `i` of the block, and their entropy.
+    fn weigh(&mut self, i: usize) {
+        let lanes = self.lanes();
+        let scratch = &mut self.scratch.incomplete;
+        let table = i * lanes.len..(i + 1) * lanes.len;
+        let rho = &mut scratch.rho[table.clone()];
+        let entropy = if self.update.responsibilities {
+            let ln_rho = &scratch.ln_rho[table];
+            let ln_total = &mut scratch.ln_total[i..i + 1];
+            lanes.softmax(ln_rho, INACTIVE, rho, ln_total);
+            lanes.entropy(ln_rho, rho, ln_total)
+        } else {
+            let active = rho.iter().filter(|&&weight| weight > 0.0);
+            active.map(|weight| -weight * weight.ln()).sum()
+        };
+        self.add_entropy(entropy);
+    }
+
+    /// Rows that share a missing pattern.
+    fn incomplete_group(
+        &mut self,
+        block: &Block,
+        group: &Group,
+        side: &IncompleteSide,
+        given: &mut LaneConditional<'_>,
+        soft: &[f64],
+    ) {
+        let missing = &self.rows.patterns[group.pattern].missing;
+        let lanes = self.lanes().len;
+        self.scratch.incomplete.group_weight.clear();
+        self.scratch.incomplete.group_weight.resize(lanes, 0.0);
+        for position in group.rows.clone() {
+            let i = position - block.rows.start;
+            self.incomplete_row(i, missing, given, side, soft[i]);
+        }
+        self.add_missing(block, missing, given);
+    }
+
+    fn incomplete_row(
+        &mut self,
+        i: usize,
+        missing: &[usize],
+        given: &mut LaneConditional<'_>,
+        side: &IncompleteSide,
+        soft: f64,
+    ) {
+        let lanes = self.lanes().len;
+        let linear = side.linear.as_ref();
+        let terms = linear.map(|linear| (linear, soft));
+        let scratch = &mut self.scratch.incomplete;
+        scratch.deviations.condition(i, missing, given, terms);
+        let ln_rho = &mut scratch.ln_rho[i * lanes..(i + 1) * lanes];
+        let explained = scratch.deviations.explained();
+        for (ln_rho, (explained, ln_det)) in
+            ln_rho.iter_mut().zip(explained.iter().zip(given.ln_det()))
+        {
+            *ln_rho += 0.5 * (explained - ln_det);
+        }
+        self.weigh(i);
+        let scratch = &mut self.scratch.incomplete;
+        for h in 0..self.parameters.n_components() {
+            let weight = scratch.rho[i * lanes + h];
+            if weight > 0.0 {
+                scratch.group_weight[h] += weight;
+                let mean = self.parameters.means.col_as_slice(h);
+                scratch.deviations.complete(i, h, missing, mean, linear);
+            }
+        }
+    }
+
+    /// `sum rho Omega^` and the entropy of `q(x^m | z)` of a group: one inverse for each component serves all its rows.
+    fn add_missing(&mut self, block: &Block, missing: &[usize], given: &mut LaneConditional<'_>) {
+        let size = missing.len() as f64 * (1.0 + (2.0 * PI).ln());
+        let each = self
+            .scratch
+            .incomplete
+            .group_weight
+            .iter()
+            .zip(given.ln_det());
+        for (&weight, &ln_det) in each.filter(|(weight, _)| **weight > 0.0) {
+            let entropy = 0.5 * weight * (size - ln_det);
+            self.totals.terms.missing_entropy += entropy;
+            self.totals.terms.magnitude += entropy.abs();
+        }
+        let weight = &self.scratch.incomplete.group_weight;
+        let sums = self.totals.sums(block.labelled, self.parameters);
+        sums.add_covariance(missing, weight, given.covariance());
+    }
+
+    fn store_responsibilities(&self, n: usize, stored: &mut [f64]) {
+        if self.update.responsibilities {
+            let lanes = self.lanes().len;
+            for (h, stored) in stored.chunks_exact_mut(n).enumerate() {
+                let rows = self.scratch.incomplete.rho.chunks_exact(lanes);
+                for (stored, row) in stored.iter_mut().zip(rows) {
+                    *stored = row[h];
+                }
+            }
+        }
+    }
+
+    /// Adds the completed rows of a block to the sums.
+    fn accumulate(&mut self, block: &Block, soft: &[f64]) {
+        let scratch = &self.scratch.incomplete;
+        let deviations = &scratch.deviations;
+        let sums = self.totals.sums(block.labelled, self.parameters);
+        for h in 0..self.parameters.n_components() {
+            sums.add(
+                h,
+                &Weighted {
+                    rows: deviations.completed(h),
+                    soft,
+                    weights: &scratch.rho[h..],
+                    lanes: deviations.lanes().len,
+                },
+            );
+        }
+    }
+}
