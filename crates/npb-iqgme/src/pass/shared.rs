@@ -128,7 +128,7 @@ impl Shared {
             #[inline(always)]
             || {
                 for (i, soft) in rows.soft.iter().enumerate() {
-                    x[..p].copy_from_slice(&rows.features[i * p..][..p]);
+                    load_row(&rows.features[i * p..][..p], x);
                     form_row(p, x, *soft, &mut products[i * len..]);
                 }
             },
@@ -168,27 +168,47 @@ impl Shared {
     }
 }
 
-/// The products of one row, in whole chunks: each writes past its end into the next, which is written after it.
+/// The products of one row, in whole chunks. A chunk that ends past its row of the triangle, or past its part, spoils what is written after it.
 #[inline(always)]
 fn form_row(p: usize, x: &[f64], soft: f64, to: &mut [f64]) {
     let (chunks, _) = x.as_chunks::<CHUNK>();
-    let mut write = |first: usize, factor: f64, chunks: &[[f64; CHUNK]]| {
-        let (to, _) = to[first..][..chunks.len() * CHUNK].as_chunks_mut::<CHUNK>();
-        for (to, x) in to.iter_mut().zip(chunks) {
-            for k in 0..CHUNK {
-                to[k] = factor * x[k];
-            }
+    let mut write = |first: usize, factor: f64, x: &[f64; CHUNK]| {
+        let to: &mut [f64; CHUNK] = to[first..].first_chunk_mut().expect("room for a chunk");
+        for k in 0..CHUNK {
+            to[k] = factor * x[k];
         }
     };
-    for i in 0..p {
-        write(packed(i, 0), x[i], &chunks[..=i / CHUNK]);
+    // The first features last: where a row of the triangle ends, those of the next one begin.
+    for (c, chunk) in chunks.iter().enumerate().rev() {
+        let first = c * CHUNK;
+        let mut row = packed(first, 0);
+        for i in first..p {
+            write(row + first, x[i], chunk);
+            row += i + 1;
+        }
     }
-    let first = packed(p, 0);
-    write(first, 1.0, chunks);
-    write(first + p, soft, chunks);
+    let end = packed(p, 0);
+    for (part, factor) in [(0, 1.0), (p, soft)] {
+        for (c, chunk) in chunks.iter().enumerate() {
+            write(end + part + c * CHUNK, factor, chunk);
+        }
+    }
     let mut last = [0.0; CHUNK];
     (last[0], last[1]) = (1.0, soft);
-    write(first + 2 * p, 1.0, &[last]);
+    write(end + 2 * p, 1.0, &last);
+}
+
+/// `x`, padded, from one row of features; for short rows, for which a general copy takes long.
+#[inline(always)]
+fn load_row(features: &[f64], x: &mut [f64]) {
+    let (chunks, rest) = features.as_chunks::<CHUNK>();
+    let (to, _) = x.as_chunks_mut::<CHUNK>();
+    for (to, from) in to.iter_mut().zip(chunks) {
+        *to = *from;
+    }
+    for (to, from) in x[features.len() - rest.len()..].iter_mut().zip(rest) {
+        *to = *from;
+    }
 }
 
 /// `sums += weights x products` over the active rows, in tiles that stay in registers.
