@@ -53,6 +53,38 @@ pub enum BsvdError {
         /// Rows or columns of the matrix.
         size: usize,
     },
+    /// A row or column that was asked for does not exist.
+    #[error("there is no {axis} {key}: there are {size}, and names are those given to the fit")]
+    NoSuch {
+        /// `row` or `column`.
+        axis: &'static str,
+        /// What was asked for.
+        key: String,
+        /// Rows or columns of the fit.
+        size: usize,
+    },
+    /// Two rows (or columns) of one name.
+    #[error("the {axis} name {name:?} is given twice: to {axis} {first} and to {axis} {second}")]
+    DuplicateName {
+        /// `row` or `column`.
+        axis: &'static str,
+        /// The name.
+        name: String,
+        /// The first that has it, from 0.
+        first: usize,
+        /// The second.
+        second: usize,
+    },
+    /// A question that stored draws answer, and too few of them.
+    #[error(
+        "the fit stores {found} draws, {least} are needed: raise stored_draws in the configuration"
+    )]
+    TooFewDraws {
+        /// Draws in the fit.
+        found: usize,
+        /// Draws that are needed.
+        least: usize,
+    },
     /// Two arguments that must fit each other do not.
     #[error("{what}: {found}, expected {expected}")]
     Size {

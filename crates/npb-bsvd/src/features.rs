@@ -97,6 +97,26 @@ impl Features {
         })
     }
 
+    /// Checks what the constructors check, after decoding.
+    pub(crate) fn check(&self) -> Result<(), BsvdError> {
+        let sized = if self.starts.is_empty() {
+            self.indices.is_empty() && self.n.checked_mul(self.q) == Some(self.values.len())
+        } else {
+            let rising = self.starts.windows(2).all(|w| w[0] <= w[1]);
+            let ends = (self.starts[0], self.starts.last()) == (0, Some(&self.values.len()));
+            let within = self.indices.iter().all(|&f| (f as usize) < self.q);
+            let lengths = self.n.checked_add(1) == Some(self.starts.len())
+                && self.indices.len() == self.values.len();
+            rising && ends && within && lengths
+        };
+        if sized && self.values.iter().all(|v| v.is_finite()) {
+            return Ok(());
+        }
+        Err(BsvdError::State {
+            what: "features: impossible value or size".to_owned(),
+        })
+    }
+
     /// Rows (or columns) of the matrix that have features.
     pub fn n_rows(&self) -> usize {
         self.n

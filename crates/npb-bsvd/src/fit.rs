@@ -3,185 +3,34 @@
 use std::ops::ControlFlow;
 
 use npb_data::Ratings;
-use npb_infer::{Stop, SweepReport, Trace};
-use npb_priors::special::ln_add_exp;
-use rayon::prelude::*;
+use npb_infer::{Stop, SweepPlan, SweepReport, Trace, stream};
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use crate::data::BsvdData;
-use crate::features::SideInformation;
+use crate::cells::{CellMoments, Cells};
+use crate::config::Units;
+use crate::data::{self, BsvdData};
+use crate::features::{Features, SideInformation};
 use crate::gibbs::BsvdSampler;
-use crate::state::BsvdState;
+use crate::names::{Key, Names};
+use crate::side::Side;
+use crate::state::{BsvdState, Shape};
+use crate::view::View;
 use crate::{BsvdConfig, BsvdError};
 
-/// Cells whose posterior is followed while the chain runs, and what is held out there, if anything.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Cells {
-    /// Row of each cell.
-    pub rows: Vec<u32>,
-    /// Column of each cell.
-    pub columns: Vec<u32>,
-    /// Held-out value of each cell, in units of the data, for the predictive density; or empty.
-    pub values: Vec<f64>,
-}
+/// Second word of the keys of random streams that belong to no sweep: questions to a fit.
+pub(crate) const QUESTION: u64 = u64::MAX;
 
-impl Cells {
-    /// The cells of held-out entries, with their values.
-    pub fn of<V: Copy + Into<f64> + Send + Sync>(ratings: &Ratings<V>) -> Self {
-        let mut cells = Self::default();
-        for entry in ratings.iter() {
-            cells.rows.push(entry.row);
-            cells.columns.push(entry.column);
-            cells.values.push(entry.value.into());
-        }
-        cells
-    }
-
-    /// Number of cells.
-    pub fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    /// Checks lengths, places and values.
-    pub(crate) fn check(&self, n_rows: usize, n_cols: usize) -> Result<(), BsvdError> {
-        let size = |what, found, expected| BsvdError::Size {
-            what,
-            found,
-            expected,
-        };
-        if self.columns.len() != self.len() {
-            return Err(size("columns of cells", self.columns.len(), self.len()));
-        }
-        if !self.values.is_empty() && self.values.len() != self.len() {
-            return Err(size("values of cells", self.values.len(), self.len()));
-        }
-        for (axis, list, size) in [
-            ("row", &self.rows, n_rows),
-            ("column", &self.columns, n_cols),
-        ] {
-            if let Some(index) = list.iter().position(|&i| i as usize >= size) {
-                return Err(BsvdError::Index {
-                    what: "cell",
-                    index,
-                    axis,
-                    found: list[index] as usize,
-                    size,
-                });
-            }
-        }
-        match self.values.iter().position(|v| !v.is_finite()) {
-            None => Ok(()),
-            Some(n) => Err(BsvdError::Entry {
-                row: self.rows[n] as usize,
-                column: self.columns[n] as usize,
-                value: self.values[n],
-                rule: "is not a finite number",
-            }),
-        }
-    }
-}
-
-/// Moments of cells over the kept draws, streamed (Welford).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CellMoments {
-    /// Draws so far.
-    pub draws: u64,
-    /// Posterior mean of the noise-free value of each cell, units of the data.
-    pub mean: Vec<f64>,
-    /// Sum of squared deviations from the mean over the draws.
-    pub squares: Vec<f64>,
-    /// Mean over the draws of the noise variance, units of the data.
-    pub noise_variance: f64,
-    /// ln of the sum over draws of the density of the held-out value; empty without values.
-    pub ln_density_sum: Vec<f64>,
-}
-
-impl CellMoments {
-    fn new(cells: &Cells) -> Self {
-        Self {
-            mean: vec![0.0; cells.len()],
-            squares: vec![0.0; cells.len()],
-            ln_density_sum: vec![f64::NEG_INFINITY; cells.values.len()],
-            ..Self::default()
-        }
-    }
-
-    /// Posterior standard deviation of the noise-free value of cell `n`; 0 with fewer than two draws.
-    pub fn sd(&self, n: usize) -> f64 {
-        if self.draws < 2 {
-            return 0.0;
-        }
-        (self.squares[n] / (self.draws - 1) as f64).max(0.0).sqrt()
-    }
-
-    /// Standard deviation of a new observation of cell `n`.
-    pub fn predictive_sd(&self, n: usize) -> f64 {
-        self.sd(n).hypot(self.noise_variance.sqrt())
-    }
-
-    /// ln predictive density of the held-out value of cell `n`, averaged over draws.
-    pub fn ln_density(&self, n: usize) -> f64 {
-        self.ln_density_sum[n] - (self.draws as f64).ln()
-    }
-
-    fn add(&mut self, cells: &Cells, view: &View<'_>) {
-        self.draws += 1;
-        let count = self.draws as f64;
-        let noise = view.noise_sd();
-        self.noise_variance += (noise * noise - self.noise_variance) / count;
-        let places = cells.rows.par_iter().zip(&cells.columns);
-        places
-            .clone()
-            .zip(&mut self.mean)
-            .zip(&mut self.squares)
-            .for_each(|(((&i, &j), mean), squares)| {
-                let x = view.value(i as usize, j as usize);
-                let step = x - *mean;
-                *mean += step / count;
-                *squares += step * (x - *mean);
-            });
-        let ln_constant = -noise.ln() - 0.5 * (2.0 * std::f64::consts::PI).ln();
-        places
-            .zip(&cells.values)
-            .zip(&mut self.ln_density_sum)
-            .for_each(|(((&i, &j), &y), sum)| {
-                let z = (y - view.value(i as usize, j as usize)) / noise;
-                *sum = ln_add_exp(*sum, ln_constant - 0.5 * z * z);
-            });
-    }
-}
-
-/// One draw with the features and units that turn it into values of cells.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct View<'a> {
-    pub(crate) state: &'a BsvdState,
-    pub(crate) side: &'a SideInformation,
-    pub(crate) centre: f64,
-    pub(crate) scale: f64,
-}
-
-impl View<'_> {
-    /// Noise-free value of a cell in units of the data. Cost: rank and features.
-    pub(crate) fn value(&self, i: usize, j: usize) -> f64 {
-        self.centre + self.scale * self.state.latent(i, j, self.side)
-    }
-
-    /// Standard deviation of the noise in units of the data.
-    pub(crate) fn noise_sd(&self) -> f64 {
-        self.scale / self.state.noise_precision.sqrt()
-    }
-}
+/// Third words of their keys.
+const CONTINUED: u64 = 1;
 
 /// A fitted matrix: what was asked for beforehand, some whole draws, and the trace of the run.
+///
+/// Cells that were followed have moments over *all* kept draws ([`moments`](Self::moments)); everything else is answered from the stored draws
+/// ([`BsvdConfig::stored_draws`]): [`predict`](Self::predict), [`top`](Self::top), [`fold_in_row`](Self::fold_in_row),
+/// [`similar_rows`](Self::similar_rows), [`components`](Self::components), [`evaluate`](Self::evaluate), [`most_uncertain`](Self::most_uncertain).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 pub struct BsvdFit {
     /// Configuration of the run.
     pub config: BsvdConfig,
@@ -191,18 +40,18 @@ pub struct BsvdFit {
     pub trace: Trace,
     /// Cells that were followed.
     pub cells: Cells,
-    /// Their moments.
+    /// What is known of them.
     pub moments: CellMoments,
-    /// Stored draws, in order.
-    pub draws: Vec<BsvdState>,
-    /// The state after the last sweep.
-    pub last: BsvdState,
-    /// Features of rows and columns.
-    pub side: SideInformation,
-    /// Centre of the units of the model.
-    pub centre: f64,
-    /// Scale of the units of the model.
-    pub scale: f64,
+    pub(crate) draws: Vec<BsvdState>,
+    pub(crate) last: BsvdState,
+    pub(crate) side: SideInformation,
+    pub(crate) centre: f64,
+    pub(crate) scale: f64,
+    /// Training entries of each row and of each column.
+    pub(crate) row_counts: Vec<u32>,
+    pub(crate) column_counts: Vec<u32>,
+    pub(crate) row_names: Names,
+    pub(crate) column_names: Names,
 }
 
 /// Fits the model: runs one chain and follows `cells`.
@@ -233,13 +82,9 @@ pub fn fit<V: Copy + Into<f64> + Send + Sync>(
     config: &BsvdConfig,
 ) -> Result<BsvdFit, BsvdError> {
     let data = BsvdData::new(ratings, side, config)?;
-    let mut sampler = BsvdSampler::new(&data, config.clone())?;
-    let mut record = Record::new(&data, config, cells.clone())?;
-    let outcome = sampler.run(|report, sampler| {
-        record.watch(report, sampler);
-        ControlFlow::Continue(())
-    })?;
-    Ok(record.finish(sampler, outcome.stop))
+    let sampler = BsvdSampler::new(&data, config.clone())?;
+    let record = Record::new(&data, config, cells.clone())?;
+    go_on(sampler, record)
 }
 
 /// What a run leaves behind, gathered sweep by sweep: give [`watch`](Self::watch) each report of [`BsvdSampler::run`].
@@ -266,12 +111,7 @@ impl<'d> Record<'d> {
             moments: CellMoments::new(&cells),
             cells,
             draws: Vec::new(),
-            spacing: config
-                .sweeps
-                .keep
-                .checked_div(config.stored_draws)
-                .unwrap_or(u64::MAX)
-                .max(1),
+            spacing: spacing(config),
             kept: 0,
         })
     }
@@ -284,6 +124,7 @@ impl<'d> Record<'d> {
         let view = View {
             state: sampler.state(),
             side: &self.data.side,
+            likelihood: sampler.config().likelihood,
             centre: self.data.centre,
             scale: self.data.scale,
         };
@@ -314,36 +155,258 @@ impl<'d> Record<'d> {
             side: self.data.side.clone(),
             centre: self.data.centre,
             scale: self.data.scale,
+            row_counts: counts(&self.data.rows),
+            column_counts: counts(&self.data.columns),
+            row_names: Names::default(),
+            column_names: Names::default(),
         }
     }
 }
 
+/// Kept draws from one stored draw to the next.
+fn spacing(config: &BsvdConfig) -> u64 {
+    let spacing = config.sweeps.keep.checked_div(config.stored_draws);
+    spacing.unwrap_or(u64::MAX).max(1)
+}
+
+fn counts(cells: &data::Cells) -> Vec<u32> {
+    (0..cells.len())
+        .map(|group| cells.range(group).len() as u32)
+        .collect()
+}
+
+/// Makes the sweeps that remain.
+fn go_on(mut sampler: BsvdSampler<'_>, mut record: Record<'_>) -> Result<BsvdFit, BsvdError> {
+    let outcome = sampler.run(|report, sampler| {
+        record.watch(report, sampler);
+        ControlFlow::Continue(())
+    })?;
+    Ok(record.finish(sampler, outcome.stop))
+}
+
 impl BsvdFit {
-    /// A stored draw with what turns it into values.
+    /// Number of rows, I.
+    pub fn n_rows(&self) -> usize {
+        self.row_counts.len()
+    }
+
+    /// Number of columns, J.
+    pub fn n_cols(&self) -> usize {
+        self.column_counts.len()
+    }
+
+    /// Number of training entries of each row.
+    pub fn row_counts(&self) -> &[u32] {
+        &self.row_counts
+    }
+
+    /// Number of training entries of each column.
+    pub fn column_counts(&self) -> &[u32] {
+        &self.column_counts
+    }
+
+    /// The stored draws, in order: every [`BsvdConfig::stored_draws`]-th part of the kept ones, factors in single precision.
+    pub fn draws(&self) -> &[BsvdState] {
+        &self.draws
+    }
+
+    /// The state after the last sweep.
+    pub fn last(&self) -> &BsvdState {
+        &self.last
+    }
+
+    /// Features of rows and columns.
+    pub fn side(&self) -> &SideInformation {
+        &self.side
+    }
+
+    /// Centre and scale of the units of the model: `(y - centre) / scale`.
+    pub fn units(&self) -> (f64, f64) {
+        (self.centre, self.scale)
+    }
+
+    /// Gives names to rows and columns, by which they can be asked for from now on; strings, or numbers for [`Key::Id`]. An empty list takes names away.
+    ///
+    /// # Errors
+    /// Another number of names than rows or columns; a name that occurs twice.
+    pub fn with_names<R: ToString, C: ToString>(
+        mut self,
+        rows: &[R],
+        columns: &[C],
+    ) -> Result<Self, BsvdError> {
+        self.row_names = named(rows, Side::Rows, self.n_rows())?;
+        self.column_names = named(columns, Side::Columns, self.n_cols())?;
+        Ok(self)
+    }
+
+    /// Names of the rows; empty without names.
+    pub fn row_names(&self) -> &[String] {
+        self.row_names.list()
+    }
+
+    /// Names of the columns; empty without names.
+    pub fn column_names(&self) -> &[String] {
+        self.column_names.list()
+    }
+
+    /// The place of a row.
+    ///
+    /// # Errors
+    /// There is no such row.
+    pub fn row<'k>(&self, key: impl Into<Key<'k>>) -> Result<usize, BsvdError> {
+        self.place(Side::Rows, key.into())
+    }
+
+    /// The place of a column.
+    ///
+    /// # Errors
+    /// There is no such column.
+    pub fn column<'k>(&self, key: impl Into<Key<'k>>) -> Result<usize, BsvdError> {
+        self.place(Side::Columns, key.into())
+    }
+
+    pub(crate) fn place(&self, side: Side, key: Key<'_>) -> Result<usize, BsvdError> {
+        let names = match side {
+            Side::Rows => &self.row_names,
+            Side::Columns => &self.column_names,
+        };
+        names.place(key, side, self.size(side))
+    }
+
+    /// Number of rows, or of columns.
+    pub(crate) fn size(&self, side: Side) -> usize {
+        match side {
+            Side::Rows => self.n_rows(),
+            Side::Columns => self.n_cols(),
+        }
+    }
+
+    /// A draw with what turns it into values.
     pub(crate) fn view<'a>(&'a self, state: &'a BsvdState) -> View<'a> {
         View {
             state,
             side: &self.side,
+            likelihood: self.config.likelihood,
             centre: self.centre,
             scale: self.scale,
         }
     }
 
-    /// Posterior mean of the noise-free value of cell (i, j) over the stored draws.
-    ///
-    /// # Errors
-    /// A cell that does not exist; no stored draw.
-    pub fn mean(&self, i: usize, j: usize) -> Result<f64, BsvdError> {
-        if self.draws.is_empty() {
-            return Err(BsvdError::State {
-                what: "no stored draws: ask for some in the configuration".to_owned(),
+    /// The stored draws, of which there must be at least `least`.
+    pub(crate) fn views(&self, least: usize) -> Result<Vec<View<'_>>, BsvdError> {
+        if self.draws.len() < least {
+            return Err(BsvdError::TooFewDraws {
+                found: self.draws.len(),
+                least,
             });
         }
-        let sum: f64 = self
-            .draws
-            .iter()
-            .map(|state| self.view(state).value(i, j))
-            .sum();
-        Ok(sum / self.draws.len() as f64)
+        Ok(self.draws.iter().map(|state| self.view(state)).collect())
     }
+
+    /// Makes the chain longer: `more` further kept draws. The moments, the trace and the last state are those of a run that was planned longer; stored
+    /// draws go on at the same spacing. A cancelled run is completed first.
+    ///
+    /// `ratings`: those of the fit. Cost: that of the sweeps.
+    ///
+    /// # Errors
+    /// Other ratings than those of the fit (sizes, numbers of entries, or units); numerical trouble.
+    pub fn extend<V: Copy + Into<f64> + Send + Sync>(
+        &self,
+        ratings: &Ratings<V>,
+        more: u64,
+    ) -> Result<Self, BsvdError> {
+        let spacing = spacing(&self.config);
+        let mut config = self.config.clone();
+        config.sweeps.keep = config.sweeps.keep.saturating_add(more);
+        if spacing < u64::MAX {
+            config.stored_draws += more / spacing;
+        }
+        let data = BsvdData::new(ratings, self.side.clone(), &config)?;
+        let same = counts(&data.rows) == self.row_counts
+            && counts(&data.columns) == self.column_counts
+            && data.units() == self.units();
+        if !same {
+            return Err(BsvdError::State {
+                what: "these are not the entries of the fit; to add entries use continue_with"
+                    .to_owned(),
+            });
+        }
+        let record = Record {
+            data: &data,
+            cells: self.cells.clone(),
+            moments: self.moments.clone(),
+            draws: self.draws.clone(),
+            spacing,
+            kept: self.moments.draws,
+        };
+        let (state, trace) = (self.last.clone(), self.trace.clone());
+        let sampler = BsvdSampler::resume(&data, config, state, trace)?;
+        Ok(self.named_as(go_on(sampler, record)?))
+    }
+
+    /// Goes on from the last state with other entries of the same matrix, further ones say: a short burn-in serves. Units, features and configuration
+    /// stay, moments and draws start anew, and the seed is another one, so that random numbers are not used twice.
+    ///
+    /// `cells`: to be followed from now on. Cost: that of the sweeps.
+    ///
+    /// # Errors
+    /// A matrix of another size; cells that do not exist; numerical trouble.
+    pub fn continue_with<V: Copy + Into<f64> + Send + Sync>(
+        &self,
+        ratings: &Ratings<V>,
+        cells: &Cells,
+        sweeps: SweepPlan,
+    ) -> Result<Self, BsvdError> {
+        let made = self.trace.n_sweeps() as u64;
+        let key = [self.config.chain, QUESTION, CONTINUED, made];
+        let config = BsvdConfig {
+            units: Units::Given {
+                centre: self.centre,
+                scale: self.scale,
+            },
+            sweeps,
+            seed: stream(self.config.seed, key).random(),
+            ..self.config.clone()
+        };
+        let data = BsvdData::new(ratings, self.side.clone(), &config)?;
+        let record = Record::new(&data, &config, cells.clone())?;
+        let trace = Trace::new(BsvdSampler::scalar_names());
+        let sampler = BsvdSampler::resume(&data, config, self.last.clone(), trace)?;
+        Ok(self.named_as(go_on(sampler, record)?))
+    }
+
+    fn named_as(&self, fit: Self) -> Self {
+        Self {
+            row_names: self.row_names.clone(),
+            column_names: self.column_names.clone(),
+            ..fit
+        }
+    }
+
+    /// Sizes that every draw has.
+    pub(crate) fn shape(&self) -> Shape {
+        let q = |features: &Option<Features>| features.as_ref().map_or(0, Features::n_features);
+        Shape {
+            n_rows: self.n_rows(),
+            n_cols: self.n_cols(),
+            row_features: q(&self.side.rows),
+            column_features: q(&self.side.columns),
+            row_intercepts: self.config.row_intercepts,
+            column_intercepts: self.config.column_intercepts,
+        }
+    }
+}
+
+fn named(list: &[impl ToString], side: Side, size: usize) -> Result<Names, BsvdError> {
+    if !list.is_empty() && list.len() != size {
+        return Err(BsvdError::Size {
+            what: match side {
+                Side::Rows => "row names",
+                Side::Columns => "column names",
+            },
+            found: list.len(),
+            expected: size,
+        });
+    }
+    Names::new(list.iter().map(ToString::to_string).collect(), side)
 }

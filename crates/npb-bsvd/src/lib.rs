@@ -19,24 +19,39 @@
 //! | features | [`Features`], [`SideInformation`] |
 //! | errors | [`BsvdError`] |
 
+mod cells;
 mod config;
 mod data;
 mod error;
+mod evaluate;
 mod features;
 mod fit;
 mod gibbs;
 mod kernel;
+mod names;
+mod predict;
 mod products;
 mod regression;
 mod rescale;
+mod response;
+mod saved;
+mod side;
 mod state;
+mod summary;
 mod switches;
+mod view;
 
+pub use cells::{CellMoments, Cells};
 pub use config::{BsvdConfig, BsvdMove, Likelihood, Scheduled, Units};
 pub use data::BsvdData;
 pub use error::BsvdError;
+pub use evaluate::Evaluation;
 pub use features::{Features, SideInformation};
-pub use fit::{BsvdFit, CellMoments, Cells, Record, fit};
+pub use fit::{BsvdFit, Record, fit};
 pub use gibbs::BsvdSampler;
+pub use names::Key;
 pub use npb_data;
+pub use npb_infer;
+pub use npb_priors;
+pub use predict::{CellPosterior, Prediction};
 pub use state::{BsvdState, SideState};

@@ -1,0 +1,66 @@
+//! One draw, seen in units of the data.
+
+use crate::config::Likelihood;
+use crate::features::SideInformation;
+use crate::products::dot;
+use crate::response::Response;
+use crate::side::{Line, Side};
+use crate::state::BsvdState;
+
+/// One draw with the features and units that turn it into values of cells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) state: &'a BsvdState,
+    pub(crate) side: &'a SideInformation,
+    pub(crate) likelihood: Likelihood,
+    pub(crate) centre: f64,
+    pub(crate) scale: f64,
+}
+
+impl View<'_> {
+    /// `x_ij` in units of the model. Cost: rank and features.
+    pub(crate) fn latent(&self, i: usize, j: usize) -> f64 {
+        self.state.latent(i, j, self.side)
+    }
+
+    /// From latent values to entries.
+    pub(crate) fn response(&self) -> Response {
+        match self.likelihood {
+            Likelihood::Gaussian => Response::Gaussian {
+                centre: self.centre,
+                scale: self.scale,
+                noise_sd: self.noise_sd(),
+            },
+        }
+    }
+
+    /// Standard deviation of the noise in units of the data.
+    pub(crate) fn noise_sd(&self) -> f64 {
+        self.scale / self.state.noise_precision.sqrt()
+    }
+
+    /// Latent values of one row with the columns `from..from + out.len()` (or of a column with rows).
+    ///
+    /// Cost: rank and features for each.
+    pub(crate) fn latents(&self, side: Side, line: &Line<'_>, from: usize, out: &mut [f64]) {
+        let other = side.opposite().of(self.state);
+        let other_features = side.opposite().features(self.side);
+        let weights: Vec<f64> = line
+            .factors
+            .iter()
+            .zip(&self.state.scales)
+            .map(|(&u, s)| f64::from(u) * s)
+            .collect();
+        let rank = weights.len();
+        let known = self.state.offset + f64::from(line.intercept);
+        for (n, x) in out.iter_mut().enumerate() {
+            let theirs = Line::of(other, from + n, rank, &[]);
+            let products = weights.iter().zip(theirs.factors);
+            *x = known
+                + f64::from(theirs.intercept)
+                + products.map(|(w, &v)| w * f64::from(v)).sum::<f64>()
+                + dot(line.features, theirs.coefficients)
+                + other_features.map_or(0.0, |f| f.dot(from + n, line.coefficients));
+        }
+    }
+}
