@@ -95,14 +95,23 @@ impl Bernoulli {
         rng: &mut Xoshiro256PlusPlus,
     ) {
         let of_part = |j: usize, s: usize, m: usize| -> f64 {
-            let tallies = pool.iter().map(|stats| stats[j]).filter(|&[n, o]| n + o > 0);
-            tallies.map(|tally| self.ln_evidence_of_part(shapes(s, m), tally)).sum()
+            let tallies = pool
+                .iter()
+                .map(|stats| stats[j])
+                .filter(|&[n, o]| n + o > 0);
+            tallies
+                .map(|tally| self.ln_evidence_of_part(shapes(s, m), tally))
+                .sum()
         };
         for j in 0..self.n_parts {
             let mut weights: [f64; MEANS] = std::array::from_fn(|m| of_part(j, params.strength, m));
             params.means[j] = pick_ln(&mut weights, rng);
         }
-        let whole = |s: usize| (0..self.n_parts).map(|j| of_part(j, s, params.means[j])).sum();
+        let whole = |s: usize| {
+            (0..self.n_parts)
+                .map(|j| of_part(j, s, params.means[j]))
+                .sum()
+        };
         let mut weights: [f64; STRENGTHS] = std::array::from_fn(whole);
         params.strength = pick_ln(&mut weights, rng);
     }
@@ -165,7 +174,9 @@ impl Kernel for Bernoulli {
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> BernoulliParams {
         BernoulliParams {
             strength: rng.random_range(0..STRENGTHS),
-            means: (0..self.n_parts).map(|_| rng.random_range(0..MEANS)).collect(),
+            means: (0..self.n_parts)
+                .map(|_| rng.random_range(0..MEANS))
+                .collect(),
             ln_p: ClusterTable::new(2 * self.n_parts),
         }
     }
@@ -272,12 +283,14 @@ impl Kernel for Bernoulli {
         row: usize,
     ) -> f64 {
         let cells = data.row(row).iter().zip(stats).zip(&params.means);
-        let terms = cells.filter(|((x, _), _)| **x != MISSING).map(|((&x, tally), &m)| {
-            let (a, b) = shapes(params.strength, m);
-            let (zeros, ones) = (b + tally[0] as f64, a + tally[1] as f64);
-            let this = if x == 1 { ones } else { zeros };
-            (this / (zeros + ones)).ln()
-        });
+        let terms = cells
+            .filter(|((x, _), _)| **x != MISSING)
+            .map(|((&x, tally), &m)| {
+                let (a, b) = shapes(params.strength, m);
+                let (zeros, ones) = (b + tally[0] as f64, a + tally[1] as f64);
+                let this = if x == 1 { ones } else { zeros };
+                (this / (zeros + ones)).ln()
+            });
         terms.sum()
     }
 
@@ -357,8 +370,12 @@ impl Kernel for Bernoulli {
         if !means || params.strength >= STRENGTHS {
             return Err("binary vector: hyperparameters".to_owned());
         }
-        let rows = self.n_parts.checked_mul(2).unwrap_or(usize::MAX);
-        params.ln_p.check("binary vector: probabilities", rows, |_, l| l.is_finite() && l <= 0.0)?;
+        let rows = self.n_parts.saturating_mul(2);
+        params
+            .ln_p
+            .check("binary vector: probabilities", rows, |_, l| {
+                l.is_finite() && l <= 0.0
+            })?;
         for j in 0..self.n_parts {
             for k in 0..params.ln_p.n_clusters() {
                 let total = params.ln_p.get(2 * j, k).exp() + params.ln_p.get(2 * j + 1, k).exp();
@@ -374,6 +391,8 @@ impl Kernel for Bernoulli {
 impl BernoulliParams {
     /// 0 or 1.
     fn sample(&self, part: usize, cluster: usize, rng: &mut Xoshiro256PlusPlus) -> f64 {
-        f64::from(u8::from(rng.random::<f64>() < self.probability(part, cluster)))
+        f64::from(u8::from(
+            rng.random::<f64>() < self.probability(part, cluster),
+        ))
     }
 }

@@ -3,19 +3,27 @@
 //! To add a kernel: write `src/kernels/NAME.rs` with a type that implements [`Kernel`](crate::Kernel), and add one line to the
 //! list at the end of this file. Tests of the suite then run over it (`tests/it`).
 
+mod bernoulli;
 mod categorical;
+mod diagonal_normal;
 mod negative_binomial;
 mod normal;
+mod ordinal;
 mod poisson;
 mod support;
+mod von_mises;
 
+pub use bernoulli::{Bernoulli, BernoulliData, BernoulliParams};
 pub use categorical::{Categorical, CategoricalData, CategoricalParams};
+pub use diagonal_normal::{DiagonalNormal, DiagonalNormalData, DiagonalNormalParams};
 pub use negative_binomial::{
     NegativeBinomial, NegativeBinomialData, NegativeBinomialParams, NegativeBinomialStats,
 };
 pub use normal::{Normal, NormalData, NormalParams};
+pub use ordinal::{Ordinal, OrdinalData, OrdinalParams};
 pub use poisson::{Poisson, PoissonData, PoissonParams, PoissonStats};
 pub use support::CellError;
+pub use von_mises::{VonMises, VonMisesData, VonMisesParams, VonMisesStats};
 
 use std::ops::Range;
 
@@ -172,6 +180,14 @@ columns! {
     NegativeBinomial,
     /// Counts that vary no more than by chance.
     Poisson,
+    /// Several binary measurements that belong together.
+    Bernoulli,
+    /// Ordered levels.
+    Ordinal,
+    /// Directions.
+    VonMises,
+    /// Vectors of numbers that are independent within a cluster.
+    DiagonalNormal,
 }
 
 impl Column {
@@ -227,6 +243,14 @@ impl Column {
             Column::Poisson(_) => counts()
                 .and_then(|v| PoissonData::new(v).ok())
                 .map(Cells::Poisson),
+            Column::Ordinal(fitted) => data::codes(column)
+                .and_then(|codes| OrdinalData::new(fitted.kernel.n_levels()?, &codes).ok())
+                .map(Cells::Ordinal),
+            Column::VonMises(fitted) => numbers()
+                .and_then(|v| VonMisesData::new(fitted.kernel.period(), &v).ok())
+                .map(Cells::VonMises),
+            // Several columns of a table make up one cell.
+            Column::Bernoulli(_) | Column::DiagonalNormal(_) => None,
         };
         cells.ok_or_else(|| format!("a {} column does not fit its kernel", column.kind()))
     }

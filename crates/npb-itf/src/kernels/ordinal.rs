@@ -88,16 +88,28 @@ impl Ordinal {
     /// [`CellError::Setting`].
     pub fn new(cuts: Vec<f64>) -> Result<Self, CellError> {
         let n_levels = cuts.len() + 1;
-        setting("levels", n_levels as f64, n_levels <= MAX_LEVELS, "at most 1000")?;
+        setting(
+            "levels",
+            n_levels as f64,
+            n_levels <= MAX_LEVELS,
+            "at most 1000",
+        )?;
         let ascending = cuts.windows(2).all(|c| c[0] < c[1]);
         let fits = ascending && cuts.iter().all(|c| c.is_finite());
-        setting("cuts (number of)", cuts.len() as f64, fits, "finite and ascending")?;
+        setting(
+            "cuts (number of)",
+            cuts.len() as f64,
+            fits,
+            "finite and ascending",
+        )?;
         let mut laws = Vec::with_capacity(LAWS * n_levels);
         let mut ln_weights = Vec::with_capacity(LAWS);
         for law in 0..LAWS {
             let standard = |c: f64| (c - location(law)) / scale(law);
             for level in 0..n_levels {
-                let below = level.checked_sub(1).map_or(f64::NEG_INFINITY, |l| standard(cuts[l]));
+                let below = level
+                    .checked_sub(1)
+                    .map_or(f64::NEG_INFINITY, |l| standard(cuts[l]));
                 let above = cuts.get(level).map_or(f64::INFINITY, |&c| standard(c));
                 let p = interval(below, above);
                 laws.push(((1.0 - STRAY) * p + STRAY / n_levels as f64).ln());
@@ -209,7 +221,9 @@ impl OrdinalParams {
     }
 
     fn sample(&self, n_levels: usize, cluster: usize, rng: &mut Xoshiro256PlusPlus) -> u32 {
-        let p: Vec<f64> = (0..n_levels).map(|l| self.probability(l, cluster)).collect();
+        let p: Vec<f64> = (0..n_levels)
+            .map(|l| self.probability(l, cluster))
+            .collect();
         pick(&p, rng) as u32
     }
 }
@@ -268,7 +282,10 @@ impl Kernel for Ordinal {
         _: RowLabels<'_>,
         out: &mut [f64],
     ) {
-        for (&code, out) in data.codes[rows].iter().zip(out.chunks_exact_mut(n_clusters)) {
+        for (&code, out) in data.codes[rows]
+            .iter()
+            .zip(out.chunks_exact_mut(n_clusters))
+        {
             out.copy_from_slice(params.ln_p.row(code as usize, n_clusters));
         }
     }
@@ -326,7 +343,9 @@ impl Kernel for Ordinal {
         params.chosen[cluster] = law as u32;
         let levels = self.levels();
         for level in 0..levels {
-            params.ln_p.set(level, cluster, self.laws[law * levels + level]);
+            params
+                .ln_p
+                .set(level, cluster, self.laws[law * levels + level]);
         }
     }
 
@@ -387,7 +406,9 @@ impl Kernel for Ordinal {
         if !known || params.chosen.len() != params.ln_p.n_clusters() {
             return Err("ordinal laws".to_owned());
         }
-        params.ln_p.check("ordinal probabilities", levels + 1, |_, l| l.is_finite())?;
+        params
+            .ln_p
+            .check("ordinal probabilities", levels + 1, |_, l| l.is_finite())?;
         for (cluster, &law) in params.chosen.iter().enumerate() {
             for level in 0..=levels {
                 let expected = match level {

@@ -47,7 +47,7 @@ pub struct VonMisesData {
 /// Directions and concentrations of all clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VonMisesParams {
-    /// Rows: κ cos μ, κ sin μ, κ, ln(period I₀(κ)), μ.
+    /// Rows: κ cos μ, κ sin μ, ln(period I₀(κ)), then `KAPPA` and `MU`.
     table: ClusterTable,
 }
 
@@ -58,10 +58,7 @@ pub struct VonMisesStats {
     sum: [f64; 2],
 }
 
-const COS: usize = 0;
-const SIN: usize = 1;
-const KAPPA: usize = 2;
-const LN_NORM: usize = 3;
+const KAPPA: usize = 3;
 const MU: usize = 4;
 const ROWS: usize = 5;
 const KAPPAS: usize = 61;
@@ -135,13 +132,16 @@ impl VonMises {
         Ok(Self { period })
     }
 
+    /// The period of the angles.
+    pub fn period(&self) -> f64 {
+        self.period
+    }
+
     /// ln p(angles, κ) for every κ, μ integrated out, without the uniform prior of κ.
     fn ln_evidences(&self, stats: &VonMisesStats) -> [f64; KAPPAS] {
         let length = stats.sum[0].hypot(stats.sum[1]);
         let n = stats.n as f64;
-        std::array::from_fn(|g| {
-            ln_i0(kappa(g) * length) - n * (self.period.ln() + ln_i0(kappa(g)))
-        })
+        std::array::from_fn(|g| ln_i0(kappa(g) * length) - n * (self.period.ln() + ln_i0(kappa(g))))
     }
 
     /// From a circumference of 2π to [0, period).
@@ -149,7 +149,11 @@ impl VonMises {
         let turns = x / TAU;
         let share = turns - turns.floor();
         // A share just below 1 may round up.
-        if share < 1.0 { share * self.period } else { 0.0 }
+        if share < 1.0 {
+            share * self.period
+        } else {
+            0.0
+        }
     }
 }
 
@@ -240,8 +244,8 @@ impl Kernel for VonMises {
         _: RowLabels<'_>,
         out: &mut [f64],
     ) {
-        let [cos, sin, _, ln_norm, _] =
-            std::array::from_fn::<_, ROWS, _>(|r| params.table.row(r, n_clusters));
+        let [cos, sin, ln_norm] =
+            std::array::from_fn::<_, 3, _>(|r| params.table.row(r, n_clusters));
         for (row, out) in rows.zip(out.chunks_exact_mut(n_clusters)) {
             if !data.is_observed(row) {
                 out.fill(0.0);
@@ -312,7 +316,10 @@ impl Kernel for VonMises {
         let mu = sample(stats.sum[1].atan2(stats.sum[0]), kappa * length, rng);
         let (sin, cos) = mu.sin_cos();
         let norm = self.period.ln() + ln_i0(kappa);
-        for (row, value) in [kappa * cos, kappa * sin, kappa, norm, mu].into_iter().enumerate() {
+        for (row, value) in [kappa * cos, kappa * sin, norm, kappa, mu]
+            .into_iter()
+            .enumerate()
+        {
             params.table.set(row, cluster, value);
         }
     }
@@ -329,7 +336,11 @@ impl Kernel for VonMises {
     ) {
         let [x, y] = data.points[row];
         let missing = ignore_observed || !data.is_observed(row);
-        let angle = if missing { params.direction(cluster) } else { y.atan2(x) };
+        let angle = if missing {
+            params.direction(cluster)
+        } else {
+            y.atan2(x)
+        };
         out.clear();
         out.push(self.in_period(angle));
     }
@@ -347,7 +358,11 @@ impl Kernel for VonMises {
     ) {
         let [x, y] = data.points[row];
         let missing = ignore_observed || !data.is_observed(row);
-        let angle = if missing { params.sample(cluster, rng) } else { y.atan2(x) };
+        let angle = if missing {
+            params.sample(cluster, rng)
+        } else {
+            y.atan2(x)
+        };
         out.clear();
         out.push(self.in_period(angle));
     }
@@ -371,7 +386,7 @@ impl Kernel for VonMises {
         Self::new(self.period).map_err(|e| format!("angles: {e}"))?;
         params.table.check("angles", ROWS, |_, x| x.is_finite())?;
         for k in 0..params.table.n_clusters() {
-            let [cos, sin, kappa, norm, mu] = std::array::from_fn(|r| params.table.get(r, k));
+            let [cos, sin, norm, kappa, mu] = std::array::from_fn(|r| params.table.get(r, k));
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * (1.0 + b.abs());
             let fits = kappa == 0.0 || positive(kappa) && kappa < 1e5;
             if !(fits
@@ -399,7 +414,9 @@ mod tests {
     /// ln of the integral (1/2π) ∫ exp(x cos t) dt by the trapezoidal rule, which converges geometrically.
     fn by_quadrature(x: f64) -> f64 {
         let n = 4000;
-        let terms: Vec<f64> = (0..n).map(|i| x * (TAU * f64::from(i) / f64::from(n)).cos()).collect();
+        let terms: Vec<f64> = (0..n)
+            .map(|i| x * (TAU * f64::from(i) / f64::from(n)).cos())
+            .collect();
         log_sum_exp(&terms) - f64::from(n).ln()
     }
 
@@ -408,7 +425,10 @@ mod tests {
         for i in 0..400 {
             let x = 1e-3 * 1.04f64.powi(i);
             let (ours, theirs) = (ln_i0(x), by_quadrature(x));
-            assert!((ours - theirs).abs() < 2e-13 * (1.0 + theirs), "{x}: {ours} {theirs}");
+            assert!(
+                (ours - theirs).abs() < 2e-13 * (1.0 + theirs),
+                "{x}: {ours} {theirs}"
+            );
         }
         assert_eq!(ln_i0(0.0), 0.0);
         assert!((ln_i0(1e-8) - 2.5e-17).abs() < 1e-31);
@@ -420,7 +440,10 @@ mod tests {
         let mut rng = npb_infer::stream(1, [0; 4]);
         for kappa in [0.0, 0.3, 2.0, 50.0, 5000.0] {
             let n = 40_000;
-            let mean = (0..n).map(|_| (sample(1.0, kappa, &mut rng) - 1.0).cos()).sum::<f64>() / f64::from(n);
+            let mean = (0..n)
+                .map(|_| (sample(1.0, kappa, &mut rng) - 1.0).cos())
+                .sum::<f64>()
+                / f64::from(n);
             // E cos(x - mu) = I1/I0, the derivative of ln I0.
             let h = 1e-4 * (1.0 + kappa);
             let exact = match kappa {
@@ -428,7 +451,10 @@ mod tests {
                 k => (ln_i0(k + h) - ln_i0(k - h)) / (2.0 * h),
             };
             let spread = if kappa > 1.0 { 1.0 / kappa } else { 1.0 };
-            assert!((mean - exact).abs() < 4.5 * spread / f64::from(n).sqrt(), "{kappa}: {mean} {exact}");
+            assert!(
+                (mean - exact).abs() < 4.5 * spread / f64::from(n).sqrt(),
+                "{kappa}: {mean} {exact}"
+            );
         }
     }
 }

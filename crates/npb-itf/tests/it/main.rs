@@ -1,3 +1,4 @@
 //! Tests of npb-itf from outside.
 
+mod kernels;
 mod sampler;

@@ -4,11 +4,22 @@ use super::support::*;
 use npb_itf::kernels::{CellError, VonMises, VonMisesData};
 use npb_itf::{Kernel, RowLabels};
 
-const DEGREES: [Option<f64>; 8] =
-    [Some(10.0), Some(-20.0), None, Some(200.0), Some(355.0), Some(90.0), Some(1.0), Some(720.0)];
+const DEGREES: [Option<f64>; 8] = [
+    Some(10.0),
+    Some(-20.0),
+    None,
+    Some(200.0),
+    Some(355.0),
+    Some(90.0),
+    Some(1.0),
+    Some(720.0),
+];
 
 fn angles() -> (VonMises, VonMisesData) {
-    (VonMises::new(360.0).expect("valid"), VonMisesData::new(360.0, &DEGREES).expect("valid"))
+    (
+        VonMises::new(360.0).expect("valid"),
+        VonMisesData::new(360.0, &DEGREES).expect("valid"),
+    )
 }
 
 #[test]
@@ -26,8 +37,12 @@ fn angle_densities_integrate_to_one() {
     let data = VonMisesData::new(24.0, &hours).expect("valid");
     let params = prior(&kernel, &mut rng(6));
     let mut stats = kernel.no_stats();
-    [100, 300, 420].iter().for_each(|&row| kernel.add(&mut stats, &data, row));
-    let predictive: f64 = (0..4800).map(|row| kernel.ln_predictive(&params, &stats, &data, row).exp()).sum();
+    [100, 300, 420]
+        .iter()
+        .for_each(|&row| kernel.add(&mut stats, &data, row));
+    let predictive: f64 = (0..4800)
+        .map(|row| kernel.ln_predictive(&params, &stats, &data, row).exp())
+        .sum();
     assert!((predictive / 200.0 - 1.0).abs() < 1e-6, "{predictive}");
     for k in 0..CLUSTERS {
         let density = |row| ln_likelihoods(&kernel, &data, &params, row, RowLabels::NONE)[k].exp();
@@ -47,7 +62,8 @@ fn the_joint_law_of_angles() {
 fn extreme_angles() {
     let (kernel, data) = angles();
     stays_finite(&kernel, &data);
-    let wild = VonMisesData::new(1e-100, &[Some(1e300), Some(-1e300), Some(0.0), None]).expect("valid");
+    let wild =
+        VonMisesData::new(1e-100, &[Some(1e300), Some(-1e300), Some(0.0), None]).expect("valid");
     stays_finite(&VonMises::new(1e-100).expect("valid"), &wild);
     let equal = VonMisesData::new(360.0, &[Some(5.0); 5000]).expect("valid");
     stays_finite(&kernel, &equal);

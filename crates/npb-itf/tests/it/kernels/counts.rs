@@ -1,21 +1,41 @@
 //! Counts.
 
 use super::support::*;
-use npb_itf::kernels::{
-    CellError, NegativeBinomial, NegativeBinomialData, Poisson, PoissonData,
-};
+use npb_itf::kernels::{CellError, NegativeBinomial, NegativeBinomialData, Poisson, PoissonData};
 use npb_itf::{Kernel, RowLabels};
 
-const COUNTS: [Option<u64>; 9] =
-    [Some(3), Some(0), None, Some(7), Some(1), Some(2), Some(25), None, Some(4)];
-const EXTREME: [Option<u64>; 6] = [Some(0), Some(1 << 53), None, Some(1 << 53), Some(1), Some(0)];
+const COUNTS: [Option<u64>; 9] = [
+    Some(3),
+    Some(0),
+    None,
+    Some(7),
+    Some(1),
+    Some(2),
+    Some(25),
+    None,
+    Some(4),
+];
+const EXTREME: [Option<u64>; 6] = [
+    Some(0),
+    Some(1 << 53),
+    None,
+    Some(1 << 53),
+    Some(1),
+    Some(0),
+];
 
 fn poisson() -> (Poisson, PoissonData) {
-    (Poisson::new(4.0).expect("valid"), PoissonData::new(&COUNTS).expect("valid"))
+    (
+        Poisson::new(4.0).expect("valid"),
+        PoissonData::new(&COUNTS).expect("valid"),
+    )
 }
 
 fn negative_binomial() -> (NegativeBinomial, NegativeBinomialData) {
-    (NegativeBinomial, NegativeBinomialData::new(&COUNTS).expect("valid"))
+    (
+        NegativeBinomial,
+        NegativeBinomialData::new(&COUNTS).expect("valid"),
+    )
 }
 
 #[test]
@@ -42,14 +62,18 @@ fn predictive_sums_to_one<K: Kernel>(kernel: &K, make: impl Fn(&[Option<u64>]) -
     (0..3).for_each(|row| kernel.add(&mut stats, &data, row));
     let all: Vec<Option<u64>> = (0..4000).map(Some).collect();
     let all = make(&all);
-    let sum: f64 = (0..4000).map(|row| kernel.ln_predictive(&params, &stats, &all, row).exp()).sum();
+    let sum: f64 = (0..4000)
+        .map(|row| kernel.ln_predictive(&params, &stats, &all, row).exp())
+        .sum();
     assert!((0.999..1.0 + 1e-9).contains(&sum), "{sum}");
 }
 
 #[test]
 fn probabilities_of_counts_sum_to_one() {
     predictive_sums_to_one(&poisson().0, |x| PoissonData::new(x).expect("valid"));
-    predictive_sums_to_one(&NegativeBinomial, |x| NegativeBinomialData::new(x).expect("valid"));
+    predictive_sums_to_one(&NegativeBinomial, |x| {
+        NegativeBinomialData::new(x).expect("valid")
+    });
 }
 
 #[test]
@@ -68,18 +92,43 @@ fn extreme_counts() {
     for scale in [1e-100, 1.0, 1e15] {
         stays_finite(&Poisson::new(scale).expect("valid"), &extreme);
     }
-    stays_finite(&NegativeBinomial, &NegativeBinomialData::new(&EXTREME).expect("valid"));
+    stays_finite(
+        &NegativeBinomial,
+        &NegativeBinomialData::new(&EXTREME).expect("valid"),
+    );
     let missing = PoissonData::new(&[None; 3]).expect("valid");
     stays_finite(&poisson().0, &missing);
-    stays_finite(&NegativeBinomial, &NegativeBinomialData::new(&[None; 3]).expect("valid"));
+    stays_finite(
+        &NegativeBinomial,
+        &NegativeBinomialData::new(&[None; 3]).expect("valid"),
+    );
 }
 
 #[test]
 fn bad_counts_are_named() {
     let too_large = [Some(1), Some((1 << 53) + 2)];
     let error = PoissonData::new(&too_large).expect_err("too large");
-    assert!(matches!(error, CellError::Value { row: 1, part: 0, .. }), "{error}");
-    assert_eq!(NegativeBinomialData::new(&too_large).expect_err("too large"), error);
-    assert!(matches!(Poisson::new(0.0), Err(CellError::Setting { setting: "scale", .. })));
+    assert!(
+        matches!(
+            error,
+            CellError::Value {
+                row: 1,
+                part: 0,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(
+        NegativeBinomialData::new(&too_large).expect_err("too large"),
+        error
+    );
+    assert!(matches!(
+        Poisson::new(0.0),
+        Err(CellError::Setting {
+            setting: "scale",
+            ..
+        })
+    ));
     assert!(Poisson::new(f64::NAN).is_err());
 }

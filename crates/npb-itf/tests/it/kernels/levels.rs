@@ -15,11 +15,25 @@ fn binary() -> (Bernoulli, BernoulliData) {
         vec![t, f, t],
         vec![m, t, m],
     ];
-    (Bernoulli::new(3).expect("valid"), BernoulliData::new(3, &rows).expect("valid"))
+    (
+        Bernoulli::new(3).expect("valid"),
+        BernoulliData::new(3, &rows).expect("valid"),
+    )
 }
 
 fn ordinal() -> (Ordinal, OrdinalData) {
-    let codes = [Some(0), Some(3), None, Some(1), Some(1), Some(2), Some(0), Some(4), None, Some(1)];
+    let codes = [
+        Some(0),
+        Some(3),
+        None,
+        Some(1),
+        Some(1),
+        Some(2),
+        Some(0),
+        Some(4),
+        None,
+        Some(1),
+    ];
     let data = OrdinalData::new(5, &codes).expect("valid");
     (Ordinal::for_data(&data).expect("valid"), data)
 }
@@ -40,7 +54,13 @@ fn missing_parts_of_a_binary_vector_are_summed_out() {
     let params = prior(&kernel, &mut rng(6));
     let cell = |a, b| vec![Some(true), a, b];
     let full = |a: bool, b: bool| cell(Some(a), Some(b));
-    let rows = [cell(None, None), full(false, false), full(false, true), full(true, false), full(true, true)];
+    let rows = [
+        cell(None, None),
+        full(false, false),
+        full(false, true),
+        full(true, false),
+        full(true, true),
+    ];
     let data = BernoulliData::new(3, &rows).expect("valid");
     let p = |row| ln_likelihoods(&kernel, &data, &params, row, RowLabels::NONE).map(f64::exp);
     for k in 0..CLUSTERS {
@@ -77,10 +97,17 @@ fn the_order_of_levels_counts() {
 #[test]
 fn the_joint_law_of_levels() {
     let (kernel, data) = binary();
-    let probe = [vec![Some(true), Some(true), Some(false)], vec![None, Some(false), None]];
+    let probe = [
+        vec![Some(true), Some(true), Some(false)],
+        vec![None, Some(false), None],
+    ];
     joint_distribution(kernel, data, BernoulliData::new(3, &probe).expect("valid"));
     let (kernel, data) = ordinal();
-    joint_distribution(kernel, data, OrdinalData::new(5, &[Some(0), Some(2), Some(4)]).expect("valid"));
+    joint_distribution(
+        kernel,
+        data,
+        OrdinalData::new(5, &[Some(0), Some(2), Some(4)]).expect("valid"),
+    );
 }
 
 #[test]
@@ -92,7 +119,10 @@ fn extreme_levels() {
     let one = OrdinalData::new(1, &[Some(0), None, Some(0)]).expect("valid");
     stays_finite(&Ordinal::for_data(&one).expect("valid"), &one);
     let far = Ordinal::new(vec![-1e300, 0.0, 1e-300, 1e300]).expect("valid");
-    stays_finite(&far, &OrdinalData::new(5, &[Some(0), Some(2), Some(4)]).expect("valid"));
+    stays_finite(
+        &far,
+        &OrdinalData::new(5, &[Some(0), Some(2), Some(4)]).expect("valid"),
+    );
 }
 
 #[test]
@@ -103,5 +133,12 @@ fn bad_levels_are_named() {
     assert!(Ordinal::new(vec![0.0, 0.0]).is_err() && Ordinal::new(vec![f64::NAN]).is_err());
     assert!(Bernoulli::new(0).is_err());
     let error = BernoulliData::new(2, &[vec![None, None], vec![None]]).expect_err("short");
-    assert_eq!(error, CellError::Parts { row: 1, found: 1, expected: 2 });
+    assert_eq!(
+        error,
+        CellError::Parts {
+            row: 1,
+            found: 1,
+            expected: 2
+        }
+    );
 }

@@ -4,3 +4,4 @@ mod angles;
 mod counts;
 mod levels;
 mod support;
+mod vectors;

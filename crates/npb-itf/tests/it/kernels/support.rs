@@ -5,30 +5,32 @@ use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_itf::{Kernel, RowLabels};
 
 /// Clusters on trial; labels use all but the last.
-pub const CLUSTERS: usize = 4;
+pub(super) const CLUSTERS: usize = 4;
 
-pub fn rng(seed: u64) -> Xoshiro256PlusPlus {
+pub(super) fn rng(seed: u64) -> Xoshiro256PlusPlus {
     stream(seed, [0; 4])
 }
 
 /// Labels 0, 1, 2, 0, 1, 2, ...
-pub fn labels(n_rows: usize) -> Vec<u32> {
-    (0..n_rows as u32).map(|i| i % (CLUSTERS as u32 - 1)).collect()
+pub(super) fn labels(n_rows: usize) -> Vec<u32> {
+    (0..n_rows as u32)
+        .map(|i| i % (CLUSTERS as u32 - 1))
+        .collect()
 }
 
-pub fn counts(labels: &[u32]) -> Vec<usize> {
+pub(super) fn counts(labels: &[u32]) -> Vec<usize> {
     let of = |k| labels.iter().filter(|&&l| l == k).count();
     (0..CLUSTERS as u32).map(of).collect()
 }
 
-pub fn prior<K: Kernel>(kernel: &K, rng: &mut Xoshiro256PlusPlus) -> K::Params {
+pub(super) fn prior<K: Kernel>(kernel: &K, rng: &mut Xoshiro256PlusPlus) -> K::Params {
     let mut params = kernel.initial(rng);
     (0..CLUSTERS).for_each(|_| kernel.push_prior(&mut params, rng));
     params
 }
 
 /// ln p(cell | cluster) for all clusters.
-pub fn ln_likelihoods<K: Kernel>(
+pub(super) fn ln_likelihoods<K: Kernel>(
     kernel: &K,
     data: &K::Data,
     params: &K::Params,
@@ -46,9 +48,11 @@ fn close(a: f64, b: f64, what: &str) {
 }
 
 /// Evidence = chain of predictives in any order; cells taken out leave no trace; merged statistics are those of all cells.
-pub fn evidence_is_a_chain_of_predictives<K: Kernel>(kernel: &K, data: &K::Data) {
+pub(super) fn evidence_is_a_chain_of_predictives<K: Kernel>(kernel: &K, data: &K::Data) {
     assert!(kernel.is_collapsed(data));
-    let rows: Vec<usize> = (0..kernel.n_rows(data)).filter(|&i| kernel.is_observed(data, i)).collect();
+    let rows: Vec<usize> = (0..kernel.n_rows(data))
+        .filter(|&i| kernel.is_observed(data, i))
+        .collect();
     let params = prior(kernel, &mut rng(1));
     let chain = |rows: &[usize]| {
         let (mut stats, mut sum) = (kernel.no_stats(), 0.0);
@@ -58,7 +62,11 @@ pub fn evidence_is_a_chain_of_predictives<K: Kernel>(kernel: &K, data: &K::Data)
         }
         (stats, sum)
     };
-    close(kernel.ln_evidence(&params, &kernel.no_stats()), 0.0, "no cells");
+    close(
+        kernel.ln_evidence(&params, &kernel.no_stats()),
+        0.0,
+        "no cells",
+    );
     let (all, forwards) = chain(&rows);
     let backwards: Vec<usize> = rows.iter().rev().copied().collect();
     let whole = kernel.ln_evidence(&params, &all);
@@ -67,8 +75,14 @@ pub fn evidence_is_a_chain_of_predictives<K: Kernel>(kernel: &K, data: &K::Data)
     let (first, second) = rows.split_at(rows.len() / 3);
     let (mut left, of_first) = chain(first);
     let mut less = all.clone();
-    second.iter().for_each(|&row| kernel.remove(&mut less, data, row));
-    close(kernel.ln_evidence(&params, &less), of_first, "after removing");
+    second
+        .iter()
+        .for_each(|&row| kernel.remove(&mut less, data, row));
+    close(
+        kernel.ln_evidence(&params, &less),
+        of_first,
+        "after removing",
+    );
     kernel.merge(&mut left, &chain(second).0);
     close(kernel.ln_evidence(&params, &left), whole, "merged");
     kernel.clear(&mut left);
@@ -76,7 +90,12 @@ pub fn evidence_is_a_chain_of_predictives<K: Kernel>(kernel: &K, data: &K::Data)
 }
 
 /// The predictive of one cell given others is the mean of its likelihood over posterior draws.
-pub fn predictive_is_a_mean_over_draws<K: Kernel>(kernel: &K, data: &K::Data, given: &[usize], row: usize) {
+pub(super) fn predictive_is_a_mean_over_draws<K: Kernel>(
+    kernel: &K,
+    data: &K::Data,
+    given: &[usize],
+    row: usize,
+) {
     let mut rng = rng(2);
     let mut params = prior(kernel, &mut rng);
     let mut stats = kernel.no_stats();
@@ -92,18 +111,21 @@ pub fn predictive_is_a_mean_over_draws<K: Kernel>(kernel: &K, data: &K::Data, gi
     let mean = ratios.iter().sum::<f64>() / n;
     let variance = ratios.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / n;
     let error = (variance / n).sqrt();
-    assert!((mean - 1.0).abs() < 4.5 * error && error < 0.05, "{mean} +- {error}");
+    assert!(
+        (mean - 1.0).abs() < 4.5 * error && error < 0.05,
+        "{mean} +- {error}"
+    );
 }
 
 /// Parameters and data of one column with fixed labels.
-pub struct Joint<K: Kernel> {
-    pub kernel: K,
+pub(super) struct Joint<K: Kernel> {
+    pub(super) kernel: K,
     /// Says which parts are missing; values are drawn anew.
-    pub template: K::Data,
+    pub(super) template: K::Data,
     /// Cells at which likelihoods are looked at.
-    pub probe: K::Data,
+    pub(super) probe: K::Data,
     /// All rows are counted in one cluster.
-    pub broken: bool,
+    pub(super) broken: bool,
 }
 
 impl<K: Kernel> Joint<K> {
@@ -138,14 +160,18 @@ impl<K: Kernel> JointModel for Joint<K> {
         if self.broken {
             labels.fill(0);
         }
-        self.kernel.update(data, &labels, params, &mut Vec::new(), rng);
+        self.kernel
+            .update(data, &labels, params, &mut Vec::new(), rng);
     }
 
     fn summary(&self, params: &K::Params, data: &K::Data) -> Vec<f64> {
         let labels = self.labels();
         let counts = counts(&labels);
         let others = match K::COUPLED {
-            true => RowLabels { labels: &labels, counts: &counts },
+            true => RowLabels {
+                labels: &labels,
+                counts: &counts,
+            },
             false => RowLabels::NONE,
         };
         let mut summary = Vec::new();
@@ -164,7 +190,7 @@ impl<K: Kernel> JointModel for Joint<K> {
 
 /// The update and the simulator agree on one joint law, and an update that takes all cells for those of one
 /// cluster, so that its parameters vary too little, is found out.
-pub fn joint_distribution<K: Kernel>(kernel: K, template: K::Data, probe: K::Data) {
+pub(super) fn joint_distribution<K: Kernel>(kernel: K, template: K::Data, probe: K::Data) {
     let test = JointTest {
         seed: 1,
         chains: 64,
@@ -185,7 +211,7 @@ pub fn joint_distribution<K: Kernel>(kernel: K, template: K::Data, probe: K::Dat
 }
 
 /// Means of draws of a whole cell are its expected parts. For levels: the shares of each.
-pub fn expected_is_the_mean_of_draws<K: Kernel>(
+pub(super) fn expected_is_the_mean_of_draws<K: Kernel>(
     kernel: &K,
     data: &K::Data,
     row: usize,
@@ -195,16 +221,36 @@ pub fn expected_is_the_mean_of_draws<K: Kernel>(
     let mut rng = rng(3);
     let params = prior(kernel, &mut rng);
     let (mut expected, mut cell) = (Vec::new(), Vec::new());
-    kernel.expected(&params, 1, data, row, ignore_observed, others, &mut expected);
+    kernel.expected(
+        &params,
+        1,
+        data,
+        row,
+        ignore_observed,
+        others,
+        &mut expected,
+    );
     let n = 20_000;
     let (mut sums, mut squares) = (vec![0.0; expected.len()], vec![0.0; expected.len()]);
     for _ in 0..n {
-        kernel.complete(&params, 1, data, row, ignore_observed, others, &mut rng, &mut cell);
+        kernel.complete(
+            &params,
+            1,
+            data,
+            row,
+            ignore_observed,
+            others,
+            &mut rng,
+            &mut cell,
+        );
         assert_eq!(cell.len(), kernel.n_parts(data, row));
         for (part, &x) in cell.iter().enumerate() {
             for level in 0..kernel.n_levels().unwrap_or(1) {
                 let (at, y) = match kernel.n_levels() {
-                    Some(n_levels) => (part * n_levels + level, f64::from(u8::from(x == level as f64))),
+                    Some(n_levels) => (
+                        part * n_levels + level,
+                        f64::from(u8::from(x == level as f64)),
+                    ),
                     None => (part, x),
                 };
                 sums[at] += y / n as f64;
@@ -214,12 +260,16 @@ pub fn expected_is_the_mean_of_draws<K: Kernel>(
     }
     for (at, &exact) in expected.iter().enumerate() {
         let error = ((squares[at] - sums[at] * sums[at]).max(0.0) / n as f64).sqrt();
-        assert!((sums[at] - exact).abs() <= 4.5 * error + 1e-9 * (1.0 + exact.abs()), "part {at}: {} {exact} +- {error}", sums[at]);
+        assert!(
+            (sums[at] - exact).abs() <= 4.5 * error + 1e-9 * (1.0 + exact.abs()),
+            "part {at}: {} {exact} +- {error}",
+            sums[at]
+        );
     }
 }
 
 /// Whatever the cells: updates go on, likelihoods are finite, parameters pass their own check and survive a file.
-pub fn stays_finite<K>(kernel: &K, data: &K::Data)
+pub(super) fn stays_finite<K>(kernel: &K, data: &K::Data)
 where
     K: Kernel + serde::Serialize + serde::de::DeserializeOwned + PartialEq,
     K::Params: PartialEq,
@@ -229,7 +279,10 @@ where
     let labels = labels(kernel.n_rows(data));
     let counts = counts(&labels);
     let others = match K::COUPLED {
-        true => RowLabels { labels: &labels, counts: &counts },
+        true => RowLabels {
+            labels: &labels,
+            counts: &counts,
+        },
         false => RowLabels::NONE,
     };
     for _ in 0..20 {
@@ -256,9 +309,16 @@ where
 }
 
 /// Swapping and dropping clusters moves their likelihoods along.
-fn names_of_clusters<K: Kernel>(kernel: &K, data: &K::Data, params: &mut K::Params, others: RowLabels<'_>) {
+fn names_of_clusters<K: Kernel>(
+    kernel: &K,
+    data: &K::Data,
+    params: &mut K::Params,
+    others: RowLabels<'_>,
+) {
     let ln = |params: &K::Params| -> Vec<[f64; CLUSTERS]> {
-        (0..kernel.n_rows(data)).map(|row| ln_likelihoods(kernel, data, params, row, others)).collect()
+        (0..kernel.n_rows(data))
+            .map(|row| ln_likelihoods(kernel, data, params, row, others))
+            .collect()
     };
     let before = ln(params);
     kernel.swap(params, 1, 3);
@@ -286,7 +346,9 @@ fn forged_files<K: Kernel>(kernel: &K, params: &K::Params) {
     let mut at = 0;
     while let Some(start) = text[at..].find(|c: char| c.is_ascii_digit() || c == '-') {
         let start = at + start;
-        let end = text[start..].find(|c| !is_digit(c)).map_or(text.len(), |e| start + e);
+        let end = text[start..]
+            .find(|c| !is_digit(c))
+            .map_or(text.len(), |e| start + e);
         for forged in ["1e300", "-7.5", "0", "3", "99999"] {
             let forged = format!("{}{forged}{}", &text[..start], &text[end..]);
             let verdict = serde_json::from_str::<K::Params>(&forged).map(|p| kernel.check(&p));

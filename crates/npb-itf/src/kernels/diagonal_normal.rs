@@ -1,0 +1,415 @@
+//! Vectors of numbers that are independent within a cluster.
+
+use std::ops::Range;
+
+use npb_infer::Xoshiro256PlusPlus;
+use npb_priors::dist::Reals;
+use npb_priors::special::LN_SQRT_2PI;
+use serde::{Deserialize, Serialize};
+
+use super::support::{CellError, ClusterTable, setting};
+use super::{Normal, NormalData, NormalParams};
+use crate::kernel::{Kernel, RowLabels};
+
+/// x_j ~ N(μ_jk, 1/λ_jk), independent given cluster k; priors and learned hyperparameters of each coordinate as in [`Normal`].
+///
+/// Missing coordinates drop out of all sums, so that incomplete cells are as exact as complete ones.
+///
+/// ```
+/// use npb_infer::stream;
+/// use npb_itf::kernels::{DiagonalNormal, DiagonalNormalData};
+/// use npb_itf::{Kernel, RowLabels};
+///
+/// let kernel = DiagonalNormal::new(&[(0.0, 1.0), (10.0, 2.0)])?;
+/// let data = DiagonalNormalData::new(&[vec![Some(0.5), None], vec![None, None]])?;
+/// let mut rng = stream(1, [0; 4]);
+/// let mut params = kernel.initial(&mut rng);
+/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
+/// let mut ln = [0.0; 8];
+/// kernel.ln_likelihoods(&data, &params, 0..2, 4, RowLabels::NONE, &mut ln);
+/// assert_eq!(ln[4..], [0.0; 4]); // row 1 is missing
+/// # Ok::<(), npb_itf::kernels::CellError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiagonalNormal {
+    coordinates: Vec<Normal>,
+}
+
+/// Cells of vectors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiagonalNormalData {
+    n_rows: usize,
+    /// One per coordinate.
+    coordinates: Vec<NormalData>,
+}
+
+/// Hyperparameters, means and precisions of all clusters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiagonalNormalParams {
+    coordinates: Vec<NormalParams>,
+    /// Rows 3 j, 3 j + 1, 3 j + 2: mean, half the precision and ln(λ/2π)/2 of coordinate j.
+    table: ClusterTable,
+}
+
+/// Rows of `rows` as columns, all as long as the first.
+pub(super) fn transposed(rows: &[Vec<Option<f64>>]) -> Result<Vec<Vec<Option<f64>>>, CellError> {
+    let n_parts = rows.first().map_or(0, Vec::len);
+    if let Some(row) = rows.iter().position(|r| r.len() != n_parts) {
+        return Err(CellError::Parts {
+            row,
+            found: rows[row].len(),
+            expected: n_parts,
+        });
+    }
+    for (row, cells) in rows.iter().enumerate() {
+        let infinite = |x: &Option<f64>| x.is_some_and(|x| !x.is_finite());
+        if let Some(part) = cells.iter().position(infinite) {
+            return Err(CellError::Value {
+                row,
+                part,
+                value: cells[part].unwrap_or(f64::NAN),
+                needed: "a finite number",
+            });
+        }
+    }
+    Ok((0..n_parts)
+        .map(|j| rows.iter().map(|r| r[j]).collect())
+        .collect())
+}
+
+impl DiagonalNormal {
+    /// `coordinates`: centre and scale of each (mean and standard deviation, as a rule), at least one.
+    ///
+    /// # Errors
+    /// [`CellError::Setting`].
+    pub fn new(coordinates: &[(f64, f64)]) -> Result<Self, CellError> {
+        let n = coordinates.len();
+        setting("coordinates", n as f64, n >= 1, "at least 1")?;
+        let made = coordinates.iter().map(|&(centre, scale)| {
+            Normal::new(centre, scale).ok_or(CellError::Setting {
+                setting: "scale",
+                value: scale,
+                rule: "between 1e-150 and 1e150, with a finite centre",
+            })
+        });
+        let coordinates = made.collect::<Result<_, _>>()?;
+        Ok(Self { coordinates })
+    }
+
+    /// Copies the parameters of a cluster to where likelihoods look for them.
+    fn refresh(&self, params: &mut DiagonalNormalParams, cluster: usize) {
+        for (j, of) in params.coordinates.iter().enumerate() {
+            let precision = of.precision(cluster);
+            params.table.set(3 * j, cluster, of.mean(cluster));
+            params.table.set(3 * j + 1, cluster, 0.5 * precision);
+            params
+                .table
+                .set(3 * j + 2, cluster, 0.5 * precision.ln() - LN_SQRT_2PI);
+        }
+    }
+
+    /// Kernel, parameters and statistics of each coordinate.
+    fn parts<'a>(
+        &'a self,
+        params: &'a DiagonalNormalParams,
+        stats: &'a [Reals],
+    ) -> impl Iterator<Item = (&'a Normal, &'a NormalParams, &'a Reals)> {
+        let kernels = self.coordinates.iter().zip(&params.coordinates);
+        kernels.zip(stats).map(|((k, p), s)| (k, p, s))
+    }
+}
+
+impl DiagonalNormalData {
+    /// `rows`: one number per coordinate, finite, `None` where missing.
+    ///
+    /// # Errors
+    /// [`CellError::Parts`] and [`CellError::Value`] naming the row.
+    pub fn new(rows: &[Vec<Option<f64>>]) -> Result<Self, CellError> {
+        let columns = transposed(rows)?;
+        // Finite, so that none is refused.
+        let coordinates = columns.iter().filter_map(|c| NormalData::new(c));
+        Ok(Self {
+            n_rows: rows.len(),
+            coordinates: coordinates.collect(),
+        })
+    }
+}
+
+impl Kernel for DiagonalNormal {
+    type Data = DiagonalNormalData;
+    type Params = DiagonalNormalParams;
+    type Stats = Vec<Reals>;
+
+    fn n_rows(&self, data: &DiagonalNormalData) -> usize {
+        data.n_rows
+    }
+
+    fn is_observed(&self, data: &DiagonalNormalData, row: usize) -> bool {
+        data.coordinates.iter().any(|c| c.value(row).is_some())
+    }
+
+    fn n_parts(&self, _: &DiagonalNormalData, _: usize) -> usize {
+        self.coordinates.len()
+    }
+
+    fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> DiagonalNormalParams {
+        DiagonalNormalParams {
+            coordinates: self.coordinates.iter().map(|k| k.initial(rng)).collect(),
+            table: ClusterTable::new(3 * self.coordinates.len()),
+        }
+    }
+
+    fn n_clusters(&self, params: &DiagonalNormalParams) -> usize {
+        params.table.n_clusters()
+    }
+
+    fn push_prior(&self, params: &mut DiagonalNormalParams, rng: &mut Xoshiro256PlusPlus) {
+        for (kernel, params) in self.coordinates.iter().zip(&mut params.coordinates) {
+            kernel.push_prior(params, rng);
+        }
+        params.table.push();
+        self.refresh(params, params.table.n_clusters() - 1);
+    }
+
+    fn truncate(&self, params: &mut DiagonalNormalParams, n_clusters: usize) {
+        for (kernel, params) in self.coordinates.iter().zip(&mut params.coordinates) {
+            kernel.truncate(params, n_clusters);
+        }
+        params.table.truncate(n_clusters);
+    }
+
+    fn swap(&self, params: &mut DiagonalNormalParams, a: usize, b: usize) {
+        for (kernel, params) in self.coordinates.iter().zip(&mut params.coordinates) {
+            kernel.swap(params, a, b);
+        }
+        params.table.swap(a, b);
+    }
+
+    fn update(
+        &self,
+        data: &DiagonalNormalData,
+        labels: &[u32],
+        params: &mut DiagonalNormalParams,
+        pool: &mut Vec<Vec<Reals>>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        // One coordinate's clusters at a time.
+        pool.resize(pool.len().max(1), Vec::new());
+        let kernels = self.coordinates.iter().zip(&mut params.coordinates);
+        for ((kernel, params), data) in kernels.zip(&data.coordinates) {
+            kernel.update(data, labels, params, &mut pool[0], rng);
+        }
+        (0..params.table.n_clusters()).for_each(|k| self.refresh(params, k));
+    }
+
+    fn tally(
+        &self,
+        data: &DiagonalNormalData,
+        labels: &[u32],
+        params: &DiagonalNormalParams,
+        pool: &mut Vec<Vec<Reals>>,
+    ) {
+        pool.clear();
+        pool.resize(self.n_clusters(params), self.no_stats());
+        for (row, &label) in labels.iter().enumerate() {
+            self.add(&mut pool[label as usize], data, row);
+        }
+    }
+
+    fn ln_likelihoods(
+        &self,
+        data: &DiagonalNormalData,
+        params: &DiagonalNormalParams,
+        rows: Range<usize>,
+        n_clusters: usize,
+        _: RowLabels<'_>,
+        out: &mut [f64],
+    ) {
+        pulp::Arch::new().dispatch(Densities {
+            data,
+            table: &params.table,
+            rows,
+            n_clusters,
+            out,
+        });
+    }
+
+    fn is_collapsed(&self, _: &DiagonalNormalData) -> bool {
+        true
+    }
+
+    fn no_stats(&self) -> Vec<Reals> {
+        vec![Reals::default(); self.coordinates.len()]
+    }
+
+    fn add(&self, stats: &mut Vec<Reals>, data: &DiagonalNormalData, row: usize) {
+        for ((kernel, data), stats) in self.coordinates.iter().zip(&data.coordinates).zip(stats) {
+            if data.value(row).is_some() {
+                kernel.add(stats, data, row);
+            }
+        }
+    }
+
+    fn remove(&self, stats: &mut Vec<Reals>, data: &DiagonalNormalData, row: usize) {
+        for ((kernel, data), stats) in self.coordinates.iter().zip(&data.coordinates).zip(stats) {
+            if data.value(row).is_some() {
+                kernel.remove(stats, data, row);
+            }
+        }
+    }
+
+    fn merge(&self, stats: &mut Vec<Reals>, other: &Vec<Reals>) {
+        let kernels = self.coordinates.iter().zip(stats).zip(other);
+        kernels.for_each(|((kernel, stats), other)| kernel.merge(stats, other));
+    }
+
+    fn ln_evidence(&self, params: &DiagonalNormalParams, stats: &Vec<Reals>) -> f64 {
+        self.parts(params, stats)
+            .map(|(k, p, s)| k.ln_evidence(p, s))
+            .sum()
+    }
+
+    fn ln_predictive(
+        &self,
+        params: &DiagonalNormalParams,
+        stats: &Vec<Reals>,
+        data: &DiagonalNormalData,
+        row: usize,
+    ) -> f64 {
+        let parts = self.parts(params, stats).zip(&data.coordinates);
+        let observed = parts.filter(|(_, data)| data.value(row).is_some());
+        observed
+            .map(|((k, p, s), data)| k.ln_predictive(p, s, data, row))
+            .sum()
+    }
+
+    fn draw(
+        &self,
+        params: &mut DiagonalNormalParams,
+        cluster: usize,
+        stats: &Vec<Reals>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let kernels = self
+            .coordinates
+            .iter()
+            .zip(&mut params.coordinates)
+            .zip(stats);
+        kernels.for_each(|((kernel, params), stats)| kernel.draw(params, cluster, stats, rng));
+        self.refresh(params, cluster);
+    }
+
+    fn expected(
+        &self,
+        params: &DiagonalNormalParams,
+        cluster: usize,
+        data: &DiagonalNormalData,
+        row: usize,
+        ignore_observed: bool,
+        _: RowLabels<'_>,
+        out: &mut Vec<f64>,
+    ) {
+        out.clear();
+        for (data, params) in data.coordinates.iter().zip(&params.coordinates) {
+            let value = data.value(row).filter(|_| !ignore_observed);
+            out.push(value.unwrap_or_else(|| params.mean(cluster)));
+        }
+    }
+
+    fn complete(
+        &self,
+        params: &DiagonalNormalParams,
+        cluster: usize,
+        data: &DiagonalNormalData,
+        row: usize,
+        ignore_observed: bool,
+        others: RowLabels<'_>,
+        rng: &mut Xoshiro256PlusPlus,
+        out: &mut Vec<f64>,
+    ) {
+        out.clear();
+        let mut one = Vec::with_capacity(1);
+        let kernels = self.coordinates.iter().zip(&params.coordinates);
+        for ((kernel, params), data) in kernels.zip(&data.coordinates) {
+            kernel.complete(
+                params,
+                cluster,
+                data,
+                row,
+                ignore_observed,
+                others,
+                rng,
+                &mut one,
+            );
+            out.extend(&one);
+        }
+    }
+
+    fn simulate(
+        &self,
+        params: &DiagonalNormalParams,
+        labels: &[u32],
+        data: &mut DiagonalNormalData,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let kernels = self.coordinates.iter().zip(&params.coordinates);
+        for ((kernel, params), data) in kernels.zip(&mut data.coordinates) {
+            kernel.simulate(params, labels, data, rng);
+        }
+    }
+
+    fn check(&self, params: &DiagonalNormalParams) -> Result<(), String> {
+        let n = self.coordinates.len();
+        if n == 0 || params.coordinates.len() != n {
+            return Err("vector: coordinates".to_owned());
+        }
+        params.table.check("vector", 3 * n, |_, x| x.is_finite())?;
+        for (kernel, of) in self.coordinates.iter().zip(&params.coordinates) {
+            kernel.check(of)?;
+            if kernel.n_clusters(of) != params.table.n_clusters() {
+                return Err("vector: sizes do not agree".to_owned());
+            }
+        }
+        let mut fresh = params.clone();
+        (0..params.table.n_clusters()).for_each(|k| self.refresh(&mut fresh, k));
+        for k in 0..params.table.n_clusters() {
+            for row in 0..3 * n {
+                let (a, b) = (fresh.table.get(row, k), params.table.get(row, k));
+                if (a - b).abs() > 1e-9 * (1.0 + a.abs()) {
+                    return Err(format!("vector: cluster {k}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Densities<'a> {
+    data: &'a DiagonalNormalData,
+    table: &'a ClusterTable,
+    rows: Range<usize>,
+    n_clusters: usize,
+    out: &'a mut [f64],
+}
+
+impl pulp::NullaryFnOnce for Densities<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let n = self.n_clusters;
+        for (row, out) in self.rows.zip(self.out.chunks_exact_mut(n)) {
+            out.fill(0.0);
+            for (j, data) in self.data.coordinates.iter().enumerate() {
+                let Some(x) = data.value(row) else { continue };
+                let means = self.table.row(3 * j, n);
+                let halves = self.table.row(3 * j + 1, n);
+                let constants = self.table.row(3 * j + 2, n);
+                for k in 0..n {
+                    let d = x - means[k];
+                    out[k] += constants[k] - halves[k] * d * d;
+                }
+            }
+        }
+    }
+}
