@@ -3,6 +3,7 @@
 //! To add a kernel: write `src/kernels/NAME.rs` with a type that implements [`Kernel`](crate::Kernel), and add one line to the
 //! list at the end of this file. Tests of the suite then run over it (`tests/it`).
 
+mod band;
 mod bernoulli;
 mod categorical;
 mod diagonal_normal;
@@ -10,6 +11,7 @@ mod negative_binomial;
 mod normal;
 mod ordinal;
 mod poisson;
+mod series;
 mod support;
 mod von_mises;
 
@@ -22,6 +24,7 @@ pub use negative_binomial::{
 pub use normal::{Normal, NormalData, NormalParams};
 pub use ordinal::{Ordinal, OrdinalData, OrdinalParams};
 pub use poisson::{Poisson, PoissonData, PoissonParams, PoissonStats};
+pub use series::{Series, SeriesData, SeriesParams, SeriesStats};
 pub use support::CellError;
 pub use von_mises::{VonMises, VonMisesData, VonMisesParams, VonMisesStats};
 
@@ -188,6 +191,8 @@ columns! {
     VonMises,
     /// Vectors of numbers that are independent within a cluster.
     DiagonalNormal,
+    /// Series in time.
+    Series,
 }
 
 impl Column {
@@ -250,7 +255,7 @@ impl Column {
                 .and_then(|v| VonMisesData::new(fitted.kernel.period(), &v).ok())
                 .map(Cells::VonMises),
             // Several columns of a table make up one cell.
-            Column::Bernoulli(_) | Column::DiagonalNormal(_) => None,
+            Column::Bernoulli(_) | Column::DiagonalNormal(_) | Column::Series(_) => None,
         };
         cells.ok_or_else(|| format!("a {} column does not fit its kernel", column.kind()))
     }

@@ -87,6 +87,10 @@ impl ClusterTable {
         }
     }
 
+    pub(super) fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+
     pub(super) fn n_clusters(&self) -> usize {
         self.n_clusters
     }

@@ -3,5 +3,6 @@
 mod angles;
 mod counts;
 mod levels;
+mod series;
 mod support;
 mod vectors;
