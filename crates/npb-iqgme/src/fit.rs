@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use npb_data::{Labels, Standardiser, Table};
-use npb_infer::{Stop, VbReport, storage, stream};
+use npb_infer::{Stop, VbOutcome, VbReport, storage, stream};
 use npb_linalg::faer::Mat;
 use npb_priors::dp::dominant_count_distribution;
 use npb_priors::special::ln_add_exp;
@@ -36,19 +36,28 @@ const LEAST_WEIGHT: f64 = 1e-3;
 /// Errors: see [`IqgmeData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
     let data = IqgmeData::new(table, labels, config)?;
+    let runs = make_runs(config, |_, start, restart| {
+        let vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
+        Run::finish(vb, start)
+    })?;
+    IqgmeFit::new(data, config.clone(), runs)
+}
+
+/// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its start and its restart.
+pub(crate) fn make_runs(
+    config: &IqgmeConfig,
+    make: impl Fn(usize, Start, u64) -> Result<Run, IqgmeError> + Sync,
+) -> Result<Vec<Run>, IqgmeError> {
     let starts: Vec<(Start, u64)> = config
         .starts
         .iter()
         .flat_map(|&start| (0..config.restarts as u64).map(move |restart| (start, restart)))
         .collect();
-    let runs = starts
+    starts
         .par_iter()
-        .map(|&(start, restart)| {
-            let vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
-            Run::finish(vb, start)
-        })
-        .collect::<Result<Vec<Run>, IqgmeError>>()?;
-    IqgmeFit::new(data, config.clone(), runs)
+        .enumerate()
+        .map(|(k, &(start, restart))| make(k, start, restart))
+        .collect()
 }
 
 /// Fits a Dirichlet process mixture of Gaussians to rows without labels: clusters, densities, imputation.
@@ -76,13 +85,18 @@ impl Run {
     /// Iterates to the end.
     fn finish(mut vb: IqgmeVb<'_>, start: Start) -> Result<Self, IqgmeError> {
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-        Ok(Self {
+        Ok(Self::new(start, outcome, vb))
+    }
+
+    /// A run that has ended.
+    pub(crate) fn new(start: Start, outcome: VbOutcome, vb: IqgmeVb<'_>) -> Self {
+        Self {
             start,
             weight: 0.0,
             trace: outcome.trace,
             stop: outcome.stop,
             state: vb.into_state(),
-        })
+        }
     }
 
     /// Its last bound.
@@ -131,6 +145,19 @@ pub struct Imputation {
     pub completed: Table,
     /// Posterior standard deviations; zero at cells that were observed.
     pub sd: Table,
+}
+
+/// A missing cell given the observed cells of its row, in the user's units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MissingCell {
+    /// Its column in the table.
+    pub column: usize,
+    /// Posterior mean.
+    pub mean: f64,
+    /// Posterior standard deviation.
+    pub sd: f64,
+    /// Its distribution: a mixture of Student-t, the components of every run that has weight.
+    pub terms: Vec<CellTerm>,
 }
 
 /// A component in the user's units.
@@ -185,7 +212,11 @@ pub struct IqgmeFit {
 }
 
 impl IqgmeFit {
-    fn new(data: IqgmeData, config: IqgmeConfig, runs: Vec<Run>) -> Result<Self, IqgmeError> {
+    pub(crate) fn new(
+        data: IqgmeData,
+        config: IqgmeConfig,
+        runs: Vec<Run>,
+    ) -> Result<Self, IqgmeError> {
         let runs = weigh(runs, config.averaging, data.n_observed());
         Self::from_wire(Wire {
             config,
@@ -402,15 +433,14 @@ impl IqgmeFit {
     /// Hide columns first ([`Table::hide`]) to get the conditional distribution of any columns given any others. A constant column is completed by
     /// its constant.
     pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
-        let cells = self.missing_cells(table)?;
+        let cells = self.cells_by_row(table)?;
         let mut mean = Filling::new(table);
         let mut sd = Filling::new(&table.map(|_, _, _| 0.0)?);
         self.fill_constants(table, &mut mean, &mut sd);
         for (row, cells) in cells.into_iter().enumerate() {
-            for (j, terms) in self.missing_columns(table, row).zip(cells) {
-                let (m, s) = mixture_moments(&terms);
-                mean.set(row, j, self.to_units(j, m));
-                sd.set(row, j, s * self.wire.standardiser.sd()[j]);
+            for cell in cells {
+                mean.set(row, cell.column, cell.mean);
+                sd.set(row, cell.column, cell.sd);
             }
         }
         Ok(Imputation {
@@ -440,14 +470,26 @@ impl IqgmeFit {
             .collect()
     }
 
-    /// The distribution of one missing cell given the observed cells of its row: a mixture of Student-t, one for each component. None if the cell is
-    /// observed or its column is not in the model.
+    /// The distribution of one missing cell given the observed cells of its row. None if the cell is observed or its column is not in the model.
+    ///
+    /// Costs as much as all missing cells of the row: ask [`cells`](Self::cells) for several of them.
     pub fn cell(
         &self,
         table: &Table,
         row: usize,
         column: usize,
     ) -> Result<Option<Vec<CellTerm>>, IqgmeError> {
+        let cells = self.cells(table, row)?.into_iter();
+        Ok(cells
+            .filter(|cell| cell.column == column)
+            .map(|cell| cell.terms)
+            .next())
+    }
+
+    /// All missing cells of a row given its observed cells, by column; columns that are not in the model are left out.
+    ///
+    /// Cost: `N P^2 + N min(|o|, |m|)^3` for each run. Errors: other columns than in training, no such row.
+    pub fn cells(&self, table: &Table, row: usize) -> Result<Vec<MissingCell>, IqgmeError> {
         if row >= table.n_rows() {
             return Err(IqgmeError::Argument {
                 argument: "row",
@@ -456,20 +498,36 @@ impl IqgmeFit {
             });
         }
         let table = table.select_rows(&[row]);
-        let cells = self.missing_cells(&table)?.swap_remove(0);
-        let sd = self.wire.standardiser.sd();
-        let in_units = |term: CellTerm| CellTerm {
-            mean: self.to_units(column, term.mean),
-            sd: term.sd * sd[column],
-            ..term
-        };
-        let mut found = self
-            .missing_columns(&table, 0)
-            .zip(cells)
-            .filter(|(j, _)| *j == column);
-        Ok(found
-            .next()
-            .map(|(_, terms)| terms.into_iter().map(in_units).collect()))
+        Ok(self.cells_by_row(&table)?.swap_remove(0))
+    }
+
+    /// As [`cells`](Self::cells), of every row; in parallel, and rows with the same missing columns together.
+    pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+        let rows = self.missing_cells(table)?.into_iter().enumerate();
+        Ok(rows
+            .map(|(row, cells)| {
+                let columns = self.missing_columns(table, row);
+                let each = columns.zip(cells);
+                each.map(|(column, terms)| self.missing_cell(column, terms))
+                    .collect()
+            })
+            .collect())
+    }
+
+    /// From standardised units to the user's.
+    fn missing_cell(&self, column: usize, mut terms: Vec<CellTerm>) -> MissingCell {
+        let unit = self.wire.standardiser.sd()[column];
+        let (mean, sd) = mixture_moments(&terms);
+        for term in &mut terms {
+            term.mean = self.to_units(column, term.mean);
+            term.sd *= unit;
+        }
+        MissingCell {
+            column,
+            mean: self.to_units(column, mean),
+            sd: sd * unit,
+            terms,
+        }
     }
 
     /// The components that have training rows, larger ones first.

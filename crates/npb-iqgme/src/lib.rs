@@ -34,7 +34,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | fit in one call | [`fit`], [`fit_unlabelled`] |
+//! | fit in one call | [`fit`], [`fit_unlabelled`]; with checkpoints [`fit_with_checkpoints`], [`Every`] |
 //! | settings | [`IqgmeConfig`], [`Start`], [`PriorScale`] |
 //! | questions to a fit: probabilities and intervals, clusters, densities, imputation, summaries | [`IqgmeFit`] |
 //! | drive the inference: single updates, bound, stop and resume | [`IqgmeData`], [`IqgmeVb`], [`VbUpdate`], [`Bound`] |
@@ -42,6 +42,7 @@
 //! | errors | [`IqgmeError`] |
 
 mod bound;
+mod checkpoints;
 mod conditional;
 mod config;
 mod error;
@@ -57,13 +58,15 @@ mod stats;
 mod vb;
 
 pub use bound::Bound;
+pub use checkpoints::fit_with_checkpoints;
 pub use config::{IqgmeConfig, PriorScale, Start};
 pub use error::IqgmeError;
 pub use fit::{
-    ClassifierSummary, ComponentSummary, Imputation, IqgmeFit, ProbabilityInterval, Run, fit,
-    fit_unlabelled,
+    ClassifierSummary, ComponentSummary, Imputation, IqgmeFit, MissingCell, ProbabilityInterval,
+    Run, fit, fit_unlabelled,
 };
 pub use npb_data;
+pub use npb_infer::checkpoint::Every;
 pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use vb::{IqgmeData, IqgmeVb, VbUpdate};

@@ -1,8 +1,15 @@
 //! Equal bits on any number of threads, and after a stop.
 
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use npb_data::{Labels, Table};
+use npb_infer::Stop;
 use npb_infer::storage::{from_bytes, to_bytes};
 use npb_infer::testing::{same_bits_on_threads, same_bits_when_resumed};
-use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeVb, Start, fit};
+use npb_iqgme::{
+    Every, IqgmeConfig, IqgmeData, IqgmeError, IqgmeVb, Start, fit, fit_with_checkpoints,
+};
 
 use crate::data::{config, three_gaussians};
 
@@ -70,4 +77,111 @@ fn same_after_a_stop() {
         },
     )
     .unwrap();
+}
+
+/// A folder of this process, and the path of the checkpoints in it.
+fn checkpoints(name: &str) -> (PathBuf, PathBuf) {
+    let folder = std::env::temp_dir().join(format!("npb-iqgme-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("run");
+    (folder, path)
+}
+
+#[test]
+fn a_fit_that_was_stopped_or_killed_goes_on_to_the_same_bits() {
+    let (table, labels) = three_gaussians(5, 150, 1, 0.2, 0.1);
+    let config = IqgmeConfig {
+        starts: vec![Start::Mixture(4), Start::PerClass(2)],
+        max_iterations: 40,
+        ..config(5)
+    };
+    let wanted = fit(&table, &labels, &config).unwrap().to_bytes().unwrap();
+    let (folder, path) = checkpoints("stopped");
+    let every = Every::sweeps(4);
+    let go_on = |watch: &(dyn Fn(usize, u64) -> ControlFlow<()> + Sync)| {
+        fit_with_checkpoints(&table, &labels, &config, &path, every, |run, report| {
+            watch(run, report.iteration)
+        })
+        .unwrap()
+    };
+    // Stopped by the watcher, after iteration 6.
+    let stopped = go_on(&|_, iteration| {
+        if iteration < 6 {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    });
+    assert!(stopped.runs().iter().all(|run| run.trace.len() == 6));
+    assert_eq!(stopped.stop(), &Stop::Cancelled);
+    assert_ne!(stopped.to_bytes().unwrap(), wanted);
+    // Killed in iteration 10: what is left of the first run is the checkpoint of iteration 8. The second may not have begun.
+    let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        go_on(&|_, iteration| {
+            assert!(iteration < 10, "killed");
+            ControlFlow::Continue(())
+        })
+    }));
+    assert!(killed.is_err());
+    let finished = go_on(&|run, iteration| {
+        let done = if run == 0 { 8 } else { 6 };
+        assert!(
+            iteration > done,
+            "run {run}: iteration {iteration} is made again"
+        );
+        ControlFlow::Continue(())
+    });
+    assert_eq!(finished.to_bytes().unwrap(), wanted);
+    // Runs that have ended are not made again.
+    let again = go_on(&|_, _| panic!("there is nothing left to do"));
+    assert_eq!(again.to_bytes().unwrap(), wanted);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_checkpoint_of_something_else_is_refused() {
+    let (table, labels) = three_gaussians(6, 60, 0, 0.2, 0.0);
+    let config = IqgmeConfig {
+        starts: vec![Start::PerClass(1)],
+        max_iterations: 3,
+        ..config(6)
+    };
+    let (folder, path) = checkpoints("refused");
+    let go_on = |table: &Table, labels: &Labels, config: &IqgmeConfig| {
+        fit_with_checkpoints(table, labels, config, &path, Every::default(), |_, _| {
+            ControlFlow::Continue(())
+        })
+    };
+    go_on(&table, &labels, &config).unwrap();
+    let another_seed = IqgmeConfig {
+        seed: 7,
+        ..config.clone()
+    };
+    let another_start = IqgmeConfig {
+        starts: vec![Start::KMeans(2)],
+        ..config.clone()
+    };
+    let (other, other_labels) = three_gaussians(8, 60, 0, 0.2, 0.0);
+    let mut swapped: Vec<usize> = (0..60).collect();
+    swapped.swap(0, 1);
+    let refused = [
+        go_on(&table, &labels, &another_seed),
+        go_on(&table, &labels, &another_start),
+        go_on(&other, &other_labels, &config),
+        go_on(
+            &table.select_rows(&swapped),
+            &labels.select_rows(&swapped),
+            &config,
+        ),
+    ];
+    for refused in refused {
+        assert!(matches!(refused, Err(IqgmeError::Saved { .. })));
+    }
+    let file = folder.join("run.0");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes.truncate(bytes.len() - 1);
+    std::fs::write(&file, bytes).unwrap();
+    let damaged = go_on(&table, &labels, &config);
+    assert!(matches!(damaged, Err(IqgmeError::Storage(_))));
+    std::fs::remove_dir_all(&folder).unwrap();
 }
