@@ -12,9 +12,36 @@ use crate::BsvdError;
 pub enum Likelihood {
     /// `y ~ N(x, 1 / noise_precision)`.
     Gaussian,
+    /// Levels 1, ..., L: `y = l` when `x + e`, e standard normal, lies between threshold l - 1 and threshold l; the first threshold is 0.
+    Ordinal {
+        /// L, at least 2.
+        levels: u32,
+    },
+    /// 0 or 1: `P(y = 1) = Phi(x)`.
+    Binary,
+    /// Hits among a number of trials, each of probability `Phi(x)`. What is predicted of a cell is the rate of hits.
+    Binomial,
 }
 
-/// Units in which the model works: `(y - centre) / scale`. Everything that a user sees is in units of the data.
+impl Likelihood {
+    /// Whether latent values are seen through a link; then the units of the model are those of the link and the noise precision is 1.
+    pub(crate) fn is_probit(self) -> bool {
+        self != Self::Gaussian
+    }
+
+    /// Number of thresholds, the fixed one included.
+    pub(crate) fn n_thresholds(self) -> usize {
+        match self {
+            Self::Ordinal { levels } => levels as usize - 1,
+            _ => 0,
+        }
+    }
+}
+
+/// More levels than anyone rates with.
+const MOST_LEVELS: u32 = 1000;
+
+/// Units in which the model works: `(y - centre) / scale`. Everything that a user sees is in units of the data. Without effect for probit likelihoods.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Units {
@@ -33,6 +60,13 @@ pub enum Units {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BsvdMove {
+    /// Thresholds of the ordinal likelihood, latent entries integrated out (after Cowles 1996, Statistics and Computing 6); nothing otherwise. [`Latents`]
+    /// must come next.
+    ///
+    /// [`Latents`]: Self::Latents
+    Thresholds,
+    /// Latent entries of probit likelihoods, nothing otherwise. Not part of the state: they come first in every sweep, after thresholds.
+    Latents,
     /// Factors, intercepts and coefficients of all rows (W 5.8, 5.9).
     Rows,
     /// The same of all columns (W 5.10, 5.11).
@@ -43,7 +77,7 @@ pub enum BsvdMove {
     Rescale,
     /// Offset, and its exchange with the means of the intercepts.
     Offset,
-    /// Noise precision (W 5.12).
+    /// Noise precision of the Gaussian likelihood (W 5.12).
     Noise,
     /// Precision of the scales (W 5.13, for active components only).
     ScalePrecision,
@@ -97,6 +131,8 @@ pub struct BsvdConfig {
     pub coefficient: GammaPrior,
     /// Coefficients of a feature have a common mean, itself standard normal (W: mean zero): the effect of a feature on rows or columns never seen.
     pub common_coefficients: bool,
+    /// Precision of the normal prior (mean zero) of the free thresholds.
+    pub threshold_precision: f64,
     /// Moves of a sweep, in order.
     pub schedule: Vec<Scheduled>,
     /// Sweeps and draws.
@@ -133,6 +169,7 @@ impl Default for BsvdConfig {
             intercept: VAGUE,
             coefficient: VAGUE,
             common_coefficients: true,
+            threshold_precision: 0.01,
             schedule: default_schedule(),
             sweeps: SweepPlan {
                 burn_in: 100,
@@ -150,6 +187,8 @@ impl Default for BsvdConfig {
 fn default_schedule() -> Vec<Scheduled> {
     let each = |step| Scheduled { step, every: 1 };
     vec![
+        each(BsvdMove::Thresholds),
+        each(BsvdMove::Latents),
         each(BsvdMove::Rows),
         each(BsvdMove::Columns),
         each(BsvdMove::Noise),
@@ -198,8 +237,40 @@ impl BsvdConfig {
         for scheduled in &self.schedule {
             at_least("schedule.every", scheduled.every, 1)?;
         }
+        positive("threshold_precision", self.threshold_precision)?;
+        if let Likelihood::Ordinal { levels } = self.likelihood {
+            at_least("likelihood.levels", u64::from(levels), 2)?;
+            if levels > MOST_LEVELS {
+                return Err(out("likelihood.levels", levels, "at most 1000"));
+            }
+        }
+        self.check_latents()?;
         at_least("sweeps.keep", self.sweeps.keep, 1)?;
         at_least("sweeps.thin", self.sweeps.thin, 1)
+    }
+
+    /// Latent entries are not part of the state: each sweep must begin with drawing them, and draw them again when thresholds have changed.
+    fn check_latents(&self) -> Result<(), BsvdError> {
+        if !self.likelihood.is_probit() {
+            return Ok(());
+        }
+        let steps = &self.schedule;
+        let latents = |n: usize| {
+            let found = steps.get(n);
+            found.is_some_and(|s| s.step == BsvdMove::Latents && s.every == 1)
+        };
+        let begins = latents(0) || (steps[0].step == BsvdMove::Thresholds && latents(1));
+        let followed = (0..steps.len())
+            .filter(|&n| steps[n].step == BsvdMove::Thresholds)
+            .all(|n| latents(n + 1));
+        if begins && followed {
+            return Ok(());
+        }
+        Err(out(
+            "schedule",
+            "without latents first",
+            "begin with latents, every sweep (thresholds may come just before) for a probit likelihood",
+        ))
     }
 
     /// Prior odds of a switch with `K` candidates, its weight integrated out.

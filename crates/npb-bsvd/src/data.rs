@@ -5,7 +5,7 @@ use std::ops::Range;
 use npb_data::Ratings;
 use rayon::prelude::*;
 
-use crate::config::Units;
+use crate::config::{Likelihood, Units};
 use crate::features::{Features, SideInformation};
 use crate::state::Shape;
 use crate::{BsvdConfig, BsvdError};
@@ -74,6 +74,14 @@ pub struct BsvdData {
     pub(crate) side: SideInformation,
     pub(crate) centre: f64,
     pub(crate) scale: f64,
+    /// What was observed, by rows, of probit likelihoods: the level (from 0), or the hits.
+    pub(crate) outcomes: Vec<u32>,
+    /// Trials of each entry, by rows; of the binomial likelihood.
+    pub(crate) trials: Vec<u32>,
+    /// Square roots of the weights of the entries, by rows and by columns; empty when all are 1.
+    pub(crate) roots: (Vec<f32>, Vec<f32>),
+    /// Place among the entries by rows of each entry by columns; of probit likelihoods.
+    pub(crate) places: Vec<u32>,
 }
 
 impl BsvdData {
@@ -93,38 +101,103 @@ impl BsvdData {
         }
         fits("row features", side.rows.as_ref(), ratings.n_rows())?;
         fits("column features", side.columns.as_ref(), ratings.n_cols())?;
-        let (centre, scale) = units(ratings, config.units)?;
-        let in_units = |v: &V| ((Into::<f64>::into(*v) - centre) / scale) as f32;
-        let values: Vec<f32> = ratings.values().par_iter().map(in_units).collect();
-        if let Some(at) = values.iter().position(|v| !v.is_finite()) {
-            return Err(beyond(ratings, at));
+        if config.likelihood == Likelihood::Binomial {
+            return Err(BsvdError::Config {
+                field: "likelihood",
+                value: "binomial".to_owned(),
+                rule: "given with numbers of trials: see BsvdData::binomial".to_owned(),
+            });
         }
+        let probit = config.likelihood.is_probit();
+        let (centre, scale) = if probit {
+            (0.0, 1.0)
+        } else {
+            units(ratings, config.units)?
+        };
+        let in_units = |v: &V| ((Into::<f64>::into(*v) - centre) / scale) as f32;
+        let mut data = Self::unweighted(ratings, side, (centre, scale), in_units);
+        if let Some(at) = data.rows.values.iter().position(|v| !v.is_finite()) {
+            return Err(entry(ratings, at, BEYOND));
+        }
+        if probit {
+            data.outcomes = outcomes(ratings, config.likelihood)?;
+            data.places = places(ratings)?;
+        }
+        Ok(data)
+    }
+
+    /// Prepares numbers of hits and of trials of the same cells for a fit with [`Likelihood::Binomial`].
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); another likelihood; cells with hits but no trials or the other way round; numbers that are not whole, no trial, more hits
+    /// than trials.
+    pub fn binomial<V: Copy + Into<f64> + Send + Sync>(
+        hits: &Ratings<V>,
+        trials: &Ratings<V>,
+        side: SideInformation,
+        config: &BsvdConfig,
+    ) -> Result<Self, BsvdError> {
+        config.validate()?;
+        if config.likelihood != Likelihood::Binomial {
+            return Err(BsvdError::Config {
+                field: "likelihood",
+                value: format!("{:?}", config.likelihood),
+                rule: "binomial where trials are given".to_owned(),
+            });
+        }
+        if hits.n_observed() == 0 {
+            return Err(BsvdError::NoEntries);
+        }
+        fits("row features", side.rows.as_ref(), hits.n_rows())?;
+        fits("column features", side.columns.as_ref(), hits.n_cols())?;
+        let (outcomes, counts) = counts(hits, trials)?;
+        let mut data = Self::unweighted(hits, side, (0.0, 1.0), |_| 0.0);
+        data.places = places(hits)?;
+        let roots: Vec<f32> = counts.iter().map(|&n| f64::from(n).sqrt() as f32).collect();
+        let by_columns = data.places.iter().map(|&at| roots[at as usize]).collect();
+        data.roots = (roots, by_columns);
+        data.outcomes = outcomes;
+        data.trials = counts;
+        Ok(data)
+    }
+
+    fn unweighted<V: Copy + Into<f64> + Send + Sync>(
+        ratings: &Ratings<V>,
+        side: SideInformation,
+        (centre, scale): (f64, f64),
+        in_units: impl Fn(&V) -> f32 + Sync,
+    ) -> Self {
+        let (n_rows, n_cols) = (ratings.n_rows(), ratings.n_cols());
         let rows = Cells::new(
-            starts(ratings.n_rows(), |i| ratings.row(i).0.len()),
-            (0..ratings.n_rows())
+            starts(n_rows, |i| ratings.row(i).0.len()),
+            (0..n_rows)
                 .flat_map(|i| ratings.row(i).0)
                 .copied()
                 .collect(),
-            values,
+            ratings.values().par_iter().map(&in_units).collect(),
         );
         let columns = Cells::new(
-            starts(ratings.n_cols(), |j| ratings.column(j).0.len()),
-            (0..ratings.n_cols())
+            starts(n_cols, |j| ratings.column(j).0.len()),
+            (0..n_cols)
                 .flat_map(|j| ratings.column(j).0)
                 .copied()
                 .collect(),
-            (0..ratings.n_cols())
+            (0..n_cols)
                 .flat_map(|j| ratings.column(j).1)
-                .map(in_units)
+                .map(&in_units)
                 .collect(),
         );
-        Ok(Self {
+        Self {
             rows,
             columns,
             side,
             centre,
             scale,
-        })
+            outcomes: Vec::new(),
+            trials: Vec::new(),
+            roots: (Vec::new(), Vec::new()),
+            places: Vec::new(),
+        }
     }
 
     /// I.
@@ -149,7 +222,10 @@ impl BsvdData {
 
     /// Sum of the weights of the entries.
     pub(crate) fn total_weight(&self) -> f64 {
-        self.n_observed() as f64
+        if self.trials.is_empty() {
+            return self.n_observed() as f64;
+        }
+        self.trials.iter().map(|&n| f64::from(n)).sum()
     }
 
     pub(crate) fn shape(&self, config: &BsvdConfig) -> Shape {
@@ -161,6 +237,7 @@ impl BsvdData {
             column_features: q(&self.side.columns),
             row_intercepts: config.row_intercepts,
             column_intercepts: config.column_intercepts,
+            thresholds: config.likelihood.n_thresholds(),
         }
     }
 }
@@ -214,13 +291,112 @@ fn units<V: Copy + Into<f64> + Send + Sync>(
     })
 }
 
-fn beyond<V: Copy + Into<f64> + Send + Sync>(ratings: &Ratings<V>, at: usize) -> BsvdError {
-    let entry = ratings.iter().nth(at);
-    let (row, column) = entry.map_or((0, 0), |e| (e.row as usize, e.column as usize));
+const BEYOND: &str = "is beyond single precision in the units of the model: choose other units";
+
+/// The error about entry number `at` of the rows.
+fn entry<V: Copy + Into<f64> + Send + Sync>(
+    ratings: &Ratings<V>,
+    at: usize,
+    rule: &'static str,
+) -> BsvdError {
+    let found = ratings.iter().nth(at);
+    let (row, column) = found.map_or((0, 0), |e| (e.row as usize, e.column as usize));
     BsvdError::Entry {
         row,
         column,
         value: ratings.values()[at].into(),
-        rule: "is beyond single precision in the units of the model: choose other units",
+        rule,
     }
+}
+
+/// Levels from 0, or zeros and ones.
+fn outcomes<V: Copy + Into<f64> + Send + Sync>(
+    ratings: &Ratings<V>,
+    likelihood: Likelihood,
+) -> Result<Vec<u32>, BsvdError> {
+    let (first, count, rule) = match likelihood {
+        Likelihood::Ordinal { levels } => (1.0, levels, "is not one of the levels 1, ..., L"),
+        _ => (0.0, 2, "is not 0 or 1"),
+    };
+    let outcome = |(at, &value): (usize, &V)| {
+        let level = Into::<f64>::into(value) - first;
+        if level.fract() == 0.0 && level >= 0.0 && level < f64::from(count) {
+            Ok(level as u32)
+        } else {
+            Err(entry(ratings, at, rule))
+        }
+    };
+    ratings.values().iter().enumerate().map(outcome).collect()
+}
+
+/// Hits and trials of each entry.
+fn counts<V: Copy + Into<f64> + Send + Sync>(
+    hits: &Ratings<V>,
+    trials: &Ratings<V>,
+) -> Result<(Vec<u32>, Vec<u32>), BsvdError> {
+    for (what, found, expected) in [
+        ("rows of the trials", trials.n_rows(), hits.n_rows()),
+        ("columns of the trials", trials.n_cols(), hits.n_cols()),
+    ] {
+        if found != expected {
+            return Err(BsvdError::Size {
+                what,
+                found,
+                expected,
+            });
+        }
+    }
+    let count = |ratings, at, value: f64| {
+        if value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value) {
+            Ok(value as u32)
+        } else {
+            Err(entry(ratings, at, "is not a count"))
+        }
+    };
+    let (mut successes, mut totals) = (Vec::new(), Vec::new());
+    let mut pairs = trials.iter();
+    for (at, hit) in hits.iter().enumerate() {
+        match pairs.next() {
+            Some(trial) if (trial.row, trial.column) == (hit.row, hit.column) => {
+                let h = count(hits, at, hit.value.into())?;
+                let n = count(trials, at, trial.value.into())?;
+                if n == 0 {
+                    return Err(entry(trials, at, "trials: leave the cell out"));
+                }
+                if h > n {
+                    return Err(entry(hits, at, "hits are more than the trials of the cell"));
+                }
+                successes.push(h);
+                totals.push(n);
+            }
+            _ => {
+                return Err(entry(
+                    hits,
+                    at,
+                    "hits, but the trials are not of the same cells (every cell needs both)",
+                ));
+            }
+        }
+    }
+    if pairs.next().is_some() {
+        return Err(entry(
+            trials,
+            hits.n_observed(),
+            "trials, but no number of hits (0 must be given)",
+        ));
+    }
+    Ok((successes, totals))
+}
+
+fn places<V: Copy + Into<f64> + Send + Sync>(ratings: &Ratings<V>) -> Result<Vec<u32>, BsvdError> {
+    let entries = ratings.n_observed();
+    let limit = u32::MAX as usize;
+    if entries > limit {
+        return Err(BsvdError::TooMany { entries, limit });
+    }
+    let columns = 0..ratings.n_cols();
+    Ok(columns
+        .flat_map(|j| ratings.column_positions(j))
+        .map(|&at| at as u32)
+        .collect())
 }

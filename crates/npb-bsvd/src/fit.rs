@@ -393,6 +393,7 @@ impl BsvdFit {
             column_features: q(&self.side.columns),
             row_intercepts: self.config.row_intercepts,
             column_intercepts: self.config.column_intercepts,
+            thresholds: self.config.likelihood.n_thresholds(),
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::config::BsvdMove;
 use crate::data::BsvdData;
 use crate::features::Features;
 use crate::kernel::Layout;
+use crate::probit::{self, Latents};
 use crate::products::{Candidates, ProductPass, column_sums, squared_deviations};
 use crate::regression::{
     DOUBLE_BEYOND, Pass, Pool, Regressors, ResidualSums, Target, Task, fill_design,
@@ -37,6 +38,8 @@ const OFFSET: u64 = 5;
 const NOISE: u64 = 6;
 const SCALE_PRECISION: u64 = 7;
 const HYPER: u64 = 8;
+const LATENTS: u64 = 9;
+const THRESHOLDS: u64 = 10;
 
 /// Scans of the switches for one pass over the cells: they cost next to nothing.
 const SCANS: usize = 3;
@@ -44,6 +47,9 @@ const SCANS: usize = 3;
 /// Precisions are kept within these, where vague priors and no data would send them to 0 or infinity.
 const LEAST_PRECISION: f64 = 1e-100;
 const MOST_PRECISION: f64 = 1e15;
+
+/// Share of accepted moves of thresholds that the adaptation aims at.
+const ACCEPTANCE: f64 = 0.3;
 
 /// How many of the largest scales are traced.
 const TRACED_SCALES: usize = 10;
@@ -89,6 +95,9 @@ struct Memory {
     totals: Vec<f64>,
     spare: Vec<f32>,
     lengths: Vec<f64>,
+    latents: Latents,
+    /// Noise-free latent value of every entry, by rows; of probit likelihoods, when they are drawn.
+    linear: Vec<f32>,
 }
 
 impl Default for Memory {
@@ -106,6 +115,8 @@ impl Default for Memory {
             totals: Vec::new(),
             spare: Vec::new(),
             lengths: Vec::new(),
+            latents: Latents::default(),
+            linear: Vec::new(),
         }
     }
 }
@@ -252,6 +263,8 @@ impl<'d> BsvdSampler<'d> {
     /// Numerical trouble, with sweep and row.
     pub fn apply(&mut self, step: BsvdMove) -> Result<(), BsvdError> {
         match step {
+            BsvdMove::Thresholds => self.thresholds(),
+            BsvdMove::Latents => self.latents(),
             BsvdMove::Rows => self.side(Side::Rows, Task::Draw),
             BsvdMove::Columns => self.side(Side::Columns, Task::DrawAndSum),
             BsvdMove::Switches => self.switches(|board, order, rng| board.scan(order, rng)),
@@ -340,6 +353,14 @@ impl<'d> BsvdSampler<'d> {
             memory.prior_precision.push(own.coefficient_precision);
             memory.prior_linear.push(own.coefficient_precision * mean);
         }
+        let latents = &memory.latents;
+        let (values, roots) = match side {
+            Side::Rows => (&latents.rows, &data.roots.0),
+            Side::Columns => (&latents.columns, &data.roots.1),
+        };
+        let drawn = config.likelihood.is_probit() && task != Task::Latents;
+        let values = if drawn { values } else { &cells.values };
+        let roots = (!roots.is_empty()).then_some(&roots[..]);
         memory.block_sums.clear();
         memory
             .block_sums
@@ -347,8 +368,8 @@ impl<'d> BsvdSampler<'d> {
         let pass = Pass {
             arch: memory.arch,
             cells,
-            values: &cells.values,
-            roots: None,
+            values,
+            roots,
             regressors,
             design: &memory.design,
             other,
@@ -362,14 +383,17 @@ impl<'d> BsvdSampler<'d> {
             block_name: name,
             pool: &memory.pool,
         };
-        memory.residuals = None;
+        if task != Task::Latents {
+            memory.residuals = None;
+        }
         pass.run(Target {
             factors: &mut own.factors,
             intercepts: &mut own.intercepts,
             coefficients: &mut own.coefficients,
+            latents: &mut memory.linear,
             sums: &mut memory.block_sums,
         })?;
-        if task != Task::Draw {
+        if matches!(task, Task::DrawAndSum | Task::Sum) {
             let mut total = ResidualSums::default();
             for block in &memory.block_sums {
                 total.first += block.first;
@@ -390,7 +414,52 @@ impl<'d> BsvdSampler<'d> {
         Ok(sums)
     }
 
+    /// Noise-free latent values of all entries, into `memory.linear`.
+    fn linear(&mut self) -> Result<(), BsvdError> {
+        self.memory.linear.resize(self.data.n_observed(), 0.0);
+        self.side(Side::Rows, Task::Latents)
+    }
+
+    fn latents(&mut self) -> Result<(), BsvdError> {
+        if !self.config.likelihood.is_probit() {
+            return Ok(());
+        }
+        self.linear()?;
+        let key = (self.config.seed, [self.config.chain, self.sweep, LATENTS]);
+        let memory = &mut self.memory;
+        memory.residuals = None;
+        memory
+            .latents
+            .draw(self.data, &self.state.thresholds, &memory.linear, key);
+        Ok(())
+    }
+
+    /// One Metropolis step for all free thresholds together; the size of the step is adapted in the burn-in.
+    fn thresholds(&mut self) -> Result<(), BsvdError> {
+        if self.state.thresholds.len() < 2 {
+            return Ok(());
+        }
+        self.linear()?;
+        let mut rng = self.rng(THRESHOLDS, 0);
+        let accepted = probit::move_thresholds(
+            &mut self.state.thresholds,
+            self.state.threshold_step,
+            self.config.threshold_precision,
+            |thresholds| probit::ln_likelihood(self.data, &self.memory.linear, thresholds),
+            &mut rng,
+        );
+        if self.sweep <= self.config.sweeps.burn_in {
+            let gain = (self.sweep as f64).powf(-0.6);
+            let step = self.state.threshold_step * (gain * (accepted - ACCEPTANCE)).exp();
+            self.state.threshold_step = step.clamp(1e-6, 10.0);
+        }
+        Ok(())
+    }
+
     fn noise(&mut self) -> Result<(), BsvdError> {
+        if self.config.likelihood.is_probit() {
+            return Ok(());
+        }
         let sums = self.residuals()?;
         let mut rng = self.rng(NOISE, 0);
         let n = self.data.n_observed() as f64;
@@ -523,8 +592,12 @@ impl<'d> BsvdSampler<'d> {
         let pass = ProductPass {
             arch: memory.arch,
             cells: &self.data.rows,
-            values: &self.data.rows.values,
-            roots: None,
+            values: if self.config.likelihood.is_probit() {
+                &memory.latents.rows
+            } else {
+                &self.data.rows.values
+            },
+            roots: (!self.data.roots.0.is_empty()).then_some(&self.data.roots.0[..]),
             layout,
             candidates: &memory.candidates,
             scales: &scales,
@@ -697,7 +770,14 @@ pub(crate) fn trace_names() -> Vec<String> {
     fixed.into_iter().map(str::to_owned).chain(scales).collect()
 }
 
-/// All candidates on; together they start with half of the variance.
+/// Half of the scale from which on a component can be told from noise, if noise were all there is: components that the data ask for grow from there
+/// within a few sweeps, while those that they do not ask for would take hundreds of sweeps to shrink. At most half of the variance in all.
+fn start_scale(data: &BsvdData, rank: usize) -> f64 {
+    let sides = (data.n_rows() as f64 * data.n_cols() as f64).powf(0.25);
+    (0.5 * sides / data.total_weight().sqrt()).min((0.5 / rank as f64).sqrt())
+}
+
+/// All candidates on, with small scales.
 fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
     let shape = data.shape(config);
     let rank = config.candidates;
@@ -718,12 +798,20 @@ fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
             coefficient_precision: 100.0,
         }
     };
-    let scale = (0.5 / rank as f64).sqrt();
+    let scale = start_scale(data, rank);
     BsvdState {
         candidates: rank,
         scales: vec![scale; rank],
         scale_precision: scale.powi(-2),
-        noise_precision: 2.0,
+        noise_precision: if config.likelihood.is_probit() {
+            1.0
+        } else {
+            2.0
+        },
+        thresholds: (0..config.likelihood.n_thresholds())
+            .map(|l| 0.5 * l as f64)
+            .collect(),
+        threshold_step: 0.05,
         offset: 0.0,
         rows: side(shape.n_rows, shape.column_features, shape.row_intercepts, 0),
         columns: side(shape.n_cols, shape.row_features, shape.column_intercepts, 1),

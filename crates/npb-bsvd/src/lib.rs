@@ -30,6 +30,7 @@ mod gibbs;
 mod kernel;
 mod names;
 mod predict;
+mod probit;
 mod products;
 mod regression;
 mod rescale;

@@ -108,6 +108,8 @@ pub(crate) enum Task {
     DrawAndSum,
     /// Sum up residuals only.
     Sum,
+    /// Write down the fitted latent value of every cell.
+    Latents,
 }
 
 /// Memory of the blocks that are being worked on; as many parts as there ever were threads at once.
@@ -152,12 +154,15 @@ pub(crate) struct Target<'a> {
     pub(crate) factors: &'a mut [f32],
     pub(crate) intercepts: &'a mut [f32],
     pub(crate) coefficients: &'a mut [f32],
+    /// Latent values of the cells, written by that task only.
+    pub(crate) latents: &'a mut [f32],
     /// One for each block.
     pub(crate) sums: &'a mut [ResidualSums],
 }
 
 impl Target<'_> {
-    fn split(self, rows: usize, blocks: usize, r: &Regressors) -> (Self, Self) {
+    fn split(self, rows: usize, cells: usize, blocks: usize, r: &Regressors) -> (Self, Self) {
+        let (latents, latents_rest) = self.latents.split_at_mut(cells.min(self.latents.len()));
         let (factors, factors_rest) = self.factors.split_at_mut(rows * r.rank);
         let (intercepts, intercepts_rest) = self
             .intercepts
@@ -169,12 +174,14 @@ impl Target<'_> {
                 factors,
                 intercepts,
                 coefficients,
+                latents,
                 sums,
             },
             Self {
                 factors: factors_rest,
                 intercepts: intercepts_rest,
                 coefficients: coefficients_rest,
+                latents: latents_rest,
                 sums: sums_rest,
             },
         )
@@ -206,7 +213,9 @@ impl Pass<'_> {
             _ => {
                 let (left, right) = blocks.split_at(blocks.len() / 2);
                 let rows = right[0].start - left[0].start;
-                let (first, second) = target.split(rows, left.len(), &self.regressors);
+                let starts = &self.cells.starts;
+                let cells = starts[right[0].start] - starts[left[0].start];
+                let (first, second) = target.split(rows, cells, left.len(), &self.regressors);
                 let (a, b) =
                     rayon::join(|| self.recurse(left, first), || self.recurse(right, second));
                 a.and(b)
@@ -226,6 +235,28 @@ impl Pass<'_> {
                 SideState::part(&self.other.coefficients, j, features.len()),
                 features,
             )
+    }
+
+    /// Residuals come multiplied by the roots of their weights.
+    fn add_residuals<T: Real>(
+        &self,
+        cells: Range<usize>,
+        residuals: &[T],
+        total: &mut ResidualSums,
+    ) {
+        let (mut first, mut second) = (0.0, 0.0);
+        match self.roots {
+            None => residuals.iter().for_each(|r| first += r.to_f64()),
+            Some(roots) => residuals
+                .iter()
+                .zip(&roots[cells])
+                .for_each(|(r, &root)| first += r.to_f64() * f64::from(root)),
+        }
+        residuals
+            .iter()
+            .for_each(|r| second += r.to_f64() * r.to_f64());
+        total.first += first;
+        total.second += second;
     }
 
     fn block<T: Typing>(
@@ -252,6 +283,7 @@ impl Pass<'_> {
         let q = self.features.map_or(0, Features::n_features);
         scratch.features.resize(q, 0.0);
 
+        let first_cell = self.cells.starts[rows.start];
         let mut total = ResidualSums::default();
         let Regressors {
             rank,
@@ -273,7 +305,7 @@ impl Pass<'_> {
                 typed: &mut typed,
                 layout,
             };
-            if self.task == Task::Sum {
+            if matches!(self.task, Task::Sum | Task::Latents) {
                 let x = &mut scratch.x;
                 widen(factors, &mut x[..rank]);
                 if intercept {
@@ -289,8 +321,18 @@ impl Pass<'_> {
                 }
                 narrow(&x[rank + usize::from(intercept)..], coefficients);
             }
-            if self.task != Task::Draw {
-                row.residuals(&scratch.x, &mut total);
+            match self.task {
+                Task::Draw => {}
+                Task::DrawAndSum | Task::Sum => row.residuals(&scratch.x, |cells, residuals| {
+                    self.add_residuals(cells, residuals, &mut total);
+                }),
+                // Their response is taken to be zero.
+                Task::Latents => row.residuals(&scratch.x, |cells, residuals| {
+                    let out = &mut target.latents[cells.start - first_cell..];
+                    out.iter_mut()
+                        .zip(residuals)
+                        .for_each(|(x, r)| *x = -r.to_f64() as f32);
+                }),
             }
         }
         target.sums[0] = total;
@@ -415,9 +457,15 @@ impl<T: Real> Row<'_, '_, T> {
             cell.iter_mut()
                 .zip(line)
                 .for_each(|(to, &from)| *to = T::from_f32(from));
-            cell[width] = T::from_f64(f64::from(y) - pass.known(self.features, j));
+            let y = if pass.task == Task::Latents {
+                0.0
+            } else {
+                f64::from(y)
+            };
+            cell[width] = T::from_f64(y - pass.known(self.features, j));
         }
-        if let Some(roots) = pass.roots {
+        let weighted = pass.roots.filter(|_| pass.task != Task::Latents);
+        if let Some(roots) = weighted {
             let cells = self.typed.cells[at..].chunks_exact_mut(stride);
             for (cell, &root) in cells.zip(&roots[start..start + count]) {
                 cell.iter_mut()
@@ -426,8 +474,8 @@ impl<T: Real> Row<'_, '_, T> {
         }
     }
 
-    /// Adds up what is left of the response given the coefficients, as they are stored.
-    fn residuals(&mut self, x: &[f64], total: &mut ResidualSums) {
+    /// What is left of the response given the coefficients, as they are stored: range of cells by range of cells.
+    fn residuals(&mut self, x: &[f64], mut take: impl FnMut(Range<usize>, &[T])) {
         let Layout { stride, .. } = self.layout;
         for (to, &x) in self.typed.coefficients.iter_mut().zip(x) {
             *to = T::from_f32(x as f32);
@@ -451,19 +499,8 @@ impl<T: Real> Row<'_, '_, T> {
                 &typed.coefficients,
                 out,
             );
-            let (mut first, mut second) = (0.0, 0.0);
-            match self.pass.roots {
-                None => out.iter().for_each(|r| first += r.to_f64()),
-                Some(roots) => {
-                    let roots = &roots[self.range.start + done..];
-                    out.iter()
-                        .zip(roots)
-                        .for_each(|(r, &root)| first += r.to_f64() * f64::from(root));
-                }
-            }
-            out.iter().for_each(|r| second += r.to_f64() * r.to_f64());
-            total.first += first;
-            total.second += second;
+            let start = self.range.start + done;
+            take(start..start + count, out);
             done += count;
         }
     }

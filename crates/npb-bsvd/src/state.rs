@@ -48,6 +48,10 @@ pub struct BsvdState {
     pub scale_precision: f64,
     /// `alpha`.
     pub noise_precision: f64,
+    /// Thresholds of the ordinal likelihood, ascending, the first 0; empty for other likelihoods.
+    pub thresholds: Vec<f64>,
+    /// Standard deviation of the proposals for thresholds; adapted in the burn-in.
+    pub threshold_step: f64,
     /// Offset (global mean) beyond the centre of the units.
     pub offset: f64,
     /// `U`, `r`, `G_C`.
@@ -107,6 +111,14 @@ impl BsvdState {
         expect(positive(self.scale_precision), "scale precision")?;
         expect(positive(self.noise_precision), "noise precision")?;
         expect(self.offset.is_finite(), "offset")?;
+        expect(
+            self.thresholds.len() == shape.thresholds
+                && self.thresholds.first().is_none_or(|&first| first == 0.0)
+                && self.thresholds.windows(2).all(|w| w[0] < w[1])
+                && self.thresholds.iter().all(|t| t.is_finite())
+                && positive(self.threshold_step),
+            "thresholds",
+        )?;
         self.rows.check(shape.n_rows, rank, shape.column_features)?;
         self.columns.check(shape.n_cols, rank, shape.row_features)?;
         expect(
@@ -126,6 +138,7 @@ pub(crate) struct Shape {
     pub(crate) column_features: usize,
     pub(crate) row_intercepts: bool,
     pub(crate) column_intercepts: bool,
+    pub(crate) thresholds: usize,
 }
 
 impl SideState {

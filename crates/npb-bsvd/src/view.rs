@@ -24,13 +24,17 @@ impl View<'_> {
     }
 
     /// From latent values to entries.
-    pub(crate) fn response(&self) -> Response {
+    pub(crate) fn response(&self) -> Response<'_> {
         match self.likelihood {
             Likelihood::Gaussian => Response::Gaussian {
                 centre: self.centre,
                 scale: self.scale,
                 noise_sd: self.noise_sd(),
             },
+            Likelihood::Ordinal { .. } => Response::Ordinal {
+                thresholds: &self.state.thresholds,
+            },
+            Likelihood::Binary | Likelihood::Binomial => Response::Bernoulli,
         }
     }
 

@@ -10,7 +10,7 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use super::*;
-use crate::config::{Scheduled, Units};
+use crate::config::{Likelihood, Scheduled, Units};
 use crate::features::{Features, SideInformation};
 
 const ROWS_N: usize = 6;
@@ -34,6 +34,10 @@ enum Fault {
     NoPriorOdds,
     /// Cells that are not observed count as zeros.
     MaskIgnored,
+    /// Every entry counts as one trial.
+    TrialsIgnored,
+    /// Thresholds of the sampler are not those of the entries.
+    LevelsShifted,
 }
 
 struct Model {
@@ -49,7 +53,13 @@ const MILD: GammaPrior = GammaPrior {
 };
 
 fn model(moves: &[BsvdMove], fault: Fault) -> Model {
+    model_of(Likelihood::Gaussian, moves, fault)
+}
+
+fn model_of(likelihood: Likelihood, moves: &[BsvdMove], fault: Fault) -> Model {
     let config = BsvdConfig {
+        likelihood,
+        threshold_precision: 1.0,
         units: Units::Given {
             centre: 0.0,
             scale: 1.0,
@@ -126,6 +136,27 @@ impl Model {
         Ratings::new(ROWS_N, COLUMNS_N, &entries).unwrap()
     }
 
+    /// Trials of cell `n`: 1 to 3, but once so many that their sum is not drawn one by one.
+    fn trials(n: usize) -> u64 {
+        if n == 4 { 120 } else { 1 + n as u64 % 3 }
+    }
+
+    fn data(&self, values: &[f64], config: &BsvdConfig) -> BsvdData {
+        let side = self.side.clone();
+        if config.likelihood != Likelihood::Binomial {
+            return BsvdData::new(&self.ratings(values), side, config).unwrap();
+        }
+        let mut trials: Vec<f64> = (0..values.len()).map(|n| Self::trials(n) as f64).collect();
+        let mut hits = values.to_vec();
+        if self.fault == Fault::TrialsIgnored {
+            for (hit, n) in hits.iter_mut().zip(&mut trials) {
+                *hit = (2.0 * *hit / *n).floor().min(1.0);
+                *n = 1.0;
+            }
+        }
+        BsvdData::binomial(&self.ratings(&hits), &self.ratings(&trials), side, config).unwrap()
+    }
+
     fn latents(&self, state: &BsvdState) -> Vec<f64> {
         self.cells
             .iter()
@@ -169,6 +200,8 @@ impl JointModel for Model {
             "y times x",
             "residuals",
             "an unseen row",
+            "second threshold",
+            "last threshold",
         ]
         .map(str::to_owned)
         .to_vec()
@@ -212,7 +245,13 @@ impl JointModel for Model {
             candidates: config.candidates,
             scales,
             scale_precision,
-            noise_precision: gamma(config.noise, rng),
+            noise_precision: if config.likelihood.is_probit() {
+                1.0
+            } else {
+                gamma(config.noise, rng)
+            },
+            thresholds: self.thresholds(rng),
+            threshold_step: 0.5,
             offset: normal(rng) / config.offset_precision.sqrt(),
             rows,
             columns,
@@ -221,19 +260,40 @@ impl JointModel for Model {
 
     fn simulate(&self, state: &BsvdState, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
         let sd = state.noise_precision.sqrt().recip();
+        let entry = |(n, x): (usize, f64)| match self.config.likelihood {
+            Likelihood::Gaussian => x + sd * normal(rng),
+            Likelihood::Ordinal { .. } => {
+                let latent = x + normal(rng);
+                let shift = if self.fault == Fault::LevelsShifted {
+                    0.3
+                } else {
+                    0.0
+                };
+                let passed = |&&t: &&f64| latent > t + if t > 0.0 { shift } else { 0.0 };
+                1.0 + state.thresholds.iter().filter(passed).count() as f64
+            }
+            Likelihood::Binary => f64::from(u8::from(x + normal(rng) > 0.0)),
+            Likelihood::Binomial => (0..Self::trials(n))
+                .filter(|_| x + normal(rng) > 0.0)
+                .count() as f64,
+        };
         self.latents(state)
             .into_iter()
-            .map(|x| x + sd * normal(rng))
+            .enumerate()
+            .map(entry)
             .collect()
     }
 
     fn sweep(&self, state: &mut BsvdState, data: &Vec<f64>, rng: &mut Xoshiro256PlusPlus) {
         let config = self.faulty(rng.random());
-        let data = BsvdData::new(&self.ratings(data), self.side.clone(), &config).unwrap();
+        let data = self.data(data, &config);
         let trace = Trace::new(BsvdSampler::scalar_names());
         let mut sampler = BsvdSampler::resume(&data, config, state.clone(), trace).unwrap();
         match self.fault {
-            Fault::ScaleFirst => sampler.switches(scale_first).unwrap(),
+            Fault::ScaleFirst => {
+                sampler.apply(BsvdMove::Latents).unwrap();
+                sampler.switches(scale_first).unwrap();
+            }
             Fault::StaleResidual => sampler.switches(stale).unwrap(),
             _ => sampler.sweep().unwrap(),
         }
@@ -267,7 +327,24 @@ impl JointModel for Model {
             sum(&|y, x| y * x),
             sum(&|y, x| (y - x).powi(2)),
             state.latent(2, 1, &self.side),
+            state.thresholds.get(1).copied().unwrap_or(0.0),
+            state.thresholds.last().copied().unwrap_or(0.0),
         ]
+    }
+}
+
+impl Model {
+    /// Free thresholds are normal, given that they ascend from 0.
+    fn thresholds(&self, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+        let n = self.config.likelihood.n_thresholds();
+        let sd = self.config.threshold_precision.sqrt().recip();
+        loop {
+            let mut list = vec![0.0; n.min(1)];
+            list.extend((1..n).map(|_| sd * normal(rng)));
+            if list.windows(2).all(|w| w[0] < w[1]) {
+                return list;
+            }
+        }
     }
 }
 
@@ -323,7 +400,9 @@ const TEST: JointTest = JointTest {
     false_alarm: 0.001,
 };
 
-const ALL: [BsvdMove; 8] = [
+const ALL: [BsvdMove; 10] = [
+    BsvdMove::Thresholds,
+    BsvdMove::Latents,
     BsvdMove::Rows,
     BsvdMove::Columns,
     BsvdMove::Noise,
@@ -345,6 +424,55 @@ fn every_move_leaves_the_joint_law_alone() {
     for step in ALL {
         let report = TEST.run(&model(&[step], Fault::None));
         assert!(report.passed(), "{step:?}: {report}");
+    }
+}
+
+const PROBITS: [Likelihood; 3] = [
+    Likelihood::Ordinal { levels: 4 },
+    Likelihood::Binary,
+    Likelihood::Binomial,
+];
+
+#[test]
+fn probit_sweeps_leave_the_joint_law_alone() {
+    for likelihood in PROBITS {
+        let report = TEST.run(&model_of(likelihood, &ALL, Fault::None));
+        assert!(report.passed(), "{likelihood:?}: {report}");
+    }
+}
+
+#[test]
+fn every_probit_move_leaves_the_joint_law_alone() {
+    use BsvdMove::{Latents, Thresholds};
+    let binomial = Likelihood::Binomial;
+    for step in [
+        BsvdMove::Rows,
+        BsvdMove::Columns,
+        BsvdMove::Switches,
+        BsvdMove::Offset,
+    ] {
+        let report = TEST.run(&model_of(binomial, &[Latents, step], Fault::None));
+        assert!(report.passed(), "{step:?}: {report}");
+    }
+    let ordinal = Likelihood::Ordinal { levels: 4 };
+    let report = TEST.run(&model_of(ordinal, &[Thresholds, Latents], Fault::None));
+    assert!(report.passed(), "thresholds: {report}");
+}
+
+#[test]
+fn probit_faults_are_seen() {
+    for (likelihood, fault) in [
+        (Likelihood::Ordinal { levels: 4 }, Fault::LevelsShifted),
+        (Likelihood::Ordinal { levels: 4 }, Fault::NoOffsetPrior),
+        (Likelihood::Binary, Fault::ScaleFirst),
+        (Likelihood::Binary, Fault::NoOffsetPrior),
+        (Likelihood::Binomial, Fault::TrialsIgnored),
+    ] {
+        let report = TEST.run(&model_of(likelihood, &ALL, fault));
+        assert!(
+            !report.passed(),
+            "{likelihood:?}, {fault:?} was not seen: {report}"
+        );
     }
 }
 
