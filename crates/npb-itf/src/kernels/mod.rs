@@ -8,6 +8,7 @@ mod bernoulli;
 mod categorical;
 mod diagonal_normal;
 mod negative_binomial;
+mod network;
 mod normal;
 mod ordinal;
 mod poisson;
@@ -21,6 +22,7 @@ pub use diagonal_normal::{DiagonalNormal, DiagonalNormalData, DiagonalNormalPara
 pub use negative_binomial::{
     NegativeBinomial, NegativeBinomialData, NegativeBinomialParams, NegativeBinomialStats,
 };
+pub use network::{Network, NetworkData, NetworkParams};
 pub use normal::{Normal, NormalData, NormalParams};
 pub use ordinal::{Ordinal, OrdinalData, OrdinalParams};
 pub use poisson::{Poisson, PoissonData, PoissonParams, PoissonStats};
@@ -193,6 +195,8 @@ columns! {
     DiagonalNormal,
     /// Series in time.
     Series,
+    /// Links between rows.
+    Network,
 }
 
 impl Column {
@@ -255,7 +259,7 @@ impl Column {
                 .and_then(|v| VonMisesData::new(fitted.kernel.period(), &v).ok())
                 .map(Cells::VonMises),
             // Several columns of a table make up one cell.
-            Column::Bernoulli(_) | Column::DiagonalNormal(_) | Column::Series(_) => None,
+            Column::Bernoulli(_) | Column::DiagonalNormal(_) | Column::Series(_) | Column::Network(_) => None,
         };
         cells.ok_or_else(|| format!("a {} column does not fit its kernel", column.kind()))
     }

@@ -3,6 +3,7 @@
 mod angles;
 mod counts;
 mod levels;
+mod network;
 mod series;
 mod support;
 mod vectors;
