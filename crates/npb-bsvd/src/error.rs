@@ -63,6 +63,24 @@ pub enum BsvdError {
         /// Rows or columns of the fit.
         size: usize,
     },
+    /// A new row with two entries in one column (or the other way round).
+    #[error("{axis} {index} is given twice")]
+    Twice {
+        /// `row` or `column`.
+        axis: &'static str,
+        /// Its place.
+        index: usize,
+    },
+    /// An entry of a new row or column that is not a number.
+    #[error("entry at {axis} {index}: {value} is not a finite number")]
+    NewEntry {
+        /// `row` or `column`.
+        axis: &'static str,
+        /// Its place.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
     /// Two rows (or columns) of one name.
     #[error("the {axis} name {name:?} is given twice: to {axis} {first} and to {axis} {second}")]
     DuplicateName {
@@ -157,6 +175,9 @@ pub enum BsvdError {
         /// What is wrong.
         what: String,
     },
+    /// A writer refused.
+    #[error("cannot be written: {0}")]
+    Write(#[from] std::io::Error),
     /// Bad input found by the data layer.
     #[error(transparent)]
     Data(#[from] npb_data::DataError),

@@ -28,7 +28,7 @@ const CONTINUED: u64 = 1;
 ///
 /// Cells that were followed have moments over *all* kept draws ([`moments`](Self::moments)); everything else is answered from the stored draws
 /// ([`BsvdConfig::stored_draws`]): [`predict`](Self::predict), [`top`](Self::top), [`fold_in_row`](Self::fold_in_row),
-/// [`similar_rows`](Self::similar_rows), [`components`](Self::components), [`evaluate`](Self::evaluate), [`most_uncertain`](Self::most_uncertain).
+/// [`similar_rows`](Self::similar_rows), [`components`](Self::components), [`evaluate`](Self::evaluate), [`next_cells`](Self::next_cells).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, remote = "Self")]
 pub struct BsvdFit {
@@ -271,6 +271,14 @@ impl BsvdFit {
             Side::Columns => &self.column_names,
         };
         names.place(key, side, self.size(side))
+    }
+
+    /// Names of one side; empty without names.
+    pub(crate) fn names(&self, side: Side) -> &[String] {
+        match side {
+            Side::Rows => self.row_names.list(),
+            Side::Columns => self.column_names.list(),
+        }
     }
 
     /// Number of rows, or of columns.

@@ -19,40 +19,53 @@
 //! | features | [`Features`], [`SideInformation`] |
 //! | errors | [`BsvdError`] |
 
+mod acquire;
 mod cells;
 mod config;
 mod data;
 mod error;
 mod evaluate;
+mod export;
 mod features;
 mod fit;
+mod fold_in;
 mod gibbs;
 mod kernel;
 mod names;
+mod posterior;
 mod predict;
 mod probit;
 mod products;
+mod profile;
 mod regression;
 mod rescale;
 mod response;
 mod saved;
 mod side;
+mod similar;
 mod state;
 mod summary;
 mod switches;
 mod view;
 
+pub use acquire::{Acquisition, Wanted};
 pub use cells::{CellMoments, Cells};
 pub use config::{BsvdConfig, BsvdMove, Likelihood, Scheduled, Units};
 pub use data::BsvdData;
 pub use error::BsvdError;
 pub use evaluate::Evaluation;
+pub use export::Part;
 pub use features::{Features, SideInformation};
 pub use fit::{BsvdFit, Record, fit};
+pub use fold_in::Folded;
 pub use gibbs::BsvdSampler;
 pub use names::Key;
 pub use npb_data;
 pub use npb_infer;
 pub use npb_priors;
+pub use posterior::{Components, Loadings};
 pub use predict::{CellPosterior, Prediction};
+pub use profile::Ranked;
+pub use similar::Similar;
 pub use state::{BsvdState, SideState};
+pub use summary::Summary;

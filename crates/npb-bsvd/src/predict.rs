@@ -14,7 +14,7 @@ use crate::summary::{between, check_level, mean_and_sd, quantile, sorted};
 use crate::view::View;
 
 /// Share of the posterior in the intervals of [`BsvdFit::predict`].
-const LEVEL: f64 = 0.9;
+pub(crate) const LEVEL: f64 = 0.9;
 
 /// Halvings of a bracket after which a predictive quantile is as exact as double precision.
 const HALVINGS: usize = 60;
@@ -73,7 +73,7 @@ impl<'a> CellPosterior<'a> {
         Self { views, latents }
     }
 
-    fn draws(&self) -> impl Iterator<Item = (f64, Response)> + '_ {
+    fn draws(&self) -> impl Iterator<Item = (f64, Response<'_>)> + '_ {
         let each = self.latents.len() / self.views.len();
         let responses = self.views.iter().map(View::response);
         self.latents
@@ -121,7 +121,8 @@ impl<'a> CellPosterior<'a> {
         self.sd().hypot(self.noise_variance().sqrt())
     }
 
-    fn noise_variance(&self) -> f64 {
+    /// Variance of a new entry about its noise-free value.
+    pub(crate) fn noise_variance(&self) -> f64 {
         self.over_draws(|x, response| response.variance(x))
     }
 

@@ -76,10 +76,7 @@ impl BsvdFit {
         for side in [Side::Rows, Side::Columns] {
             let n = self.size(side);
             expect(u32::try_from(n).is_ok(), "size of the matrix")?;
-            let names = match side {
-                Side::Rows => self.row_names.list(),
-                Side::Columns => self.column_names.list(),
-            };
+            let names = self.names(side);
             expect(names.is_empty() || names.len() == n, "names")?;
             if let Some(features) = side.features(&self.side) {
                 check_features(features, n)?;

@@ -1,0 +1,64 @@
+//! Saved fits: the same answers after a round trip, no harm from damaged files.
+
+use npb_bsvd::{Acquisition, BsvdFit, Cells, Features, SideInformation, fit};
+use npb_infer::testing::attack_file;
+
+use crate::predicted::config;
+use crate::simulated::low_rank;
+
+fn small() -> BsvdFit {
+    let data = low_rank(31, (6, 5), 1, 0.7, 0.3);
+    let side = SideInformation {
+        rows: Some(Features::dense(6, 1, &[1.0, 0.5, -1.0, 0.0, 2.0, 0.1]).unwrap()),
+        columns: Some(Features::sparse(5, 2, &[(0, 1, 1.0), (3, 0, 1.0)]).unwrap()),
+    };
+    let fit = fit(
+        &data.observed,
+        side,
+        &Cells::of(&data.hidden),
+        &config(4, 3),
+    )
+    .unwrap();
+    fit.with_names(&["a", "b", "c", "d", "e", "f"], &[1, 2, 3, 4, 5])
+        .unwrap()
+}
+
+#[test]
+fn loads_what_was_saved() {
+    let fit = small();
+    let folder = std::env::temp_dir().join(format!("npb-bsvd-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("fit.npb");
+    fit.save(&path).unwrap();
+    let loaded = BsvdFit::load(&path);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let loaded = loaded.unwrap();
+    assert_eq!(loaded, fit);
+    assert_eq!(
+        loaded.predict("c", "4").unwrap(),
+        fit.predict(2, 3).unwrap()
+    );
+}
+
+#[test]
+fn damaged_files_are_errors_or_valid_fits() {
+    let exercise = |fit: &BsvdFit| {
+        let _ = (
+            fit.predict("c", "4"),
+            fit.top(0, 3, &[]),
+            fit.similar_rows(1, 3),
+        );
+        let _ = (
+            fit.rank_distribution(),
+            fit.noise_sd(0.9),
+            fit.singular_values(0.9),
+        );
+        let _ = fit.evaluate_followed();
+        let _ = fit.next_cells(&fit.cells, 2, Acquisition::Uncorrelated);
+        if let Ok(new) = fit.fold_in_row(&[(1, 0.5)], &[1.0]) {
+            let _ = new.predict(0);
+        }
+    };
+    let bytes = small().to_bytes().unwrap();
+    attack_file(&bytes, 1500, 1, BsvdFit::from_bytes, exercise).unwrap();
+}
