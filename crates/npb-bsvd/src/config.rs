@@ -85,6 +85,19 @@ pub enum BsvdMove {
     Hyper,
 }
 
+/// How factors, intercepts and coefficients of a row (or column) are drawn. Both ways are exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactorUpdate {
+    /// All of a row at once: cost quadratic in their number for each entry.
+    Joint,
+    /// One after the other against a residual kept for the row (W 5.8 to 5.11): cost linear in their number, slower mixing.
+    Coordinate,
+    /// Both are tried in the burn-in (its second quarter and its third); the one with more effective draws of cells for its work goes on. Work is
+    /// counted, not timed, so that runs can be repeated.
+    Auto,
+}
+
 /// A move and how often it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -119,6 +132,8 @@ pub struct BsvdConfig {
     /// The factors of a component have a mean on each side, itself standard normal (W: mean zero): then the intercepts of rows go along with their
     /// factors, and those of columns with theirs.
     pub factor_means: bool,
+    /// How rows and columns are drawn.
+    pub factor_update: FactorUpdate,
     /// Precision of the normal prior (mean zero) of the offset.
     pub offset_precision: f64,
     /// Rows have intercepts (W: no).
@@ -163,6 +178,7 @@ impl Default for BsvdConfig {
             noise: VAGUE,
             scale: VAGUE,
             factor_means: true,
+            factor_update: FactorUpdate::Joint,
             offset_precision: 0.1,
             row_intercepts: true,
             column_intercepts: true,

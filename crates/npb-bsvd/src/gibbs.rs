@@ -26,6 +26,7 @@ use crate::regression::{
 use crate::rescale::{normals, sample_ln_gig};
 use crate::state::{BsvdState, SideState};
 use crate::switches::Switchboard;
+use crate::tuning::{self, Tuning};
 use crate::{BsvdConfig, BsvdError};
 
 /// Third words of the keys of random streams.
@@ -217,6 +218,7 @@ impl<'d> BsvdSampler<'d> {
             }
         }
         self.grow();
+        tuning::watch(self.data, &self.config, &mut self.state, self.sweep);
         Ok(())
     }
 
@@ -306,6 +308,7 @@ impl<'d> BsvdSampler<'d> {
             sweep,
             ..
         } = self;
+        let coordinates = tuning::coordinates(config, state);
         let (cells, own_features, other_features, own, other, code, name, n_other) = match side {
             Side::Rows => (
                 &data.rows,
@@ -379,6 +382,7 @@ impl<'d> BsvdSampler<'d> {
             prior_precision: &memory.prior_precision,
             prior_linear: &memory.prior_linear,
             task,
+            coordinates,
             key: (config.seed, [config.chain, *sweep, code]),
             block_name: name,
             pool: &memory.pool,
@@ -812,6 +816,7 @@ fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
             .map(|l| 0.5 * l as f64)
             .collect(),
         threshold_step: 0.05,
+        tuning: Tuning::default(),
         offset: 0.0,
         rows: side(shape.n_rows, shape.column_features, shape.row_intercepts, 0),
         columns: side(shape.n_cols, shape.row_features, shape.column_intercepts, 1),

@@ -58,6 +58,12 @@ pub(crate) trait Real: Copy + Default + Send + Sync + 'static {
     /// Adds a block of cells to the totals, or overwrites these when `first`.
     fn add_products(arch: Arch, cells: &[Self], layout: Layout, first: bool, totals: &mut [f64]);
 
+    /// `sum x^2` and `sum x y`.
+    fn square_and_product(arch: Arch, x: &[Self], y: &[Self]) -> (f64, f64);
+
+    /// y <- y + a x.
+    fn add_scaled(arch: Arch, a: Self, x: &[Self], y: &mut [Self]);
+
     /// Response minus fitted value of every cell. `coefficients`: as long as a cell, 0 from `width` on.
     fn residuals(
         arch: Arch,
@@ -104,6 +110,14 @@ macro_rules! real {
                     first,
                     totals,
                 });
+            }
+
+            fn square_and_product(arch: Arch, x: &[Self], y: &[Self]) -> (f64, f64) {
+                arch.dispatch($module::SquareAndProduct { x, y })
+            }
+
+            fn add_scaled(arch: Arch, a: Self, x: &[Self], y: &mut [Self]) {
+                arch.dispatch($module::AddScaled { a, x, y });
             }
 
             fn residuals(
@@ -218,6 +232,64 @@ macro_rules! real {
                                     .for_each(|(total, &sum)| *total += f64::from(sum));
                             }
                         }
+                    }
+                }
+            }
+
+            pub(super) struct SquareAndProduct<'a> {
+                pub(super) x: &'a [$real],
+                pub(super) y: &'a [$real],
+            }
+
+            impl WithSimd for SquareAndProduct<'_> {
+                type Output = (f64, f64);
+
+                #[inline(always)]
+                fn with_simd<S: Simd>(self, simd: S) -> (f64, f64) {
+                    let (mut square, mut product) = (0.0, 0.0);
+                    for (x, y) in self.x.chunks(BLOCK).zip(self.y.chunks(BLOCK)) {
+                        let (x, x_rest) = S::$as_simd(x);
+                        let (y, y_rest) = S::$as_simd(y);
+                        let zero = simd.$splat(0.0);
+                        let (mut xx, mut xy) = ([zero; 2], [zero; 2]);
+                        for (x, y) in x.chunks(2).zip(y.chunks(2)) {
+                            for (n, (&x, &y)) in x.iter().zip(y).enumerate() {
+                                xx[n] = simd.$mul_add(x, x, xx[n]);
+                                xy[n] = simd.$mul_add(x, y, xy[n]);
+                            }
+                        }
+                        for n in 0..2 {
+                            square += f64::from(simd.$reduce(xx[n]));
+                            product += f64::from(simd.$reduce(xy[n]));
+                        }
+                        for (&x, &y) in x_rest.iter().zip(y_rest) {
+                            square += f64::from(x) * f64::from(x);
+                            product += f64::from(x) * f64::from(y);
+                        }
+                    }
+                    (square, product)
+                }
+            }
+
+            pub(super) struct AddScaled<'a> {
+                pub(super) a: $real,
+                pub(super) x: &'a [$real],
+                pub(super) y: &'a mut [$real],
+            }
+
+            impl WithSimd for AddScaled<'_> {
+                type Output = ();
+
+                #[inline(always)]
+                fn with_simd<S: Simd>(self, simd: S) {
+                    let (x, x_rest) = S::$as_simd(self.x);
+                    let (y, y_rest) = S::$as_mut_simd(self.y);
+                    let a = simd.$splat(self.a);
+                    for (&x, y) in x.iter().zip(y) {
+                        *y = simd.$mul_add(a, x, *y);
+                    }
+                    for (&x, y) in x_rest.iter().zip(y_rest) {
+                        *y += self.a * x;
                     }
                 }
             }

@@ -6,6 +6,8 @@ use std::sync::Mutex;
 
 use npb_infer::stream;
 use pulp::Arch;
+use rand::RngExt;
+use rand_distr::StandardNormal;
 
 use crate::BsvdError;
 use crate::data::Cells;
@@ -93,6 +95,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) prior_precision: &'a [f64],
     pub(crate) prior_linear: &'a [f64],
     pub(crate) task: Task,
+    /// Draw the coefficients of a row one at a time, not jointly.
+    pub(crate) coordinates: bool,
     /// Seed, chain, sweep and number of the move.
     pub(crate) key: (u64, [u64; 3]),
     pub(crate) block_name: &'static str,
@@ -102,7 +106,7 @@ pub(crate) struct Pass<'a> {
 /// What is done with the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Draw their coefficients jointly.
+    /// Draw their coefficients.
     Draw,
     /// The same, and sum up the residuals that remain.
     DrawAndSum,
@@ -147,6 +151,9 @@ struct Typed<T> {
     cells: Vec<T>,
     coefficients: Vec<T>,
     residuals: Vec<T>,
+    /// One regressor after the other, and what is left of the response: for draws one at a time.
+    columns: Vec<T>,
+    left: Vec<T>,
 }
 
 /// The numbers that a pass writes, for some consecutive rows and blocks.
@@ -305,15 +312,21 @@ impl Pass<'_> {
                 typed: &mut typed,
                 layout,
             };
-            if matches!(self.task, Task::Sum | Task::Latents) {
+            let draws = matches!(self.task, Task::Draw | Task::DrawAndSum);
+            if !draws || self.coordinates {
                 let x = &mut scratch.x;
                 widen(factors, &mut x[..rank]);
                 if intercept {
                     x[rank] = f64::from(own[0]);
                 }
                 widen(coefficients, &mut x[rank + usize::from(intercept)..]);
-            } else {
-                row.draw(&mut scratch.sums, &mut scratch.column, &mut scratch.x)?;
+            }
+            if draws {
+                if self.coordinates {
+                    row.draw_coordinates(&mut scratch.x);
+                } else {
+                    row.draw(&mut scratch.sums, &mut scratch.column, &mut scratch.x)?;
+                }
                 let x = &scratch.x;
                 narrow(&x[..rank], factors);
                 if intercept {
@@ -423,6 +436,51 @@ impl<T: Real> Row<'_, '_, T> {
         })
     }
 
+    /// Draws the coefficients one after the other, each given the others, from `x` on; what is left of the response is kept up to date.
+    fn draw_coordinates(&mut self, x: &mut [f64]) {
+        let pass = self.pass;
+        let Layout { width, stride } = self.layout;
+        let n = self.range.len();
+        self.typed.columns.resize(width * n, T::default());
+        self.typed.left.resize(n, T::default());
+        for (to, &x) in self.typed.coefficients.iter_mut().zip(&*x) {
+            *to = T::from_f64(x);
+        }
+        let block = self.layout.cells_in_block();
+        for from in (0..n).step_by(block) {
+            let count = block.min(n - from);
+            self.fill(from, count, 0);
+            let Typed {
+                cells,
+                coefficients,
+                columns,
+                left,
+                ..
+            } = &mut *self.typed;
+            let cells = &cells[..count * stride];
+            let left = &mut left[from..from + count];
+            T::residuals(pass.arch, cells, self.layout, coefficients, left);
+            for (c, cell) in cells.chunks_exact(stride).enumerate() {
+                for (k, &value) in cell[..width].iter().enumerate() {
+                    columns[k * n + from + c] = value;
+                }
+            }
+        }
+        let (seed, [chain, sweep, code]) = pass.key;
+        let mut rng = stream(seed, [chain, sweep, code, self.index as u64]);
+        let Typed { columns, left, .. } = &mut *self.typed;
+        for (k, x) in x.iter_mut().enumerate() {
+            let column = &columns[k * n..(k + 1) * n];
+            let (square, product) = T::square_and_product(pass.arch, column, left);
+            let precision = pass.prior_precision[k] + pass.noise_precision * square;
+            let linear = pass.prior_linear[k] + pass.noise_precision * (product + square * *x);
+            let z: f64 = rng.sample(StandardNormal);
+            let new = linear / precision + z / precision.sqrt();
+            T::add_scaled(pass.arch, T::from_f64(*x - new), column, left);
+            *x = new;
+        }
+    }
+
     /// Sums of products over all cells.
     fn sum(&mut self, sums: &mut [f64]) {
         let Layout { stride, .. } = self.layout;
@@ -483,7 +541,8 @@ impl<T: Real> Row<'_, '_, T> {
         let block = self.layout.cells_in_block();
         let capacity = block * BUFFERED;
         // Cells in memory are those of the last round; earlier ones are written again.
-        let whole = self.pass.task == Task::DrawAndSum && self.range.len() <= capacity;
+        let summed = self.pass.task == Task::DrawAndSum && !self.pass.coordinates;
+        let whole = summed && self.range.len() <= capacity;
         let mut done = 0;
         while done < self.range.len() {
             let count = capacity.min(self.range.len() - done);

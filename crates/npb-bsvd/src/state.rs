@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::BsvdError;
 use crate::features::SideInformation;
 use crate::products::singular_values;
+use crate::tuning::Tuning;
 
 /// Unknowns of the rows, or of the columns.
 ///
@@ -52,6 +53,8 @@ pub struct BsvdState {
     pub thresholds: Vec<f64>,
     /// Standard deviation of the proposals for thresholds; adapted in the burn-in.
     pub threshold_step: f64,
+    /// What an automatic choice between ways of drawing rows has seen so far.
+    pub tuning: Tuning,
     /// Offset (global mean) beyond the centre of the units.
     pub offset: f64,
     /// `U`, `r`, `G_C`.
@@ -111,6 +114,7 @@ impl BsvdState {
         expect(positive(self.scale_precision), "scale precision")?;
         expect(positive(self.noise_precision), "noise precision")?;
         expect(self.offset.is_finite(), "offset")?;
+        expect(self.tuning.is_sound(), "tuning")?;
         expect(
             self.thresholds.len() == shape.thresholds
                 && self.thresholds.first().is_none_or(|&first| first == 0.0)

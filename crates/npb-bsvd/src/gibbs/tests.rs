@@ -10,7 +10,7 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use super::*;
-use crate::config::{Likelihood, Scheduled, Units};
+use crate::config::{FactorUpdate, Likelihood, Scheduled, Units};
 use crate::features::{Features, SideInformation};
 
 const ROWS_N: usize = 6;
@@ -252,6 +252,7 @@ impl JointModel for Model {
             },
             thresholds: self.thresholds(rng),
             threshold_step: 0.5,
+            tuning: Tuning::default(),
             offset: normal(rng) / config.offset_precision.sqrt(),
             rows,
             columns,
@@ -417,6 +418,21 @@ const ALL: [BsvdMove; 10] = [
 fn whole_sweeps_leave_the_joint_law_alone() {
     let report = TEST.run(&model(&ALL, Fault::None));
     assert!(report.passed(), "{report}");
+}
+
+#[test]
+fn draws_one_by_one_leave_the_joint_law_alone() {
+    for (likelihood, moves) in [
+        (Likelihood::Gaussian, &[BsvdMove::Rows][..]),
+        (Likelihood::Gaussian, &[BsvdMove::Columns]),
+        (Likelihood::Gaussian, &ALL),
+        (Likelihood::Binomial, &ALL),
+    ] {
+        let mut model = model_of(likelihood, moves, Fault::None);
+        model.config.factor_update = FactorUpdate::Coordinate;
+        let report = TEST.run(&model);
+        assert!(report.passed(), "{likelihood:?}, {moves:?}: {report}");
+    }
 }
 
 #[test]

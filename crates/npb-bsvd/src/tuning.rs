@@ -1,0 +1,123 @@
+//! The choice between ways of drawing rows, on effective draws for counted work.
+
+use npb_infer::stream;
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+
+use crate::BsvdConfig;
+use crate::config::FactorUpdate;
+use crate::data::BsvdData;
+use crate::features::Features;
+use crate::state::BsvdState;
+
+/// Cells whose values are watched.
+const WATCHED: usize = 32;
+
+/// Fewer sweeps than this say nothing.
+const SHORTEST: u64 = 10;
+
+/// Third word of the key of the watched cells.
+const CELLS: u64 = 99;
+
+/// What was seen of the two ways of drawing rows. Part of the state, so that a run that goes on later decides alike.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tuning {
+    /// Whether rows are drawn one coefficient at a time from now on.
+    pub coordinates: bool,
+    /// Values of the watched cells in the sweeps of the trial at hand, sweep by sweep.
+    pub values: Vec<f32>,
+    /// Effective draws for each unit of work of the joint draw, once known.
+    pub joint_rate: f64,
+}
+
+impl Tuning {
+    pub(crate) fn is_sound(&self) -> bool {
+        self.values.len().is_multiple_of(WATCHED)
+            && self.values.iter().all(|x| x.is_finite())
+            && self.joint_rate.is_finite()
+            && self.joint_rate >= 0.0
+    }
+}
+
+/// Which way rows are drawn in the sweep to come.
+pub(crate) fn coordinates(config: &BsvdConfig, state: &BsvdState) -> bool {
+    match config.factor_update {
+        FactorUpdate::Joint => false,
+        FactorUpdate::Coordinate => true,
+        FactorUpdate::Auto => state.tuning.coordinates,
+    }
+}
+
+/// Looks at the state after a sweep of the burn-in, and decides when both ways were tried.
+pub(crate) fn watch(data: &BsvdData, config: &BsvdConfig, state: &mut BsvdState, sweep: u64) {
+    let quarter = config.sweeps.burn_in / 4;
+    if config.factor_update != FactorUpdate::Auto || quarter < SHORTEST || sweep <= quarter {
+        return;
+    }
+    if sweep > 3 * quarter {
+        return;
+    }
+    for n in 0..WATCHED as u64 {
+        let mut rng = stream(config.seed, [config.chain, 0, CELLS, n]);
+        let i = rng.random_range(0..data.n_rows());
+        let j = rng.random_range(0..data.n_cols());
+        let x = state.latent(i, j, &data.side);
+        state.tuning.values.push(x as f32);
+    }
+    if sweep == 2 * quarter || sweep == 3 * quarter {
+        let [joint, coordinate] = work(data, state);
+        let efficiency = efficiency(&state.tuning.values);
+        state.tuning.values.clear();
+        if sweep == 2 * quarter {
+            state.tuning.joint_rate = efficiency / joint;
+            state.tuning.coordinates = true;
+        } else {
+            state.tuning.coordinates = efficiency / coordinate > state.tuning.joint_rate;
+        }
+    }
+}
+
+/// Work of a sweep of each kind, in multiply-adds of about equal time: passes over the entries of both sides and, for joint draws, factorisations.
+fn work(data: &BsvdData, state: &BsvdState) -> [f64; 2] {
+    let rank = state.rank() as f64;
+    let q = |features: &Option<Features>| features.as_ref().map_or(0, Features::n_features) as f64;
+    let sides = [
+        (data.n_rows(), q(&data.side.columns)),
+        (data.n_cols(), q(&data.side.rows)),
+    ];
+    let entries = data.n_observed() as f64;
+    let mut work = [0.0; 2];
+    for (n, features) in sides {
+        let p = rank + features + 1.0;
+        work[0] += entries * (PER_CELL + p + p * p * PER_PRODUCT)
+            + n as f64 * p * p * (p + 60.0) * PER_PIVOT;
+        work[1] += entries * (PER_CELL + p * PER_COORDINATE) + n as f64 * p * PER_DRAW;
+    }
+    work
+}
+
+/// Fitted to sweeps of 1e6 entries at ranks 8 to 64 (see the bench `bsvd`).
+const PER_CELL: f64 = 10.0;
+const PER_PRODUCT: f64 = 0.05;
+const PER_PIVOT: f64 = 0.1;
+const PER_COORDINATE: f64 = 4.0;
+const PER_DRAW: f64 = 100.0;
+
+/// Effective draws for each sweep, by the first autocorrelation, averaged over the watched cells.
+fn efficiency(values: &[f32]) -> f64 {
+    let n = values.len() / WATCHED;
+    let of_cell = |cell: usize| {
+        let at = |t: usize| f64::from(values[t * WATCHED + cell]);
+        let mean = (0..n).map(at).sum::<f64>() / n as f64;
+        let square: f64 = (0..n).map(|t| (at(t) - mean).powi(2)).sum();
+        let product: f64 = (1..n).map(|t| (at(t) - mean) * (at(t - 1) - mean)).sum();
+        let rho = if square > 0.0 {
+            (product / square).clamp(-0.5, 0.99)
+        } else {
+            0.0
+        };
+        (1.0 - rho) / (1.0 + rho)
+    };
+    (0..WATCHED).map(of_cell).sum::<f64>() / WATCHED as f64
+}
