@@ -64,6 +64,8 @@ pub enum ItfMove {
     LowerSplitMerge,
     /// Moves of single columns between blocks.
     ColumnGibbs,
+    /// Moves of single columns between blocks together with new lower labels; only for collapsed kernels.
+    ColumnRelabel,
     /// Splits and merges of blocks.
     ColumnSplitMerge,
     /// All parameters given labels (step 5).
@@ -72,9 +74,10 @@ pub enum ItfMove {
 
 impl ItfMove {
     /// The default sweep.
-    pub const ALL: [ItfMove; 9] = [
+    pub const ALL: [ItfMove; 10] = [
         ItfMove::Concentrations,
         ItfMove::ColumnGibbs,
+        ItfMove::ColumnRelabel,
         ItfMove::ColumnSplitMerge,
         ItfMove::Swaps,
         ItfMove::TopSplitMerge,

@@ -26,7 +26,7 @@ use crate::{ItfConfig, ItfData, ItfError, ItfMove};
 use split_merge::{Plan, Sides, allocate, plan, shuffle};
 
 /// One of how many columns split-merge and block moves try in a sweep.
-const COLUMN_SHARE: usize = 8;
+const COLUMN_SHARE: usize = 20;
 /// Key of the stream of starting values.
 const START: u64 = u64::MAX;
 /// Key of the stream of the sticks of kept draws.
@@ -261,12 +261,14 @@ impl<'d> ItfSampler<'d> {
             ItfMove::TopSplitMerge => self.split_merge_top(position),
             ItfMove::LowerSplitMerge if two_levels => self.split_merge_lower(position),
             ItfMove::ColumnGibbs if has_blocks => self.move_columns(position),
+            ItfMove::ColumnRelabel if has_blocks && two_levels => self.relabel_column(position),
             ItfMove::ColumnSplitMerge if has_blocks => self.split_merge_blocks(position),
             ItfMove::Parameters => self.draw_parameters(position),
             ItfMove::TopLabels
             | ItfMove::LowerLabels
             | ItfMove::LowerSplitMerge
             | ItfMove::ColumnGibbs
+            | ItfMove::ColumnRelabel
             | ItfMove::ColumnSplitMerge => {}
         }
     }
@@ -431,64 +433,63 @@ impl<'d> ItfSampler<'d> {
         }
     }
 
+    /// Tries one split or merge in one block, drawn at random.
     fn split_merge_top(&mut self, position: u64) {
         let two_levels = self.config.structure.has_lower();
+        let rng = &mut self.stream(position, 0);
+        let b = rng.random_range(0..self.state.blocks.len());
+        let columns = self.state.columns_of(b);
+        if !two_levels && !columns.iter().all(|&j| self.is_collapsed(j)) {
+            return;
+        }
         let all_rows: Vec<u32> = (0..self.data.n_rows() as u32).collect();
-        for b in 0..self.state.blocks.len() {
-            let rng = &mut self.stream(position, b as u64);
-            let columns = self.state.columns_of(b);
-            let collapsed = |&j: &usize| self.is_collapsed(j);
-            if !two_levels && !columns.iter().all(collapsed) {
-                continue;
-            }
+        let block = &self.state.blocks[b];
+        let counts = urn::counts(&block.labels);
+        let Some((plan, ln_choice)) = plan(&all_rows, &block.labels, &counts, rng) else {
+            return;
+        };
+        for &j in columns.iter().filter(|_| two_levels) {
+            let n = plan.other.max(plan.keep) + 1;
+            grow_concentrations(&self.config, &mut self.state.columns[j], n, rng);
+        }
+        let accepted = if two_levels {
+            let concentrations: Vec<_> = (columns.iter())
+                .map(|&j| {
+                    let column = &self.state.columns[j];
+                    move |side| column.concentration([plan.keep, plan.other][side])
+                })
+                .collect();
+            let pairs = columns
+                .iter()
+                .zip(&concentrations)
+                .map(|(&j, concentration)| {
+                    let labels = &self.state.columns[j].labels[..];
+                    (labels, concentration as &dyn Fn(usize) -> f64)
+                });
+            let mut urn = LabelUrn::new(pairs);
             let block = &self.state.blocks[b];
-            let counts = urn::counts(&block.labels);
-            let Some((plan, ln_choice)) = plan(&all_rows, &block.labels, &counts, rng) else {
-                continue;
-            };
-            for &j in columns.iter().filter(|_| two_levels) {
-                let n = plan.other.max(plan.keep) + 1;
-                grow_concentrations(&self.config, &mut self.state.columns[j], n, rng);
-            }
-            let accepted = if two_levels {
-                let concentrations: Vec<_> = (columns.iter())
-                    .map(|&j| {
-                        let column = &self.state.columns[j];
-                        move |side| column.concentration([plan.keep, plan.other][side])
-                    })
-                    .collect();
-                let pairs = columns
-                    .iter()
-                    .zip(&concentrations)
-                    .map(|(&j, concentration)| {
-                        let labels = &self.state.columns[j].labels[..];
-                        (labels, concentration as &dyn Fn(usize) -> f64)
-                    });
-                let mut urn = LabelUrn::new(pairs);
-                let block = &self.state.blocks[b];
-                try_split_merge(&mut urn, plan, ln_choice, block, &counts, rng).map(|m| (m, None))
-            } else {
-                let pairs = columns.iter().map(|&j| self.law_and_cells(j));
-                let mut urn = CellUrn::new(pairs);
-                let block = &self.state.blocks[b];
-                let members = try_split_merge(&mut urn, plan, ln_choice, block, &counts, rng);
-                members.map(|m| (m, Some(urn.into_stats().collect::<Vec<_>>())))
-            };
-            let Some((relabelled, stats)) = accepted else {
-                continue;
-            };
-            let labels = &mut self.state.blocks[b].labels;
-            relabelled
-                .into_iter()
-                .for_each(|(row, label)| labels[row as usize] = label);
-            for (&j, stats) in columns.iter().zip(stats.iter().flatten()) {
-                let law = &mut self.state.columns[j].law;
-                let cells = &self.data.cells()[j];
-                law.grow(plan.keep.max(plan.other) + 1, rng);
-                // After a merge the statistics of the second side, place 1, are empty (see `try_split_merge`).
-                law.urn_draw(cells, stats, 0, plan.keep, rng);
-                law.urn_draw(cells, stats, 1, plan.other, rng);
-            }
+            try_split_merge(&mut urn, plan, ln_choice, block, &counts, rng).map(|m| (m, None))
+        } else {
+            let pairs = columns.iter().map(|&j| self.law_and_cells(j));
+            let mut urn = CellUrn::new(pairs);
+            let block = &self.state.blocks[b];
+            let members = try_split_merge(&mut urn, plan, ln_choice, block, &counts, rng);
+            members.map(|m| (m, Some(urn.into_stats().collect::<Vec<_>>())))
+        };
+        let Some((relabelled, stats)) = accepted else {
+            return;
+        };
+        let labels = &mut self.state.blocks[b].labels;
+        relabelled
+            .into_iter()
+            .for_each(|(row, label)| labels[row as usize] = label);
+        for (&j, stats) in columns.iter().zip(stats.iter().flatten()) {
+            let law = &mut self.state.columns[j].law;
+            let cells = &self.data.cells()[j];
+            law.grow(plan.keep.max(plan.other) + 1, rng);
+            // After a merge the statistics of the second side, place 1, are empty (see `try_split_merge`).
+            law.urn_draw(cells, stats, 0, plan.keep, rng);
+            law.urn_draw(cells, stats, 1, plan.other, rng);
         }
     }
 

@@ -21,6 +21,10 @@ pub(crate) trait Urn {
     fn ln_weight(&self, cluster: usize, row: usize) -> f64;
     /// Puts a row into a cluster.
     fn add(&mut self, cluster: usize, row: usize);
+    /// Puts a row into a cluster when only totals are asked for afterwards.
+    fn count(&mut self, cluster: usize, row: usize) {
+        self.add(cluster, row);
+    }
     /// ln p(rows of the cluster).
     fn ln_total(&self, cluster: usize) -> f64;
 }
@@ -34,6 +38,43 @@ struct LabelColumn<'a> {
     counts: Vec<usize>,
     /// Rows of each cluster.
     totals: Vec<usize>,
+    /// Predictive weights of the labels, laid out like the counts (B (15), corrected).
+    weights: Vec<f64>,
+}
+
+impl LabelColumn<'_> {
+    fn resize(&mut self, n_clusters: usize) {
+        let old = self.totals.len();
+        self.counts.resize(n_clusters * self.n_labels, 0);
+        self.weights.resize(n_clusters * self.n_labels, 0.0);
+        self.totals.resize(n_clusters, 0);
+        (old..n_clusters).for_each(|cluster| self.weigh(cluster));
+    }
+
+    fn count(&mut self, cluster: usize, row: usize) {
+        self.counts[cluster * self.n_labels + self.labels[row] as usize] += 1;
+        self.totals[cluster] += 1;
+    }
+
+    /// Computes the predictive weights of a cluster.
+    fn weigh(&mut self, cluster: usize) {
+        let range = cluster * self.n_labels..(cluster + 1) * self.n_labels;
+        let beta = (self.concentration)(cluster);
+        let counts = &self.counts[range.clone()];
+        label_weights(counts, self.totals[cluster], beta, &mut self.weights[range]);
+    }
+}
+
+/// Predictive weights of all labels with the sticks integrated out (B (15), corrected), `total` the sum of `counts`.
+pub(crate) fn label_weights(counts: &[usize], total: usize, beta: f64, out: &mut [f64]) {
+    let mut at_or_after = total;
+    let mut rest = 1.0;
+    for (weight, &m) in out.iter_mut().zip(counts) {
+        let inverse = 1.0 / (1.0 + beta + at_or_after as f64);
+        at_or_after -= m;
+        *weight = rest * (1.0 + m as f64) * inverse;
+        rest *= (beta + at_or_after as f64) * inverse;
+    }
 }
 
 /// Top-level clusters of rows with several columns' lower labels.
@@ -53,6 +94,7 @@ impl<'a> LabelUrn<'a> {
             n_labels: n_labels(labels),
             counts: Vec::new(),
             totals: Vec::new(),
+            weights: Vec::new(),
         };
         Self {
             columns: columns.into_iter().map(column).collect(),
@@ -66,9 +108,8 @@ impl Urn for LabelUrn<'_> {
         self.n_clusters = n_clusters;
         for column in &mut self.columns {
             column.counts.clear();
-            column.counts.resize(n_clusters * column.n_labels, 0);
             column.totals.clear();
-            column.totals.resize(n_clusters, 0);
+            column.resize(n_clusters);
         }
     }
 
@@ -79,30 +120,30 @@ impl Urn for LabelUrn<'_> {
     fn push(&mut self) {
         self.n_clusters += 1;
         for column in &mut self.columns {
-            column.counts.resize(self.n_clusters * column.n_labels, 0);
-            column.totals.push(0);
+            column.resize(self.n_clusters);
         }
     }
 
     fn ln_weight(&self, cluster: usize, row: usize) -> f64 {
         let weight = |column: &LabelColumn<'_>| {
-            let counts = &column.counts[cluster * column.n_labels..][..column.n_labels];
-            let beta = (column.concentration)(cluster);
-            label_weight(
-                counts,
-                column.totals[cluster],
-                beta,
-                column.labels[row] as usize,
-            )
-            .ln()
+            column.weights[cluster * column.n_labels + column.labels[row] as usize]
         };
-        self.columns.iter().map(weight).sum()
+        // One logarithm for several columns: a product of eight weights stays far inside the range of f64.
+        let ln_product =
+            |columns: &[LabelColumn<'_>]| columns.iter().map(weight).product::<f64>().ln();
+        self.columns.chunks(8).map(ln_product).sum()
     }
 
     fn add(&mut self, cluster: usize, row: usize) {
         for column in &mut self.columns {
-            column.counts[cluster * column.n_labels + column.labels[row] as usize] += 1;
-            column.totals[cluster] += 1;
+            column.count(cluster, row);
+            column.weigh(cluster);
+        }
+    }
+
+    fn count(&mut self, cluster: usize, row: usize) {
+        for column in &mut self.columns {
+            column.count(cluster, row);
         }
     }
 
@@ -205,32 +246,48 @@ pub(crate) fn counts(labels: &[u32]) -> Vec<usize> {
 }
 
 /// Gives rows labels one after the other in the given order, each with the probability that the stick-breaking prior and the rows
-/// before it give it, or takes the given labels; returns the labels and the logarithm of their probability under this scheme.
+/// before it give it, or takes the given labels.
 ///
-/// The scheme visits every labelling with positive probability: it is a proposal for labels whose joint law is
-/// proportional to ln_label_probability(counts, `alpha`) + Σ `ln_total`. Afterwards the urn holds the rows.
+/// This visits every labelling with positive probability q. Returns the labels and ln [P(labels) p(rows | labels) / q], with
+/// P = exp ln_label_probability(counts, `alpha`) and p = exp Σ `ln_total`: the product of the normalisers met on the way.
+/// Afterwards the urn holds the rows.
 pub(crate) fn sequential(
-    urn: &mut impl Urn,
+    urn: &mut (impl Urn + ?Sized),
     alpha: f64,
     order: &[u32],
     given: Option<&[u32]>,
     rng: &mut Xoshiro256PlusPlus,
 ) -> (Vec<u32>, f64) {
+    let top = vec![0; order.len()];
+    sequential_below(urn, &top, alpha, order, given, rng)
+}
+
+/// As [`sequential`], for the lower labels of one column given its top-level labels: every top-level cluster has sticks of its own.
+pub(crate) fn sequential_below(
+    urn: &mut (impl Urn + ?Sized),
+    top: &[u32],
+    beta: f64,
+    order: &[u32],
+    given: Option<&[u32]>,
+    rng: &mut Xoshiro256PlusPlus,
+) -> (Vec<u32>, f64) {
     let mut labels = vec![0; order.len()];
-    let mut counts: Vec<usize> = Vec::new();
+    let mut counts: Vec<Vec<usize>> = vec![Vec::new(); n_labels(top)];
     let (mut prior, mut weights) = (Vec::new(), Vec::new());
-    let mut ln_q = 0.0;
+    let mut ln_weight = 0.0;
+    // Labels below k have been given to some row.
+    let mut k = 0;
     urn.reset(given.map_or(1, |given| n_labels(given) + 1));
     for &row in order {
         let row = row as usize;
-        let k = counts.len();
+        let counts = &mut counts[top[row] as usize];
         prior.resize(k, 0.0);
-        let beyond = predictive_weights(&counts, alpha, &mut prior);
-        // Labels from k on have no rows; they share one weight, kept in the last place.
+        let beyond = predictive_weights(counts, beta, &mut prior);
         weights.clear();
         weights.extend((0..k).map(|label| prior[label].ln() + urn.ln_weight(label, row)));
         weights.push(beyond.ln() + urn.ln_weight(k, row));
         let total = npb_priors::special::log_sum_exp(&weights);
+        ln_weight += total;
         let label = match given {
             Some(given) => given[row] as usize,
             None => {
@@ -238,24 +295,22 @@ pub(crate) fn sequential(
                 if place < k {
                     place
                 } else {
-                    k + beyond_label(alpha, rng)
+                    k + beyond_label(beta, rng)
                 }
             }
         };
-        ln_q += weights[label.min(k)] - total;
-        if label >= k {
-            // Geometric: each of the labels from k on is passed over with probability α / (1 + α).
-            ln_q += (label - k) as f64 * (alpha / (1.0 + alpha)).ln() - alpha.ln_1p();
+        if label >= counts.len() {
             counts.resize(label + 1, 0);
-            while urn.n_clusters() < label + 2 {
-                urn.push();
-            }
+        }
+        k = k.max(label + 1);
+        while urn.n_clusters() < k + 1 {
+            urn.push();
         }
         counts[label] += 1;
         urn.add(label, row);
         labels[row] = label as u32;
     }
-    (labels, ln_q)
+    (labels, ln_weight)
 }
 
 /// Number of empty labels passed over before one is taken.

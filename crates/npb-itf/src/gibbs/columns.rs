@@ -8,7 +8,6 @@
 //! the drawn ones: the exact Gibbs step on the extended space of state and auxiliary variable.
 
 use npb_infer::Xoshiro256PlusPlus;
-use npb_priors::dp::ln_label_probability;
 use npb_priors::special::{ln_gamma, ln_normalize};
 use rand::RngExt;
 
@@ -16,40 +15,55 @@ use super::{COLUMN_SHARE, ItfSampler, draw_gamma, shuffle};
 use crate::state::Block;
 use crate::urn::{self, CellUrn, LabelUrn, Urn};
 
+/// Top-level labels for some columns.
+struct Proposal {
+    labels: Vec<u32>,
+    /// ln [P(labels) p(columns | labels) / q(labels)].
+    ln_weight: f64,
+}
+
 impl ItfSampler<'_> {
     /// Columns that can be moved: with one level their parameters must be integrated out.
     fn is_movable(&self, j: usize) -> bool {
         self.config.structure.has_lower() || self.is_collapsed(j)
     }
 
-    /// Evaluates something on the urn of one column.
-    fn with_urn<T>(&self, j: usize, ask: impl FnOnce(&mut dyn DynUrn) -> T) -> T {
-        let column = &self.state.columns[j];
+    /// Evaluates something on the urn of some columns.
+    fn with_urn<T>(&self, columns: &[usize], ask: impl FnOnce(&mut dyn DynUrn) -> T) -> T {
         if self.config.structure.has_lower() {
-            let concentration = |r| column.concentration(r);
-            let pair = (&column.labels[..], &concentration as &dyn Fn(usize) -> f64);
-            ask(&mut LabelUrn::new([pair]))
+            let states = || columns.iter().map(|&j| &self.state.columns[j]);
+            let concentrations: Vec<_> = states()
+                .map(|column| move |r| column.concentration(r))
+                .collect();
+            let pairs = states()
+                .zip(&concentrations)
+                .map(|(column, concentration)| {
+                    (&column.labels[..], concentration as &dyn Fn(usize) -> f64)
+                });
+            ask(&mut LabelUrn::new(pairs))
         } else {
-            ask(&mut CellUrn::new([self.law_and_cells(j)]))
+            ask(&mut CellUrn::new(
+                columns.iter().map(|&j| self.law_and_cells(j)),
+            ))
         }
     }
 
-    /// ln p(column | top-level labels).
-    fn ln_column(&self, j: usize, labels: &[u32]) -> f64 {
-        self.with_urn(j, |urn| urn.ln_given(labels))
+    /// ln p(columns | top-level labels).
+    fn ln_columns(&self, columns: &[usize], labels: &[u32]) -> f64 {
+        self.with_urn(columns, |urn| urn.ln_given(labels))
     }
 
-    /// Proposes top-level labels for a block made from one column, or takes the given ones: labels and ln q.
-    fn propose_labels(
+    /// Proposes top-level labels for a block of columns, or takes the given ones.
+    fn propose_top(
         &self,
-        j: usize,
+        columns: &[usize],
         alpha: f64,
         given: Option<&[u32]>,
         rng: &mut Xoshiro256PlusPlus,
-    ) -> (Vec<u32>, f64) {
+    ) -> Proposal {
         let mut order: Vec<u32> = (0..self.data.n_rows() as u32).collect();
         shuffle(&mut order, rng);
-        self.with_urn(j, |urn| urn.propose(alpha, &order, given, rng))
+        self.with_urn(columns, |urn| urn.propose(alpha, &order, given, rng))
     }
 
     /// Tries some columns, drawn at random, against all blocks and a new one.
@@ -81,12 +95,9 @@ impl ItfSampler<'_> {
             draw_gamma(prior, rng)
         };
         let given = alone.then(|| &self.state.blocks[present].labels[..]);
-        let (labels, ln_q) = self.propose_labels(j, alpha, given, rng);
-        let ln_new = self.state.column_concentration.ln()
-            + ln_label_probability(&urn::counts(&labels), alpha)
-            + self.ln_column(j, &labels)
-            - ln_q;
-        let ln_old = |b: usize| sizes[b].ln() + self.ln_column(j, &self.state.blocks[b].labels);
+        let proposal = self.propose_top(&[j], alpha, given, rng);
+        let ln_new = self.state.column_concentration.ln() + proposal.ln_weight;
+        let ln_old = |b: usize| sizes[b].ln() + self.ln_columns(&[j], &self.state.blocks[b].labels);
         let occupied: Vec<usize> = (0..sizes.len()).filter(|&b| sizes[b] > 0.0).collect();
         let mut weights: Vec<f64> = occupied.iter().map(|&b| ln_old(b)).collect();
         weights.push(ln_new);
@@ -102,7 +113,7 @@ impl ItfSampler<'_> {
             None => {
                 self.state.blocks.push(Block {
                     concentration: alpha,
-                    labels,
+                    labels: proposal.labels,
                 });
                 self.state.blocks.len() - 1
             }
@@ -116,29 +127,20 @@ impl ItfSampler<'_> {
     /// Moves a column; with one level its clusters are now others, and so are their parameters.
     fn put(&mut self, j: usize, block: usize, rng: &mut Xoshiro256PlusPlus) {
         self.state.columns[j].block = block;
-        if self.config.structure.has_lower() {
-            return;
-        }
-        let labels = &self.state.blocks[block].labels;
-        let cells = &self.data.cells()[j];
-        let law = &mut self.state.columns[j].law;
-        let n = urn::n_labels(labels);
-        law.grow(n, rng);
-        let mut stats = law.pool();
-        law.urn_reset(cells, &mut stats, law.n_clusters());
-        for (row, &label) in labels.iter().enumerate() {
-            law.urn_add(cells, &mut stats, label as usize, row);
-        }
-        for cluster in 0..law.n_clusters() {
-            law.urn_draw(cells, &stats, cluster, cluster, rng);
+        if !self.config.structure.has_lower() {
+            self.draw_parameters_of(j, rng);
         }
     }
 
     /// Tries to split a block in two or to merge two blocks.
     ///
-    /// Two columns are drawn. If they share a block, the second is to found a new one, with labels proposed from it alone, and
-    /// every other column of the block goes with it with the probability that the two blocks' labels give; if not, the second's
-    /// block is to be dissolved into the first's.
+    /// Two columns are drawn. If they share a block, the second founds a new one: every other column of the block goes with it
+    /// with a probability that depends on the lower labels of the two columns alone (one half with one level), and the new
+    /// block's labels are proposed from all columns that go. If they do not, the second's block is to be dissolved into the
+    /// first's, with the same probabilities for the way back.
+    ///
+    /// One time in four the labels of the other block, or of the merged one, are proposed anew as well: a block of two independent
+    /// groups has clusters for all their combinations, which neither half of it needs.
     pub(super) fn split_merge_blocks(&mut self, position: u64) {
         let n_columns = self.state.columns.len();
         if n_columns < 2 {
@@ -152,70 +154,176 @@ impl ItfSampler<'_> {
             self.state.columns[second].block,
         );
         let split = keep == other;
-        let alpha = if split {
-            draw_gamma(self.config.top_concentration, rng)
-        } else {
-            self.state.blocks[other].concentration
-        };
         let concerned: Vec<usize> = (0..n_columns)
             .filter(|&j| [keep, other].contains(&self.state.columns[j].block))
             .collect();
         if !concerned.iter().all(|&j| self.is_movable(j)) {
             return;
         }
-        let given = (!split).then(|| &self.state.blocks[other].labels[..]);
-        let (labels, mut ln_q) = self.propose_labels(second, alpha, given, rng);
-
-        let mut goes = Vec::with_capacity(concerned.len());
-        let mut ln_gain = 0.0;
+        let mut ln_q = 0.0;
+        let mut going = Vec::with_capacity(concerned.len());
         for &j in &concerned {
-            let stays = self.ln_column(j, &self.state.blocks[keep].labels);
-            let ln_odds = self.ln_column(j, &labels) - stays;
-            let go = if j == first {
-                false
-            } else if j == second {
-                true
-            } else {
-                let ln_p = |x: f64| -((-x).exp().ln_1p());
-                let go = if split {
-                    rng.random::<f64>().ln() < ln_p(ln_odds)
-                } else {
-                    self.state.columns[j].block == other
-                };
-                ln_q += ln_p(if go { ln_odds } else { -ln_odds });
-                go
-            };
-            if go {
-                ln_gain += ln_odds;
+            if j == first || j == second {
+                going.extend((j == second).then_some(j));
+                continue;
             }
-            goes.push(go);
+            let ln_odds = self.ln_odds_of_going(j, second);
+            let ln_p = |x: f64| -((-x).exp().ln_1p());
+            let goes = if split {
+                rng.random::<f64>().ln() < ln_p(ln_odds)
+            } else {
+                self.state.columns[j].block == other
+            };
+            ln_q += ln_p(if goes { ln_odds } else { -ln_odds });
+            going.extend(goes.then_some(j));
         }
-        let n_going = goes.iter().filter(|&&go| go).count() as f64;
-        let n_all = concerned.len() as f64;
+        let staying: Vec<usize> = concerned
+            .iter()
+            .copied()
+            .filter(|j| !going.contains(j))
+            .collect();
+        let alpha = if split {
+            draw_gamma(self.config.top_concentration, rng)
+        } else {
+            self.state.blocks[other].concentration
+        };
+        let given = (!split).then(|| &self.state.blocks[other].labels[..]);
+        let new = self.propose_top(&going, alpha, given, rng);
+        let kept = &self.state.blocks[keep];
+        let anew = rng.random_range(0..4) == 0;
+        let (rest, whole) = if anew {
+            let given = (!split).then_some(&kept.labels[..]);
+            let rest = self.propose_top(&staying, kept.concentration, given, rng);
+            let given = split.then_some(&kept.labels[..]);
+            (
+                rest,
+                self.propose_top(&concerned, kept.concentration, given, rng),
+            )
+        } else {
+            // What stays is the same on both sides but for the columns that go.
+            let ln_going = self.ln_columns(&going, &kept.labels);
+            let same = |ln_weight| Proposal {
+                labels: kept.labels.clone(),
+                ln_weight,
+            };
+            (same(0.0), same(ln_going))
+        };
+        let (n_going, n_all) = (going.len() as f64, concerned.len() as f64);
         let ln_partition =
             self.state.column_concentration.ln() + ln_gamma(n_going) + ln_gamma(n_all - n_going)
                 - ln_gamma(n_all);
-        let ln_labels = ln_label_probability(&urn::counts(&labels), alpha);
-        let ln_split = ln_partition + ln_labels + ln_gain - ln_q;
+        let ln_split = ln_partition - ln_q + new.ln_weight + rest.ln_weight - whole.ln_weight;
         let ln_ratio = if split { ln_split } else { -ln_split };
         if rng.random::<f64>().ln() >= ln_ratio {
             return;
         }
         let target = if split {
+            self.state.blocks[keep].labels = rest.labels;
             self.state.blocks.push(Block {
                 concentration: alpha,
-                labels,
+                labels: new.labels,
             });
             self.state.blocks.len() - 1
         } else {
+            self.state.blocks[keep].labels = whole.labels;
             keep
         };
-        for (&j, go) in concerned.iter().zip(goes) {
-            if go {
-                self.put(j, target, rng);
+        if anew {
+            for j in staying {
+                self.put(j, keep, rng);
             }
         }
+        for j in going {
+            self.put(j, target, rng);
+        }
         self.state.drop_empty_blocks();
+    }
+
+    /// How readily a column follows another into a new block: whether its lower labels are better explained with those of the
+    /// other as top-level labels than with a single cluster, within bounds that leave the way back open.
+    fn ln_odds_of_going(&self, j: usize, founder: usize) -> f64 {
+        if !self.config.structure.has_lower() {
+            return 0.0;
+        }
+        let top = &self.state.columns[founder].labels;
+        let none = vec![0; top.len()];
+        let ln_bayes_factor = self.ln_columns(&[j], top) - self.ln_columns(&[j], &none);
+        ln_bayes_factor.clamp(-4.0, 4.0)
+    }
+
+    /// Tries one column in all blocks, its lower labels proposed anew in each: a column whose cells tell little by themselves
+    /// (a category) has the clustering of the wrong block, and keeps it unless labels change together with the block.
+    ///
+    /// In every block labels are proposed row by row given its top-level labels and the column's cells, parameters integrated out; in
+    /// the present block the present labels take the place of proposed ones. The weight of a block is its number of other
+    /// columns times P(labels, cells) / q, which is the product of the normalisers met on the way.
+    pub(super) fn relabel_column(&mut self, position: u64) {
+        let rng = &mut self.stream(position, 1 << 32);
+        // Seldom: it costs many times the other moves.
+        if rng.random_range(0..8) > 0 {
+            return;
+        }
+        let j = rng.random_range(0..self.state.columns.len());
+        let present = self.state.columns[j].block;
+        let mut sizes = vec![0.0_f64; self.state.blocks.len()];
+        self.state
+            .columns
+            .iter()
+            .for_each(|c| sizes[c.block] += 1.0);
+        if sizes[present] == 1.0 || sizes.len() == 1 || !self.is_collapsed(j) {
+            return;
+        }
+        sizes[present] -= 1.0;
+        let mut order: Vec<u32> = (0..self.data.n_rows() as u32).collect();
+        shuffle(&mut order, rng);
+        let mut proposals = Vec::with_capacity(sizes.len());
+        let mut weights = Vec::with_capacity(sizes.len());
+        for (b, block) in self.state.blocks.iter().enumerate() {
+            let column = &self.state.columns[j];
+            let given = (b == present).then_some(&column.labels[..]);
+            let mut urn = CellUrn::new([self.law_and_cells(j)]);
+            let beta = column.concentration(0);
+            let (labels, ln_weight) =
+                urn::sequential_below(&mut urn, &block.labels, beta, &order, given, rng);
+            proposals.push(labels);
+            weights.push(sizes[b].ln() + ln_weight);
+        }
+        if !ln_normalize(&mut weights).is_finite() {
+            return;
+        }
+        let mut left: f64 = rng.random();
+        let chosen = weights.iter().position(|w| {
+            left -= w;
+            left < 0.0
+        });
+        let Some(block) = chosen.filter(|&block| block != present) else {
+            return;
+        };
+        let column = &mut self.state.columns[j];
+        column.block = block;
+        column.labels = proposals.swap_remove(block);
+        self.draw_parameters_of(j, rng);
+    }
+
+    /// Draws the parameters of a collapsed column given its labels.
+    fn draw_parameters_of(&mut self, j: usize, rng: &mut Xoshiro256PlusPlus) {
+        let column = &mut self.state.columns[j];
+        let labels = if column.labels.is_empty() {
+            &self.state.blocks[column.block].labels
+        } else {
+            &column.labels
+        };
+        let cells = &self.data.cells()[j];
+        let law = &mut column.law;
+        law.grow(urn::n_labels(labels), rng);
+        let mut stats = law.pool();
+        law.urn_reset(cells, &mut stats, law.n_clusters());
+        for (row, &label) in labels.iter().enumerate() {
+            law.urn_add(cells, &mut stats, label as usize, row);
+        }
+        for cluster in 0..law.n_clusters() {
+            law.urn_draw(cells, &stats, cluster, cluster, rng);
+        }
     }
 }
 
@@ -228,7 +336,7 @@ trait DynUrn {
         order: &[u32],
         given: Option<&[u32]>,
         rng: &mut Xoshiro256PlusPlus,
-    ) -> (Vec<u32>, f64);
+    ) -> Proposal;
 }
 
 impl<U: Urn> DynUrn for U {
@@ -236,7 +344,7 @@ impl<U: Urn> DynUrn for U {
         let n = urn::n_labels(labels);
         self.reset(n);
         for (row, &label) in labels.iter().enumerate() {
-            self.add(label as usize, row);
+            self.count(label as usize, row);
         }
         (0..n).map(|cluster| self.ln_total(cluster)).sum()
     }
@@ -247,7 +355,8 @@ impl<U: Urn> DynUrn for U {
         order: &[u32],
         given: Option<&[u32]>,
         rng: &mut Xoshiro256PlusPlus,
-    ) -> (Vec<u32>, f64) {
-        urn::sequential(self, alpha, order, given, rng)
+    ) -> Proposal {
+        let (labels, ln_weight) = urn::sequential(self, alpha, order, given, rng);
+        Proposal { labels, ln_weight }
     }
 }

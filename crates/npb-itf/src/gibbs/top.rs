@@ -5,7 +5,7 @@ use rand::RngExt;
 
 use super::sticks::Sticks;
 use crate::state::ColumnState;
-use crate::urn::{self, label_weight};
+use crate::urn::{self, label_weight, label_weights};
 
 /// Lower labels of one column in the top-level clusters, with the predictive weight of every label.
 struct Counts {
@@ -40,18 +40,9 @@ impl Counts {
     /// Computes the predictive weights of a top-level cluster.
     fn weigh(&mut self, column: &ColumnState, r: usize) {
         let range = r * self.n_labels..(r + 1) * self.n_labels;
+        let counts = &self.counts[range.clone()];
         let beta = column.concentration(r);
-        let mut at_or_after = self.totals[r];
-        let mut rest = 1.0;
-        for (weight, &m) in self.weights[range.clone()]
-            .iter_mut()
-            .zip(&self.counts[range])
-        {
-            let inverse = 1.0 / (1.0 + beta + at_or_after as f64);
-            at_or_after -= m;
-            *weight = rest * (1.0 + m as f64) * inverse;
-            rest *= (beta + at_or_after as f64) * inverse;
-        }
+        label_weights(counts, self.totals[r], beta, &mut self.weights[range]);
     }
 
     fn grow(&mut self, column: &ColumnState, n_top: usize) {
