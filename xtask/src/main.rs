@@ -2,6 +2,7 @@
 //!
 //! - `cargo xtask list` and `cargo xtask reproduce`: [`reproduce`] runs what [`experiments`] lists, one module per model
 //!   crate; a new table or figure is an `Experiment` in the list of its module.
+//! - `cargo xtask validate`: [`validate`] runs long checks of samplers, listed one file per model crate.
 //! - `cargo xtask data`: [`data`] knows every data set, its checksums and where it comes from.
 //! - `cargo xtask tidy`: [`tidy`] checks the house rules.
 
@@ -17,6 +18,7 @@ mod reproduce;
 #[cfg(test)]
 mod scratch;
 mod tidy;
+mod validate;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -47,6 +49,8 @@ enum Task {
     },
     /// Run experiments and write tables, figures and `index.html`.
     Reproduce(reproduce::ReproduceArgs),
+    /// Run checks of samplers that are too long for tests: calibration, false alarms.
+    Validate(validate::ValidateArgs),
     /// List, verify and get data sets.
     Data {
         /// Folder with one folder per data set [default: NPB_DATA_DIR, else target/data].
@@ -77,6 +81,7 @@ fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::List { data } => reproduce::list(&folder(data)).map(|()| ExitCode::SUCCESS),
         Task::Reproduce(arguments) => reproduce::run(arguments, &root()),
+        Task::Validate(arguments) => validate::run(&arguments, &root()),
         Task::Data { data, action } => data::run(&action, &folder(data)),
         Task::Tidy => run_tidy(),
     }

@@ -2,6 +2,7 @@
 
 mod cache;
 mod context;
+pub(crate) mod draw;
 mod html;
 mod machine;
 mod plot;
@@ -17,13 +18,13 @@ use clap::Args;
 use crate::Result;
 use crate::data::{self, DataFolder, DataSet, sha256_of};
 use crate::experiments;
-use html::{LeftOut, Section};
+use html::LeftOut;
 
 #[cfg(test)]
 pub(crate) use cache::TrialKey;
 pub(crate) use cache::{Outcome, Record};
 pub(crate) use context::{Context, Scale, Trial};
-pub(crate) use html::short;
+pub(crate) use html::{Section, short};
 pub(crate) use plot::{Panel, Point, Series, lines};
 pub(crate) use report::{Figure, Report, ResultRow, TextTable, mean_and_sd, summarise};
 
@@ -139,7 +140,7 @@ fn choose(patterns: &[String]) -> Result<Vec<&'static Experiment>> {
 }
 
 /// `*` stands for any characters, `?` for one.
-fn matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let mut rest = pattern.chars();
     match rest.next() {
         None => text.is_empty(),
@@ -245,15 +246,48 @@ fn write_page(
     left_out: &[LeftOut],
     out: &Path,
 ) -> Result<()> {
-    fs::create_dir_all(out).map_err(|e| format!("{}: {e}", out.display()))?;
-    let mut facts = vec![
+    let facts = [
         ("scale", format!("{:?}", arguments.scale).to_lowercase()),
         ("seed", arguments.seed.to_string()),
     ];
-    facts.extend(machine::facts(project));
+    let title = "npb: reproduced figures";
+    write_whole(title, project, &facts, (sections, left_out), out)
+}
+
+/// Writes `index.html` of sections under a title; facts about the machine are added to those given.
+pub(crate) fn write_sections(
+    title: &str,
+    project: &Path,
+    facts: &[(&'static str, String)],
+    sections: &[Section],
+    out: &Path,
+) -> Result<()> {
+    write_whole(title, project, facts, (sections, &[]), out)
+}
+
+fn write_whole(
+    title: &str,
+    project: &Path,
+    facts: &[(&'static str, String)],
+    (sections, left_out): (&[Section], &[LeftOut]),
+    out: &Path,
+) -> Result<()> {
+    fs::create_dir_all(out).map_err(|e| format!("{}: {e}", out.display()))?;
+    let facts = [facts.to_vec(), machine::facts(project)].concat();
     let command = get_command(left_out);
-    let page = html::page(&facts, sections, left_out, command.as_deref());
+    let page = html::page(title, &facts, sections, left_out, command.as_deref());
     report::write_file(&out.join("index.html"), &page)
+}
+
+/// Calls `test` with a context at smoke scale, for tests of experiments.
+#[cfg(test)]
+pub(crate) fn with_context<T>(
+    scratch: &crate::scratch::Scratch,
+    data: &DataFolder,
+    test: impl FnOnce(&Context<'_>) -> T,
+) -> T {
+    let cache = cache::TrialCache::open(&scratch.path("trials.jsonl"), false).unwrap();
+    test(&Context::new("test", Scale::Smoke, 1, data, &cache))
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ svg{max-width:100%;height:auto}.failed{color:#a00;font-weight:bold}.quiet{color:
 
 /// The whole page.
 pub(crate) fn page(
+    title: &str,
     facts: &[(&str, String)],
     sections: &[Section],
     left_out: &[LeftOut],
@@ -41,10 +42,13 @@ pub(crate) fn page(
 ) -> String {
     let mut page =
         String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
-    page += "<meta name=\"viewport\" content=\"width=device-width\"><title>npb: reproduced figures</title>";
+    page += "<meta name=\"viewport\" content=\"width=device-width\">";
+    let title = escape(title);
     push(
         &mut page,
-        format_args!("<style>{STYLE}</style></head>\n<body><h1>npb: reproduced figures</h1>\n"),
+        format_args!(
+            "<title>{title}</title><style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n"
+        ),
     );
     let facts: Vec<Vec<String>> = facts
         .iter()
@@ -104,17 +108,19 @@ fn section(page: &mut String, section: &Section) {
             escape(&section.what)
         ),
     );
+    if !section.paper.is_empty() {
+        push(
+            page,
+            format_args!("<p>Paper: {}</p>\n", escape(&section.paper)),
+        );
+    }
+    let trials = match section.trials {
+        (_, 0) => String::new(),
+        (cached, all) => format!("{all} trials, {cached} of them from an earlier run; "),
+    };
     push(
         page,
-        format_args!("<p>Paper: {}</p>\n", escape(&section.paper)),
-    );
-    let (cached, all) = section.trials;
-    push(
-        page,
-        format_args!(
-            "<p class=\"quiet\">{all} trials, {cached} of them from an earlier run; {:.1} s.</p>\n",
-            section.seconds
-        ),
+        format_args!("<p class=\"quiet\">{trials}{:.1} s.</p>\n", section.seconds),
     );
     match &section.report {
         Err(reason) => push(
@@ -290,6 +296,7 @@ mod tests {
         }];
         let facts = [("seed", "7".to_owned()), ("revision", "f00".to_owned())];
         page(
+            "a title",
             &facts,
             &sections,
             &left_out,
@@ -301,6 +308,7 @@ mod tests {
     fn the_page_says_what_was_run_where_and_what_was_not() {
         let page = example();
         let parts = [
+            "<h1>a title</h1>",
             "seed",
             "f00",
             "0.9877",

@@ -4,7 +4,6 @@
 
 mod beliefs;
 mod components;
-mod draw;
 mod maps;
 mod truth;
 
@@ -12,8 +11,8 @@ use npb_data::Table;
 use npb_iqgme::{IqgmeConfig, IqgmeFit};
 
 use crate::Result;
+use crate::reproduce::draw::{At, Layer, Shape, colours};
 use crate::reproduce::{Context, Experiment, Outcome, Record, Report, Scale, Trial};
-use draw::{At, Layer, Shape, colours};
 use truth::{Gaussian, Sample, TRUTH};
 
 pub(crate) const FIG_3_2: Experiment = Experiment {

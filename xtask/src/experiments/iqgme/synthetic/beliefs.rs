@@ -4,9 +4,9 @@ use npb_infer::stream;
 use npb_priors::dist::Gamma;
 use npb_priors::dp::dominant_count_distribution;
 
-use super::draw::{Bars, Layer, Panel, Shape, colours, picture};
 use super::{DOMINANT, DRAWS, Fitted, series, shown};
 use crate::Result;
+use crate::reproduce::draw::{Bars, Layer, Panel, Shape, colours, picture};
 use crate::reproduce::{Figure, Outcome, Record, Report, summarise};
 
 /// Draws of all weights, from the prior and from the posterior.

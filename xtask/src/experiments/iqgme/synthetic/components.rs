@@ -4,11 +4,11 @@ use std::f64::consts::PI;
 
 use npb_iqgme::ComponentSummary;
 
-use super::draw::{At, Bars, Layer, Panel, Shape, colours, picture};
 use super::{
     Boundary, DOMINANT, Fitted, OURS, TRUTH, X1, X2, ellipse, series, shown, true_components,
 };
 use crate::Result;
+use crate::reproduce::draw::{At, Bars, Layer, Panel, Shape, colours, picture};
 use crate::reproduce::{Figure, Outcome, Record, Report, TextTable, short, summarise};
 
 /// How near the mean of a dominant component must be to a true one.

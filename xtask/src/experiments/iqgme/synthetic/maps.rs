@@ -5,11 +5,11 @@ use npb_infer::stream;
 use npb_linalg::Cholesky;
 use npb_priors::dist::{Gamma, Normal};
 
-use super::draw::{At, Cells, Layer, Panel, Shape, centres, colours, picture};
 use super::{
     Boundary, DRAWS, FRESH, Fitted, Sample, X1, X2, series, shown, true_components, truth,
 };
 use crate::Result;
+use crate::reproduce::draw::{At, Cells, Layer, Panel, Shape, centres, colours, picture};
 use crate::reproduce::{Figure, Outcome, Record, Report, summarise};
 
 /// Cells of a map, across and up.

@@ -5,43 +5,43 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
+use super::Figure;
 use crate::Result;
-use crate::reproduce::Figure;
 
-pub(super) type At = [f64; 2];
+pub(crate) type At = [f64; 2];
 
 /// Okabe and Ito's colours, which stay apart for colour-blind readers.
-pub(super) mod colours {
+pub(crate) mod colours {
     use plotters::style::RGBColor;
 
-    pub(in super::super) const BLACK: RGBColor = RGBColor(0, 0, 0);
-    pub(in super::super) const GREY: RGBColor = RGBColor(130, 130, 130);
-    pub(in super::super) const BLUE: RGBColor = RGBColor(0, 114, 178);
-    pub(in super::super) const VERMILLION: RGBColor = RGBColor(213, 94, 0);
-    pub(in super::super) const GREEN: RGBColor = RGBColor(0, 158, 115);
-    pub(in super::super) const PURPLE: RGBColor = RGBColor(204, 121, 167);
-    pub(in super::super) const ORANGE: RGBColor = RGBColor(230, 159, 0);
+    pub(crate) const BLACK: RGBColor = RGBColor(0, 0, 0);
+    pub(crate) const GREY: RGBColor = RGBColor(130, 130, 130);
+    pub(crate) const BLUE: RGBColor = RGBColor(0, 114, 178);
+    pub(crate) const VERMILLION: RGBColor = RGBColor(213, 94, 0);
+    pub(crate) const GREEN: RGBColor = RGBColor(0, 158, 115);
+    pub(crate) const PURPLE: RGBColor = RGBColor(204, 121, 167);
+    pub(crate) const ORANGE: RGBColor = RGBColor(230, 159, 0);
 }
 
 /// One coordinate system.
-pub(super) struct Panel {
-    pub(super) title: String,
-    pub(super) x_label: String,
-    pub(super) y_label: String,
-    pub(super) x: (f64, f64),
-    pub(super) y: (f64, f64),
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    pub(crate) x_label: String,
+    pub(crate) y_label: String,
+    pub(crate) x: (f64, f64),
+    pub(crate) y: (f64, f64),
     /// Back to front.
-    pub(super) layers: Vec<Layer>,
+    pub(crate) layers: Vec<Layer>,
 }
 
 /// Things of one kind; layers of one name share an entry of the legend.
-pub(super) struct Layer {
-    pub(super) name: String,
-    pub(super) colour: RGBColor,
-    pub(super) shape: Shape,
+pub(crate) struct Layer {
+    pub(crate) name: String,
+    pub(crate) colour: RGBColor,
+    pub(crate) shape: Shape,
 }
 
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Dots(Vec<At>),
     Triangles(Vec<At>),
     Crosses(Vec<At>),
@@ -53,20 +53,20 @@ pub(super) enum Shape {
 }
 
 /// Bars that stand on zero.
-pub(super) struct Bars {
+pub(crate) struct Bars {
     /// Place and height.
-    pub(super) bars: Vec<At>,
+    pub(crate) bars: Vec<At>,
     /// Half the lengths of error bars, or none.
-    pub(super) sds: Vec<f64>,
-    pub(super) width: f64,
+    pub(crate) sds: Vec<f64>,
+    pub(crate) width: f64,
     /// How far to the right of their places they are drawn.
-    pub(super) shift: f64,
+    pub(crate) shift: f64,
 }
 
 /// Probabilities on a grid that fills the panel, row by row from below.
-pub(super) struct Cells {
-    pub(super) columns: usize,
-    pub(super) probabilities: Vec<f64>,
+pub(crate) struct Cells {
+    pub(crate) columns: usize,
+    pub(crate) probabilities: Vec<f64>,
 }
 
 /// Pixels of a panel and of what is around its coordinates.
@@ -85,7 +85,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// Panels in rows of two; the legend takes the place of the fourth panel when there are three, else a strip below.
-pub(super) fn picture(name: &str, title: &str, caption: &str, panels: &[Panel]) -> Result<Figure> {
+pub(crate) fn picture(name: &str, title: &str, caption: &str, panels: &[Panel]) -> Result<Figure> {
     let columns = panels.len().clamp(1, 2);
     let rows = panels.len().div_ceil(2) as u32;
     let width = PANEL.0 * columns as u32;
@@ -359,7 +359,7 @@ impl Cells {
 }
 
 /// Centres of the cells of a grid, row by row from below.
-pub(super) fn centres(columns: usize, rows: usize, x: (f64, f64), y: (f64, f64)) -> Vec<At> {
+pub(crate) fn centres(columns: usize, rows: usize, x: (f64, f64), y: (f64, f64)) -> Vec<At> {
     let at = |(low, high): (f64, f64), index: usize, n: usize| {
         low + (high - low) * (index as f64 + 0.5) / n as f64
     };

@@ -1,0 +1,511 @@
+//! MovieLens: ratings, traits of users and films, and splits.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use flate2::read::GzDecoder;
+use npb_data::read::{
+    self, DelimitedOptions, Encoding, MovieLens, RatingFile, Separator, StringTable,
+};
+use npb_data::{Ratings, Split, splits};
+use rand::RngExt;
+use rand::seq::SliceRandom;
+
+use crate::Result;
+use crate::data::sha256_of;
+use crate::reproduce::Context;
+
+/// The seven ranges of ages of MovieLens 1M, by their lower ends: under 18, 18-24, 25-34, 35-44, 45-49, 50-55, 56 and more.
+const AGES: [u32; 7] = [1, 18, 25, 35, 45, 50, 56];
+/// Occupations of MovieLens 1M are numbered 0 to 20.
+const OCCUPATIONS: usize = 21;
+/// Gender, age and occupation.
+pub(super) const USER_TRAITS: usize = 1 + AGES.len() + OCCUPATIONS;
+/// Genres of MovieLens 1M; the last column is for films that have none of them.
+const GENRES: [&str; 18] = [
+    "Action",
+    "Adventure",
+    "Animation",
+    "Children's",
+    "Comedy",
+    "Crime",
+    "Documentary",
+    "Drama",
+    "Fantasy",
+    "Film-Noir",
+    "Horror",
+    "Musical",
+    "Mystery",
+    "Romance",
+    "Sci-Fi",
+    "Thriller",
+    "War",
+    "Western",
+];
+pub(super) const FILM_TRAITS: usize = GENRES.len() + 1;
+/// The given split of nine tenths for training.
+pub(super) const NINETY_TEN_ROWS: &str = "splits/rand90_test_rows.txt.gz";
+/// Users of the paper's protocol.
+const PAPER_USERS: usize = 5_000;
+
+/// Which of the two data sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Size {
+    HundredThousand,
+    Million,
+}
+
+impl Size {
+    /// Folder of the data set.
+    pub(super) fn folder(self) -> &'static str {
+        match self {
+            Self::HundredThousand => "movielens-100k",
+            Self::Million => "movielens-1m",
+        }
+    }
+}
+
+/// 0/1 traits, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Traits {
+    pub(super) n_cols: usize,
+    pub(super) values: Vec<f64>,
+}
+
+impl Traits {
+    fn new(n_rows: usize, n_cols: usize) -> Self {
+        Self {
+            n_cols,
+            values: vec![0.0; n_rows * n_cols],
+        }
+    }
+
+    fn set(&mut self, row: usize, column: usize) {
+        self.values[row * self.n_cols + column] = 1.0;
+    }
+}
+
+/// A data set: ratings in the order of the file, and 0/1 traits of every user and film that has a rating.
+pub(super) struct Films {
+    pub(super) size: Size,
+    pub(super) file: RatingFile,
+    /// Gender, 7 ages, 21 occupations.
+    pub(super) users: Traits,
+    /// 18 genres and "none of them".
+    pub(super) films: Traits,
+    /// Checksums of all files.
+    pub(super) checksums: String,
+}
+
+/// Training ratings in a matrix of full size, and test ratings.
+pub(super) struct Sides {
+    pub(super) train: Ratings,
+    pub(super) test: Vec<npb_data::Rating>,
+}
+
+impl Sides {
+    pub(super) fn test_values(&self) -> Vec<f64> {
+        self.test.iter().map(|e| e.value).collect()
+    }
+}
+
+impl Films {
+    pub(super) fn load(context: &Context<'_>, size: Size) -> Result<Self> {
+        let mut files = Files {
+            context,
+            folder: size.folder(),
+            checksums: String::new(),
+        };
+        let (file, users, films) = match size {
+            Size::Million => {
+                let file = files.ratings(
+                    &["ratings_no_timestamp.dat.gz", "ratings.dat"],
+                    MovieLens::DoubleColon,
+                )?;
+                let users = traits_1m_users(&files.text("users.dat", "::")?, &file.row_ids)?;
+                let films = traits_1m_films(&files.text("movies.dat", "::")?, &file.column_ids)?;
+                (file, users, films)
+            }
+            Size::HundredThousand => {
+                let file = files.ratings(&["u.data"], MovieLens::Tab)?;
+                let users = traits_100k_users(&files.text("u.user", "|")?, &file.row_ids)?;
+                let films = traits_100k_films(&files.text("u.item", "|")?, &file.column_ids)?;
+                (file, users, films)
+            }
+        };
+        Ok(Self {
+            size,
+            file,
+            users,
+            films,
+            checksums: files.checksums,
+        })
+    }
+
+    pub(super) fn n_ratings(&self) -> usize {
+        self.file.entries.len()
+    }
+
+    /// The split whose test rows a file of the data set lists; none when the file is not there.
+    pub(super) fn given(&self, context: &Context<'_>, name: &str) -> Result<Option<Split>> {
+        let path = context.data_file(self.size.folder(), name);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let rows = read::row_numbers(name, open(&path)?)?;
+        Ok(Some(Split::from_test_rows(self.n_ratings(), &rows)?))
+    }
+
+    /// The split whose test ratings are those of a MovieLens file (`u1.test`).
+    pub(super) fn official(&self, context: &Context<'_>, name: &str) -> Result<Split> {
+        let path = context.data_file(self.size.folder(), name);
+        let test = read::movielens(name, open(&path)?, MovieLens::Tab)?;
+        let lines: HashMap<(&str, &str), usize> = self
+            .file
+            .entries
+            .iter()
+            .enumerate()
+            .map(|(line, e)| (names(&self.file, e), line))
+            .collect();
+        let line = |e: &npb_data::Rating| {
+            let (user, film) = names(&test, e);
+            let line = lines.get(&(user, film)).copied();
+            line.ok_or_else(|| {
+                format!("{name}: user {user}, film {film} is not in the data").into()
+            })
+        };
+        let rows = test.entries.iter().map(line).collect::<Result<Vec<_>>>()?;
+        Ok(Split::from_test_rows(self.n_ratings(), &rows)?)
+    }
+
+    /// The paper's protocol: 5,000 users drawn at random, one rating of each held out, their other ratings for training. The
+    /// ratings of the other users are left out.
+    pub(super) fn one_of_each(&self, seed: u64, trial: u64) -> Result<Split> {
+        let rng = &mut npb_infer::stream(seed, [trial, 0, 0, ONE_OF_EACH]);
+        let mut of_user: Vec<Vec<usize>> = vec![Vec::new(); self.file.row_ids.len()];
+        for (line, e) in self.file.entries.iter().enumerate() {
+            of_user[e.row as usize].push(line);
+        }
+        let mut users: Vec<usize> = (0..of_user.len()).collect();
+        users.shuffle(rng);
+        let (mut train, mut test) = (Vec::new(), Vec::new());
+        for &user in users.iter().take(PAPER_USERS) {
+            let lines = &mut of_user[user];
+            let held_out = rng.random_range(0..lines.len());
+            test.push(lines.swap_remove(held_out));
+            train.append(lines);
+        }
+        Ok(Split::new(self.n_ratings(), train, test)?)
+    }
+
+    /// A share of the ratings for training, the others for testing.
+    pub(super) fn fraction(&self, train: f64, seed: u64, trial: u64) -> Result<Split> {
+        let thousandth = (1000.0 * train).round() as u64;
+        let rng = &mut npb_infer::stream(seed, [trial, thousandth, 0, FRACTION]);
+        Ok(splits::random(self.n_ratings(), train, rng)?)
+    }
+
+    pub(super) fn sides(&self, split: &Split) -> Result<Sides> {
+        Ok(Sides {
+            train: self.file.select(&split.train)?,
+            test: split.test.iter().map(|&k| self.file.entries[k]).collect(),
+        })
+    }
+}
+
+/// Keys of the random streams.
+const ONE_OF_EACH: u64 = 1;
+const FRACTION: u64 = 2;
+
+/// Identifiers of user and film.
+fn names<'a>(file: &'a RatingFile, e: &npb_data::Rating) -> (&'a str, &'a str) {
+    (
+        &file.row_ids[e.row as usize],
+        &file.column_ids[e.column as usize],
+    )
+}
+
+/// A file, unpacked when its name ends in `.gz`.
+pub(super) fn open(path: &Path) -> Result<Box<dyn Read>> {
+    let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let packed = path.extension().is_some_and(|ending| ending == "gz");
+    Ok(if packed {
+        Box::new(GzDecoder::new(file))
+    } else {
+        Box::new(BufReader::new(file))
+    })
+}
+
+/// Files of a data set as they are read.
+struct Files<'a> {
+    context: &'a Context<'a>,
+    folder: &'static str,
+    checksums: String,
+}
+
+impl Files<'_> {
+    /// The first of these that is there.
+    fn ratings(&mut self, forms: &[&str], layout: MovieLens) -> Result<RatingFile> {
+        let there = |form: &&&str| self.context.data.path(self.folder, form).is_file();
+        let form = forms.iter().find(there).or(forms.first());
+        let form = form.ok_or("no file of ratings is named")?;
+        let path = self.context.data_file(self.folder, form);
+        self.checksums += &sha256_of(&path)?;
+        Ok(read::movielens(form, open(&path)?, layout)?)
+    }
+
+    /// Fields of a Latin-1 file without a header.
+    fn text(&mut self, name: &str, separator: &str) -> Result<StringTable> {
+        let path = self.context.data_file(self.folder, name);
+        self.checksums += &sha256_of(&path)?;
+        let options = DelimitedOptions {
+            separator: Separator::Text(separator.to_owned()),
+            header: false,
+            encoding: Encoding::Latin1,
+            ..Default::default()
+        };
+        Ok(read::delimited_strings(name, open(&path)?, &options)?)
+    }
+}
+
+/// A line of traits for every identifier, by the first field of each line.
+fn by_id<'a>(
+    table: &'a StringTable,
+    ids: &[String],
+    what: &str,
+) -> Result<Vec<&'a [Option<String>]>> {
+    let lines: HashMap<&str, &[Option<String>]> = table
+        .rows
+        .iter()
+        .filter_map(|row| Some((row.first()?.as_deref()?, row.as_slice())))
+        .collect();
+    let line = |id: &String| {
+        let line = lines.get(id.as_str()).copied();
+        line.ok_or_else(|| format!("{what} {id} has ratings and no line of traits").into())
+    };
+    ids.iter().map(line).collect()
+}
+
+fn field<'a>(line: &'a [Option<String>], index: usize, what: &str) -> Result<&'a str> {
+    let field = line.get(index).and_then(|f| f.as_deref());
+    field.ok_or_else(|| format!("{what} {:?} has no field {}", line.first(), index + 1).into())
+}
+
+/// Column of an age among the user traits.
+fn age_column(age: &str) -> Result<usize> {
+    let age: u32 = age
+        .parse()
+        .map_err(|_| format!("age {age:?} is not a number"))?;
+    Ok(AGES.partition_point(|&from| from <= age).max(1))
+}
+
+fn traits_1m_users(table: &StringTable, ids: &[String]) -> Result<Traits> {
+    let mut traits = Traits::new(ids.len(), USER_TRAITS);
+    for (i, line) in by_id(table, ids, "user")?.into_iter().enumerate() {
+        if field(line, 1, "user")? == "F" {
+            traits.set(i, 0);
+        }
+        traits.set(i, age_column(field(line, 2, "user")?)?);
+        let occupation = field(line, 3, "user")?;
+        let number: usize = occupation.parse().unwrap_or(OCCUPATIONS);
+        if number >= OCCUPATIONS {
+            return Err(format!("occupation {occupation:?} is not a number from 0 to 20").into());
+        }
+        traits.set(i, 1 + AGES.len() + number);
+    }
+    Ok(traits)
+}
+
+fn traits_1m_films(table: &StringTable, ids: &[String]) -> Result<Traits> {
+    let mut traits = Traits::new(ids.len(), FILM_TRAITS);
+    for (i, line) in by_id(table, ids, "film")?.into_iter().enumerate() {
+        let mut none = true;
+        for genre in field(line, 2, "film")?.split('|') {
+            if let Some(column) = GENRES.iter().position(|g| *g == genre) {
+                traits.set(i, column);
+                none = false;
+            }
+        }
+        if none {
+            traits.set(i, GENRES.len());
+        }
+    }
+    Ok(traits)
+}
+
+fn traits_100k_users(table: &StringTable, ids: &[String]) -> Result<Traits> {
+    let lines = by_id(table, ids, "user")?;
+    let mut occupations = Vec::new();
+    for line in &lines {
+        occupations.push(field(line, 3, "user")?);
+    }
+    let mut known = occupations.clone();
+    known.sort_unstable();
+    known.dedup();
+    if known.len() > OCCUPATIONS {
+        return Err(format!(
+            "{} occupations instead of at most {OCCUPATIONS}",
+            known.len()
+        )
+        .into());
+    }
+    let mut traits = Traits::new(ids.len(), USER_TRAITS);
+    for (i, line) in lines.into_iter().enumerate() {
+        traits.set(i, age_column(field(line, 1, "user")?)?);
+        if field(line, 2, "user")? == "F" {
+            traits.set(i, 0);
+        }
+        let number = known.partition_point(|o| *o < occupations[i]);
+        traits.set(i, 1 + AGES.len() + number);
+    }
+    Ok(traits)
+}
+
+/// Flags 5 to 23 of a line; the first one, "unknown", moves to the end.
+fn traits_100k_films(table: &StringTable, ids: &[String]) -> Result<Traits> {
+    let mut traits = Traits::new(ids.len(), FILM_TRAITS);
+    for (i, line) in by_id(table, ids, "film")?.into_iter().enumerate() {
+        for flag in 0..FILM_TRAITS {
+            if field(line, 5 + flag, "film")? == "1" {
+                traits.set(i, (flag + FILM_TRAITS - 1) % FILM_TRAITS);
+            }
+        }
+    }
+    Ok(traits)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::data::DataFolder;
+    use crate::reproduce::with_context;
+    use crate::scratch::Scratch;
+    use std::fs;
+
+    /// Writes a data set of MovieLens 1M's layout: `users` users who rated each fifth film of 11.
+    pub(crate) fn write_1m(folder: &Path, users: u32) {
+        let place = folder.join("movielens-1m");
+        fs::create_dir_all(&place).unwrap();
+        let (mut ratings, mut traits) = (String::new(), String::new());
+        for user in 1..=users {
+            let gender = if user % 2 == 0 { "F" } else { "M" };
+            traits += &format!(
+                "{user}::{gender}::{}::{}::48067\n",
+                [1, 25, 56][user as usize % 3],
+                user % 21
+            );
+            for film in 1..=11u32 {
+                if (film + user) % 5 != 0 {
+                    ratings += &format!("{user}::{film}::{}\n", 1 + (film * user) % 5);
+                }
+            }
+        }
+        let film = |film: usize| {
+            format!(
+                "{film}::A film (19{film:02})::{}\n",
+                ["Action|War", "Drama", "Nonsense"][film % 3]
+            )
+        };
+        fs::write(place.join("ratings.dat"), ratings).unwrap();
+        fs::write(place.join("users.dat"), traits).unwrap();
+        fs::write(
+            place.join("movies.dat"),
+            (1..=11).map(film).collect::<String>(),
+        )
+        .unwrap();
+    }
+
+    pub(crate) fn folder(scratch: &Scratch) -> DataFolder {
+        DataFolder::resolve(Some(scratch.root().to_owned()), scratch.root())
+    }
+
+    #[test]
+    fn traits_follow_the_identifiers() {
+        let scratch = Scratch::new("films-traits");
+        write_1m(scratch.root(), 7);
+        with_context(&scratch, &folder(&scratch), |context| {
+            let films = Films::load(context, Size::Million).unwrap();
+            let row = |traits: &Traits, i: usize| -> Vec<usize> {
+                let n = traits.n_cols;
+                (0..n)
+                    .filter(|&j| traits.values[i * n + j] == 1.0)
+                    .collect()
+            };
+            // User 2: a woman of 56 or more with occupation 2; user 3 a man under 18.
+            assert_eq!(row(&films.users, 1), [0, 7, 8 + 2]);
+            assert_eq!(row(&films.users, 2), [1, 8 + 3]);
+            // Film 3: action and war; film 2: no known genre.
+            assert_eq!(row(&films.films, 2), [0, 16]);
+            assert_eq!(row(&films.films, 1), [18]);
+        });
+    }
+
+    #[test]
+    fn one_rating_of_each_user_is_held_out() {
+        let scratch = Scratch::new("films-split");
+        write_1m(scratch.root(), 30);
+        with_context(&scratch, &folder(&scratch), |context| {
+            let films = Films::load(context, Size::Million).unwrap();
+            let split = films.one_of_each(1, 0).unwrap();
+            assert_eq!(split.test.len(), 30);
+            assert_eq!(split.train.len() + 30, films.n_ratings());
+            let sides = films.sides(&split).unwrap();
+            let mut users: Vec<u32> = sides.test.iter().map(|e| e.row).collect();
+            users.sort_unstable();
+            assert_eq!(users, (0..30).collect::<Vec<_>>());
+            assert_ne!(films.one_of_each(1, 1).unwrap(), split);
+        });
+    }
+
+    /// Counts as published, and the baselines that are recorded for the given splits.
+    #[test]
+    fn the_data_at_hand_have_the_published_counts() {
+        let Some(root) = std::env::var_os("NPB_DATA_DIR") else {
+            use std::io::Write;
+            writeln!(
+                std::io::stderr(),
+                "NPB_DATA_DIR is not set: counts were not compared"
+            )
+            .unwrap();
+            return;
+        };
+        let scratch = Scratch::new("films-counts");
+        let data = DataFolder::resolve(Some(root.into()), scratch.root());
+        with_context(&scratch, &data, |context| {
+            let large = Films::load(context, Size::Million).unwrap();
+            assert_eq!(
+                (
+                    large.n_ratings(),
+                    large.file.row_ids.len(),
+                    large.file.column_ids.len()
+                ),
+                (1_000_209, 6_040, 3_706)
+            );
+            let split = large
+                .given(context, "splits/one_per_user_test_rows.txt.gz")
+                .unwrap()
+                .unwrap();
+            assert_eq!(split.test.len(), 6_040);
+            let split = large
+                .given(context, "splits/rand90_test_rows.txt.gz")
+                .unwrap()
+                .unwrap();
+            assert_eq!(split.test.len(), 100_021);
+            let small = Films::load(context, Size::HundredThousand).unwrap();
+            assert_eq!(
+                (small.n_ratings(), small.file.column_ids.len()),
+                (100_000, 1_682)
+            );
+            let women = (0..943)
+                .filter(|i| small.users.values[i * USER_TRAITS] == 1.0)
+                .count();
+            assert_eq!(women, 273);
+            assert_eq!(
+                small.official(context, "u1.test").unwrap().test.len(),
+                20_000
+            );
+        });
+    }
+}

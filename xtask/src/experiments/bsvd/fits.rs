@@ -1,0 +1,189 @@
+//! What the experiments ask of npb-bsvd, and the features of Table 5.1.
+
+use npb_bsvd::{BsvdConfig, BsvdFit, Cells, Features, SideInformation, fit};
+use npb_data::{Rating, Ratings, metrics};
+use npb_infer::{SweepPlan, stream};
+use npb_linalg::faer::MatRef;
+use npb_linalg::svd::{SvdLimits, truncated_svd};
+use npb_priors::special::normal_quantile;
+
+use super::films::{Films, Traits};
+use crate::Result;
+use crate::reproduce::{Outcome, Scale};
+
+/// The default configuration, under the name that it has in `results.csv`.
+pub(super) const OURS: &str = "npb:bsvd";
+/// Singular vectors of the 0/1 matrix of training cells that serve as features (W 5.5.3).
+const MISSINGNESS: usize = 10;
+/// Key of the random stream of their computation.
+const PATTERN: u64 = 3;
+/// A star scale: predictions are clipped to it in `rmse_clipped` and rounded on it in `nmae_rounded`.
+const STARS: (f64, f64) = (1.0, 5.0);
+/// Up to so many held-out ratings, squared errors are kept for paired comparisons.
+const KEPT_ERRORS: usize = 10_000;
+pub(super) const SQUARED_ERRORS: &str = "squared_errors";
+pub(super) const INTERVALS: [(f64, &str); 2] = [(0.5, "coverage_50"), (0.9, "coverage_90")];
+
+/// The default configuration; at smoke scale with few candidates and sweeps.
+pub(super) fn config(scale: Scale, seed: u64) -> BsvdConfig {
+    let config = BsvdConfig {
+        seed,
+        ..Default::default()
+    };
+    match scale {
+        Scale::Smoke => BsvdConfig {
+            candidates: 6,
+            sweeps: SweepPlan {
+                burn_in: 4,
+                keep: 4,
+                thin: 1,
+            },
+            ..config
+        },
+        Scale::Quick | Scale::Paper => config,
+    }
+}
+
+/// Switches held on: `rank` components, as probabilistic matrix factorisation has them. Prior odds this large beat any likelihood.
+pub(super) fn fixed_rank(rank: usize, config: BsvdConfig) -> BsvdConfig {
+    BsvdConfig {
+        candidates: rank,
+        max_candidates: rank,
+        rank_a: 1e300,
+        ..config
+    }
+}
+
+/// The thesis's means: one global mean.
+pub(super) fn global_mean(config: BsvdConfig) -> BsvdConfig {
+    BsvdConfig {
+        row_intercepts: false,
+        column_intercepts: false,
+        ..config
+    }
+}
+
+/// Features by the code of Table 5.2: film genres, film missingness, user traits, user missingness.
+pub(super) fn side_information(
+    films: &Films,
+    train: &Ratings,
+    code: &str,
+    seed: u64,
+) -> Result<SideInformation> {
+    let flags: Vec<bool> = code.bytes().map(|b| b == b'1').collect();
+    let [genres, film_pattern, traits, user_pattern] = flags[..] else {
+        return Err(format!("code {code:?} does not have four digits").into());
+    };
+    let (mut of_users, mut of_films) = (None, None);
+    if film_pattern || user_pattern {
+        let rng = &mut stream(seed, [0, 0, 0, PATTERN]);
+        let svd = truncated_svd(
+            &train.pattern(),
+            MISSINGNESS,
+            &SvdLimits {
+                tolerance: 1e-6,
+                max_steps: 200,
+            },
+            rng,
+        );
+        of_users = Some(scaled(svd.u.as_ref())?);
+        of_films = Some(scaled(svd.v.as_ref())?);
+    }
+    let chosen = |known: Option<Features>, pattern: Option<Features>| match (known, pattern) {
+        (Some(a), Some(b)) => Ok(Some(a.beside(&b)?)),
+        (a, b) => Result::Ok(a.or(b)),
+    };
+    let dense = |wanted: bool, traits: &Traits| -> Result<Option<Features>> {
+        let n = traits.values.len() / traits.n_cols;
+        Ok(match wanted {
+            true => Some(Features::dense(n, traits.n_cols, &traits.values)?),
+            false => None,
+        })
+    };
+    Ok(SideInformation {
+        rows: chosen(
+            dense(traits, &films.users)?,
+            of_users.filter(|_| user_pattern),
+        )?,
+        columns: chosen(
+            dense(genres, &films.films)?,
+            of_films.filter(|_| film_pattern),
+        )?,
+    })
+}
+
+/// Singular vectors in units of their root mean square, as traits of 0 and 1 are of order 1.
+fn scaled(vectors: MatRef<'_, f64>) -> Result<Features> {
+    let (n, q) = (vectors.nrows(), vectors.ncols());
+    let unit = (n as f64).sqrt();
+    let values: Vec<f64> = (0..n * q).map(|k| unit * vectors[(k / q, k % q)]).collect();
+    Ok(Features::dense(n, q, &values)?)
+}
+
+/// Fits and follows the held-out ratings.
+pub(super) fn held_out(
+    train: &Ratings,
+    side: SideInformation,
+    test: &[Rating],
+    config: &BsvdConfig,
+) -> Result<BsvdFit> {
+    let cells = Cells {
+        rows: test.iter().map(|e| e.row).collect(),
+        columns: test.iter().map(|e| e.column).collect(),
+        values: test.iter().map(|e| e.value).collect(),
+    };
+    Ok(fit(train, side, &cells, config)?)
+}
+
+/// Means of the traced scalars over the kept draws: rank, candidates, standard deviation of the noise.
+pub(super) fn traced(fit: &BsvdFit, scalar: usize) -> f64 {
+    let values = fit.trace.kept(&fit.config.sweeps, scalar);
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Everything that is measured of a fit on held-out ratings of 1 to 5 stars.
+pub(super) fn star_scores(fit: &BsvdFit) -> Result<Outcome> {
+    let truth = &fit.cells.values;
+    let mut outcome = point_scores(&fit.moments.mean, truth)?;
+    let n = truth.len();
+    for (level, name) in INTERVALS {
+        let z = normal_quantile(0.5 + 0.5 * level);
+        let end = |sign: f64| -> Vec<f64> {
+            (0..n)
+                .map(|k| fit.moments.mean[k] + sign * z * fit.moments.predictive_sd(k))
+                .collect()
+        };
+        let share = metrics::interval_coverage(&end(-1.0), &end(1.0), truth)?;
+        outcome.metrics.insert(name.to_owned(), share);
+    }
+    let ln_density = (0..n).map(|k| fit.moments.ln_density(k)).sum::<f64>() / n as f64;
+    for (name, value) in [
+        ("ln_density", ln_density),
+        ("rank", traced(fit, 0)),
+        ("noise_sd", traced(fit, 2)),
+    ] {
+        outcome.metrics.insert(name.to_owned(), value);
+    }
+    Ok(outcome)
+}
+
+/// Errors of point predictions of 1 to 5 stars.
+pub(super) fn point_scores(predicted: &[f64], truth: &[f64]) -> Result<Outcome> {
+    let scale = metrics::random_rating_mae(5);
+    let on_scale = |p: &f64| p.clamp(STARS.0, STARS.1);
+    let clipped: Vec<f64> = predicted.iter().map(on_scale).collect();
+    let rounded: Vec<f64> = clipped.iter().map(|p| p.round()).collect();
+    let mut outcome = Outcome::metrics([
+        ("rmse", metrics::rmse(predicted, truth)?),
+        ("rmse_clipped", metrics::rmse(&clipped, truth)?),
+        ("nmae", metrics::nmae(predicted, truth, scale)?),
+        ("nmae_rounded", metrics::nmae(&rounded, truth, scale)?),
+    ]);
+    if truth.len() <= KEPT_ERRORS {
+        let errors = predicted.iter().zip(truth).map(|(p, t)| (p - t).powi(2));
+        outcome
+            .series
+            .insert(SQUARED_ERRORS.to_owned(), errors.collect());
+    }
+    Ok(outcome)
+}

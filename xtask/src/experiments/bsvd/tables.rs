@@ -1,0 +1,164 @@
+//! Tables that the experiments share.
+
+use crate::reproduce::{Record, ResultRow, TextTable, short};
+
+use super::fits::SQUARED_ERRORS;
+
+/// Distinct values in the order of first appearance.
+pub(super) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
+pub(super) fn header(columns: &[&str]) -> Vec<String> {
+    columns.iter().map(|&column| column.to_owned()).collect()
+}
+
+/// A summarised metric.
+pub(super) fn find<'a>(
+    results: &'a [ResultRow],
+    setting: &str,
+    method: &str,
+    metric: &str,
+) -> Option<&'a ResultRow> {
+    results
+        .iter()
+        .find(|r| r.setting == setting && r.method == method && r.metric == metric)
+}
+
+/// A number with enough digits for errors that differ in the fourth.
+pub(super) fn digits(value: f64) -> String {
+    if value.abs() < 10.0 && value != 0.0 && value.abs() > 1e-3 {
+        format!("{value:.4}")
+    } else {
+        short(value)
+    }
+}
+
+/// Mean, and standard deviation where there is one.
+pub(super) fn with_sd(row: &ResultRow) -> String {
+    match row.sd {
+        Some(sd) => format!("{} ({})", digits(row.mean), digits(sd)),
+        None => digits(row.mean),
+    }
+}
+
+/// One line for each setting and method, one column for each metric; metrics that nothing has are left out.
+pub(super) fn overview(title: &str, results: &[ResultRow], metrics: &[&str]) -> TextTable {
+    let measured = |metric: &&&str| results.iter().any(|r| r.metric == **metric);
+    let metrics: Vec<&str> = metrics.iter().filter(measured).copied().collect();
+    let places = distinct(results.iter().map(|r| (&r.setting, &r.method)));
+    let line = |(setting, method): (&String, &String)| {
+        let cell =
+            |metric: &&str| find(results, setting, method, metric).map_or(String::new(), with_sd);
+        let names = [setting.clone(), method.clone()];
+        names.into_iter().chain(metrics.iter().map(cell)).collect()
+    };
+    TextTable {
+        title: format!("{title}: mean (standard deviation over trials)"),
+        header: header(&[&["setting", "method"], &metrics[..]].concat()),
+        rows: places.into_iter().map(line).collect(),
+    }
+}
+
+/// A number that should lie in a range.
+pub(super) struct Target {
+    pub(super) what: String,
+    pub(super) found: Option<f64>,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl Target {
+    pub(super) fn at_most(what: &str, found: Option<&ResultRow>, high: f64) -> Self {
+        Self {
+            what: what.to_owned(),
+            found: found.map(|row| row.mean),
+            low: f64::NEG_INFINITY,
+            high,
+        }
+    }
+
+    pub(super) fn between(what: &str, found: Option<&ResultRow>, low: f64, high: f64) -> Self {
+        Self {
+            low,
+            ..Self::at_most(what, found, high)
+        }
+    }
+}
+
+/// What was found beside its targets; what was not measured is left out.
+pub(super) fn targets(targets: &[Target]) -> TextTable {
+    let line = |target: &Target| {
+        let found = target.found?;
+        let limit = |value: f64| {
+            if value.is_finite() {
+                digits(value)
+            } else {
+                String::new()
+            }
+        };
+        let met = (target.low..=target.high).contains(&found);
+        Some(vec![
+            target.what.clone(),
+            digits(found),
+            limit(target.low),
+            limit(target.high),
+            if met { "yes" } else { "no" }.to_owned(),
+        ])
+    };
+    TextTable {
+        title: "Targets".to_owned(),
+        header: header(&["what", "found", "at least", "at most", "met"]),
+        rows: targets.iter().filter_map(line).collect(),
+    }
+}
+
+/// Figures recorded for others, as they were handed down.
+pub(super) fn recorded(title: &str, columns: &[&str], rows: &[&[&str]]) -> TextTable {
+    TextTable {
+        title: title.to_owned(),
+        header: header(columns),
+        rows: rows.iter().map(|row| header(row)).collect(),
+    }
+}
+
+/// Mean squared error of each record minus that of the `base` record of the same trial, on the same held-out ratings, with its
+/// standard error.
+pub(super) fn paired(
+    records: &[Record],
+    setting: impl Fn(&Record) -> bool,
+    base: impl Fn(&Record) -> bool,
+) -> TextTable {
+    let errors = |r: &'_ Record| r.outcome.series.get(SQUARED_ERRORS).cloned();
+    let mut rows = Vec::new();
+    for record in records.iter().filter(|r| setting(r) && !base(r)) {
+        let same =
+            |other: &&Record| setting(other) && base(other) && other.key.trial == record.key.trial;
+        let Some((ours, theirs)) = errors(record).zip(records.iter().find(same).and_then(errors))
+        else {
+            continue;
+        };
+        let differences: Vec<f64> = ours.iter().zip(&theirs).map(|(a, b)| a - b).collect();
+        let (mean, sd) = crate::reproduce::mean_and_sd(&differences);
+        let error = sd.unwrap_or(0.0) / (differences.len() as f64).sqrt();
+        rows.push(vec![
+            record.key.setting.clone(),
+            record.key.method.clone(),
+            record.key.trial.to_string(),
+            format!("{mean:+.5}"),
+            format!("{error:.5}"),
+            format!("{:+.1}", mean / error),
+        ]);
+    }
+    TextTable {
+        title: "Mean squared error minus that of the default without side information, rating by rating".to_owned(),
+        header: header(&["setting", "method", "trial", "difference", "standard error", "z"]),
+        rows,
+    }
+}

@@ -1,0 +1,364 @@
+//! Checks of npb-bsvd: small matrices drawn from the model, with features and intercepts, under proper priors.
+
+use npb_bsvd::npb_data::{Rating, Ratings};
+use npb_bsvd::{
+    BsvdConfig, BsvdData, BsvdError, BsvdSampler, BsvdState, Features, SideInformation, SideState,
+    Units,
+};
+use npb_infer::testing::{Calibration, JointModel};
+use npb_infer::{SweepPlan, Trace, Xoshiro256PlusPlus, stream};
+use npb_priors::GammaPrior;
+use npb_priors::dist::{Gamma, Normal};
+use rand::{Rng, RngExt};
+
+use super::{Check, Findings, Plan, alarms, calibration};
+use crate::Result;
+use crate::reproduce::Scale;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "bsvd/calibration",
+        what: "ranks of rank, noise, an unobserved cell, a feature's weight and an intercept among posterior draws",
+        run: calibrate,
+    },
+    Check {
+        id: "bsvd/false-alarms",
+        what: "joint-distribution test of whole sweeps at 20 consecutive seeds, with and without intercepts and features",
+        run: false_alarms,
+    },
+];
+
+const METHOD: &str = "npb:bsvd";
+/// Key of the random stream that draws which cells are observed.
+const MASK: u64 = 9;
+
+/// Proper, so that the prior can be drawn from.
+const MILD: GammaPrior = GammaPrior {
+    shape: 4.0,
+    rate: 2.0,
+};
+
+/// What is fixed: sizes, observed cells, features, hyperparameters.
+struct Model {
+    config: BsvdConfig,
+    n_rows: usize,
+    n_cols: usize,
+    side: SideInformation,
+    observed: Vec<(u32, u32)>,
+    /// A cell that is never observed.
+    hidden: (usize, usize),
+    quantities: Vec<Quantity>,
+}
+
+/// What is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quantity {
+    Rank,
+    Noise,
+    LargestScale,
+    ScalePrecision,
+    Offset,
+    Cell,
+    /// Coefficient of a column on the first feature of the rows.
+    Weight,
+    Intercept,
+    /// Sum of squared residuals, which ties data and state.
+    Residuals,
+}
+
+impl Quantity {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rank => "rank",
+            Self::Noise => "noise precision",
+            Self::LargestScale => "largest scale",
+            Self::ScalePrecision => "scale precision",
+            Self::Offset => "offset",
+            Self::Cell => "unobserved cell",
+            Self::Weight => "weight of a feature",
+            Self::Intercept => "intercept of a row",
+            Self::Residuals => "squared residuals",
+        }
+    }
+}
+
+impl Model {
+    fn new(
+        (n_rows, n_cols): (usize, usize),
+        extras: bool,
+        quantities: &[Quantity],
+    ) -> Result<Self> {
+        let config = BsvdConfig {
+            units: Units::Given {
+                centre: 0.0,
+                scale: 1.0,
+            },
+            candidates: 4,
+            max_candidates: 4,
+            // About one and a half of four components are on.
+            rank_a: 1.8,
+            noise: MILD,
+            scale: MILD,
+            intercept: MILD,
+            coefficient: MILD,
+            offset_precision: 1.0,
+            row_intercepts: extras,
+            column_intercepts: extras,
+            sweeps: SweepPlan {
+                burn_in: 0,
+                keep: 1,
+                thin: 1,
+            },
+            ..BsvdConfig::default()
+        };
+        let rng = &mut stream(0, [0, 0, 0, MASK]);
+        let mut observed = Vec::new();
+        for i in 0..n_rows as u32 {
+            for j in 0..n_cols as u32 {
+                if (i, j) != (0, 0) && rng.random::<f64>() < 0.7 {
+                    observed.push((i, j));
+                }
+            }
+        }
+        let numbers = |n: usize| -> Vec<f64> { (0..n).map(|k| (1.7 * k as f64).sin()).collect() };
+        let side = match extras {
+            true => SideInformation {
+                rows: Some(Features::dense(n_rows, 1, &numbers(n_rows))?),
+                columns: Some(Features::dense(n_cols, 2, &numbers(2 * n_cols))?),
+            },
+            false => SideInformation::default(),
+        };
+        Ok(Self {
+            config,
+            n_rows,
+            n_cols,
+            side,
+            observed,
+            hidden: (0, 0),
+            quantities: quantities.to_vec(),
+        })
+    }
+
+    /// A side of the state from its prior; `q` is the number of features of the other side.
+    fn side_state(
+        &self,
+        n: usize,
+        rank: usize,
+        q: usize,
+        intercepts: bool,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> SideState {
+        let config = &self.config;
+        let intercept_precision = gamma(config.intercept, rng);
+        let coefficient_precision = gamma(config.coefficient, rng);
+        let mean = |wanted: bool, rng: &mut Xoshiro256PlusPlus| {
+            if wanted { normal(1.0, rng) } else { 0.0 }
+        };
+        let coefficient_mean: Vec<f64> = (0..q)
+            .map(|_| mean(config.common_coefficients, rng))
+            .collect();
+        let factor_mean: Vec<f64> = (0..rank).map(|_| mean(config.factor_means, rng)).collect();
+        let mut around = |means: &[f64], precision: f64| -> Vec<f32> {
+            let mut value = |k: usize| means[k % means.len()] + normal(precision, rng);
+            (0..n * means.len()).map(|k| value(k) as f32).collect()
+        };
+        SideState {
+            factors: around(&factor_mean, 1.0),
+            coefficients: around(&coefficient_mean, coefficient_precision),
+            intercepts: if intercepts {
+                around(&[0.0], intercept_precision)
+            } else {
+                Vec::new()
+            },
+            factor_mean,
+            coefficient_mean,
+            intercept_precision,
+            coefficient_precision,
+        }
+    }
+
+    fn swept(
+        &self,
+        state: &BsvdState,
+        values: &[f64],
+        seed: u64,
+    ) -> std::result::Result<BsvdState, BsvdError> {
+        let entry = |(&(row, column), &value): (&(u32, u32), &f64)| Rating { row, column, value };
+        let entries: Vec<Rating> = self.observed.iter().zip(values).map(entry).collect();
+        let ratings = Ratings::new(self.n_rows, self.n_cols, &entries)?;
+        let config = BsvdConfig {
+            seed,
+            ..self.config.clone()
+        };
+        let data = BsvdData::new(&ratings, self.side.clone(), &config)?;
+        let trace = Trace::new(BsvdSampler::scalar_names());
+        let mut sampler = BsvdSampler::resume(&data, config, state.clone(), trace)?;
+        // As many sweeps as the rarest move needs to be due once.
+        let period = self
+            .config
+            .schedule
+            .iter()
+            .map(|s| s.every)
+            .max()
+            .unwrap_or(1);
+        for _ in 0..period {
+            sampler.sweep()?;
+        }
+        Ok(sampler.into_parts().0)
+    }
+}
+
+/// Normal with mean zero.
+fn normal(precision: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
+    Normal::new(0.0, precision.recip()).map_or(f64::NAN, |n| n.sample(rng))
+}
+
+fn gamma(prior: GammaPrior, rng: &mut Xoshiro256PlusPlus) -> f64 {
+    Gamma::new(prior.shape, prior.rate).map_or(f64::NAN, |g| g.sample(rng))
+}
+
+impl JointModel for Model {
+    type State = BsvdState;
+    type Data = Vec<f64>;
+
+    fn names(&self) -> Vec<String> {
+        self.quantities
+            .iter()
+            .map(|q| q.name().to_owned())
+            .collect()
+    }
+
+    fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> BsvdState {
+        let config = &self.config;
+        let scale_precision = gamma(config.scale, rng);
+        let k = config.candidates as f64;
+        let odds = config.rank_a / (config.rank_b * (k - 1.0));
+        let mut scales = Vec::new();
+        for _ in 0..config.candidates {
+            if rng.random::<f64>() < odds / (1.0 + odds) {
+                scales.push(normal(scale_precision, rng).abs());
+            }
+        }
+        let rank = scales.len();
+        let features = |f: &Option<Features>| f.as_ref().map_or(0, Features::n_features);
+        let (of_rows, of_columns) = (features(&self.side.rows), features(&self.side.columns));
+        BsvdState {
+            candidates: config.candidates,
+            scale_precision,
+            noise_precision: gamma(config.noise, rng),
+            offset: normal(config.offset_precision, rng),
+            rows: self.side_state(self.n_rows, rank, of_columns, config.row_intercepts, rng),
+            columns: self.side_state(self.n_cols, rank, of_rows, config.column_intercepts, rng),
+            scales,
+            thresholds: Vec::new(),
+            threshold_step: 1.0,
+        }
+    }
+
+    fn simulate(&self, state: &BsvdState, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+        let value = |&(i, j): &(u32, u32)| {
+            state.latent(i as usize, j as usize, &self.side) + normal(state.noise_precision, rng)
+        };
+        self.observed.iter().map(value).collect()
+    }
+
+    fn sweep(&self, state: &mut BsvdState, values: &Vec<f64>, rng: &mut Xoshiro256PlusPlus) {
+        match self.swept(state, values, rng.next_u64()) {
+            Ok(next) => *state = next,
+            // Not a number is an alarm.
+            Err(_) => state.noise_precision = f64::NAN,
+        }
+    }
+
+    fn summary(&self, state: &BsvdState, values: &Vec<f64>) -> Vec<f64> {
+        let largest = state.scales.iter().fold(0.0f64, |a, &b| a.max(b));
+        let residuals = || -> f64 {
+            let residual = |(&(i, j), y): (&(u32, u32), &f64)| {
+                (y - state.latent(i as usize, j as usize, &self.side)).powi(2)
+            };
+            self.observed.iter().zip(values).map(residual).sum()
+        };
+        let value = |quantity: &Quantity| match quantity {
+            Quantity::Rank => state.rank() as f64,
+            Quantity::Noise => state.noise_precision,
+            Quantity::LargestScale => largest,
+            Quantity::ScalePrecision => state.scale_precision,
+            Quantity::Offset => state.offset,
+            Quantity::Cell => state.latent(self.hidden.0, self.hidden.1, &self.side),
+            Quantity::Weight => f64::from(state.columns.coefficients[0]),
+            Quantity::Intercept => f64::from(state.rows.intercepts[0]),
+            Quantity::Residuals => residuals(),
+        };
+        self.quantities.iter().map(value).collect()
+    }
+}
+
+fn calibrate(plan: &Plan) -> Result<Findings> {
+    use Quantity::{Cell, Intercept, Noise, Rank, Weight};
+    let model = Model::new((12, 10), true, &[Rank, Noise, Cell, Weight, Intercept])?;
+    let (replications, draws, burn_in, thin) = match plan.scale {
+        Scale::Smoke => (20, 9, 5, 1),
+        Scale::Quick => (500, 99, 100, 5),
+        Scale::Paper => (2_000, 99, 300, 15),
+    };
+    let test = Calibration {
+        seed: plan.seed,
+        replications,
+        draws,
+        burn_in,
+        thin,
+        false_alarm: 0.001,
+    };
+    calibration::calibrate(&model, &test, "rows=12;columns=10;candidates=4", METHOD)
+}
+
+fn false_alarms(plan: &Plan) -> Result<Findings> {
+    use Quantity::{
+        Cell, Intercept, LargestScale, Noise, Offset, Rank, Residuals, ScalePrecision, Weight,
+    };
+    let plain = [
+        Rank,
+        Noise,
+        LargestScale,
+        ScalePrecision,
+        Offset,
+        Cell,
+        Residuals,
+    ];
+    let extras = [&plain[..], &[Weight, Intercept]].concat();
+    let length = match plan.scale {
+        Scale::Smoke => 5,
+        Scale::Quick => 40,
+        Scale::Paper => 200,
+    };
+    let mut found = Vec::new();
+    for (name, size, with_extras, quantities) in [
+        ("factors alone", (6, 5), false, &plain[..]),
+        ("factors, intercepts and features", (6, 5), true, &extras),
+    ] {
+        let model = Model::new(size, with_extras, quantities)?;
+        found.push((
+            name.to_owned(),
+            alarms::consecutive(plan, &model, 64, length),
+        ));
+    }
+    alarms::findings(found, METHOD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smoke_checks_run_and_write_numbers() {
+        let plan = Plan {
+            scale: Scale::Smoke,
+            seed: 1,
+        };
+        for check in CHECKS {
+            let found = (check.run)(&plan).unwrap();
+            assert!(found.passed, "{}", check.id);
+            assert!(found.report.results.iter().all(|r| r.mean.is_finite()));
+        }
+    }
+}
