@@ -153,8 +153,13 @@ impl<'d> ItfRun<'d> {
         &self.draws
     }
 
-    /// What [`resume`](Self::resume) needs, with the trace given (inside a watcher: the report's).
-    pub fn checkpoint(&self, trace: &Trace) -> Checkpoint {
+    /// What [`resume`](Self::resume) needs, outside a run.
+    pub fn checkpoint(&self) -> Checkpoint {
+        self.checkpoint_with(&self.trace)
+    }
+
+    /// What [`resume`](Self::resume) needs, inside a watcher, which holds the trace in its report.
+    pub fn checkpoint_with(&self, trace: &Trace) -> Checkpoint {
         Checkpoint {
             chain: self.chain,
             state: self.sampler.state().clone(),

@@ -1,4 +1,7 @@
 //! Tests of npb-itf from outside.
 
+mod clustering;
+mod exact;
 mod kernels;
+mod runs;
 mod sampler;

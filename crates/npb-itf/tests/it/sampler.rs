@@ -82,9 +82,24 @@ impl JointModel for Model {
     type Data = ItfData;
 
     fn names(&self) -> Vec<String> {
-        let mut names = vec!["alpha", "gamma", "blocks", "largest top label", "first top", "top clusters"];
+        let mut names = vec![
+            "alpha",
+            "gamma",
+            "blocks",
+            "largest top label",
+            "first top",
+            "top clusters",
+        ];
         for _ in 0..3 {
-            names.extend(["beta", "largest label", "first", "clusters", "agree", "cell", "size x cell"]);
+            names.extend([
+                "beta",
+                "largest label",
+                "first",
+                "clusters",
+                "agree",
+                "cell",
+                "size x cell",
+            ]);
         }
         names.into_iter().map(String::from).collect()
     }
@@ -96,7 +111,9 @@ impl JointModel for Model {
     fn simulate(&self, state: &ItfState, rng: &mut Xoshiro256PlusPlus) -> ItfData {
         let cells = self.data.cells().iter().enumerate().map(|(j, cells)| {
             let mut cells = cells.clone();
-            state.columns[j].law.simulate(state.labels(j), &mut cells, rng);
+            state.columns[j]
+                .law
+                .simulate(state.labels(j), &mut cells, rng);
             cells
         });
         self.data.with_cells(cells.collect()).unwrap()
@@ -139,8 +156,16 @@ impl JointModel for Model {
             };
             let mut drawn = Vec::new();
             let others = npb_itf::RowLabels::NONE;
-            column.law.expected(labels[0] as usize, &data.cells()[j], 0, false, others, &mut drawn);
-            let agree = (1..labels.len()).filter(|&i| (labels[i] == labels[0]) == (own_top[i] == own_top[0]));
+            column.law.expected(
+                labels[0] as usize,
+                &data.cells()[j],
+                0,
+                false,
+                others,
+                &mut drawn,
+            );
+            let agree = (1..labels.len())
+                .filter(|&i| (labels[i] == labels[0]) == (own_top[i] == own_top[0]));
             out.extend([
                 column.concentrations.first().copied().unwrap_or(0.0),
                 f64::from(*labels.iter().max().unwrap()),
@@ -280,7 +305,10 @@ fn printed_rules_are_found_out() {
     };
     let mut model = twisted(Twist::PrintedConcentration, &without);
     model.data = data(10);
-    (model.config.top_concentration, model.config.lower_concentration) = (wide, wide);
+    (
+        model.config.top_concentration,
+        model.config.lower_concentration,
+    ) = (wide, wide);
     let broken = report(&model, 600);
     assert!(!broken.passed(), "{broken}");
     let broken = report(&twisted(Twist::PrintedSwap, &ItfMove::PAPER), 400);
