@@ -1,5 +1,6 @@
 //! Infinite tensor factorisation mixture: joint models of mixed data with their own, dependent clusterings.
 
+mod clustering;
 mod config;
 mod data;
 mod draw;
@@ -11,8 +12,10 @@ pub mod kernels;
 mod numeric;
 mod predict;
 mod state;
+mod summary;
 mod urn;
 
+pub use clustering::{ClusteringLoss, PairTable, PointClustering, point_clustering};
 pub use config::{ItfConfig, ItfMove, LowerConcentration, Structure};
 pub use data::{ColumnInfo, ItfData};
 pub use draw::{BlockDraw, ColumnDraw, Draw};
@@ -23,3 +26,4 @@ pub use kernel::{Kernel, RowLabels};
 pub use npb_data;
 pub use predict::{Imputation, ImputedCell, ItfRows};
 pub use state::{Block, ColumnState, ItfState};
+pub use summary::{CellSummary, ClusterSummary, ColumnSummary, summarise_clusters};
