@@ -1,5 +1,9 @@
 //! Known features of rows or columns.
 
+use npb_data::Ratings;
+use npb_infer::stream;
+use npb_linalg::faer::Mat;
+use npb_linalg::svd::{SvdLimits, truncated_svd};
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
@@ -206,6 +210,42 @@ fn finite(index: usize, feature: usize, value: f64) -> Result<(), BsvdError> {
     }
 }
 
+/// Features that say which entries were observed: the first `count` left and right singular vectors of the 0/1 matrix of observed entries (W 5.5.3),
+/// each scaled to mean square 1. Make them from training entries only.
+///
+/// Fewer than `count` come back when the matrix has a lower rank. Cost: see [`truncated_svd`](npb_linalg::svd::truncated_svd); converged to 1e-4.
+pub fn missingness<V: Copy + Into<f64> + Send + Sync>(
+    ratings: &Ratings<V>,
+    count: usize,
+    seed: u64,
+) -> SideInformation {
+    let limits = SvdLimits {
+        tolerance: 1e-4,
+        ..SvdLimits::default()
+    };
+    let mut rng = stream(seed, [0, 0, MISSINGNESS, 0]);
+    let svd = truncated_svd(&ratings.pattern(), count, &limits, &mut rng);
+    let features = |vectors: &Mat<f64>| {
+        let (n, q) = (vectors.nrows(), vectors.ncols());
+        let scale = (n as f64).sqrt();
+        let place = |at: usize| (vectors[(at / q, at % q)] * scale) as f32;
+        Features {
+            n,
+            q,
+            starts: Vec::new(),
+            indices: Vec::new(),
+            values: (0..n * q).map(place).collect(),
+        }
+    };
+    SideInformation {
+        rows: Some(features(&svd.u)),
+        columns: Some(features(&svd.v)),
+    }
+}
+
+/// Third word of the key of the random start of the singular vectors.
+const MISSINGNESS: u64 = 98;
+
 /// Features of both sides, where there are any.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -214,4 +254,21 @@ pub struct SideInformation {
     pub rows: Option<Features>,
     /// `C`: of the columns.
     pub columns: Option<Features>,
+}
+
+impl SideInformation {
+    /// The features of both, side by side.
+    ///
+    /// # Errors
+    /// Features of another number of rows or columns.
+    pub fn beside(&self, others: &Self) -> Result<Self, BsvdError> {
+        let both = |a: &Option<Features>, b: &Option<Features>| match (a, b) {
+            (Some(a), Some(b)) => a.beside(b).map(Some),
+            (a, b) => Ok(a.as_ref().or(b.as_ref()).cloned()),
+        };
+        Ok(Self {
+            rows: both(&self.rows, &others.rows)?,
+            columns: both(&self.columns, &others.columns)?,
+        })
+    }
 }

@@ -56,7 +56,7 @@ pub use data::BsvdData;
 pub use error::BsvdError;
 pub use evaluate::Evaluation;
 pub use export::Part;
-pub use features::{Features, SideInformation};
+pub use features::{Features, SideInformation, missingness};
 pub use fit::{BsvdFit, Record, fit};
 pub use fold_in::Folded;
 pub use gibbs::BsvdSampler;

@@ -1,9 +1,13 @@
 //! Tests of npb-bsvd from outside.
 
 mod acquired;
+mod bad_input;
+mod bits;
 mod folded;
+mod levels;
 mod predicted;
 mod recovery;
 mod saved;
+mod side;
 mod simulated;
 mod summarised;
