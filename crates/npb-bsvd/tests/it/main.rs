@@ -4,7 +4,6 @@ mod acquired;
 mod bad_input;
 mod bits;
 mod folded;
-mod levels;
 mod predicted;
 mod recovery;
 mod saved;
