@@ -75,8 +75,10 @@ pub enum BsvdMove {
     Switches,
     /// Lengths of the factors against the scales, their product fixed.
     Rescale,
-    /// Offset, and its exchange with the means of the intercepts.
+    /// Offset.
     Offset,
+    /// The offset and the means of factors and coefficients against the intercepts, every latent value fixed.
+    Translate,
     /// Noise precision of the Gaussian likelihood (W 5.12).
     Noise,
     /// Precision of the scales (W 5.13, for active components only).
@@ -119,7 +121,7 @@ pub struct BsvdConfig {
     pub units: Units,
     /// `K`: candidate components at the start, all of them active.
     pub candidates: usize,
-    /// When all candidates are active in a sweep of the burn-in, their number grows by half, up to this.
+    /// When all candidates are active in a sweep of the second half of the burn-in, their number grows by half, up to this.
     pub max_candidates: usize,
     /// `a` of the prior of the switches, `Beta(a/K, b (K-1)/K)`: about Poisson(a/b) components are active.
     pub rank_a: f64,
@@ -199,7 +201,7 @@ impl Default for BsvdConfig {
     }
 }
 
-/// Everything each sweep, switches every fourth.
+/// Everything each sweep, but switches every fifth: they are the dearest move, and change least.
 fn default_schedule() -> Vec<Scheduled> {
     let each = |step| Scheduled { step, every: 1 };
     vec![
@@ -209,10 +211,11 @@ fn default_schedule() -> Vec<Scheduled> {
         each(BsvdMove::Columns),
         each(BsvdMove::Noise),
         each(BsvdMove::Offset),
+        each(BsvdMove::Translate),
         each(BsvdMove::Rescale),
         Scheduled {
             step: BsvdMove::Switches,
-            every: 4,
+            every: 5,
         },
         each(BsvdMove::ScalePrecision),
         each(BsvdMove::Hyper),

@@ -13,11 +13,12 @@ use npb_priors::{GammaPrior, ParameterError};
 use pulp::Arch;
 use rand::RngExt;
 use rand_distr::StandardNormal;
+use rayon::prelude::*;
 
 use crate::config::BsvdMove;
 use crate::data::BsvdData;
 use crate::features::Features;
-use crate::kernel::Layout;
+use crate::kernel::{Layout, Real, draw_coefficients};
 use crate::probit::{self, Latents};
 use crate::products::{Candidates, ProductPass, column_sums, squared_deviations};
 use crate::regression::{
@@ -41,9 +42,13 @@ const SCALE_PRECISION: u64 = 7;
 const HYPER: u64 = 8;
 const LATENTS: u64 = 9;
 const THRESHOLDS: u64 = 10;
+const TRANSLATE: u64 = 11;
 
 /// Scans of the switches for one pass over the cells: they cost next to nothing.
 const SCANS: usize = 3;
+
+/// Rows whose inactive factors are drawn by one generator.
+const CANDIDATE_ROWS: usize = 512;
 
 /// Precisions are kept within these, where vague priors and no data would send them to 0 or infinity.
 const LEAST_PRECISION: f64 = 1e-100;
@@ -275,6 +280,10 @@ impl<'d> BsvdSampler<'d> {
                 Ok(())
             }
             BsvdMove::Offset => self.offset(),
+            BsvdMove::Translate => {
+                self.translate(Side::Rows)?;
+                self.translate(Side::Columns)
+            }
             BsvdMove::Noise => self.noise(),
             BsvdMove::ScalePrecision => self.scale_precision(),
             BsvdMove::Hyper => self.hyper(),
@@ -289,10 +298,12 @@ impl<'d> BsvdSampler<'d> {
         )
     }
 
-    /// When all candidates were active in the burn-in there may be too few of them.
+    /// When all candidates are still active in the second half of the burn-in there may be too few of them.
     fn grow(&mut self) {
         let state = &mut self.state;
-        if self.sweep <= self.config.sweeps.burn_in && state.rank() == state.candidates {
+        let burn_in = self.config.sweeps.burn_in;
+        let in_time = self.sweep <= burn_in && self.sweep > burn_in / 2;
+        if in_time && state.rank() == state.candidates {
             let more = state.candidates + state.candidates.div_ceil(2);
             state.candidates = more.min(self.config.max_candidates).max(state.candidates);
         }
@@ -471,7 +482,7 @@ impl<'d> BsvdSampler<'d> {
         Ok(())
     }
 
-    /// The offset given the rest; then sums that leave every latent value as it is: the offset grows by what all intercepts of a side lose.
+    /// The offset given the rest.
     fn offset(&mut self) -> Result<(), BsvdError> {
         let mut sums = self.residuals()?;
         let mut rng = self.rng(OFFSET, 0);
@@ -488,22 +499,129 @@ impl<'d> BsvdSampler<'d> {
         sums.second = sums.second.max(0.0);
         state.offset = new;
         self.memory.residuals = Some(sums);
-        for side in [&mut state.rows, &mut state.columns] {
-            if side.intercepts.is_empty() {
-                continue;
-            }
-            let total: f64 = side.intercepts.iter().map(|&r| f64::from(r)).sum();
-            let tau = side.intercept_precision;
-            let precision = tau * side.intercepts.len() as f64 + self.config.offset_precision;
-            let linear = tau * total - self.config.offset_precision * state.offset;
-            let z: f64 = rng.sample(StandardNormal);
-            let step = linear / precision + z / precision.sqrt();
-            state.offset += step;
-            side.intercepts
-                .iter_mut()
-                .for_each(|r| *r = (f64::from(*r) - step) as f32);
-        }
         finite(self.sweep, "offset", state.offset)
+    }
+
+    /// What the intercepts of a side and the means on the other side can exchange without any latent value changing: the offset, the means of the
+    /// factors (all factors of a component move along) and the means of the coefficients (likewise). The amounts are the coefficients of a regression
+    /// of the intercepts, and are drawn together.
+    fn translate(&mut self, side: Side) -> Result<(), BsvdError> {
+        let mut rng = self.rng(TRANSLATE, u64::from(side == Side::Columns));
+        let Self {
+            data,
+            config,
+            state,
+            memory,
+            sweep,
+            ..
+        } = self;
+        let (giving, taking, features, n) = match side {
+            Side::Rows => (
+                &mut state.rows,
+                &mut state.columns,
+                &data.side.rows,
+                data.n_rows(),
+            ),
+            Side::Columns => (
+                &mut state.columns,
+                &mut state.rows,
+                &data.side.columns,
+                data.n_cols(),
+            ),
+        };
+        if giving.intercepts.is_empty() {
+            return Ok(());
+        }
+        let features = features.as_ref().filter(|_| config.common_coefficients);
+        let regressors = Regressors {
+            rank: if config.factor_means {
+                state.scales.len()
+            } else {
+                0
+            },
+            intercept: true,
+            features: features.map_or(0, Features::n_features),
+        };
+        fill_design(
+            &regressors,
+            giving,
+            &state.scales,
+            features,
+            n,
+            &mut memory.design,
+        );
+        let layout = regressors.layout();
+        for (line, &intercept) in memory
+            .design
+            .chunks_exact_mut(layout.stride)
+            .zip(&giving.intercepts)
+        {
+            line[layout.width] = intercept;
+        }
+        let sums = &mut memory.totals;
+        sums.clear();
+        sums.resize(layout.sums_len(), 0.0);
+        for lines in memory
+            .design
+            .chunks(layout.cells_in_block() * layout.stride)
+        {
+            f32::add_products(memory.arch, lines, layout, false, sums);
+        }
+        let rank = regressors.rank;
+        let means = taking.factor_mean[..rank].iter();
+        let prior = means
+            .map(|&mean| (1.0, mean))
+            .chain([(config.offset_precision, state.offset)])
+            .chain(
+                taking.coefficient_mean[..regressors.features]
+                    .iter()
+                    .map(|&mean| (1.0, mean)),
+            );
+        for (r, (precision, value)) in prior.enumerate() {
+            for v in &mut sums[r * layout.stride..][..=r] {
+                *v *= giving.intercept_precision;
+            }
+            sums[r * layout.stride + r] += precision;
+            let linear = &mut sums[layout.width * layout.stride + r];
+            *linear = *linear * giving.intercept_precision - precision * value;
+        }
+        let amounts = &mut memory.lengths;
+        amounts.resize(layout.width, 0.0);
+        normals(amounts, &mut rng);
+        let mut column = vec![0.0; layout.stride];
+        draw_coefficients(memory.arch, layout, sums, &mut column, amounts).map_err(|bad| {
+            BsvdError::Numerical {
+                sweep: *sweep,
+                block: "means against intercepts of side",
+                item: usize::from(side == Side::Columns),
+                pivot: bad.pivot,
+                value: bad.value,
+            }
+        })?;
+        for (line, intercept) in memory
+            .design
+            .chunks_exact(layout.stride)
+            .zip(&mut giving.intercepts)
+        {
+            let given: f64 = line
+                .iter()
+                .zip(&*amounts)
+                .map(|(&x, t)| f64::from(x) * t)
+                .sum();
+            *intercept = (f64::from(*intercept) - given) as f32;
+        }
+        state.offset += amounts[rank];
+        shift(
+            &mut taking.factors,
+            &mut taking.factor_mean,
+            &amounts[..rank],
+        );
+        shift(
+            &mut taking.coefficients,
+            &mut taking.coefficient_mean,
+            &amounts[rank + 1..],
+        );
+        finite(*sweep, "offset", state.offset)
     }
 
     /// For each component and each side: the factor and its mean grow by a number and the scale shrinks by it. The likelihood does not see it; the
@@ -539,11 +657,12 @@ impl<'d> BsvdSampler<'d> {
                 *mean *= growth;
                 *length = growth;
             }
-            for line in own.factors.chunks_exact_mut(rank) {
+            let lines = own.factors.par_chunks_exact_mut(rank).with_min_len(1024);
+            lines.for_each(|line| {
                 for (x, &growth) in line.iter_mut().zip(&*lengths) {
                     *x = (f64::from(*x) * growth) as f32;
                 }
-            }
+            });
         }
     }
 
@@ -646,7 +765,6 @@ impl<'d> BsvdSampler<'d> {
         let rank = self.state.rank();
         let Layout { width, stride } = layout;
         let key = (self.config.seed, [self.config.chain, self.sweep, SWITCHES]);
-        let mut fresh = vec![0.0; width - rank];
         let candidates = &mut self.memory.candidates;
         let sides = [
             (&self.state.rows, self.data.n_rows(), &mut candidates.rows),
@@ -660,21 +778,27 @@ impl<'d> BsvdSampler<'d> {
             to.clear();
             to.resize(n * stride, 0.0);
             let (seed, [chain, sweep, block]) = key;
-            let mut rng = stream(seed, [chain, sweep, block, 1 + n_side as u64]);
+            let item = n_side as u64 + 1;
+            let mut rng = stream(seed, [chain, sweep, block, item]);
             let means = &mut candidates.means[n_side];
             means.clone_from(&own.factor_mean);
             means.resize(width, 0.0);
             if self.config.factor_means {
                 normals(&mut means[rank..], &mut rng);
             }
-            for (i, line) in to.chunks_exact_mut(stride).enumerate() {
-                line[..rank].copy_from_slice(SideState::part(&own.factors, i, rank));
-                normals(&mut fresh, &mut rng);
-                let drawn = fresh.iter().zip(&means[rank..]);
-                for (x, (&z, &mean)) in line[rank..width].iter_mut().zip(drawn) {
-                    *x = (mean + z) as f32;
+            let means = &means[rank..];
+            let blocks = to.par_chunks_mut(CANDIDATE_ROWS * stride).enumerate();
+            blocks.for_each(|(n_block, lines)| {
+                let mut rng = stream(seed, [chain, sweep, block, item + 2 * (n_block as u64 + 1)]);
+                for (n, line) in lines.chunks_exact_mut(stride).enumerate() {
+                    let i = n_block * CANDIDATE_ROWS + n;
+                    line[..rank].copy_from_slice(SideState::part(&own.factors, i, rank));
+                    for (x, &mean) in line[rank..width].iter_mut().zip(means) {
+                        let z: f64 = rng.sample(StandardNormal);
+                        *x = (mean + z) as f32;
+                    }
                 }
-            }
+            });
         }
     }
 
@@ -707,6 +831,22 @@ impl<'d> BsvdSampler<'d> {
 /// One time through the switches; a parameter, so that tests can put a wrong one in its place.
 type Scan =
     fn(&mut Switchboard<'_>, &[usize], &mut Xoshiro256PlusPlus) -> Result<(), ParameterError>;
+
+/// All lines of a table, and their means, move by the same amounts.
+fn shift(table: &mut [f32], means: &mut [f64], amounts: &[f64]) {
+    if amounts.is_empty() {
+        return;
+    }
+    for line in table.chunks_exact_mut(amounts.len()) {
+        for (x, t) in line.iter_mut().zip(amounts) {
+            *x = (f64::from(*x) + t) as f32;
+        }
+    }
+    means
+        .iter_mut()
+        .zip(amounts)
+        .for_each(|(mean, t)| *mean += t);
+}
 
 /// Fisher and Yates.
 fn shuffle(order: &mut [usize], rng: &mut Xoshiro256PlusPlus) {

@@ -156,26 +156,46 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f64 {
         .sum()
 }
 
+/// Lines that are summed in one go.
+const LINES: usize = 4096;
+
 /// Column sums of a table of `width` columns.
 pub(crate) fn column_sums(table: &[f32], width: usize, out: &mut Vec<f64>) {
-    out.clear();
-    out.resize(width, 0.0);
-    for line in table.chunks_exact(width.max(1)) {
-        for (sum, &x) in out.iter_mut().zip(line) {
-            *sum += f64::from(x);
-        }
-    }
+    sum_columns(table, width, |x, _| x, out);
 }
 
 /// Column sums of squared deviations from the means of the columns.
 pub(crate) fn squared_deviations(table: &[f32], means: &[f64], out: &mut Vec<f64>) {
+    let squared = |x: f64, k: usize| (x - means[k]) * (x - means[k]);
+    sum_columns(table, means.len(), squared, out);
+}
+
+/// Column sums of a function of number and column: block by block, the blocks in order.
+fn sum_columns(
+    table: &[f32],
+    width: usize,
+    f: impl Fn(f64, usize) -> f64 + Sync,
+    out: &mut Vec<f64>,
+) {
     out.clear();
-    out.resize(means.len(), 0.0);
-    for line in table.chunks_exact(means.len().max(1)) {
-        for ((sum, &x), mean) in out.iter_mut().zip(line).zip(means) {
-            let d = f64::from(x) - mean;
-            *sum += d * d;
+    out.resize(width, 0.0);
+    if width == 0 {
+        return;
+    }
+    let block = |lines: &[f32]| {
+        let mut sums = vec![0.0; width];
+        for line in lines.chunks_exact(width) {
+            for (k, (sum, &x)) in sums.iter_mut().zip(line).enumerate() {
+                *sum += f(f64::from(x), k);
+            }
         }
+        sums
+    };
+    let blocks: Vec<Vec<f64>> = table.par_chunks(LINES * width).map(block).collect();
+    for sums in blocks {
+        out.iter_mut()
+            .zip(sums)
+            .for_each(|(total, sum)| *total += sum);
     }
 }
 

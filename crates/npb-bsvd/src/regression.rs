@@ -8,6 +8,7 @@ use npb_infer::stream;
 use pulp::Arch;
 use rand::RngExt;
 use rand_distr::StandardNormal;
+use rayon::prelude::*;
 
 use crate::BsvdError;
 use crate::data::Cells;
@@ -59,7 +60,8 @@ pub(crate) fn fill_design(
     design.clear();
     design.resize(n * stride, 0.0);
     let rank = regressors.rank;
-    for (j, line) in design.chunks_exact_mut(stride).enumerate() {
+    let lines = design.par_chunks_exact_mut(stride).with_min_len(256);
+    lines.enumerate().for_each(|(j, line)| {
         let factors = &other.factors[j * rank..(j + 1) * rank];
         for ((x, &v), &s) in line.iter_mut().zip(factors).zip(scales) {
             *x = v * s as f32;
@@ -72,7 +74,7 @@ pub(crate) fn fill_design(
         if let Some(features) = features {
             features.write(j, &mut line[at..]);
         }
-    }
+    });
 }
 
 /// What a pass over one side knows. "Rows" are the rows of the matrix in one pass and its columns in the other.

@@ -401,13 +401,14 @@ const TEST: JointTest = JointTest {
     false_alarm: 0.001,
 };
 
-const ALL: [BsvdMove; 10] = [
+const ALL: [BsvdMove; 11] = [
     BsvdMove::Thresholds,
     BsvdMove::Latents,
     BsvdMove::Rows,
     BsvdMove::Columns,
     BsvdMove::Noise,
     BsvdMove::Offset,
+    BsvdMove::Translate,
     BsvdMove::Rescale,
     BsvdMove::Switches,
     BsvdMove::ScalePrecision,
