@@ -2,6 +2,7 @@
 
 mod mcar;
 mod quality;
+mod scaling;
 mod synthetic;
 
 use crate::reproduce::Experiment;
@@ -17,4 +18,5 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     quality::CALIBRATION,
     quality::DENSITY,
     quality::COVERAGE,
+    scaling::SCALING,
 ];
