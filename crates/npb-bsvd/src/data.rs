@@ -330,7 +330,7 @@ fn outcomes<V: Copy + Into<f64> + Send + Sync>(
 }
 
 /// Hits and trials of each entry.
-fn counts<V: Copy + Into<f64> + Send + Sync>(
+pub(crate) fn counts<V: Copy + Into<f64> + Send + Sync>(
     hits: &Ratings<V>,
     trials: &Ratings<V>,
 ) -> Result<(Vec<u32>, Vec<u32>), BsvdError> {

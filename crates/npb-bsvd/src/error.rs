@@ -71,15 +71,25 @@ pub enum BsvdError {
         /// Its place.
         index: usize,
     },
-    /// An entry of a new row or column that is not a number.
-    #[error("entry at {axis} {index}: {value} is not a finite number")]
+    /// An entry of a new row or column that the likelihood does not allow.
+    #[error("new entry at {axis} {index}: {value} {rule}")]
     NewEntry {
         /// `row` or `column`.
         axis: &'static str,
         /// Its place.
         index: usize,
-        /// The value.
+        /// The value, or the number of hits.
         value: f64,
+        /// What is wrong with it.
+        rule: &'static str,
+    },
+    /// A question that makes no sense for the likelihood of the fit.
+    #[error("{question}: not for the {likelihood:?} likelihood of this fit")]
+    Likelihood {
+        /// What was asked for.
+        question: &'static str,
+        /// The likelihood.
+        likelihood: crate::Likelihood,
     },
     /// Two rows (or columns) of one name.
     #[error("the {axis} name {name:?} is given twice: to {axis} {first} and to {axis} {second}")]

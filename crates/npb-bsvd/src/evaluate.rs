@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
 use crate::cells::{CellMoments, Cells};
+use crate::data::counts;
+use crate::entries::Hits;
 use crate::fit::BsvdFit;
 use crate::summary::check_level;
 
@@ -70,17 +72,26 @@ impl Evaluation {
         })
     }
 
-    /// Share of the held-out entries within their central predictive intervals at `level`: the level itself when the distributions are right (a little
-    /// more for entries of few levels). Exact at any level: the intervals are those of the mixture over draws.
+    /// Share of the held-out entries within their central predictive intervals at `level`: the level itself when the distributions are right. Exact at
+    /// any level: the intervals are those of the mixture over draws.
+    ///
+    /// An end of an interval may fall on a level of a discrete entry; the level then counts by the part of its probability that is within. (Whole
+    /// levels would hold more than was asked for.)
     ///
     /// # Errors
     /// A level that is not between 0 and 1.
     pub fn coverage(&self, level: f64) -> Result<f64, BsvdError> {
         check_level(level)?;
         let (lower, upper) = (0.5 - 0.5 * level, 0.5 + 0.5 * level);
-        let pairs = self.below.iter().zip(&self.up_to);
-        let within = pairs.filter(|(below, up_to)| **up_to >= lower && **below < upper);
-        Ok(within.count() as f64 / self.entries as f64)
+        let part = |(&below, &up_to): (&f64, &f64)| {
+            if up_to > below {
+                (up_to.min(upper) - below.max(lower)).max(0.0) / (up_to - below)
+            } else {
+                f64::from(u8::from(lower <= below && below < upper))
+            }
+        };
+        let total: f64 = self.below.iter().zip(&self.up_to).map(part).sum();
+        Ok(total / self.entries as f64)
     }
 }
 
@@ -101,6 +112,35 @@ impl BsvdFit {
             let y = cells.values[n];
             let (below, up_to) = cell.position(y);
             Ok([cell.mean(), cell.ln_density(y), below, up_to])
+        })?;
+        let column = |k: usize| -> Vec<f64> { scores.iter().map(|s| s[k]).collect() };
+        let ln_density = column(1).iter().sum();
+        Evaluation::new(&column(0), &cells.values, ln_density, column(2), column(3))
+    }
+
+    /// Predicts held-out hits among trials, of a binomial (or binary) fit. Errors are those of rates, each cell counting once; densities and intervals
+    /// those of the number of hits in the trials of the cell.
+    ///
+    /// # Errors
+    /// No cell, one without trials, or one that is not in the matrix; counts that are not whole; another likelihood; no stored draw.
+    pub fn evaluate_hits<V: Copy + Into<f64> + Send + Sync>(
+        &self,
+        held_out: &Hits<'_, V>,
+    ) -> Result<Evaluation, BsvdError> {
+        let mut cells = Cells::of(held_out.hits);
+        let (hits, trials) = counts(held_out.hits, held_out.trials)?;
+        let counts: Vec<(u32, u32)> = hits.into_iter().zip(trials).collect();
+        for (value, (_, trials)) in cells.values.iter_mut().zip(&counts) {
+            *value /= f64::from(*trials);
+        }
+        let scores = self.for_cells(&cells, |n, cell| {
+            let (hits, trials) = counts[n];
+            let below = match hits {
+                0 => 0.0,
+                _ => cell.hits_cdf(hits - 1, trials)?,
+            };
+            let up_to = cell.hits_cdf(hits, trials)?;
+            Ok([cell.mean(), cell.ln_hits(hits, trials)?, below, up_to])
         })?;
         let column = |k: usize| -> Vec<f64> { scores.iter().map(|s| s[k]).collect() };
         let ln_density = column(1).iter().sum();

@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use npb_data::Ratings;
 use npb_infer::{Stop, SweepPlan, SweepReport, Trace, stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -10,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::cells::{CellMoments, Cells};
 use crate::config::Units;
 use crate::data::{self, BsvdData};
+use crate::entries::Entries;
 use crate::features::{Features, SideInformation};
 use crate::gibbs::BsvdSampler;
 use crate::names::{Key, Names};
@@ -75,13 +75,13 @@ pub struct BsvdFit {
 /// assert!((model.moments.mean[0] - 15.0).abs() < 1.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn fit<V: Copy + Into<f64> + Send + Sync>(
-    ratings: &Ratings<V>,
+pub fn fit(
+    entries: &impl Entries,
     side: SideInformation,
     cells: &Cells,
     config: &BsvdConfig,
 ) -> Result<BsvdFit, BsvdError> {
-    let data = BsvdData::new(ratings, side, config)?;
+    let data = entries.prepare(side, config)?;
     let sampler = BsvdSampler::new(&data, config.clone())?;
     let record = Record::new(&data, config, cells.clone())?;
     go_on(sampler, record)
@@ -314,22 +314,18 @@ impl BsvdFit {
     /// Makes the chain longer: `more` further kept draws. The moments, the trace and the last state are those of a run that was planned longer; stored
     /// draws go on at the same spacing. A cancelled run is completed first.
     ///
-    /// `ratings`: those of the fit. Cost: that of the sweeps.
+    /// `entries`: those of the fit. Cost: that of the sweeps.
     ///
     /// # Errors
-    /// Other ratings than those of the fit (sizes, numbers of entries, or units); numerical trouble.
-    pub fn extend<V: Copy + Into<f64> + Send + Sync>(
-        &self,
-        ratings: &Ratings<V>,
-        more: u64,
-    ) -> Result<Self, BsvdError> {
+    /// Other entries than those of the fit (sizes, numbers of entries, or units); numerical trouble.
+    pub fn extend(&self, entries: &impl Entries, more: u64) -> Result<Self, BsvdError> {
         let spacing = spacing(&self.config);
         let mut config = self.config.clone();
         config.sweeps.keep = config.sweeps.keep.saturating_add(more);
         if spacing < u64::MAX {
             config.stored_draws += more / spacing;
         }
-        let data = BsvdData::new(ratings, self.side.clone(), &config)?;
+        let data = entries.prepare(self.side.clone(), &config)?;
         let same = counts(&data.rows) == self.row_counts
             && counts(&data.columns) == self.column_counts
             && data.units() == self.units();
@@ -359,9 +355,9 @@ impl BsvdFit {
     ///
     /// # Errors
     /// A matrix of another size; cells that do not exist; numerical trouble.
-    pub fn continue_with<V: Copy + Into<f64> + Send + Sync>(
+    pub fn continue_with(
         &self,
-        ratings: &Ratings<V>,
+        entries: &impl Entries,
         cells: &Cells,
         sweeps: SweepPlan,
     ) -> Result<Self, BsvdError> {
@@ -376,7 +372,7 @@ impl BsvdFit {
             seed: stream(self.config.seed, key).random(),
             ..self.config.clone()
         };
-        let data = BsvdData::new(ratings, self.side.clone(), &config)?;
+        let data = entries.prepare(self.side.clone(), &config)?;
         let record = Record::new(&data, &config, cells.clone())?;
         let trace = Trace::new(BsvdSampler::scalar_names());
         let sampler = BsvdSampler::resume(&data, config, self.last.clone(), trace)?;

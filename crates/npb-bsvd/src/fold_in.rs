@@ -7,10 +7,12 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use crate::BsvdError;
+use crate::config::Likelihood;
 use crate::features::Features;
 use crate::fit::{BsvdFit, QUESTION};
 use crate::names::Key;
 use crate::predict::{CellPosterior, LEVEL, Prediction};
+use crate::probit::draw_latent;
 use crate::products::dot;
 use crate::profile::{Profile, Ranked};
 use crate::side::{Line, Side};
@@ -22,11 +24,19 @@ const FOLDED: u64 = 3;
 /// Draws of the new row for each stored draw: an antithetic pair, so that its mean is that of the exact conditional.
 const PAIR: usize = 2;
 
+/// Steps of the augmentation chain at the first stored draw, and at each later one.
+const FIRST_STEPS: usize = 100;
+const LATER_STEPS: usize = 5;
+
 /// A row (or column) that came after the fit, with its posterior given the entries it has.
 ///
-/// Each stored draw of the fit is taken as it is, and given it the new row has its exact conditional: Gaussian, of which an antithetic pair of draws is
-/// kept. What the few new entries would tell about the other rows and columns is not taken up; for that, go on with
-/// [`BsvdFit::continue_with`].
+/// Each stored draw of the fit is taken as it is. Given it the new row has, with the Gaussian likelihood, an exact normal conditional, of which an
+/// antithetic pair of draws is kept. With probit likelihoods the conditional is normal given latent entries: one chain draws these and the row in turn
+/// (the sampler's own two moves), 100 steps at the first stored draw, then, as latent entries hardly change from draw to draw, 5 at each further one. A step
+/// forgets by a factor of at most one less the share of information that an entry has of its latent: 0.36 for even odds, 0.8 at 1 : 20; and the prior
+/// shortens that. Over 50 stored draws that makes 345 steps.
+///
+/// What the few new entries would tell about the other rows and columns is not taken up; for that, go on with [`BsvdFit::continue_with`].
 #[derive(Clone, Debug)]
 pub struct Folded<'a> {
     fit: &'a BsvdFit,
@@ -94,8 +104,10 @@ impl BsvdFit {
     /// A new row: its factors, intercept and coefficients given its entries `(column, value)`, without a new fit.
     ///
     /// `features`: the row's own, as many as the rows of the fit have; empty where they have none. Without entries the row is known by its features
-    /// alone. Cost for each stored draw, with w = rank + 1 + column features: `w^2 / 2` for each entry and `w^3 / 6` multiplications; well under a
-    /// millisecond for 50 draws of rank 16 and 20 entries. Rows are folded in independently: many of them in parallel by the caller.
+    /// alone. Levels are given as numbers, for the binomial likelihood see [`fold_in_row_hits`](Self::fold_in_row_hits).
+    ///
+    /// Cost for each stored draw, with w = rank + 1 + column features: `w^2 / 2` for each entry and `w^3 / 6` multiplications, and for probit
+    /// likelihoods `w^2` and w for each entry for each step. Rows are folded in independently: many of them in parallel by the caller.
     ///
     /// # Errors
     /// No stored draw; a column that does not exist or is given twice, a value that is not finite, another number of features.
@@ -122,7 +134,7 @@ impl BsvdFit {
         entries: &[(usize, f64)],
         features: &[f64],
     ) -> Result<Folded<'_>, BsvdError> {
-        self.fold_in(Side::Rows, entries, features)
+        self.fold_in(Side::Rows, self.values(Side::Rows, entries)?, features)
     }
 
     /// A new column, given its entries `(row, value)` and its own features; otherwise as [`fold_in_row`](Self::fold_in_row).
@@ -134,28 +146,117 @@ impl BsvdFit {
         entries: &[(usize, f64)],
         features: &[f64],
     ) -> Result<Folded<'_>, BsvdError> {
-        self.fold_in(Side::Columns, entries, features)
+        self.fold_in(
+            Side::Columns,
+            self.values(Side::Columns, entries)?,
+            features,
+        )
+    }
+
+    /// A new row of a binomial fit, given `(column, hits, trials)` of its cells; otherwise as [`fold_in_row`](Self::fold_in_row).
+    ///
+    /// # Errors
+    /// As [`fold_in_row`](Self::fold_in_row); another likelihood; no trial or more hits than trials.
+    pub fn fold_in_row_hits(
+        &self,
+        entries: &[(usize, u32, u32)],
+        features: &[f64],
+    ) -> Result<Folded<'_>, BsvdError> {
+        self.fold_in(Side::Rows, self.hits(Side::Rows, entries)?, features)
+    }
+
+    /// A new column of a binomial fit, given `(row, hits, trials)` of its cells; otherwise as [`fold_in_row`](Self::fold_in_row).
+    ///
+    /// # Errors
+    /// As [`fold_in_row_hits`](Self::fold_in_row_hits).
+    pub fn fold_in_column_hits(
+        &self,
+        entries: &[(usize, u32, u32)],
+        features: &[f64],
+    ) -> Result<Folded<'_>, BsvdError> {
+        self.fold_in(Side::Columns, self.hits(Side::Columns, entries)?, features)
+    }
+
+    /// Entries that are values or levels.
+    fn values(&self, side: Side, entries: &[(usize, f64)]) -> Result<Vec<Entry>, BsvdError> {
+        let axis = side.opposite().name();
+        let refuse = |index: usize, value: f64, rule: &'static str| BsvdError::NewEntry {
+            axis,
+            index,
+            value,
+            rule,
+        };
+        let level = |index: usize, value: f64, first: f64, count: u32| {
+            let outcome = value - first;
+            if outcome.fract() == 0.0 && outcome >= 0.0 && outcome < f64::from(count) {
+                return Ok(Entry::level(index, outcome as u32, None));
+            }
+            Err(refuse(index, value, "is not one of the levels of the fit"))
+        };
+        let entry = |&(index, value): &(usize, f64)| match self.config.likelihood {
+            Likelihood::Gaussian if value.is_finite() => Ok(Entry {
+                place: index,
+                target: (value - self.centre) / self.scale,
+                outcome: None,
+                weight: 1.0,
+            }),
+            Likelihood::Gaussian => Err(refuse(index, value, "is not a finite number")),
+            Likelihood::Ordinal { levels } => level(index, value, 1.0, levels),
+            Likelihood::Binary => level(index, value, 0.0, 2),
+            Likelihood::Binomial => Err(refuse(
+                index,
+                value,
+                "comes without trials: give hits and trials",
+            )),
+        };
+        entries.iter().map(entry).collect()
+    }
+
+    /// Entries that are hits among trials.
+    fn hits(&self, side: Side, entries: &[(usize, u32, u32)]) -> Result<Vec<Entry>, BsvdError> {
+        let refuse = |index, hits, rule| BsvdError::NewEntry {
+            axis: side.opposite().name(),
+            index,
+            value: f64::from(hits),
+            rule,
+        };
+        let entry = |&(index, hits, trials): &(usize, u32, u32)| {
+            if self.config.likelihood != Likelihood::Binomial {
+                return Err(refuse(
+                    index,
+                    hits,
+                    "has trials, but the fit is not binomial",
+                ));
+            }
+            if trials == 0 || hits > trials {
+                return Err(refuse(index, hits, "hits are not among so many trials"));
+            }
+            Ok(Entry::level(index, hits, Some(trials)))
+        };
+        entries.iter().map(entry).collect()
     }
 
     fn fold_in(
         &self,
         side: Side,
-        entries: &[(usize, f64)],
+        entries: Vec<Entry>,
         features: &[f64],
     ) -> Result<Folded<'_>, BsvdError> {
         let views = self.views(1)?;
-        self.check_new(side, entries, features)?;
+        self.check_new(side, &entries, features)?;
         let features: Vec<f32> = features.iter().map(|&f| f as f32).collect();
         let key = [self.config.chain, QUESTION, FOLDED, 0];
         let mut work = Work {
             side,
-            entries,
             features: &features,
             rng: stream(self.config.seed, key),
+            entries,
             precision: Mat::zeros(0, 0),
             factor: Cholesky::default(),
-            line: Vec::new(),
-            linear: Vec::new(),
+            prior_linear: Vec::new(),
+            lines: Vec::new(),
+            known: Vec::new(),
+            pair: Default::default(),
             samples: Vec::new(),
         };
         for (draw, view) in views.iter().enumerate() {
@@ -171,12 +272,7 @@ impl BsvdFit {
         })
     }
 
-    fn check_new(
-        &self,
-        side: Side,
-        entries: &[(usize, f64)],
-        features: &[f64],
-    ) -> Result<(), BsvdError> {
+    fn check_new(&self, side: Side, entries: &[Entry], features: &[f64]) -> Result<(), BsvdError> {
         let expected = side.n_features(&self.side);
         if features.len() != expected {
             return Err(BsvdError::Size {
@@ -190,9 +286,8 @@ impl BsvdFit {
         }
         Features::dense(1, expected, features)?;
         let (axis, size) = (side.opposite().name(), self.size(side.opposite()));
-        let mut seen: Vec<usize> = entries.iter().map(|e| e.0).collect();
+        let mut seen: Vec<usize> = entries.iter().map(|e| e.place).collect();
         seen.sort_unstable();
-        let twice = seen.windows(2).find(|w| w[0] == w[1]);
         if let Some(&place) = seen.last().filter(|&&j| j >= size) {
             return Err(BsvdError::NoSuch {
                 axis,
@@ -200,39 +295,64 @@ impl BsvdFit {
                 size,
             });
         }
-        if let Some(pair) = twice {
-            return Err(BsvdError::Twice {
+        match seen.windows(2).find(|w| w[0] == w[1]) {
+            None => Ok(()),
+            Some(pair) => Err(BsvdError::Twice {
                 axis,
                 index: pair[0],
-            });
-        }
-        match entries.iter().find(|e| !e.1.is_finite()) {
-            None => Ok(()),
-            Some(&(index, value)) => Err(BsvdError::NewEntry { axis, index, value }),
+            }),
         }
     }
 }
 
-/// Memory for the draws of one row.
+/// An entry of the new row.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Its column.
+    place: usize,
+    /// Value in units of the model; of probit likelihoods the latent entry as last drawn.
+    target: f64,
+    /// Level (from 0) or hits, and trials.
+    outcome: Option<(u32, Option<u32>)>,
+    /// Number of trials.
+    weight: f64,
+}
+
+impl Entry {
+    fn level(place: usize, outcome: u32, trials: Option<u32>) -> Self {
+        Self {
+            place,
+            target: 0.0,
+            outcome: Some((outcome, trials)),
+            weight: trials.map_or(1.0, f64::from),
+        }
+    }
+}
+
+/// Memory for the draws of one row, whose numbers are the coefficients of a Bayesian linear regression of its entries.
 struct Work<'a> {
     side: Side,
-    entries: &'a [(usize, f64)],
     features: &'a [f32],
     rng: Xoshiro256PlusPlus,
+    entries: Vec<Entry>,
     precision: Mat<f64>,
     factor: Cholesky,
-    line: Vec<f64>,
-    linear: Vec<f64>,
+    /// Prior precision times prior mean.
+    prior_linear: Vec<f64>,
+    /// Regressors of each entry, one after the other.
+    lines: Vec<f64>,
+    /// What of each entry the row has no part in.
+    known: Vec<f64>,
+    pair: [Vec<f64>; PAIR],
     samples: Vec<f32>,
 }
 
 impl Work<'_> {
-    /// Draws the pair for one stored draw: `N(P^-1 b, P^-1)`, P and b the sums of a Bayesian linear regression of the entries.
+    /// Draws the pair for one stored draw.
     fn draw(&mut self, number: usize, view: &View<'_>) -> Result<(), BsvdError> {
         self.prior(view);
-        for n in 0..self.entries.len() {
-            self.add_entry(n, view);
-        }
+        self.regressors(view);
+        self.weigh(view.state.noise_precision);
         self.factor
             .factor(self.precision.as_ref())
             .map_err(|e| BsvdError::Numerical {
@@ -242,32 +362,90 @@ impl Work<'_> {
                 pivot: e.pivot,
                 value: e.value,
             })?;
-        // L^-1 b + z and L^-1 b - z, times L^-T.
-        self.factor.solve_l(&mut self.linear);
-        let normals: Vec<f64> = (0..self.linear.len())
-            .map(|_| self.rng.sample(StandardNormal))
-            .collect();
-        for sign in [1.0, -1.0] {
-            let steps = self.linear.iter().zip(&normals);
-            let mut sample: Vec<f64> = steps.map(|(m, z)| m + sign * z).collect();
-            self.factor.solve_lt(&mut sample);
-            self.samples.extend(sample.iter().map(|&x| x as f32));
+        if view.likelihood.is_probit() && !self.entries.is_empty() {
+            self.chain(view, number == 0);
+        } else {
+            self.conditional(view.state.noise_precision, true);
         }
+        let samples = self.pair.iter().flatten();
+        self.samples.extend(samples.map(|&x| x as f32));
         Ok(())
     }
 
-    /// Precision and precision times mean of factors, intercept and coefficients, before any entry.
+    /// Latent entries and the row in turn.
+    fn chain(&mut self, view: &View<'_>, first: bool) {
+        let steps = if first {
+            // From the prior mean of the row.
+            self.pair[0].clone_from(&self.prior_linear);
+            let own = self.side.of(view.state);
+            let rank = view.state.rank();
+            let intercept = usize::from(!own.intercepts.is_empty());
+            for (x, mean) in self.pair[0][rank + intercept..]
+                .iter_mut()
+                .zip(&own.coefficient_mean)
+            {
+                *x = *mean;
+            }
+            self.latents(&view.state.thresholds);
+            FIRST_STEPS
+        } else {
+            // Latent entries, unlike the row's numbers, mean the same in every draw.
+            LATER_STEPS
+        };
+        for step in 1..=steps {
+            self.conditional(1.0, step == steps);
+            self.latents(&view.state.thresholds);
+        }
+    }
+
+    /// Draws the latent entries given the row, the first of the pair.
+    fn latents(&mut self, thresholds: &[f64]) {
+        let width = self.prior_linear.len();
+        for (n, entry) in self.entries.iter_mut().enumerate() {
+            let line = &self.lines[n * width..(n + 1) * width];
+            let x = self.known[n] + inner(line, &self.pair[0]);
+            if let Some((outcome, trials)) = entry.outcome {
+                entry.target = draw_latent(outcome, trials, thresholds, x, &mut self.rng);
+            }
+        }
+    }
+
+    /// Draws the row given values or latent entries, `N(P^-1 b, P^-1)`: `L^-T (L^-1 b + z)`, and as `second` of the pair `L^-T (L^-1 b - z)`.
+    fn conditional(&mut self, noise_precision: f64, both: bool) {
+        let width = self.prior_linear.len();
+        let [first, second] = &mut self.pair;
+        first.clone_from(&self.prior_linear);
+        for (n, entry) in self.entries.iter().enumerate() {
+            let response = noise_precision * entry.weight * (entry.target - self.known[n]);
+            let line = &self.lines[n * width..(n + 1) * width];
+            let sums = first.iter_mut().zip(line);
+            sums.for_each(|(sum, x)| *sum += response * x);
+        }
+        self.factor.solve_l(first);
+        second.clear();
+        for mean in first.iter_mut() {
+            let z: f64 = self.rng.sample(StandardNormal);
+            second.push(*mean - z);
+            *mean += z;
+        }
+        self.factor.solve_lt(first);
+        if both {
+            self.factor.solve_lt(second);
+        }
+    }
+
+    /// Precision, and precision times mean, of factors, intercept and coefficients before any entry.
     fn prior(&mut self, view: &View<'_>) {
         let own = self.side.of(view.state);
         let mut diagonal = vec![1.0; own.factor_mean.len()];
-        self.linear.clone_from(&own.factor_mean);
+        self.prior_linear.clone_from(&own.factor_mean);
         if !own.intercepts.is_empty() {
             diagonal.push(own.intercept_precision);
-            self.linear.push(0.0);
+            self.prior_linear.push(0.0);
         }
         for mean in &own.coefficient_mean {
             diagonal.push(own.coefficient_precision);
-            self.linear.push(own.coefficient_precision * mean);
+            self.prior_linear.push(own.coefficient_precision * mean);
         }
         let width = diagonal.len();
         self.precision.resize_with(width, width, |_, _| 0.0);
@@ -278,33 +456,47 @@ impl Work<'_> {
         }
     }
 
-    /// Adds one entry to the sums.
-    fn add_entry(&mut self, n: usize, view: &View<'_>) {
-        let (j, y) = self.entries[n];
+    /// What each entry is regressed on, and what of it is known.
+    fn regressors(&mut self, view: &View<'_>) {
         let state = view.state;
-        let (own, other) = (self.side.of(state), self.side.opposite().of(state));
-        let theirs = Line::of(other, j, state.rank(), &[]);
-        self.line.clear();
-        let scaled = theirs.factors.iter().zip(&state.scales);
-        self.line.extend(scaled.map(|(&v, s)| f64::from(v) * s));
-        if !own.intercepts.is_empty() {
-            self.line.push(1.0);
+        let other = self.side.opposite().of(state);
+        let features = self.side.opposite().features(view.side);
+        let intercept = !self.side.of(state).intercepts.is_empty();
+        let mut own = vec![0.0; features.map_or(0, Features::n_features)];
+        self.lines.clear();
+        self.known.clear();
+        for entry in &self.entries {
+            let theirs = Line::of(other, entry.place, state.rank(), &[]);
+            let scaled = theirs.factors.iter().zip(&state.scales);
+            self.lines.extend(scaled.map(|(&v, s)| f64::from(v) * s));
+            if intercept {
+                self.lines.push(1.0);
+            }
+            if let Some(features) = features {
+                features.write(entry.place, &mut own);
+                self.lines.extend(own.iter().map(|&f| f64::from(f)));
+            }
+            let effect = dot(theirs.coefficients, self.features);
+            self.known
+                .push(state.offset + f64::from(theirs.intercept) + effect);
         }
-        if let Some(features) = self.side.opposite().features(view.side) {
-            let mut known = vec![0.0; features.n_features()];
-            features.write(j, &mut known);
-            self.line.extend(known.iter().map(|&f| f64::from(f)));
-        }
-        let known =
-            state.offset + f64::from(theirs.intercept) + dot(theirs.coefficients, self.features);
-        let response = (y - view.centre) / view.scale - known;
-        let alpha = state.noise_precision;
-        for (k, &x) in self.line.iter().enumerate() {
-            self.linear[k] += alpha * response * x;
-            let column = &mut self.precision.col_as_slice_mut(k)[k..];
-            for (sum, &x2) in column.iter_mut().zip(&self.line[k..]) {
-                *sum += alpha * x * x2;
+    }
+
+    /// Adds the products of the regressors to the prior precision.
+    fn weigh(&mut self, noise_precision: f64) {
+        let width = self.prior_linear.len().max(1);
+        for (line, entry) in self.lines.chunks_exact(width).zip(&self.entries) {
+            let weight = noise_precision * entry.weight;
+            for (k, &x) in line.iter().enumerate() {
+                let column = &mut self.precision.col_as_slice_mut(k)[k..];
+                let factor = weight * x;
+                let sums = column.iter_mut().zip(&line[k..]);
+                sums.for_each(|(sum, y)| *sum += factor * y);
             }
         }
     }
+}
+
+fn inner(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

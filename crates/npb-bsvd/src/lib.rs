@@ -9,11 +9,57 @@
 //! `z_k` switches components on and off, so that the rank is part of the posterior; `R` and `C` are known features of rows and columns. Source: C.
 //! Wang, thesis 2010, chapter 5. Model, updates and what differs from the source are in the repository's `docs/bsvd.md`.
 //!
+//! ```
+//! use npb_bsvd::npb_data::read::{MovieLens, movielens};
+//! use npb_bsvd::{Acquisition, BsvdConfig, Cells, Key, SideInformation, fit};
+//!
+//! // Ratings in: user, film, stars, time. Here 12 users of two tastes who rated most of 10 films.
+//! let stars = |user: u32, film: u32| 3 + if (user + film) % 2 == 0 { 2 } else { 0 } - u32::from(user % 3 == 0);
+//! let lines = (1..=12u32).flat_map(|user| (1..=10u32).map(move |film| (user, film)))
+//!     .filter(|(user, film)| (3 * user + film) % 4 != 0)
+//!     .map(|(user, film)| format!("{user}::{film}::{}::0\n", stars(user, film)));
+//! let file = movielens("ratings.dat", lines.collect::<String>().as_bytes(), MovieLens::DoubleColon)?;
+//! let ratings = file.ratings()?;
+//!
+//! // A fit; its rank is its own business.
+//! let config = BsvdConfig { candidates: 5, seed: 1, ..BsvdConfig::default() };
+//! let model = fit(&ratings, SideInformation::default(), &Cells::default(), &config)?
+//!     .with_names(&file.row_ids, &file.column_ids)?;
+//!
+//! // What user 1 would make of film 1, by identifier: 5 stars, give or take.
+//! let cell = model.predict(Key::Id(1), Key::Id(1))?;
+//! assert!((cell.mean - 5.0).abs() < 1.0 && cell.sd < 1.0);
+//! let (least, most) = cell.predictive_interval;         // holds such a rating with probability 0.9
+//! assert!(least < cell.interval.0 && cell.interval.1 < most);
+//!
+//! // What to show user 2 next, apart from what was rated already.
+//! let user = model.row(Key::Id(2))?;
+//! let best = &model.top(user, 3, ratings.row(user).0)?[0];
+//! assert!(best.mean > 4.0);
+//! let film: u32 = best.name.as_ref().ok_or("named")?.parse()?;
+//! assert_eq!(film % 2, 0);
+//!
+//! // A user who came later, with two ratings; no new fit.
+//! let new = model.fold_in_row(&[(model.column(Key::Id(1))?, 5.0), (model.column(Key::Id(2))?, 3.0)], &[])?;
+//! assert!(new.predict(Key::Id(3))?.mean > new.predict(Key::Id(4))?.mean);
+//!
+//! // Which ratings would tell most.
+//! let open = Cells::unobserved(&ratings, 1000, 1);
+//! assert_eq!(model.next_cells(&open, 5, Acquisition::Uncorrelated)?.len(), 5);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! | what | where |
 //! |---|---|
-//! | fit in one call | [`fit`] |
-//! | settings, moves as values | [`BsvdConfig`], [`BsvdMove`], [`Scheduled`] |
-//! | what comes out | [`BsvdFit`], [`CellMoments`] |
+//! | fit in one call | [`fit`], of [`Entries`]: ratings, levels, [`Hits`] among trials |
+//! | settings, moves as values | [`BsvdConfig`], [`BsvdMove`], [`Scheduled`], [`Likelihood`] |
+//! | any cell, by index or name | [`BsvdFit::predict`], [`Prediction`], [`CellPosterior`], [`Key`] |
+//! | held-out entries | [`BsvdFit::evaluate`], [`Evaluation`]; followed from the start: [`Cells`], [`CellMoments`] |
+//! | recommend | [`BsvdFit::top`], [`Ranked`] |
+//! | new rows and columns | [`BsvdFit::fold_in_row`], [`Folded`] |
+//! | what it is made of | [`BsvdFit::rank_distribution`], [`BsvdFit::components`], [`BsvdFit::similar_rows`] |
+//! | ask for more | [`BsvdFit::next_cells`], [`Acquisition`], [`BsvdFit::continue_with`] |
+//! | go on, keep, hand over | [`BsvdFit::extend`], [`BsvdFit::save`], [`BsvdFit::write_draw_npy`], [`Part`] |
 //! | drive the chain | [`BsvdData`], [`BsvdSampler`], [`Record`] |
 //! | one draw | [`BsvdState`], [`SideState`] |
 //! | features | [`Features`], [`SideInformation`] |
@@ -23,6 +69,7 @@ mod acquire;
 mod cells;
 mod config;
 mod data;
+mod entries;
 mod error;
 mod evaluate;
 mod export;
@@ -53,6 +100,7 @@ pub use acquire::{Acquisition, Wanted};
 pub use cells::{CellMoments, Cells};
 pub use config::{BsvdConfig, BsvdMove, FactorUpdate, Likelihood, Scheduled, Units};
 pub use data::BsvdData;
+pub use entries::{Entries, Hits};
 pub use error::BsvdError;
 pub use evaluate::Evaluation;
 pub use export::Part;
@@ -69,5 +117,5 @@ pub use predict::{CellPosterior, Prediction};
 pub use profile::Ranked;
 pub use similar::Similar;
 pub use state::{BsvdState, SideState};
-pub use tuning::Tuning;
 pub use summary::Summary;
+pub use tuning::Tuning;

@@ -37,7 +37,8 @@ impl Latents {
                 let mut rng = stream(seed, [chain, sweep, code, block as u64]);
                 for (n, (out, &x)) in out.iter_mut().zip(linear).enumerate() {
                     let at = block * BLOCK + n;
-                    *out = draw_latent(data, thresholds, at, f64::from(x), &mut rng) as f32;
+                    let (outcome, trials) = (data.outcomes[at], data.trials.get(at).copied());
+                    *out = draw_latent(outcome, trials, thresholds, f64::from(x), &mut rng) as f32;
                 }
             });
         let rows = &self.rows;
@@ -49,16 +50,15 @@ impl Latents {
     }
 }
 
-/// Latent entry number `at`: a normal about `x` with variance 1 that gives the outcome, or the mean of as many as there are trials.
-fn draw_latent(
-    data: &BsvdData,
+/// Latent entry: a normal about `x` with variance 1 that gives the outcome (level from 0), or the mean of as many as there are trials.
+pub(crate) fn draw_latent(
+    outcome: u32,
+    trials: Option<u32>,
     thresholds: &[f64],
-    at: usize,
     x: f64,
     rng: &mut Xoshiro256PlusPlus,
 ) -> f64 {
-    let outcome = data.outcomes[at];
-    if let Some(&trials) = data.trials.get(at) {
+    if let Some(trials) = trials {
         let misses = u64::from(trials - outcome);
         return sample_probit_sum(x, u64::from(outcome), misses, rng) / f64::from(trials);
     }
@@ -99,7 +99,7 @@ pub(crate) fn ln_between(lower: f64, upper: f64) -> f64 {
         return mass.ln();
     }
     let top = ln_phi(b);
-    top + log1mexp((top - ln_phi(a)).max(f64::MIN_POSITIVE))
+    top + log1mexp((ln_phi(a) - top).min(-f64::MIN_POSITIVE))
 }
 
 /// Ends of a level (from 0).
@@ -157,4 +157,37 @@ pub(crate) fn move_thresholds(
         thresholds.copy_from_slice(&new);
     }
     ln_ratio.min(0.0).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probabilities_of_levels_are_exact_far_out_and_close_in() {
+        // From the complementary error function in double precision, where it has digits to spare.
+        for (lower, upper, expected) in [
+            (3.2, 3.9, -7.355541013532615),
+            (8.0, 9.0, -35.013618593437144),
+            (3.5, 3.6, -9.517946430347125),
+            (0.0, 1e-5, -12.4318639981749),
+        ] {
+            for found in [ln_between(lower, upper), ln_between(-upper, -lower)] {
+                assert!((found - expected).abs() < 1e-9, "{lower} {upper}: {found}");
+            }
+        }
+        // Ever smaller levels far out lose mass and nothing else.
+        assert!(ln_between(40.0, 41.0) < ln_between(39.0, 41.0));
+        assert!(ln_between(-300.0, -299.0).is_finite());
+        let cuts = [0.0, 0.9, 1.7];
+        for x in [-6.0, -0.3, 1.1, 7.5] {
+            let total: f64 = (0..4)
+                .map(|level| {
+                    let (lower, upper) = ends(&cuts, level);
+                    ln_between(lower - x, upper - x).exp()
+                })
+                .sum();
+            assert!((total - 1.0).abs() < 1e-12, "{total}");
+        }
+    }
 }

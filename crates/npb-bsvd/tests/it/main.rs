@@ -4,6 +4,7 @@ mod acquired;
 mod bad_input;
 mod bits;
 mod folded;
+mod levels;
 mod predicted;
 mod recovery;
 mod saved;
