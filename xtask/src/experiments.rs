@@ -7,6 +7,8 @@ mod priors;
 
 use crate::reproduce::Experiment;
 
+pub(crate) use bsvd::{SpeedLine, bsvd_speed};
+
 /// All experiments, in the order of the report.
 pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
     let models = iqgme::EXPERIMENTS.iter().chain(bsvd::EXPERIMENTS);

@@ -3,6 +3,7 @@
 //! - `cargo xtask list` and `cargo xtask reproduce`: [`reproduce`] runs what [`experiments`] lists, one module per model
 //!   crate; a new table or figure is an `Experiment` in the list of its module.
 //! - `cargo xtask validate`: [`validate`] runs long checks of samplers, listed one file per model crate.
+//! - `cargo xtask bench`: [`bench`] times whole runs beside recorded peers.
 //! - `cargo xtask data`: [`data`] knows every data set, its checksums and where it comes from.
 //! - `cargo xtask tidy`: [`tidy`] checks the house rules.
 
@@ -12,6 +13,7 @@
     reason = "a command-line tool talks to its user"
 )]
 
+mod bench;
 mod data;
 mod experiments;
 mod reproduce;
@@ -51,6 +53,8 @@ enum Task {
     Reproduce(reproduce::ReproduceArgs),
     /// Run checks of samplers that are too long for tests: calibration, false alarms.
     Validate(validate::ValidateArgs),
+    /// Time whole runs beside figures recorded for other libraries.
+    Bench(bench::BenchArgs),
     /// List, verify and get data sets.
     Data {
         /// Folder with one folder per data set [default: NPB_DATA_DIR, else target/data].
@@ -82,6 +86,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::List { data } => reproduce::list(&folder(data)).map(|()| ExitCode::SUCCESS),
         Task::Reproduce(arguments) => reproduce::run(arguments, &root()),
         Task::Validate(arguments) => validate::run(&arguments, &root()),
+        Task::Bench(arguments) => bench::run(&arguments, &root()),
         Task::Data { data, action } => data::run(&action, &folder(data)),
         Task::Tidy => run_tidy(),
     }

@@ -9,9 +9,12 @@ mod fits;
 mod generated;
 mod ordinal;
 mod recovery;
+mod speed;
 mod tables;
 
 use crate::reproduce::Experiment;
+
+pub(crate) use speed::{SpeedLine, bsvd_speed};
 
 /// In the order of the paper, then what it does not have.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[

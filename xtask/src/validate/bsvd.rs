@@ -1,6 +1,6 @@
 //! Checks of npb-bsvd: small matrices drawn from the model, with features and intercepts, under proper priors.
 
-use npb_bsvd::npb_data::{Rating, Ratings};
+use npb_bsvd::npb_data::{DataError, Rating, Ratings};
 use npb_bsvd::{
     BsvdConfig, BsvdData, BsvdError, BsvdSampler, BsvdState, Features, SideInformation, SideState,
     Units,
@@ -45,6 +45,8 @@ struct Model {
     n_cols: usize,
     side: SideInformation,
     observed: Vec<(u32, u32)>,
+    /// A state of the right kind, for what the prior does not draw.
+    start: BsvdState,
     /// A cell that is never observed.
     hidden: (usize, usize),
     quantities: Vec<Quantity>,
@@ -128,12 +130,17 @@ impl Model {
             },
             false => SideInformation::default(),
         };
+        let zeros: Vec<f64> = observed.iter().map(|_| 0.0).collect();
+        let ratings = ratings((n_rows, n_cols), &observed, &zeros)?;
+        let data = BsvdData::new(&ratings, side.clone(), &config)?;
+        let start = BsvdSampler::new(&data, config.clone())?.state().clone();
         Ok(Self {
             config,
             n_rows,
             n_cols,
             side,
             observed,
+            start,
             hidden: (0, 0),
             quantities: quantities.to_vec(),
         })
@@ -183,9 +190,7 @@ impl Model {
         values: &[f64],
         seed: u64,
     ) -> std::result::Result<BsvdState, BsvdError> {
-        let entry = |(&(row, column), &value): (&(u32, u32), &f64)| Rating { row, column, value };
-        let entries: Vec<Rating> = self.observed.iter().zip(values).map(entry).collect();
-        let ratings = Ratings::new(self.n_rows, self.n_cols, &entries)?;
+        let ratings = ratings((self.n_rows, self.n_cols), &self.observed, values)?;
         let config = BsvdConfig {
             seed,
             ..self.config.clone()
@@ -206,6 +211,16 @@ impl Model {
         }
         Ok(sampler.into_parts().0)
     }
+}
+
+fn ratings(
+    (n_rows, n_cols): (usize, usize),
+    cells: &[(u32, u32)],
+    values: &[f64],
+) -> std::result::Result<Ratings, DataError> {
+    let entry = |(&(row, column), &value): (&(u32, u32), &f64)| Rating { row, column, value };
+    let entries: Vec<Rating> = cells.iter().zip(values).map(entry).collect();
+    Ratings::new(n_rows, n_cols, &entries)
 }
 
 /// Normal with mean zero.
@@ -250,8 +265,7 @@ impl JointModel for Model {
             rows: self.side_state(self.n_rows, rank, of_columns, config.row_intercepts, rng),
             columns: self.side_state(self.n_cols, rank, of_rows, config.column_intercepts, rng),
             scales,
-            thresholds: Vec::new(),
-            threshold_step: 1.0,
+            ..self.start.clone()
         }
     }
 

@@ -1,10 +1,10 @@
 //! Figures 5.4 and 5.5: entries of a matrix asked for where the model is least certain, or at random.
 
-use npb_bsvd::{BsvdConfig, BsvdFit, Cells, SideInformation, Units, fit};
+use npb_bsvd::{Acquisition, BsvdConfig, BsvdFit, Cells, SideInformation, Units, Wanted, fit};
 use npb_infer::{SweepPlan, stream};
 use rand::seq::SliceRandom;
 
-use super::fits::{OURS, config, global_mean, traced};
+use super::fits::{OURS, config, global_mean};
 use super::generated::{LowRank, SIDE, observe};
 use super::tables::{self, Target, distinct, find, header};
 use crate::Result;
@@ -54,16 +54,13 @@ const ORDER: u64 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strategy {
     Random,
-    /// Largest posterior standard deviation, as in the thesis.
-    LargestSd,
-    /// Greedy: largest standard deviation given the entries already chosen, by the joint posterior of the draws.
-    Uncorrelated,
+    Asked(Acquisition),
 }
 
 const STRATEGIES: [(Strategy, &str); 3] = [
     (Strategy::Random, "random"),
-    (Strategy::LargestSd, "largest-sd"),
-    (Strategy::Uncorrelated, "uncorrelated"),
+    (Strategy::Asked(Acquisition::LargestSd), "largest-sd"),
+    (Strategy::Asked(Acquisition::Uncorrelated), "uncorrelated"),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -219,28 +216,15 @@ fn acquire(work: &Work, most: usize, seed: u64) -> Result<Outcome> {
         if done || seen.len() + STEP > most {
             break;
         }
-        let unseen: Vec<usize> = order
-            .iter()
-            .copied()
-            .filter(|c| !seen.contains(c))
-            .collect();
-        let chosen = match work.strategy {
-            Strategy::Random => unseen[..STEP].to_vec(),
-            Strategy::LargestSd => {
-                let mut by_sd = unseen.clone();
-                by_sd.sort_by(|&a, &b| fit.moments.sd(b).total_cmp(&fit.moments.sd(a)));
-                by_sd[..STEP].to_vec()
+        match work.strategy {
+            Strategy::Random => seen.extend_from_slice(&order[seen.len()..seen.len() + STEP]),
+            Strategy::Asked(how) => {
+                let candidates = cells((0..ALL).filter(|c| !seen.contains(c)));
+                let chosen = fit.next_cells(&candidates, STEP, how)?;
+                let place = |cell: &Wanted| cell.row as usize * SIDE + cell.column as usize;
+                seen.extend(chosen.iter().map(place));
             }
-            Strategy::Uncorrelated => {
-                let draws = fit.cell_draws(&cells(unseen.iter().copied()))?;
-                let noise = traced(&fit, 2).powi(2);
-                greedy(&draws, noise)
-                    .into_iter()
-                    .map(|k| unseen[k])
-                    .collect()
-            }
-        };
-        seen.extend(chosen);
+        }
         last = Some(fit);
     }
     let mut outcome = Outcome::metrics([
@@ -264,51 +248,6 @@ fn cells(which: impl Iterator<Item = usize>) -> Cells {
         columns,
         values: Vec::new(),
     }
-}
-
-/// Positions of `STEP` cells, each of largest variance given the ones before (pivoted Cholesky factor of the draws' covariance plus noise
-/// on what is observed).
-fn greedy(draws: &[Vec<f32>], noise: f64) -> Vec<usize> {
-    let (n, cells) = (draws.len() as f64, draws[0].len());
-    let mean: Vec<f64> = (0..cells)
-        .map(|c| draws.iter().map(|d| f64::from(d[c])).sum::<f64>() / n)
-        .collect();
-    let centred: Vec<Vec<f64>> = (0..cells)
-        .map(|c| draws.iter().map(|d| f64::from(d[c]) - mean[c]).collect())
-        .collect();
-    let covariance = |a: usize, b: usize| -> f64 {
-        centred[a]
-            .iter()
-            .zip(&centred[b])
-            .map(|(x, y)| x * y)
-            .sum::<f64>()
-            / (n - 1.0)
-    };
-    let mut variance: Vec<f64> = (0..cells).map(|c| covariance(c, c)).collect();
-    let mut columns: Vec<Vec<f64>> = Vec::new();
-    let mut chosen: Vec<usize> = Vec::new();
-    while chosen.len() < STEP.min(cells) {
-        let free = (0..cells).filter(|c| !chosen.contains(c));
-        let Some(next) = free.max_by(|&a, &b| variance[a].total_cmp(&variance[b])) else {
-            break;
-        };
-        let scale = (variance[next].max(0.0) + noise)
-            .sqrt()
-            .max(f64::MIN_POSITIVE);
-        let column: Vec<f64> = (0..cells)
-            .map(|c| {
-                let known: f64 = columns.iter().map(|l| l[c] * l[next]).sum();
-                (covariance(c, next) - known) / scale
-            })
-            .collect();
-        variance
-            .iter_mut()
-            .zip(&column)
-            .for_each(|(v, l)| *v -= l * l);
-        columns.push(column);
-        chosen.push(next);
-    }
-    chosen
 }
 
 /// Entries at which the error first is at the goal, by linear interpolation; all when it never is.
@@ -412,24 +351,5 @@ mod tests {
         assert_eq!(needed(&[1.0, 0.09, 0.01]), 125.0);
         assert_eq!(needed(&[0.04]), 50.0);
         assert_eq!(needed(&[1.0, 0.2]), ALL as f64);
-    }
-
-    #[test]
-    fn greedy_choice_avoids_copies() {
-        // Cells 0 and 1 are copies with large variance, cell 2 is independent with a smaller one, others hardly vary.
-        let draws: Vec<Vec<f32>> = (0..40)
-            .map(|d| {
-                let (a, b) = ((d as f32 * 2.4).sin() * 3.0, (d as f32 * 1.1 + 0.5).cos());
-                let mut cells = vec![a, a * 0.99, b];
-                cells.extend((0..60).map(|c| 1e-3 * ((c * d) as f32).sin()));
-                cells
-            })
-            .collect();
-        let chosen = greedy(&draws, 1e-6);
-        assert_eq!(chosen[..2], [0, 2]);
-        let mut sorted = chosen.clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        assert_eq!(sorted.len(), STEP);
     }
 }

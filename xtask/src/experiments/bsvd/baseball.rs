@@ -13,7 +13,7 @@ use npb_data::{Rating, Ratings};
 
 use super::counts::{FOLDER, Seasons, Window};
 use super::fits::{OURS, config, traced};
-use super::tables::{self, Target, distinct, find, header};
+use super::tables::{distinct, find, header};
 use crate::Result;
 use crate::reproduce::{
     Context, Experiment, Outcome, Report, ResultRow, Scale, TextTable, Trial, mean_and_sd, short,

@@ -348,8 +348,8 @@ fn ninety_ten(context: &Context<'_>) -> Result<Report> {
         Scale::Quick | Scale::Paper => &[
             Method::Biases,
             Method::Bsvd("0000", Variant::Default),
-            Method::Bsvd("1010", Variant::Default),
             Method::Bsvd("1111", Variant::Default),
+            Method::Bsvd("1010", Variant::Default),
             Method::Bsvd("0000", Variant::GlobalMean),
             Method::Bsvd("0000", Variant::FixedRank(16)),
             Method::Bsvd("0000", Variant::FixedRank(32)),
@@ -393,7 +393,7 @@ fn hundred_thousand(context: &Context<'_>) -> Result<Report> {
     let films = Films::load(context, Size::HundredThousand)?;
     let (trials, codes): (u64, &[&'static str]) = match context.scale {
         Scale::Smoke => (1, &["0000"]),
-        Scale::Quick | Scale::Paper => (5, &["0000", "1010", "0101", "1111"]),
+        Scale::Quick | Scale::Paper => (5, &["0000", "1111", "1010", "0101"]),
     };
     let mut lines = vec![Line::new(Held::Official, Method::Biases, trials)];
     let ours = |variant| {

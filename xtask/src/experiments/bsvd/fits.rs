@@ -1,10 +1,8 @@
 //! What the experiments ask of npb-bsvd, and the features of Table 5.1.
 
-use npb_bsvd::{BsvdConfig, BsvdFit, Cells, Features, SideInformation, fit};
+use npb_bsvd::{BsvdConfig, BsvdFit, Cells, Features, SideInformation, fit, missingness};
 use npb_data::{Rating, Ratings, metrics};
-use npb_infer::{SweepPlan, stream};
-use npb_linalg::faer::MatRef;
-use npb_linalg::svd::{SvdLimits, truncated_svd};
+use npb_infer::SweepPlan;
 use npb_priors::special::normal_quantile;
 
 use super::films::{Films, Traits};
@@ -15,8 +13,6 @@ use crate::reproduce::{Outcome, Scale};
 pub(super) const OURS: &str = "npb:bsvd";
 /// Singular vectors of the 0/1 matrix of training cells that serve as features (W 5.5.3).
 const MISSINGNESS: usize = 10;
-/// Key of the random stream of their computation.
-const PATTERN: u64 = 3;
 /// A star scale: predictions are clipped to it in `rmse_clipped` and rounded on it in `nmae_rounded`.
 const STARS: (f64, f64) = (1.0, 5.0);
 /// Up to so many held-out ratings, squared errors are kept for paired comparisons.
@@ -74,21 +70,10 @@ pub(super) fn side_information(
     let [genres, film_pattern, traits, user_pattern] = flags[..] else {
         return Err(format!("code {code:?} does not have four digits").into());
     };
-    let (mut of_users, mut of_films) = (None, None);
-    if film_pattern || user_pattern {
-        let rng = &mut stream(seed, [0, 0, 0, PATTERN]);
-        let svd = truncated_svd(
-            &train.pattern(),
-            MISSINGNESS,
-            &SvdLimits {
-                tolerance: 1e-6,
-                max_steps: 200,
-            },
-            rng,
-        );
-        of_users = Some(scaled(svd.u.as_ref())?);
-        of_films = Some(scaled(svd.v.as_ref())?);
-    }
+    let pattern = match film_pattern || user_pattern {
+        true => missingness(train, MISSINGNESS, seed),
+        false => SideInformation::default(),
+    };
     let chosen = |known: Option<Features>, pattern: Option<Features>| match (known, pattern) {
         (Some(a), Some(b)) => Ok(Some(a.beside(&b)?)),
         (a, b) => Result::Ok(a.or(b)),
@@ -103,21 +88,13 @@ pub(super) fn side_information(
     Ok(SideInformation {
         rows: chosen(
             dense(traits, &films.users)?,
-            of_users.filter(|_| user_pattern),
+            pattern.rows.filter(|_| user_pattern),
         )?,
         columns: chosen(
             dense(genres, &films.films)?,
-            of_films.filter(|_| film_pattern),
+            pattern.columns.filter(|_| film_pattern),
         )?,
     })
-}
-
-/// Singular vectors in units of their root mean square, as traits of 0 and 1 are of order 1.
-fn scaled(vectors: MatRef<'_, f64>) -> Result<Features> {
-    let (n, q) = (vectors.nrows(), vectors.ncols());
-    let unit = (n as f64).sqrt();
-    let values: Vec<f64> = (0..n * q).map(|k| unit * vectors[(k / q, k % q)]).collect();
-    Ok(Features::dense(n, q, &values)?)
 }
 
 /// Fits and follows the held-out ratings.

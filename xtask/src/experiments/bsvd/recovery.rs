@@ -162,9 +162,11 @@ fn run(context: &Context<'_>, priors: &[(f64, f64)], nuclear: bool) -> Result<Re
 fn complete(cell: &Cell, seed: u64) -> Result<Outcome> {
     let truth = LowRank::draw(cell.rank, seed)?;
     let ratings = observe(&truth.values, &truth.cells(entries(cell.fraction))?)?;
+    let mut converged = true;
     let (error, rank) = match cell.method {
         Method::Nuclear => {
             let found = NuclearNorm::fit(&ratings, &NuclearNormConfig::default())?;
+            converged = found.converged;
             (
                 truth.relative_error(|i, j| found.get(i, j)),
                 found.rank as f64,
@@ -194,6 +196,7 @@ fn complete(cell: &Cell, seed: u64) -> Result<Outcome> {
         ("recovered", recovered),
         ("error", error),
         ("rank", rank),
+        ("converged", f64::from(u8::from(converged))),
     ]))
 }
 
