@@ -150,10 +150,19 @@ struct Block<T> {
 }
 
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f64 {
-    a.iter()
-        .zip(b)
-        .map(|(&a, &b)| f64::from(a) * f64::from(b))
-        .sum()
+    // Several sums side by side, so that an addition need not wait for the one before it.
+    let mut sums = [0.0; 4];
+    let (a_fours, a_rest) = a.as_chunks::<4>();
+    let (b_fours, b_rest) = b.as_chunks::<4>();
+    for (a, b) in a_fours.iter().zip(b_fours) {
+        for n in 0..4 {
+            sums[n] += f64::from(a[n]) * f64::from(b[n]);
+        }
+    }
+    for (&a, &b) in a_rest.iter().zip(b_rest) {
+        sums[0] += f64::from(a) * f64::from(b);
+    }
+    sums.iter().sum()
 }
 
 /// Lines that are summed in one go.
