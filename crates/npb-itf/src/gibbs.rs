@@ -1,6 +1,7 @@
 //! The sampler: a chain of moves on labels, concentrations, blocks and parameters.
 
 mod columns;
+mod launch;
 mod rows;
 mod split_merge;
 mod sticks;
@@ -22,11 +23,13 @@ use crate::draw::Draw;
 use crate::kernels::{Cells, Column, Stats};
 use crate::state::{Block, ColumnState, ItfState};
 use crate::urn::{self, CellUrn, LabelUrn, Urn};
-use crate::{ItfConfig, ItfData, ItfError, ItfMove};
-use split_merge::{Plan, Sides, allocate, plan, shuffle};
+use crate::{ItfConfig, ItfData, ItfError, ItfMove, Structure};
+use split_merge::{Plan, Sides, allocate, ln_anchors, plan, shuffle};
 
 /// One of how many columns split-merge and block moves try in a sweep.
 const COLUMN_SHARE: usize = 20;
+/// Splits or merges of top-level clusters tried in a sweep.
+const TOP_ATTEMPTS: u64 = 3;
 /// Key of the stream of starting values.
 const START: u64 = u64::MAX;
 /// Key of the stream of the sticks of kept draws.
@@ -433,11 +436,17 @@ impl<'d> ItfSampler<'d> {
         }
     }
 
-    /// Tries one split or merge in one block, drawn at random.
+    /// Tries splits and merges in blocks drawn at random.
     fn split_merge_top(&mut self, position: u64) {
+        for attempt in 0..TOP_ATTEMPTS {
+            let rng = &mut self.stream(position, attempt);
+            let b = rng.random_range(0..self.state.blocks.len());
+            self.split_merge_block(b, rng);
+        }
+    }
+
+    fn split_merge_block(&mut self, b: usize, rng: &mut Xoshiro256PlusPlus) {
         let two_levels = self.config.structure.has_lower();
-        let rng = &mut self.stream(position, 0);
-        let b = rng.random_range(0..self.state.blocks.len());
         let columns = self.state.columns_of(b);
         if !two_levels && !columns.iter().all(|&j| self.is_collapsed(j)) {
             return;
@@ -536,6 +545,16 @@ impl<'d> ItfSampler<'d> {
         };
         law.urn_reset(cells, &mut sides.stats, 2);
         let (choice, ln_q) = allocate(plan, &members, &column.labels, &mut sides, rng);
+        let observed = |side: bool| {
+            let placed = members
+                .iter()
+                .zip(&choice)
+                .filter(|&(_, &other)| other == side);
+            1 + placed
+                .filter(|&(&row, _)| law.is_observed(cells, row as usize))
+                .count()
+        };
+        let ln_anchors = ln_anchors(observed(false), observed(true), rows.len());
 
         // The labels' prior, by top-level cluster, and the evidence of the cells.
         let n = counts.len().max(plan.other + 1);
@@ -559,7 +578,7 @@ impl<'d> ItfSampler<'d> {
         law.urn_merge(cells, &mut stats, 0, 1, 2);
         ln_split -= law.urn_ln_evidence(cells, &stats, 2);
         let sign = if plan.split { 1.0 } else { -1.0 };
-        let ln_ratio = sign * (ln_split - ln_q) + ln_choice;
+        let ln_ratio = sign * (ln_split - ln_q + ln_anchors) + ln_choice;
         if rng.random::<f64>().ln() >= ln_ratio {
             return;
         }
@@ -674,18 +693,21 @@ fn start(data: &ItfData, config: &ItfConfig, chain: u64) -> ItfState {
         .iter()
         .zip(data.cells())
         .all(|(c, cells)| c.law.is_collapsed(cells));
-    let labels = if !config.structure.has_lower() && all_collapsed {
+    let labels = if config.structure == Structure::TensorBlocks {
+        group_columns(data, &mut columns)
+    } else if !config.structure.has_lower() && all_collapsed {
         let pairs = columns
             .iter()
             .zip(data.cells())
             .map(|(c, cells)| (&c.law, cells));
-        urn::sequential(&mut CellUrn::new(pairs), alpha, &order, None, rng).0
+        let mut urn = CellUrn::new(pairs);
+        vec![urn::sequential(&mut urn, alpha, &order, None, rng).0]
     } else {
-        vec![0; n_rows]
+        vec![vec![0; n_rows]]
     };
     for (j, column) in columns.iter_mut().enumerate() {
         let labels = if column.labels.is_empty() {
-            &labels
+            &labels[column.block]
         } else {
             &column.labels
         };
@@ -694,14 +716,72 @@ fn start(data: &ItfData, config: &ItfConfig, chain: u64) -> ItfState {
         let mut pool = column.law.pool();
         column.law.update(&data.cells()[j], labels, &mut pool, rng);
     }
+    let block = |labels| Block {
+        concentration: alpha,
+        labels,
+    };
     ItfState {
-        blocks: vec![Block {
-            concentration: alpha,
-            labels,
-        }],
+        blocks: labels.into_iter().map(block).collect(),
         columns,
         column_concentration: mean(config.column_concentration),
     }
+}
+
+/// Puts columns into blocks to start from, and returns the blocks' top-level labels.
+///
+/// Columns come in order of how much their own clustering explains. Each joins the block whose founder's clustering explains its
+/// cells best, if that is better than none, and takes over that clustering if it is better than its own; otherwise it founds a
+/// block. Blocks of one column start with one top-level cluster.
+fn group_columns(data: &ItfData, columns: &mut [ColumnState]) -> Vec<Vec<u32>> {
+    let n_rows = data.n_rows();
+    let none = vec![0; n_rows];
+    let explained = |column: &ColumnState, j: usize, labels: &[u32]| {
+        if !column.law.is_collapsed(&data.cells()[j]) {
+            return 0.0;
+        }
+        CellUrn::new([(&column.law, &data.cells()[j])]).ln_given(labels)
+    };
+    let by_none: Vec<f64> = columns
+        .par_iter()
+        .enumerate()
+        .map(|(j, c)| explained(c, j, &none))
+        .collect();
+    let by_itself: Vec<f64> = columns
+        .par_iter()
+        .enumerate()
+        .map(|(j, c)| explained(c, j, &c.labels))
+        .collect();
+    let mut order: Vec<usize> = (0..columns.len()).collect();
+    let gain = |j: usize| by_itself[j] - by_none[j];
+    order.sort_by(|&a, &b| gain(b).total_cmp(&gain(a)));
+
+    let mut founders: Vec<(usize, Vec<u32>)> = Vec::new();
+    for j in order {
+        let by_founder: Vec<f64> = (founders.par_iter())
+            .map(|(_, labels)| explained(&columns[j], j, labels))
+            .collect();
+        let best = (0..founders.len()).max_by(|&a, &b| by_founder[a].total_cmp(&by_founder[b]));
+        match best.filter(|&b| by_founder[b] > by_none[j]) {
+            Some(b) => {
+                columns[j].block = b;
+                if by_founder[b] > by_itself[j] {
+                    columns[j].labels.clone_from(&founders[b].1);
+                }
+            }
+            None => {
+                columns[j].block = founders.len();
+                founders.push((j, columns[j].labels.clone()));
+            }
+        }
+    }
+    let mut sizes = vec![0; founders.len()];
+    columns.iter().for_each(|column| sizes[column.block] += 1);
+    let alone = |(size, labels): (usize, Vec<u32>)| if size == 1 { none.clone() } else { labels };
+    sizes
+        .into_iter()
+        .zip(founders.into_iter().map(|(_, labels)| labels))
+        .map(alone)
+        .collect()
 }
 
 /// `counts[r * n_labels + k]`: rows with top label r and lower label k.
@@ -847,7 +927,8 @@ fn try_split_merge(
         .for_each(|&row| urn.add(0, row as usize));
     ln_split -= urn.ln_total(0);
     let sign = if plan.split { 1.0 } else { -1.0 };
-    let ln_ratio = sign * (ln_split - ln_q) + ln_choice;
+    let ln_anchors = ln_anchors(sizes[0] as usize, sizes[1] as usize, block.labels.len());
+    let ln_ratio = sign * (ln_split - ln_q + ln_anchors) + ln_choice;
     if rng.random::<f64>().ln() >= ln_ratio {
         return None;
     }

@@ -27,6 +27,15 @@ pub(crate) trait Urn {
     }
     /// ln p(rows of the cluster).
     fn ln_total(&self, cluster: usize) -> f64;
+    /// ln p(all rows | their clusters); the urn then holds them.
+    fn ln_given(&mut self, labels: &[u32]) -> f64 {
+        let n = n_labels(labels);
+        self.reset(n);
+        for (row, &label) in labels.iter().enumerate() {
+            self.count(label as usize, row);
+        }
+        (0..n).map(|cluster| self.ln_total(cluster)).sum()
+    }
 }
 
 /// The lower labels of one column in top-level clusters.
@@ -84,6 +93,15 @@ pub(crate) struct LabelUrn<'a> {
 }
 
 impl<'a> LabelUrn<'a> {
+    /// Takes a row out of its cluster.
+    pub(crate) fn remove(&mut self, cluster: usize, row: usize) {
+        for column in &mut self.columns {
+            column.counts[cluster * column.n_labels + column.labels[row] as usize] -= 1;
+            column.totals[cluster] -= 1;
+            column.weigh(cluster);
+        }
+    }
+
     /// `columns`: labels, and the concentration in each top-level cluster (by its place in this urn).
     pub(crate) fn new(
         columns: impl IntoIterator<Item = (&'a [u32], &'a dyn Fn(usize) -> f64)>,
@@ -323,7 +341,7 @@ fn beyond_label(alpha: f64, rng: &mut Xoshiro256PlusPlus) -> usize {
 }
 
 /// An index with probability exp(weight − total).
-fn pick_ln(weights: &[f64], total: f64, rng: &mut Xoshiro256PlusPlus) -> usize {
+pub(crate) fn pick_ln(weights: &[f64], total: f64, rng: &mut Xoshiro256PlusPlus) -> usize {
     let mut left: f64 = rng.random();
     for (k, weight) in weights.iter().enumerate() {
         left -= (weight - total).exp();

@@ -11,7 +11,7 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::special::{ln_gamma, ln_normalize};
 use rand::RngExt;
 
-use super::{COLUMN_SHARE, ItfSampler, draw_gamma, shuffle};
+use super::{COLUMN_SHARE, ItfSampler, draw_gamma, launch, shuffle};
 use crate::state::Block;
 use crate::urn::{self, CellUrn, LabelUrn, Urn};
 
@@ -29,23 +29,28 @@ impl ItfSampler<'_> {
     }
 
     /// Evaluates something on the urn of some columns.
-    fn with_urn<T>(&self, columns: &[usize], ask: impl FnOnce(&mut dyn DynUrn) -> T) -> T {
+    fn with_urn<T>(&self, columns: &[usize], ask: impl FnOnce(&mut dyn Urn) -> T) -> T {
         if self.config.structure.has_lower() {
-            let states = || columns.iter().map(|&j| &self.state.columns[j]);
-            let concentrations: Vec<_> = states()
-                .map(|column| move |r| column.concentration(r))
-                .collect();
-            let pairs = states()
-                .zip(&concentrations)
-                .map(|(column, concentration)| {
-                    (&column.labels[..], concentration as &dyn Fn(usize) -> f64)
-                });
-            ask(&mut LabelUrn::new(pairs))
+            self.with_label_urn(columns, |urn| ask(urn))
         } else {
             ask(&mut CellUrn::new(
                 columns.iter().map(|&j| self.law_and_cells(j)),
             ))
         }
+    }
+
+    /// The same on that of their lower labels.
+    fn with_label_urn<T>(&self, columns: &[usize], ask: impl FnOnce(&mut LabelUrn<'_>) -> T) -> T {
+        let states = || columns.iter().map(|&j| &self.state.columns[j]);
+        let concentrations: Vec<_> = states()
+            .map(|column| move |r| column.concentration(r))
+            .collect();
+        let pairs = states()
+            .zip(&concentrations)
+            .map(|(column, concentration)| {
+                (&column.labels[..], concentration as &dyn Fn(usize) -> f64)
+            });
+        ask(&mut LabelUrn::new(pairs))
     }
 
     /// ln p(columns | top-level labels).
@@ -63,7 +68,33 @@ impl ItfSampler<'_> {
     ) -> Proposal {
         let mut order: Vec<u32> = (0..self.data.n_rows() as u32).collect();
         shuffle(&mut order, rng);
-        self.with_urn(columns, |urn| urn.propose(alpha, &order, given, rng))
+        let (labels, ln_weight) = self.with_urn(columns, |urn| {
+            urn::sequential(urn, alpha, &order, given, rng)
+        });
+        Proposal { labels, ln_weight }
+    }
+
+    /// As [`propose_top`](Self::propose_top), by scans from where the founders' lower labels agree; `None` when the move must be
+    /// given up.
+    fn propose_anew(
+        &self,
+        columns: &[usize],
+        founders: &[usize],
+        alpha: f64,
+        given: Option<&[u32]>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Option<Proposal> {
+        if !self.config.structure.has_lower() {
+            return Some(self.propose_top(columns, alpha, given, rng));
+        }
+        let mut order: Vec<u32> = (0..self.data.n_rows() as u32).collect();
+        shuffle(&mut order, rng);
+        let labels = |&j: &usize| &self.state.columns[j].labels[..];
+        let launch = launch::agreement(&founders.iter().map(labels).collect::<Vec<_>>());
+        let (labels, ln_weight) = self.with_label_urn(columns, |urn| {
+            launch::propose(urn, alpha, launch, &order, given, rng)
+        })?;
+        Some(Proposal { labels, ln_weight })
     }
 
     /// Tries some columns, drawn at random, against all blocks and a new one.
@@ -139,7 +170,7 @@ impl ItfSampler<'_> {
     /// block's labels are proposed from all columns that go. If they do not, the second's block is to be dissolved into the
     /// first's, with the same probabilities for the way back.
     ///
-    /// One time in four the labels of the other block, or of the merged one, are proposed anew as well: a block of two independent
+    /// One time in sixteen the labels of the other block, or of the merged one, are proposed anew as well: a block of two independent
     /// groups has clusters for all their combinations, which neither half of it needs.
     pub(super) fn split_merge_blocks(&mut self, position: u64) {
         let n_columns = self.state.columns.len();
@@ -188,25 +219,29 @@ impl ItfSampler<'_> {
             self.state.blocks[other].concentration
         };
         let given = (!split).then(|| &self.state.blocks[other].labels[..]);
-        let new = self.propose_top(&going, alpha, given, rng);
         let kept = &self.state.blocks[keep];
-        let anew = rng.random_range(0..4) == 0;
-        let (rest, whole) = if anew {
-            let given = (!split).then_some(&kept.labels[..]);
-            let rest = self.propose_top(&staying, kept.concentration, given, rng);
-            let given = split.then_some(&kept.labels[..]);
-            (
-                rest,
-                self.propose_top(&concerned, kept.concentration, given, rng),
-            )
+        let anew = rng.random_range(0..16) == 0;
+        let proposals = if anew {
+            let kept_if_merged = (!split).then_some(&kept.labels[..]);
+            let kept_if_split = split.then_some(&kept.labels[..]);
+            let alpha_kept = kept.concentration;
+            let new = self.propose_anew(&going, &[second], alpha, given, rng);
+            let rest = self.propose_anew(&staying, &[first], alpha_kept, kept_if_merged, rng);
+            let founders = [first, second];
+            let whole = self.propose_anew(&concerned, &founders, alpha_kept, kept_if_split, rng);
+            new.zip(rest).zip(whole)
         } else {
             // What stays is the same on both sides but for the columns that go.
+            let new = self.propose_top(&going, alpha, given, rng);
             let ln_going = self.ln_columns(&going, &kept.labels);
             let same = |ln_weight| Proposal {
                 labels: kept.labels.clone(),
                 ln_weight,
             };
-            (same(0.0), same(ln_going))
+            Some(((new, same(0.0)), same(ln_going)))
+        };
+        let Some(((new, rest), whole)) = proposals else {
+            return;
         };
         let (n_going, n_all) = (going.len() as f64, concerned.len() as f64);
         let ln_partition =
@@ -324,39 +359,5 @@ impl ItfSampler<'_> {
         for cluster in 0..law.n_clusters() {
             law.urn_draw(cells, &stats, cluster, cluster, rng);
         }
-    }
-}
-
-/// The two questions that moves of columns ask of an urn, whatever it holds.
-trait DynUrn {
-    fn ln_given(&mut self, labels: &[u32]) -> f64;
-    fn propose(
-        &mut self,
-        alpha: f64,
-        order: &[u32],
-        given: Option<&[u32]>,
-        rng: &mut Xoshiro256PlusPlus,
-    ) -> Proposal;
-}
-
-impl<U: Urn> DynUrn for U {
-    fn ln_given(&mut self, labels: &[u32]) -> f64 {
-        let n = urn::n_labels(labels);
-        self.reset(n);
-        for (row, &label) in labels.iter().enumerate() {
-            self.count(label as usize, row);
-        }
-        (0..n).map(|cluster| self.ln_total(cluster)).sum()
-    }
-
-    fn propose(
-        &mut self,
-        alpha: f64,
-        order: &[u32],
-        given: Option<&[u32]>,
-        rng: &mut Xoshiro256PlusPlus,
-    ) -> Proposal {
-        let (labels, ln_weight) = urn::sequential(self, alpha, order, given, rng);
-        Proposal { labels, ln_weight }
     }
 }

@@ -17,37 +17,49 @@ pub(super) struct Plan {
     pub(super) split: bool,
 }
 
-/// Chooses two of `rows` and, if they share a cluster, an empty label for the second, uniformly among the empty labels up to and
-/// including the first beyond the occupied ones. `None` with fewer than two rows, or when the reverse move could not choose the label.
+/// Chooses a row and, with probability one half each, another of its cluster (a split) or of the other clusters (a merge). For a
+/// split an empty label is drawn uniformly among those up to and including the first beyond the occupied ones. `None` when
+/// there is no such row, or when the reverse move could not choose the label.
 ///
-/// Returns the plan and ln(reverse / forward) of the choice of the label.
+/// `rows`: those to choose from. Returns the plan and ln(reverse / forward) of the choice of the label; to it comes
+/// [`ln_anchors`].
 pub(super) fn plan(
     rows: &[u32],
     labels: &[u32],
     counts: &[usize],
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<(Plan, f64)> {
-    if rows.len() < 2 {
+    if rows.is_empty() {
         return None;
     }
-    let a = rng.random_range(0..rows.len());
-    let b = (a + rng.random_range(1..rows.len())) % rows.len();
-    let (first, second) = (rows[a] as usize, rows[b] as usize);
-    let (keep, other) = (labels[first] as usize, labels[second] as usize);
+    let split: bool = rng.random();
+    let first = rows[rng.random_range(0..rows.len())] as usize;
+    let keep = labels[first] as usize;
+    let fits =
+        |&&row: &&u32| row as usize != first && (labels[row as usize] as usize == keep) == split;
+    let n_fitting = rows.iter().filter(fits).count();
+    if n_fitting == 0 {
+        return None;
+    }
+    let second = *rows
+        .iter()
+        .filter(fits)
+        .nth(rng.random_range(0..n_fitting))? as usize;
     let count = |k: usize| counts.get(k).copied().unwrap_or(0);
-    if keep == other {
+    let plan = |other| Plan {
+        first,
+        second,
+        keep,
+        other,
+        split,
+    };
+    if split {
         let k = npb_priors::dp::occupied_labels(counts);
         let empty: Vec<usize> = (0..=k).filter(|&k| count(k) == 0).collect();
         let other = empty[rng.random_range(0..empty.len())];
-        let plan = Plan {
-            first,
-            second,
-            keep,
-            other,
-            split: true,
-        };
-        return Some((plan, (empty.len() as f64).ln()));
+        return Some((plan(other), (empty.len() as f64).ln()));
     }
+    let other = labels[second] as usize;
     let mut merged = counts.to_vec();
     merged[keep] += merged[other];
     merged[other] = 0;
@@ -58,14 +70,13 @@ pub(super) fn plan(
     let n_empty = (0..=k)
         .filter(|&k| merged.get(k).is_none_or(|&m| m == 0))
         .count();
-    let plan = Plan {
-        first,
-        second,
-        keep,
-        other,
-        split: false,
-    };
-    Some((plan, -(n_empty as f64).ln()))
+    Some((plan(other), -(n_empty as f64).ln()))
+}
+
+/// ln P(second row | merge) / P(second row | split), for a split: `kept` and `other` of the `n` rows to choose from are in the two
+/// clusters. The negative for a merge.
+pub(super) fn ln_anchors(kept: usize, other: usize, n: usize) -> f64 {
+    ((kept + other - 1) as f64 / (n - kept) as f64).ln()
 }
 
 /// Allocates the members of both clusters, in the order given, to `keep` (false) or `other` (true), and returns the sides with
