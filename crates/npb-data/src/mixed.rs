@@ -132,7 +132,10 @@ impl MixedColumn {
     }
 
     /// The cell in row `i` as a number (true = 1), `None` when missing or categorical.
-    pub(crate) fn number(&self, i: usize) -> Option<f64> {
+    ///
+    /// # Panics
+    /// When the row does not exist.
+    pub fn number(&self, i: usize) -> Option<f64> {
         match self {
             MixedColumn::Real(values) => values[i],
             MixedColumn::Count(values) => values[i].map(|v| v as f64),

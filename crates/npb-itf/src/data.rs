@@ -71,11 +71,16 @@ impl ItfData {
             what,
         })?;
         self.push(name, law, cells)?;
+        self.describe_last(column);
+        Ok(())
+    }
+
+    /// Kind and levels of the column that was added last.
+    pub(crate) fn describe_last(&mut self, column: &MixedColumn) {
         if let Some(info) = self.infos.last_mut() {
             info.kind = Some(column.kind());
             info.levels = levels(column);
         }
-        Ok(())
     }
 
     /// Adds a column: a kernel (made by its `column` function) and cells of that kernel.

@@ -1,10 +1,64 @@
 //! Infinite tensor factorisation mixture: joint models of mixed data with their own, dependent clusterings.
+//!
+//! For tables with columns of different kinds (real, counts, categories, vectors, series, a network) and with holes, when the
+//! question is which columns depend on each other, what the missing cells are, or what some columns say about others. Every
+//! column has a clustering of its own, as fine as its data ask for; the clusterings depend on each other through a top-level
+//! one:
+//!
+//! ```text
+//! lambda ~ Stick(alpha),  psi_r^j ~ Stick(beta_j)
+//! c_i0 ~ lambda,  c_ij | c_i0 = r ~ psi_r^j,  y_ij | c_ij = k ~ K_j(theta_jk),  theta_jk ~ P_0j
+//! ```
+//!
+//! By default the columns are also divided into independent blocks, each such a model of its own (an extension of ours). Source:
+//! Banerjee, Murray and Dunson (AISTATS 2013), called B. Model, moves, what differs from the source and why are in the
+//! repository's `docs/itf.md`.
+//!
+//! ```
+//! use npb_data::{MixedColumn, MixedTable};
+//! use npb_itf::{ItfConfig, fit};
+//!
+//! // Weight depends on the animal, the day of the week on nothing.
+//! let weight = (0..90).map(|i| (i % 7 > 0).then_some([4.0, 30.0, 500.0][i % 3] * (1.0 + 0.01 * (i % 5) as f64)));
+//! let animal = (0..90).map(|i| Some((i % 3) as u32));
+//! let day = (0..90).map(|i| Some((i * i % 7) as u32));
+//! let levels = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect();
+//! let table = MixedTable::new(
+//!     ["weight", "animal", "day"].map(String::from).to_vec(),
+//!     vec![
+//!         MixedColumn::Real(weight.collect()),
+//!         MixedColumn::Categorical { levels: levels(&["cat", "dog", "horse"]), codes: animal.collect() },
+//!         MixedColumn::Categorical { levels: levels(&["mo", "tu", "we", "th", "fr", "sa", "su"]), codes: day.collect() },
+//!     ],
+//! )?;
+//! let model = fit(&table, &ItfConfig { chains: 1, burn_in: 100, keep: 20, thin: 2, ..ItfConfig::default() })?;
+//!
+//! let filled = model.impute_training(&table, 0.9)?;
+//! let MixedColumn::Real(weights) = filled.completed.column(0) else { unreachable!() };
+//! assert!(weights[0].unwrap() < 100.0); // a cat's
+//! let mean_information = |a, b| model.draws().iter().map(|d| d.mutual_information(a, b)).sum::<f64>() / 20.0;
+//! assert!(mean_information(0, 1) > mean_information(0, 2));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | what | where |
+//! |---|---|
+//! | fit in one call | [`fit`], [`fit_data`] |
+//! | settings, moves | [`ItfConfig`], [`Structure`], [`ItfMove`] |
+//! | data: columns of a table, or any kernel with its cells | [`ItfData`], [`kernels`] |
+//! | questions to a fit: densities, conditional predictions, imputation, diagnostics | [`ItfFit`], [`ItfRows`], [`Imputation`] |
+//! | kept draws: weights, parameters, labels, mutual information | [`Draw`] |
+//! | which rows belong together, clusters by column | [`PairTable`], [`point_clustering`], [`summarise_clusters`] |
+//! | drive the sampler, stop and resume | [`ItfSampler`], [`ItfRun`], [`Checkpoint`], [`ItfState`] |
+//! | a law of cells of your own | [`Kernel`] |
+//! | errors | [`ItfError`] |
 
 mod clustering;
 mod config;
 mod data;
 mod draw;
 mod error;
+mod fields;
 mod fit;
 mod gibbs;
 mod kernel;

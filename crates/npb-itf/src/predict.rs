@@ -590,7 +590,10 @@ fn set(column: &mut MixedColumn, row: usize, value: f64) {
 }
 
 /// A column with the levels of training, in their order.
-fn in_levels_of_training(column: &MixedColumn, info: &ColumnInfo) -> Result<MixedColumn, ItfError> {
+pub(crate) fn in_levels_of_training(
+    column: &MixedColumn,
+    info: &ColumnInfo,
+) -> Result<MixedColumn, ItfError> {
     if info.kind != Some(column.kind()) {
         return Err(ItfError::Kind {
             name: info.name.clone(),

@@ -96,6 +96,11 @@ impl DiagonalNormal {
         Ok(Self { coordinates })
     }
 
+    /// Number of coordinates.
+    pub fn n_coordinates(&self) -> usize {
+        self.coordinates.len()
+    }
+
     /// Copies the parameters of a cluster to where likelihoods look for them.
     fn refresh(&self, params: &mut DiagonalNormalParams, cluster: usize) {
         for (j, of) in params.coordinates.iter().enumerate() {

@@ -6,7 +6,10 @@
 mod band;
 mod bernoulli;
 mod categorical;
+mod curve;
 mod diagonal_normal;
+mod full_normal;
+mod log_normal;
 mod negative_binomial;
 mod network;
 mod normal;
@@ -18,7 +21,10 @@ mod von_mises;
 
 pub use bernoulli::{Bernoulli, BernoulliData, BernoulliParams};
 pub use categorical::{Categorical, CategoricalData, CategoricalParams};
+pub use curve::{Curve, CurveData, CurveParams, CurveStats, Wavelet};
 pub use diagonal_normal::{DiagonalNormal, DiagonalNormalData, DiagonalNormalParams};
+pub use full_normal::{FullNormal, FullNormalData, FullNormalParams, FullNormalStats};
+pub use log_normal::{LogNormal, LogNormalData, LogNormalStats};
 pub use negative_binomial::{
     NegativeBinomial, NegativeBinomialData, NegativeBinomialParams, NegativeBinomialStats,
 };
@@ -197,6 +203,12 @@ columns! {
     Series,
     /// Links between rows.
     Network,
+    /// Vectors of numbers that depend on each other within a cluster.
+    FullNormal,
+    /// Curves on a grid of points.
+    Curve,
+    /// One number above 0.
+    LogNormal,
 }
 
 impl Column {
@@ -258,8 +270,16 @@ impl Column {
             Column::VonMises(fitted) => numbers()
                 .and_then(|v| VonMisesData::new(fitted.kernel.period(), &v).ok())
                 .map(Cells::VonMises),
+            Column::LogNormal(_) => numbers()
+                .and_then(|v| LogNormalData::new(&v).ok())
+                .map(Cells::LogNormal),
             // Several columns of a table make up one cell.
-            Column::Bernoulli(_) | Column::DiagonalNormal(_) | Column::Series(_) | Column::Network(_) => None,
+            Column::Bernoulli(_)
+            | Column::DiagonalNormal(_)
+            | Column::Series(_)
+            | Column::Network(_)
+            | Column::FullNormal(_)
+            | Column::Curve(_) => None,
         };
         cells.ok_or_else(|| format!("a {} column does not fit its kernel", column.kind()))
     }

@@ -2,6 +2,7 @@
 
 mod clustering;
 mod exact;
+mod fields;
 mod kernels;
 mod runs;
 mod sampler;

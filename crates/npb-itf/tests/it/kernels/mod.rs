@@ -2,8 +2,10 @@
 
 mod angles;
 mod counts;
+mod curves;
 mod levels;
 mod network;
+mod positive;
 mod series;
 mod support;
 mod vectors;

@@ -1,8 +1,10 @@
 //! Vectors with independent and with dependent coordinates.
 
 use super::support::*;
-use npb_itf::RowLabels;
-use npb_itf::kernels::{CellError, DiagonalNormal, DiagonalNormalData};
+use npb_itf::kernels::{CellError, DiagonalNormal, DiagonalNormalData, FullNormal, FullNormalData};
+use npb_itf::{Kernel, RowLabels};
+use npb_linalg::Cholesky;
+use npb_linalg::faer::Mat;
 
 const M: Option<f64> = None;
 
@@ -73,4 +75,126 @@ fn bad_vectors_are_named() {
         }
     ));
     assert!(DiagonalNormal::new(&[]).is_err() && DiagonalNormal::new(&[(0.0, 0.0)]).is_err());
+}
+
+const COORDINATES: [(f64, f64); 3] = [(0.0, 1.0), (10.0, 2.0), (0.0, 20.0)];
+
+/// With incomplete vectors, or without.
+fn full(partial: bool) -> (FullNormal, FullNormalData) {
+    let kernel = FullNormal::new(&COORDINATES).expect("valid");
+    let mut rows = rows();
+    if !partial {
+        rows.retain(|r| r.iter().all(|x| x.is_some()) || r.iter().all(|x| x.is_none()));
+        rows.extend(
+            [[0.1, 9.5, 1.0], [2.0, 12.0, -10.0], [-0.5, 7.0, 3.0]].map(|r| r.map(Some).to_vec()),
+        );
+    }
+    let data = FullNormalData::new(&kernel, &rows).expect("valid");
+    (kernel, data)
+}
+
+#[test]
+fn dependent_coordinates_identities() {
+    let (kernel, data) = full(false);
+    evidence_is_a_chain_of_predictives(&kernel, &data);
+    predictive_is_a_mean_over_draws(&kernel, &data, &[0, 2, 4, 5], 3);
+    let (kernel, data) = full(true);
+    assert!(!kernel.is_collapsed(&data));
+    for row in [1, 4, 6] {
+        expected_is_the_mean_of_draws(&kernel, &data, row, false, RowLabels::NONE);
+    }
+    expected_is_the_mean_of_draws(&kernel, &data, 0, true, RowLabels::NONE);
+}
+
+/// ln p(observed coordinates) is that of the marginal law, whose covariance is a block of the inverse of the precision.
+#[test]
+fn missing_coordinates_are_integrated_out_exactly() {
+    let (kernel, data) = full(true);
+    let params = prior(&kernel, &mut rng(6));
+    for (row, cells) in rows().into_iter().enumerate() {
+        let found = ln_likelihoods(&kernel, &data, &params, row, RowLabels::NONE);
+        let seen: Vec<usize> = (0..3).filter(|&j| cells[j].is_some()).collect();
+        for (k, found) in found.into_iter().enumerate() {
+            let precision = Mat::from_fn(3, 3, |i, j| params.precision(k, i, j));
+            let covariance = Cholesky::new(precision.as_ref())
+                .expect("positive definite")
+                .inverse();
+            let n = seen.len();
+            let block = Mat::from_fn(n, n, |a, b| covariance[(seen[a], seen[b])]);
+            let factor = Cholesky::new(block.as_ref()).expect("positive definite");
+            let z = |j: usize| (cells[j].unwrap_or(f64::NAN) - COORDINATES[j].0) / COORDINATES[j].1;
+            let mut d: Vec<f64> = seen.iter().map(|&j| z(j) - params.mean(k)[j]).collect();
+            factor.solve_l(&mut d);
+            let squares: f64 = d.iter().map(|x| x * x).sum();
+            let units: f64 = seen.iter().map(|&j| COORDINATES[j].1.ln()).sum();
+            let constant = 0.5 * n as f64 * std::f64::consts::TAU.ln() + units;
+            let exact = -0.5 * (squares + factor.ln_det()) - constant;
+            assert!(
+                (found - exact).abs() < 1e-8 * (1.0 + exact.abs()),
+                "row {row}: {found} {exact}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_joint_law_of_dependent_coordinates() {
+    for partial in [false, true] {
+        let (kernel, data) = full(partial);
+        let probe = [
+            vec![Some(0.0), Some(10.0), Some(0.0)],
+            vec![Some(1.0), M, Some(5.0)],
+        ];
+        let probe = FullNormalData::new(&kernel, &probe).expect("valid");
+        joint_distribution(kernel, data, probe);
+    }
+}
+
+#[test]
+fn extreme_dependent_vectors() {
+    for partial in [false, true] {
+        let (kernel, data) = full(partial);
+        stays_finite(&kernel, &data);
+    }
+    let kernel = FullNormal::new(&[(0.0, 1.0); 3]).expect("valid");
+    let equal = vec![vec![Some(1.0), Some(1.0), Some(1.0)]; 12];
+    stays_finite(
+        &kernel,
+        &FullNormalData::new(&kernel, &equal).expect("valid"),
+    );
+    let far = [[1e60, -1e60, 0.0], [1e-300, 0.0, 1e60]].map(|r| r.map(Some).to_vec());
+    stays_finite(&kernel, &FullNormalData::new(&kernel, &far).expect("valid"));
+    let one = FullNormal::new(&[(0.0, 1.0)]).expect("valid");
+    stays_finite(
+        &one,
+        &FullNormalData::new(&one, &[vec![Some(1.0)], vec![M]]).expect("valid"),
+    );
+}
+
+#[test]
+fn bad_dependent_vectors_are_named() {
+    let (kernel, _) = full(false);
+    let error = FullNormalData::new(&kernel, &[vec![M; 2]]).expect_err("short");
+    assert_eq!(
+        error,
+        CellError::Parts {
+            row: 0,
+            found: 2,
+            expected: 3
+        }
+    );
+    let error =
+        FullNormalData::new(&kernel, &[vec![M; 3], vec![M, Some(1e200), M]]).expect_err("far");
+    assert!(
+        matches!(
+            error,
+            CellError::Value {
+                row: 1,
+                part: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(FullNormal::new(&[]).is_err() && FullNormal::new(&[(f64::NAN, 1.0)]).is_err());
 }

@@ -1,0 +1,271 @@
+//! One number above 0.
+
+use std::ops::Range;
+
+use npb_infer::Xoshiro256PlusPlus;
+use npb_priors::dist::Reals;
+use serde::{Deserialize, Serialize};
+
+use super::support::{CellError, setting};
+use super::{Normal, NormalData, NormalParams};
+use crate::kernel::{Kernel, RowLabels};
+
+/// ln x ~ N(μ_k, 1/λ_k) in cluster k, with priors and learned hyperparameters of ln x as in [`Normal`].
+///
+/// Densities are of x, not of ln x. The expected part is the median e^μ: predictive means do not exist, the tails of ln x being those
+/// of a Student law.
+///
+/// ```
+/// use npb_infer::stream;
+/// use npb_itf::kernels::{LogNormal, LogNormalData};
+/// use npb_itf::{Kernel, RowLabels};
+///
+/// let kernel = LogNormal::new(3.0, 0.5)?;
+/// let data = LogNormalData::new(&[Some(20.0), None])?;
+/// let mut rng = stream(1, [0; 4]);
+/// let mut params = kernel.initial(&mut rng);
+/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
+/// let mut ln = [0.0; 8];
+/// kernel.ln_likelihoods(&data, &params, 0..2, 4, RowLabels::NONE, &mut ln);
+/// assert_eq!(ln[4..], [0.0; 4]); // row 1 is missing
+/// # Ok::<(), npb_itf::kernels::CellError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LogNormal {
+    logs: Normal,
+}
+
+/// Cells of a column of positive numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogNormalData {
+    logs: NormalData,
+}
+
+/// Statistics of the logarithms, and their sum: the change of units.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LogNormalStats {
+    logs: Reals,
+    units: f64,
+}
+
+/// Draws of logarithms stay within the range of exp.
+const LIMIT: f64 = 700.0;
+
+impl LogNormal {
+    /// `centre`, `scale`: of the logarithms (mean and standard deviation, as a rule), the scale between 1e-150 and 1e150.
+    ///
+    /// # Errors
+    /// [`CellError::Setting`].
+    pub fn new(centre: f64, scale: f64) -> Result<Self, CellError> {
+        let logs = Normal::new(centre, scale);
+        let rule = "between 1e-150 and 1e150, with a finite centre";
+        setting("scale", scale, logs.is_some(), rule)?;
+        logs.map(|logs| Self { logs }).ok_or(CellError::Setting {
+            setting: "scale",
+            value: scale,
+            rule,
+        })
+    }
+}
+
+impl LogNormalData {
+    /// `values`: finite and above 0, `None` where missing.
+    ///
+    /// # Errors
+    /// [`CellError::Value`] naming the row.
+    pub fn new(values: &[Option<f64>]) -> Result<Self, CellError> {
+        let bad = |x: &Option<f64>| x.is_some_and(|x| !(x > 0.0 && x.is_finite()));
+        let first = values.iter().position(bad);
+        let logs: Vec<Option<f64>> = values.iter().map(|x| x.map(f64::ln)).collect();
+        let made = NormalData::new(&logs).filter(|_| first.is_none());
+        made.map(|logs| Self { logs }).ok_or_else(|| {
+            let row = first.unwrap_or(0);
+            CellError::Value {
+                row,
+                part: 0,
+                value: values.get(row).copied().flatten().unwrap_or(f64::NAN),
+                needed: "a finite number above 0",
+            }
+        })
+    }
+
+    /// The value of a row, `None` where it is missing.
+    pub fn value(&self, row: usize) -> Option<f64> {
+        self.logs.value(row).map(f64::exp)
+    }
+}
+
+impl Kernel for LogNormal {
+    type Data = LogNormalData;
+    type Params = NormalParams;
+    type Stats = LogNormalStats;
+
+    fn n_rows(&self, data: &LogNormalData) -> usize {
+        self.logs.n_rows(&data.logs)
+    }
+
+    fn is_observed(&self, data: &LogNormalData, row: usize) -> bool {
+        self.logs.is_observed(&data.logs, row)
+    }
+
+    fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> NormalParams {
+        self.logs.initial(rng)
+    }
+
+    fn n_clusters(&self, params: &NormalParams) -> usize {
+        self.logs.n_clusters(params)
+    }
+
+    fn push_prior(&self, params: &mut NormalParams, rng: &mut Xoshiro256PlusPlus) {
+        self.logs.push_prior(params, rng);
+    }
+
+    fn truncate(&self, params: &mut NormalParams, n_clusters: usize) {
+        self.logs.truncate(params, n_clusters);
+    }
+
+    fn swap(&self, params: &mut NormalParams, a: usize, b: usize) {
+        self.logs.swap(params, a, b);
+    }
+
+    fn update(
+        &self,
+        data: &LogNormalData,
+        labels: &[u32],
+        params: &mut NormalParams,
+        _: &mut Vec<LogNormalStats>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        self.logs
+            .update(&data.logs, labels, params, &mut Vec::new(), rng);
+    }
+
+    fn ln_likelihoods(
+        &self,
+        data: &LogNormalData,
+        params: &NormalParams,
+        rows: Range<usize>,
+        n_clusters: usize,
+        others: RowLabels<'_>,
+        out: &mut [f64],
+    ) {
+        self.logs
+            .ln_likelihoods(&data.logs, params, rows.clone(), n_clusters, others, out);
+        for (row, out) in rows.zip(out.chunks_exact_mut(n_clusters)) {
+            let units = data.logs.value(row).unwrap_or(0.0);
+            out.iter_mut().for_each(|o| *o -= units);
+        }
+    }
+
+    fn is_collapsed(&self, data: &LogNormalData) -> bool {
+        self.logs.is_collapsed(&data.logs)
+    }
+
+    fn no_stats(&self) -> LogNormalStats {
+        LogNormalStats::default()
+    }
+
+    fn add(&self, stats: &mut LogNormalStats, data: &LogNormalData, row: usize) {
+        self.logs.add(&mut stats.logs, &data.logs, row);
+        stats.units += data.logs.value(row).unwrap_or(0.0);
+    }
+
+    fn remove(&self, stats: &mut LogNormalStats, data: &LogNormalData, row: usize) {
+        self.logs.remove(&mut stats.logs, &data.logs, row);
+        stats.units -= data.logs.value(row).unwrap_or(0.0);
+    }
+
+    fn merge(&self, stats: &mut LogNormalStats, other: &LogNormalStats) {
+        self.logs.merge(&mut stats.logs, &other.logs);
+        stats.units += other.units;
+    }
+
+    fn ln_evidence(&self, params: &NormalParams, stats: &LogNormalStats) -> f64 {
+        self.logs.ln_evidence(params, &stats.logs) - stats.units
+    }
+
+    fn ln_predictive(
+        &self,
+        params: &NormalParams,
+        stats: &LogNormalStats,
+        data: &LogNormalData,
+        row: usize,
+    ) -> f64 {
+        let of_log = self
+            .logs
+            .ln_predictive(params, &stats.logs, &data.logs, row);
+        of_log - data.logs.value(row).unwrap_or(0.0)
+    }
+
+    fn draw(
+        &self,
+        params: &mut NormalParams,
+        cluster: usize,
+        stats: &LogNormalStats,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        self.logs.draw(params, cluster, &stats.logs, rng);
+    }
+
+    fn expected(
+        &self,
+        params: &NormalParams,
+        cluster: usize,
+        data: &LogNormalData,
+        row: usize,
+        ignore_observed: bool,
+        others: RowLabels<'_>,
+        out: &mut Vec<f64>,
+    ) {
+        self.logs.expected(
+            params,
+            cluster,
+            &data.logs,
+            row,
+            ignore_observed,
+            others,
+            out,
+        );
+        out.iter_mut()
+            .for_each(|x| *x = x.clamp(-LIMIT, LIMIT).exp());
+    }
+
+    fn complete(
+        &self,
+        params: &NormalParams,
+        cluster: usize,
+        data: &LogNormalData,
+        row: usize,
+        ignore_observed: bool,
+        others: RowLabels<'_>,
+        rng: &mut Xoshiro256PlusPlus,
+        out: &mut Vec<f64>,
+    ) {
+        self.logs.complete(
+            params,
+            cluster,
+            &data.logs,
+            row,
+            ignore_observed,
+            others,
+            rng,
+            out,
+        );
+        out.iter_mut()
+            .for_each(|x| *x = x.clamp(-LIMIT, LIMIT).exp());
+    }
+
+    fn simulate(
+        &self,
+        params: &NormalParams,
+        labels: &[u32],
+        data: &mut LogNormalData,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        self.logs.simulate(params, labels, &mut data.logs, rng);
+    }
+
+    fn check(&self, params: &NormalParams) -> Result<(), String> {
+        self.logs.check(params)
+    }
+}
