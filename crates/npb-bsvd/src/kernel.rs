@@ -426,3 +426,110 @@ impl WithSimd for Draw<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use npb_infer::stream;
+    use rand::RngExt;
+
+    /// Cells with regressors and response between -1 and 1, exact in single precision.
+    fn cells<T: Real>(layout: Layout, n: usize) -> Vec<T> {
+        let mut rng = stream(layout.width as u64, [n as u64, 0, 0, 0]);
+        let mut cells = vec![T::default(); n * layout.stride];
+        for cell in cells.chunks_exact_mut(layout.stride) {
+            for x in &mut cell[..=layout.width] {
+                *x = T::from_f32(rng.random::<f32>() * 2.0 - 1.0);
+            }
+        }
+        cells
+    }
+
+    fn check_products<T: Real>(tolerance: f64) {
+        for width in (1..40).chain([47, 48, 49, 64, 90]) {
+            let layout = Layout::new(width);
+            let cells = cells::<T>(layout, 21);
+            let mut totals = vec![f64::NAN; layout.sums_len()];
+            T::add_products(Arch::new(), &cells, layout, true, &mut totals);
+            T::add_products(Arch::new(), &cells, layout, false, &mut totals);
+            for r in 0..=width {
+                for c in 0..=r.min(width - 1) {
+                    let product = |cell: &[T]| cell[r].to_f64() * cell[c].to_f64();
+                    let sum: f64 = cells.chunks_exact(layout.stride).map(product).sum();
+                    let found = totals[r * layout.stride + c];
+                    assert!(
+                        (found - 2.0 * sum).abs() < tolerance,
+                        "{width}: {r}, {c}: {found} for {sum}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_of_all_widths() {
+        check_products::<f32>(1e-4);
+        check_products::<f64>(1e-12);
+    }
+
+    #[test]
+    fn residuals_and_sums_of_pairs() {
+        for width in [1, 15, 16, 17, 40] {
+            let layout = Layout::new(width);
+            let cells = cells::<f64>(layout, 7);
+            let mut coefficients = vec![0.0; layout.stride];
+            (0..width).for_each(|k| coefficients[k] = (k as f64).cos());
+            let mut out = vec![0.0; 7];
+            f64::residuals(Arch::new(), &cells, layout, &coefficients, &mut out);
+            for (cell, r) in cells.chunks_exact(layout.stride).zip(&out) {
+                let fitted: f64 = cell[..width]
+                    .iter()
+                    .zip(&coefficients)
+                    .map(|(x, c)| x * c)
+                    .sum();
+                assert!((cell[width] - fitted - r).abs() < 1e-12);
+            }
+            let (x, y) = (
+                &cells[..width],
+                &cells[layout.stride..layout.stride + width],
+            );
+            let (square, product) = f64::square_and_product(Arch::new(), x, y);
+            assert!((square - x.iter().map(|x| x * x).sum::<f64>()).abs() < 1e-12);
+            assert!((product - x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>()).abs() < 1e-12);
+            let mut moved = y.to_vec();
+            f64::add_scaled(Arch::new(), 0.5, x, &mut moved);
+            let expected = x.iter().zip(y).map(|(x, y)| y + 0.5 * x);
+            assert!(
+                moved
+                    .iter()
+                    .zip(expected)
+                    .all(|(a, b)| (a - b).abs() < 1e-15)
+            );
+        }
+    }
+
+    /// With no noise added the draw solves P x = b; its spread is tested by the joint-distribution tests.
+    #[test]
+    fn draws_solve_the_equations() {
+        for width in (1..20).chain([31, 32, 33, 64]) {
+            let layout = Layout::new(width);
+            let cells = cells::<f64>(layout, 2 * width + 3);
+            let mut sums = vec![0.0; layout.sums_len()];
+            f64::add_products(Arch::new(), &cells, layout, true, &mut sums);
+            let before = sums.clone();
+            let at = |r: usize, c: usize| before[r.max(c) * layout.stride + r.min(c)];
+            let mut x = vec![0.0; width];
+            let mut column = vec![0.0; layout.stride];
+            draw_coefficients(Arch::new(), layout, &mut sums, &mut column, &mut x).unwrap();
+            for r in 0..width {
+                let left: f64 = (0..width).map(|c| at(r, c) * x[c]).sum();
+                assert!((left - at(width, r)).abs() < 1e-9, "{width}: {r}");
+            }
+        }
+        let layout = Layout::new(2);
+        let mut sums = vec![0.0; layout.sums_len()];
+        let (mut column, mut x) = (vec![0.0; layout.stride], vec![0.0; 2]);
+        let bad = draw_coefficients(Arch::new(), layout, &mut sums, &mut column, &mut x);
+        assert_eq!(bad.unwrap_err().pivot, 0);
+    }
+}

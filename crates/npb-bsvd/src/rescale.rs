@@ -52,3 +52,58 @@ fn mode(lambda: f64, a: f64, b: f64) -> f64 {
 pub(crate) fn normals<R: Rng + ?Sized>(out: &mut [f64], rng: &mut R) {
     out.iter_mut().for_each(|x| *x = rng.sample(StandardNormal));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use npb_infer::stream;
+
+    /// Means of x and of its square by the trapezium rule.
+    fn moments(lambda: f64, a: f64, b: f64) -> (f64, f64) {
+        let centre = mode(lambda, a, b);
+        let ln_density = |x: f64| lambda * x - 0.5 * (a * x.exp() + b * (-x).exp());
+        let top = ln_density(centre);
+        let (mut mass, mut first, mut second) = (0.0, 0.0, 0.0);
+        for n in -40_000..=40_000 {
+            let d = f64::from(n) * 5e-4;
+            let weight = (ln_density(centre + d) - top).exp();
+            mass += weight;
+            first += weight * d;
+            second += weight * d * d;
+        }
+        let mean = first / mass;
+        (centre + mean, second / mass - mean * mean)
+    }
+
+    #[test]
+    fn draws_have_the_moments_of_the_law() {
+        for (n, (lambda, a, b)) in [
+            (0.5, 1.0, 1.0),
+            (3000.0, 6000.0, 2.0),
+            (0.0, 0.3, 0.2),
+            (2.5, 5.0, 1e-6),
+            (24.5, 1e-3, 40.0),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let mut rng = stream(1, [n as u64, 0, 0, 0]);
+            let draws: Vec<f64> = (0..100_000)
+                .map(|_| sample_ln_gig(lambda, a, b, &mut rng))
+                .collect();
+            let count = draws.len() as f64;
+            let mean = draws.iter().sum::<f64>() / count;
+            let variance = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+            let (expected, spread) = moments(lambda, a, b);
+            let error = (mean - expected) / (spread / count).sqrt();
+            assert!(
+                error.abs() < 4.5,
+                "{lambda}, {a}, {b}: mean {mean} for {expected}"
+            );
+            assert!(
+                (variance / spread - 1.0).abs() < 0.04,
+                "{lambda}, {a}, {b}: {variance} for {spread}"
+            );
+        }
+    }
+}

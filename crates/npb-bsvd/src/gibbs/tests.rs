@@ -218,18 +218,34 @@ impl JointModel for Model {
             }
         }
         let rank = scales.len();
-        let mut side = |n: usize, q: usize| {
+        let mut side = |n: usize, q: usize, intercepts: bool| {
             let intercept_precision = gamma(config.intercept, rng);
             let coefficient_precision = gamma(config.coefficient, rng);
-            let coefficient_mean: Vec<f64> = (0..q).map(|_| normal(rng)).collect();
-            let factor_mean: Vec<f64> = (0..rank).map(|_| normal(rng)).collect();
+            let coefficient_mean: Vec<f64> = (0..q)
+                .map(|_| {
+                    if config.common_coefficients {
+                        normal(rng)
+                    } else {
+                        0.0
+                    }
+                })
+                .collect();
+            let factor_mean: Vec<f64> = (0..rank)
+                .map(|_| {
+                    if config.factor_means {
+                        normal(rng)
+                    } else {
+                        0.0
+                    }
+                })
+                .collect();
             let spread = coefficient_precision.sqrt().recip();
             SideState {
                 factors: (0..n * rank)
                     .map(|c| (factor_mean[c % rank] + normal(rng)) as f32)
                     .collect(),
                 factor_mean,
-                intercepts: (0..n)
+                intercepts: (0..if intercepts { n } else { 0 })
                     .map(|_| (normal(rng) / intercept_precision.sqrt()) as f32)
                     .collect(),
                 coefficients: (0..n * q)
@@ -240,7 +256,8 @@ impl JointModel for Model {
                 coefficient_precision,
             }
         };
-        let (rows, columns) = (side(ROWS_N, 2), side(COLUMNS_N, 1));
+        let rows = side(ROWS_N, 2, config.row_intercepts);
+        let columns = side(COLUMNS_N, 1, config.column_intercepts);
         BsvdState {
             candidates: config.candidates,
             scales,
@@ -434,6 +451,28 @@ fn draws_one_by_one_leave_the_joint_law_alone() {
         let report = TEST.run(&model);
         assert!(report.passed(), "{likelihood:?}, {moves:?}: {report}");
     }
+}
+
+/// Noise so small that cells are summed in double precision.
+#[test]
+fn small_noise_leaves_the_joint_law_alone() {
+    let mut model = model(&ALL, Fault::None);
+    model.config.noise = GammaPrior {
+        shape: 8.0,
+        rate: 1e-3,
+    };
+    let report = TEST.run(&model);
+    assert!(report.passed(), "{report}");
+}
+
+#[test]
+fn without_options_the_joint_law_is_left_alone() {
+    let mut model = model(&ALL, Fault::None);
+    model.config.factor_means = false;
+    model.config.common_coefficients = false;
+    model.config.row_intercepts = false;
+    let report = TEST.run(&model);
+    assert!(report.passed(), "{report}");
 }
 
 #[test]
