@@ -28,7 +28,7 @@ pub use log_normal::{LogNormal, LogNormalData, LogNormalStats};
 pub use negative_binomial::{
     NegativeBinomial, NegativeBinomialData, NegativeBinomialParams, NegativeBinomialStats,
 };
-pub use network::{Network, NetworkData, NetworkParams};
+pub use network::{Network, NetworkData, NetworkParams, NetworkStats};
 pub use normal::{Normal, NormalData, NormalParams};
 pub use ordinal::{Ordinal, OrdinalData, OrdinalParams};
 pub use poisson::{Poisson, PoissonData, PoissonParams, PoissonStats};
@@ -458,7 +458,8 @@ impl Column {
     ) {
         for_urn!(self, cells, stats, |k, p, d, s| {
             s.resize(sum + 2, k.no_stats());
-            let mut merged = s[a].clone();
+            let mut merged = k.no_stats();
+            k.merge(&mut merged, &s[a]);
             k.merge(&mut merged, &s[b]);
             s[sum] = merged;
             s[sum + 1] = k.no_stats();

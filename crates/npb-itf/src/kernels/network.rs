@@ -72,6 +72,10 @@ pub struct NetworkParams {
     back: PairTable,
 }
 
+/// Nothing: probabilities of pairs of clusters cannot be integrated out cluster by cluster.
+#[derive(Clone, Debug)]
+pub struct NetworkStats;
+
 /// Numbers for pairs of clusters: `[other * width + own]`, so that those of all own clusters stand side by side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct PairTable {
@@ -486,7 +490,7 @@ impl NetworkParams {
 impl Kernel for Network {
     type Data = NetworkData;
     type Params = NetworkParams;
-    type Stats = ();
+    type Stats = NetworkStats;
 
     const COUPLED: bool = true;
 
@@ -549,7 +553,7 @@ impl Kernel for Network {
         data: &NetworkData,
         labels: &[u32],
         params: &mut NetworkParams,
-        _: &mut Vec<()>,
+        _: &mut Vec<NetworkStats>,
         rng: &mut Xoshiro256PlusPlus,
     ) {
         let n = params.out.n;
@@ -584,7 +588,9 @@ impl Kernel for Network {
         }
     }
 
-    fn no_stats(&self) {}
+    fn no_stats(&self) -> NetworkStats {
+        NetworkStats
+    }
 
     fn expected(
         &self,

@@ -340,7 +340,7 @@ impl SeriesData {
             for (part, value) in values.iter().enumerate() {
                 let Some(value) = *value else { continue };
                 let scaled = (value - kernel.centre) / kernel.scale;
-                if !(scaled.abs() <= LIMIT) {
+                if scaled.is_nan() || scaled.abs() > LIMIT {
                     return Err(CellError::Value {
                         row,
                         part,
