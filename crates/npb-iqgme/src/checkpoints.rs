@@ -102,7 +102,7 @@ impl Resumable<'_> {
             Some(error) => return Err(error.into()),
             None => writer.write(&self.content(&trace, vb.state()))?,
         }
-        Ok(Run::new(self.key.start, outcome, vb))
+        Run::new(self.key.start, outcome, vb)
     }
 
     /// The run where it was stopped, or at its start, and its trace.

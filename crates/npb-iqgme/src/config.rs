@@ -29,6 +29,27 @@ pub enum PriorScale {
     Bound,
 }
 
+/// How the experts are found once the components have settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpertPosterior {
+    /// Expectation propagation, given the gate: their uncertainty is close to exact.
+    ExpectationPropagation,
+    /// The factors of the variational posterior (the thesis): shrunk, and too sure of it.
+    Variational,
+}
+
+/// How the components weigh a new row for its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    /// As normal densities at the posterior means of weights and precisions. So the rows of training are weighed, for whose weights the experts were
+    /// found.
+    AtMeans,
+    /// By their predictive densities, Student-t: new rows are shared among more components than those of training are.
+    Marginal,
+}
+
 /// Configuration of a fit; the default holds the values of W section 3.5 unless a field says otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -53,6 +74,10 @@ pub struct IqgmeConfig {
     pub expert_rate: f64,
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,
+    /// How the experts are found once the components have settled (W: `Variational`).
+    pub expert_posterior: ExpertPosterior,
+    /// How the components weigh a new row for its class. Densities, imputations and responsibilities are always marginal.
+    pub gate: Gate,
     /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
     pub starts: Vec<Start>,
     /// Runs of every start, each with its own random numbers.
@@ -82,6 +107,8 @@ impl Default for IqgmeConfig {
             expert_shape: 0.1,
             expert_rate: 0.1,
             expert_mean_strength: 1.0,
+            expert_posterior: ExpertPosterior::ExpectationPropagation,
+            gate: Gate::AtMeans,
             starts: vec![
                 Start::KMeans(1),
                 Start::PerClass(1),

@@ -12,11 +12,13 @@ use rand::RngExt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Start;
-use crate::predict::{CellTerm, Predictor, Rule};
+use crate::config::{ExpertPosterior, Gate, Start};
+use crate::experts;
+use crate::predict::{CellTerm, Experts, Predictor};
 use crate::rows::Rows;
+use crate::state::check_experts;
 use crate::vb::{IqgmeData, IqgmeVb};
-use crate::{IqgmeConfig, IqgmeError, IqgmeState};
+use crate::{Expert, IqgmeConfig, IqgmeError, IqgmeState};
 
 /// Name in saved files.
 const MODEL: &str = "npb-iqgme";
@@ -79,24 +81,35 @@ pub struct Run {
     pub stop: Stop,
     /// The variational posterior, in standardised units.
     pub state: IqgmeState,
+    /// The experts that predictions and summaries use, one for each component of the state: as `config.expert_posterior` says, the state's own or
+    /// those that expectation propagation makes of its responsibilities.
+    pub experts: Vec<Expert>,
 }
 
 impl Run {
     /// Iterates to the end.
     fn finish(mut vb: IqgmeVb<'_>, start: Start) -> Result<Self, IqgmeError> {
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-        Ok(Self::new(start, outcome, vb))
+        Self::new(start, outcome, vb)
     }
 
     /// A run that has ended.
-    pub(crate) fn new(start: Start, outcome: VbOutcome, vb: IqgmeVb<'_>) -> Self {
-        Self {
+    pub(crate) fn new(
+        start: Start,
+        outcome: VbOutcome,
+        mut vb: IqgmeVb<'_>,
+    ) -> Result<Self, IqgmeError> {
+        Ok(Self {
             start,
             weight: 0.0,
             trace: outcome.trace,
             stop: outcome.stop,
+            experts: match vb.config().expert_posterior {
+                ExpertPosterior::Variational => vb.state().experts.clone(),
+                ExpertPosterior::ExpectationPropagation => experts::refine(&mut vb)?,
+            },
             state: vb.into_state(),
-        }
+        })
     }
 
     /// Its last bound.
@@ -229,11 +242,13 @@ impl IqgmeFit {
 
     fn from_wire(wire: Wire) -> Result<Self, IqgmeError> {
         let predictor = |run: &Run| {
-            Predictor::new(&run.state).map_err(|(component, source)| IqgmeError::Numerical {
-                iteration: run.trace.len() as u64,
-                block: "covariance",
-                component,
-                source,
+            Predictor::new(&run.state, &run.experts).map_err(|(component, source)| {
+                IqgmeError::Numerical {
+                    iteration: run.trace.len() as u64,
+                    block: "covariance",
+                    component,
+                    source,
+                }
             })
         };
         let predictors = wire
@@ -315,17 +330,17 @@ impl IqgmeFit {
         &self.wire.runs[0].stop
     }
 
-    /// Probability of the second class for each row, by the full posterior: a Student-t gate marginalised over the missing features, experts
-    /// by moment matching. A row without any observed feature gets the model's marginal class probability.
+    /// Probability of the second class for each row, components weighed as `config.gate` says at the observed features, experts
+    /// and missing features integrated out by moment matching. A row without any observed feature gets the model's marginal class probability.
     ///
     /// Cost for each row: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern. Errors: other columns than in training, a fit without labels.
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        self.probability(table, Rule::Full)
+        self.probability(table, self.wire.config.gate, Experts::Integrated)
     }
 
     /// As [`predict_proba`](Self::predict_proba), by the posterior means in place of the parameters (W 3.4.3, incomplete data).
     pub fn predict_plug_in(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        self.probability(table, Rule::PlugIn)
+        self.probability(table, Gate::AtMeans, Experts::AtMeans)
     }
 
     /// The more probable class of each row.
@@ -361,9 +376,11 @@ impl IqgmeFit {
             .map(|draw| {
                 let (run, predictor) = self.pick(draw);
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
-                predictor
-                    .draw(&run.state, &mut rng)?
-                    .probability(&rows, Rule::PlugIn)
+                predictor.draw(&run.state, &mut rng)?.probability(
+                    &rows,
+                    Gate::AtMeans,
+                    Experts::AtMeans,
+                )
             })
             .collect::<Result<_, IqgmeError>>()?;
         Ok(mean
@@ -559,7 +576,7 @@ impl IqgmeFit {
                 covariance: Mat::from_fn(p, p, |i, j| {
                     component.scale_inverse[(i, j)] / spread * sd[i] * sd[j]
                 }),
-                classifier: state
+                classifier: self.wire.runs[0]
                     .experts
                     .get(h)
                     .map(|expert| self.classifier(expert, &sd)),
@@ -571,7 +588,7 @@ impl IqgmeFit {
             .collect()
     }
 
-    fn classifier(&self, expert: &crate::Expert, sd: &[f64]) -> ClassifierSummary {
+    fn classifier(&self, expert: &Expert, sd: &[f64]) -> ClassifierSummary {
         let p = sd.len();
         let effects = expert.mean[..p].to_vec();
         let coefficients: Vec<f64> = effects.iter().zip(sd).map(|(e, s)| e / s).collect();
@@ -647,14 +664,22 @@ impl IqgmeFit {
         Self::new(data, wire.config.clone(), runs)
     }
 
-    fn probability(&self, table: &Table, rule: Rule) -> Result<Vec<f64>, IqgmeError> {
+    fn probability(
+        &self,
+        table: &Table,
+        gate: Gate,
+        experts: Experts,
+    ) -> Result<Vec<f64>, IqgmeError> {
         if self.wire.classes.is_empty() {
             return Err(IqgmeError::Unlabelled);
         }
         let rows = self.rows(table)?;
         let mut mean = vec![0.0; table.n_rows()];
         for (weight, predictor) in self.weighed() {
-            for (sum, probability) in mean.iter_mut().zip(predictor.probability(&rows, rule)?) {
+            for (sum, probability) in mean
+                .iter_mut()
+                .zip(predictor.probability(&rows, gate, experts)?)
+            {
                 *sum += weight * probability;
             }
         }
@@ -770,6 +795,10 @@ impl IqgmeFit {
             run.state
                 .check(wire.active.len(), !wire.classes.is_empty())
                 .map_err(saved)?;
+            if run.experts.len() != run.state.experts.len() {
+                return Err(saved(format!("number of experts of run {k}")));
+            }
+            check_experts(&run.experts, wire.active.len()).map_err(saved)?;
         }
         Self::from_wire(wire)
     }

@@ -46,6 +46,7 @@ mod checkpoints;
 mod conditional;
 mod config;
 mod error;
+mod experts;
 mod fit;
 mod pass;
 mod predict;
@@ -59,7 +60,7 @@ mod vb;
 
 pub use bound::Bound;
 pub use checkpoints::fit_with_checkpoints;
-pub use config::{IqgmeConfig, PriorScale, Start};
+pub use config::{ExpertPosterior, Gate, IqgmeConfig, PriorScale, Start};
 pub use error::IqgmeError;
 pub use fit::{
     ClassifierSummary, ComponentSummary, Imputation, IqgmeFit, MissingCell, ProbabilityInterval,

@@ -17,16 +17,17 @@ use crate::conditional::forms::PackedExpert;
 use crate::conditional::memory::Memory;
 use crate::conditional::softmax::{LnTotal, LnTotals};
 use crate::conditional::{Deviations, Quadratics, padded};
+use crate::config::Gate;
 use crate::rows::{Block, Pattern, Rows};
 use crate::state::{Expected, Expert, IqgmeState};
 
-/// How the posterior of the parameters enters a prediction.
+/// How the posterior of the experts enters a class probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
-    /// Integrated out: a Student-t gate, and experts with their covariance.
-    Full,
-    /// Replaced by its means (W 3.4.3, incomplete data).
-    PlugIn,
+pub(crate) enum Experts {
+    /// Integrated out.
+    Integrated,
+    /// Replaced by its mean (W 3.4.3, incomplete data).
+    AtMeans,
 }
 
 /// What prediction needs of the components, from the posterior.
@@ -170,8 +171,37 @@ struct Seen<'a, 'g> {
     row: &'a mut Vec<f64>,
 }
 
+/// A row as one component completes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Completed {
+    pub(crate) component: usize,
+    /// Its features and the constant 1.
+    pub(crate) row: Vec<f64>,
+    /// What the missing features add to the variance of the score at the expert's mean.
+    pub(crate) variance: f64,
+}
+
+/// `tr(S C)` over the missing features, with `C = (nu_h B_h)_mm^-1`.
+fn missing_trace(h: usize, seen: &mut Seen<'_, '_>, second: impl Fn(usize, usize) -> f64) -> f64 {
+    let missing = &seen.pattern.missing;
+    let m = missing.len();
+    let covariance = seen.given.covariance();
+    let lanes = covariance.len() / (m * m);
+    let mut sum = 0.0;
+    for (l, &j) in missing.iter().enumerate() {
+        for (k, &i) in missing.iter().enumerate() {
+            sum += covariance[(k * m + l) * lanes + h] * second(i, j);
+        }
+    }
+    sum
+}
+
 impl Predictor {
-    pub(crate) fn new(state: &IqgmeState) -> Result<Self, (usize, NotPositiveDefinite)> {
+    /// `experts`: one for each component of the state, or none.
+    pub(crate) fn new(
+        state: &IqgmeState,
+        experts: &[Expert],
+    ) -> Result<Self, (usize, NotPositiveDefinite)> {
         let p = state.components[0].mean.len() as f64;
         let n_components = state.components.len();
         let expected: Vec<Expected> = state
@@ -204,8 +234,7 @@ impl Predictor {
         };
         Ok(Self {
             gates: gates(&means, &precisions)?,
-            scores: state
-                .experts
+            scores: experts
                 .iter()
                 .enumerate()
                 .map(scored)
@@ -217,12 +246,12 @@ impl Predictor {
             ln_peaks: (0..=p as usize).map(ln_peaks).collect(),
             dof,
             student_scale,
-            packed_experts: pack(&state.experts),
-            experts: state.experts.clone(),
+            packed_experts: pack(experts),
+            experts: experts.to_vec(),
         })
     }
 
-    /// One draw of all parameters from the posterior, to be used with [`Rule::PlugIn`].
+    /// One draw of all parameters from the posterior, to be used with [`Gate::AtMeans`] and [`Experts::AtMeans`].
     pub(crate) fn draw(&self, state: &IqgmeState, rng: &mut impl Rng) -> Result<Self, IqgmeError> {
         let n_components = state.components.len();
         let mut weights = vec![0.0; state.sticks.truncation()];
@@ -272,7 +301,7 @@ impl Predictor {
     fn map_rows<T: Send>(
         &self,
         rows: &Rows,
-        rule: Rule,
+        gate: Gate,
         complete: impl Fn(&mut Complete) -> Vec<T> + Sync,
         read: impl Fn(&mut Seen<'_, '_>) -> T + Sync,
     ) -> Result<Vec<T>, IqgmeError> {
@@ -283,10 +312,10 @@ impl Predictor {
                 <(Scratch, LaneScratch)>::default,
                 |(scratch, lane_scratch), block| {
                     if block.complete {
-                        self.gate_block(&mut scratch.complete, rows, block, rule);
+                        self.gate_block(&mut scratch.complete, rows, block, gate);
                         Ok(complete(&mut scratch.complete))
                     } else {
-                        self.map_incomplete(rows, block, rule, scratch, lane_scratch, &read)
+                        self.map_incomplete(rows, block, gate, scratch, lane_scratch, &read)
                     }
                 },
             )
@@ -299,7 +328,7 @@ impl Predictor {
     }
 
     /// Weighs the components by their predictive densities at the rows of a block without missing features.
-    fn gate_block(&self, complete: &mut Complete, rows: &Rows, block: &Block, rule: Rule) {
+    fn gate_block(&self, complete: &mut Complete, rows: &Rows, block: &Block, gate: Gate) {
         let (p, n_components) = self.means.shape();
         complete.columns.load(rows, block);
         let stacked = complete.columns.stacked();
@@ -313,16 +342,16 @@ impl Predictor {
             &mut complete.spread,
         ];
         rows.into_iter().for_each(|row| row.reserve(n));
-        for (h, gate) in self.gates.iter().enumerate() {
+        for (h, form) in self.gates.iter().enumerate() {
             let ln_joint = complete.ln_joint.part_mut(h, n);
-            complete.columns.apply(gate, [&mut *ln_joint, &mut []]);
+            complete.columns.apply(form, [&mut *ln_joint, &mut []]);
             let constant = self.ln_weights[h] + 0.5 * self.ln_det[h];
-            match rule {
-                Rule::PlugIn => {
+            match gate {
+                Gate::AtMeans => {
                     let constant = constant - 0.5 * p as f64 * (2.0 * PI).ln();
                     stacked.map(ln_joint, |distance| constant - 0.5 * distance);
                 }
-                Rule::Full => {
+                Gate::Marginal => {
                     let constant = constant + self.ln_peaks[p][h];
                     let half = 0.5 * (self.dof[h] + p as f64);
                     let scale = self.student_scale[h] / self.dof[h];
@@ -347,7 +376,7 @@ impl Predictor {
         &self,
         rows: &Rows,
         block: &Block,
-        rule: Rule,
+        gate: Gate,
         scratch: &mut Scratch,
         lane_scratch: &mut LaneScratch,
         read: impl Fn(&mut Seen<'_, '_>) -> T,
@@ -361,7 +390,7 @@ impl Predictor {
             let mut given = self.quadratics.condition(pattern, lane_scratch, 0)?;
             for position in group.rows.clone() {
                 let i = position - block.rows.start;
-                let ln_density = self.gate(scratch, &mut given, i, pattern, rule);
+                let ln_density = self.gate(scratch, &mut given, i, pattern, gate);
                 out.push(read(&mut Seen {
                     i,
                     table_row: rows.order[position],
@@ -387,7 +416,7 @@ impl Predictor {
         given: &mut LaneConditional<'_>,
         i: usize,
         pattern: &Pattern,
-        rule: Rule,
+        gate: Gate,
     ) -> f64 {
         let lanes = scratch.deviations.lanes();
         scratch.distance.resize(lanes.len, 0.0);
@@ -400,7 +429,7 @@ impl Predictor {
         for (h, (ln_joint, distance)) in each.enumerate() {
             // The determinant of the marginal precision of the observed features.
             let ln_det = self.ln_det[h] - given.ln_det()[h];
-            let kernel = self.ln_kernel(h, pattern.observed.len(), *distance, rule);
+            let kernel = self.ln_kernel(h, pattern.observed.len(), *distance, gate);
             *ln_joint = self.ln_weights[h] + 0.5 * ln_det + kernel;
         }
         let mut ln_total = [LnTotal::default()];
@@ -426,11 +455,11 @@ impl Predictor {
     }
 
     /// Predictive density of component `h`, without its determinant, at this distance.
-    fn ln_kernel(&self, h: usize, observed: usize, distance: f64, rule: Rule) -> f64 {
+    fn ln_kernel(&self, h: usize, observed: usize, distance: f64, gate: Gate) -> f64 {
         let o = observed as f64;
-        match rule {
-            Rule::PlugIn => -0.5 * (distance + o * (2.0 * PI).ln()),
-            Rule::Full => {
+        match gate {
+            Gate::AtMeans => -0.5 * (distance + o * (2.0 * PI).ln()),
+            Gate::Marginal => {
                 let (dof, scale) = (self.dof[h], self.student_scale[h]);
                 self.ln_peaks[observed][h] - 0.5 * (dof + o) * (scale * distance / dof).ln_1p()
             }
@@ -438,11 +467,15 @@ impl Predictor {
     }
 
     /// Probability of the second class for the rows of a block without missing features.
-    fn block_probability(&self, complete: &mut Complete, rule: Rule) -> Vec<f64> {
+    fn block_probability(&self, complete: &mut Complete, experts: Experts) -> Vec<f64> {
         let stacked = complete.columns.stacked();
         let n = stacked.len;
         let mut probability = vec![0.0; n];
-        let uncertain = if rule == Rule::Full { 1.0 } else { 0.0 };
+        let uncertain = if experts == Experts::Integrated {
+            1.0
+        } else {
+            0.0
+        };
         for (h, form) in self.scores.iter().enumerate() {
             let weights = complete.weights.part(h, n);
             if weights.iter().all(|weight| *weight <= LEAST_WEIGHT) {
@@ -468,7 +501,13 @@ impl Predictor {
     }
 
     /// `P(t > 0)` under expert `h`.
-    fn expert_probability(&self, h: usize, seen: &mut Seen<'_, '_>, rule: Rule) -> f64 {
+    fn expert_probability(
+        &self,
+        h: usize,
+        seen: &mut Seen<'_, '_>,
+        gate: Gate,
+        experts: Experts,
+    ) -> f64 {
         let p = self.means.nrows();
         let missing = &seen.pattern.missing;
         let arch = seen.deviations.lanes().arch;
@@ -481,36 +520,34 @@ impl Predictor {
         }
         let (location, spread) = self.packed_experts[h].score(arch, seen.row);
         let mut variance = 1.0;
-        if rule == Rule::Full {
+        if experts == Experts::Integrated {
             variance += spread;
         }
-        variance += self.variance_of_missing(h, seen, rule);
+        variance += self.variance_of_missing(h, seen, gate, experts);
         normal_cdf(location / variance.sqrt())
     }
 
     /// What the missing features add to the variance of the score under expert `h`.
-    fn variance_of_missing(&self, h: usize, seen: &mut Seen<'_, '_>, rule: Rule) -> f64 {
+    fn variance_of_missing(
+        &self,
+        h: usize,
+        seen: &mut Seen<'_, '_>,
+        gate: Gate,
+        experts: Experts,
+    ) -> f64 {
         let expert = &self.experts[h];
-        let missing = &seen.pattern.missing;
-        let m = missing.len();
-        let covariance = seen.given.covariance();
-        let lanes = covariance.len() / (m * m);
-        let mut sum = 0.0;
-        for (l, &j) in missing.iter().enumerate() {
-            for (k, &i) in missing.iter().enumerate() {
-                let mut second = expert.mean[i] * expert.mean[j];
-                if rule == Rule::Full {
-                    second += expert.covariance[(i, j)];
-                }
-                sum += covariance[(k * m + l) * lanes + h] * second;
-            }
-        }
-        self.spread(h, seen, rule) * sum
+        let sum = match experts {
+            Experts::Integrated => missing_trace(h, seen, |i, j| {
+                expert.mean[i] * expert.mean[j] + expert.covariance[(i, j)]
+            }),
+            Experts::AtMeans => missing_trace(h, seen, |i, j| expert.mean[i] * expert.mean[j]),
+        };
+        self.spread(h, seen, gate) * sum
     }
 
     /// Covariance of the missing features given the observed ones, in units of `(nu_h B_h)_mm^-1`.
-    fn spread(&self, h: usize, row: &Seen<'_, '_>, rule: Rule) -> f64 {
-        if rule == Rule::PlugIn {
+    fn spread(&self, h: usize, row: &Seen<'_, '_>, gate: Gate) -> f64 {
+        if gate == Gate::AtMeans {
             return 1.0;
         }
         let (dof, scale) = (self.dof[h], self.student_scale[h]);
@@ -518,18 +555,74 @@ impl Predictor {
         (dof + scale * row.gated.distance[h]) / (given - 2.0) / scale
     }
 
+    /// The parts that components have in the rows, for every row: those that `takes_part` (table row, component) says.
+    pub(crate) fn completed(
+        &self,
+        rows: &Rows,
+        experts: &[Expert],
+        takes_part: impl Fn(usize, usize) -> bool + Sync,
+    ) -> Result<Vec<Vec<Completed>>, IqgmeError> {
+        let components = |row: usize| {
+            let takes_part = &takes_part;
+            (0..self.n_components()).filter(move |&h| takes_part(row, h))
+        };
+        let incomplete = |seen: &mut Seen<'_, '_>| {
+            let table_row = seen.table_row;
+            let of_component = |h: usize| {
+                let mean = &experts[h].mean;
+                Completed {
+                    component: h,
+                    row: self.complete(h, seen),
+                    variance: missing_trace(h, seen, |i, j| mean[i] * mean[j]),
+                }
+            };
+            components(table_row).map(of_component).collect()
+        };
+        let not_yet = |block: &mut Complete| vec![Vec::new(); block.columns.n_rows()];
+        let mut parts = self.map_rows(rows, Gate::AtMeans, not_yet, incomplete)?;
+        for block in rows.blocks.iter().filter(|block| block.complete) {
+            for position in block.rows.clone() {
+                let row = rows.order[position];
+                let part = |component| Completed {
+                    component,
+                    row: rows.row(position).iter().copied().chain([1.0]).collect(),
+                    variance: 0.0,
+                };
+                parts[row] = components(row).map(part).collect();
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The row completed by the mean of component `h` given the observed features, and the constant 1.
+    fn complete(&self, h: usize, seen: &Seen<'_, '_>) -> Vec<f64> {
+        let p = self.means.nrows();
+        let mut row = seen.deviations.row(seen.i)[..p].to_vec();
+        row.push(1.0);
+        for (k, &j) in seen.pattern.missing.iter().enumerate() {
+            row[j] = self.means[(j, h)] + seen.deviations.shift(k, h);
+        }
+        row
+    }
+
     /// Probability of the second class for every row.
-    pub(crate) fn probability(&self, rows: &Rows, rule: Rule) -> Result<Vec<f64>, IqgmeError> {
+    pub(crate) fn probability(
+        &self,
+        rows: &Rows,
+        gate: Gate,
+        experts: Experts,
+    ) -> Result<Vec<f64>, IqgmeError> {
         let complete = |block: &mut Complete| {
-            let mut probability = self.block_probability(block, rule);
+            let mut probability = self.block_probability(block, experts);
             probability.iter_mut().for_each(|p| *p = p.clamp(0.0, 1.0));
             probability
         };
-        self.map_rows(rows, rule, complete, |row| {
+        self.map_rows(rows, gate, complete, |row| {
             let mut probability = 0.0;
             for h in 0..self.n_components() {
                 if row.gated.weights[h] > LEAST_WEIGHT {
-                    probability += row.gated.weights[h] * self.expert_probability(h, row, rule);
+                    probability +=
+                        row.gated.weights[h] * self.expert_probability(h, row, gate, experts);
                 }
             }
             probability.clamp(0.0, 1.0)
@@ -546,22 +639,24 @@ impl Predictor {
             };
             (0..block.columns.n_rows()).map(of_row).collect()
         };
-        self.map_rows(rows, Rule::Full, complete, |row| row.gated.weights.to_vec())
+        self.map_rows(rows, Gate::Marginal, complete, |row| {
+            row.gated.weights.to_vec()
+        })
     }
 
     /// Log predictive density of the observed features, for every row, in standardised units.
     pub(crate) fn ln_density(&self, rows: &Rows) -> Result<Vec<f64>, IqgmeError> {
         let complete = |block: &mut Complete| block.ln_densities();
-        self.map_rows(rows, Rule::Full, complete, |row| row.gated.ln_density)
+        self.map_rows(rows, Gate::Marginal, complete, |row| row.gated.ln_density)
     }
 
     /// The missing cells of every row: for each missing feature (ascending) its distribution, component by component.
     pub(crate) fn missing_cells(&self, rows: &Rows) -> Result<Vec<Vec<Vec<CellTerm>>>, IqgmeError> {
-        self.map_rows(rows, Rule::Full, nothing, |row| {
+        self.map_rows(rows, Gate::Marginal, nothing, |row| {
             let missing = &row.pattern.missing;
             let m = missing.len();
             let spread: Vec<f64> = (0..self.n_components())
-                .map(|h| self.spread(h, row, Rule::Full))
+                .map(|h| self.spread(h, row, Gate::Marginal))
                 .collect();
             let covariance = row.given.covariance();
             let lanes = covariance.len() / (m * m);
@@ -584,14 +679,14 @@ impl Predictor {
         rng: impl Fn(usize) -> R + Sync,
     ) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let nothing = |block: &mut Complete| nothing(block).into_iter().map(Ok).collect();
-        let draws = self.map_rows(rows, Rule::Full, nothing, |row| {
+        let draws = self.map_rows(rows, Gate::Marginal, nothing, |row| {
             let missing = &row.pattern.missing;
             let m = missing.len();
             let mut rng = rng(row.table_row);
             let h = pick(row.gated.weights, rng.random());
             let dof = self.dof[h] + row.pattern.observed.len() as f64;
             // The covariance of the Student-t is spread (nu_h B_h)_mm^-1; its scale is (dof - 2) / dof of that.
-            let scale = self.spread(h, row, Rule::Full) * (dof - 2.0) / dof;
+            let scale = self.spread(h, row, Gate::Marginal) * (dof - 2.0) / dof;
             let covariance = row.given.covariance();
             let lanes = covariance.len() / (m * m);
             let block = Mat::from_fn(m, m, |k, l| scale * covariance[(k * m + l) * lanes + h]);

@@ -107,13 +107,7 @@ impl IqgmeState {
             )?;
             square(&component.scale_inverse, p, "component scale")?;
         }
-        for expert in &self.experts {
-            expect(
-                expert.mean.len() == p + 1 && finite(&expert.mean),
-                "expert mean",
-            )?;
-            square(&expert.covariance, p + 1, "expert covariance")?;
-        }
+        check_experts(&self.experts, p)?;
         let prior = &self.expert_prior;
         expect(
             prior.mean.len() == p + 1 && finite(&prior.mean),
@@ -128,6 +122,18 @@ impl IqgmeState {
         )?;
         expect(finite(&self.soft_labels), "soft labels")
     }
+}
+
+/// Checks experts that come from a file: `p` features.
+pub(crate) fn check_experts(experts: &[Expert], p: usize) -> Result<(), String> {
+    for expert in experts {
+        expect(
+            expert.mean.len() == p + 1 && finite(&expert.mean),
+            "expert mean",
+        )?;
+        square(&expert.covariance, p + 1, "expert covariance")?;
+    }
+    Ok(())
 }
 
 fn expect(holds: bool, what: &str) -> Result<(), String> {

@@ -15,7 +15,7 @@ use crate::pass::{PassParameters, RowFactors, Update, pass, soft_means};
 use crate::prior::{Prior, shrunk_covariance};
 use crate::responsibilities::Responsibilities;
 use crate::rows::Rows;
-use crate::state::{Component, Expected, Expert, IqgmeState, dot};
+use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot};
 use crate::stats::Stats;
 use serde::{Deserialize, Serialize};
 
@@ -432,6 +432,18 @@ impl<'d> IqgmeVb<'d> {
         (self.state.components.len(), by_position)
     }
 
+    pub(crate) fn data(&self) -> &IqgmeData {
+        self.data
+    }
+
+    pub(crate) fn config(&self) -> &IqgmeConfig {
+        &self.config
+    }
+
+    pub(crate) fn trace(&self) -> &[VbReport] {
+        &self.trace
+    }
+
     /// The posterior, when the run is over.
     pub fn into_state(self) -> IqgmeState {
         self.state
@@ -683,11 +695,21 @@ impl<'d> IqgmeVb<'d> {
         if self.state.experts.is_empty() {
             return;
         }
-        let free: Vec<&Expert> = self.state.experts.iter().filter(|e| !e.tied).collect();
+        self.state.expert_prior = self.shared_prior(&self.state.experts);
+        for h in 0..self.state.experts.len() {
+            if self.state.experts[h].tied {
+                self.state.experts[h] = Expert::tied(&self.state.expert_prior);
+            }
+        }
+    }
+
+    /// `q(zeta, lambda)` given the free ones of some experts.
+    pub(crate) fn shared_prior(&self, experts: &[Expert]) -> ExpertPrior {
+        let free: Vec<&Expert> = experts.iter().filter(|e| !e.tied).collect();
         let n_free = free.len() as f64;
-        let prior = &mut self.state.expert_prior;
-        prior.strength = self.prior.expert.strength + n_free;
-        prior.shape = self.prior.expert.shape + 0.5 * n_free;
+        let mut prior = self.prior.expert.clone();
+        prior.strength += n_free;
+        prior.shape += 0.5 * n_free;
         for p in 0..prior.mean.len() {
             let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
             let squares: f64 = free
@@ -696,14 +718,9 @@ impl<'d> IqgmeVb<'d> {
                 .sum();
             let mean = sum / prior.strength;
             prior.mean[p] = mean;
-            prior.rate[p] =
-                self.prior.expert.rate[p] + 0.5 * (squares - prior.strength * mean * mean);
+            prior.rate[p] += 0.5 * (squares - prior.strength * mean * mean);
         }
-        for h in 0..self.state.experts.len() {
-            if self.state.experts[h].tied {
-                self.state.experts[h] = Expert::tied(&self.state.expert_prior);
-            }
-        }
+        prior
     }
 
     fn numerical<T>(
