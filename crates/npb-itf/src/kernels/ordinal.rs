@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::support::{CellError, ClusterTable, pick, pick_ln, setting};
 use crate::kernel::{Kernel, RowLabels};
+use crate::numeric::exp_rows;
 
 /// Levels 0..L as intervals of a hidden number: level l when c_l < z ≤ c_(l+1), z ~ N(μ_k, σ_k²) in cluster k.
 ///
@@ -36,7 +37,7 @@ use crate::kernel::{Kernel, RowLabels};
 pub struct Ordinal {
     /// Inner cut-points, one less than levels, ascending.
     cuts: Vec<f64>,
-    /// ln p(level) for every law and level.
+    /// ln p of every level under every law: `laws[level * LAWS + law]`.
     laws: Vec<f64>,
     /// Prior ln-weights of the laws.
     ln_weights: Vec<f64>,
@@ -102,17 +103,16 @@ impl Ordinal {
             fits,
             "finite and ascending",
         )?;
-        let mut laws = Vec::with_capacity(LAWS * n_levels);
+        let mut laws = vec![0.0; LAWS * n_levels];
         let mut ln_weights = Vec::with_capacity(LAWS);
         for law in 0..LAWS {
             let standard = |c: f64| (c - location(law)) / scale(law);
             for level in 0..n_levels {
-                let below = level
-                    .checked_sub(1)
-                    .map_or(f64::NEG_INFINITY, |l| standard(cuts[l]));
+                let inner = level.checked_sub(1).map(|l| standard(cuts[l]));
+                let below = inner.unwrap_or(f64::NEG_INFINITY);
                 let above = cuts.get(level).map_or(f64::INFINITY, |&c| standard(c));
                 let p = interval(below, above);
-                laws.push(((1.0 - STRAY) * p + STRAY / n_levels as f64).ln());
+                laws[level * LAWS + law] = ((1.0 - STRAY) * p + STRAY / n_levels as f64).ln();
             }
             ln_weights.push(-0.5 * (location(law) / 1.5).powi(2));
         }
@@ -148,15 +148,25 @@ impl Ordinal {
         self.cuts.len() + 1
     }
 
-    /// ln p(counts, law) for every law.
-    fn ln_evidences(&self, stats: &[u64]) -> Vec<f64> {
-        let laws = self.laws.chunks_exact(self.levels()).zip(&self.ln_weights);
-        let of_law = |(ln_p, weight): (&[f64], &f64)| {
-            let terms = ln_p.iter().zip(stats).map(|(l, &n)| n as f64 * l);
-            weight + terms.sum::<f64>()
-        };
-        laws.map(of_law).collect()
+    fn of_level(&self, level: usize) -> &[f64] {
+        &self.laws[level * LAWS..][..LAWS]
     }
+
+    /// ln p(counts, law) for every law.
+    fn ln_evidences(&self, stats: &[u64]) -> [f64; LAWS] {
+        let mut ln: [f64; LAWS] = std::array::from_fn(|law| self.ln_weights[law]);
+        for (level, &n) in stats.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let laws = ln.iter_mut().zip(self.of_level(level));
+            laws.for_each(|(ln, l)| *ln += n as f64 * l);
+        }
+        ln
+    }
+}
+
+/// ln of the sum of the exponentials.
+fn ln_total(mut ln_weights: [f64; LAWS]) -> f64 {
+    let largest = exp_rows(&mut ln_weights, LAWS);
+    largest + ln_weights.iter().sum::<f64>().ln()
 }
 
 /// p(a < z <= b) of a standard normal, without cancellation in the upper tail.
@@ -315,7 +325,7 @@ impl Kernel for Ordinal {
     }
 
     fn ln_evidence(&self, _: &OrdinalParams, stats: &Vec<u64>) -> f64 {
-        log_sum_exp(&self.ln_evidences(stats))
+        ln_total(self.ln_evidences(stats))
     }
 
     fn ln_predictive(
@@ -325,11 +335,11 @@ impl Kernel for Ordinal {
         data: &OrdinalData,
         row: usize,
     ) -> f64 {
-        let without = self.ln_evidences(stats);
-        let level = data.codes[row] as usize;
-        let of_level = self.laws.iter().skip(level).step_by(self.levels());
-        let with: Vec<f64> = without.iter().zip(of_level).map(|(e, l)| e + l).collect();
-        log_sum_exp(&with) - log_sum_exp(&without)
+        let ln = self.ln_evidences(stats);
+        let of_level = self.of_level(data.codes[row] as usize);
+        let mut with = ln;
+        with.iter_mut().zip(of_level).for_each(|(ln, l)| *ln += l);
+        ln_total(with) - ln_total(ln)
     }
 
     fn draw(
@@ -343,9 +353,7 @@ impl Kernel for Ordinal {
         params.chosen[cluster] = law as u32;
         let levels = self.levels();
         for level in 0..levels {
-            params
-                .ln_p
-                .set(level, cluster, self.laws[law * levels + level]);
+            params.ln_p.set(level, cluster, self.of_level(level)[law]);
         }
     }
 
@@ -413,7 +421,7 @@ impl Kernel for Ordinal {
             for level in 0..=levels {
                 let expected = match level {
                     l if l == levels => 0.0,
-                    l => self.laws[law as usize * levels + l],
+                    l => self.of_level(l)[law as usize],
                 };
                 if (params.ln_p.get(level, cluster) - expected).abs() > 1e-9 {
                     return Err(format!("ordinal probabilities of cluster {cluster}"));

@@ -2,6 +2,7 @@
 
 use std::f64::consts::TAU;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::special::log_sum_exp;
@@ -70,6 +71,21 @@ fn kappa(g: usize) -> f64 {
     }
 }
 
+/// 1/k² for k = 1, 2, ...: enough terms of the series up to x = 30.
+const INVERSE_SQUARES: [f64; 100] = {
+    let mut inverse = [0.0; 100];
+    let mut k = 0;
+    while k < inverse.len() {
+        inverse[k] = 1.0 / ((k + 1) * (k + 1)) as f64;
+        k += 1;
+    }
+    inverse
+};
+
+/// κ and ln I₀(κ) on the grid.
+static GRID: LazyLock<[(f64, f64); KAPPAS]> =
+    LazyLock::new(|| std::array::from_fn(|g| (kappa(g), ln_i0(kappa(g)))));
+
 /// ln I₀(x) for x >= 0, the modified Bessel function of order 0, to about 1e-15 relative to max(1, ln I₀).
 fn ln_i0(x: f64) -> f64 {
     if x > 30.0 {
@@ -87,8 +103,8 @@ fn ln_i0(x: f64) -> f64 {
     }
     let quarter = 0.25 * x * x;
     let (mut term, mut sum) = (1.0, 0.0);
-    for k in 1..200 {
-        term *= quarter / f64::from(k * k);
+    for inverse in INVERSE_SQUARES {
+        term *= quarter * inverse;
         sum += term;
         if term < 1e-17 * sum {
             break;
@@ -141,7 +157,8 @@ impl VonMises {
     fn ln_evidences(&self, stats: &VonMisesStats) -> [f64; KAPPAS] {
         let length = stats.sum[0].hypot(stats.sum[1]);
         let n = stats.n as f64;
-        std::array::from_fn(|g| ln_i0(kappa(g) * length) - n * (self.period.ln() + ln_i0(kappa(g))))
+        let ln_period = self.period.ln();
+        GRID.map(|(kappa, ln_i0_kappa)| ln_i0(kappa * length) - n * (ln_period + ln_i0_kappa))
     }
 
     /// From a circumference of 2π to [0, period).
