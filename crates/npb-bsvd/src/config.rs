@@ -144,7 +144,7 @@ pub struct BsvdConfig {
     pub column_intercepts: bool,
     /// Prior of the precision of the intercepts, one precision for rows and one for columns.
     pub intercept: GammaPrior,
-    /// Prior of the precision of the coefficients of features, one for each side.
+    /// Prior of the precision of the coefficients, one precision for each feature (W: one for each side): features that explain nothing cost nothing.
     pub coefficient: GammaPrior,
     /// Coefficients of a feature have a common mean, itself standard normal (W: mean zero): the effect of a feature on rows or columns never seen.
     pub common_coefficients: bool,

@@ -443,9 +443,9 @@ impl Work<'_> {
             diagonal.push(own.intercept_precision);
             self.prior_linear.push(0.0);
         }
-        for mean in &own.coefficient_mean {
-            diagonal.push(own.coefficient_precision);
-            self.prior_linear.push(own.coefficient_precision * mean);
+        for (mean, precision) in own.coefficient_mean.iter().zip(&own.coefficient_precision) {
+            diagonal.push(*precision);
+            self.prior_linear.push(precision * mean);
         }
         let width = diagonal.len();
         self.precision.resize_with(width, width, |_, _| 0.0);

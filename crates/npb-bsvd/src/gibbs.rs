@@ -363,9 +363,9 @@ impl<'d> BsvdSampler<'d> {
             memory.prior_precision.push(own.intercept_precision);
             memory.prior_linear.push(0.0);
         }
-        for mean in &own.coefficient_mean {
-            memory.prior_precision.push(own.coefficient_precision);
-            memory.prior_linear.push(own.coefficient_precision * mean);
+        for (mean, precision) in own.coefficient_mean.iter().zip(&own.coefficient_precision) {
+            memory.prior_precision.push(*precision);
+            memory.prior_linear.push(precision * mean);
         }
         let latents = &memory.latents;
         let (values, roots) = match side {
@@ -867,7 +867,7 @@ fn draw_precision(
     Ok(drawn.clamp(LEAST_PRECISION, MOST_PRECISION))
 }
 
-/// Common means of the coefficients, then their precision.
+/// Common means of the coefficients of each feature, then their precisions.
 fn coefficients(
     own: &mut SideState,
     config: &BsvdConfig,
@@ -877,19 +877,20 @@ fn coefficients(
     let n = (own.coefficients.len() / q) as f64;
     let mut sums = Vec::new();
     column_sums(&own.coefficients, q, &mut sums);
-    if config.common_coefficients {
-        for (mean, sum) in own.coefficient_mean.iter_mut().zip(&sums) {
-            let precision = 1.0 + n * own.coefficient_precision;
-            let law = Normal::new(
-                own.coefficient_precision * sum / precision,
-                precision.recip(),
-            )?;
-            *mean = law.sample(rng);
+    let laws = own
+        .coefficient_mean
+        .iter_mut()
+        .zip(&own.coefficient_precision);
+    for ((mean, precision), sum) in laws.zip(&sums) {
+        if config.common_coefficients {
+            let posterior = 1.0 + n * precision;
+            *mean = Normal::new(precision * sum / posterior, posterior.recip())?.sample(rng);
         }
     }
     squared_deviations(&own.coefficients, &own.coefficient_mean, &mut sums);
-    let squares = sums.iter().sum();
-    own.coefficient_precision = draw_precision(config.coefficient, n * q as f64, squares, rng)?;
+    for (precision, &squares) in own.coefficient_precision.iter_mut().zip(&sums) {
+        *precision = draw_precision(config.coefficient, n, squares, rng)?;
+    }
     Ok(())
 }
 
@@ -939,7 +940,7 @@ fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
             coefficients: vec![0.0; n * q],
             coefficient_mean: vec![0.0; q],
             intercept_precision: 10.0,
-            coefficient_precision: 100.0,
+            coefficient_precision: vec![100.0; q],
         }
     };
     let scale = start_scale(data, rank);

@@ -26,8 +26,8 @@ pub struct SideState {
     pub coefficient_mean: Vec<f64>,
     /// Precision of the intercepts.
     pub intercept_precision: f64,
-    /// Precision of the coefficients.
-    pub coefficient_precision: f64,
+    /// Precision of the coefficients of each feature, length q.
+    pub coefficient_precision: Vec<f64>,
 }
 
 /// One draw from the posterior, in units of the model:
@@ -170,7 +170,9 @@ impl SideState {
             "coefficient mean",
         )?;
         expect(
-            positive(self.intercept_precision) && positive(self.coefficient_precision),
+            positive(self.intercept_precision)
+                && self.coefficient_precision.len() == q
+                && self.coefficient_precision.iter().all(|&p| positive(p)),
             "precisions",
         )
     }

@@ -157,7 +157,8 @@ impl Model {
     ) -> SideState {
         let config = &self.config;
         let intercept_precision = gamma(config.intercept, rng);
-        let coefficient_precision = gamma(config.coefficient, rng);
+        let coefficient_precision: Vec<f64> =
+            (0..q).map(|_| gamma(config.coefficient, rng)).collect();
         let mean = |wanted: bool, rng: &mut Xoshiro256PlusPlus| {
             if wanted { normal(1.0, rng) } else { 0.0 }
         };
@@ -165,15 +166,16 @@ impl Model {
             .map(|_| mean(config.common_coefficients, rng))
             .collect();
         let factor_mean: Vec<f64> = (0..rank).map(|_| mean(config.factor_means, rng)).collect();
-        let mut around = |means: &[f64], precision: f64| -> Vec<f32> {
-            let mut value = |k: usize| means[k % means.len()] + normal(precision, rng);
+        let mut around = |means: &[f64], precisions: &[f64]| -> Vec<f32> {
+            let mut value =
+                |k: usize| means[k % means.len()] + normal(precisions[k % means.len()], rng);
             (0..n * means.len()).map(|k| value(k) as f32).collect()
         };
         SideState {
-            factors: around(&factor_mean, 1.0),
-            coefficients: around(&coefficient_mean, coefficient_precision),
+            factors: around(&factor_mean, &vec![1.0; rank]),
+            coefficients: around(&coefficient_mean, &coefficient_precision),
             intercepts: if intercepts {
-                around(&[0.0], intercept_precision)
+                around(&[0.0], &[intercept_precision])
             } else {
                 Vec::new()
             },

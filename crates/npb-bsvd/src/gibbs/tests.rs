@@ -220,7 +220,8 @@ impl JointModel for Model {
         let rank = scales.len();
         let mut side = |n: usize, q: usize, intercepts: bool| {
             let intercept_precision = gamma(config.intercept, rng);
-            let coefficient_precision = gamma(config.coefficient, rng);
+            let coefficient_precision: Vec<f64> =
+                (0..q).map(|_| gamma(config.coefficient, rng)).collect();
             let coefficient_mean: Vec<f64> = (0..q)
                 .map(|_| {
                     if config.common_coefficients {
@@ -239,7 +240,6 @@ impl JointModel for Model {
                     }
                 })
                 .collect();
-            let spread = coefficient_precision.sqrt().recip();
             SideState {
                 factors: (0..n * rank)
                     .map(|c| (factor_mean[c % rank] + normal(rng)) as f32)
@@ -249,7 +249,11 @@ impl JointModel for Model {
                     .map(|_| (normal(rng) / intercept_precision.sqrt()) as f32)
                     .collect(),
                 coefficients: (0..n * q)
-                    .map(|c| (coefficient_mean[c % q] + spread * normal(rng)) as f32)
+                    .map(|c| {
+                        (coefficient_mean[c % q]
+                            + normal(rng) / coefficient_precision[c % q].sqrt())
+                            as f32
+                    })
                     .collect(),
                 coefficient_mean,
                 intercept_precision,
@@ -336,7 +340,7 @@ impl JointModel for Model {
             squares(&rows.coefficients),
             f64::from(columns.coefficients[1]),
             rows.intercept_precision,
-            columns.coefficient_precision,
+            columns.coefficient_precision[0],
             rows.coefficient_mean[0],
             rows.factor_mean.iter().sum(),
             x[0],

@@ -43,7 +43,7 @@ fn exact(
     prior_mean.extend(&rows.coefficient_mean);
     let mut prior_variance = vec![1.0; state.rank()];
     prior_variance.push(rows.intercept_precision.recip());
-    prior_variance.resize(prior_mean.len(), rows.coefficient_precision.recip());
+    prior_variance.extend(rows.coefficient_precision.iter().map(|p| p.recip()));
     let known = |j: usize| -> f64 {
         let q = features.len();
         let own = &state.columns.coefficients[j * q..(j + 1) * q];
