@@ -166,10 +166,15 @@ impl Model {
             .map(|_| mean(config.common_coefficients, rng))
             .collect();
         let factor_mean: Vec<f64> = (0..rank).map(|_| mean(config.factor_means, rng)).collect();
+        // As many numbers for each of n rows as there are means, each with its precision.
         let mut around = |means: &[f64], precisions: &[f64]| -> Vec<f32> {
-            let mut value =
-                |k: usize| means[k % means.len()] + normal(precisions[k % means.len()], rng);
-            (0..n * means.len()).map(|k| value(k) as f32).collect()
+            let pairs = || means.iter().zip(precisions);
+            let mut row = || -> Vec<f32> {
+                pairs()
+                    .map(|(mean, &precision)| (mean + normal(precision, rng)) as f32)
+                    .collect()
+            };
+            (0..n).flat_map(|_| row()).collect()
         };
         SideState {
             factors: around(&factor_mean, &vec![1.0; rank]),

@@ -138,7 +138,6 @@ fn run(context: &Context<'_>, priors: &[(f64, f64)], nuclear: bool) -> Result<Re
             .collect(),
         notes: notes(),
         results,
-        ..Default::default()
     };
     if nuclear {
         report.tables.push(rates(&report.results, NUCLEAR, None));
