@@ -1,6 +1,24 @@
 //! The kernels, and columns of any of them.
 //!
-//! To add a kernel: write `src/kernels/NAME.rs` with a type that implements [`Kernel`](crate::Kernel), and add one line to the
+//! | cell | kernel | collapsed |
+//! |---|---|---|
+//! | a real number | [`Normal`] | always |
+//! | a number above 0 | [`LogNormal`] | always |
+//! | a count | [`NegativeBinomial`], or [`Poisson`] where counts vary by chance alone | always |
+//! | one of several levels | [`Categorical`], or [`Ordinal`] where they have an order | always |
+//! | a direction | [`VonMises`] | always |
+//! | several binary measurements | [`Bernoulli`] | always |
+//! | a vector | [`DiagonalNormal`] | always |
+//! | a vector whose coordinates depend on each other within a cluster | [`FullNormal`] | without incomplete vectors |
+//! | a series in time | [`Series`], autoregressive | without gaps; ends may be missing |
+//! | a curve on a grid | [`Curve`], in a wavelet basis | without incomplete curves |
+//! | links to the other rows | [`Network`], stochastic blocks | never |
+//!
+//! Concentrations that have no conjugate prior (the size of a negative binomial, κ of a direction, location and scale behind
+//! ordered levels, the smoothness of a series) are on grids fine enough to lose nothing that data could tell, so that they can be
+//! summed out. [`ItfData::from_fields`](crate::ItfData::from_fields) chooses kernels by what columns measure.
+//!
+//! To add a kernel: write `src/kernels/NAME.rs` with a type that implements [`Kernel`], and add one line to the
 //! list at the end of this file. Tests of the suite then run over it (`tests/it`).
 
 mod band;
