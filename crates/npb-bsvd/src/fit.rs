@@ -205,7 +205,7 @@ impl BsvdFit {
         &self.column_counts
     }
 
-    /// The stored draws, in order: every [`BsvdConfig::stored_draws`]-th part of the kept ones, factors in single precision.
+    /// The stored draws, in order, evenly spread over the kept ones ([`BsvdConfig::stored_draws`] of them); factors in single precision.
     pub fn draws(&self) -> &[BsvdState] {
         &self.draws
     }

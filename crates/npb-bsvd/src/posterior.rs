@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::BsvdError;
 use crate::config::MOST_CANDIDATES;
 use crate::fit::{BsvdFit, QUESTION};
+use crate::products::singular_values;
 use crate::summary::{Summary, check_level};
 use crate::view::View;
 
@@ -121,8 +122,8 @@ impl BsvdFit {
         Ok(values)
     }
 
-    /// Posteriors of the singular values of the components together, `U diag(s) V'` (without means and features), in units of the data: of the largest
-    /// in each stored draw, of the second, and so on; 0 in draws of lower rank.
+    /// Posteriors of the singular values of the components together, `U diag(s) V'` (averages and features apart, see
+    /// [`components`](Self::components)), in units of the data: of the largest in each stored draw, of the second, and so on; 0 in draws of lower rank.
     ///
     /// Cost: rank squared for each row, column and draw; in parallel.
     ///
@@ -131,10 +132,11 @@ impl BsvdFit {
     pub fn singular_values(&self, level: f64) -> Result<Vec<Summary>, BsvdError> {
         check_level(level)?;
         let views = self.views(1)?;
-        let draws: Vec<Vec<f64>> = views
-            .par_iter()
-            .map(|view| view.state.singular_values())
-            .collect();
+        let values = |view: &View<'_>| -> Vec<f64> {
+            let [rows, columns] = self.apart(view);
+            singular_values(&rows, &columns, &view.state.scales)
+        };
+        let draws: Vec<Vec<f64>> = views.par_iter().map(values).collect();
         let most = draws.iter().map(Vec::len).max().unwrap_or(0);
         let kth = |k: usize| -> Vec<f64> {
             let value = |draw: &Vec<f64>| draw.get(k).map_or(0.0, |s| self.scale * s);
@@ -146,7 +148,8 @@ impl BsvdFit {
     /// The first `n` components, with loadings that can be read and compared.
     ///
     /// Draws agree on a component neither in sign nor in number, and those of equal strength may be turned among each other. So component k is *defined*
-    /// by the posterior mean of `U diag(s) V'` (means and features apart): its k-th pair of singular vectors `u_k`, `v_k`, the sign such that the largest
+    /// by the posterior mean of `U diag(s) V'`, without its averages over columns where rows have intercepts and over rows where columns have them (these
+    /// could as well be part of the intercepts), and without features: its k-th pair of singular vectors `u_k`, `v_k`, the sign such that the largest
     /// loading of a column is positive. A draw `M` then has strength `u_k' M v_k`, row loadings `M v_k / sigma_k` and column loadings `M' u_k / sigma_k`,
     /// `sigma_k` the singular value: nothing is matched, the means are `sigma_k`, `u_k`, `v_k` exactly, and the standard deviations say how
     /// far the draws agree. Fewer than `n` are given when the rank of the mean is lower. Intervals of the strengths hold 90%.
@@ -157,9 +160,13 @@ impl BsvdFit {
     /// No stored draw.
     pub fn components(&self, n: usize) -> Result<Components, BsvdError> {
         let views = self.views(1)?;
+        let sizes = [self.n_rows(), self.n_cols()];
         let draws: Vec<Factors> = views
             .iter()
-            .map(|view| Factors::new(view, self.n_rows(), self.n_cols()))
+            .map(|view| {
+                let [rows, columns] = self.apart(view);
+                Factors::new(&rows, &columns, &view.state.scales, sizes)
+            })
             .collect();
         let Directions { u, sigma, v } = directions(&draws, n, self);
         let n = sigma.len();
@@ -181,6 +188,37 @@ impl BsvdFit {
     }
 }
 
+impl BsvdFit {
+    /// The factors of one draw, without what intercepts could take over: averages of the components over a side are intercepts of the other.
+    fn apart(&self, view: &View<'_>) -> [Vec<f32>; 2] {
+        let (state, rank) = (view.state, view.state.rank());
+        [
+            (&state.rows, self.config.column_intercepts),
+            (&state.columns, self.config.row_intercepts),
+        ]
+        .map(|(side, centre)| {
+            let mut factors = side.factors.clone();
+            if centre {
+                centre_columns(&mut factors, rank);
+            }
+            factors
+        })
+    }
+}
+
+fn centre_columns(table: &mut [f32], width: usize) {
+    let n = table.len().checked_div(width).unwrap_or(0) as f64;
+    let mut means = vec![0.0; width];
+    for line in table.chunks_exact(width.max(1)) {
+        let sums = means.iter_mut().zip(line);
+        sums.for_each(|(mean, &x)| *mean += f64::from(x) / n);
+    }
+    for line in table.chunks_exact_mut(width.max(1)) {
+        let numbers = line.iter_mut().zip(&means);
+        numbers.for_each(|(x, mean)| *x = (f64::from(*x) - mean) as f32);
+    }
+}
+
 /// Components of one draw, in double precision.
 struct Factors {
     /// I x rank, scaled.
@@ -190,14 +228,12 @@ struct Factors {
 }
 
 impl Factors {
-    fn new(view: &View<'_>, n_rows: usize, n_cols: usize) -> Self {
-        let (state, rank) = (view.state, view.state.rank());
+    fn new(rows: &[f32], columns: &[f32], scales: &[f64], sizes: [usize; 2]) -> Self {
+        let rank = scales.len();
         let entry = |table: &[f32], i: usize, k: usize| f64::from(table[i * rank + k]);
         Self {
-            rows: Mat::from_fn(n_rows, rank, |i, k| {
-                state.scales[k] * entry(&state.rows.factors, i, k)
-            }),
-            columns: Mat::from_fn(n_cols, rank, |j, k| entry(&state.columns.factors, j, k)),
+            rows: Mat::from_fn(sizes[0], rank, |i, k| scales[k] * entry(rows, i, k)),
+            columns: Mat::from_fn(sizes[1], rank, |j, k| entry(columns, j, k)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use npb_bsvd::npb_data::{Rating, Ratings};
 use npb_bsvd::{
-    BsvdConfig, BsvdError, BsvdFit, BsvdMove, CellPosterior, Cells, Entries, Hits, Likelihood,
+    BsvdConfig, BsvdError, BsvdFit, CellPosterior, Cells, Entries, Hits, Likelihood,
     SideInformation, fit,
 };
 use npb_infer::stream;
@@ -65,18 +65,11 @@ fn trials(hits: &Ratings) -> Ratings {
 }
 
 fn config(likelihood: Likelihood, burn_in: u64, keep: u64) -> BsvdConfig {
-    let mut config = BsvdConfig {
+    BsvdConfig {
         likelihood,
         candidates: 6,
         ..predicted::config(burn_in, keep)
-    };
-    // Few entries of few levels: components need some sweeps before they can show what they are worth.
-    for scheduled in &mut config.schedule {
-        if scheduled.step == BsvdMove::Switches {
-            scheduled.every = 20;
-        }
     }
-    config
 }
 
 fn fitted(entries: &impl Entries, config: &BsvdConfig) -> BsvdFit {

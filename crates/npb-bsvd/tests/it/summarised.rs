@@ -1,20 +1,34 @@
 //! Ranks, components, lists and similarities, against the draws themselves.
 
-use npb_bsvd::{BsvdFit, BsvdState, Cells, Part};
+use npb_bsvd::{Acquisition, BsvdFit, BsvdState, Cells, Part};
 use npb_linalg::faer::Mat;
 
 use crate::predicted::{config, fitted};
 use crate::simulated::low_rank;
 
-/// `U diag(s) V'` of a draw, units of the data.
+/// `U diag(s) V'` of a draw without its averages over rows and columns, units of the data.
 fn components_of(fit: &BsvdFit, draw: &BsvdState) -> Mat<f64> {
-    let rank = draw.rank();
-    Mat::from_fn(fit.n_rows(), fit.n_cols(), |i, j| {
-        let (u, v) = (&draw.rows.factors, &draw.columns.factors);
-        let term =
-            |k: usize| draw.scales[k] * f64::from(u[i * rank + k]) * f64::from(v[j * rank + k]);
-        fit.units().1 * (0..rank).map(term).sum::<f64>()
-    })
+    let (u, v, rank) = (&draw.rows.factors, &draw.columns.factors, draw.rank());
+    let entry = |i: usize, j: usize| -> f64 {
+        (0..rank)
+            .map(|k| draw.scales[k] * f64::from(u[i * rank + k]) * f64::from(v[j * rank + k]))
+            .sum()
+    };
+    let scale = fit.units().1;
+    centred(&Mat::from_fn(fit.n_rows(), fit.n_cols(), |i, j| {
+        scale * entry(i, j)
+    }))
+}
+
+/// Without averages of rows and of columns.
+fn centred(x: &Mat<f64>) -> Mat<f64> {
+    let (n, m) = (x.nrows(), x.ncols());
+    let row = |i: usize| (0..m).map(|j| x[(i, j)]).sum::<f64>() / m as f64;
+    let column = |j: usize| (0..n).map(|i| x[(i, j)]).sum::<f64>() / n as f64;
+    let rows: Vec<f64> = (0..n).map(row).collect();
+    let columns: Vec<f64> = (0..m).map(column).collect();
+    let whole = rows.iter().sum::<f64>() / n as f64;
+    Mat::from_fn(n, m, |i, j| x[(i, j)] - rows[i] - columns[j] + whole)
 }
 
 fn mean(matrices: &[Mat<f64>]) -> Mat<f64> {
@@ -35,7 +49,8 @@ fn components_are_those_of_the_mean_matrix() {
     assert_eq!(found.strengths.len(), 3);
     for k in 0..3 {
         let sigma = svd.S().column_vector()[k];
-        assert!((found.strengths[k].mean - sigma).abs() < 1e-8 * sigma);
+        // Centred factors are held in single precision.
+        assert!((found.strengths[k].mean - sigma).abs() < 1e-6 * sigma);
         let (u, v) = (svd.U().col(k), svd.V().col(k));
         let largest = (0..18)
             .max_by(|&a, &b| v[a].abs().total_cmp(&v[b].abs()))
@@ -44,15 +59,15 @@ fn components_are_those_of_the_mean_matrix() {
         assert_eq!(found.columns.largest(k, 1), [largest]);
         assert!(found.columns.of(largest)[k] > 0.0);
         for i in 0..25 {
-            assert!((found.rows.of(i)[k] - sign * u[i]).abs() < 1e-6);
+            assert!((found.rows.of(i)[k] - sign * u[i]).abs() < 1e-5);
             // Spread over the draws of what row i has along v.
             let along = |m: &Mat<f64>| (0..18).map(|j| m[(i, j)] * v[j]).sum::<f64>() / sigma;
             let squares: f64 = draws.iter().map(|m| (along(m) - u[i]).powi(2)).sum();
             let sd = (squares / 39.0).sqrt();
-            assert!((found.rows.sd[i * 3 + k] - sd).abs() < 1e-6, "{sd}");
+            assert!((found.rows.sd[i * 3 + k] - sd).abs() < 1e-5, "{sd}");
         }
         for j in 0..18 {
-            assert!((found.columns.of(j)[k] - sign * v[j]).abs() < 1e-6);
+            assert!((found.columns.of(j)[k] - sign * v[j]).abs() < 1e-5);
         }
     }
 }
@@ -111,17 +126,8 @@ fn similar_rows_are_those_of_the_double_centred_draws() {
     let mut expected = vec![0.0; n];
     for draw in fit.draws() {
         let x = Mat::from_fn(n, m, |i, j| draw.latent(i, j, fit.side()));
-        let total = |i: Option<usize>, j: Option<usize>| -> f64 {
-            let rows = i.map_or(0..n, |i| i..i + 1);
-            let sums = rows.map(|i| j.map_or(0..m, |j| j..j + 1).map(|j| x[(i, j)]).sum::<f64>());
-            sums.sum()
-        };
-        let whole = total(None, None) / (n * m) as f64;
-        let column: Vec<f64> = (0..m).map(|j| total(None, Some(j)) / n as f64).collect();
-        let row: Vec<f64> = (0..n).map(|i| total(Some(i), None) / m as f64).collect();
-        let centred = |i: usize, j: usize| x[(i, j)] - row[i] - column[j] + whole;
-        let product =
-            |a: usize, b: usize| -> f64 { (0..m).map(|j| centred(a, j) * centred(b, j)).sum() };
+        let x = centred(&x);
+        let product = |a: usize, b: usize| -> f64 { (0..m).map(|j| x[(a, j)] * x[(b, j)]).sum() };
         for (i, sum) in expected.iter_mut().enumerate() {
             *sum += product(3, i) / (product(3, 3) * product(i, i)).sqrt() / 30.0;
         }
@@ -176,4 +182,28 @@ fn draws_are_written_for_other_programs() {
     let text = String::from_utf8(file).unwrap();
     assert_eq!(text.lines().count(), 1 + 9);
     assert!(text.lines().nth(6).unwrap().starts_with("6,1,"));
+}
+
+#[test]
+fn answers_do_not_depend_on_the_number_of_threads() {
+    let data = low_rank(25, (25, 18), 3, 0.6, 0.3);
+    let fit = fitted(&data.observed, &config(30, 30));
+    let cells = Cells::of(&data.hidden);
+    let answers = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        pool.build().unwrap().install(|| {
+            (
+                fit.predict_all(&cells, 0.8).unwrap(),
+                fit.components(3).unwrap(),
+                fit.top(2, 5, &[]).unwrap(),
+                fit.similar_columns(2, 5).unwrap(),
+                fit.next_cells(&cells, 9, Acquisition::Uncorrelated)
+                    .unwrap(),
+                fit.evaluate(&data.hidden).unwrap(),
+            )
+        })
+    };
+    let one = answers(1);
+    assert_eq!(one, answers(2));
+    assert_eq!(one, answers(4));
 }
