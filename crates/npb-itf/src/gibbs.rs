@@ -29,7 +29,7 @@ use split_merge::{Plan, Sides, allocate, ln_anchors, plan, shuffle};
 /// One of how many columns split-merge and block moves try in a sweep.
 const COLUMN_SHARE: usize = 20;
 /// Splits or merges of top-level clusters tried in a sweep.
-const TOP_ATTEMPTS: u64 = 3;
+const TOP_ATTEMPTS: u64 = 2;
 /// Key of the stream of starting values.
 const START: u64 = u64::MAX;
 /// Key of the stream of the sticks of kept draws.
@@ -155,7 +155,8 @@ pub(crate) fn grow_concentrations(
 }
 
 impl<'d> ItfSampler<'d> {
-    /// A chain at its start: one block, one top-level cluster, lower labels allocated row by row.
+    /// A chain at its start: lower labels allocated row by row, columns in blocks by what explains them (with blocks) or in one
+    /// block with one top-level cluster.
     ///
     /// # Errors
     /// A configuration out of range, or data without rows or columns.
@@ -645,8 +646,8 @@ pub(crate) fn check_state(
     }
 }
 
-/// Starting values: concentrations at their prior means, one block, one top-level cluster; clusters of cells allocated row by
-/// row where parameters can be integrated out.
+/// Starting values: concentrations at their prior means, clusters of cells allocated row by row where parameters can be
+/// integrated out.
 fn start(data: &ItfData, config: &ItfConfig, chain: u64) -> ItfState {
     let n_rows = data.n_rows();
     let mean = |prior: GammaPrior| prior.shape / prior.rate;

@@ -19,7 +19,7 @@ impl pulp::NullaryFnOnce for ExpRows<'_> {
     #[inline(always)]
     fn call(self) -> f64 {
         let rows = self.out.chunks_exact_mut(self.width);
-        rows.map(|row| exp_row(row)).sum()
+        rows.map(exp_row).sum()
     }
 }
 

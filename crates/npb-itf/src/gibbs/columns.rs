@@ -170,14 +170,15 @@ impl ItfSampler<'_> {
     /// block's labels are proposed from all columns that go. If they do not, the second's block is to be dissolved into the
     /// first's, with the same probabilities for the way back.
     ///
-    /// One time in sixteen the labels of the other block, or of the merged one, are proposed anew as well: a block of two independent
+    /// One time in eight the labels of the other block, or of the merged one, are proposed anew as well: a block of two independent
     /// groups has clusters for all their combinations, which neither half of it needs.
     pub(super) fn split_merge_blocks(&mut self, position: u64) {
         let n_columns = self.state.columns.len();
-        if n_columns < 2 {
+        let rng = &mut self.stream(position, 0);
+        // In every second sweep on average: it costs as much as several other moves.
+        if n_columns < 2 || rng.random() {
             return;
         }
-        let rng = &mut self.stream(position, 0);
         let first = rng.random_range(0..n_columns);
         let second = (first + rng.random_range(1..n_columns)) % n_columns;
         let (keep, other) = (
@@ -220,7 +221,7 @@ impl ItfSampler<'_> {
         };
         let given = (!split).then(|| &self.state.blocks[other].labels[..]);
         let kept = &self.state.blocks[keep];
-        let anew = rng.random_range(0..16) == 0;
+        let anew = rng.random_range(0..8) == 0;
         let proposals = if anew {
             let kept_if_merged = (!split).then_some(&kept.labels[..]);
             let kept_if_split = split.then_some(&kept.labels[..]);
@@ -295,7 +296,7 @@ impl ItfSampler<'_> {
     pub(super) fn relabel_column(&mut self, position: u64) {
         let rng = &mut self.stream(position, 1 << 32);
         // Seldom: it costs many times the other moves.
-        if rng.random_range(0..8) > 0 {
+        if rng.random_range(0..16) > 0 {
             return;
         }
         let j = rng.random_range(0..self.state.columns.len());

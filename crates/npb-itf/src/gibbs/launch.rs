@@ -184,10 +184,9 @@ fn matched(labels: &[u32], launch: &[u32], n_launch: usize) -> Vec<u32> {
             taken[name] = true;
         }
     }
-    let mut next = n_launch as u32;
-    for name in names.iter_mut().filter(|name| **name == u32::MAX) {
-        *name = next;
-        next += 1;
+    let unmatched = names.iter_mut().filter(|name| **name == u32::MAX);
+    for (new, name) in (n_launch as u32..).zip(unmatched) {
+        *name = new;
     }
     labels
         .iter()

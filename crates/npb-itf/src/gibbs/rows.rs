@@ -120,6 +120,7 @@ struct Block<'a> {
 ///
 /// `columns`: those of the block, their cells beside them. `top_labels`: of the block. `grow_top(n)` makes the
 /// concentrations of top-level clusters up to n.
+#[allow(clippy::too_many_arguments)] // the parts of one block, borrowed one by one
 pub(super) fn draw_labels(
     draw: Draw,
     two_levels: bool,

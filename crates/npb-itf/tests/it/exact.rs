@@ -168,8 +168,8 @@ fn sweep(data: &ItfData, config: &ItfConfig, state: &mut ItfState, seed: u64) {
 
 const TEST: ExactTest = ExactTest {
     seed: 5,
-    chains: 32,
-    length: 1500,
+    chains: 24,
+    length: 1000,
     false_alarm: 0.001,
 };
 

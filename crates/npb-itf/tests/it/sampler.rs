@@ -228,7 +228,7 @@ fn stick_swap(state: &mut ItfState, sign: f64, rng: &mut Xoshiro256PlusPlus) {
     }
 }
 
-const CHAINS: usize = 48;
+const CHAINS: usize = 32;
 
 fn report(model: &Model, length: usize) -> npb_infer::testing::JointReport {
     let test = JointTest {
@@ -304,15 +304,15 @@ fn printed_rules_are_found_out() {
         rate: 0.4,
     };
     let mut model = twisted(Twist::PrintedConcentration, &without);
-    model.data = data(10);
+    model.data = data(8);
     (
         model.config.top_concentration,
         model.config.lower_concentration,
     ) = (wide, wide);
-    let broken = report(&model, 600);
+    let broken = report(&model, 300);
     assert!(!broken.passed(), "{broken}");
-    let broken = report(&twisted(Twist::PrintedSwap, &ItfMove::PAPER), 400);
+    let broken = report(&twisted(Twist::PrintedSwap, &ItfMove::PAPER), 200);
     assert!(!broken.passed(), "{broken}");
-    let right = report(&twisted(Twist::CorrectedSwap, &ItfMove::PAPER), 400);
+    let right = report(&twisted(Twist::CorrectedSwap, &ItfMove::PAPER), 200);
     assert!(right.passed(), "{right}");
 }
