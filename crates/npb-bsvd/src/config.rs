@@ -79,6 +79,8 @@ pub enum BsvdMove {
     Offset,
     /// The offset and the means of factors and coefficients against the intercepts, every latent value fixed.
     Translate,
+    /// Components against one another, every latent value fixed.
+    Shear,
     /// Noise precision of the Gaussian likelihood (W 5.12).
     Noise,
     /// Precision of the scales (W 5.13, for active components only).
@@ -213,6 +215,7 @@ fn default_schedule() -> Vec<Scheduled> {
         each(BsvdMove::Offset),
         each(BsvdMove::Translate),
         each(BsvdMove::Rescale),
+        each(BsvdMove::Shear),
         Scheduled {
             step: BsvdMove::Switches,
             every: 5,

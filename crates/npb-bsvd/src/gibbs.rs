@@ -25,6 +25,7 @@ use crate::regression::{
     DOUBLE_BEYOND, Pass, Pool, Regressors, ResidualSums, Target, Task, fill_design,
 };
 use crate::rescale::{normals, sample_ln_gig};
+use crate::shear::{Moments, exchange};
 use crate::state::{BsvdState, SideState};
 use crate::switches::Switchboard;
 use crate::tuning::{self, Tuning};
@@ -43,6 +44,7 @@ const HYPER: u64 = 8;
 const LATENTS: u64 = 9;
 const THRESHOLDS: u64 = 10;
 const TRANSLATE: u64 = 11;
+const SHEAR: u64 = 12;
 
 /// Scans of the switches for one pass over the cells: they cost next to nothing.
 const SCANS: usize = 3;
@@ -283,6 +285,10 @@ impl<'d> BsvdSampler<'d> {
             BsvdMove::Translate => {
                 self.translate(Side::Rows)?;
                 self.translate(Side::Columns)
+            }
+            BsvdMove::Shear => {
+                self.shear();
+                Ok(())
             }
             BsvdMove::Noise => self.noise(),
             BsvdMove::ScalePrecision => self.scale_precision(),
@@ -664,6 +670,27 @@ impl<'d> BsvdSampler<'d> {
                 }
             });
         }
+    }
+
+    /// Exchanges between components; see [`exchange`].
+    fn shear(&mut self) {
+        if self.state.rank() < 2 {
+            return;
+        }
+        let mut rng = self.rng(SHEAR, 0);
+        let (state, memory) = (&mut self.state, &mut self.memory);
+        let mut moments = |side: &SideState| {
+            Moments::new(
+                memory.arch,
+                &side.factors,
+                &side.factor_mean,
+                &mut memory.design,
+            )
+        };
+        let (mut rows, mut columns) = (moments(&state.rows), moments(&state.columns));
+        exchange(&mut rows, &mut columns, &state.scales, &mut rng);
+        rows.apply(&mut state.rows.factors, &mut state.rows.factor_mean);
+        columns.apply(&mut state.columns.factors, &mut state.columns.factor_mean);
     }
 
     fn scale_precision(&mut self) -> Result<(), BsvdError> {

@@ -88,6 +88,7 @@ mod regression;
 mod rescale;
 mod response;
 mod saved;
+mod shear;
 mod side;
 mod similar;
 mod state;

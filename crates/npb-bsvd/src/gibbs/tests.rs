@@ -422,7 +422,7 @@ const TEST: JointTest = JointTest {
     false_alarm: 0.001,
 };
 
-const ALL: [BsvdMove; 11] = [
+const ALL: [BsvdMove; 12] = [
     BsvdMove::Thresholds,
     BsvdMove::Latents,
     BsvdMove::Rows,
@@ -431,6 +431,7 @@ const ALL: [BsvdMove; 11] = [
     BsvdMove::Offset,
     BsvdMove::Translate,
     BsvdMove::Rescale,
+    BsvdMove::Shear,
     BsvdMove::Switches,
     BsvdMove::ScalePrecision,
     BsvdMove::Hyper,

@@ -1,0 +1,117 @@
+//! Exchanges between components: what the likelihood cannot tell apart is redrawn at once.
+
+use pulp::Arch;
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+use rayon::prelude::*;
+
+use crate::kernel::{Layout, Real};
+
+/// Second moments of the factors of a side about their means, with the means' own prior term, and the map that these factors have to go through.
+pub(crate) struct Moments {
+    rank: usize,
+    /// rank x rank, symmetric.
+    products: Vec<f64>,
+    /// rank x rank: new factors are old factors times this.
+    map: Vec<f64>,
+}
+
+impl Moments {
+    /// Of n x rank factors. `table`: scratch.
+    pub(crate) fn new(arch: Arch, factors: &[f32], means: &[f64], table: &mut Vec<f32>) -> Self {
+        let rank = means.len();
+        let layout = Layout::new(rank);
+        table.clear();
+        table.resize(factors.len() / rank * layout.stride, 0.0);
+        let lines = table.par_chunks_exact_mut(layout.stride).with_min_len(256);
+        lines
+            .zip(factors.par_chunks_exact(rank))
+            .for_each(|(line, factors)| {
+                for ((to, &x), mean) in line.iter_mut().zip(factors).zip(means) {
+                    *to = (f64::from(x) - mean) as f32;
+                }
+            });
+        let mut sums = vec![0.0; layout.sums_len()];
+        for cells in table.chunks(layout.cells_in_block() * layout.stride) {
+            f32::add_products(arch, cells, layout, false, &mut sums);
+        }
+        let mut products = vec![0.0; rank * rank];
+        let mut map = vec![0.0; rank * rank];
+        for k in 0..rank {
+            map[k * rank + k] = 1.0;
+            for l in 0..=k {
+                let product = sums[k * layout.stride + l] + means[k] * means[l];
+                products[k * rank + l] = product;
+                products[l * rank + k] = product;
+            }
+        }
+        Self {
+            rank,
+            products,
+            map,
+        }
+    }
+
+    fn at(&self, k: usize, l: usize) -> f64 {
+        self.products[k * self.rank + l]
+    }
+
+    /// Factor `to` grows by `t` times factor `from`.
+    fn add(&mut self, to: usize, from: usize, t: f64) {
+        let rank = self.rank;
+        for q in 0..rank {
+            self.products[to * rank + q] += t * self.products[from * rank + q];
+        }
+        for q in 0..rank {
+            self.products[q * rank + to] += t * self.products[q * rank + from];
+            self.map[q * rank + to] += t * self.map[q * rank + from];
+        }
+    }
+
+    /// Sends factors and their means through the map.
+    pub(crate) fn apply(&self, factors: &mut [f32], means: &mut [f64]) {
+        let rank = self.rank;
+        let single: Vec<f32> = self.map.iter().map(|&x| x as f32).collect();
+        let old = means.to_vec();
+        for (k, mean) in means.iter_mut().enumerate() {
+            *mean = (0..rank).map(|q| old[q] * self.map[q * rank + k]).sum();
+        }
+        let lines = factors.par_chunks_exact_mut(rank).with_min_len(256);
+        lines.for_each_init(
+            || vec![0.0f32; rank],
+            |new, line| {
+                new.fill(0.0);
+                for (q, &x) in line.iter().enumerate() {
+                    let row = &single[q * rank..(q + 1) * rank];
+                    new.iter_mut().zip(row).for_each(|(to, m)| *to += x * m);
+                }
+                line.copy_from_slice(new);
+            },
+        );
+    }
+}
+
+/// For every ordered pair of components: `U_l` grows by `t U_k` and `V_k` shrinks by `t (s_l / s_k) V_l`, means along with them, which changes no
+/// latent value; t given the rest is normal.
+pub(crate) fn exchange<R: Rng + ?Sized>(
+    rows: &mut Moments,
+    columns: &mut Moments,
+    scales: &[f64],
+    rng: &mut R,
+) {
+    for k in 0..scales.len() {
+        for l in (0..scales.len()).filter(|&l| l != k) {
+            let ratio = scales[l] / scales[k];
+            let precision = rows.at(k, k) + ratio * ratio * columns.at(l, l);
+            let linear = ratio * columns.at(k, l) - rows.at(k, l);
+            let z: f64 = rng.sample(StandardNormal);
+            let t = linear / precision + z / precision.sqrt();
+            let back = -t * ratio;
+            // A scale of almost nothing can take nothing.
+            if t.is_finite() && back.is_finite() && precision > 0.0 {
+                rows.add(l, k, t);
+                columns.add(k, l, back);
+            }
+        }
+    }
+}
