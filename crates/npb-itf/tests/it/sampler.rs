@@ -3,7 +3,7 @@
 use npb_data::{MixedColumn, MixedTable};
 use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::testing::{JointModel, JointTest};
-use npb_itf::kernels::Column;
+use npb_itf::kernels::{Cells, Column, Network, NetworkData};
 use npb_itf::{ItfConfig, ItfData, ItfMove, ItfSampler, ItfState, LowerConcentration, Structure};
 use npb_priors::GammaPrior;
 use npb_priors::dp::{
@@ -49,6 +49,22 @@ fn data(n: usize) -> ItfData {
     ];
     let names = ["real", "three", "two"].map(String::from).to_vec();
     ItfData::from_table(&MixedTable::new(names, columns).unwrap()).unwrap()
+}
+
+/// A directed network of 7 nodes beside the real and the binary column: rows are drawn one after the other.
+fn with_network() -> ItfData {
+    let kernel = Network::new(7, true).unwrap();
+    let cells = NetworkData::new(&kernel, &[(0, 1), (2, 5), (6, 3)], &[(4, 2), (1, 6)]).unwrap();
+    let law = kernel.column(&mut npb_infer::stream(1, [0; 4]));
+    let table = data(7);
+    let mut data = ItfData::new();
+    for j in [0, 2] {
+        let name = &table.infos()[j].name;
+        data.push(name, table.laws()[j].clone(), table.cells()[j].clone())
+            .unwrap();
+    }
+    data.push("links", law, Cells::Network(cells)).unwrap();
+    data
 }
 
 fn config(structure: Structure, moves: &[ItfMove]) -> ItfConfig {
@@ -152,10 +168,20 @@ impl JointModel for Model {
             let cell = match &column.law {
                 Column::Normal(fitted) => fitted.params.mean(labels[0] as usize).atan(),
                 Column::Categorical(fitted) => fitted.params.probability(0, labels[0] as usize),
+                Column::Network(fitted) => {
+                    let label = |row: usize| labels[row] as usize;
+                    fitted.params.probability(label(0), label(1))
+                }
                 _ => 0.0,
             };
             let mut drawn = Vec::new();
-            let others = npb_itf::RowLabels::NONE;
+            let counts: Vec<usize> = (0..=*labels.iter().max().unwrap())
+                .map(|k| size(labels, k))
+                .collect();
+            let others = npb_itf::RowLabels {
+                labels,
+                counts: &counts,
+            };
             column.law.expected(
                 labels[0] as usize,
                 &data.cells()[j],
@@ -274,6 +300,19 @@ fn every_move_alone_leaves_the_joint_law_alone() {
     for which in ItfMove::ALL.into_iter().chain([LowerLabels]) {
         check(Structure::TensorBlocks, &[which], 150);
         check(Structure::JointBlocks, &[which], 150);
+    }
+}
+
+#[test]
+fn rows_that_see_each_other_leave_the_joint_law_alone() {
+    for structure in [Structure::Tensor, Structure::Joint] {
+        let model = Model {
+            data: with_network(),
+            config: config(structure, &[Swaps, TopLabels, Rows, Parameters]),
+            twist: Twist::None,
+        };
+        let report = report(&model, 200);
+        assert!(report.passed(), "{structure:?}\n{report}");
     }
 }
 
