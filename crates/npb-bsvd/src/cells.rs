@@ -1,4 +1,4 @@
-//! Cells that are followed while the chain runs.
+//! Lists of cells, and what is streamed of those that are followed while the chain runs.
 
 use npb_data::Ratings;
 use npb_priors::special::ln_add_exp;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::BsvdError;
 use crate::view::View;
 
-/// Cells whose posterior is followed while the chain runs, and what is held out there, if anything.
+/// Cells of a matrix: to be followed while the chain runs, to be predicted, or to choose from; and what is held out there, if anything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cells {

@@ -32,9 +32,9 @@ const LATER_STEPS: usize = 5;
 ///
 /// Each stored draw of the fit is taken as it is. Given it the new row has, with the Gaussian likelihood, an exact normal conditional, of which an
 /// antithetic pair of draws is kept. With probit likelihoods the conditional is normal given latent entries: one chain draws these and the row in turn
-/// (the sampler's own two moves), 100 steps at the first stored draw, then, as latent entries hardly change from draw to draw, 5 at each further one. A step
-/// forgets by a factor of at most one less the share of information that an entry has of its latent: 0.36 for even odds, 0.8 at 1 : 20; and the prior
-/// shortens that. Over 50 stored draws that makes 345 steps.
+/// (the sampler's own two moves), 100 steps at the first stored draw, then, as latent entries hardly change from draw to draw, 5 at each further one; 345
+/// steps over 50 draws. A step leaves of the start at most the share of information that a level lacks of its latent entry: 0.36 at even odds, 0.8 where
+/// one outcome is twenty times as likely as the other; and the prior of the row lowers that.
 ///
 /// What the few new entries would tell about the other rows and columns is not taken up; for that, go on with [`BsvdFit::continue_with`].
 #[derive(Clone, Debug)]
