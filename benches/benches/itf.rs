@@ -160,16 +160,14 @@ fn prediction(c: &mut Criterion) {
 }
 
 fn on_one_thread(c: &mut Criterion) {
-    let pool = rayon::ThreadPoolBuilder::new()
+    rayon::ThreadPoolBuilder::new()
         .num_threads(1)
-        .build()
-        .expect("one thread");
-    pool.install(|| {
-        sweeps(c);
-        moves(c);
-        prediction(c);
-        scaling(c);
-    });
+        .build_global()
+        .expect("the pool has not been used yet");
+    sweeps(c);
+    moves(c);
+    prediction(c);
+    scaling(c);
 }
 
 criterion_group!(benches, on_one_thread);
