@@ -17,7 +17,7 @@ use crate::error::positive;
 pub struct BoostedConfig {
     /// How far the trees are grown; perpetual's only tuning parameter. Its authors advise 0.5 for a first look and 1 for use.
     pub budget: f32,
-    /// Columns with fewer observed rows get their mean or frequencies.
+    /// Columns with fewer observed rows get their mean or frequencies, and so does a level of several that fewer rows have.
     pub min_rows: usize,
     /// Seed of the sampling of rows and columns.
     pub seed: u64,
@@ -217,12 +217,17 @@ impl Problem<'_> {
         }
     }
 
-    /// One ensemble per level that occurs, against the rest. A level that never occurs keeps its small smoothed frequency.
+    /// One ensemble per level against the rest. A level that occurs too rarely to learn from keeps its smoothed frequency.
     fn classes(&self, y: &[usize], frequencies: &[f64]) -> Result<Vec<CellValue>, BaselineError> {
         let n_new = self.new.n_rows;
         let mut weights: Vec<Vec<f64>> = vec![frequencies.to_vec(); n_new];
-        let occurs = |level: usize| y.contains(&level);
-        let found: Vec<usize> = (0..frequencies.len()).filter(|&k| occurs(k)).collect();
+        let needed = if frequencies.len() > 2 {
+            self.config.min_rows.max(1)
+        } else {
+            1
+        };
+        let often = |level: &usize| y.iter().filter(|c| *c == level).count() >= needed;
+        let found: Vec<usize> = (0..frequencies.len()).filter(often).collect();
         let fitted = match found[..] {
             [] | [_] => &[][..],
             // Of two levels, the second tells the first.
