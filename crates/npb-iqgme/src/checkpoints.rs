@@ -37,7 +37,7 @@ pub fn fit_with_checkpoints(
     let data = IqgmeData::new(table, labels, config)?;
     let fingerprint = fingerprint(&data);
     let path = path.as_ref();
-    let runs = make_runs(config, |k, start, restart| {
+    let runs = make_runs(&data, config, |k, start, restart| {
         let mut path = path.as_os_str().to_owned();
         path.push(format!(".{k}"));
         Resumable {

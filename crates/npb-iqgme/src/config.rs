@@ -80,6 +80,9 @@ pub struct IqgmeConfig {
     pub gate: Gate,
     /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
     pub starts: Vec<Start>,
+    /// Starts to try instead when no row has a label: runs lose clusters but seldom gain one, so k-means with several numbers of clusters, of which the bound
+    /// picks.
+    pub unlabelled_starts: Vec<Start>,
     /// Runs of every start, each with its own random numbers.
     pub restarts: usize,
     /// How predictions average over runs: weights proportional to `exp((L - L_best) / (averaging c))`, with `L` a run's bound and `c` the number of
@@ -115,6 +118,7 @@ impl Default for IqgmeConfig {
                 Start::PerClass(2),
                 Start::Mixture(10),
             ],
+            unlabelled_starts: [1, 2, 3, 4, 5, 6, 8, 12].map(Start::KMeans).to_vec(),
             restarts: 1,
             averaging: 0.1,
             max_iterations: 300,
@@ -140,11 +144,17 @@ impl IqgmeConfig {
         above("expert_mean_strength", self.expert_mean_strength, 0.0)?;
         above("tolerance", self.tolerance, 0.0)?;
         at_least("max_iterations", self.max_iterations as usize, 1)?;
-        at_least("starts (number of)", self.starts.len(), 1)?;
-        for start in &self.starts {
-            let (Start::KMeans(clusters) | Start::PerClass(clusters) | Start::Mixture(clusters)) =
-                *start;
-            at_least("starts (clusters)", clusters, 1)?;
+        for (field, starts) in [
+            ("starts", &self.starts),
+            ("unlabelled_starts", &self.unlabelled_starts),
+        ] {
+            at_least(field, starts.len(), 1)?;
+            for start in starts {
+                let (Start::KMeans(clusters)
+                | Start::PerClass(clusters)
+                | Start::Mixture(clusters)) = *start;
+                at_least(field, clusters, 1)?;
+            }
         }
         Ok(())
     }

@@ -32,13 +32,13 @@ const PICK: u64 = 5;
 /// Runs that weigh less than this share of the best one are left out of predictions.
 const LEAST_WEIGHT: f64 = 1e-3;
 
-/// Fits the model: prepares the data and makes every run that `config.starts` and `config.restarts` ask for.
+/// Fits the model: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes, rows may be unlabelled (see [`fit_unlabelled`] for none at all).
 /// Errors: see [`IqgmeData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
     let data = IqgmeData::new(table, labels, config)?;
-    let runs = make_runs(config, |_, start, restart| {
+    let runs = make_runs(&data, config, |_, start, restart| {
         let vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
         Run::finish(vb, start)
     })?;
@@ -47,11 +47,16 @@ pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Iqgme
 
 /// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its start and its restart.
 pub(crate) fn make_runs(
+    data: &IqgmeData,
     config: &IqgmeConfig,
     make: impl Fn(usize, Start, u64) -> Result<Run, IqgmeError> + Sync,
 ) -> Result<Vec<Run>, IqgmeError> {
-    let starts: Vec<(Start, u64)> = config
-        .starts
+    let starts = if data.n_labelled > 0 {
+        &config.starts
+    } else {
+        &config.unlabelled_starts
+    };
+    let starts: Vec<(Start, u64)> = starts
         .iter()
         .flat_map(|&start| (0..config.restarts as u64).map(move |restart| (start, restart)))
         .collect();

@@ -129,7 +129,7 @@ fn design(scale: Scale, sets: &[Data]) -> Vec<Trial<Task>> {
             }));
         }
     }
-    for case in [Clusters::Three, Clusters::Four] {
+    for case in [Clusters::Three, Clusters::Four, Clusters::Apart] {
         trials.extend((0..n_clusters).map(|trial| Trial {
             dataset: "simulated".to_owned(),
             setting: clusters_setting(case),
@@ -228,7 +228,7 @@ fn all_targets(sets: &[Data], records: &[Record], results: &[ResultRow]) -> Vec<
             }));
         }
     }
-    for case in [Clusters::Three, Clusters::Four] {
+    for case in [Clusters::Three, Clusters::Four, Clusters::Apart] {
         let row = find(results, "simulated", &clusters_setting(case), OURS, "found");
         all.extend(row.map(|row| Target {
             what: format!(

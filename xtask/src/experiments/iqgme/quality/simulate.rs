@@ -63,7 +63,7 @@ impl Mixture {
     }
 
     /// Four Gaussians of unequal weights in five dimensions, unit variances, means more than five apart.
-    fn four_gaussians() -> Result<Self> {
+    fn four_gaussians(distance: f64) -> Result<Self> {
         let part = |k: usize| {
             let signs = [
                 [1.0, 1.0, 1.0, 1.0, 1.0],
@@ -75,7 +75,7 @@ impl Mixture {
             let covariance = Mat::from_fn(5, 5, |i, j| correlation.powi(i.abs_diff(j) as i32));
             (
                 [0.4, 0.3, 0.2, 0.1][k],
-                signs.map(|s| 1.5 * s).to_vec(),
+                signs.map(|s| distance * s).to_vec(),
                 covariance,
             )
         };
@@ -175,8 +175,10 @@ impl SmallSet {
 pub(super) enum Clusters {
     /// Three Gaussians in the plane.
     Three,
-    /// Four Gaussians in five dimensions.
+    /// Four Gaussians in five dimensions, with means at 1.5 standard deviations from zero in each.
     Four,
+    /// The same, at two.
+    Apart,
 }
 
 impl Clusters {
@@ -186,13 +188,14 @@ impl Clusters {
         match self {
             Self::Three => "three-gaussians",
             Self::Four => "four-gaussians",
+            Self::Apart => "four-gaussians-apart",
         }
     }
 
     pub(super) fn count(self) -> usize {
         match self {
             Self::Three => 3,
-            Self::Four => 4,
+            Self::Four | Self::Apart => 4,
         }
     }
 
@@ -200,7 +203,8 @@ impl Clusters {
     pub(super) fn table(self, seed: u64) -> Result<Table> {
         let mixture = match self {
             Self::Three => Mixture::three_gaussians(0)?,
-            Self::Four => Mixture::four_gaussians()?,
+            Self::Four => Mixture::four_gaussians(1.5)?,
+            Self::Apart => Mixture::four_gaussians(2.0)?,
         };
         let mut rng = stream(seed, [self as u64, CLUSTERS, 0, 0]);
         let rows = (0..Self::ROWS).flat_map(|_| mixture.draw(&mut rng).1);
@@ -240,7 +244,7 @@ mod tests {
     fn draws_have_the_moments_of_their_components() {
         check(&Mixture::three_gaussians(1).unwrap());
         check(&Mixture::two_covariances().unwrap());
-        check(&Mixture::four_gaussians().unwrap());
+        check(&Mixture::four_gaussians(1.5).unwrap());
     }
 
     #[test]
