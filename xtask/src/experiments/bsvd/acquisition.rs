@@ -104,7 +104,7 @@ fn configured(unit: f64, step: u64, seed: u64) -> BsvdConfig {
 fn run(context: &Context<'_>, name: &str, cases: &[(usize, Option<f64>)]) -> Result<Report> {
     let (cases, n, most) = match context.scale {
         Scale::Smoke => (&cases[..1], 1, 4 * STEP),
-        Scale::Quick => (cases, 5, 30 * STEP),
+        Scale::Quick => (cases, 5, ALL),
         Scale::Paper => (cases, 10, ALL),
     };
     let mut trials = Vec::new();
