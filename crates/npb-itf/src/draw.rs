@@ -175,6 +175,49 @@ impl Draw {
         }
     }
 
+    /// Mutual information of the latent indices of two columns given that of a third, in nats. 0 when two of the three columns
+    /// settle it: columns of different blocks, one level, or `given` one of the two.
+    ///
+    /// Source: B (21) within each cluster of the third column. Cost: the product of the three columns' numbers of clusters times
+    /// that of top-level clusters.
+    pub fn conditional_mutual_information(&self, a: usize, b: usize, given: usize) -> f64 {
+        let Some(joint) = self.joint_weights(a, b) else {
+            return 0.0;
+        };
+        let (of_a, of_b, third) = (&self.columns[a], &self.columns[b], &self.columns[given]);
+        if given == a || given == b {
+            return 0.0;
+        }
+        if third.block != of_a.block {
+            return mutual_information(&joint, of_b.n_clusters);
+        }
+        if third.weights.is_empty() {
+            return 0.0;
+        }
+        let top = &self.blocks[of_a.block].weights;
+        let mut joint = joint;
+        let mut information = 0.0;
+        for m in 0..third.n_clusters {
+            joint.fill(0.0);
+            for (r, &weight) in top.iter().enumerate() {
+                let weight = weight * third.weights[r * third.n_clusters + m];
+                let of_b = &of_b.weights[r * of_b.n_clusters..][..of_b.n_clusters];
+                let of_a = &of_a.weights[r * of_a.n_clusters..][..of_a.n_clusters];
+                for (&of_a, line) in of_a.iter().zip(joint.chunks_exact_mut(of_b.len())) {
+                    let weight = weight * of_a;
+                    line.iter_mut()
+                        .zip(of_b)
+                        .for_each(|(p, &of_b)| *p += weight * of_b);
+                }
+            }
+            let mass: f64 = joint.iter().sum();
+            if mass > 0.0 {
+                information += mass * mutual_information(&joint, of_b.n_clusters);
+            }
+        }
+        information
+    }
+
     /// Checks a draw that comes from a file.
     pub(crate) fn check(&self, n_rows: usize, two_levels: bool) -> Result<(), String> {
         let positive = |x: f64| x.is_finite() && x > 0.0;

@@ -24,7 +24,8 @@ use crate::kernels::{Cells, Column, Stats};
 use crate::state::{Block, ColumnState, ItfState};
 use crate::urn::{self, CellUrn, LabelUrn, Urn};
 use crate::{ItfConfig, ItfData, ItfError, ItfMove, Structure};
-use split_merge::{Plan, Sides, allocate, ln_anchors, plan, shuffle};
+pub(crate) use split_merge::shuffle;
+use split_merge::{Plan, Sides, allocate, ln_anchors, plan};
 
 /// One of how many columns split-merge and block moves try in a sweep.
 const COLUMN_SHARE: usize = 20;

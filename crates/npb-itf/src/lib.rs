@@ -48,6 +48,7 @@
 //! | data: columns of a table, or any kernel with its cells | [`ItfData`], [`kernels`] |
 //! | questions to a fit: densities, conditional predictions, imputation, diagnostics | [`ItfFit`], [`ItfRows`], [`Imputation`] |
 //! | kept draws: weights, parameters, labels, mutual information | [`Draw`] |
+//! | which columns depend on each other: mutual information, verdicts at a level | [`Dependence`] |
 //! | which rows belong together, clusters by column | [`PairTable`], [`point_clustering`], [`summarise_clusters`] |
 //! | drive the sampler, stop and resume | [`ItfSampler`], [`ItfRun`], [`Checkpoint`], [`ItfState`] |
 //! | a law of cells of your own | [`Kernel`] |
@@ -56,6 +57,7 @@
 mod clustering;
 mod config;
 mod data;
+mod dependence;
 mod draw;
 mod error;
 mod fields;
@@ -72,6 +74,7 @@ mod urn;
 pub use clustering::{ClusteringLoss, PairTable, PointClustering, point_clustering};
 pub use config::{ItfConfig, ItfMove, LowerConcentration, Structure};
 pub use data::{ColumnInfo, ItfData};
+pub use dependence::{Dependence, DependenceConfig, InformationSummary, PairDependence};
 pub use draw::{BlockDraw, ColumnDraw, Draw};
 pub use error::ItfError;
 pub use fit::{ChainSummary, Checkpoint, ItfFit, ItfRun, fit, fit_data};

@@ -36,6 +36,11 @@ impl ItfRows {
     pub fn n_rows(&self) -> usize {
         self.n_rows
     }
+
+    /// The cells of every column.
+    pub(crate) fn cells(&self) -> &[Cells] {
+        &self.cells
+    }
 }
 
 /// A missing cell filled in.

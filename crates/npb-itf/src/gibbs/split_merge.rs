@@ -123,7 +123,7 @@ pub(super) trait Sides {
 }
 
 /// Puts `rows` in random order.
-pub(super) fn shuffle(rows: &mut [u32], rng: &mut Xoshiro256PlusPlus) {
+pub(crate) fn shuffle(rows: &mut [u32], rng: &mut Xoshiro256PlusPlus) {
     for i in (1..rows.len()).rev() {
         rows.swap(i, rng.random_range(0..=i));
     }

@@ -1,6 +1,7 @@
 //! Tests of npb-itf from outside.
 
 mod clustering;
+mod dependence;
 mod exact;
 mod fields;
 mod kernels;

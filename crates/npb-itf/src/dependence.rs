@@ -1,0 +1,698 @@
+//! What depends on what: posteriors of the mutual information of latent indices, and verdicts at a level.
+//!
+//! The two answers come from different places. The posterior of the mutual information (B (21)) is the model's: it says how
+//! strongly the fitted clusterings go together. It is no test: labels of a joint fit are dependent by construction, also
+//! where columns are not, so that permuting them is no null distribution. The verdict is a permutation test on scores that
+//! depend on **one column alone**:
+//!
+//! 1. Every cell gets a score vector. A category: its level. A number: Hermite polynomials of its normal score (a direction: sines and
+//!    cosines), and, as for every other cell, its place in the clusters of a mixture fitted to this column only: the
+//!    leading principal components of its labels in the draws.
+//! 2. T = Σ of the squared cross-products of the centred scores over the rows observed in both columns; for two categories this is
+//!    Pearson's χ².
+//! 3. p = (1 + #{permuted T ≥ T}) / (1 + permutations), one column's rows permuted.
+//!
+//! **Why the level holds.** Let the two columns be independent and the observed cells of one of them, B, exchangeable in the rows given which
+//! are observed. The score of B's row i is a function of B and of random numbers of its own, and renaming rows renames
+//! scores: the start of the one-column chain takes the rows in random order, every row has its own random numbers, and no
+//! move looks at a row's number. So B's scores are exchangeable given A's, T and its permuted copies are exchangeable, and
+//! P(p ≤ level) ≤ level at any sample size, however well the mixture fits; ties count against dependence.
+//! The one exception is a network, whose rows are drawn in turn: there it is enough that the other column is no network.
+
+use npb_infer::stream;
+use npb_linalg::faer::{Mat, Side};
+use npb_priors::special::normal_quantile;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::gibbs::shuffle;
+use crate::kernel::RowLabels;
+use crate::kernels::{Cells, Column};
+use crate::{Draw, ItfConfig, ItfData, ItfError, ItfFit, ItfMove, ItfRows, ItfSampler, Structure};
+
+/// Keys of random streams.
+const FIT: u64 = 1;
+const PERMUTATION: u64 = 2;
+
+/// Numbers in a score vector.
+const WIDTH: usize = 8;
+/// Those that hold functions of the value when a cell is one number.
+const OF_VALUE: usize = 4;
+
+/// The moves of a mixture of one column: rows count alike in all of them.
+const MOVES: [ItfMove; 5] = [
+    ItfMove::Concentrations,
+    ItfMove::Swaps,
+    ItfMove::TopSplitMerge,
+    ItfMove::Parameters,
+    ItfMove::Rows,
+];
+
+/// Settings of [`ItfFit::dependence`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DependenceConfig {
+    /// Probability that independent columns are called dependent, for each pair by itself.
+    pub level: f64,
+    /// Permutations behind a verdict; no p-value is below 1 / (permutations + 1).
+    pub permutations: usize,
+    /// Sweeps of the mixture of one column before its first draw is used.
+    pub burn_in: u64,
+    /// Draws of it that are used.
+    pub keep: u64,
+    /// Sweeps from one to the next.
+    pub thin: u64,
+    /// Which quantiles of the mutual information are reported.
+    pub quantiles: Vec<f64>,
+    /// Seed of all random numbers.
+    pub seed: u64,
+}
+
+impl Default for DependenceConfig {
+    fn default() -> Self {
+        Self {
+            level: 0.01,
+            permutations: 999,
+            burn_in: 100,
+            keep: 20,
+            thin: 5,
+            quantiles: vec![0.05, 0.5, 0.95],
+            seed: 0,
+        }
+    }
+}
+
+impl DependenceConfig {
+    /// Checks every field; the error names the first that is out of range.
+    ///
+    /// # Errors
+    /// [`ItfError::Config`].
+    pub fn validate(&self) -> Result<(), ItfError> {
+        let bad = |field, value: String, rule| Err(ItfError::Config { field, value, rule });
+        let inside = |x: f64| x > 0.0 && x < 1.0;
+        if !inside(self.level) {
+            let rule = "above 0 and below 1";
+            return bad("level", self.level.to_string(), rule);
+        }
+        let reachable = (self.permutations as f64 + 1.0) * self.level * (1.0 + 1e-9) >= 1.0;
+        if !reachable || self.permutations > 1_000_000_000 {
+            let rule =
+                "at least 1 / level - 1 (or no verdict can be reached) and at most a billion";
+            return bad("permutations", self.permutations.to_string(), rule);
+        }
+        if self.keep == 0 || self.keep > 1000 {
+            return bad("keep", self.keep.to_string(), "from 1 to 1000");
+        }
+        if self.thin == 0 {
+            return bad("thin", self.thin.to_string(), "at least 1");
+        }
+        match self.quantiles.iter().find(|&&q| !(0.0..=1.0).contains(&q)) {
+            Some(q) => bad("quantiles", q.to_string(), "from 0 to 1"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Posterior of a mutual information, in nats, over kept draws.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InformationSummary {
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub sd: f64,
+    /// The quantiles asked for.
+    pub quantiles: Vec<f64>,
+}
+
+impl InformationSummary {
+    fn new(mut values: Vec<f64>, quantiles: &[f64]) -> Self {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+        values.sort_by(f64::total_cmp);
+        Self {
+            mean,
+            sd: variance.sqrt(),
+            quantiles: quantiles.iter().map(|&q| quantile(&values, q)).collect(),
+        }
+    }
+}
+
+/// Quantile of sorted values, linear in between.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let place = q * (sorted.len() - 1) as f64;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (place - below as f64) * (sorted[above] - sorted[below])
+}
+
+/// Two columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairDependence {
+    /// Position of the first.
+    pub a: usize,
+    /// Position of the second, above `a`.
+    pub b: usize,
+    /// Rows in which both are observed: the verdict is about these.
+    pub n_rows: usize,
+    /// Posterior of the mutual information of the latent indices (B (21)).
+    pub information: InformationSummary,
+    /// Share of the draws in which the columns are in one block; always 1 for structures without blocks.
+    pub same_block: f64,
+    /// Of the test of independence; of this pair alone.
+    pub p_value: f64,
+    /// The same, times the number of pairs, at most 1 (Bonferroni).
+    pub adjusted_p_value: f64,
+    /// Verdict: `p_value` is at most the level.
+    pub dependent: bool,
+}
+
+/// Dependence between all pairs of columns.
+///
+/// ```
+/// use npb_data::{MixedColumn, MixedTable};
+/// use npb_itf::{DependenceConfig, ItfConfig, fit};
+///
+/// let real = |f: &dyn Fn(u32) -> f64| MixedColumn::Real((0..80).map(|i| Some(f(i))).collect());
+/// let columns = vec![
+///     real(&|i| f64::from(i % 2) * 9.0 + f64::from(i % 5)),
+///     real(&|i| f64::from(i % 2) * 7.0 + f64::from(i % 3)),
+///     real(&|i| f64::from(i * 37 % 80)),
+/// ];
+/// let table = MixedTable::new(["x", "y", "z"].map(String::from).to_vec(), columns)?;
+/// let model = fit(&table, &ItfConfig { chains: 1, burn_in: 50, keep: 20, thin: 1, ..ItfConfig::default() })?;
+/// let dependence = model.dependence(&model.training_rows(&table)?, &DependenceConfig::default())?;
+/// assert!(dependence.pair("x", "y")?.dependent);
+/// assert!(dependence.pair("x", "z")?.information.mean < dependence.pair("x", "y")?.information.mean);
+/// let heat_map = dependence.matrix(1.0, |pair| pair.same_block);
+/// assert_eq!(heat_map.len(), 9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Dependence {
+    names: Vec<String>,
+    pairs: Vec<PairDependence>,
+}
+
+impl Dependence {
+    /// Names of the columns, in the order of training.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// All pairs: (0, 1), (0, 2), (1, 2), (0, 3), ...
+    pub fn pairs(&self) -> &[PairDependence] {
+        &self.pairs
+    }
+
+    /// The pair of two columns, in either order.
+    ///
+    /// # Errors
+    /// An unknown name, or twice the same.
+    pub fn pair(&self, a: &str, b: &str) -> Result<&PairDependence, ItfError> {
+        let position = |name: &str| {
+            let found = self.names.iter().position(|known| known == name);
+            found.ok_or_else(|| ItfError::Argument {
+                argument: "column",
+                value: name.to_owned(),
+                rule: "the name of a column of training",
+            })
+        };
+        let (a, b) = (position(a)?, position(b)?);
+        if a == b {
+            return Err(twice(&self.names[a]));
+        }
+        Ok(&self.pairs[place(a.min(b), a.max(b))])
+    }
+
+    /// One number per pair as a symmetric matrix, row by row (for a heat map), `diagonal` on its diagonal.
+    pub fn matrix(&self, diagonal: f64, value: impl Fn(&PairDependence) -> f64) -> Vec<f64> {
+        let p = self.names.len();
+        let mut matrix = vec![diagonal; p * p];
+        for pair in &self.pairs {
+            let value = value(pair);
+            matrix[pair.a * p + pair.b] = value;
+            matrix[pair.b * p + pair.a] = value;
+        }
+        matrix
+    }
+}
+
+/// Place of a pair in the list of all.
+fn place(low: usize, high: usize) -> usize {
+    high * (high - 1) / 2 + low
+}
+
+fn twice(name: &str) -> ItfError {
+    ItfError::Argument {
+        argument: "columns",
+        value: name.to_owned(),
+        rule: "different columns",
+    }
+}
+
+impl ItfFit {
+    /// Dependence between all pairs of columns: the posterior of their mutual information in this fit, and a verdict whose level is
+    /// exact for any number of rows, by permutation of scores that depend on one column alone. The level is that of one pair; with
+    /// many, look at the adjusted p-values, with more permutations.
+    ///
+    /// `rows`: [`training_rows`](Self::training_rows), or others to test on. Rows missing in either column are left out.
+    /// The verdict asks that cells of a column are missing for reasons that have nothing to do with the other column.
+    ///
+    /// Cost: for each column a one-column mixture, `burn_in + keep * thin` sweeps linear in rows; for each pair `permutations` times 64
+    /// multiplications per row (one for two categories). Parallel over columns and pairs; the result does not depend on
+    /// the number of threads.
+    ///
+    /// # Errors
+    /// A configuration out of range, no rows, rows of another fit.
+    pub fn dependence(
+        &self,
+        rows: &ItfRows,
+        config: &DependenceConfig,
+    ) -> Result<Dependence, ItfError> {
+        config.validate()?;
+        let scores = self.scores(rows, config)?;
+        let p = scores.len();
+        let pairs: Vec<(usize, usize)> = (0..p).flat_map(|b| (0..b).map(move |a| (a, b))).collect();
+        let n_pairs = pairs.len() as f64;
+        let pair = |(a, b): (usize, usize)| {
+            let (n_rows, p_value) = permutation_test(&scores[a], &scores[b], config, [a, b]);
+            PairDependence {
+                a,
+                b,
+                n_rows,
+                information: self.summarise(&config.quantiles, |d| d.mutual_information(a, b)),
+                same_block: self.share_of_draws(|d| d.columns[a].block == d.columns[b].block),
+                p_value,
+                adjusted_p_value: (p_value * n_pairs).min(1.0),
+                dependent: p_value <= config.level,
+            }
+        };
+        Ok(Dependence {
+            names: self.columns().iter().map(|c| c.name.clone()).collect(),
+            pairs: pairs.into_par_iter().map(pair).collect(),
+        })
+    }
+
+    /// Posterior of the mutual information of the latent indices of two columns given that of a third
+    /// ([`Draw::conditional_mutual_information`]): what they share beyond it.
+    ///
+    /// # Errors
+    /// An unknown column, the same twice, a quantile outside 0..1.
+    pub fn conditional_information(
+        &self,
+        a: &str,
+        b: &str,
+        given: &str,
+        quantiles: &[f64],
+    ) -> Result<InformationSummary, ItfError> {
+        for (one, other) in [(a, b), (a, given), (b, given)] {
+            if one == other {
+                return Err(twice(one));
+            }
+        }
+        let settings = DependenceConfig {
+            quantiles: quantiles.to_vec(),
+            ..DependenceConfig::default()
+        };
+        settings.validate()?;
+        let index = |name| self.column_index(name);
+        let (a, b, given) = (index(a)?, index(b)?, index(given)?);
+        Ok(self.summarise(quantiles, |d| d.conditional_mutual_information(a, b, given)))
+    }
+
+    fn summarise(
+        &self,
+        quantiles: &[f64],
+        of_draw: impl Fn(&Draw) -> f64 + Send + Sync,
+    ) -> InformationSummary {
+        let values = self.draws().par_iter().map(of_draw).collect();
+        InformationSummary::new(values, quantiles)
+    }
+
+    fn share_of_draws(&self, holds: impl Fn(&Draw) -> bool) -> f64 {
+        let count = self.draws().iter().filter(|d| holds(d)).count();
+        count as f64 / self.draws().len() as f64
+    }
+
+    /// Scores of all columns, each from its own cells alone.
+    fn scores(&self, rows: &ItfRows, config: &DependenceConfig) -> Result<Vec<Scores>, ItfError> {
+        if rows.n_rows() == 0 {
+            return Err(ItfError::NoRows);
+        }
+        let laws = &self.draws()[0].columns;
+        if rows.cells().len() != laws.len() {
+            return Err(ItfError::Argument {
+                argument: "rows (number of columns)",
+                value: rows.cells().len().to_string(),
+                rule: "that of training",
+            });
+        }
+        let scores = (0..laws.len()).into_par_iter().map(|j| {
+            let (law, cells) = (&laws[j].law, &rows.cells()[j]);
+            let name = &self.columns()[j].name;
+            if !law.fits(cells) {
+                return Err(ItfError::OtherKernel { name: name.clone() });
+            }
+            Scores::of(name, law, cells, config, j as u64)
+        });
+        scores.collect()
+    }
+}
+
+/// What a cell says, by its own column alone; `None` where it is missing.
+enum Scores {
+    /// A level.
+    Levels(Vec<Option<u32>>),
+    /// Numbers.
+    Numbers(Vec<Option<[f64; WIDTH]>>),
+}
+
+impl Scores {
+    fn of(
+        name: &str,
+        law: &Column,
+        cells: &Cells,
+        config: &DependenceConfig,
+        key: u64,
+    ) -> Result<Self, ItfError> {
+        let n_rows = law.n_rows(cells);
+        let values = values(law, cells, config.seed);
+        if let (Some(values), Some(_)) = (&values, law.n_levels()) {
+            let level = |value: &Option<f64>| value.map(|v| v as u32);
+            return Ok(Self::Levels(values.iter().map(level).collect()));
+        }
+        let observed: Vec<usize> = (0..n_rows).filter(|&i| law.is_observed(cells, i)).collect();
+        let mut scores = vec![None; n_rows];
+        observed
+            .iter()
+            .for_each(|&i| scores[i] = Some([0.0; WIDTH]));
+        let mut first = 0;
+        if let Some(values) = &values {
+            first = OF_VALUE;
+            let functions = match law {
+                Column::VonMises(fitted) => of_angles(values, fitted.kernel.period()),
+                _ => of_ranks(values),
+            };
+            for (score, functions) in scores.iter_mut().zip(functions) {
+                if let Some(score) = score {
+                    score[..OF_VALUE].copy_from_slice(&functions);
+                }
+            }
+        }
+        let draws = own_clusterings(name, law, cells, config, key)?;
+        add_components(&mut scores, &observed, &draws, first);
+        Ok(Self::Numbers(scores))
+    }
+}
+
+/// The values of a column whose cells are one number or one level each, `None` for other columns.
+fn values(law: &Column, cells: &Cells, seed: u64) -> Option<Vec<Option<f64>>> {
+    let n_rows = law.n_rows(cells);
+    if law.is_coupled() || (0..n_rows).any(|i| law.n_parts(cells, i) != 1) {
+        return None;
+    }
+    // Observed parts are written as they are: cluster and random numbers play no part.
+    let rng = &mut stream(seed, [0; 4]);
+    let mut law = law.fresh(rng);
+    law.grow(4, rng);
+    let mut part = Vec::new();
+    let mut value = |i: usize| {
+        part.clear();
+        law.complete(0, cells, i, false, RowLabels::NONE, rng, &mut part);
+        part.first().copied()
+    };
+    let observed = |i: usize| law.is_observed(cells, i);
+    let values = (0..n_rows).map(|i| if observed(i) { value(i) } else { None });
+    Some(values.collect())
+}
+
+/// Falling weights: low orders come first, because most dependence shows there.
+fn order_weight(order: usize) -> f64 {
+    0.5_f64.powi(order as i32 - 1).sqrt()
+}
+
+/// Hermite polynomials of normal scores (ties share their middle rank), orthonormal under the normal law before they are weighted.
+fn of_ranks(values: &[Option<f64>]) -> Vec<[f64; OF_VALUE]> {
+    let mut sorted: Vec<f64> = values.iter().flatten().copied().collect();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len() as f64;
+    let functions = |value: &Option<f64>| {
+        let Some(x) = *value else {
+            return [0.0; OF_VALUE];
+        };
+        let below = sorted.partition_point(|&v| v < x);
+        let up_to = sorted.partition_point(|&v| v <= x);
+        let z = normal_quantile(0.5 * (below + up_to) as f64 / n);
+        let squared = z * z;
+        let hermite = [
+            z,
+            (squared - 1.0) / 2.0_f64.sqrt(),
+            z * (squared - 3.0) / 6.0_f64.sqrt(),
+            (squared * (squared - 6.0) + 3.0) / 24.0_f64.sqrt(),
+        ];
+        std::array::from_fn(|k| order_weight(k + 1) * hermite[k])
+    };
+    values.iter().map(functions).collect()
+}
+
+/// Sines and cosines of angles and of twice the angles.
+fn of_angles(values: &[Option<f64>], period: f64) -> Vec<[f64; OF_VALUE]> {
+    let functions = |value: &Option<f64>| {
+        let angle = value.map_or(0.0, |x| std::f64::consts::TAU * (x / period));
+        std::array::from_fn(|k| {
+            let order = k / 2 + 1;
+            let (sine, cosine) = (order as f64 * angle).sin_cos();
+            std::f64::consts::SQRT_2 * order_weight(order) * if k % 2 == 0 { sine } else { cosine }
+        })
+    };
+    values.iter().map(functions).collect()
+}
+
+/// Labels of all rows in draws of a mixture of this column alone.
+fn own_clusterings(
+    name: &str,
+    law: &Column,
+    cells: &Cells,
+    config: &DependenceConfig,
+    key: u64,
+) -> Result<Vec<Vec<u32>>, ItfError> {
+    let prototype = law.fresh(&mut stream(config.seed, [FIT, key, 0, 0]));
+    let mut data = ItfData::new();
+    data.push(name, prototype, cells.clone())?;
+    let settings = ItfConfig {
+        structure: Structure::Joint,
+        moves: MOVES.to_vec(),
+        seed: config.seed,
+        ..ItfConfig::default()
+    };
+    // A chain of its own for every column: their random numbers must be independent.
+    let mut sampler = ItfSampler::new(&data, settings, key)?;
+    (0..config.burn_in).for_each(|_| sampler.sweep());
+    let draws = (0..config.keep).map(|_| {
+        (0..config.thin).for_each(|_| sampler.sweep());
+        sampler.state().labels(0).to_vec()
+    });
+    Ok(draws.collect())
+}
+
+/// Writes the leading principal components of the label indicators of all draws (those of the co-clustering matrix) into the
+/// scores from `first` on, each with its standard deviation: a clustering that draws agree about weighs most, noise next to nothing.
+fn add_components(
+    scores: &mut [Option<[f64; WIDTH]>],
+    observed: &[usize],
+    draws: &[Vec<u32>],
+    first: usize,
+) {
+    let n = observed.len() as f64;
+    // Every label of every draw that has observed rows is a coordinate.
+    let mut coordinates: Vec<Vec<usize>> = Vec::with_capacity(draws.len());
+    let mut sizes: Vec<f64> = Vec::new();
+    for labels in draws {
+        let mut counts = vec![0usize; crate::urn::n_labels(labels)];
+        observed
+            .iter()
+            .for_each(|&i| counts[labels[i] as usize] += 1);
+        let coordinate = |&m: &usize| {
+            sizes.extend((m > 0).then_some(m as f64));
+            sizes.len().wrapping_sub(1)
+        };
+        coordinates.push(counts.iter().map(coordinate).collect());
+    }
+    let m = sizes.len();
+    if m < 2 {
+        return;
+    }
+    let of_row = |i: usize| {
+        let coordinates = coordinates.iter().zip(draws);
+        coordinates.map(move |(of_label, labels)| of_label[labels[i] as usize])
+    };
+    let mut counts = vec![0.0; m * m];
+    let mut places = Vec::with_capacity(draws.len());
+    for &i in observed {
+        places.clear();
+        places.extend(of_row(i));
+        for &a in &places {
+            places.iter().for_each(|&b| counts[a * m + b] += 1.0);
+        }
+    }
+    let gram = Mat::from_fn(m, m, |a, b| {
+        (counts[a * m + b] - sizes[a] * sizes[b] / n) / draws.len() as f64
+    });
+    // Without components the verdict is weaker, not wrong.
+    let Ok(eigen) = gram.self_adjoint_eigen(Side::Lower) else {
+        return;
+    };
+    let scale = (draws.len() as f64).sqrt().recip();
+    for &i in observed {
+        let Some(score) = &mut scores[i] else {
+            continue;
+        };
+        // Eigenvalues rise.
+        for (k, score) in score[first..].iter_mut().enumerate().take(m) {
+            let direction = eigen.U().col(m - 1 - k);
+            *score = scale * of_row(i).map(|c| direction[c]).sum::<f64>();
+        }
+    }
+}
+
+/// A column's scores in the rows of a pair.
+enum PairScores {
+    /// Levels, and how often each occurs.
+    Levels { codes: Vec<u32>, counts: Vec<f64> },
+    /// Centred numbers.
+    Numbers(Vec<[f64; WIDTH]>),
+}
+
+impl PairScores {
+    fn new(scores: &Scores, rows: &[usize]) -> Self {
+        match scores {
+            Scores::Levels(levels) => {
+                let codes: Vec<u32> = rows.iter().filter_map(|&i| levels[i]).collect();
+                let counts = crate::urn::counts(&codes);
+                let counts = counts.into_iter().map(|m| m as f64).collect();
+                Self::Levels { codes, counts }
+            }
+            Scores::Numbers(numbers) => {
+                let mut own: Vec<_> = rows.iter().filter_map(|&i| numbers[i]).collect();
+                let share = (own.len().max(1) as f64).recip();
+                for k in 0..WIDTH {
+                    let mean: f64 = own.iter().map(|score| score[k] * share).sum();
+                    own.iter_mut().for_each(|score| score[k] -= mean);
+                }
+                Self::Numbers(own)
+            }
+        }
+    }
+}
+
+/// T, the second column's rows in the given order.
+///
+/// Centred numbers stay centred in any order, and levels against levels are compared with the counts that independence expects,
+/// so that only the cross-products depend on the order.
+fn statistic(a: &PairScores, b: &PairScores, order: &[u32], table: &mut Vec<f64>) -> f64 {
+    use PairScores::{Levels, Numbers};
+    let n = order.len() as f64;
+    table.clear();
+    match (a, b) {
+        (
+            Levels { codes, counts },
+            Levels {
+                codes: of_b,
+                counts: counts_of_b,
+            },
+        ) => {
+            let width = counts_of_b.len();
+            table.resize(counts.len() * width, 0.0);
+            for (&k, &i) in codes.iter().zip(order) {
+                table[k as usize * width + of_b[i as usize] as usize] += 1.0;
+            }
+            let mut chi_squared = 0.0;
+            for (line, of_a) in table.chunks_exact(width).zip(counts) {
+                for (&count, of_b) in line.iter().zip(counts_of_b) {
+                    let expected = of_a * of_b / n;
+                    if expected > 0.0 {
+                        chi_squared += (count - expected).powi(2) / expected;
+                    }
+                }
+            }
+            chi_squared
+        }
+        (Levels { codes, counts }, Numbers(numbers)) => {
+            table.resize(counts.len() * WIDTH, 0.0);
+            for (&k, &i) in codes.iter().zip(order) {
+                let line = &mut table[k as usize * WIDTH..][..WIDTH];
+                let score = &numbers[i as usize];
+                line.iter_mut().zip(score).for_each(|(t, x)| *t += x);
+            }
+            let squares = |line: &[f64]| line.iter().map(|t| t * t).sum::<f64>();
+            let lines = table.chunks_exact(WIDTH).zip(counts);
+            lines
+                .map(|(line, count)| squares(line) / count.max(1.0))
+                .sum()
+        }
+        (Numbers(of_a), Numbers(of_b)) => {
+            let mut table = [[0.0; WIDTH]; WIDTH];
+            for (x, &i) in of_a.iter().zip(order) {
+                let y = &of_b[i as usize];
+                for (line, x) in table.iter_mut().zip(x) {
+                    line.iter_mut().zip(y).for_each(|(t, y)| *t += x * y);
+                }
+            }
+            table.iter().flatten().map(|t| t * t).sum::<f64>() / n.max(1.0)
+        }
+        // The order means nothing but a pairing: the same one from the other side.
+        (Numbers(_), Levels { .. }) => {
+            let mut inverse = vec![0; order.len()];
+            order
+                .iter()
+                .zip(0..)
+                .for_each(|(&i, place)| inverse[i as usize] = place);
+            statistic(b, a, &inverse, table)
+        }
+    }
+}
+
+/// Number of rows observed in both columns, and the p-value of the test that they are independent.
+fn permutation_test(
+    a: &Scores,
+    b: &Scores,
+    config: &DependenceConfig,
+    pair: [usize; 2],
+) -> (usize, f64) {
+    let observed = |scores: &Scores, i: usize| match scores {
+        Scores::Levels(levels) => levels[i].is_some(),
+        Scores::Numbers(numbers) => numbers[i].is_some(),
+    };
+    let n_rows = match a {
+        Scores::Levels(levels) => levels.len(),
+        Scores::Numbers(numbers) => numbers.len(),
+    };
+    let rows: Vec<usize> = (0..n_rows)
+        .filter(|&i| observed(a, i) && observed(b, i))
+        .collect();
+    let (a, b) = (PairScores::new(a, &rows), PairScores::new(b, &rows));
+    // Levels first: cheaper, and which of the two is permuted does not matter.
+    let (a, b) = match a {
+        PairScores::Numbers(_) => (b, a),
+        PairScores::Levels { .. } => (a, b),
+    };
+    let identity: Vec<u32> = (0..rows.len() as u32).collect();
+    let own = statistic(&a, &b, &identity, &mut Vec::new());
+    // Sums in another order differ in their last digits: equal ones must count as ties, and those of constants as 0.
+    let threshold = own * (1.0 - 1e-9) - 1e-12;
+    let [first, second] = pair.map(|j| j as u64);
+    let exceeds = |(order, table): &mut (Vec<u32>, Vec<f64>), permutation: u64| {
+        let key = [PERMUTATION, first, second, permutation];
+        order.clone_from(&identity);
+        shuffle(order, &mut stream(config.seed, key));
+        statistic(&a, &b, order, table) >= threshold
+    };
+    let permutations = (0..config.permutations as u64).into_par_iter();
+    let exceeding = permutations
+        .map_init(|| (Vec::new(), Vec::new()), exceeds)
+        .filter(|&exceeds| exceeds)
+        .count();
+    let p_value = (1 + exceeding) as f64 / (1 + config.permutations) as f64;
+    (rows.len(), p_value)
+}
