@@ -33,10 +33,10 @@ pub enum PriorScale {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpertPosterior {
-    /// Expectation propagation, given the gate: their uncertainty is close to exact.
-    ExpectationPropagation,
     /// The factors of the variational posterior (the thesis): shrunk, and too sure of it.
     Variational,
+    /// Expectation propagation, given the gate: their uncertainty is close to exact if rows are independent. Fits take two to three times as long.
+    ExpectationPropagation,
 }
 
 /// How the components weigh a new row for its class.
@@ -74,7 +74,7 @@ pub struct IqgmeConfig {
     pub expert_rate: f64,
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,
-    /// How the experts are found once the components have settled (W: `Variational`).
+    /// How the experts are found once the components have settled.
     pub expert_posterior: ExpertPosterior,
     /// How the components weigh a new row for its class. Densities, imputations and responsibilities are always marginal.
     pub gate: Gate,
@@ -110,7 +110,7 @@ impl Default for IqgmeConfig {
             expert_shape: 0.1,
             expert_rate: 0.1,
             expert_mean_strength: 1.0,
-            expert_posterior: ExpertPosterior::ExpectationPropagation,
+            expert_posterior: ExpertPosterior::Variational,
             gate: Gate::AtMeans,
             starts: vec![
                 Start::KMeans(1),
