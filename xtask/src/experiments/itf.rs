@@ -1,5 +1,7 @@
 //! npb-itf: joint models of mixed data.
 
+mod cells;
+mod mixed_sets;
 mod scenarios;
 mod simulated;
 mod tables;
@@ -14,4 +16,5 @@ const DPM: &str = "npb:dpm";
 const TRUTH: &str = "truth";
 
 /// In the order of the report.
-pub(crate) const EXPERIMENTS: &[Experiment] = &[simulated::TABLE_1, simulated::TABLE_2];
+pub(crate) const EXPERIMENTS: &[Experiment] =
+    &[simulated::TABLE_1, simulated::TABLE_2, cells::TABLE_3];
