@@ -117,7 +117,7 @@ fn configuration(scale: Scale, method: Method) -> String {
     match method {
         Method::Mixture(structure) => format!("{:?}", mixture(scale, structure, 0)),
         Method::Independent => format!("{:?}", mixture(scale, Structure::Joint, 0)),
-        Method::Chained => format!("{:?}", MixedChainedConfig::default()),
+        Method::Chained => format!("{:?}", chained(scale)),
         Method::Boosted => format!("{:?}", boosted(scale, 0)),
         Method::Marginal => String::new(),
     }
@@ -142,9 +142,21 @@ fn mixture(scale: Scale, structure: Structure, seed: u64) -> ItfConfig {
     }
 }
 
+fn chained(scale: Scale) -> MixedChainedConfig {
+    let config = MixedChainedConfig::default();
+    match scale {
+        Scale::Smoke => MixedChainedConfig {
+            rounds: 1,
+            steps: 5,
+            ..config
+        },
+        Scale::Quick | Scale::Paper => config,
+    }
+}
+
 fn boosted(scale: Scale, seed: u64) -> BoostedConfig {
     let budget = match scale {
-        Scale::Smoke => 0.2,
+        Scale::Smoke => 0.05,
         Scale::Quick | Scale::Paper => BoostedConfig::default().budget,
     };
     BoostedConfig {
@@ -194,11 +206,7 @@ impl Hidden {
             outcome
         };
         Ok(match method {
-            Method::Chained => baseline(chained_cells(
-                &self.shown,
-                &self.mask,
-                &MixedChainedConfig::default(),
-            )?),
+            Method::Chained => baseline(chained_cells(&self.shown, &self.mask, &chained(scale))?),
             Method::Boosted => baseline(boosted_cells(
                 &self.shown,
                 &self.mask,
