@@ -36,7 +36,7 @@ fn table() -> (MixedTable, Vec<Field>) {
         columns.push(reals(|i| ((i + k) % 6 != 0).then(|| wave(i, k))));
     }
     for j in 0..N {
-        let linked = |i: usize| (i + j != 9).then_some((i + j) % 3 == 0);
+        let linked = |i: usize| (i + j != 9).then_some((i + j).is_multiple_of(3));
         columns.push(MixedColumn::Binary {
             levels: ["0", "1"].map(str::to_owned),
             values: (0..N).map(linked).collect(),

@@ -84,7 +84,7 @@ fn angles_come_back_within_a_period() {
         assert!((0.0..360.0).contains(found));
         if let Some(asked) = asked {
             let apart = (found - asked).rem_euclid(360.0);
-            assert!(apart < 1e-9 || apart > 360.0 - 1e-9, "{found} {asked}");
+            assert!(!(1e-9..=360.0 - 1e-9).contains(&apart), "{found} {asked}");
         }
     }
 }

@@ -12,7 +12,7 @@ fn curves(wavelet: Wavelet, partial: bool) -> (Curve, CurveData) {
     let shape = |i: usize, t: usize| {
         5.0 + (i % 3) as f64 * (0.8 * t as f64).sin() + 0.1 * ((i * 7 + t * 3) % 5) as f64
     };
-    let hidden = |i: usize, t: usize| i == 4 || (partial && (i + t) % 4 == 0);
+    let hidden = |i: usize, t: usize| i == 4 || (partial && (i + t).is_multiple_of(4));
     let row = |i| {
         (0..8)
             .map(|t| (!hidden(i, t)).then(|| shape(i, t)))
