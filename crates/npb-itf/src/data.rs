@@ -48,7 +48,7 @@ impl ItfData {
         Self::default()
     }
 
-    /// Every column of a table with the kernel of its kind ([`Column::for_table_column`]).
+    /// Every column of a table with the kernel of its kind.
     ///
     /// # Errors
     /// No rows, no columns, or a column that cannot be modelled as it is.
