@@ -3,7 +3,7 @@
 //! - `cargo xtask list` and `cargo xtask reproduce`: [`reproduce`] runs what [`experiments`] lists, one module per model
 //!   crate; a new table or figure is an `Experiment` in the list of its module.
 //! - `cargo xtask validate`: [`validate`] runs long checks of samplers, listed one file per model crate.
-//! - `cargo xtask bench`: [`bench`] times whole runs beside recorded peers.
+//! - `cargo xtask bench`: [`mod@bench`] times whole runs beside recorded peers.
 //! - `cargo xtask data`: [`data`] knows every data set, its checksums and where it comes from.
 //! - `cargo xtask tidy`: [`tidy`] checks the house rules.
 
