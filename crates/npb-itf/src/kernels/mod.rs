@@ -108,10 +108,9 @@ macro_rules! columns {
             ($column:expr, |$k:ident, $p:ident| $body:expr) => {
                 match $column {
                     $(Column::$name(fitted) => {
-                        #[allow(unused_variables)]
-                        let $k = &fitted.kernel;
-                        #[allow(unused_variables)]
-                        let $p = &fitted.params;
+                        let ($k, $p) = (&fitted.kernel, &fitted.params);
+                        // Not every expression needs all that is bound.
+                        let _ = ($k, $p);
                         $body
                     })+
                 }
@@ -132,10 +131,9 @@ macro_rules! columns {
             ($column:expr, $cells:expr, |$k:ident, $p:ident, $d:ident| $body:expr) => {
                 match ($column, $cells) {
                     $((Column::$name(fitted), Cells::$name($d)) => {
-                        #[allow(unused_variables)]
-                        let $k = &fitted.kernel;
-                        #[allow(unused_variables)]
-                        let $p = &fitted.params;
+                        let ($k, $p) = (&fitted.kernel, &fitted.params);
+                        // Not every expression needs all that is bound.
+                        let _ = ($k, $p);
                         $body
                     })+
                     _ => unreachable!("cells of another kernel: checked when the data were made"),
@@ -162,11 +160,9 @@ macro_rules! columns {
             ($column:expr, $cells:expr, $stats:expr, |$k:ident, $p:ident, $d:ident, $s:ident| $body:expr) => {
                 match ($column, $cells, $stats) {
                     $((Column::$name(fitted), Cells::$name($d), Stats::$name($s)) => {
-                        #[allow(unused_variables)]
-                        let $d = $d;
-                        let $k = &fitted.kernel;
-                        #[allow(unused_variables)]
-                        let $p = &fitted.params;
+                        let ($k, $p) = (&fitted.kernel, &fitted.params);
+                        // Not every expression needs all that is bound.
+                        let _ = ($p, $d);
                         $body
                     })+
                     _ => unreachable!("cells of another kernel: checked when the data were made"),
