@@ -358,10 +358,21 @@ impl ItfFit {
                 let mut top: Vec<f64> = block.weights.iter().map(|w| w.ln()).collect();
                 for (j, column) in draw.columns.iter().enumerate() {
                     if column.block == b && use_column(j) {
-                        ln_density +=
-                            column.likelihoods(&rows.cells[j], row, draw, j, &mut likelihoods);
+                        let cells = &rows.cells[j];
+                        let ln_factor = column.likelihoods(cells, row, draw, j, &mut likelihoods);
+                        ln_density += ln_factor;
+                        let mut ln_likelihoods = None;
                         for (r, top) in top.iter_mut().enumerate() {
-                            *top += column.sum(r, &likelihoods).ln();
+                            let sum = column.sum(r, &likelihoods);
+                            *top += if sum > 0.0 {
+                                sum.ln()
+                            } else {
+                                // Too far behind the best cluster of this column for a number, but maybe not in all columns together.
+                                let ln = ln_likelihoods.get_or_insert_with(|| {
+                                    column.ln_likelihoods(cells, row, draw, j)
+                                });
+                                log_sum_exp(&column.ln_weights(r, ln)) - ln_factor
+                            };
                         }
                     }
                 }
@@ -439,9 +450,8 @@ impl ItfFit {
                 top
             } else {
                 own.likelihoods(cells, row, draw, j, &mut likelihoods);
-                let psi = own.weights[top * own.n_clusters..].iter();
-                let weights: Vec<f64> = psi.zip(&likelihoods).map(|(p, l)| p * l).collect();
-                pick(&weights, rng.random::<f64>() * weights.iter().sum::<f64>())
+                let ln = || own.ln_likelihoods(cells, row, draw, j);
+                pick(&own.within(top, &likelihoods, ln), rng.random())
             };
             let mut counts = Vec::new();
             let others = own.others(draw, j, &mut counts);
@@ -488,6 +498,49 @@ impl ColumnDraw {
             .likelihoods(cells, row..row + 1, self.n_clusters, others, out)
     }
 
+    /// Logarithms of the likelihoods of a cell.
+    fn ln_likelihoods(&self, cells: &Cells, row: usize, draw: &Draw, column: usize) -> Vec<f64> {
+        let mut out = vec![0.0; self.n_clusters];
+        let mut counts = Vec::new();
+        let others = self.others(draw, column, &mut counts);
+        self.law
+            .ln_likelihoods(cells, row..row + 1, self.n_clusters, others, &mut out);
+        out
+    }
+
+    /// ln(ψ_rk L_k) for every k; for one level ln L_r alone.
+    fn ln_weights(&self, r: usize, ln_likelihoods: &[f64]) -> Vec<f64> {
+        if self.weights.is_empty() {
+            return vec![ln_likelihoods[r]];
+        }
+        let psi = &self.weights[r * self.n_clusters..][..self.n_clusters];
+        psi.iter()
+            .zip(ln_likelihoods)
+            .map(|(p, l)| p.ln() + l)
+            .collect()
+    }
+
+    /// Probabilities of the clusters within top-level cluster `r`, of a column with two levels; `ln_likelihoods` is called when all of
+    /// `likelihoods` are too small there. Zeros when the cell is impossible.
+    fn within(
+        &self,
+        r: usize,
+        likelihoods: &[f64],
+        ln_likelihoods: impl FnOnce() -> Vec<f64>,
+    ) -> Vec<f64> {
+        let sum = self.sum(r, likelihoods);
+        if sum > 0.0 {
+            let psi = &self.weights[r * self.n_clusters..][..self.n_clusters];
+            let each = psi.iter().zip(likelihoods);
+            return each.map(|(p, l)| p * l / sum).collect();
+        }
+        let mut weights = self.ln_weights(r, &ln_likelihoods());
+        if !ln_normalize(&mut weights).is_finite() {
+            weights.fill(0.0);
+        }
+        weights
+    }
+
     /// Σ_k ψ_rk L_k.
     fn sum(&self, r: usize, likelihoods: &[f64]) -> f64 {
         if self.weights.is_empty() {
@@ -521,13 +574,12 @@ fn cluster_weights(
     }
     let mut weights = vec![0.0; own.n_clusters];
     for (r, &p) in top.iter().enumerate() {
-        let sum = own.sum(r, likelihoods);
-        if p == 0.0 || sum == 0.0 {
+        if p == 0.0 {
             continue;
         }
-        let psi = &own.weights[r * own.n_clusters..][..own.n_clusters];
-        for ((weight, psi), likelihood) in weights.iter_mut().zip(psi).zip(likelihoods.iter()) {
-            *weight += p * psi * likelihood / sum;
+        let ln = || own.ln_likelihoods(cells, row, draw, column);
+        for (weight, within) in weights.iter_mut().zip(own.within(r, likelihoods, ln)) {
+            *weight += p * within;
         }
     }
     weights

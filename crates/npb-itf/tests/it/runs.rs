@@ -283,3 +283,35 @@ fn independent_groups_of_columns_are_found_and_cells_filled_in() {
         "{both} {conditional} {others}"
     );
 }
+
+/// A row between tight clusters: each is impossible in numbers in one of its columns, none in all together.
+#[test]
+fn rows_far_from_every_cluster_have_finite_densities() {
+    let rng = &mut npb_infer::stream(3, [8; 4]);
+    let columns: Vec<Vec<f64>> = (0..2)
+        .map(|_| {
+            let cell =
+                |i: usize| f64::from(i % 2 == 0) + 0.003 * rng.sample::<f64, _>(StandardNormal);
+            (0..200).map(cell).collect()
+        })
+        .collect();
+    let names = || ["x", "y"].map(str::to_owned).to_vec();
+    let of = |columns: Vec<Vec<f64>>| {
+        let real = |values: Vec<f64>| MixedColumn::Real(values.into_iter().map(Some).collect());
+        MixedTable::new(names(), columns.into_iter().map(real).collect()).unwrap()
+    };
+    let between = of(vec![vec![0.0, 0.5, 40.0], vec![1.0, 0.5, -40.0]]);
+    for structure in ALL {
+        let fitted = fit(&of(columns.clone()), &short(structure)).unwrap();
+        let rows = fitted.rows(&between).unwrap();
+        let both = fitted.ln_density(&rows);
+        let conditional = fitted.ln_conditional(&rows, &["x"]).unwrap();
+        for (both, conditional) in both.iter().zip(&conditional) {
+            assert!(both.is_finite(), "{structure:?}: {both}");
+            assert!(conditional.is_finite(), "{structure:?}: {conditional}");
+        }
+        for predicted in fitted.predict(&rows, "x").unwrap() {
+            assert!(predicted.iter().all(|x| x.is_finite()), "{structure:?}");
+        }
+    }
+}
