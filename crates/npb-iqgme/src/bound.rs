@@ -104,7 +104,7 @@ impl Bound {
     }
 }
 
-fn ln_two_pi() -> f64 {
+pub(crate) fn ln_two_pi() -> f64 {
     (2.0 * PI).ln()
 }
 
@@ -124,7 +124,12 @@ pub(crate) fn bilinear(m: &Mat<f64>, a: &[f64], b: &[f64]) -> f64 {
     (0..m.ncols()).map(|j| b[j] * dot(a, column(m, j))).sum()
 }
 
-fn feature_term(component: &Component, expected: &Expected, stats: &Stats, h: usize) -> (f64, f64) {
+pub(crate) fn feature_term(
+    component: &Component,
+    expected: &Expected,
+    stats: &Stats,
+    h: usize,
+) -> (f64, f64) {
     let p = component.mean.len() as f64;
     let count = stats.count(h);
     let normaliser =
@@ -143,7 +148,7 @@ fn feature_term(component: &Component, expected: &Expected, stats: &Stats, h: us
 }
 
 /// Part of `E ln p(t | x, z, w)` that holds the expert, and its magnitude.
-fn soft_term(expert: &Expert, stats: &Stats, h: usize) -> (f64, f64) {
+pub(crate) fn soft_term(expert: &Expert, stats: &Stats, h: usize) -> (f64, f64) {
     if stats.labelled.weight[h] == 0.0 {
         return (0.0, 0.0);
     }
@@ -168,7 +173,10 @@ fn soft_term(expert: &Expert, stats: &Stats, h: usize) -> (f64, f64) {
 }
 
 /// `E ln p(w | zeta, lambda)` and the entropy of `q(w)`.
-fn expert_term(expert: &Expert, prior: &ExpertPrior) -> Result<f64, NotPositiveDefinite> {
+pub(crate) fn expert_term(
+    expert: &Expert,
+    prior: &ExpertPrior,
+) -> Result<f64, NotPositiveDefinite> {
     let mut value = 0.5 * Cholesky::new(expert.covariance.as_ref())?.ln_det();
     for p in 0..expert.mean.len() {
         let law = prior.law(p);

@@ -39,6 +39,7 @@
 //! | questions to a fit: probabilities and intervals, clusters, densities, imputation, summaries | [`IqgmeFit`] |
 //! | drive the inference: single updates, bound, stop and resume | [`IqgmeData`], [`IqgmeVb`], [`VbUpdate`], [`Bound`] |
 //! | the posterior | [`IqgmeState`], [`Component`], [`Expert`], [`ExpertPrior`] |
+//! | many tasks that share components and experts | [`fit_tasks`], [`Task`], [`TasksConfig`], [`MultiTaskFit`]; driven by hand [`MultiTaskData`], [`MultiTaskVb`] |
 //! | errors | [`IqgmeError`] |
 
 mod bound;
@@ -56,6 +57,7 @@ mod rows;
 mod start;
 mod state;
 mod stats;
+mod tasks;
 mod vb;
 
 pub use bound::Bound;
@@ -70,4 +72,8 @@ pub use npb_data;
 pub use npb_infer::checkpoint::Every;
 pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
+pub use tasks::{
+    MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task, TaskRun, TaskStart, TaskState,
+    TaskUpdate, TasksConfig, fit_tasks,
+};
 pub use vb::{IqgmeData, IqgmeVb, VbUpdate};

@@ -6,7 +6,7 @@ use npb_linalg::{Cholesky, NotPositiveDefinite};
 use crate::IqgmeConfig;
 use crate::config::PriorScale;
 use crate::rows::Rows;
-use crate::state::{Component, Expected, ExpertPrior};
+use crate::state::{Component, Expected, Expert, ExpertPrior};
 
 /// Priors in standardised, centred units, in the form of the posterior that a vacant component and its expert have.
 #[derive(Clone, Debug)]
@@ -50,6 +50,26 @@ impl Prior {
                 rate: vec![config.expert_rate; p + 1],
             },
         })
+    }
+
+    /// `q(zeta, lambda)` given the free ones of some experts.
+    pub(crate) fn given_experts(&self, experts: &[Expert]) -> ExpertPrior {
+        let free: Vec<&Expert> = experts.iter().filter(|e| !e.tied).collect();
+        let n_free = free.len() as f64;
+        let mut prior = self.expert.clone();
+        prior.strength += n_free;
+        prior.shape += 0.5 * n_free;
+        for p in 0..prior.mean.len() {
+            let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
+            let squares: f64 = free
+                .iter()
+                .map(|e| e.mean[p] * e.mean[p] + e.covariance[(p, p)])
+                .sum();
+            let mean = sum / prior.strength;
+            prior.mean[p] = mean;
+            prior.rate[p] += 0.5 * (squares - prior.strength * mean * mean);
+        }
+        prior
     }
 
     /// `B_0^-1 = scale * covariance`.

@@ -85,6 +85,19 @@ impl Rows {
         rows
     }
 
+    /// No rows, of the same features.
+    pub(crate) fn none(&self) -> Self {
+        Self {
+            n_features: self.n_features,
+            values: Vec::new(),
+            order: Vec::new(),
+            signs: Vec::new(),
+            patterns: Vec::new(),
+            groups: Vec::new(),
+            blocks: Vec::new(),
+        }
+    }
+
     /// The same rows at the same positions, without labels.
     pub(crate) fn without_labels(&self) -> Self {
         let mut rows = self.clone();

@@ -85,6 +85,18 @@ impl IqgmeData {
         })
     }
 
+    /// The same units, columns and classes, without rows.
+    pub(crate) fn clone_without_rows(&self) -> Self {
+        Self {
+            rows: self.rows.none(),
+            standardiser: self.standardiser.clone(),
+            active: self.active.clone(),
+            classes: self.classes.clone(),
+            covariance: self.covariance.clone(),
+            n_labelled: 0,
+        }
+    }
+
     /// Labels as +1, -1 or 0 by table row.
     pub(crate) fn signs_by_row(&self) -> Vec<f64> {
         let mut by_row = vec![0.0; self.rows.len()];
@@ -135,7 +147,11 @@ fn two_classes(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
 }
 
 /// By row: +1 for the second class, -1 for the first, 0 for an unlabelled row.
-fn signs(table: &Table, labels: &Labels, classes: &[String]) -> Result<Vec<f64>, IqgmeError> {
+pub(crate) fn signs(
+    table: &Table,
+    labels: &Labels,
+    classes: &[String],
+) -> Result<Vec<f64>, IqgmeError> {
     if labels.n_rows() != table.n_rows() {
         return Err(IqgmeError::LabelCount {
             labels: labels.n_rows(),
@@ -159,7 +175,7 @@ fn signs(table: &Table, labels: &Labels, classes: &[String]) -> Result<Vec<f64>,
 }
 
 /// Iterations with the responsibilities of the start held fixed.
-const START_ITERATIONS: usize = 10;
+pub(crate) const START_ITERATIONS: usize = 10;
 
 /// One coordinate update. None of them lowers the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -623,28 +639,9 @@ impl<'d> IqgmeVb<'d> {
 
     fn update_components(&mut self) -> Result<(), IqgmeError> {
         for h in 0..self.state.components.len() {
-            let component = &mut self.state.components[h];
-            let count = self.stats.count(h);
-            component.dof = self.prior.component.dof + count;
-            component.strength = self.prior.component.strength + count;
-            component.mean = self
-                .stats
-                .first(h)
-                .iter()
-                .map(|x| x / component.strength)
-                .collect();
-            let mean = &component.mean;
-            let strength = component.strength;
-            let mut scale_inverse = self.stats.second(h);
-            scale_inverse += &self.prior.component.scale_inverse;
-            for j in 0..mean.len() {
-                for i in 0..mean.len() {
-                    scale_inverse[(i, j)] -= strength * mean[i] * mean[j];
-                }
-            }
-            component.scale_inverse = scale_inverse;
-            let expected = component.expected();
-            self.expected[h] = self.numerical("covariance", h, expected)?;
+            let component = component_posterior(&self.prior, &self.stats, h);
+            self.expected[h] = self.numerical("covariance", h, component.expected())?;
+            self.state.components[h] = component;
         }
         Ok(())
     }
@@ -653,41 +650,13 @@ impl<'d> IqgmeVb<'d> {
     fn update_experts(&mut self) -> Result<(), IqgmeError> {
         for h in 0..self.state.experts.len() {
             self.state.experts[h] = if self.stats.labelled.weight[h] > 0.0 {
-                self.free_expert(h)?
+                let expert = free_expert(&self.state.expert_prior, &self.stats, h);
+                self.numerical("expert precision", h, expert)?
             } else {
                 Expert::tied(&self.state.expert_prior)
             };
         }
         Ok(())
-    }
-
-    fn free_expert(&self, h: usize) -> Result<Expert, IqgmeError> {
-        let p = self.data.rows.n_features;
-        let sums = &self.stats.labelled;
-        let prior = &self.state.expert_prior;
-        let precision = Mat::from_fn(p + 1, p + 1, |i, j| {
-            let data = match (i < p, j < p) {
-                (true, true) => sums.second[h][(i, j)],
-                (true, false) => sums.first[(i, h)],
-                (false, true) => sums.first[(j, h)],
-                (false, false) => sums.weight[h],
-            };
-            if i == j {
-                data + prior.precision(i)
-            } else {
-                data
-            }
-        });
-        let factor = self.numerical("expert precision", h, Cholesky::new(precision.as_ref()))?;
-        let mut mean: Vec<f64> = (0..=p)
-            .map(|j| self.stats.soft[(j, h)] + prior.precision(j) * prior.mean[j])
-            .collect();
-        factor.solve(&mut mean);
-        Ok(Expert {
-            tied: false,
-            mean,
-            covariance: factor.inverse(),
-        })
     }
 
     /// The prior that the free experts share. Tied experts follow it and do not enter.
@@ -705,22 +674,7 @@ impl<'d> IqgmeVb<'d> {
 
     /// `q(zeta, lambda)` given the free ones of some experts.
     pub(crate) fn shared_prior(&self, experts: &[Expert]) -> ExpertPrior {
-        let free: Vec<&Expert> = experts.iter().filter(|e| !e.tied).collect();
-        let n_free = free.len() as f64;
-        let mut prior = self.prior.expert.clone();
-        prior.strength += n_free;
-        prior.shape += 0.5 * n_free;
-        for p in 0..prior.mean.len() {
-            let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
-            let squares: f64 = free
-                .iter()
-                .map(|e| e.mean[p] * e.mean[p] + e.covariance[(p, p)])
-                .sum();
-            let mean = sum / prior.strength;
-            prior.mean[p] = mean;
-            prior.rate[p] += 0.5 * (squares - prior.strength * mean * mean);
-        }
-        prior
+        self.prior.given_experts(experts)
     }
 
     fn numerical<T>(
@@ -738,7 +692,60 @@ impl<'d> IqgmeVb<'d> {
     }
 }
 
-fn prior_failed(source: NotPositiveDefinite) -> IqgmeError {
+/// `q(mu, Lambda)` of component `h` given the statistics.
+pub(crate) fn component_posterior(prior: &Prior, stats: &Stats, h: usize) -> Component {
+    let count = stats.count(h);
+    let strength = prior.component.strength + count;
+    let mean: Vec<f64> = stats.first(h).iter().map(|x| x / strength).collect();
+    let mut scale_inverse = stats.second(h);
+    scale_inverse += &prior.component.scale_inverse;
+    for j in 0..mean.len() {
+        for i in 0..mean.len() {
+            scale_inverse[(i, j)] -= strength * mean[i] * mean[j];
+        }
+    }
+    Component {
+        mean,
+        strength,
+        dof: prior.component.dof + count,
+        scale_inverse,
+    }
+}
+
+/// `q(w)` of component `h` given the statistics of its labelled rows.
+pub(crate) fn free_expert(
+    prior: &ExpertPrior,
+    stats: &Stats,
+    h: usize,
+) -> Result<Expert, NotPositiveDefinite> {
+    let sums = &stats.labelled;
+    let p = sums.first.nrows();
+    let precision = Mat::from_fn(p + 1, p + 1, |i, j| {
+        let data = match (i < p, j < p) {
+            (true, true) => sums.second[h][(i, j)],
+            (true, false) => sums.first[(i, h)],
+            (false, true) => sums.first[(j, h)],
+            (false, false) => sums.weight[h],
+        };
+        if i == j {
+            data + prior.precision(i)
+        } else {
+            data
+        }
+    });
+    let factor = Cholesky::new(precision.as_ref())?;
+    let mut mean: Vec<f64> = (0..=p)
+        .map(|j| stats.soft[(j, h)] + prior.precision(j) * prior.mean[j])
+        .collect();
+    factor.solve(&mut mean);
+    Ok(Expert {
+        tied: false,
+        mean,
+        covariance: factor.inverse(),
+    })
+}
+
+pub(crate) fn prior_failed(source: NotPositiveDefinite) -> IqgmeError {
     IqgmeError::Numerical {
         iteration: 0,
         block: "prior",

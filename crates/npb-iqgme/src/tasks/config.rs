@@ -1,0 +1,70 @@
+//! What a user may set.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Start, above, at_least};
+use crate::{IqgmeConfig, IqgmeError};
+
+/// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStart {
+    /// All tasks share everything: the components that the single-task start makes of the rows of all tasks together.
+    Pooled(Start),
+    /// No task shares anything: k-means within each task, this many clusters at most for each, and an atom for each cluster (W section 4.4).
+    Separate(usize),
+}
+
+/// Configuration of a fit of many tasks; the default holds the values of W section 4.4 unless a field says otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TasksConfig {
+    /// What a fit of one task has too: priors, gate, averaging, limits, seed; its `truncation` is the number of groups of each task, `N`, and
+    /// `concentration_shape` and `concentration_rate` are of the tasks' common concentration `alpha`. Its `starts` are not used.
+    pub single: IqgmeConfig,
+    /// Largest number of atoms, `S` of the variational family.
+    pub atoms: usize,
+    /// Shape of the Gamma prior of the upper concentration `beta`.
+    pub top_shape: f64,
+    /// Rate of the Gamma prior of the upper concentration `beta`.
+    pub top_rate: f64,
+    /// Starts to try, each `single.restarts` times; predictions average over the runs.
+    pub starts: Vec<TaskStart>,
+}
+
+impl Default for TasksConfig {
+    fn default() -> Self {
+        Self {
+            single: IqgmeConfig::default(),
+            atoms: 50,
+            top_shape: 0.05,
+            top_rate: 0.05,
+            starts: vec![
+                TaskStart::Pooled(Start::KMeans(1)),
+                TaskStart::Pooled(Start::PerClass(2)),
+                TaskStart::Pooled(Start::Mixture(10)),
+            ],
+        }
+    }
+}
+
+impl TasksConfig {
+    /// Checks every field; the error names the first that is out of range.
+    pub fn validate(&self) -> Result<(), IqgmeError> {
+        self.single.validate()?;
+        at_least("atoms", self.atoms, 1)?;
+        above("top_shape", self.top_shape, 0.0)?;
+        above("top_rate", self.top_rate, 0.0)?;
+        at_least("starts", self.starts.len(), 1)?;
+        for start in &self.starts {
+            let clusters = match *start {
+                TaskStart::Pooled(
+                    Start::KMeans(clusters) | Start::PerClass(clusters) | Start::Mixture(clusters),
+                )
+                | TaskStart::Separate(clusters) => clusters,
+            };
+            at_least("starts", clusters, 1)?;
+        }
+        Ok(())
+    }
+}
