@@ -6,10 +6,12 @@
 //! Model, updates, bound: `docs/iqgme.md`, "Many tasks".
 
 mod bound;
+mod cluster;
 mod config;
 mod data;
 mod fit;
 mod groups;
+mod local;
 mod start;
 mod state;
 mod vb;

@@ -11,6 +11,9 @@ use crate::{IqgmeConfig, IqgmeError};
 pub enum TaskStart {
     /// All tasks share everything: the components that the single-task start makes of the rows of all tasks together.
     Pooled(Start),
+    /// Tasks in clusters, this many at most: tasks of one cluster share everything, those of two nothing. The clusters are found by moving tasks, one
+    /// at a time, to where the other tasks foretell their rows and labels best, from the components that the single-task start makes of all rows.
+    Clustered(usize, Start),
     /// No task shares anything: k-means within each task, this many clusters at most for each, and an atom for each cluster (W section 4.4).
     Separate(usize),
 }
@@ -57,14 +60,25 @@ impl TasksConfig {
         above("top_rate", self.top_rate, 0.0)?;
         at_least("starts", self.starts.len(), 1)?;
         for start in &self.starts {
-            let clusters = match *start {
-                TaskStart::Pooled(
-                    Start::KMeans(clusters) | Start::PerClass(clusters) | Start::Mixture(clusters),
-                )
-                | TaskStart::Separate(clusters) => clusters,
+            let (clusters, components) = match *start {
+                TaskStart::Pooled(start) => (1, size(start)),
+                TaskStart::Clustered(clusters, start) => (clusters, size(start)),
+                TaskStart::Separate(components) => (1, components),
             };
-            at_least("starts", clusters, 1)?;
+            at_least("starts", clusters.min(components), 1)?;
+            if clusters > self.atoms {
+                return Err(IqgmeError::Config {
+                    field: "starts",
+                    value: format!("{start:?}"),
+                    rule: format!("of at most as many clusters as atoms, {}", self.atoms),
+                });
+            }
         }
         Ok(())
     }
+}
+
+fn size(start: Start) -> usize {
+    let (Start::KMeans(clusters) | Start::PerClass(clusters) | Start::Mixture(clusters)) = start;
+    clusters
 }

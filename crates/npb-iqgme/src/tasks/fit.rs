@@ -104,7 +104,7 @@ struct Wire {
 
 /// A fitted model of many tasks. Questions name the task; tables are in the user's units, columns in the order of training.
 ///
-/// Predictions and similarities average over the runs by their weights; atoms and weights are those of the best run.
+/// Predictions average over the runs by their weights; atoms, the tasks' weights of them and similarities are those of the best run.
 #[derive(Clone, Debug)]
 pub struct MultiTaskFit {
     wire: Wire,
@@ -208,7 +208,7 @@ impl MultiTaskFit {
         let gate = self.wire.config.single.gate;
         let mut mean = vec![0.0; table.n_rows()];
         for (run, predictor) in self.weighed() {
-            let predictor = predictor.with_weights(logs(run.state.weights(j)));
+            let predictor = predictor.with_weights(logs(run.state.gate_weights(j, gate)));
             let probability = predictor.probability(&rows, gate, Experts::Integrated)?;
             for (sum, probability) in mean.iter_mut().zip(probability) {
                 *sum += run.weight * probability;
@@ -251,7 +251,8 @@ impl MultiTaskFit {
             .map(|draw| {
                 let (run, predictor) = self.pick(draw);
                 let mut rng = stream(self.wire.config.single.seed, [j as u64, draw, INTERVAL, 0]);
-                let weights = logs(draw_weights(&run.state, j, &mut rng));
+                let gate = self.wire.config.single.gate;
+                let weights = logs(draw_weights(&run.state, j, gate, &mut rng));
                 let mut components = run.state.components.clone();
                 components.push(run.state.vacant.clone());
                 predictor
@@ -291,21 +292,12 @@ impl MultiTaskFit {
         Ok(self.state().weights(self.position(task)?))
     }
 
-    /// How alike the tasks are: `exp(-D)`, with `D` the mean of the two divergences (Kullback-Leibler) between the tasks' weights of the atoms;
-    /// averaged over the runs by their weights. J x J, symmetric, ones on the diagonal.
+    /// How alike the tasks are in the best run: `exp(-D)`, with `D` the mean of the two divergences (Kullback-Leibler) between the tasks' weights of
+    /// the atoms. J x J, symmetric, ones on the diagonal.
     pub fn similarity(&self) -> Mat<f64> {
         let n = self.wire.tasks.len();
-        let mut similarity = Mat::zeros(n, n);
-        for (run, _) in self.weighed() {
-            let weights: Vec<Vec<f64>> = (0..n).map(|j| run.state.weights(j)).collect();
-            for j in 0..n {
-                for i in 0..n {
-                    similarity[(i, j)] +=
-                        run.weight * (-divergence(&weights[i], &weights[j])).exp();
-                }
-            }
-        }
-        similarity
+        let weights: Vec<Vec<f64>> = (0..n).map(|j| self.state().weights(j)).collect();
+        Mat::from_fn(n, n, |i, j| (-divergence(&weights[i], &weights[j])).exp())
     }
 
     fn rows(&self, table: &Table) -> Result<Rows, IqgmeError> {
@@ -393,13 +385,13 @@ fn logs(weights: Vec<f64>) -> Vec<f64> {
 }
 
 /// One draw of the weights of the atoms in task `j`.
-fn draw_weights(state: &MultiTaskState, j: usize, rng: &mut impl Rng) -> Vec<f64> {
+fn draw_weights(state: &MultiTaskState, j: usize, gate: Gate, rng: &mut impl Rng) -> Vec<f64> {
     let task = &state.tasks[j];
     let mut pi = vec![0.0; task.sticks.truncation()];
     task.sticks.sample_weights(&mut pi, rng);
     let mut eta = vec![0.0; state.top.truncation()];
     state.top.sample_weights(&mut eta, rng);
-    let mut weights = state.vacant_weights(j, &pi, &eta);
+    let mut weights = state.vacant_weights(j, &pi, &eta, gate);
     for (indicator, pi) in task.indicators.iter().zip(pi) {
         let mut u: f64 = rng.random();
         let mut chosen = 0;
@@ -418,5 +410,5 @@ fn draw_weights(state: &MultiTaskState, j: usize, rng: &mut impl Rng) -> Vec<f64
 /// Mean of the two Kullback-Leibler divergences between two discrete distributions.
 fn divergence(p: &[f64], q: &[f64]) -> f64 {
     let each = p.iter().zip(q).filter(|(p, q)| **p > 0.0 && **q > 0.0);
-    each.map(|(p, q)| 0.5 * (p - q) * (p / q).ln()).sum()
+    each.map(|(p, q)| 0.5 * (p - q) * (p.ln() - q.ln())).sum()
 }

@@ -9,11 +9,10 @@ use std::f64::consts::PI;
 use npb_linalg::faer::{Mat, Scale};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 
-use super::state::MultiTaskState;
 use crate::bound::bilinear;
 use crate::conditional::Linear;
 use crate::pass::Terms;
-use crate::state::{Expected, dot};
+use crate::state::{Component, Expected, Expert, dot};
 
 /// What the groups need of an atom, computed once for all tasks.
 pub(super) struct Atom<'a> {
@@ -34,14 +33,14 @@ struct AtomExpert<'a> {
     second: Mat<f64>,
 }
 
-/// The atoms of a state; without experts if these know nothing yet.
+/// Atoms from their components and experts; without experts if these know nothing yet.
 pub(super) fn atoms<'a>(
-    state: &'a MultiTaskState,
+    components: &'a [Component],
     expected: &'a [Expected],
-    with_experts: bool,
+    experts: &'a [Expert],
 ) -> Vec<Atom<'a>> {
     let atom = |(s, expected): (usize, &'a Expected)| {
-        let component = &state.components[s];
+        let component = &components[s];
         let p = component.mean.len();
         let row = |j: usize| dot(expected.precision.col_as_slice(j), &component.mean);
         Atom {
@@ -51,7 +50,7 @@ pub(super) fn atoms<'a>(
             constant: 0.5
                 * (expected.ln_det_precision
                     - p as f64 * ((2.0 * PI).ln() + 1.0 / component.strength)),
-            expert: state.experts.get(s).filter(|_| with_experts).map(|expert| {
+            expert: experts.get(s).map(|expert| {
                 let mean = &expert.mean;
                 AtomExpert {
                     tied: expert.tied,

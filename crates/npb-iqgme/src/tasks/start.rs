@@ -1,15 +1,17 @@
 //! Where a run starts: which group each row is in, and which atom each group points at.
 
 use super::TasksConfig;
+use super::cluster;
 use super::config::TaskStart;
 use super::data::MultiTaskData;
+use super::local::Local;
 use crate::config::Start;
 use crate::responsibilities::Responsibilities;
 use crate::{IqgmeError, start};
 
 /// One task's part of a start.
 pub(super) struct TaskBegin {
-    pub(super) responsibilities: Responsibilities,
+    pub(super) local: Local,
     /// The atom of each group.
     pub(super) atoms: Vec<usize>,
 }
@@ -22,7 +24,12 @@ pub(super) fn begin(
     restart: u64,
 ) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
     match start {
-        TaskStart::Pooled(start) => pooled(data, config, start, restart),
+        TaskStart::Pooled(start) => pooled(data, config, config.atoms, start, restart),
+        TaskStart::Clustered(clusters, start) => {
+            let most = config.atoms / clusters;
+            let (n, tasks) = pooled(data, config, most, start, restart)?;
+            cluster::clustered(data, config, clusters, n, tasks, restart)
+        }
         TaskStart::Separate(clusters) => separate(data, config, clusters, restart),
     }
 }
@@ -30,11 +37,12 @@ pub(super) fn begin(
 fn pooled(
     data: &MultiTaskData,
     config: &TasksConfig,
+    most: usize,
     start: Start,
     restart: u64,
 ) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
     let mut single = config.single.clone();
-    single.truncation = single.truncation.min(config.atoms);
+    single.truncation = single.truncation.min(most);
     let (n, by_position) = start::responsibilities(&data.pooled, &single, start, restart)?;
     let mut by_row = vec![0.0; by_position.len()];
     for (values, &row) in by_position.chunks_exact(n).zip(&data.pooled.rows.order) {
@@ -47,8 +55,9 @@ fn pooled(
             .flat_map(|row| by_row[(first + row) * n..][..n].iter().copied())
             .collect();
         first += task.rows.len();
+        let responsibilities = Responsibilities::from_positions(&task.rows, n, &values);
         TaskBegin {
-            responsibilities: Responsibilities::from_positions(&task.rows, n, &values),
+            local: Local::begin(task, responsibilities, n),
             atoms: (0..n).collect(),
         }
     };
@@ -75,7 +84,7 @@ fn separate(
     for (j, task) in data.tasks.iter().enumerate() {
         if task.rows.len() == 0 {
             tasks.push(TaskBegin {
-                responsibilities: Responsibilities::zeros(0, 0),
+                local: Local::begin(task, Responsibilities::zeros(0, 0), 0),
                 atoms: Vec::new(),
             });
             continue;
@@ -83,8 +92,9 @@ fn separate(
         let restart = restart * n_tasks as u64 + j as u64;
         let start = Start::KMeans(clusters);
         let (n, values) = start::responsibilities(task, &config.single, start, restart)?;
+        let responsibilities = Responsibilities::from_positions(&task.rows, n, &values);
         tasks.push(TaskBegin {
-            responsibilities: Responsibilities::from_positions(&task.rows, n, &values),
+            local: Local::begin(task, responsibilities, n),
             atoms: (n_atoms..n_atoms + n).collect(),
         });
         n_atoms += n;

@@ -3,6 +3,7 @@
 use npb_priors::dp::{ConcentrationFactor, StickFactor, Sticks};
 use serde::{Deserialize, Serialize};
 
+use crate::config::Gate;
 use crate::state::{Component, Expert, ExpertPrior, check_atoms, expect};
 
 /// One task's part of the posterior.
@@ -50,9 +51,14 @@ impl MultiTaskState {
 
     /// Posterior mean of the weights of the atoms in task `j`, `sum_h <pi_jh> sigma_jhs`; the last entry is of all atoms at the prior together.
     pub fn weights(&self, j: usize) -> Vec<f64> {
+        self.gate_weights(j, Gate::Marginal)
+    }
+
+    /// The weights by which a task's new rows are gated.
+    pub(crate) fn gate_weights(&self, j: usize, gate: Gate) -> Vec<f64> {
         let task = &self.tasks[j];
         let pi = task.sticks.expected_weights();
-        let mut weights = self.vacant_weights(j, &pi, &self.top.expected_weights());
+        let mut weights = self.vacant_weights(j, &pi, &self.top.expected_weights(), gate);
         for (indicator, pi) in task.indicators.iter().zip(pi) {
             let each = weights.iter_mut().zip(indicator);
             each.for_each(|(weight, sigma)| *weight += pi * sigma);
@@ -60,10 +66,16 @@ impl MultiTaskState {
         weights
     }
 
-    /// What the groups of task `j` without rows give to the atoms: their weight in `pi`, shared out by `eta`.
-    pub(crate) fn vacant_weights(&self, j: usize, pi: &[f64], eta: &[f64]) -> Vec<f64> {
+    /// What the groups of task `j` without rows give to the atoms: their weight in `pi`, shared out by `eta`. Nothing by [`Gate::AtMeans`], by which
+    /// rows of training are weighed: these are offered the groups with rows alone. A task without any such group has no other weights than these.
+    pub(crate) fn vacant_weights(&self, j: usize, pi: &[f64], eta: &[f64], gate: Gate) -> Vec<f64> {
         let n_atoms = self.components.len();
-        let vacant: f64 = pi[self.tasks[j].indicators.len()..].iter().sum();
+        let occupied = self.tasks[j].indicators.len();
+        let vacant: f64 = if gate == Gate::AtMeans && occupied > 0 {
+            0.0
+        } else {
+            pi[occupied..].iter().sum()
+        };
         let rest = eta[n_atoms..].iter().sum();
         let shares = eta[..n_atoms].iter().copied().chain([rest]);
         shares.map(|share| vacant * share).collect()

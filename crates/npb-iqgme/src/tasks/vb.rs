@@ -13,12 +13,13 @@ use serde::{Deserialize, Serialize};
 use super::bound::bound;
 use super::config::{TaskStart, TasksConfig};
 use super::data::MultiTaskData;
-use super::groups::{Atom, Groups, atoms};
+use super::groups::atoms;
+use super::local::Local;
 use super::start::begin;
 use super::state::{MultiTaskState, TaskState};
 use crate::bound::{Bound, feature_term, soft_term, trace_product};
 use crate::config::PriorScale;
-use crate::pass::{PassParameters, RowFactors, Update, pass, soft_means};
+use crate::pass::Update;
 use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
 use crate::state::{Component, Expected, Expert, dot};
@@ -75,17 +76,6 @@ impl TaskUpdate {
     ];
 }
 
-/// What a run keeps of one task beside its part of the posterior.
-#[derive(Clone, Debug)]
-struct Local {
-    /// Of its groups.
-    stats: Stats,
-    /// Locations and means of `q(t)`, by sorted position.
-    locations: Vec<f64>,
-    soft: Vec<f64>,
-    responsibilities: Responsibilities,
-}
-
 /// One run of variational Bayes over many tasks. Drive it with [`step`](Self::step) or [`run`](Self::run).
 ///
 /// Cost of an iteration: that of the single-task model for each task with its own groups, and `P^2` for each task, group and atom.
@@ -117,20 +107,14 @@ impl<'d> MultiTaskVb<'d> {
         let p = data.pooled.rows.n_features;
         let mut state = prior_state(data, &config, &prior, n_atoms);
         let mut locals = Vec::with_capacity(tasks.len());
-        for ((begin, task), part) in tasks.into_iter().zip(&data.tasks).zip(&mut state.tasks) {
+        for (begin, part) in tasks.into_iter().zip(&mut state.tasks) {
             let one_hot = |&atom: &usize| {
                 let mut indicator = vec![0.0; n_atoms];
                 indicator[atom] = 1.0;
                 indicator
             };
             part.indicators = begin.atoms.iter().map(one_hot).collect();
-            let locations = task.rows.signs.clone();
-            locals.push(Local {
-                stats: Stats::zeros(p, begin.atoms.len()),
-                soft: soft_means(&locations, &task.rows.signs),
-                locations,
-                responsibilities: begin.responsibilities,
-            });
+            locals.push(begin.local);
         }
         let mut vb = Self {
             data,
@@ -170,12 +154,8 @@ impl<'d> MultiTaskVb<'d> {
             let order = task.rows.order.iter();
             let locations: Vec<f64> = order.map(|&row| part.soft_labels[row]).collect();
             let n = part.indicators.len();
-            locals.push(Local {
-                stats: Stats::zeros(p, n),
-                soft: soft_means(&locations, &task.rows.signs),
-                locations,
-                responsibilities: Responsibilities::zeros(task.rows.len(), n),
-            });
+            let responsibilities = Responsibilities::zeros(task.rows.len(), n);
+            locals.push(Local::new(task, locations, responsibilities, n));
         }
         let mut prior =
             Prior::new(&config.single, &data.pooled.covariance).map_err(prior_failed)?;
@@ -324,11 +304,25 @@ impl<'d> MultiTaskVb<'d> {
     /// One pass over the rows of every task, the tasks in parallel.
     fn pass(&mut self, update: Update, with_experts: bool) -> Result<(), IqgmeError> {
         let iteration = self.iteration;
-        let p = self.data.pooled.rows.n_features;
-        let atoms = atoms(&self.state, &self.expected, with_experts);
+        let state = &self.state;
+        let experts = if with_experts {
+            &state.experts[..]
+        } else {
+            &[]
+        };
+        let atoms = atoms(&state.components, &self.expected, experts);
         let parts = (&self.data.tasks, &self.state.tasks, &mut self.locals).into_par_iter();
         parts
-            .map(|(task, part, local)| local.pass(task, part, &atoms, p, update, iteration))
+            .map(|(task, part, local)| {
+                local.pass(
+                    task,
+                    &part.sticks,
+                    &part.indicators,
+                    &atoms,
+                    update,
+                    iteration,
+                )
+            })
             .collect::<Result<(), IqgmeError>>()?;
         drop(atoms);
         for ((task, part), local) in self
@@ -538,47 +532,6 @@ impl<'d> MultiTaskVb<'d> {
             component,
             source,
         })
-    }
-}
-
-impl Local {
-    fn pass(
-        &mut self,
-        task: &IqgmeData,
-        part: &TaskState,
-        atoms: &[Atom<'_>],
-        p: usize,
-        update: Update,
-        iteration: u64,
-    ) -> Result<(), IqgmeError> {
-        let failed = |(component, source)| IqgmeError::Numerical {
-            iteration,
-            block: "precision of a group",
-            component,
-            source,
-        };
-        let rows = &task.rows;
-        let mut ln_weights = vec![0.0; part.sticks.truncation()];
-        part.sticks.expected_ln_weights(&mut ln_weights);
-        let groups = Groups::new(atoms, &part.indicators, &ln_weights, p).map_err(failed)?;
-        let Groups {
-            means,
-            labelled,
-            unlabelled,
-        } = groups;
-        let parameters =
-            PassParameters::from_terms(means, labelled, unlabelled, rows).map_err(failed)?;
-        let factors = RowFactors {
-            locations: &mut self.locations,
-            soft: &mut self.soft,
-            responsibilities: if update.responsibilities {
-                self.responsibilities.overwritten(rows.len())
-            } else {
-                self.responsibilities.settled(rows)
-            },
-        };
-        self.stats = pass(rows, &parameters, factors, update, iteration)?;
-        Ok(())
     }
 }
 

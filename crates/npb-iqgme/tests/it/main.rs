@@ -7,3 +7,4 @@ mod data;
 mod prediction;
 mod recovery;
 mod saved;
+mod tasks;
