@@ -1,0 +1,21 @@
+//! The variant for many features (W 3.2.3): clusters that share the columns of one loading matrix, classifiers in the space of the factors.
+//!
+//! Model, updates and bound are in `docs/iqgme.md`, "Factor-analytic variant".
+
+mod bound;
+mod config;
+mod data;
+mod experts;
+mod features;
+mod forms;
+mod rows;
+mod start;
+mod state;
+mod switches;
+mod vb;
+
+pub use bound::FactorBound;
+pub use config::{FactorConfig, FactorStart};
+pub use data::FactorData;
+pub use state::{FactorExpert, FactorState, FeatureFactor};
+pub use vb::{FactorUpdate, FactorVb};

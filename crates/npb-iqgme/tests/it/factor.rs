@@ -1,0 +1,4 @@
+//! The factor-analytic variant from outside.
+
+mod bound;
+mod data;
