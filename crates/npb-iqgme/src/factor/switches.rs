@@ -80,7 +80,11 @@ impl Judge<'_> {
     }
 
     /// Gain of the bound when a switch of cluster `h` is flipped, for each of its switches.
-    fn gains(&self, state: &FactorState, h: usize) -> Result<Vec<f64>, NotPositiveDefinite> {
+    pub(crate) fn gains(
+        &self,
+        state: &FactorState,
+        h: usize,
+    ) -> Result<Vec<f64>, NotPositiveDefinite> {
         let n_factors = state.n_factors();
         let [ln_on, ln_off] = self.config.ln_switch();
         let used_elsewhere = |l: usize| {

@@ -253,11 +253,46 @@ impl<'d> FactorVb<'d> {
         &self.factors.responsibilities
     }
 
+    /// Expected number of rows of each cluster of the state.
+    pub fn sizes(&self) -> Vec<f64> {
+        self.factors.counts()
+    }
+
+    /// For each cluster and column the probability that the cluster uses it, the other switches as they are; everything that is switched along is
+    /// integrated out or optimised anew.
+    pub fn use_probabilities(&mut self) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        self.prepare_forms();
+        let judge = self.judge(self.forms.as_ref().expect("prepared"));
+        let state = &self.state;
+        let of_cluster = |h: usize| {
+            let gains = self.numerical("switches", h, judge.gains(state, h))?;
+            let probability = |(gain, &on): (f64, &bool)| {
+                let toward_on = if on { -gain } else { gain };
+                1.0 / (1.0 + (-toward_on).exp())
+            };
+            Ok(gains
+                .into_iter()
+                .zip(&state.switches[h])
+                .map(probability)
+                .collect())
+        };
+        (0..state.n_clusters()).map(of_cluster).collect()
+    }
+
+    fn judge<'a>(&'a self, forms: &'a Forms) -> Judge<'a> {
+        Judge {
+            rows: self.row_view(forms),
+            config: &self.config,
+            loading_prior: &self.priors.loading,
+            derived: &self.derived,
+            factors: &self.factors,
+        }
+    }
+
     /// The evidence lower bound of the current posterior, in parts.
     pub fn bound(&mut self) -> Result<FactorBound, IqgmeError> {
         self.prepare_forms();
-        let state = &self.state;
-        self.bound_with(state, &self.derived)
+        self.bound_with(&self.state, &self.derived)
     }
 
     /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity.
@@ -409,13 +444,7 @@ impl<'d> FactorVb<'d> {
         self.prepare_forms();
         let forms = self.forms.take().expect("prepared");
         let mut state = self.state.clone();
-        let judge = Judge {
-            rows: self.row_view(&forms),
-            config: &self.config,
-            loading_prior: &self.priors.loading,
-            derived: &self.derived,
-            factors: &self.factors,
-        };
+        let judge = self.judge(&forms);
         for h in 0..state.n_clusters() {
             let flipped = judge.flip(&mut state, h);
             flipped.map_err(|source| self.failed("switches", (h, source)))?;
