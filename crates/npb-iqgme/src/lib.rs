@@ -64,8 +64,9 @@ pub use checkpoints::fit_with_checkpoints;
 pub use config::{ExpertPosterior, Gate, IqgmeConfig, PriorScale, Start};
 pub use error::IqgmeError;
 pub use factor::{
-    FactorBound, FactorCluster, FactorConfig, FactorData, FactorExpert, FactorFit, FactorRun,
-    FactorStart, FactorState, FactorUpdate, FactorVb, FeatureFactor, fit_factor,
+    FactorBound, FactorCluster, FactorConfig, FactorData, FactorDraw, FactorExpert, FactorFit,
+    FactorMove, FactorRun, FactorSampler, FactorStart, FactorState, FactorUpdate, FactorVb,
+    FeatureFactor, fit_factor,
 };
 pub use fit::{
     ClassifierSummary, ComponentSummary, Imputation, IqgmeFit, MissingCell, ProbabilityInterval,

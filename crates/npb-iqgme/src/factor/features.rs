@@ -154,9 +154,8 @@ impl RowMoments<'_> {
         }
         for (pattern, weights) in shared.iter().enumerate() {
             for (kind, &weight) in weights.iter().enumerate() {
-                if let (true, Some(spread)) =
-                    (weight > 0.0, &self.factors.spreads[pattern][kind][h])
-                {
+                let spreads = self.factors.spreads.get(pattern);
+                if let (true, Some(Some(spread))) = (weight > 0.0, spreads.map(|s| &s[kind][h])) {
                     for j in 0..k {
                         let column = &mut sum.col_as_slice_mut(j)[j..k];
                         let from = &spread.covariance.col_as_slice(j)[j..];

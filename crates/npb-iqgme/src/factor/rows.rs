@@ -165,7 +165,7 @@ impl Cluster {
     }
 
     /// `<squares - 2 linear'f + f'G f>` of row `i`, given `tr(G S)` over the columns that the cluster uses.
-    fn expected_square(
+    pub(crate) fn expected_square(
         &self,
         forms: &Forms,
         i: usize,
