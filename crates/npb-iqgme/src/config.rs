@@ -180,7 +180,7 @@ pub(crate) fn above(field: &'static str, value: f64, bound: f64) -> Result<(), I
     }
 }
 
-fn not_negative(field: &'static str, value: f64) -> Result<(), IqgmeError> {
+pub(crate) fn not_negative(field: &'static str, value: f64) -> Result<(), IqgmeError> {
     if value.is_finite() && value >= 0.0 {
         Ok(())
     } else {

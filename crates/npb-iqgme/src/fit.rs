@@ -850,14 +850,14 @@ fn mixture_moments(terms: &[CellTerm]) -> (f64, f64) {
 }
 
 /// A table being completed.
-struct Filling {
+pub(crate) struct Filling {
     n_columns: usize,
     values: Vec<f64>,
     observed: Vec<bool>,
 }
 
 impl Filling {
-    fn new(table: &Table) -> Self {
+    pub(crate) fn new(table: &Table) -> Self {
         let n_columns = table.n_cols();
         let cells = (0..table.n_rows()).flat_map(|i| (0..n_columns).map(move |j| (i, j)));
         Self {
@@ -867,12 +867,12 @@ impl Filling {
         }
     }
 
-    fn set(&mut self, row: usize, column: usize, value: f64) {
+    pub(crate) fn set(&mut self, row: usize, column: usize, value: f64) {
         self.values[row * self.n_columns + column] = value;
         self.observed[row * self.n_columns + column] = true;
     }
 
-    fn table(self, like: &Table) -> Result<Table, IqgmeError> {
+    pub(crate) fn table(self, like: &Table) -> Result<Table, IqgmeError> {
         let table = Table::new(like.n_rows(), self.n_columns, self.values, &self.observed)?;
         Ok(table.with_column_names(like.column_names().to_vec())?)
     }

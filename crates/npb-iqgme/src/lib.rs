@@ -48,6 +48,7 @@ mod conditional;
 mod config;
 mod error;
 mod experts;
+mod factor;
 mod fit;
 mod pass;
 mod predict;
@@ -64,6 +65,11 @@ pub use bound::Bound;
 pub use checkpoints::fit_with_checkpoints;
 pub use config::{ExpertPosterior, Gate, IqgmeConfig, PriorScale, Start};
 pub use error::IqgmeError;
+pub use factor::{
+    FactorBound, FactorCluster, FactorConfig, FactorData, FactorDraw, FactorExpert, FactorFit,
+    FactorMove, FactorRun, FactorSampler, FactorStart, FactorState, FactorUpdate, FactorVb,
+    FeatureFactor, fit_factor,
+};
 pub use fit::{
     ClassifierSummary, ComponentSummary, Imputation, IqgmeFit, MissingCell, ProbabilityInterval,
     Run, fit, fit_unlabelled,

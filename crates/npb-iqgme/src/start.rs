@@ -140,7 +140,7 @@ fn completed(data: &IqgmeData) -> Result<Vec<Vec<f64>>, IqgmeError> {
 }
 
 /// Centres of at most `clusters` clusters: k-means++ start, then Lloyd's iterations until nothing moves (at most 100).
-fn k_means(
+pub(crate) fn k_means(
     points: &[Vec<f64>],
     members: &[usize],
     clusters: usize,
@@ -215,7 +215,7 @@ fn spread_out(
     Some(centres)
 }
 
-fn nearest(point: &[f64], centres: &[Vec<f64>]) -> (usize, f64) {
+pub(crate) fn nearest(point: &[f64], centres: &[Vec<f64>]) -> (usize, f64) {
     let mut best = (0, f64::INFINITY);
     for (cluster, centre) in centres.iter().enumerate() {
         let distance = squared_distance(point, centre);
@@ -231,7 +231,7 @@ fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Relabels clusters by falling size: the stick-breaking prior expects larger components first.
-fn by_size(clusters: &[usize]) -> Vec<usize> {
+pub(crate) fn by_size(clusters: &[usize]) -> Vec<usize> {
     let n_clusters = clusters.iter().max().map_or(0, |m| m + 1);
     let mut sizes = vec![0usize; n_clusters];
     for &c in clusters {

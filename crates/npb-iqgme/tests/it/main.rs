@@ -4,6 +4,7 @@ mod bad_input;
 mod bits;
 mod bound;
 mod data;
+mod factor;
 mod prediction;
 mod recovery;
 mod saved;
