@@ -79,7 +79,7 @@ pub use npb_infer::checkpoint::Every;
 pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use tasks::{
-    MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task, TaskRun, TaskStart, TaskState,
-    TaskUpdate, TasksConfig, fit_tasks,
+    Atoms, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task, TaskRun, TaskStart,
+    TaskState, TaskUpdate, TasksConfig, fit_tasks,
 };
 pub use vb::{IqgmeData, IqgmeVb, VbUpdate};

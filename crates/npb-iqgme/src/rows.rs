@@ -85,10 +85,10 @@ impl Rows {
         rows
     }
 
-    /// No rows, of the same features.
-    pub(crate) fn none(&self) -> Self {
+    /// No rows, of so many features.
+    pub(crate) fn of_features(n_features: usize) -> Self {
         Self {
-            n_features: self.n_features,
+            n_features,
             values: Vec::new(),
             order: Vec::new(),
             signs: Vec::new(),

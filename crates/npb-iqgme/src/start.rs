@@ -107,7 +107,7 @@ fn per_class(
 }
 
 /// Rows with their missing features at the conditional mean under one Gaussian for all rows.
-fn completed(data: &IqgmeData) -> Result<Vec<Vec<f64>>, IqgmeError> {
+pub(crate) fn completed(data: &IqgmeData) -> Result<Vec<Vec<f64>>, IqgmeError> {
     let p = data.rows.n_features;
     let shared =
         Gaussian::from_covariance(&vec![0.0; p], data.covariance.as_ref()).map_err(|source| {

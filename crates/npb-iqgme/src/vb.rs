@@ -88,7 +88,7 @@ impl IqgmeData {
     /// The same units, columns and classes, without rows.
     pub(crate) fn clone_without_rows(&self) -> Self {
         Self {
-            rows: self.rows.none(),
+            rows: Rows::of_features(self.rows.n_features),
             standardiser: self.standardiser.clone(),
             active: self.active.clone(),
             classes: self.classes.clone(),

@@ -25,11 +25,11 @@ use crate::vb::{component_posterior, free_expert, prior_failed};
 const CLUSTER: u64 = 6;
 
 /// Random first clusterings; the one after whose moves the tasks are foretold best is kept.
-const TRIES: u64 = 8;
+const TRIES: u64 = 4;
 /// Rounds over all tasks.
-const ROUNDS: usize = 20;
+const ROUNDS: usize = 10;
 /// Passes over a task's rows in which it settles in a cluster.
-const PASSES: usize = 3;
+const PASSES: usize = 2;
 
 /// A task as it is when it has settled in a cluster.
 struct Settled {

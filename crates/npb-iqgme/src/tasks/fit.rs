@@ -4,22 +4,23 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use npb_data::{Standardiser, Table};
-use npb_infer::{Stop, VbReport, storage, stream};
-use npb_linalg::faer::Mat;
+use npb_infer::{Stop, VbOutcome, VbReport, storage, stream};
+use npb_linalg::faer::{Mat, Scale};
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::{TaskStart, TasksConfig};
 use super::data::{MultiTaskData, Task};
+use super::fold::{Atoms, fold};
 use super::state::MultiTaskState;
-use super::vb::MultiTaskVb;
+use super::vb::{MultiTaskVb, TaskUpdate};
 use crate::config::Gate;
 use crate::fit::{at_least, relative_weights};
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
 use crate::state::Expert;
-use crate::{IqgmeError, ProbabilityInterval};
+use crate::{IqgmeData, IqgmeError, ProbabilityInterval};
 
 /// Name in saved files.
 const MODEL: &str = "npb-iqgme/tasks";
@@ -37,13 +38,7 @@ pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFi
     let runs = make_runs(config, |_, start, restart| {
         let mut vb = MultiTaskVb::new(&data, config.clone(), start, restart)?;
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-        Ok(TaskRun {
-            start,
-            weight: 0.0,
-            trace: outcome.trace,
-            stop: outcome.stop,
-            state: vb.into_state(),
-        })
+        TaskRun::new(start, outcome, vb)
     })?;
     MultiTaskFit::new(data, config.clone(), runs)
 }
@@ -82,6 +77,22 @@ pub struct TaskRun {
 }
 
 impl TaskRun {
+    /// A run that has ended. Its experts are those of its last `q(lambda)`, so that tasks can be added later.
+    pub(super) fn new(
+        start: TaskStart,
+        outcome: VbOutcome,
+        mut vb: MultiTaskVb<'_>,
+    ) -> Result<Self, IqgmeError> {
+        vb.apply(TaskUpdate::Experts)?;
+        Ok(Self {
+            start,
+            weight: 0.0,
+            trace: outcome.trace,
+            stop: outcome.stop,
+            state: vb.into_state(),
+        })
+    }
+
     /// Its last bound.
     pub fn elbo(&self) -> f64 {
         self.trace
@@ -298,6 +309,35 @@ impl MultiTaskFit {
         let n = self.wire.tasks.len();
         let weights: Vec<Vec<f64>> = (0..n).map(|j| self.state().weights(j)).collect();
         Mat::from_fn(n, n, |i, j| (-divergence(&weights[i], &weights[j])).exp())
+    }
+
+    /// Adds a task that was not in training, in this fit's units, columns and classes; the other tasks stay as they are.
+    ///
+    /// Its groups point at the atoms that the fit has; `atoms` says whether these learn from its rows. Labels may be of one class, or missing. Errors: a
+    /// name that a task has, other columns than in training, a label that the fit does not know.
+    pub fn with_task(&self, task: &Task<'_>, atoms: Atoms) -> Result<Self, IqgmeError> {
+        if self.position(task.name).is_ok() {
+            return Err(IqgmeError::SameName {
+                task: task.name.to_owned(),
+            });
+        }
+        let mut wire = self.wire.clone();
+        // The covariance of the rows of training is the prior's scale matrix, but for its scale.
+        let state = self.state();
+        let units = IqgmeData {
+            rows: Rows::of_features(wire.active.len()),
+            standardiser: wire.standardiser.clone(),
+            active: wire.active.clone(),
+            classes: wire.classes.clone(),
+            covariance: &state.vacant.scale_inverse * Scale(1.0 / state.prior_scale),
+            n_labelled: usize::from(!wire.classes.is_empty()),
+        };
+        let data = MultiTaskData::in_units(std::slice::from_ref(task), units)?;
+        wire.tasks.push(task.name.to_owned());
+        for run in &mut wire.runs {
+            run.state = fold(&data, &wire.config, &run.state, atoms)?;
+        }
+        Self::from_wire(wire)
     }
 
     fn rows(&self, table: &Table) -> Result<Rows, IqgmeError> {

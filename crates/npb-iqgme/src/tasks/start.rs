@@ -1,5 +1,7 @@
 //! Where a run starts: which group each row is in, and which atom each group points at.
 
+use npb_infer::stream;
+
 use super::TasksConfig;
 use super::cluster;
 use super::config::TaskStart;
@@ -7,7 +9,10 @@ use super::data::MultiTaskData;
 use super::local::Local;
 use crate::config::Start;
 use crate::responsibilities::Responsibilities;
-use crate::{IqgmeError, start};
+use crate::{IqgmeData, IqgmeError, start};
+
+/// Key of the random stream.
+const NEAR: u64 = 7;
 
 /// One task's part of a start.
 pub(super) struct TaskBegin {
@@ -49,7 +54,7 @@ fn pooled(
         by_row[row * n..][..n].copy_from_slice(values);
     }
     let mut first = 0;
-    let task = |task: &crate::IqgmeData| {
+    let task = |task: &IqgmeData| {
         let order = task.rows.order.iter();
         let values: Vec<f64> = order
             .flat_map(|row| by_row[(first + row) * n..][..n].iter().copied())
@@ -72,11 +77,7 @@ fn separate(
 ) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
     let n_tasks = data.n_tasks();
     if n_tasks > config.atoms {
-        return Err(IqgmeError::Config {
-            field: "starts",
-            value: format!("{:?}", TaskStart::Separate(clusters)),
-            rule: format!("with at least as many atoms as tasks, {n_tasks}"),
-        });
+        return near_together(data, config, restart);
     }
     let clusters = clusters.min(config.atoms / n_tasks);
     let mut n_atoms = 0;
@@ -100,4 +101,35 @@ fn separate(
         n_atoms += n;
     }
     Ok((n_atoms, tasks))
+}
+
+/// One group for each task; tasks whose means are near each other point at one atom.
+fn near_together(
+    data: &MultiTaskData,
+    config: &TasksConfig,
+    restart: u64,
+) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
+    let mean = |task: &IqgmeData| -> Result<Vec<f64>, IqgmeError> {
+        let points = start::completed(task)?;
+        let n = points.len().max(1) as f64;
+        let sum = |j: usize| points.iter().map(|point| point[j]).sum::<f64>();
+        Ok((0..task.rows.n_features).map(|j| sum(j) / n).collect())
+    };
+    let means: Vec<Vec<f64>> = data.tasks.iter().map(mean).collect::<Result<_, _>>()?;
+    let all: Vec<usize> = (0..means.len()).collect();
+    let mut rng = stream(config.single.seed, [restart, 0, NEAR, 0]);
+    let centres = start::k_means(&means, &all, config.atoms, &mut rng);
+    let task = |(task, mean): (&IqgmeData, &Vec<f64>)| {
+        let n = usize::from(task.rows.len() > 0);
+        let whole = vec![1.0; task.rows.len()];
+        let responsibilities = Responsibilities::from_positions(&task.rows, n, &whole);
+        TaskBegin {
+            local: Local::begin(task, responsibilities, n),
+            atoms: vec![start::nearest(mean, &centres).0; n],
+        }
+    };
+    Ok((
+        centres.len(),
+        data.tasks.iter().zip(&means).map(task).collect(),
+    ))
 }

@@ -76,6 +76,18 @@ impl TaskUpdate {
     ];
 }
 
+/// What tasks that are not here any more have given to the atoms and the upper level.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held {
+    /// Of the atoms.
+    pub(super) stats: Option<Stats>,
+    /// Groups that point at each atom.
+    pub(super) masses: Vec<f64>,
+    pub(super) n_tasks: usize,
+    /// `sum <ln(1 - V_jh)>`.
+    pub(super) sum_ln_rest: f64,
+}
+
 /// One run of variational Bayes over many tasks. Drive it with [`step`](Self::step) or [`run`](Self::run).
 ///
 /// Cost of an iteration: that of the single-task model for each task with its own groups, and `P^2` for each task, group and atom.
@@ -86,8 +98,10 @@ pub struct MultiTaskVb<'d> {
     state: MultiTaskState,
     expected: Vec<Expected>,
     locals: Vec<Local>,
-    /// Of the atoms: the tasks' sums by `q(c)`.
+    /// Of the atoms: the tasks' sums by `q(c)`, and what is held.
     stats: Stats,
+    /// Of tasks that are not here.
+    held: Held,
     iteration: u64,
     /// What a run has behind it.
     trace: Vec<VbReport>,
@@ -124,6 +138,7 @@ impl<'d> MultiTaskVb<'d> {
             expected: Vec::new(),
             locals,
             stats: Stats::zeros(p, n_atoms),
+            held: Held::default(),
             iteration: 0,
             trace: Vec::new(),
         };
@@ -169,6 +184,7 @@ impl<'d> MultiTaskVb<'d> {
             expected: Vec::new(),
             locals,
             stats: Stats::zeros(p, state.components.len()),
+            held: Held::default(),
             state,
             iteration: trace.len() as u64,
             trace,
@@ -237,6 +253,32 @@ impl<'d> MultiTaskVb<'d> {
         })?;
         self.trace.clone_from(&outcome.trace);
         Ok(outcome)
+    }
+
+    /// As [`resume`](Self::resume), beside tasks that are held as they are, in the prior of their fit.
+    pub(super) fn beside(
+        data: &'d MultiTaskData,
+        config: TasksConfig,
+        state: MultiTaskState,
+        held: Held,
+    ) -> Result<Self, IqgmeError> {
+        let mut vb = Self::resume(data, config, state, Vec::new())?;
+        vb.held = held;
+        Ok(vb)
+    }
+
+    /// Repeats `updates` until the bound's relative change falls below the tolerance, at most as often as a run iterates.
+    pub(super) fn repeat(&mut self, updates: &[TaskUpdate]) -> Result<(), IqgmeError> {
+        let mut last = f64::NEG_INFINITY;
+        for _ in 0..self.config.single.max_iterations {
+            updates.iter().try_for_each(|&update| self.apply(update))?;
+            let bound = self.bound()?.total();
+            if (bound - last).abs() < self.config.single.tolerance * bound.abs().max(1.0) {
+                break;
+            }
+            last = bound;
+        }
+        Ok(())
     }
 
     /// The current posterior.
@@ -343,7 +385,10 @@ impl<'d> MultiTaskVb<'d> {
     /// The tasks' statistics summed by the indicators of `state`.
     fn summed(&self, state: &MultiTaskState) -> Stats {
         let p = self.data.pooled.rows.n_features;
-        let mut sums = Stats::zeros(p, state.components.len());
+        let mut sums = match &self.held.stats {
+            Some(held) => held.clone(),
+            None => Stats::zeros(p, state.components.len()),
+        };
         for (part, local) in state.tasks.iter().zip(&self.locals) {
             for (h, indicator) in part.indicators.iter().enumerate() {
                 for (s, &sigma) in indicator.iter().enumerate() {
@@ -456,7 +501,9 @@ impl<'d> MultiTaskVb<'d> {
     }
 
     fn update_top_sticks(&mut self) {
-        let masses = padded(&self.state.atom_masses(), self.config.atoms);
+        let mut masses = padded(&self.state.atom_masses(), self.config.atoms);
+        let held = self.held.masses.iter();
+        masses.iter_mut().zip(held).for_each(|(to, m)| *to += m);
         self.state.top.update_sticks(&masses);
     }
 
@@ -514,9 +561,11 @@ impl<'d> MultiTaskVb<'d> {
 
     fn update_concentrations(&mut self) {
         let state = &mut self.state;
-        let n_sticks = state.tasks.len() * (self.config.single.truncation - 1);
+        let n_tasks = state.tasks.len() + self.held.n_tasks;
         let sum_ln = state.tasks.iter().map(|task| task.sticks.sum_ln_rest());
-        state.alpha.update(n_sticks, sum_ln.sum());
+        let sum_ln = self.held.sum_ln_rest + sum_ln.sum::<f64>();
+        let n_sticks = n_tasks * (self.config.single.truncation - 1);
+        state.alpha.update(n_sticks, sum_ln);
         state.top.update_alpha();
     }
 
