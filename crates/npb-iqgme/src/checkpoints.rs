@@ -147,7 +147,7 @@ impl Resumable<'_> {
 }
 
 /// A number that is, but for chance, another one for other rows or labels.
-fn fingerprint(data: &IqgmeData) -> u64 {
+pub(crate) fn fingerprint(data: &IqgmeData) -> u64 {
     let rows = &data.rows;
     let words = |n: usize| n as u64;
     let pattern = |group: &crate::rows::Group| {

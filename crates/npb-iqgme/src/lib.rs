@@ -39,7 +39,7 @@
 //! | questions to a fit: probabilities and intervals, clusters, densities, imputation, summaries | [`IqgmeFit`] |
 //! | drive the inference: single updates, bound, stop and resume | [`IqgmeData`], [`IqgmeVb`], [`VbUpdate`], [`Bound`] |
 //! | the posterior | [`IqgmeState`], [`Component`], [`Expert`], [`ExpertPrior`] |
-//! | many tasks that share components and experts | [`fit_tasks`], [`Task`], [`TasksConfig`], [`MultiTaskFit`]; driven by hand [`MultiTaskData`], [`MultiTaskVb`] |
+//! | many tasks that share components and experts | [`fit_tasks`], [`fit_tasks_with_checkpoints`], [`Task`], [`TasksConfig`], [`MultiTaskFit`], [`Atoms`]; driven by hand [`MultiTaskData`], [`MultiTaskVb`] |
 //! | errors | [`IqgmeError`] |
 
 mod bound;
@@ -80,6 +80,6 @@ pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use tasks::{
     Atoms, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task, TaskRun, TaskStart,
-    TaskState, TaskUpdate, TasksConfig, fit_tasks,
+    TaskState, TaskUpdate, TasksConfig, fit_tasks, fit_tasks_with_checkpoints,
 };
 pub use vb::{IqgmeData, IqgmeVb, VbUpdate};

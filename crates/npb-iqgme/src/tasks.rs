@@ -6,6 +6,7 @@
 //! Model, updates, bound: `docs/iqgme.md`, "Many tasks".
 
 mod bound;
+mod checkpoints;
 mod cluster;
 mod config;
 mod data;
@@ -17,6 +18,7 @@ mod start;
 mod state;
 mod vb;
 
+pub use checkpoints::fit_tasks_with_checkpoints;
 pub use config::{TaskStart, TasksConfig};
 pub use data::{MultiTaskData, Task};
 pub use fit::{MultiTaskFit, TaskRun, fit_tasks};

@@ -31,6 +31,29 @@ const PICK: u64 = 15;
 
 /// Fits all tasks together: prepares the data and makes every run that `config.starts` and `config.single.restarts` ask for.
 ///
+/// ```
+/// use npb_data::{Labels, Table};
+/// use npb_iqgme::{Task, TasksConfig, fit_tasks};
+///
+/// // Two machines with one sensor each: both fail when it reads high. The second has but one labelled row; NaN marks a hole.
+/// let gap = f64::NAN;
+/// let old = Table::from_nan_coded(6, 2, &[-2.0, 0.1, -1.5, gap, -1.8, 0.3, 1.7, -0.2, 2.1, 0.4, gap, 0.2])?;
+/// let new = Table::from_nan_coded(2, 2, &[-1.9, 0.2, 1.8, 0.1])?;
+/// let old_labels = Labels::from_strings(&["good", "good", "good", "fails", "fails", "fails"].map(Some));
+/// let new_labels = Labels::from_strings(&[Some("good"), None]);
+/// let tasks = [
+///     Task { name: "old", table: &old, labels: &old_labels },
+///     Task { name: "new", table: &new, labels: &new_labels },
+/// ];
+/// let model = fit_tasks(&tasks, &TasksConfig::default())?;
+/// let rows = Table::from_nan_coded(2, 2, &[2.0, gap, -2.0, 0.0])?;
+/// let probability = model.predict_proba("new", &rows)?;
+/// assert_eq!(model.classes(), ["fails", "good"]);
+/// assert!(probability[1] > probability[0]);
+/// assert_eq!(model.similarity().nrows(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// Errors: see [`MultiTaskData::new`]. Runs are made in parallel on the caller's rayon pool, and so are the tasks within a run; the result does not
 /// depend on the number of threads.
 pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFit, IqgmeError> {

@@ -1,7 +1,7 @@
 //! Input that cannot be right is named; input that only looks odd is taken.
 
 use npb_data::{Labels, Table};
-use npb_iqgme::{IqgmeError, Start, Task, TaskStart, TasksConfig, fit_tasks};
+use npb_iqgme::{ExpertPosterior, IqgmeError, Start, Task, TaskStart, TasksConfig, fit_tasks};
 
 use super::data::{Tasks, config, one_task, two_kinds};
 
@@ -131,7 +131,11 @@ fn configurations_out_of_range_are_named() {
     assert!(said(&|c| c.single.truncation = 0).contains("truncation"));
     let few = said(&|c| {
         c.atoms = 2;
-        c.starts = vec![TaskStart::Separate(1)];
+        c.starts = vec![TaskStart::Clustered(5, Start::KMeans(1))];
     });
-    assert!(few.contains("3"), "{few}");
+    assert!(few.contains("starts") && few.contains('5'), "{few}");
+    assert!(
+        said(&|c| c.single.expert_posterior = ExpertPosterior::ExpectationPropagation)
+            .contains("expert_posterior")
+    );
 }

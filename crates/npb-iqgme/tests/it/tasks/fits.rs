@@ -1,7 +1,12 @@
 //! Fits of several tasks: what they find, what they share, and that threads and files change nothing.
 
-use npb_data::metrics;
-use npb_iqgme::{MultiTaskFit, Start, TaskStart, TasksConfig, fit, fit_tasks};
+use std::ops::ControlFlow;
+
+use npb_data::{Labels, Table, metrics};
+use npb_iqgme::{
+    Atoms, Every, MultiTaskFit, Start, Task, TaskStart, TasksConfig, fit, fit_tasks,
+    fit_tasks_with_checkpoints,
+};
 use rayon::ThreadPoolBuilder;
 
 use super::data::{Tasks, config, one_task, two_kinds};
@@ -24,14 +29,20 @@ fn tasks_of_one_kind_are_alike_and_help_each_other() {
     };
     let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
     let similarity = model.similarity();
+    let (mut within, mut between) = (0.0, 0.0);
     for j in 0..6 {
         assert!((similarity[(j, j)] - 1.0).abs() < 1e-12);
         for i in 0..j {
-            let value = similarity[(i, j)];
-            assert_eq!(value, similarity[(j, i)]);
-            assert_eq!(value > 0.4, i % 2 == j % 2, "{i} {j}: {value}");
+            assert_eq!(similarity[(i, j)], similarity[(j, i)]);
+            // Six pairs of one kind, nine of two.
+            if i % 2 == j % 2 {
+                within += similarity[(i, j)] / 6.0;
+            } else {
+                between += similarity[(i, j)] / 9.0;
+            }
         }
     }
+    assert!(within > 2.0 * between, "{within} {between}");
     let (mut together, mut alone) = (0.0, 0.0);
     for j in 0..6 {
         together += auc(&model, tasks.name(j), j % 2) / 6.0;
@@ -130,4 +141,102 @@ fn many_small_tasks_run() {
     assert_eq!(model.tasks().len(), 139);
     let weights = model.task_weights("task 138").unwrap();
     assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_new_task_finds_its_place() {
+    let tasks = two_kinds(6, 4, 60, 0.2, 0.1);
+    let model = fit_tasks(&tasks.borrowed(), &config(6)).unwrap();
+    for kind in [0, 1] {
+        let (table, labels) = one_task(77 + kind as u64, kind, 15, 0.2, 0.3);
+        let new = Task {
+            name: "new",
+            table: &table,
+            labels: &labels,
+        };
+        for atoms in [Atoms::Fixed, Atoms::Updated] {
+            let grown = model.with_task(&new, atoms).unwrap();
+            assert_eq!(grown.tasks().len(), 5);
+            let similarity = grown.similarity();
+            assert!(
+                similarity[(kind, 4)] > 2.0 * similarity[(1 - kind, 4)],
+                "{kind}: {similarity:?}"
+            );
+            assert!(auc(&grown, "new", kind) > 0.85);
+            // The atoms have learned as many rows as the task has, or none.
+            let rows = |fit: &MultiTaskFit| -> f64 {
+                fit.state().components.iter().map(|c| c.strength).sum()
+            };
+            let learned = if atoms == Atoms::Updated { 15.0 } else { 0.0 };
+            assert!((rows(&grown) - rows(&model) - learned).abs() < 1e-6);
+            let bytes = grown.to_bytes().unwrap();
+            assert!(MultiTaskFit::from_bytes(&bytes).is_ok());
+            assert!(grown.with_task(&new, atoms).is_err(), "the name is taken");
+        }
+    }
+    // No rows at all, and a label that the fit does not know.
+    let none = Table::complete(0, 3, Vec::new()).unwrap();
+    let no_labels = Labels::from_strings::<&str>(&[]);
+    let empty = Task {
+        name: "empty",
+        table: &none,
+        labels: &no_labels,
+    };
+    assert!(
+        auc(
+            &model.with_task(&empty, Atoms::Updated).unwrap(),
+            "empty",
+            0
+        ) > 0.3
+    );
+    let (table, _) = one_task(1, 0, 1, 0.0, 0.0);
+    let unknown = Labels::from_strings(&[Some("perhaps")]);
+    let odd = Task {
+        name: "odd",
+        table: &table,
+        labels: &unknown,
+    };
+    let text = model.with_task(&odd, Atoms::Fixed).unwrap_err().to_string();
+    assert!(text.contains("odd") && text.contains("perhaps"), "{text}");
+}
+
+#[test]
+fn a_stopped_fit_goes_on_in_the_same_bits() {
+    let tasks = two_kinds(8, 3, 30, 0.3, 0.2);
+    let config = config(8);
+    let whole = fit_tasks(&tasks.borrowed(), &config).unwrap();
+    let name = format!("npb-iqgme-tasks-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let go = |until: u64| {
+        fit_tasks_with_checkpoints(
+            &tasks.borrowed(),
+            &config,
+            &path,
+            Every::sweeps(1),
+            |_, report| {
+                if report.iteration == until {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            },
+        )
+    };
+    go(3).unwrap();
+    go(7).unwrap();
+    let resumed = go(u64::MAX).unwrap();
+    // Other data under the same path.
+    let other = two_kinds(9, 3, 30, 0.3, 0.2);
+    let refused = fit_tasks_with_checkpoints(
+        &other.borrowed(),
+        &config,
+        &path,
+        Every::sweeps(1),
+        |_, _| ControlFlow::Continue(()),
+    );
+    for k in 0..config.starts.len() {
+        std::fs::remove_file(format!("{}.{k}", path.display())).unwrap();
+    }
+    assert!(resumed.to_bytes().unwrap() == whole.to_bytes().unwrap());
+    assert!(refused.unwrap_err().to_string().contains("other data"));
 }
