@@ -32,8 +32,11 @@ pub struct TasksConfig {
     pub top_shape: f64,
     /// Rate of the Gamma prior of the upper concentration `beta`.
     pub top_rate: f64,
-    /// Starts to try, each `single.restarts` times; predictions average over the runs.
+    /// Starts of the runs that predictions average over, each made `single.restarts` times.
     pub starts: Vec<TaskStart>,
+    /// Starts of runs for summaries alone. Atoms, the tasks' weights of them and their similarity are of the run with the highest bound of all: runs that
+    /// begin by sharing find what the tasks have in common, those that do not tend to predict labels better.
+    pub summary_starts: Vec<TaskStart>,
 }
 
 impl Default for TasksConfig {
@@ -46,9 +49,8 @@ impl Default for TasksConfig {
             atoms: 50,
             top_shape: 0.05,
             top_rate: 0.05,
-            starts: vec![
-                TaskStart::Separate(1),
-                TaskStart::Separate(2),
+            starts: vec![TaskStart::Separate(1), TaskStart::Separate(2)],
+            summary_starts: vec![
                 TaskStart::Pooled(Start::Mixture(10)),
                 TaskStart::Clustered(3, Start::Mixture(10)),
             ],
@@ -71,7 +73,7 @@ impl TasksConfig {
         above("top_shape", self.top_shape, 0.0)?;
         above("top_rate", self.top_rate, 0.0)?;
         at_least("starts", self.starts.len(), 1)?;
-        for start in &self.starts {
+        for start in self.starts.iter().chain(&self.summary_starts) {
             let (clusters, components) = match *start {
                 TaskStart::Pooled(start) => (1, size(start)),
                 TaskStart::Clustered(clusters, start) => (clusters, size(start)),

@@ -66,7 +66,7 @@ pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFi
     MultiTaskFit::new(data, config.clone(), runs)
 }
 
-/// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its start and its restart.
+/// All runs that the configuration asks for, those for predictions first, in parallel: `make` gets the number of the run, its start and its restart.
 pub(super) fn make_runs(
     config: &TasksConfig,
     make: impl Fn(usize, TaskStart, u64) -> Result<TaskRun, IqgmeError> + Sync,
@@ -75,6 +75,7 @@ pub(super) fn make_runs(
     let starts: Vec<(TaskStart, u64)> = config
         .starts
         .iter()
+        .chain(&config.summary_starts)
         .flat_map(|&start| (0..restarts).map(move |restart| (start, restart)))
         .collect();
     starts
@@ -132,7 +133,7 @@ struct Wire {
     active: Vec<usize>,
     classes: Vec<String>,
     tasks: Vec<String>,
-    /// The best run first.
+    /// Those for predictions first, then those for summaries; the best of each first.
     runs: Vec<TaskRun>,
 }
 
@@ -153,13 +154,17 @@ impl MultiTaskFit {
         mut runs: Vec<TaskRun>,
     ) -> Result<Self, IqgmeError> {
         // A stable sort: of equal runs the first one stays first.
-        runs.sort_by(|a, b| b.elbo().total_cmp(&a.elbo()));
+        let by_bound = |a: &TaskRun, b: &TaskRun| b.elbo().total_cmp(&a.elbo());
+        let mut summaries = runs.split_off(config.starts.len() * config.single.restarts);
+        runs.sort_by(by_bound);
+        summaries.sort_by(by_bound);
         let elbos: Vec<f64> = runs.iter().map(TaskRun::elbo).collect();
         let averaging = config.single.averaging;
         let weights = relative_weights(&elbos, averaging, data.pooled.n_observed());
         for (run, weight) in runs.iter_mut().zip(weights) {
             run.weight = weight;
         }
+        runs.extend(summaries);
         Self::from_wire(Wire {
             config,
             standardiser: data.pooled.standardiser,
@@ -210,14 +215,25 @@ impl MultiTaskFit {
         &self.wire.config
     }
 
-    /// All runs, the best first.
+    /// All runs: those for predictions, then those for summaries, each in order of their bounds.
     pub fn runs(&self) -> &[TaskRun] {
         &self.wire.runs
     }
 
-    /// The variational posterior of the best run, in standardised units.
+    /// The run with the highest bound.
+    pub fn best(&self) -> &TaskRun {
+        let mut best = &self.wire.runs[0];
+        for run in &self.wire.runs[1..] {
+            if run.elbo() > best.elbo() {
+                best = run;
+            }
+        }
+        best
+    }
+
+    /// The variational posterior of the run with the highest bound, in standardised units.
     pub fn state(&self) -> &MultiTaskState {
-        &self.wire.runs[0].state
+        &self.best().state
     }
 
     fn position(&self, task: &str) -> Result<usize, IqgmeError> {

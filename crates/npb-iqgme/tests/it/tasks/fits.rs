@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table, metrics};
 use npb_iqgme::{
-    Atoms, Every, MultiTaskFit, Start, Task, TaskStart, TasksConfig, fit, fit_tasks,
+    Atoms, Every, IqgmeConfig, MultiTaskFit, Start, Task, TaskStart, TasksConfig, fit, fit_tasks,
     fit_tasks_with_checkpoints,
 };
 use rayon::ThreadPoolBuilder;
@@ -74,11 +74,12 @@ fn a_row_is_another_one_in_another_task() {
 fn threads_and_files_change_nothing() {
     let tasks = two_kinds(3, 5, 40, 0.3, 0.2);
     let config = TasksConfig {
-        starts: vec![
-            TaskStart::Pooled(Start::KMeans(4)),
-            TaskStart::Clustered(2, Start::KMeans(2)),
-            TaskStart::Separate(2),
-        ],
+        starts: vec![TaskStart::Pooled(Start::KMeans(4)), TaskStart::Separate(2)],
+        summary_starts: vec![TaskStart::Clustered(2, Start::KMeans(2))],
+        single: IqgmeConfig {
+            averaging: 1e9,
+            ..config(3).single
+        },
         ..config(3)
     };
     let bytes = |threads: usize| {
@@ -97,6 +98,17 @@ fn threads_and_files_change_nothing() {
     assert!(one == bytes(2) && one == bytes(4));
 
     let model = MultiTaskFit::from_bytes(&one).unwrap();
+    // The run for summaries alone has no weight, but what is said of atoms may be of it.
+    let weights: Vec<bool> = model.runs().iter().map(|run| run.weight > 0.0).collect();
+    assert_eq!(weights, [true, true, false]);
+    assert_eq!(
+        model.best().elbo(),
+        model
+            .runs()
+            .iter()
+            .map(|r| r.elbo())
+            .fold(f64::MIN, f64::max)
+    );
     let again = model.clone();
     let (table, _) = one_task(7, 1, 30, 0.4, 0.0);
     let probability = model.predict_proba("task 1", &table).unwrap();
@@ -128,7 +140,7 @@ fn many_small_tasks_run() {
             j % 2,
             1 + j % 7,
             0.3,
-            if j % 5 == 0 { 1.0 } else { 0.2 },
+            if j.is_multiple_of(5) { 1.0 } else { 0.2 },
         )
     };
     let tasks = Tasks::new((0..139).map(task).collect());
