@@ -1,10 +1,11 @@
-//! npb-iqgme: figures of chapter 3, and the model on trial beyond them.
+//! npb-iqgme: figures of chapters 3 and 4, and the model on trial beyond them.
 
 mod factor;
 mod mcar;
 mod quality;
 mod scaling;
 mod synthetic;
+mod tasks;
 
 use crate::reproduce::Experiment;
 
@@ -16,6 +17,11 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     mcar::FIG_3_5,
     mcar::FIG_3_6,
     factor::FIG_3_13,
+    tasks::FIG_4_3,
+    tasks::FIG_4_4,
+    tasks::FIG_4_5,
+    tasks::FIG_4_6,
+    tasks::FIG_4_8,
     quality::SMALL_SETS,
     quality::CALIBRATION,
     quality::DENSITY,
