@@ -155,7 +155,12 @@ pub(crate) fn fingerprint(data: &IqgmeData) -> u64 {
         std::iter::once(words(group.rows.end)).chain(observed.iter().copied().map(words))
     };
     let numbers = rows.values.iter().chain(&rows.signs);
+    let classes = rows
+        .classes
+        .iter()
+        .map(|class| class.map_or(0, |c| words(c + 1)));
     let content = std::iter::once(words(rows.n_features))
+        .chain(classes)
         .chain(rows.order.iter().copied().map(words))
         .chain(rows.groups.iter().flat_map(pattern))
         .chain(numbers.map(|value| value.to_bits()));

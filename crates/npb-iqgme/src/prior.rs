@@ -6,7 +6,7 @@ use npb_linalg::{Cholesky, NotPositiveDefinite};
 use crate::IqgmeConfig;
 use crate::config::PriorScale;
 use crate::rows::Rows;
-use crate::state::{Component, Expected, Expert, ExpertPrior};
+use crate::state::{Component, Expected, ExpertPrior};
 
 /// Priors in standardised, centred units, in the form of the posterior that a vacant component and its expert have.
 #[derive(Clone, Debug)]
@@ -24,7 +24,9 @@ impl Prior {
     pub(crate) fn new(
         config: &IqgmeConfig,
         covariance: &Mat<f64>,
+        n_utilities: usize,
     ) -> Result<Self, NotPositiveDefinite> {
+        let n_coefficients = n_utilities.max(1) * (covariance.nrows() + 1);
         let p = covariance.nrows();
         let excess = config.dof_excess + config.dof_per_feature * p as f64;
         let dof = p as f64 + excess;
@@ -44,32 +46,12 @@ impl Prior {
             expected: component.expected()?,
             component,
             expert: ExpertPrior {
-                mean: vec![0.0; p + 1],
+                mean: vec![0.0; n_coefficients],
                 strength: config.expert_mean_strength,
                 shape: config.expert_shape,
-                rate: vec![config.expert_rate; p + 1],
+                rate: vec![config.expert_rate; n_coefficients],
             },
         })
-    }
-
-    /// `q(zeta, lambda)` given the free ones of some experts.
-    pub(crate) fn given_experts(&self, experts: &[Expert]) -> ExpertPrior {
-        let free: Vec<&Expert> = experts.iter().filter(|e| !e.tied).collect();
-        let n_free = free.len() as f64;
-        let mut prior = self.expert.clone();
-        prior.strength += n_free;
-        prior.shape += 0.5 * n_free;
-        for p in 0..prior.mean.len() {
-            let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
-            let squares: f64 = free
-                .iter()
-                .map(|e| e.mean[p] * e.mean[p] + e.covariance[(p, p)])
-                .sum();
-            let mean = sum / prior.strength;
-            prior.mean[p] = mean;
-            prior.rate[p] += 0.5 * (squares - prior.strength * mean * mean);
-        }
-        prior
     }
 
     /// `B_0^-1 = scale * covariance`.

@@ -5,6 +5,7 @@
 //!
 //! Model, updates, bound: `docs/iqgme.md`, "Many tasks".
 
+mod atoms;
 mod bound;
 mod checkpoints;
 mod cluster;

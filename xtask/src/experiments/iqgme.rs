@@ -1,6 +1,8 @@
 //! npb-iqgme: figures of chapters 3 and 4, and the model on trial beyond them.
 
 mod factor;
+mod finite;
+mod gibbs;
 mod mcar;
 mod quality;
 mod scaling;
@@ -16,6 +18,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     synthetic::FIG_3_4,
     mcar::FIG_3_5,
     mcar::FIG_3_6,
+    finite::FIG_3_7,
+    gibbs::FIG_3_10,
     factor::FIG_3_13,
     tasks::FIG_4_3,
     tasks::FIG_4_4,

@@ -51,11 +51,11 @@ pub(super) fn bound<'a>(
     }
     if !state.experts.is_empty() {
         for (s, expert) in state.experts.iter().enumerate() {
-            let (value, magnitude) = soft_term(expert, atoms, s);
+            let (value, magnitude) = soft_term(expert, atoms, s, s);
             bound.soft_labels += value;
             bound.magnitude += magnitude;
             if !expert.tied {
-                let term = expert_term(expert, &state.expert_prior)?;
+                let term = expert_term(expert, &state.expert_prior, 0)?;
                 bound.experts += term;
                 bound.magnitude += term.abs();
             }

@@ -10,6 +10,7 @@ use rand::RngExt;
 use rayon::prelude::*;
 
 use super::TasksConfig;
+use super::atoms::free_expert;
 use super::data::MultiTaskData;
 use super::groups::atoms;
 use super::local::Local;
@@ -19,7 +20,7 @@ use crate::pass::Update;
 use crate::prior::Prior;
 use crate::state::{Component, Expected};
 use crate::stats::Stats;
-use crate::vb::{component_posterior, free_expert, prior_failed};
+use crate::vb::prior_failed;
 
 /// Key of the random stream.
 const CLUSTER: u64 = 6;
@@ -93,7 +94,7 @@ impl<'d> Clusters<'d> {
         locals: &[Local],
     ) -> Result<Self, IqgmeError> {
         let single = &config.single;
-        let prior = Prior::new(single, &data.pooled.covariance).map_err(prior_failed)?;
+        let prior = Prior::new(single, &data.pooled.covariance, 1).map_err(prior_failed)?;
         let alpha = GammaPrior {
             shape: single.concentration_shape,
             rate: single.concentration_rate,
@@ -108,7 +109,7 @@ impl<'d> Clusters<'d> {
             n_components,
             cluster,
             tasks: Vec::with_capacity(locals.len()),
-            stats: vec![Stats::zeros(p, n_components); n_clusters],
+            stats: vec![Stats::zeros(p, n_components, usize::from(data.classifies())); n_clusters],
         };
         for (j, local) in locals.iter().enumerate() {
             let mut local = local.clone();
@@ -207,7 +208,7 @@ impl<'d> Clusters<'d> {
         let (mut components, mut expected): (Vec<Component>, Vec<Expected>) = Default::default();
         let mut experts = Vec::new();
         for h in 0..self.n_components {
-            let component = component_posterior(&self.prior, stats, h);
+            let component = self.prior.component.given(stats, h);
             expected.push(component.expected().map_err(|source| failed(h, source))?);
             components.push(component);
             if self.data.classifies() {

@@ -5,7 +5,7 @@ use npb_data::{Labels, Table};
 use super::TasksConfig;
 use crate::IqgmeError;
 use crate::rows::Rows;
-use crate::vb::{IqgmeData, signs};
+use crate::vb::{IqgmeData, class_of_rows};
 
 /// One task as the user hands it in.
 #[derive(Clone, Copy, Debug)]
@@ -80,15 +80,19 @@ impl MultiTaskData {
 
 /// The rows of a task in common units.
 fn one_task(task: &Task<'_>, pooled: &IqgmeData) -> Result<IqgmeData, IqgmeError> {
-    let signs = signs(task.table, task.labels, &pooled.classes)?;
+    let classes = class_of_rows(task.table, task.labels, &pooled.classes)?;
+    let n_utilities = usize::from(pooled.n_labelled > 0);
     let standardised = pooled
         .standardiser
         .apply(task.table)?
         .select_columns(&pooled.active)?;
     Ok(IqgmeData {
-        rows: Rows::new(&standardised, &signs),
-        n_labelled: signs.iter().filter(|sign| **sign != 0.0).count(),
-        ..pooled.clone_without_rows()
+        rows: Rows::with_classes(&standardised, &classes, n_utilities),
+        standardiser: pooled.standardiser.clone(),
+        active: pooled.active.clone(),
+        classes: pooled.classes.clone(),
+        covariance: pooled.covariance.clone(),
+        n_labelled: classes.iter().flatten().count(),
     })
 }
 

@@ -256,10 +256,10 @@ impl MultiTaskFit {
         }
         let rows = self.rows(table)?;
         let gate = self.wire.config.single.gate;
-        let mut mean = vec![0.0; table.n_rows()];
+        let mut mean: Vec<f64> = vec![0.0; table.n_rows()];
         for (run, predictor) in self.weighed() {
             let predictor = predictor.with_weights(logs(run.state.gate_weights(j, gate)));
-            let probability = predictor.probability(&rows, gate, Experts::Integrated)?;
+            let probability = second_class(&predictor, &rows, gate, Experts::Integrated)?;
             for (sum, probability) in mean.iter_mut().zip(probability) {
                 *sum += run.weight * probability;
             }
@@ -302,12 +302,11 @@ impl MultiTaskFit {
                 let (run, predictor) = self.pick(draw);
                 let mut rng = stream(self.wire.config.single.seed, [j as u64, draw, INTERVAL, 0]);
                 let gate = self.wire.config.single.gate;
-                let weights = logs(draw_weights(&run.state, j, gate, &mut rng));
+                let weights = draw_weights(&run.state, j, gate, &mut rng);
                 let mut components = run.state.components.clone();
                 components.push(run.state.vacant.clone());
-                predictor
-                    .draw_parts(&components, weights, &mut rng)?
-                    .probability(&rows, Gate::AtMeans, Experts::AtMeans)
+                let drawn = predictor.draw_parts(&components, &weights, &mut rng)?;
+                second_class(&drawn, &rows, Gate::AtMeans, Experts::AtMeans)
             })
             .collect::<Result<_, IqgmeError>>()?;
         let of_row = |(row, mean): (usize, f64)| {
@@ -446,7 +445,7 @@ fn predictor(run: &TaskRun) -> Result<Predictor, IqgmeError> {
     components.push(state.vacant.clone());
     let mut experts = state.experts.clone();
     if !experts.is_empty() {
-        experts.push(Expert::tied(&state.expert_prior));
+        experts.push(Expert::tied(&state.expert_prior, 0, 1));
     }
     let weights = vec![0.0; components.len()];
     Predictor::from_parts(&components, &experts, weights).map_err(|(component, source)| {
@@ -457,6 +456,17 @@ fn predictor(run: &TaskRun) -> Result<Predictor, IqgmeError> {
             source,
         }
     })
+}
+
+/// Probability of the second of two classes, for every row.
+fn second_class(
+    predictor: &Predictor,
+    rows: &Rows,
+    gate: Gate,
+    experts: Experts,
+) -> Result<Vec<f64>, IqgmeError> {
+    let probabilities = predictor.probabilities(rows, gate, experts)?;
+    Ok(probabilities.into_iter().flatten().collect())
 }
 
 fn logs(weights: Vec<f64>) -> Vec<f64> {

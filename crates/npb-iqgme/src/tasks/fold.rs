@@ -96,7 +96,7 @@ fn first_guess(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskStat
     TaskState {
         sticks,
         indicators: order.iter().map(one_hot).collect(),
-        soft_labels: task.signs_by_row(),
+        soft_labels: task.first_soft_labels(),
     }
 }
 
@@ -104,7 +104,7 @@ fn first_guess(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskStat
 fn held(state: &MultiTaskState) -> Result<Held, IqgmeError> {
     let n_atoms = state.components.len();
     let p = state.vacant.mean.len();
-    let mut stats = Stats::zeros(p, n_atoms);
+    let mut stats = Stats::zeros(p, n_atoms, usize::from(!state.experts.is_empty()));
     for s in 0..n_atoms {
         labelled(state, s, &mut stats)?;
         rest(state, s, &mut stats);

@@ -74,12 +74,13 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Of a task with these indicators; `ln_weights` are `<ln pi_jh>`. On failure: the group whose precision is not positive definite.
+    /// Of a task with these indicators; `ln_weights` are `<ln pi_jh>`, and there is one utility, or none without labels. On failure: the group whose precision is not positive definite.
     pub(super) fn new(
         atoms: &[Atom<'_>],
         indicators: &[Vec<f64>],
         ln_weights: &[f64],
         p: usize,
+        n_utilities: usize,
     ) -> Result<Self, (usize, NotPositiveDefinite)> {
         let n = indicators.len();
         let mut groups = Self {
@@ -92,7 +93,7 @@ impl Groups {
             labelled: Terms {
                 precision: Vec::with_capacity(n),
                 constant: Vec::with_capacity(n),
-                linear: Some(Linear::zeros(p, n)),
+                linear: Some(Linear::zeros(p, n, n_utilities)),
             },
         };
         for (h, indicator) in indicators.iter().enumerate() {
@@ -169,7 +170,7 @@ impl Groups {
             }
         }
         let linear = self.labelled.linear.as_mut().expect("made with the groups");
-        linear.set(h, intercept, &mean[..p], &offset);
+        linear.add(h, 0, intercept, &mean[..p], &offset);
         (precision, constant - 0.5 * intercept_second)
     }
 }

@@ -29,8 +29,8 @@ impl Local {
         n_groups: usize,
     ) -> Self {
         Self {
-            stats: Stats::zeros(task.rows.n_features, n_groups),
-            soft: soft_means(&locations, &task.rows.signs),
+            stats: Stats::zeros(task.rows.n_features, n_groups, task.rows.n_utilities),
+            soft: soft_means(&locations, &task.rows),
             locations,
             responsibilities,
         }
@@ -42,13 +42,13 @@ impl Local {
         responsibilities: Responsibilities,
         n_groups: usize,
     ) -> Self {
-        Self::new(task, task.rows.signs.clone(), responsibilities, n_groups)
+        Self::new(task, task.first_locations(), responsibilities, n_groups)
     }
 
     /// Soft labels as a run starts.
     pub(super) fn restart(&mut self, task: &IqgmeData) {
-        self.locations.clone_from(&task.rows.signs);
-        self.soft = soft_means(&self.locations, &task.rows.signs);
+        self.locations = task.first_locations();
+        self.soft = soft_means(&self.locations, &task.rows);
     }
 
     /// Updates the factors of the rows, and the statistics.
@@ -74,7 +74,14 @@ impl Local {
             means,
             labelled,
             unlabelled,
-        } = Groups::new(atoms, indicators, &ln_weights, rows.n_features).map_err(failed)?;
+        } = Groups::new(
+            atoms,
+            indicators,
+            &ln_weights,
+            rows.n_features,
+            rows.n_utilities,
+        )
+        .map_err(failed)?;
         let parameters =
             PassParameters::from_terms(means, labelled, unlabelled, rows).map_err(failed)?;
         let factors = RowFactors {
@@ -113,7 +120,7 @@ impl Local {
             }
         }
         for (s, expert) in experts.iter().enumerate() {
-            bound += soft_term(expert, stats, s).0;
+            bound += soft_term(expert, stats, s, s).0;
         }
         bound
     }

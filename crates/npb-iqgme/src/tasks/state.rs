@@ -109,14 +109,8 @@ impl MultiTaskState {
         }
         let n_experts = if classifies { self.components.len() } else { 0 };
         expect(self.experts.len() == n_experts, "number of experts")?;
-        check_atoms(
-            &self.components,
-            &self.experts,
-            &self.expert_prior,
-            self.prior_scale,
-            p,
-        )?;
-        let vacant = std::slice::from_ref(&self.vacant);
-        check_atoms(vacant, &[], &self.expert_prior, self.prior_scale, p)
+        let prior = (&self.expert_prior, self.prior_scale);
+        check_atoms(&self.components, &self.experts, prior, p, 1)?;
+        check_atoms(std::slice::from_ref(&self.vacant), &[], prior, p, 1)
     }
 }

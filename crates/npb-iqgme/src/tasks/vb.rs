@@ -10,6 +10,7 @@ use npb_priors::special::ln_normalize;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::atoms::{free_expert, given_experts};
 use super::bound::bound;
 use super::config::{TaskStart, TasksConfig};
 use super::data::MultiTaskData;
@@ -24,7 +25,7 @@ use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
 use crate::state::{Component, Expected, Expert, dot};
 use crate::stats::Stats;
-use crate::vb::{START_ITERATIONS, component_posterior, free_expert, prior_failed};
+use crate::vb::{START_ITERATIONS, prior_failed};
 use crate::{IqgmeData, IqgmeError};
 
 /// An indicator's probability below this is set to zero.
@@ -117,7 +118,7 @@ impl<'d> MultiTaskVb<'d> {
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         let (n_atoms, tasks) = begin(data, &config, start, restart)?;
-        let prior = Prior::new(&config.single, &data.pooled.covariance).map_err(prior_failed)?;
+        let prior = Prior::new(&config.single, &data.pooled.covariance, 1).map_err(prior_failed)?;
         let p = data.pooled.rows.n_features;
         let mut state = prior_state(data, &config, &prior, n_atoms);
         let mut locals = Vec::with_capacity(tasks.len());
@@ -137,7 +138,7 @@ impl<'d> MultiTaskVb<'d> {
             state,
             expected: Vec::new(),
             locals,
-            stats: Stats::zeros(p, n_atoms),
+            stats: Stats::zeros(p, n_atoms, usize::from(data.classifies())),
             held: Held::default(),
             iteration: 0,
             trace: Vec::new(),
@@ -155,25 +156,25 @@ impl<'d> MultiTaskVb<'d> {
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         let p = data.pooled.rows.n_features;
+        let n_utilities = usize::from(data.classifies());
         let truncations = [config.single.truncation, config.atoms];
         state
             .check(p, data.n_tasks(), data.classifies(), truncations)
             .map_err(|what| IqgmeError::Saved { what })?;
         let mut locals = Vec::with_capacity(data.n_tasks());
         for (task, part) in data.tasks.iter().zip(&state.tasks) {
-            if part.soft_labels.len() != task.rows.len() {
+            if part.soft_labels.len() != task.rows.len() * n_utilities {
                 return Err(IqgmeError::Saved {
                     what: "the state is of other data".to_owned(),
                 });
             }
-            let order = task.rows.order.iter();
-            let locations: Vec<f64> = order.map(|&row| part.soft_labels[row]).collect();
+            let locations = task.utilities_by_position(&part.soft_labels);
             let n = part.indicators.len();
             let responsibilities = Responsibilities::zeros(task.rows.len(), n);
             locals.push(Local::new(task, locations, responsibilities, n));
         }
         let mut prior =
-            Prior::new(&config.single, &data.pooled.covariance).map_err(prior_failed)?;
+            Prior::new(&config.single, &data.pooled.covariance, 1).map_err(prior_failed)?;
         prior
             .set_scale(state.prior_scale, &data.pooled.covariance)
             .map_err(prior_failed)?;
@@ -183,7 +184,7 @@ impl<'d> MultiTaskVb<'d> {
             prior,
             expected: Vec::new(),
             locals,
-            stats: Stats::zeros(p, state.components.len()),
+            stats: Stats::zeros(p, state.components.len(), n_utilities),
             held: Held::default(),
             state,
             iteration: trace.len() as u64,
@@ -215,6 +216,11 @@ impl<'d> MultiTaskVb<'d> {
             self.fit_start()?;
         }
         Ok(())
+    }
+
+    /// One with labels: there are two classes.
+    fn n_utilities(&self) -> usize {
+        usize::from(self.data.classifies())
     }
 
     fn fit_start(&mut self) -> Result<(), IqgmeError> {
@@ -374,9 +380,7 @@ impl<'d> MultiTaskVb<'d> {
             .zip(&mut self.state.tasks)
             .zip(&self.locals)
         {
-            for (&row, &location) in task.rows.order.iter().zip(&local.locations) {
-                part.soft_labels[row] = location;
-            }
+            part.soft_labels = task.utilities_by_row(&local.locations);
         }
         self.stats = self.summed(&self.state);
         Ok(())
@@ -387,7 +391,7 @@ impl<'d> MultiTaskVb<'d> {
         let p = self.data.pooled.rows.n_features;
         let mut sums = match &self.held.stats {
             Some(held) => held.clone(),
-            None => Stats::zeros(p, state.components.len()),
+            None => Stats::zeros(p, state.components.len(), self.n_utilities()),
         };
         for (part, local) in state.tasks.iter().zip(&self.locals) {
             for (h, indicator) in part.indicators.iter().enumerate() {
@@ -446,7 +450,7 @@ impl<'d> MultiTaskVb<'d> {
                 value += if expert.tied {
                     f64::NEG_INFINITY
                 } else {
-                    soft_term(expert, stats, h).0
+                    soft_term(expert, stats, h, h).0
                 };
             }
             value
@@ -509,7 +513,7 @@ impl<'d> MultiTaskVb<'d> {
 
     fn update_components(&mut self) -> Result<(), IqgmeError> {
         for s in 0..self.state.components.len() {
-            let component = component_posterior(&self.prior, &self.stats, s);
+            let component = self.prior.component.given(&self.stats, s);
             self.expected[s] = self.numerical("covariance", s, component.expected())?;
             self.state.components[s] = component;
         }
@@ -542,7 +546,7 @@ impl<'d> MultiTaskVb<'d> {
                 let expert = free_expert(&self.state.expert_prior, &self.stats, s);
                 self.numerical("expert precision", s, expert)?
             } else {
-                Expert::tied(&self.state.expert_prior)
+                Expert::tied(&self.state.expert_prior, 0, 1)
             };
         }
         Ok(())
@@ -552,9 +556,9 @@ impl<'d> MultiTaskVb<'d> {
         if self.state.experts.is_empty() {
             return;
         }
-        let prior = self.prior.given_experts(&self.state.experts);
+        let prior = given_experts(&self.prior.expert, &self.state.experts);
         for expert in self.state.experts.iter_mut().filter(|e| e.tied) {
-            *expert = Expert::tied(&prior);
+            *expert = Expert::tied(&prior, 0, 1);
         }
         self.state.expert_prior = prior;
     }
@@ -636,7 +640,7 @@ fn prior_state(
     let task = |task: &IqgmeData| TaskState {
         sticks: sticks.clone(),
         indicators: Vec::new(),
-        soft_labels: vec![0.0; task.rows.len()],
+        soft_labels: vec![0.0; task.rows.len() * task.rows.n_utilities],
     };
     let n_experts = if data.classifies() { n_atoms } else { 0 };
     MultiTaskState {
@@ -645,7 +649,7 @@ fn prior_state(
         tasks: data.tasks.iter().map(task).collect(),
         alpha,
         components: vec![prior.component.clone(); n_atoms],
-        experts: vec![Expert::tied(&prior.expert); n_experts],
+        experts: vec![Expert::tied(&prior.expert, 0, 1); n_experts],
         expert_prior: prior.expert.clone(),
         vacant: prior.component.clone(),
         prior_scale: prior.scale,
