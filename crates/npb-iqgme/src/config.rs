@@ -168,7 +168,7 @@ impl IqgmeConfig {
 }
 
 /// Written so that NaN fails.
-fn above(field: &'static str, value: f64, bound: f64) -> Result<(), IqgmeError> {
+pub(crate) fn above(field: &'static str, value: f64, bound: f64) -> Result<(), IqgmeError> {
     if value.is_finite() && value > bound {
         Ok(())
     } else {
@@ -180,7 +180,7 @@ fn above(field: &'static str, value: f64, bound: f64) -> Result<(), IqgmeError> 
     }
 }
 
-fn not_negative(field: &'static str, value: f64) -> Result<(), IqgmeError> {
+pub(crate) fn not_negative(field: &'static str, value: f64) -> Result<(), IqgmeError> {
     if value.is_finite() && value >= 0.0 {
         Ok(())
     } else {
@@ -192,7 +192,7 @@ fn not_negative(field: &'static str, value: f64) -> Result<(), IqgmeError> {
     }
 }
 
-fn at_least(field: &'static str, value: usize, least: usize) -> Result<(), IqgmeError> {
+pub(crate) fn at_least(field: &'static str, value: usize, least: usize) -> Result<(), IqgmeError> {
     if value >= least {
         Ok(())
     } else {

@@ -1,5 +1,7 @@
 //! npb-iqgme: figures of chapter 3, and the model on trial beyond them.
 
+mod finite;
+mod gibbs;
 mod mcar;
 mod quality;
 mod scaling;
@@ -14,6 +16,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     synthetic::FIG_3_4,
     mcar::FIG_3_5,
     mcar::FIG_3_6,
+    finite::FIG_3_7,
+    gibbs::FIG_3_10,
     quality::SMALL_SETS,
     quality::CALIBRATION,
     quality::DENSITY,
