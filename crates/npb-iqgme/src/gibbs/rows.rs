@@ -106,7 +106,7 @@ impl<'a> Laws<'a> {
 
     /// What the weight adds to the logarithm for a row with slice variable `u`.
     fn admit(&self, h: usize, u: f64) -> f64 {
-        match (self.blocked, self.weights[h] > u) {
+        match (self.blocked, self.weights[h] >= u) {
             (true, _) => self.weights[h].ln(),
             (false, true) => 0.0,
             (false, false) => f64::NEG_INFINITY,
@@ -143,7 +143,7 @@ impl<'a> Drawn<'a> {
     }
 }
 
-/// Slice variables `u_i`, uniform below the weight of the row's component, by sorted position.
+/// Slice variables `u_i`, uniform up to the weight of the row's component, by sorted position.
 pub(super) fn slices<R: Rng>(
     rows: &Rows,
     labels: &[u32],
@@ -153,7 +153,8 @@ pub(super) fn slices<R: Rng>(
     let of_block = |(number, block): (usize, &Block)| {
         let mut rng = rng(number as u64);
         let labels = &labels[block.rows.clone()];
-        let slice = |label: &u32| weights[*label as usize] * rng.random::<f64>();
+        // In (0, 1]: never zero, at which no stick would be short enough.
+        let slice = |label: &u32| weights[*label as usize] * (1.0 - rng.random::<f64>());
         labels.iter().map(slice).collect::<Vec<f64>>()
     };
     let blocks: Vec<Vec<f64>> = rows.blocks.par_iter().enumerate().map(of_block).collect();
@@ -282,7 +283,7 @@ impl<R: Rng> Worker<'_, '_, R> {
         self.scratch.rest.reserve(n);
         let least = self.slices.iter().copied().fold(f64::INFINITY, f64::min);
         for h in 0..n_components {
-            if self.laws.blocked || self.laws.weights[h] > least {
+            if self.laws.blocked || self.laws.weights[h] >= least {
                 self.complete_ln(h);
             } else {
                 self.scratch.ln.part_mut(h, n).fill(f64::NEG_INFINITY);

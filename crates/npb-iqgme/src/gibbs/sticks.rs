@@ -55,7 +55,8 @@ impl IqgmeSampler<'_> {
     pub(super) fn extend_below(&mut self, least: f64) {
         let rng = &mut self.rng(TAIL, 0);
         let mut rest = self.parameters.weights().1;
-        while rest > least {
+        // A weight that has underflowed asks for no more than the least number there is.
+        while rest > least.max(f64::MIN_POSITIVE) {
             let ln_rest = -rng.sample::<f64, _>(Exp1) / self.parameters.concentration;
             rest *= ln_rest.exp();
             self.parameters.ln_rests.push(ln_rest);
