@@ -61,6 +61,40 @@ pub enum BaselineError {
         /// The only class.
         class: bool,
     },
+    /// Another number of tasks than rows.
+    #[error("{tasks} task numbers for {n_rows} rows; give one task per row")]
+    TaskCount {
+        /// Number of task numbers.
+        tasks: usize,
+        /// Number of rows.
+        n_rows: usize,
+    },
+    /// A task with one class, where tasks share nothing.
+    #[error(
+        "task {task}: all {n_rows} labels are {class}; give it both classes, leave it out, or let tasks share weights"
+    )]
+    TaskClass {
+        /// The task.
+        task: usize,
+        /// Number of its rows.
+        n_rows: usize,
+        /// Its only class.
+        class: bool,
+    },
+    /// A row of a task that was not in training, where tasks share nothing.
+    #[error("row {row} belongs to task {task}, which training did not have")]
+    UnknownTask {
+        /// Row of the table.
+        row: usize,
+        /// Its task.
+        task: usize,
+    },
+    /// Tasks at prediction but not in training, or the other way round.
+    #[error("tasks were {}given in training; do the same at prediction", if *.trained { "" } else { "not " })]
+    TasksOfTraining {
+        /// Whether training had tasks.
+        trained: bool,
+    },
     /// A covariance or Hessian lost rank.
     #[error(
         "{what}, iteration {iteration}: matrix lost rank at pivot {pivot}; rescale the columns"
@@ -116,6 +150,22 @@ pub enum BaselineError {
     /// The support vector solver refused its input or diverged.
     #[error("support vector solver: {0}")]
     Solver(String),
+    /// Boosted trees or a random forest for labels refused their input or left the range of f64.
+    #[error("{what}: {reason}")]
+    Trees {
+        /// The classifier.
+        what: &'static str,
+        /// What the library said.
+        reason: String,
+    },
+    /// A fit left the range of f64.
+    #[error("{what}, iteration {iteration}: a value is not finite; rescale the columns")]
+    NotFinite {
+        /// The computation.
+        what: &'static str,
+        /// Its iteration, from 0.
+        iteration: usize,
+    },
     /// A singular value decomposition did not end.
     #[error("a singular value decomposition did not converge; rescale the values")]
     SingularValues,
@@ -128,6 +178,16 @@ pub(crate) fn positive(field: &'static str, value: f64) -> Result<(), BaselineEr
     }
     let rule = "finite and > 0";
     Err(BaselineError::Config { field, value, rule })
+}
+
+/// A count of at least one.
+pub(crate) fn at_least_one(field: &'static str, value: usize) -> Result<(), BaselineError> {
+    if value == 0 {
+        let rule = "at least 1";
+        let value = 0.0;
+        return Err(BaselineError::Config { field, value, rule });
+    }
+    Ok(())
 }
 
 pub(crate) fn non_empty(table: &Table) -> Result<(), BaselineError> {
@@ -156,10 +216,16 @@ pub(crate) fn complete(table: &Table) -> Result<(), BaselineError> {
     Ok(())
 }
 
-/// What every classifier asks of its training set.
+/// What a classifier asks of its training set when it cannot take holes.
 pub(crate) fn training_set(table: &Table, labels: &[bool]) -> Result<(), BaselineError> {
     non_empty(table)?;
     complete(table)?;
+    labelled(table, labels)
+}
+
+/// What every classifier asks of its training set.
+pub(crate) fn labelled(table: &Table, labels: &[bool]) -> Result<(), BaselineError> {
+    non_empty(table)?;
     if labels.len() != table.n_rows() {
         return Err(BaselineError::LabelCount {
             labels: labels.len(),

@@ -43,7 +43,7 @@ impl MeanImputer {
 /// Where every imputer starts: column means and the columns that were never observed in training.
 #[derive(Clone, Debug)]
 pub(crate) struct Start {
-    column_names: Vec<String>,
+    pub(crate) column_names: Vec<String>,
     pub(crate) mean: Vec<f64>,
     /// No observed value in training.
     pub(crate) empty: Vec<bool>,

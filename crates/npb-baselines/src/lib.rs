@@ -1,7 +1,7 @@
 //! Comparators for the experiments of this workspace; not published.
 //!
 //! Three ways to fill the holes of a [`Table`](npb_data::Table), each learnt from training rows and applied to any rows,
-//! two classifiers that need complete rows, and predictors of the holes of [`Ratings`](npb_data::Ratings):
+//! classifiers that need complete rows and some that do not, classifiers of several tasks, and predictors of the holes of [`Ratings`](npb_data::Ratings):
 //!
 //! | what | type | settings |
 //! |---|---|---|
@@ -9,7 +9,15 @@
 //! | conditional mean by chained equations | [`ChainedImputer`] | [`ChainedConfig`] |
 //! | conditional mean under one Gaussian fitted by EM | [`GaussianImputer`] | [`GaussianConfig`] |
 //! | support vector machine, linear or RBF | [`Svm`] | [`SvmConfig`] |
+//! | relevance vector machine, linear or RBF | [`Rvm`] | [`RvmConfig`] |
 //! | logistic regression with an L2 penalty | [`LogisticRegression`] | [`LogisticConfig`] |
+//! | random forest | [`RandomForest`] | [`RandomForestConfig`] |
+//! | boosted trees; takes holes and tasks | [`BoostedTrees`] | [`BoostedTreesConfig`] |
+//! | Gaussian mixture by EM; takes holes, fills them | [`GaussianMixture`] | [`MixtureConfig`] |
+//! | logistic regression integrated over that mixture; takes holes | [`IntegratedLogistic`] | [`IntegratedConfig`] |
+//! | logistic regression for tasks: apart, pooled, shared and own weights | [`TaskLogistic`] | [`TaskLogisticConfig`] |
+//! | logistic regression with a Dirichlet process over tasks | [`ClusteredLogistic`] | [`ClusteredConfig`] |
+//! | alternating structure optimisation over tasks | [`SharedStructure`] | [`StructureConfig`] |
 //! | matrix of least nuclear norm (soft-impute and its noise-free limit) | [`NuclearNorm`] | [`NuclearNormConfig`] |
 //! | global, row and column means | [`RatingMeans`] | none |
 //! | global mean with row and column biases by least squares | [`Biases`] | [`BiasConfig`] |
@@ -39,25 +47,39 @@
 mod boosted;
 mod cells;
 mod chained;
+mod clustered;
 mod error;
 mod gaussian;
 mod impute;
+mod integrated;
 mod logistic;
 mod means;
 mod mixed_chained;
+mod mixture;
 mod nuclear;
 mod rates;
+mod rvm;
+mod structure;
 mod svm;
+mod tasks;
+mod trees;
 
 pub use boosted::{BoostedConfig, boosted_cells};
 pub use cells::{Cell, CellValue, marginal_cells};
 pub use chained::{ChainedConfig, ChainedImputer, RidgeConfig};
+pub use clustered::{ClusteredConfig, ClusteredLogistic};
 pub use error::BaselineError;
 pub use gaussian::{GaussianConfig, GaussianImputer};
 pub use impute::MeanImputer;
+pub use integrated::{IntegratedConfig, IntegratedLogistic};
 pub use logistic::{LogisticConfig, LogisticRegression};
 pub use means::{BiasConfig, Biases, RatingMeans};
 pub use mixed_chained::{MixedChainedConfig, chained_cells};
+pub use mixture::{GaussianMixture, MixtureConfig};
 pub use nuclear::{NuclearNorm, NuclearNormConfig};
 pub use rates::{HitRates, PairCount};
+pub use rvm::{Rvm, RvmConfig};
+pub use structure::{SharedStructure, StructureConfig};
 pub use svm::{Kernel, Svm, SvmConfig};
+pub use tasks::{Sharing, TaskLogistic, TaskLogisticConfig};
+pub use trees::{BoostedTrees, BoostedTreesConfig, RandomForest, RandomForestConfig};

@@ -99,11 +99,21 @@ impl LogisticRegression {
     /// # Errors
     /// [`BaselineError::Data`] when the columns are not those of training; [`BaselineError::Missing`].
     pub fn decision(&self, table: &Table) -> Result<Vec<f64>, BaselineError> {
-        table.check_columns(&self.column_names)?;
-        complete(table)?;
+        self.check(table)?;
         Ok((0..table.n_rows())
-            .map(|i| linear(&self.coefficients, table.row(i)))
+            .map(|i| self.score(table.row(i)))
             .collect())
+    }
+
+    /// Whether the columns are those of training, without holes.
+    pub(crate) fn check(&self, table: &Table) -> Result<(), BaselineError> {
+        table.check_columns(&self.column_names)?;
+        complete(table)
+    }
+
+    /// w'x + b for one row.
+    pub(crate) fn score(&self, row: &[f64]) -> f64 {
+        linear(&self.coefficients, row)
     }
 
     /// Weights, one per column.
@@ -128,7 +138,7 @@ fn linear(coefficients: &[f64], row: &[f64]) -> f64 {
 }
 
 /// ln(1 + exp(z)) without overflow.
-fn softplus(z: f64) -> f64 {
+pub(crate) fn softplus(z: f64) -> f64 {
     z.max(0.0) + (-z.abs()).exp().ln_1p()
 }
 
@@ -162,6 +172,9 @@ impl Problem<'_> {
             let curvature = self.c * wrong * (1.0 - wrong);
             let at = |a: usize| if a < p { row[a] } else { 1.0 };
             for b in 0..=p {
+                if at(b) == 0.0 {
+                    continue;
+                }
                 gradient[b] -= self.c * wrong * y * at(b);
                 for a in b..=p {
                     hessian[(a, b)] += curvature * at(a) * at(b);

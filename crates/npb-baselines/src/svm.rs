@@ -9,7 +9,7 @@ use smartcore::svm::svc::{SVC, SVCParameters};
 use crate::BaselineError;
 use crate::error::{complete, positive, training_set};
 
-/// Kernel of a support vector machine.
+/// Kernel of a support or relevance vector machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kernel {
@@ -120,13 +120,13 @@ impl Svm {
 
 /// A kernel with its width settled.
 #[derive(Clone, Copy, Debug)]
-enum FixedKernel {
+pub(crate) enum FixedKernel {
     Linear,
     Rbf { gamma: f64 },
 }
 
 impl FixedKernel {
-    fn new(kernel: Kernel, train: &Table) -> Result<Self, BaselineError> {
+    pub(crate) fn new(kernel: Kernel, train: &Table) -> Result<Self, BaselineError> {
         let gamma = match kernel {
             Kernel::Linear => return Ok(Self::Linear),
             Kernel::Rbf { gamma: Some(gamma) } => gamma,
@@ -136,7 +136,7 @@ impl FixedKernel {
         Ok(Self::Rbf { gamma })
     }
 
-    fn value(self, x: &[f64], z: &[f64]) -> f64 {
+    pub(crate) fn value(self, x: &[f64], z: &[f64]) -> f64 {
         let pairs = x.iter().zip(z);
         match self {
             Self::Linear => pairs.map(|(x, z)| x * z).sum(),

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
+use crate::gibbs::GivenColumns;
 use crate::view::View;
 
 /// Cells of a matrix: to be followed while the chain runs, to be predicted, or to choose from; and what is held out there, if anything.
@@ -84,6 +85,10 @@ impl Cells {
 /// What is known of cells after the draws so far, streamed (Welford): memory does not grow with the chain.
 ///
 /// The *noise-free value* of a cell is what its entry would be on average in one draw of all unknowns; the *entry* has noise on top.
+///
+/// With the Gaussian likelihood, when [`BsvdMove::Rows`](crate::BsvdMove::Rows) is the last move of a sweep and rows are drawn jointly (the default), a sweep
+/// gives not the draw of the noise-free value but its mean over the factors, intercept and coefficients of the row given all else (Rao and
+/// Blackwell): the same posterior mean with less Monte Carlo error. The sum of squares is of both parts, those means about their mean and draws about them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CellMoments {
@@ -91,7 +96,7 @@ pub struct CellMoments {
     pub draws: u64,
     /// Posterior mean of the noise-free value of each cell, units of the data.
     pub mean: Vec<f64>,
-    /// Sum of squared deviations from the mean over the draws.
+    /// Sum of squared deviations over the draws.
     pub squares: Vec<f64>,
     /// Mean over the draws of the variance of an entry about its noise-free value, for each cell, units of the data.
     pub noise_variance: Vec<f64>,
@@ -136,7 +141,12 @@ impl CellMoments {
     }
 
     /// Takes in one draw. Cost: rank and features for each cell.
-    pub(crate) fn add(&mut self, cells: &Cells, view: &View<'_>) {
+    pub(crate) fn add(
+        &mut self,
+        cells: &Cells,
+        view: &View<'_>,
+        given_columns: Option<GivenColumns<'_>>,
+    ) {
         self.draws += 1;
         let share = (self.draws as f64).recip();
         let response = view.response();
@@ -146,15 +156,21 @@ impl CellMoments {
             .zip(&cells.columns)
             .map(|(&i, &j)| view.latent(i as usize, j as usize))
             .collect();
+        let averaged = given_columns.filter(|_| !response.is_discrete());
         let moments = self.mean.par_iter_mut().zip(&mut self.squares);
         moments
             .zip(&mut self.noise_variance)
             .zip(&latents)
-            .for_each(|(((mean, squares), noise), &x)| {
+            .enumerate()
+            .for_each(|(n, (((mean, squares), noise), &x))| {
                 let value = response.mean(x);
-                let step = value - *mean;
+                let expected = averaged.map_or(value, |given| {
+                    let (i, j) = (cells.rows[n] as usize, cells.columns[n] as usize);
+                    response.mean(given.latent(i, j))
+                });
+                let step = expected - *mean;
                 *mean += step * share;
-                *squares += step * (value - *mean);
+                *squares += step * (expected - *mean) + (value - expected).powi(2);
                 *noise += (response.variance(x) - *noise) * share;
             });
         let held_out = self.ln_density_sum.par_iter_mut().zip(&mut self.below);

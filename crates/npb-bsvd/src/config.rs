@@ -203,13 +203,13 @@ impl Default for BsvdConfig {
     }
 }
 
-/// Everything each sweep, but switches every fifth: they are the dearest move, and change least.
+/// Everything each sweep, but switches every fifth: they are the dearest move, and change least. Rows come last: cells that are followed are then
+/// averaged over them exactly, see [`CellMoments`](crate::CellMoments).
 fn default_schedule() -> Vec<Scheduled> {
     let each = |step| Scheduled { step, every: 1 };
     vec![
         each(BsvdMove::Thresholds),
         each(BsvdMove::Latents),
-        each(BsvdMove::Rows),
         each(BsvdMove::Columns),
         each(BsvdMove::Noise),
         each(BsvdMove::Offset),
@@ -222,6 +222,7 @@ fn default_schedule() -> Vec<Scheduled> {
         },
         each(BsvdMove::ScalePrecision),
         each(BsvdMove::Hyper),
+        each(BsvdMove::Rows),
     ]
 }
 

@@ -14,6 +14,7 @@ use crate::features::{Features, SideInformation};
 use crate::gibbs::BsvdSampler;
 use crate::names::{Key, Names};
 use crate::side::Side;
+use crate::start::switch_on;
 use crate::state::{BsvdState, Shape};
 use crate::view::View;
 use crate::{BsvdConfig, BsvdError};
@@ -128,7 +129,8 @@ impl<'d> Record<'d> {
             centre: self.data.centre,
             scale: self.data.scale,
         };
-        self.moments.add(&self.cells, &view);
+        self.moments
+            .add(&self.cells, &view, sampler.given_columns());
         self.kept += 1;
         let room = (self.draws.len() as u64) < sampler.config().stored_draws;
         if room && self.kept.is_multiple_of(self.spacing) {
@@ -349,7 +351,8 @@ impl BsvdFit {
     }
 
     /// Goes on from the last state with other entries of the same matrix, further ones say: a short burn-in serves. Units, features and configuration
-    /// stay, moments and draws start anew, and the seed is another one, so that random numbers are not used twice.
+    /// stay, moments and draws start anew, and the seed is another one, so that random numbers are not used twice. When there is a burn-in, candidates
+    /// that were switched off are on again at its start, with small scales: the new entries may call for them.
     ///
     /// `cells`: to be followed from now on. Cost: that of the sweeps.
     ///
@@ -375,7 +378,11 @@ impl BsvdFit {
         let data = entries.prepare(self.side.clone(), &config)?;
         let record = Record::new(&data, &config, cells.clone())?;
         let trace = Trace::new(BsvdSampler::scalar_names());
-        let sampler = BsvdSampler::resume(&data, config, self.last.clone(), trace)?;
+        let mut state = self.last.clone();
+        if sweeps.burn_in > 0 {
+            switch_on(&data, &config, &mut state);
+        }
+        let sampler = BsvdSampler::resume(&data, config, state, trace)?;
         Ok(self.named_as(go_on(sampler, record)?))
     }
 

@@ -15,24 +15,25 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
+use crate::axes::turn_to_axes;
 use crate::config::BsvdMove;
 use crate::data::BsvdData;
 use crate::features::Features;
 use crate::kernel::{Layout, Real, draw_coefficients};
 use crate::probit::{self, Latents};
-use crate::products::{Candidates, ProductPass, column_sums, squared_deviations};
+use crate::products::{Candidates, ProductPass, column_sums, dot, squared_deviations};
 use crate::regression::{
     DOUBLE_BEYOND, Pass, Pool, Regressors, ResidualSums, Target, Task, fill_design,
 };
 use crate::rescale::{normals, sample_ln_gig};
 use crate::shear::{Moments, exchange};
+use crate::start::start;
 use crate::state::{BsvdState, SideState};
 use crate::switches::Switchboard;
-use crate::tuning::{self, Tuning};
+use crate::tuning;
 use crate::{BsvdConfig, BsvdError};
 
-/// Third words of the keys of random streams.
-const START: u64 = 0;
+/// Third words of the keys of random streams; 0 is that of the start.
 const ROWS: u64 = 1;
 const COLUMNS: u64 = 2;
 const SWITCHES: u64 = 3;
@@ -48,6 +49,9 @@ const SHEAR: u64 = 12;
 
 /// Scans of the switches for one pass over the cells: they cost next to nothing.
 const SCANS: usize = 3;
+
+/// Sweeps at most in which components of a Gaussian likelihood grow undisturbed.
+const GROWING: u64 = 10;
 
 /// Rows whose inactive factors are drawn by one generator.
 const CANDIDATE_ROWS: usize = 512;
@@ -106,6 +110,9 @@ struct Memory {
     latents: Latents,
     /// Noise-free latent value of every entry, by rows; of probit likelihoods, when they are drawn.
     linear: Vec<f32>,
+    /// Means of the coefficients of all rows given the rest of the state, when `row_means_known`.
+    row_means: Vec<f32>,
+    row_means_known: bool,
 }
 
 impl Default for Memory {
@@ -125,6 +132,8 @@ impl Default for Memory {
             lengths: Vec::new(),
             latents: Latents::default(),
             linear: Vec::new(),
+            row_means: Vec::new(),
+            row_means_known: false,
         }
     }
 }
@@ -134,6 +143,39 @@ impl Default for Memory {
 enum Side {
     Rows,
     Columns,
+}
+
+/// `E[x_ij]` over the coefficients of the rows, given everything else in the state.
+#[derive(Clone, Copy)]
+pub(crate) struct GivenColumns<'a> {
+    /// Mean coefficients, `width` for each row.
+    means: &'a [f32],
+    width: usize,
+    /// What they are multiplied with, `stride` for each column.
+    design: &'a [f32],
+    stride: usize,
+    offset: f64,
+    columns: &'a SideState,
+    /// Features of the rows.
+    features: Option<&'a Features>,
+}
+
+impl GivenColumns<'_> {
+    /// Cost: rank and features.
+    pub(crate) fn latent(&self, i: usize, j: usize) -> f64 {
+        let coefficients = SideState::part(self.means, i, self.width);
+        let regressors = &self.design[j * self.stride..][..self.width];
+        let intercept = self
+            .columns
+            .intercepts
+            .get(j)
+            .map_or(0.0, |&c| f64::from(c));
+        let known = self.features.map_or(0.0, |features| {
+            let own = SideState::part(&self.columns.coefficients, j, features.n_features());
+            features.dot(i, own)
+        });
+        self.offset + intercept + known + dot(coefficients, regressors)
+    }
 }
 
 impl<'d> BsvdSampler<'d> {
@@ -220,9 +262,16 @@ impl<'d> BsvdSampler<'d> {
         self.sweep += 1;
         for n in 0..self.config.schedule.len() {
             let scheduled = self.config.schedule[n];
-            if self.sweep.is_multiple_of(scheduled.every) {
-                self.apply(scheduled.step)?;
+            if !self.sweep.is_multiple_of(scheduled.every) {
+                continue;
             }
+            if scheduled.step == BsvdMove::Switches && self.sweep <= self.config.sweeps.burn_in {
+                if self.is_growing() {
+                    continue;
+                }
+                turn_to_axes(&mut self.state);
+            }
+            self.apply(scheduled.step)?;
         }
         self.grow();
         tuning::watch(self.data, &self.config, &mut self.state, self.sweep);
@@ -271,6 +320,7 @@ impl<'d> BsvdSampler<'d> {
     /// # Errors
     /// Numerical trouble, with sweep and row.
     pub fn apply(&mut self, step: BsvdMove) -> Result<(), BsvdError> {
+        self.memory.row_means_known = false;
         match step {
             BsvdMove::Thresholds => self.thresholds(),
             BsvdMove::Latents => self.latents(),
@@ -296,12 +346,37 @@ impl<'d> BsvdSampler<'d> {
         }
     }
 
+    /// Latent values averaged over the rows given everything else, when the last move drew the rows jointly.
+    pub(crate) fn given_columns(&self) -> Option<GivenColumns<'_>> {
+        let memory = &self.memory;
+        memory.row_means_known.then(|| GivenColumns {
+            means: &memory.row_means,
+            width: memory.row_means.len() / self.data.n_rows().max(1),
+            design: &memory.design,
+            stride: memory.design.len() / self.data.n_cols().max(1),
+            offset: self.state.offset,
+            columns: &self.state.columns,
+            features: self.data.side.rows.as_ref(),
+        })
+    }
+
     /// The generator of a move that is one unit of work.
     fn rng(&self, code: u64, item: u64) -> Xoshiro256PlusPlus {
         stream(
             self.config.seed,
             [self.config.chain, self.sweep, code, item],
         )
+    }
+
+    /// At the start of the burn-in components grow, and none is switched off before it could. Behind a link, where latent entries move slowly along,
+    /// they need longer.
+    fn is_growing(&self) -> bool {
+        let third = self.config.sweeps.burn_in / 3;
+        let growing = match self.config.likelihood.is_probit() {
+            true => third,
+            false => third.min(GROWING),
+        };
+        self.sweep <= growing
     }
 
     /// When all candidates are still active in the second half of the burn-in there may be too few of them.
@@ -381,6 +456,11 @@ impl<'d> BsvdSampler<'d> {
         let drawn = config.likelihood.is_probit() && task != Task::Latents;
         let values = if drawn { values } else { &cells.values };
         let roots = (!roots.is_empty()).then_some(&roots[..]);
+        let wants_means = side == Side::Rows && task == Task::Draw && !coordinates;
+        let mut means = std::mem::take(&mut memory.row_means);
+        if wants_means {
+            means.resize(cells.len() * regressors.layout().width, 0.0);
+        }
         memory.block_sums.clear();
         memory
             .block_sums
@@ -407,13 +487,17 @@ impl<'d> BsvdSampler<'d> {
         if task != Task::Latents {
             memory.residuals = None;
         }
-        pass.run(Target {
+        let done = pass.run(Target {
+            means: if wants_means { &mut means } else { &mut [] },
             factors: &mut own.factors,
             intercepts: &mut own.intercepts,
             coefficients: &mut own.coefficients,
             latents: &mut memory.linear,
             sums: &mut memory.block_sums,
-        })?;
+        });
+        memory.row_means = means;
+        memory.row_means_known = wants_means;
+        done?;
         if matches!(task, Task::DrawAndSum | Task::Sum) {
             let mut total = ResidualSums::default();
             for block in &memory.block_sums {
@@ -567,11 +651,13 @@ impl<'d> BsvdSampler<'d> {
         let sums = &mut memory.totals;
         sums.clear();
         sums.resize(layout.sums_len(), 0.0);
-        for lines in memory
-            .design
-            .chunks(layout.cells_in_block() * layout.stride)
-        {
-            f32::add_products(memory.arch, lines, layout, false, sums);
+        // In double precision: a large precision of the intercepts would turn rounding into negative pivots.
+        let block = layout.cells_in_block() * layout.stride;
+        let mut double = Vec::with_capacity(block);
+        for lines in memory.design.chunks(block) {
+            double.clear();
+            double.extend(lines.iter().map(|&x| f64::from(x)));
+            f64::add_products(memory.arch, &double, layout, false, sums);
         }
         let rank = regressors.rank;
         let means = taking.factor_mean[..rank].iter();
@@ -595,14 +681,14 @@ impl<'d> BsvdSampler<'d> {
         amounts.resize(layout.width, 0.0);
         normals(amounts, &mut rng);
         let mut column = vec![0.0; layout.stride];
-        draw_coefficients(memory.arch, layout, sums, &mut column, amounts).map_err(|bad| {
-            BsvdError::Numerical {
-                sweep: *sweep,
-                block: "means against intercepts of side",
-                item: usize::from(side == Side::Columns),
-                pivot: bad.pivot,
-                value: bad.value,
-            }
+        let mut mean = vec![0.0; layout.width];
+        let drawn = draw_coefficients(memory.arch, layout, sums, &mut column, amounts, &mut mean);
+        drawn.map_err(|bad| BsvdError::Numerical {
+            sweep: *sweep,
+            block: "means against intercepts of side",
+            item: usize::from(side == Side::Columns),
+            pivot: bad.pivot,
+            value: bad.value,
         })?;
         for (line, intercept) in memory
             .design
@@ -940,53 +1026,4 @@ pub(crate) fn trace_names() -> Vec<String> {
     ];
     let scales = (1..=TRACED_SCALES).map(|k| format!("scale_{k}"));
     fixed.into_iter().map(str::to_owned).chain(scales).collect()
-}
-
-/// Half of the scale from which on a component can be told from noise, if noise were all there is: components that the data ask for grow from there
-/// within a few sweeps, while those that they do not ask for would take hundreds of sweeps to shrink. At most half of the variance in all.
-fn start_scale(data: &BsvdData, rank: usize) -> f64 {
-    let sides = (data.n_rows() as f64 * data.n_cols() as f64).powf(0.25);
-    (0.5 * sides / data.total_weight().sqrt()).min((0.5 / rank as f64).sqrt())
-}
-
-/// All candidates on, with small scales.
-fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
-    let shape = data.shape(config);
-    let rank = config.candidates;
-    let side = |n: usize, q: usize, intercepts: bool, item: u64| {
-        let mut rng = stream(config.seed, [config.chain, 0, START, item]);
-        let mut factors = vec![0.0; n * rank];
-        for x in &mut factors {
-            let z: f64 = rng.sample(StandardNormal);
-            *x = z as f32;
-        }
-        SideState {
-            factors,
-            factor_mean: vec![0.0; rank],
-            intercepts: vec![0.0; if intercepts { n } else { 0 }],
-            coefficients: vec![0.0; n * q],
-            coefficient_mean: vec![0.0; q],
-            intercept_precision: 10.0,
-            coefficient_precision: vec![100.0; q],
-        }
-    };
-    let scale = start_scale(data, rank);
-    BsvdState {
-        candidates: rank,
-        scales: vec![scale; rank],
-        scale_precision: scale.powi(-2),
-        noise_precision: if config.likelihood.is_probit() {
-            1.0
-        } else {
-            2.0
-        },
-        thresholds: (0..config.likelihood.n_thresholds())
-            .map(|l| 0.5 * l as f64)
-            .collect(),
-        threshold_step: 0.05,
-        tuning: Tuning::default(),
-        offset: 0.0,
-        rows: side(shape.n_rows, shape.column_features, shape.row_intercepts, 0),
-        columns: side(shape.n_cols, shape.row_features, shape.column_intercepts, 1),
-    }
 }

@@ -345,7 +345,7 @@ real!(
     double
 );
 
-/// Draws x ~ N(P^-1 b, P^-1) in place of `x`, which brings standard normals.
+/// Draws x ~ N(P^-1 b, P^-1) in place of `x`, which brings standard normals; `mean`: P^-1 b.
 ///
 /// `sums`: P in its first `width` rows, lower triangle read; b in row `width`. Destroyed. `column`: scratch as long as a cell.
 /// The rows are factored together with b, so that the forward substitution costs nothing extra.
@@ -356,12 +356,14 @@ pub(crate) fn draw_coefficients(
     sums: &mut [f64],
     column: &mut [f64],
     x: &mut [f64],
+    mean: &mut [f64],
 ) -> Result<(), BadPivot> {
     arch.dispatch(Draw {
         layout,
         sums,
         column,
         x,
+        mean,
     })
 }
 
@@ -370,6 +372,7 @@ struct Draw<'a> {
     sums: &'a mut [f64],
     column: &'a mut [f64],
     x: &'a mut [f64],
+    mean: &'a mut [f64],
 }
 
 impl WithSimd for Draw<'_> {
@@ -379,7 +382,11 @@ impl WithSimd for Draw<'_> {
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         let Layout { width, stride } = self.layout;
         let Self {
-            sums, column, x, ..
+            sums,
+            column,
+            x,
+            mean,
+            ..
         } = self;
         for j in 0..width {
             let pivot = sums[j * stride + j];
@@ -412,18 +419,26 @@ impl WithSimd for Draw<'_> {
             }
         }
         for j in 0..width {
-            x[j] += sums[width * stride + j];
+            mean[j] = sums[width * stride + j];
+            x[j] += mean[j];
         }
-        for j in (0..width).rev() {
-            let row = &sums[j * stride..][..=j];
-            let value = x[j] / row[j];
-            x[j] = value;
-            x[..j]
-                .iter_mut()
-                .zip(row)
-                .for_each(|(x, l)| *x -= value * l);
-        }
+        solve_transposed(sums, stride, x);
+        solve_transposed(sums, stride, mean);
         Ok(())
+    }
+}
+
+/// Solves `L' x = b` in place; `L` row-major.
+#[inline(always)]
+fn solve_transposed(l: &[f64], stride: usize, x: &mut [f64]) {
+    for j in (0..x.len()).rev() {
+        let row = &l[j * stride..][..=j];
+        let value = x[j] / row[j];
+        x[j] = value;
+        x[..j]
+            .iter_mut()
+            .zip(row)
+            .for_each(|(x, l)| *x -= value * l);
     }
 }
 
@@ -520,7 +535,10 @@ mod tests {
             let at = |r: usize, c: usize| before[r.max(c) * layout.stride + r.min(c)];
             let mut x = vec![0.0; width];
             let mut column = vec![0.0; layout.stride];
-            draw_coefficients(Arch::new(), layout, &mut sums, &mut column, &mut x).unwrap();
+            let mut mean = vec![0.0; width];
+            let arch = Arch::new();
+            draw_coefficients(arch, layout, &mut sums, &mut column, &mut x, &mut mean).unwrap();
+            assert_eq!(x, mean);
             for r in 0..width {
                 let left: f64 = (0..width).map(|c| at(r, c) * x[c]).sum();
                 assert!((left - at(width, r)).abs() < 1e-9, "{width}: {r}");
@@ -529,7 +547,9 @@ mod tests {
         let layout = Layout::new(2);
         let mut sums = vec![0.0; layout.sums_len()];
         let (mut column, mut x) = (vec![0.0; layout.stride], vec![0.0; 2]);
-        let bad = draw_coefficients(Arch::new(), layout, &mut sums, &mut column, &mut x);
+        let mut mean = vec![0.0; 2];
+        let arch = Arch::new();
+        let bad = draw_coefficients(arch, layout, &mut sums, &mut column, &mut x, &mut mean);
         assert_eq!(bad.unwrap_err().pivot, 0);
     }
 }

@@ -66,6 +66,7 @@
 //! | errors | [`BsvdError`] |
 
 mod acquire;
+mod axes;
 mod cells;
 mod config;
 mod data;
@@ -91,6 +92,7 @@ mod saved;
 mod shear;
 mod side;
 mod similar;
+mod start;
 mod state;
 mod summary;
 mod switches;

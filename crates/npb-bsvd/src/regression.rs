@@ -145,6 +145,7 @@ pub(crate) struct Scratch {
     sums: Vec<f64>,
     column: Vec<f64>,
     x: Vec<f64>,
+    mean: Vec<f64>,
     features: Vec<f32>,
 }
 
@@ -163,6 +164,8 @@ pub(crate) struct Target<'a> {
     pub(crate) factors: &'a mut [f32],
     pub(crate) intercepts: &'a mut [f32],
     pub(crate) coefficients: &'a mut [f32],
+    /// Means of the draws given the other side, all coefficients of a row together; or empty when nobody asks.
+    pub(crate) means: &'a mut [f32],
     /// Latent values of the cells, written by that task only.
     pub(crate) latents: &'a mut [f32],
     /// One for each block.
@@ -177,12 +180,15 @@ impl Target<'_> {
             .intercepts
             .split_at_mut(rows * usize::from(r.intercept));
         let (coefficients, coefficients_rest) = self.coefficients.split_at_mut(rows * r.features);
+        let means = rows * r.layout().width;
+        let (means, means_rest) = self.means.split_at_mut(means.min(self.means.len()));
         let (sums, sums_rest) = self.sums.split_at_mut(blocks);
         (
             Self {
                 factors,
                 intercepts,
                 coefficients,
+                means,
                 latents,
                 sums,
             },
@@ -190,6 +196,7 @@ impl Target<'_> {
                 factors: factors_rest,
                 intercepts: intercepts_rest,
                 coefficients: coefficients_rest,
+                means: means_rest,
                 latents: latents_rest,
                 sums: sums_rest,
             },
@@ -289,6 +296,7 @@ impl Pass<'_> {
         scratch.column.clear();
         scratch.column.resize(layout.stride, 0.0);
         scratch.x.resize(layout.width, 0.0);
+        scratch.mean.resize(layout.width, 0.0);
         let q = self.features.map_or(0, Features::n_features);
         scratch.features.resize(q, 0.0);
 
@@ -327,7 +335,16 @@ impl Pass<'_> {
                 if self.coordinates {
                     row.draw_coordinates(&mut scratch.x);
                 } else {
-                    row.draw(&mut scratch.sums, &mut scratch.column, &mut scratch.x)?;
+                    row.draw(
+                        &mut scratch.sums,
+                        &mut scratch.column,
+                        &mut scratch.x,
+                        &mut scratch.mean,
+                    )?;
+                    if !target.means.is_empty() {
+                        let means = &mut target.means[n * layout.width..(n + 1) * layout.width];
+                        narrow(&scratch.mean, means);
+                    }
                 }
                 let x = &scratch.x;
                 narrow(&x[..rank], factors);
@@ -403,12 +420,13 @@ struct Row<'a, 'p, T> {
 }
 
 impl<T: Real> Row<'_, '_, T> {
-    /// Draws the coefficients into `x`.
+    /// Draws the coefficients into `x`, and writes down what they are on average.
     fn draw(
         &mut self,
         sums: &mut [f64],
         column: &mut [f64],
         x: &mut [f64],
+        mean: &mut [f64],
     ) -> Result<(), BsvdError> {
         self.sum(sums);
         let pass = self.pass;
@@ -427,7 +445,7 @@ impl<T: Real> Row<'_, '_, T> {
             x,
             &mut stream(seed, [chain, sweep, code, self.index as u64]),
         );
-        kernel::draw_coefficients(pass.arch, self.layout, sums, column, x).map_err(|bad| {
+        kernel::draw_coefficients(pass.arch, self.layout, sums, column, x, mean).map_err(|bad| {
             BsvdError::Numerical {
                 sweep,
                 block: pass.block_name,

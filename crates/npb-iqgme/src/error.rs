@@ -30,6 +30,18 @@ pub enum IqgmeError {
         /// Number of rows.
         rows: usize,
     },
+    /// More classes than this variant of the model has.
+    #[error(
+        "label {label:?} is a third class (after {first:?} and {second:?}): this model has two; merge classes or fit one against the rest"
+    )]
+    ThirdClass {
+        /// First class.
+        first: String,
+        /// Second class.
+        second: String,
+        /// The class too many.
+        label: String,
+    },
     /// One probability cannot say it all.
     #[error(
         "{question} speaks of two classes, this fit has {}: ask predict_classes for the probabilities of all of them", classes.len()

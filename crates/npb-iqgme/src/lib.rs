@@ -50,6 +50,7 @@ mod config;
 mod em;
 mod error;
 mod experts;
+mod factor;
 mod fit;
 mod gibbs;
 mod mixture;
@@ -70,6 +71,11 @@ pub use checkpoints::fit_with_checkpoints;
 pub use config::{ExpertPosterior, Gate, IqgmeConfig, PriorScale, Start};
 pub use em::{QgmeConfig, QgmeFit, fit_qgme};
 pub use error::IqgmeError;
+pub use factor::{
+    FactorBound, FactorCluster, FactorConfig, FactorData, FactorDraw, FactorExpert, FactorFit,
+    FactorMove, FactorRun, FactorSampler, FactorStart, FactorState, FactorUpdate, FactorVb,
+    FeatureFactor, fit_factor,
+};
 pub use fit::{
     ClassifierSummary, ComponentSummary, Evaluation, Imputation, IqgmeFit, MissingCell,
     ProbabilityInterval, Run, fit, fit_unlabelled,

@@ -233,7 +233,7 @@ fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Relabels clusters by falling size: the stick-breaking prior expects larger components first.
-fn by_size(clusters: &[usize]) -> Vec<usize> {
+pub(crate) fn by_size(clusters: &[usize]) -> Vec<usize> {
     let n_clusters = clusters.iter().max().map_or(0, |m| m + 1);
     let mut sizes = vec![0usize; n_clusters];
     for &c in clusters {

@@ -1,5 +1,6 @@
 //! npb-iqgme: figures of chapter 3, and the model on trial beyond them.
 
+mod factor;
 mod finite;
 mod gibbs;
 mod mcar;
@@ -18,6 +19,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     mcar::FIG_3_6,
     finite::FIG_3_7,
     gibbs::FIG_3_10,
+    factor::FIG_3_13,
     quality::SMALL_SETS,
     quality::CALIBRATION,
     quality::DENSITY,

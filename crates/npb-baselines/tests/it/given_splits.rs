@@ -13,7 +13,7 @@ use npb_data::{Standardiser, Table, metrics};
 use rayon::prelude::*;
 
 /// The folder of data sets; says so when there is none.
-fn data_folder() -> Option<PathBuf> {
+pub(crate) fn data_folder() -> Option<PathBuf> {
     let folder = std::env::var_os("NPB_DATA_DIR").map(PathBuf::from);
     if folder.is_none() {
         let message = "NPB_DATA_DIR is not set: printed AUCs on the given splits were not checked";

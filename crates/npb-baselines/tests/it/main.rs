@@ -1,6 +1,8 @@
 //! Comparators against a reference implementation, on the given splits, and on bad input.
 
 mod cells;
+mod classifiers;
 mod given_splits;
 mod input;
+mod landmine;
 mod reference;

@@ -12,6 +12,7 @@ use rand_distr::StandardNormal;
 use super::*;
 use crate::config::{FactorUpdate, Likelihood, Scheduled, Units};
 use crate::features::{Features, SideInformation};
+use crate::tuning::Tuning;
 
 const ROWS_N: usize = 6;
 const COLUMNS_N: usize = 5;
@@ -553,5 +554,41 @@ fn faults_are_seen() {
     ] {
         let report = TEST.run(&model(&ALL, fault));
         assert!(!report.passed(), "{fault:?} was not seen: {report}");
+    }
+}
+
+/// Given everything else, the average over draws of the rows is what `given_columns` says, and no longer once something else has moved.
+#[test]
+fn rows_are_averaged_exactly() {
+    let model = model(&[BsvdMove::Rows], Fault::None);
+    let values: Vec<f64> = (0..model.cells.len()).map(|n| (n as f64).cos()).collect();
+    let data = model.data(&values, &model.config);
+    let mut config = model.config.clone();
+    config.rank_a = 1e300;
+    let mut sampler = BsvdSampler::new(&data, config).unwrap();
+    for step in [BsvdMove::Columns, BsvdMove::Hyper, BsvdMove::Columns] {
+        sampler.sweep += 1;
+        sampler.apply(step).unwrap();
+        assert!(sampler.given_columns().is_none());
+    }
+    let cells: Vec<(usize, usize)> = (0..ROWS_N)
+        .flat_map(|i| (0..COLUMNS_N).map(move |j| (i, j)))
+        .collect();
+    let draws = 20_000;
+    let mut sums = vec![(0.0, 0.0); cells.len()];
+    for _ in 0..draws {
+        sampler.sweep += 1;
+        sampler.apply(BsvdMove::Rows).unwrap();
+        for ((first, second), &(i, j)) in sums.iter_mut().zip(&cells) {
+            let x = sampler.state.latent(i, j, &model.side);
+            *first += x / f64::from(draws);
+            *second += x * x / f64::from(draws);
+        }
+    }
+    let exact = sampler.given_columns().unwrap();
+    for ((mean, second), &(i, j)) in sums.into_iter().zip(&cells) {
+        let error = ((second - mean * mean) / f64::from(draws)).sqrt();
+        let distance = (exact.latent(i, j) - mean) / error;
+        assert!(distance.abs() < 4.5, "{i}, {j}: {distance}");
     }
 }

@@ -194,6 +194,19 @@ fn without_last(ratings: &Ratings) -> (Ratings, Vec<(usize, f64)>) {
     )
 }
 
+/// Components are given time to grow before one can be switched off: none is lost, whatever the seed.
+#[test]
+fn components_of_levels_are_found() {
+    let (seen, _) = ordinal();
+    for seed in 0..4 {
+        let config = BsvdConfig {
+            seed,
+            ..config(Likelihood::Ordinal { levels: 4 }, 150, 20)
+        };
+        assert_eq!(fitted(&seen, &config).last().rank().min(2), 2, "{seed}");
+    }
+}
+
 #[test]
 fn a_new_row_of_levels_agrees_with_a_fit_that_had_it() {
     let (seen, _) = ordinal();

@@ -188,8 +188,10 @@ fn evaluation_by_stored_draws_is_that_by_streamed_ones() {
     let data = low_rank(5, (40, 30), 3, 0.5, 0.4);
     let test = noisy(&data, 0.4);
     let side = SideInformation::default();
-    // All kept draws are stored.
-    let fit = fit(&data.observed, side, &Cells::of(&test), &config(50, 60)).unwrap();
+    // All kept draws are stored, and cells are not averaged over rows, which are not the last move.
+    let mut config = config(50, 60);
+    config.schedule.rotate_right(1);
+    let fit = fit(&data.observed, side, &Cells::of(&test), &config).unwrap();
     let (streamed, stored) = (
         fit.evaluate_followed().unwrap(),
         fit.evaluate(&test).unwrap(),
@@ -214,6 +216,55 @@ fn evaluation_by_stored_draws_is_that_by_streamed_ones() {
         })
         .sum();
     assert!((stored.rmse - (direct / test.n_observed() as f64).sqrt()).abs() < 1e-10);
+}
+
+/// Two chains agree better on means that are averaged over rows exactly than on those of the same draws.
+#[test]
+fn averages_over_rows_have_less_error() {
+    let data = low_rank(5, (40, 30), 3, 0.4, 0.4);
+    let chains = [1, 2].map(|seed| {
+        let config = BsvdConfig {
+            seed,
+            ..config(100, 60)
+        };
+        let cells = Cells::of(&data.hidden);
+        fit(&data.observed, SideInformation::default(), &cells, &config).unwrap()
+    });
+    let drawn = chains.each_ref().map(|fit| {
+        let predicted = fit.predict_all(&fit.cells, 0.9).unwrap();
+        predicted.iter().map(|p| p.mean).collect::<Vec<f64>>()
+    });
+    let distance = |a: &[f64], b: &[f64]| -> f64 {
+        let square: f64 = a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum();
+        square / a.len() as f64
+    };
+    let averaged = distance(&chains[0].moments.mean, &chains[1].moments.mean);
+    let plain = distance(&drawn[0], &drawn[1]);
+    assert!(averaged < 0.8 * plain, "{averaged} {plain}");
+    // Standard deviations are those of the draws all the same.
+    let predicted = chains[0].predict_all(&chains[0].cells, 0.9).unwrap();
+    let n = predicted.len();
+    let variance = |sd: &dyn Fn(usize) -> f64| (0..n).map(|k| sd(k).powi(2)).sum::<f64>();
+    let ratio = variance(&|k| chains[0].moments.sd(k)) / variance(&|k| predicted[k].sd);
+    assert!((ratio - 1.0).abs() < 0.05, "{ratio}");
+}
+
+/// Few entries call for few components; more do, and candidates that were off come back.
+#[test]
+fn components_come_back_when_a_chain_goes_on() {
+    let data = low_rank(8, (60, 50), 3, 0.01, 0.1);
+    let first = fitted(&data.observed, &config(200, 20));
+    assert!(first.last().rank() < 3, "{}", first.last().rank());
+    let more: Vec<Rating> = noisy(&data, 0.1).iter().step_by(2).collect();
+    let more = Ratings::new(60, 50, &more).unwrap();
+    let plan = SweepPlan {
+        burn_in: 60,
+        keep: 20,
+        thin: 1,
+    };
+    let second = first.continue_with(&more, &Cells::default(), plan).unwrap();
+    let rank = second.last().rank();
+    assert!((3..=4).contains(&rank), "{rank}");
 }
 
 #[test]
@@ -247,7 +298,7 @@ fn a_chain_goes_on_with_more_entries() {
     let more = Ratings::new(40, 30, &more).unwrap();
     let cells = Cells::of(&data.hidden);
     let plan = SweepPlan {
-        burn_in: 10,
+        burn_in: 30,
         keep: 50,
         thin: 1,
     };
@@ -257,7 +308,7 @@ fn a_chain_goes_on_with_more_entries() {
     assert_eq!(second.moments.draws, 50);
     let error = |fit: &BsvdFit| fit.evaluate(&data.hidden).unwrap().rmse;
     assert!(error(&second) < 0.8 * error(&first));
-    // Ten sweeps from a warm start serve as well as many from a cold one.
+    // Thirty sweeps from a warm start serve as well as many from a cold one.
     let cold = fitted(&more, &config(200, 50));
     assert!(error(&second) < 1.1 * error(&cold));
     let smaller = Ratings::<f64>::new(39, 30, &[]).unwrap();

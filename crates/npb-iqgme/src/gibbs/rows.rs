@@ -420,7 +420,12 @@ impl<R: Rng> Worker<'_, '_, R> {
             }
             given.solve(gain, &mut laws.quad);
         }
-        if n == 0 {
+        if n <= 1 {
+            // With one utility the last quadratic form is all there is.
+            for quad in laws.quad.iter().take(n * self.laws.n_components()) {
+                laws.inverse.push(1.0 / (1.0 + quad));
+                laws.ln_det.push(quad.ln_1p());
+            }
             return Ok(());
         }
         for h in 0..self.laws.n_components() {

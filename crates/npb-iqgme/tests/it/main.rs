@@ -5,6 +5,7 @@ mod bits;
 mod bound;
 mod data;
 mod em;
+mod factor;
 mod gibbs;
 mod multiclass;
 mod prediction;

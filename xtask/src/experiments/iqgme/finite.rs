@@ -50,7 +50,8 @@ fn reproduce(context: &Context<'_>) -> Result<Report> {
 fn design(scale: Scale, data: &Data) -> Vec<Trial<Work>> {
     let (rates, fractions, components, n): (&[f64], &[f64], &[usize], u64) = match scale {
         Scale::Smoke => (&[0.25], &[0.5], &[1, 3], 1),
-        Scale::Quick | Scale::Paper => (&RATES, &FRACTIONS, &COMPONENTS, 10),
+        Scale::Quick => (&RATES, &FRACTIONS, &COMPONENTS, 5),
+        Scale::Paper => (&RATES, &FRACTIONS, &COMPONENTS, 10),
     };
     let mut trials = Vec::new();
     for &missing in rates {

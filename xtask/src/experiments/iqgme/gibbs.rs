@@ -54,7 +54,7 @@ fn reproduce(context: &Context<'_>) -> Result<Report> {
 fn gibbs(scale: Scale) -> GibbsConfig {
     let (burn_in, keep, chains) = match scale {
         Scale::Smoke => (20, 40, 1),
-        Scale::Quick => (300, 300, 2),
+        Scale::Quick => (200, 200, 2),
         Scale::Paper => (1000, 500, 4),
     };
     GibbsConfig {
@@ -71,7 +71,8 @@ fn gibbs(scale: Scale) -> GibbsConfig {
 fn design(scale: Scale, data: &Data) -> Vec<Trial<(Option<GibbsConfig>, Cell)>> {
     let (fractions, n): (&[f64], u64) = match scale {
         Scale::Smoke => (&[0.5], 1),
-        Scale::Quick | Scale::Paper => (&FRACTIONS, 10),
+        Scale::Quick => (&FRACTIONS, 5),
+        Scale::Paper => (&FRACTIONS, 10),
     };
     let mut trials = Vec::new();
     for &train in fractions {
@@ -253,7 +254,7 @@ fn figure(results: &[ResultRow]) -> Result<Figure> {
             title: title.to_owned(),
             x_label: "fraction of rows in training".to_owned(),
             y_label: title.to_owned(),
-            series: [VB, GIBBS].map(series).to_vec(),
+            series: [VB, GIBBS].into_iter().map(series).collect(),
         }
     };
     let panels = [

@@ -1,0 +1,237 @@
+//! Rows that belong to tasks, and logistic regression for them.
+
+use npb_data::Table;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{complete, positive, training_set};
+use crate::{BaselineError, LogisticConfig, LogisticRegression};
+
+/// The tasks of a training set, in ascending order of their numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Tasks(Vec<usize>);
+
+impl Tasks {
+    /// `tasks` has one number per row of `table`.
+    pub(crate) fn new(table: &Table, tasks: &[usize]) -> Result<Self, BaselineError> {
+        one_per_row(table, tasks)?;
+        let mut found = tasks.to_vec();
+        found.sort_unstable();
+        found.dedup();
+        Ok(Self(found))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Numbers of the tasks.
+    pub(crate) fn numbers(&self) -> &[usize] {
+        &self.0
+    }
+
+    pub(crate) fn position(&self, task: usize) -> Option<usize> {
+        self.0.binary_search(&task).ok()
+    }
+
+    /// Rows of each task; `tasks` are those of training.
+    pub(crate) fn rows(&self, tasks: &[usize]) -> Vec<Vec<usize>> {
+        let mut rows = vec![Vec::new(); self.len()];
+        for (row, &task) in tasks.iter().enumerate() {
+            if let Some(position) = self.position(task) {
+                rows[position].push(row);
+            }
+        }
+        rows
+    }
+}
+
+pub(crate) fn one_per_row(table: &Table, tasks: &[usize]) -> Result<(), BaselineError> {
+    if tasks.len() != table.n_rows() {
+        return Err(BaselineError::TaskCount {
+            tasks: tasks.len(),
+            n_rows: table.n_rows(),
+        });
+    }
+    Ok(())
+}
+
+/// How much the tasks of [`TaskLogistic`] have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// Nothing: one regression per task.
+    Single,
+    /// Everything: one regression for the rows of all tasks.
+    Pooled,
+    /// The weights of a task are `shared` times common weights plus its own (Evgeniou and Pontil, KDD 2004), both penalised
+    /// alike, as is the task's own intercept; the common intercept is free.
+    SharedAndOwn {
+        /// Scale of the common columns; the larger, the more the tasks have in common.
+        shared: f64,
+    },
+}
+
+/// Settings of [`TaskLogistic`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TaskLogisticConfig {
+    /// What the tasks share.
+    pub sharing: Sharing,
+    /// The regressions.
+    pub logistic: LogisticConfig,
+}
+
+impl Default for TaskLogisticConfig {
+    fn default() -> Self {
+        Self {
+            sharing: Sharing::SharedAndOwn { shared: 1.0 },
+            logistic: LogisticConfig::default(),
+        }
+    }
+}
+
+/// Logistic regression for several tasks with the same columns: apart, pooled, or with shared and own weights.
+///
+/// Tasks are any numbers, one per row. Groups of tasks that are known beforehand are fitted by [`Sharing::Single`] with the
+/// group in place of the task.
+///
+/// ```
+/// use npb_baselines::{TaskLogistic, TaskLogisticConfig};
+/// use npb_data::Table;
+///
+/// let x = Table::complete(8, 1, vec![-2.0, -1.0, 1.0, 2.0, -1.0, 0.0, 2.0, 3.0])?;
+/// let tasks = [0, 0, 0, 0, 7, 7, 7, 7];
+/// let labels = [false, false, true, true, false, false, true, true];
+/// let model = TaskLogistic::fit(&x, &tasks, &labels, &TaskLogisticConfig::default())?;
+/// let scores = model.decision(&Table::complete(2, 1, vec![0.7, 0.7])?, &[0, 7])?;
+/// assert!(scores[0] > scores[1]);
+/// # Ok::<(), npb_baselines::BaselineError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TaskLogistic {
+    tasks: Tasks,
+    fitted: Fitted,
+}
+
+#[derive(Clone, Debug)]
+enum Fitted {
+    /// One model per task.
+    Single(Vec<LogisticRegression>),
+    Pooled(LogisticRegression),
+    SharedAndOwn {
+        column_names: Vec<String>,
+        shared: f64,
+        model: LogisticRegression,
+    },
+}
+
+impl TaskLogistic {
+    /// Fits to complete rows; `tasks` and `labels` have one entry per row.
+    ///
+    /// # Errors
+    /// Those of [`LogisticRegression::fit`]; [`BaselineError::TaskCount`]; [`BaselineError::TaskClass`] for a task with one class
+    /// when nothing is shared.
+    pub fn fit(
+        train: &Table,
+        tasks: &[usize],
+        labels: &[bool],
+        config: &TaskLogisticConfig,
+    ) -> Result<Self, BaselineError> {
+        training_set(train, labels)?;
+        let known = Tasks::new(train, tasks)?;
+        let logistic = &config.logistic;
+        let fitted = match config.sharing {
+            Sharing::Single => Fitted::Single(fit_single(train, &known, tasks, labels, logistic)?),
+            Sharing::Pooled => Fitted::Pooled(LogisticRegression::fit(train, labels, logistic)?),
+            Sharing::SharedAndOwn { shared } => {
+                positive("shared", shared)?;
+                let wide = shared_and_own(train, &known, tasks, shared)?;
+                Fitted::SharedAndOwn {
+                    column_names: train.column_names().to_vec(),
+                    shared,
+                    model: LogisticRegression::fit(&wide, labels, logistic)?,
+                }
+            }
+        };
+        Ok(Self {
+            tasks: known,
+            fitted,
+        })
+    }
+
+    /// Log-odds of the positive class for every row of `table` (complete, columns as in training); `tasks` has one entry per row.
+    ///
+    /// A task that was not in training gets what is common to all tasks.
+    ///
+    /// # Errors
+    /// [`BaselineError::Data`] when the columns are not those of training; [`BaselineError::Missing`],
+    /// [`BaselineError::TaskCount`]; [`BaselineError::UnknownTask`] when nothing is shared.
+    pub fn decision(&self, table: &Table, tasks: &[usize]) -> Result<Vec<f64>, BaselineError> {
+        one_per_row(table, tasks)?;
+        match &self.fitted {
+            Fitted::Pooled(model) => model.decision(table),
+            Fitted::SharedAndOwn {
+                column_names,
+                shared,
+                model,
+            } => {
+                table.check_columns(column_names)?;
+                complete(table)?;
+                model.decision(&shared_and_own(table, &self.tasks, tasks, *shared)?)
+            }
+            Fitted::Single(models) => {
+                models[0].check(table)?;
+                let score = |(row, &task): (usize, &usize)| {
+                    let position = self.tasks.position(task);
+                    let position = position.ok_or(BaselineError::UnknownTask { row, task })?;
+                    Ok(models[position].score(table.row(row)))
+                };
+                tasks.iter().enumerate().map(score).collect()
+            }
+        }
+    }
+}
+
+fn fit_single(
+    train: &Table,
+    known: &Tasks,
+    tasks: &[usize],
+    labels: &[bool],
+    config: &LogisticConfig,
+) -> Result<Vec<LogisticRegression>, BaselineError> {
+    let fit = |(rows, &task): (Vec<usize>, &usize)| {
+        let own: Vec<bool> = rows.iter().map(|&i| labels[i]).collect();
+        LogisticRegression::fit(&train.select_rows(&rows), &own, config).map_err(|e| match e {
+            BaselineError::OneClass { n_rows, class } => BaselineError::TaskClass {
+                task,
+                n_rows,
+                class,
+            },
+            other => other,
+        })
+    };
+    let rows = known.rows(tasks).into_iter();
+    rows.zip(known.numbers()).map(fit).collect()
+}
+
+/// Columns: the row times `shared`; for each known task the row and a one where the task is the row's, zeros elsewhere.
+fn shared_and_own(
+    table: &Table,
+    known: &Tasks,
+    tasks: &[usize],
+    shared: f64,
+) -> Result<Table, BaselineError> {
+    let p = table.n_cols();
+    let width = p + known.len() * (p + 1);
+    let mut values = vec![0.0; table.n_rows() * width];
+    for (i, wide) in values.chunks_exact_mut(width).enumerate() {
+        let row = table.row(i);
+        wide.iter_mut().zip(row).for_each(|(w, x)| *w = shared * x);
+        if let Some(position) = known.position(tasks[i]) {
+            let start = p + position * (p + 1);
+            wide[start..start + p].copy_from_slice(row);
+            wide[start + p] = 1.0;
+        }
+    }
+    Ok(Table::complete(table.n_rows(), width, values)?)
+}

@@ -1,0 +1,79 @@
+//! How chains start.
+
+use npb_infer::stream;
+use rand::RngExt;
+use rand_distr::StandardNormal;
+
+use crate::BsvdConfig;
+use crate::data::BsvdData;
+use crate::state::{BsvdState, SideState};
+use crate::tuning::Tuning;
+
+/// Third word of the keys of random streams.
+const START: u64 = 0;
+
+/// All candidates on, with small scales.
+pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
+    let shape = data.shape(config);
+    let side = |n: usize, q: usize, intercepts: bool| SideState {
+        intercepts: vec![0.0; if intercepts { n } else { 0 }],
+        coefficients: vec![0.0; n * q],
+        coefficient_mean: vec![0.0; q],
+        intercept_precision: 10.0,
+        coefficient_precision: vec![100.0; q],
+        ..SideState::default()
+    };
+    let mut state = BsvdState {
+        candidates: config.candidates,
+        scales: Vec::new(),
+        scale_precision: start_scale(data, config.candidates).powi(-2),
+        noise_precision: if config.likelihood.is_probit() {
+            1.0
+        } else {
+            2.0
+        },
+        thresholds: (0..config.likelihood.n_thresholds())
+            .map(|l| 0.5 * l as f64)
+            .collect(),
+        threshold_step: 0.05,
+        tuning: Tuning::default(),
+        offset: 0.0,
+        rows: side(shape.n_rows, shape.column_features, shape.row_intercepts),
+        columns: side(shape.n_cols, shape.row_features, shape.column_intercepts),
+    };
+    switch_on(data, config, &mut state);
+    state
+}
+
+/// Switches all inactive candidates of a state on, with small scales: not a move of the chain but the start of one that burns in.
+pub(crate) fn switch_on(data: &BsvdData, config: &BsvdConfig, state: &mut BsvdState) {
+    let rank = state.rank();
+    let more = state.candidates - rank;
+    state
+        .scales
+        .resize(state.candidates, start_scale(data, state.candidates));
+    for (item, n, side) in [
+        (0, data.n_rows(), &mut state.rows),
+        (1, data.n_cols(), &mut state.columns),
+    ] {
+        let mut rng = stream(config.seed, [config.chain, 0, START, item]);
+        let before = std::mem::take(&mut side.factors);
+        side.factors.reserve_exact(n * state.candidates);
+        for i in 0..n {
+            side.factors
+                .extend_from_slice(SideState::part(&before, i, rank));
+            side.factors.extend((0..more).map(|_| {
+                let z: f64 = rng.sample(StandardNormal);
+                z as f32
+            }));
+        }
+        side.factor_mean.resize(state.candidates, 0.0);
+    }
+}
+
+/// Half of the scale from which on a component can be told from noise, if noise were all there is: components that the data ask for grow from there
+/// within a few sweeps, while those that they do not ask for would take hundreds of sweeps to shrink. At most half of the variance in all.
+fn start_scale(data: &BsvdData, rank: usize) -> f64 {
+    let sides = (data.n_rows() as f64 * data.n_cols() as f64).powf(0.25);
+    (0.5 * sides / data.total_weight().sqrt()).min((0.5 / rank as f64).sqrt())
+}

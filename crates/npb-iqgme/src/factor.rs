@@ -1,0 +1,26 @@
+//! The variant for many features (W 3.2.3): clusters that share the columns of one loading matrix, classifiers in the space of the factors.
+//!
+//! Model, updates and bound are in `docs/iqgme.md`, "Factor-analytic variant".
+
+mod bound;
+mod config;
+mod data;
+mod experts;
+mod features;
+mod fit;
+mod forms;
+mod gibbs;
+mod predict;
+mod rows;
+mod start;
+mod state;
+mod switches;
+mod vb;
+
+pub use bound::FactorBound;
+pub use config::{FactorConfig, FactorStart};
+pub use data::FactorData;
+pub use fit::{FactorCluster, FactorFit, FactorRun, fit_factor};
+pub use gibbs::{FactorDraw, FactorMove, FactorSampler};
+pub use state::{FactorExpert, FactorState, FeatureFactor};
+pub use vb::{FactorUpdate, FactorVb};

@@ -1,0 +1,181 @@
+//! The evidence lower bound.
+
+use npb_linalg::NotPositiveDefinite;
+use npb_priors::dist::{Gamma, NormalGamma};
+use npb_priors::special::ln_phi;
+
+use super::experts;
+use super::features::{self, Derived, gamma};
+use super::rows::{Cluster, RowFactors, Rows};
+use super::state::FactorState;
+use crate::FactorConfig;
+
+/// The evidence lower bound in parts; `total()` is the bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FactorBound {
+    /// `E ln p(z | V)` and the entropy of `q(z)`.
+    pub labels: f64,
+    /// `E ln p(x | s, z, theta, psi, kappa)`.
+    pub features: f64,
+    /// Minus the divergence of `q(s | z)` from its prior.
+    pub factors: f64,
+    /// `E ln p(t | s, z, w)` and the entropy of `q(t)`.
+    pub soft_labels: f64,
+    /// Minus the divergences of `q(V)` and `q(alpha)` from their priors.
+    pub sticks: f64,
+    /// `ln p(b)`.
+    pub switches: f64,
+    /// Minus the divergences of `q(theta, psi)`, `q(gamma)`, `q(u)` and `q(kappa)` from their priors.
+    pub loadings: f64,
+    /// Minus the divergences of `q(w)` and `q(zeta, lambda)` from their priors.
+    pub experts: f64,
+    /// Sum of the absolute values of all terms, the scale of rounding errors.
+    pub magnitude: f64,
+}
+
+impl FactorBound {
+    /// Its parts, whose sum is the bound.
+    pub fn terms(&self) -> [f64; 8] {
+        [
+            self.labels,
+            self.features,
+            self.factors,
+            self.soft_labels,
+            self.sticks,
+            self.switches,
+            self.loadings,
+            self.experts,
+        ]
+    }
+
+    /// The bound.
+    pub fn total(&self) -> f64 {
+        self.terms().iter().sum()
+    }
+}
+
+/// The priors as laws.
+#[derive(Clone, Debug)]
+pub(crate) struct Priors {
+    pub(crate) noise: Gamma,
+    pub(crate) loading: Gamma,
+    pub(crate) mean: Gamma,
+    pub(crate) cluster: Option<Gamma>,
+    pub(crate) expert: NormalGamma,
+}
+
+impl Priors {
+    /// `config` has been checked.
+    pub(crate) fn new(config: &FactorConfig) -> Self {
+        Self {
+            noise: gamma(config.noise_shape, config.noise_rate),
+            loading: gamma(config.loading_shape, config.loading_rate),
+            mean: gamma(config.mean_shape, config.mean_rate),
+            cluster: (config.cluster_noise > 0.0)
+                .then(|| gamma(config.cluster_noise, config.cluster_noise)),
+            expert: NormalGamma::new(
+                0.0,
+                config.expert_mean_strength,
+                config.expert_shape,
+                config.expert_rate,
+            )
+            .expect("checked"),
+        }
+    }
+}
+
+/// The bound of a posterior: rows by their factors, locations and means of `q(t)` in `locations` and `rows.soft`.
+pub(crate) fn bound(
+    state: &FactorState,
+    derived: &Derived,
+    rows: &Rows<'_>,
+    factors: &RowFactors,
+    config: &FactorConfig,
+    priors: &Priors,
+) -> Result<FactorBound, NotPositiveDefinite> {
+    let clusters = Cluster::all(state);
+    let n = clusters.len();
+    let terms = rows.terms(&clusters, factors);
+    let mut sum = Sums::default();
+    for (i, row) in terms.chunks_exact(n).enumerate() {
+        let (mut score, mut score_second) = (0.0, 0.0);
+        for (h, term) in row.iter().enumerate() {
+            let rho = factors.responsibility(i, h);
+            if rho == 0.0 {
+                continue;
+            }
+            let cluster = &clusters[h];
+            sum.labels(rho * (cluster.ln_weight - rho.ln()));
+            let fit = rows.forms.ln_noise[i] + rows.forms.counts[i] * cluster.ln_noise;
+            sum.features(0.5 * rho * fit);
+            sum.features(-0.5 * rho * cluster.noise * term.square);
+            sum.factors(rho * term.factors);
+            score += rho * term.score;
+            score_second += rho * term.score_second;
+        }
+        if rows.signs[i] != 0.0 {
+            let (mu, t) = (state.soft_labels[i], rows.soft[i]);
+            sum.soft_labels(ln_phi(rows.signs[i] * mu));
+            sum.soft_labels(t * (score - mu));
+            sum.soft_labels(-0.5 * (score_second - mu * mu));
+        }
+    }
+    let (divergence, size) = features::divergence(state, derived, &priors.noise);
+    let precisions: f64 = state
+        .loading_precisions
+        .iter()
+        .map(|g| g.kl(&priors.loading))
+        .sum();
+    let mut others = precisions + state.mean_precision.kl(&priors.mean);
+    if let Some(prior) = &priors.cluster {
+        others += state.noise.iter().map(|g| g.kl(prior)).sum::<f64>();
+    }
+    let [ln_on, ln_off] = config.ln_switch();
+    let on = state.switches.iter().flatten().filter(|b| **b).count() as f64;
+    let off = (n * config.max_factors) as f64 - on;
+    let sticks = state.sticks.elbo();
+    let experts = experts::bound(state, &priors.expert)?;
+    let switches = on * ln_on + off * ln_off;
+    Ok(FactorBound {
+        labels: sum.labels,
+        features: sum.features,
+        factors: sum.factors,
+        soft_labels: sum.soft_labels,
+        sticks,
+        switches,
+        loadings: -divergence - others,
+        experts,
+        magnitude: sum.magnitude + size + others + sticks.abs() + switches.abs() + experts.abs(),
+    })
+}
+
+#[derive(Default)]
+struct Sums {
+    labels: f64,
+    features: f64,
+    factors: f64,
+    soft_labels: f64,
+    magnitude: f64,
+}
+
+impl Sums {
+    fn labels(&mut self, term: f64) {
+        self.labels += term;
+        self.magnitude += term.abs();
+    }
+
+    fn features(&mut self, term: f64) {
+        self.features += term;
+        self.magnitude += term.abs();
+    }
+
+    fn factors(&mut self, term: f64) {
+        self.factors += term;
+        self.magnitude += term.abs();
+    }
+
+    fn soft_labels(&mut self, term: f64) {
+        self.soft_labels += term;
+        self.magnitude += term.abs();
+    }
+}

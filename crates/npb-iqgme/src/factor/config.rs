@@ -1,0 +1,163 @@
+//! What a user may set.
+
+use npb_infer::VbLimits;
+use serde::{Deserialize, Serialize};
+
+use crate::IqgmeError;
+use crate::config::{above, at_least, not_negative};
+
+/// Where a run starts: hard responsibilities, and the factors of the first iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactorStart {
+    /// K-means on the rows' principal components with this many clusters; factors of the residuals of all clusters together, used by all of them.
+    Pooled(usize),
+    /// The same clusters; each has factors of its own residuals, an equal share of the columns.
+    Own(usize),
+    /// K-means within each class (unlabelled rows join the nearest cluster), with this many clusters for each class; pooled factors.
+    PerClass(usize),
+}
+
+impl FactorStart {
+    pub(crate) fn clusters(self) -> usize {
+        let (Self::Pooled(clusters) | Self::Own(clusters) | Self::PerClass(clusters)) = self;
+        clusters
+    }
+}
+
+/// Configuration of a factor-analytic fit. Gamma priors are (shape, rate); features are standardised inside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FactorConfig {
+    /// Largest number of clusters, `N`.
+    pub truncation: usize,
+    /// Number of columns of the loadings, `L`: the largest dimension of a cluster (W 3.5.4: 50).
+    pub max_factors: usize,
+    /// Shape of the Gamma prior of the concentration `alpha`.
+    pub concentration_shape: f64,
+    /// Rate of the Gamma prior of the concentration `alpha`.
+    pub concentration_rate: f64,
+    /// `a` of the switches' weights `Beta(a/L, b(L-1)/L)`: the number of factors that a cluster has a priori, about (W 3.5.4: 1).
+    pub switch_on: f64,
+    /// `b` of the switches' weights (W 3.5.4: 1).
+    pub switch_off: f64,
+    /// Shape of the Gamma prior of `gamma_l`, the precision of a column of the loadings in units of the noise.
+    pub loading_shape: f64,
+    /// Rate of the Gamma prior of `gamma_l`.
+    pub loading_rate: f64,
+    /// Shape of the Gamma prior of `u`, the precision of the clusters' means in units of the noise.
+    pub mean_shape: f64,
+    /// Rate of the Gamma prior of `u`.
+    pub mean_rate: f64,
+    /// `e_0`, shape of the Gamma prior of the features' noise precisions `psi_p`.
+    pub noise_shape: f64,
+    /// `f_0`, rate of the Gamma prior of the features' noise precisions `psi_p`.
+    pub noise_rate: f64,
+    /// Shape and rate of the Gamma prior of `kappa_h`, a cluster's noise precision relative to that of the features; 0 fixes all `kappa_h` at 1.
+    pub cluster_noise: f64,
+    /// Shape of the Gamma prior of the experts' precisions `lambda_l`.
+    pub expert_shape: f64,
+    /// Rate of the Gamma prior of the experts' precisions `lambda_l`.
+    pub expert_rate: f64,
+    /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
+    pub expert_mean_strength: f64,
+    /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
+    pub starts: Vec<FactorStart>,
+    /// Starts to try instead when no row has a label.
+    pub unlabelled_starts: Vec<FactorStart>,
+    /// Runs of every start, each with its own random numbers.
+    pub restarts: usize,
+    /// How predictions average over runs, as [`crate::IqgmeConfig::averaging`].
+    pub averaging: f64,
+    /// At most this many iterations in a run.
+    pub max_iterations: u64,
+    /// A run has converged when the bound's relative change falls below this.
+    pub tolerance: f64,
+    /// Seed of all random numbers.
+    pub seed: u64,
+}
+
+impl Default for FactorConfig {
+    fn default() -> Self {
+        use FactorStart::{Own, PerClass, Pooled};
+        Self {
+            truncation: 20,
+            max_factors: 50,
+            concentration_shape: 0.05,
+            concentration_rate: 0.05,
+            switch_on: 1.0,
+            switch_off: 1.0,
+            loading_shape: 0.1,
+            loading_rate: 0.1,
+            mean_shape: 1.0,
+            mean_rate: 1.0,
+            noise_shape: 1.0,
+            noise_rate: 0.1,
+            cluster_noise: 1.0,
+            expert_shape: 0.1,
+            expert_rate: 0.1,
+            expert_mean_strength: 1.0,
+            starts: vec![Pooled(1), PerClass(1), PerClass(2), Own(3)],
+            unlabelled_starts: [1, 2, 3, 4, 6].map(Own).to_vec(),
+            restarts: 1,
+            averaging: 0.1,
+            max_iterations: 200,
+            tolerance: 1e-6,
+            seed: 0,
+        }
+    }
+}
+
+impl FactorConfig {
+    /// Checks every field; the error names the first that is out of range.
+    pub fn validate(&self) -> Result<(), IqgmeError> {
+        at_least("truncation", self.truncation, 1)?;
+        at_least("max_factors", self.max_factors, 1)?;
+        at_least("restarts", self.restarts, 1)?;
+        for (field, value) in [
+            ("concentration_shape", self.concentration_shape),
+            ("concentration_rate", self.concentration_rate),
+            ("switch_on", self.switch_on),
+            ("switch_off", self.switch_off),
+            ("loading_shape", self.loading_shape),
+            ("loading_rate", self.loading_rate),
+            ("mean_shape", self.mean_shape),
+            ("mean_rate", self.mean_rate),
+            ("noise_shape", self.noise_shape),
+            ("noise_rate", self.noise_rate),
+            ("expert_shape", self.expert_shape),
+            ("expert_rate", self.expert_rate),
+            ("expert_mean_strength", self.expert_mean_strength),
+            ("tolerance", self.tolerance),
+        ] {
+            above(field, value, 0.0)?;
+        }
+        not_negative("cluster_noise", self.cluster_noise)?;
+        not_negative("averaging", self.averaging)?;
+        at_least("max_iterations", self.max_iterations as usize, 1)?;
+        for (field, starts) in [
+            ("starts", &self.starts),
+            ("unlabelled_starts", &self.unlabelled_starts),
+        ] {
+            at_least(field, starts.len(), 1)?;
+            for start in starts {
+                at_least(field, start.clusters(), 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn limits(&self) -> VbLimits {
+        VbLimits {
+            max_iterations: self.max_iterations,
+            tolerance: self.tolerance,
+        }
+    }
+
+    /// `ln P(b = 1)` and `ln P(b = 0)` of a switch, its weight integrated out: odds `a / (b (L - 1))`. With one column the odds are those of two.
+    pub(crate) fn ln_switch(&self) -> [f64; 2] {
+        let off = self.switch_off * (self.max_factors.max(2) - 1) as f64;
+        let total = self.switch_on + off;
+        [(self.switch_on / total).ln(), (off / total).ln()]
+    }
+}

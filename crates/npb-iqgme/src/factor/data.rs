@@ -1,0 +1,159 @@
+//! Training rows and rows to predict, ready for the updates.
+
+use npb_data::{Labels, Mask, PatternIndex, Standardiser, Table};
+use npb_linalg::faer::Mat;
+
+use crate::{FactorConfig, IqgmeError};
+
+/// Values further out than this many standard deviations are moved here, so that their squares are finite.
+const FARTHEST: f64 = 1e100;
+
+/// Standardised rows with holes, features as columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Cells {
+    /// n x P, zero where missing.
+    pub(crate) x: Mat<f64>,
+    /// Rows by the features that they miss.
+    pub(crate) patterns: PatternIndex,
+}
+
+impl Cells {
+    pub(crate) fn new(table: &Table) -> Self {
+        let (n, p) = (table.n_rows(), table.n_cols());
+        let values = table.values();
+        let value = |i: usize, j: usize| {
+            if table.is_observed(i, j) {
+                values[i * p + j].clamp(-FARTHEST, FARTHEST)
+            } else {
+                0.0
+            }
+        };
+        Self {
+            x: Mat::from_fn(n, p, value),
+            patterns: table.patterns(),
+        }
+    }
+
+    pub(crate) fn n_rows(&self) -> usize {
+        self.x.nrows()
+    }
+
+    pub(crate) fn n_features(&self) -> usize {
+        self.x.ncols()
+    }
+
+    /// Features by the rows that miss them.
+    pub(crate) fn columns(&self) -> PatternIndex {
+        let (n, p) = (self.n_rows(), self.n_features());
+        let mut observed = Mask::new(p, n, true).expect("as large as the table");
+        for pattern in self.patterns.patterns() {
+            for &i in &pattern.rows {
+                for &j in &pattern.missing {
+                    observed.set(j, i, false);
+                }
+            }
+        }
+        PatternIndex::new(&observed)
+    }
+}
+
+/// Training data ready for the updates: checked, standardised, grouped by missing pattern.
+#[derive(Clone, Debug)]
+pub struct FactorData {
+    pub(crate) cells: Cells,
+    /// Features by the rows that miss them; `rows` of a pattern are features, `missing` are rows.
+    pub(crate) columns: PatternIndex,
+    /// +1, -1, or 0 for an unlabelled row.
+    pub(crate) signs: Vec<f64>,
+    pub(crate) standardiser: Standardiser,
+    /// Table columns in the model: those that vary.
+    pub(crate) active: Vec<usize>,
+    pub(crate) classes: Vec<String>,
+    pub(crate) n_labelled: usize,
+}
+
+impl FactorData {
+    /// Checks and prepares a table with one label (or none) for each row.
+    ///
+    /// Columns that are constant or have no observed value are left out of the model. Errors: no rows, no columns, another number of labels than
+    /// rows, a third class, one class only, a configuration value out of range.
+    pub fn new(table: &Table, labels: &Labels, config: &FactorConfig) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        if table.n_rows() == 0 {
+            return Err(IqgmeError::NoRows);
+        }
+        if table.n_cols() == 0 {
+            return Err(IqgmeError::NoColumns);
+        }
+        let classes = classes(labels)?;
+        let signs = signs(table, labels, &classes)?;
+        let standardiser = Standardiser::fit(table);
+        let (constant, empty) = (
+            standardiser.constant_columns(),
+            standardiser.empty_columns(),
+        );
+        let active: Vec<usize> = (0..table.n_cols())
+            .filter(|j| !constant.contains(j) && !empty.contains(j))
+            .collect();
+        let cells = Cells::new(&standardiser.apply(table)?.select_columns(&active)?);
+        Ok(Self {
+            columns: cells.columns(),
+            cells,
+            n_labelled: signs.iter().filter(|s| **s != 0.0).count(),
+            signs,
+            standardiser,
+            active,
+            classes,
+        })
+    }
+
+    /// Number of training rows.
+    pub fn n_rows(&self) -> usize {
+        self.cells.n_rows()
+    }
+
+    /// Number of observed cells in the model's columns.
+    pub fn n_observed(&self) -> usize {
+        let patterns = self.cells.patterns.iter();
+        patterns.map(|p| p.rows.len() * p.observed.len()).sum()
+    }
+}
+
+/// The two classes of the labelled rows; none when no row has a label.
+fn classes(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
+    let counts = labels.counts();
+    let counted = labels.classes().iter().zip(&counts);
+    let seen: Vec<&String> = counted
+        .filter(|(_, count)| **count > 0)
+        .map(|(class, _)| class)
+        .collect();
+    match seen.as_slice() {
+        [] => Ok(Vec::new()),
+        [class] => Err(IqgmeError::OneClass {
+            class: (*class).clone(),
+            rows: counts.iter().sum(),
+        }),
+        [first, second] => Ok(vec![(*first).clone(), (*second).clone()]),
+        [first, second, label, ..] => Err(IqgmeError::ThirdClass {
+            first: (*first).clone(),
+            second: (*second).clone(),
+            label: (*label).clone(),
+        }),
+    }
+}
+
+/// By row: +1 for the second class, -1 for the first, 0 for an unlabelled row.
+fn signs(table: &Table, labels: &Labels, classes: &[String]) -> Result<Vec<f64>, IqgmeError> {
+    if labels.n_rows() != table.n_rows() {
+        return Err(IqgmeError::LabelCount {
+            labels: labels.n_rows(),
+            rows: table.n_rows(),
+        });
+    }
+    let sign = |row: usize| match labels.name(row) {
+        None => 0.0,
+        Some(name) if name == classes[0] => -1.0,
+        Some(_) => 1.0,
+    };
+    Ok((0..table.n_rows()).map(sign).collect())
+}

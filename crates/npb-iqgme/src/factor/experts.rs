@@ -1,0 +1,172 @@
+//! `q(w_h)` and the prior that the experts share.
+
+use std::f64::consts::PI;
+
+use npb_linalg::faer::Mat;
+use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_priors::dist::NormalGamma;
+
+use super::data::FactorData;
+use super::rows::{Cluster, RowFactors};
+use super::state::{FactorExpert, FactorState, submatrix};
+
+/// Labelled rows of one cluster, over `[s; 1]`.
+struct LabelStats {
+    weight: f64,
+    second: Mat<f64>,
+    linear: Vec<f64>,
+}
+
+impl LabelStats {
+    fn new(data: &FactorData, soft: &[f64], factors: &RowFactors, h: usize, k: usize) -> Self {
+        let mut stats = Self {
+            weight: 0.0,
+            second: Mat::zeros(k + 1, k + 1),
+            linear: vec![0.0; k + 1],
+        };
+        for (pattern, spreads) in data.cells.patterns.iter().zip(&factors.spreads) {
+            let mut shared = 0.0;
+            for &i in &pattern.rows {
+                let rho = factors.responsibility(i, h);
+                if data.signs[i] == 0.0 || rho == 0.0 {
+                    continue;
+                }
+                shared += rho;
+                stats.add(factors.means[h].col_as_slice(i), rho, soft[i]);
+            }
+            if let (true, Some(spread)) = (shared > 0.0, &spreads[1][h]) {
+                for j in 0..k {
+                    for i in 0..k {
+                        stats.second[(i, j)] += shared * spread.covariance[(i, j)];
+                    }
+                }
+            }
+        }
+        stats
+    }
+
+    fn add(&mut self, s: &[f64], rho: f64, soft: f64) {
+        let k = s.len();
+        let value = |j: usize| if j < k { s[j] } else { 1.0 };
+        self.weight += rho;
+        for j in 0..=k {
+            self.linear[j] += rho * soft * value(j);
+            for i in 0..=k {
+                self.second[(i, j)] += rho * value(i) * value(j);
+            }
+        }
+    }
+}
+
+/// Free experts for the clusters with labelled rows; the others are tied to the shared prior.
+///
+/// On failure: the cluster whose precision is not positive definite.
+pub(crate) fn update(
+    state: &mut FactorState,
+    data: &FactorData,
+    soft: &[f64],
+    clusters: &[Cluster],
+    factors: &RowFactors,
+) -> Result<(), (usize, NotPositiveDefinite)> {
+    for h in 0..state.experts.len() {
+        let own = state.expert_coordinates(h);
+        let stats = LabelStats::new(data, soft, factors, h, clusters[h].used.len());
+        state.experts[h] = if stats.weight > 0.0 {
+            free(&state.expert_prior, &own, stats).map_err(|source| (h, source))?
+        } else {
+            FactorExpert::tied(&state.expert_prior, &own)
+        };
+    }
+    Ok(())
+}
+
+fn free(
+    prior: &[NormalGamma],
+    own: &[usize],
+    stats: LabelStats,
+) -> Result<FactorExpert, NotPositiveDefinite> {
+    let mut precision = stats.second;
+    let mut mean = stats.linear;
+    for (k, &l) in own.iter().enumerate() {
+        precision[(k, k)] += prior[l].precision().mean();
+        mean[k] += prior[l].mean_precision_times_mean();
+    }
+    let factor = Cholesky::new(precision.as_ref())?;
+    factor.solve(&mut mean);
+    let inverse = factor.inverse();
+    let n = prior.len();
+    let mut expert = FactorExpert {
+        tied: false,
+        mean: vec![0.0; n],
+        covariance: Mat::zeros(n, n),
+    };
+    for (j, &b) in own.iter().enumerate() {
+        expert.mean[b] = mean[j];
+        for (i, &a) in own.iter().enumerate() {
+            expert.covariance[(a, b)] = inverse[(i, j)];
+        }
+    }
+    Ok(expert)
+}
+
+/// `q(zeta_l, lambda_l)` of every coordinate, given the free experts that use it.
+pub(crate) fn update_prior(state: &mut FactorState, prior: &NormalGamma) {
+    let n_factors = state.n_factors();
+    for l in 0..=n_factors {
+        let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        for (expert, used) in state.experts.iter().zip(&state.switches) {
+            if !expert.tied && (l == n_factors || used[l]) {
+                n += 1.0;
+                sum += expert.mean[l];
+                squares += expert.mean[l].powi(2) + expert.covariance[(l, l)];
+            }
+        }
+        let strength = prior.strength() + n;
+        let mean = sum / strength;
+        let (shape, rate) = (prior.precision().shape(), prior.precision().rate());
+        let rest = (squares - strength * mean * mean).max(0.0);
+        state.expert_prior[l] =
+            NormalGamma::new(mean, strength, shape + 0.5 * n, rate + 0.5 * rest)
+                .expect("sums of positive numbers");
+    }
+    for h in 0..state.experts.len() {
+        if state.experts[h].tied {
+            let own = state.expert_coordinates(h);
+            state.experts[h] = FactorExpert::tied(&state.expert_prior, &own);
+        }
+    }
+}
+
+/// `<ln p(w_l | zeta_l, lambda_l)>` and `(1 + ln 2 pi)/2` for a coordinate with this mean and variance.
+pub(crate) fn coordinate(law: &NormalGamma, mean: f64, variance: f64) -> f64 {
+    law.mean_ln_likelihood(mean) - 0.5 * law.precision().mean() * variance
+        + 0.5 * (1.0 + (2.0 * PI).ln())
+}
+
+/// `<ln p(w)>` and entropies of the free experts, minus the divergence of their prior's factor.
+pub(crate) fn bound(state: &FactorState, prior: &NormalGamma) -> Result<f64, NotPositiveDefinite> {
+    let mut value = 0.0;
+    for (h, expert) in state.experts.iter().enumerate() {
+        if expert.tied {
+            continue;
+        }
+        let own = state.expert_coordinates(h);
+        let covariance = submatrix(&expert.covariance, &own);
+        value += 0.5 * Cholesky::new(covariance.as_ref())?.ln_det();
+        for &l in &own {
+            value += coordinate(
+                &state.expert_prior[l],
+                expert.mean[l],
+                expert.covariance[(l, l)],
+            );
+        }
+    }
+    if !state.experts.is_empty() {
+        value -= state
+            .expert_prior
+            .iter()
+            .map(|law| law.kl(prior))
+            .sum::<f64>();
+    }
+    Ok(value)
+}

@@ -1,0 +1,314 @@
+//! `q(theta_p, psi_p)`: loadings, means and noise of every feature, and their divergence from the prior.
+
+use npb_data::PatternIndex;
+use npb_linalg::faer::{Accum, Mat, MatMut, Par, linalg::matmul::matmul};
+use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_priors::dist::Gamma;
+use rayon::prelude::*;
+
+use super::data::FactorData;
+use super::rows::{Cluster, RowFactors, dot};
+use super::state::FactorState;
+
+/// Features at a time in products whose results are by feature.
+const FEATURE_BLOCK: usize = 64;
+
+/// What the rows say about the features, `f = [s; e_h]` and weights `rho kappa`.
+pub(crate) struct FeatureStats {
+    /// `sum <f f'>` over the rows that observe them, by group of features.
+    pub(crate) second: Vec<Mat<f64>>,
+    /// `sum x <f>`, D for each feature.
+    pub(crate) linear: Vec<f64>,
+    /// `sum x^2`.
+    pub(crate) squares: Vec<f64>,
+}
+
+impl FeatureStats {
+    pub(crate) fn new(data: &FactorData, clusters: &[Cluster], factors: &RowFactors) -> Self {
+        let d = clusters.last().map_or(0, |c| c.mean + 1);
+        let rows = RowMoments {
+            index: &data.cells.patterns,
+            signs: &data.signs,
+            clusters,
+            factors,
+            d,
+        };
+        let all: Vec<usize> = (0..data.cells.n_rows()).collect();
+        let total = rows.second(&all);
+        let second = |pattern: &npb_data::Pattern| {
+            if pattern.missing.is_empty() {
+                total.clone()
+            } else if pattern.missing.len() < pattern.observed.len() {
+                &total - rows.second(&pattern.missing)
+            } else {
+                rows.second(&pattern.observed)
+            }
+        };
+        let (first, weights) = rows.first();
+        let x = &data.cells.x;
+        let square = |p: usize| {
+            let each = x.col_as_slice(p).iter().zip(&weights);
+            each.map(|(x, w)| w * x * x).sum()
+        };
+        Self {
+            second: data.columns.patterns().par_iter().map(second).collect(),
+            linear: by_feature(x, &first),
+            squares: (0..x.ncols()).into_par_iter().map(square).collect(),
+        }
+    }
+}
+
+/// `first' x` for every column of `x`.
+fn by_feature(x: &Mat<f64>, first: &Mat<f64>) -> Vec<f64> {
+    let d = first.nrows();
+    let mut linear = vec![0.0; d * x.ncols()];
+    linear
+        .par_chunks_mut(d * FEATURE_BLOCK)
+        .enumerate()
+        .for_each(|(block, out)| {
+            let n = out.len() / d;
+            matmul(
+                MatMut::from_column_major_slice_mut(out, d, n),
+                Accum::Replace,
+                first.as_ref(),
+                x.as_ref().subcols(block * FEATURE_BLOCK, n),
+                1.0,
+                Par::Seq,
+            );
+        });
+    linear
+}
+
+struct RowMoments<'a> {
+    index: &'a PatternIndex,
+    signs: &'a [f64],
+    clusters: &'a [Cluster],
+    factors: &'a RowFactors,
+    d: usize,
+}
+
+impl RowMoments<'_> {
+    /// `sum_h rho kappa <f>` of every row as a column, and `sum_h rho kappa`.
+    fn first(&self) -> (Mat<f64>, Vec<f64>) {
+        let n = self.factors.n_rows();
+        let mut first = Mat::zeros(self.d, n);
+        let mut weights = vec![0.0; n];
+        for i in 0..n {
+            for (h, cluster) in self.clusters.iter().enumerate() {
+                let weight = cluster.noise * self.factors.responsibility(i, h);
+                if weight == 0.0 {
+                    continue;
+                }
+                weights[i] += weight;
+                let column = first.col_as_slice_mut(i);
+                let s = self.factors.means[h].col_as_slice(i);
+                for (&l, s) in cluster.used.iter().zip(s) {
+                    column[l] += weight * s;
+                }
+                column[cluster.mean] += weight;
+            }
+        }
+        (first, weights)
+    }
+
+    /// `sum rho kappa <f f'>` over the rows named.
+    fn second(&self, rows: &[usize]) -> Mat<f64> {
+        let mut second = Mat::zeros(self.d, self.d);
+        for (h, cluster) in self.clusters.iter().enumerate() {
+            let own = self.own_second(rows, h);
+            let at: Vec<usize> = cluster.used.iter().copied().chain([cluster.mean]).collect();
+            for (j, &b) in at.iter().enumerate() {
+                for (i, &a) in at.iter().enumerate().skip(j) {
+                    let value = cluster.noise * own[(i, j)];
+                    second[(a, b)] += value;
+                    if a != b {
+                        second[(b, a)] += value;
+                    }
+                }
+            }
+        }
+        second
+    }
+
+    /// `sum rho <[s; 1] [s; 1]'>` of one cluster, lower triangle.
+    fn own_second(&self, rows: &[usize], h: usize) -> Mat<f64> {
+        let k = self.clusters[h].used.len();
+        let mut sum = Mat::<f64>::zeros(k + 1, k + 1);
+        let mut shared = vec![[0.0; 2]; self.index.len()];
+        for &i in rows {
+            let rho = self.factors.responsibility(i, h);
+            if rho == 0.0 {
+                continue;
+            }
+            let s = self.factors.means[h].col_as_slice(i);
+            for (j, value) in s.iter().enumerate() {
+                let column = &mut sum.col_as_slice_mut(j)[j..];
+                let weight = rho * value;
+                for (to, other) in column.iter_mut().zip(&s[j..]) {
+                    *to += weight * other;
+                }
+                column[k - j] += weight;
+            }
+            sum[(k, k)] += rho;
+            shared[self.index.pattern_of_row(i)][usize::from(self.signs[i] != 0.0)] += rho;
+        }
+        for (pattern, weights) in shared.iter().enumerate() {
+            for (kind, &weight) in weights.iter().enumerate() {
+                let spreads = self.factors.spreads.get(pattern);
+                if let (true, Some(Some(spread))) = (weight > 0.0, spreads.map(|s| &s[kind][h])) {
+                    for j in 0..k {
+                        let column = &mut sum.col_as_slice_mut(j)[j..k];
+                        let from = &spread.covariance.col_as_slice(j)[j..];
+                        for (to, from) in column.iter_mut().zip(from) {
+                            *to += weight * from;
+                        }
+                    }
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// What follows from `V`, by group of features.
+#[derive(Clone, Debug)]
+pub(crate) struct Derived {
+    /// `ln|V|`.
+    pub(crate) ln_det: Vec<f64>,
+    /// Diagonal of `V^-1`.
+    pub(crate) precision: Vec<Vec<f64>>,
+}
+
+impl Derived {
+    pub(crate) fn new(covariance: &[Mat<f64>]) -> Result<Self, NotPositiveDefinite> {
+        let each: Vec<(f64, Vec<f64>)> = covariance
+            .par_iter()
+            .map(|v| {
+                let factor = Cholesky::new(v.as_ref())?;
+                let inverse = factor.inverse();
+                Ok((factor.ln_det(), diagonal(&inverse)))
+            })
+            .collect::<Result<_, _>>()?;
+        let (ln_det, precision) = each.into_iter().unzip();
+        Ok(Self { ln_det, precision })
+    }
+}
+
+fn diagonal(matrix: &Mat<f64>) -> Vec<f64> {
+    (0..matrix.ncols()).map(|j| matrix[(j, j)]).collect()
+}
+
+/// The optimal `q(theta, psi)`.
+pub(crate) fn update(
+    state: &mut FactorState,
+    data: &FactorData,
+    stats: &FeatureStats,
+    prior: &Gamma,
+) -> Result<Derived, NotPositiveDefinite> {
+    let (precisions, _) = state.prior_precisions();
+    let d = precisions.len();
+    let factors: Vec<Cholesky> = stats
+        .second
+        .par_iter()
+        .map(|second| {
+            let precision = Mat::from_fn(d, d, |i, j| {
+                second[(i, j)] + if i == j { precisions[i] } else { 0.0 }
+            });
+            Cholesky::new(precision.as_ref())
+        })
+        .collect::<Result<_, _>>()?;
+    let features = &mut state.features;
+    let groups = data.columns.patterns();
+    let rows_of: Vec<f64> = groups.iter().map(|g| g.observed.len() as f64).collect();
+    let solved: Vec<(Vec<f64>, f64)> = stats
+        .linear
+        .par_chunks_exact(d)
+        .enumerate()
+        .map(|(p, linear)| {
+            let mut mean = linear.to_vec();
+            factors[data.columns.pattern_of_row(p)].solve(&mut mean);
+            let rest = (stats.squares[p] - dot(linear, &mean)).max(0.0);
+            (mean, prior.rate() + 0.5 * rest)
+        })
+        .collect();
+    features.mean = Mat::from_fn(solved.len(), d, |p, k| solved[p].0[k]);
+    features.rate = solved.iter().map(|(_, rate)| *rate).collect();
+    features.group = (0..solved.len())
+        .map(|p| data.columns.pattern_of_row(p))
+        .collect();
+    features.shape = features
+        .group
+        .iter()
+        .map(|&g| prior.shape() + 0.5 * rows_of[g])
+        .collect();
+    features.covariance = factors.par_iter().map(Cholesky::inverse).collect();
+    Ok(Derived {
+        ln_det: factors.iter().map(|f| -f.ln_det()).collect(),
+        precision: stats
+            .second
+            .iter()
+            .map(|s| (0..d).map(|k| s[(k, k)] + precisions[k]).collect())
+            .collect(),
+    })
+}
+
+/// `<psi_p>`.
+pub(crate) fn noise(state: &FactorState) -> Vec<f64> {
+    let features = &state.features;
+    let each = features.shape.iter().zip(&features.rate);
+    each.map(|(shape, rate)| shape / rate).collect()
+}
+
+/// `sum_p <psi_p theta_pk^2>` of each coordinate.
+pub(crate) fn squares(state: &FactorState) -> Vec<f64> {
+    let features = &state.features;
+    let noise = noise(state);
+    let mut sizes = vec![0.0; features.covariance.len()];
+    features.group.iter().for_each(|&g| sizes[g] += 1.0);
+    let square = |k: usize| {
+        let column = features.mean.col_as_slice(k).iter().zip(&noise);
+        let means: f64 = column.map(|(m, psi)| psi * m * m).sum();
+        let spreads = features.covariance.iter().zip(&sizes);
+        means + spreads.map(|(v, size)| size * v[(k, k)]).sum::<f64>()
+    };
+    (0..features.mean.ncols()).map(square).collect()
+}
+
+/// Divergence of `q(theta, psi)` from its prior, averaged over the prior precisions, and the sum of its absolute terms.
+pub(crate) fn divergence(state: &FactorState, derived: &Derived, prior: &Gamma) -> (f64, f64) {
+    let (precisions, ln_precisions) = state.prior_precisions();
+    let features = &state.features;
+    let p = features.shape.len() as f64;
+    let quadratic = dot(&precisions, &squares(state));
+    let constant: f64 = ln_precisions.iter().map(|ln| 1.0 + ln).sum();
+    let ln_det: f64 = features.group.iter().map(|&g| derived.ln_det[g]).sum();
+    let each = features.shape.iter().zip(&features.rate);
+    let noise: f64 = each.map(|(&a, &b)| gamma(a, b).kl(prior)).sum();
+    let value = 0.5 * (quadratic - p * constant - ln_det) + noise;
+    let size = 0.5 * (quadratic + p * constant.abs() + ln_det.abs()) + noise;
+    (value, size)
+}
+
+/// How much the bound gains when column `l`, which no cluster uses any more, returns to its prior.
+pub(crate) fn worth_dropping(
+    state: &FactorState,
+    derived: &Derived,
+    prior: &Gamma,
+    l: usize,
+) -> f64 {
+    let own = &state.loading_precisions[l];
+    let features = &state.features;
+    let noise = noise(state);
+    let mut value = 0.0;
+    for (p, &g) in features.group.iter().enumerate() {
+        let m = features.mean[(p, l)];
+        let second = noise[p] * m * m + features.covariance[g][(l, l)];
+        value += 0.5 * (own.mean() * second - 1.0 - own.mean_ln() + derived.precision[g][l].ln());
+    }
+    value + own.kl(prior)
+}
+
+/// A Gamma whose parameters are sums of positive numbers.
+pub(crate) fn gamma(shape: f64, rate: f64) -> Gamma {
+    Gamma::new(shape, rate).expect("sums of positive numbers, or checked when read from a file")
+}

@@ -1,0 +1,543 @@
+//! The result of a fit, and what can be asked of it.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use npb_data::{Labels, Standardiser, Table};
+use npb_infer::{Stop, VbOutcome, VbReport, storage, stream};
+use npb_linalg::NotPositiveDefinite;
+use npb_linalg::faer::Mat;
+use npb_priors::special::ln_add_exp;
+use rand::RngExt;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::config::FactorStart;
+use super::data::{Cells, FactorData};
+use super::predict::Predictor;
+use super::state::FactorState;
+use super::vb::{FactorUpdate, FactorVb};
+use crate::units::Filling;
+use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
+
+/// Name in saved files.
+const MODEL: &str = "npb-iqgme/factor";
+
+/// Keys of the random streams of questions to a fit.
+const INTERVAL: u64 = 2;
+const PICK: u64 = 5;
+
+/// Runs that weigh less than this share of the best one are left out of predictions.
+const LEAST_WEIGHT: f64 = 1e-3;
+
+/// Fits the factor-analytic variant: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
+///
+/// `table`: n x P, cells may be missing. `labels`: one for each row, two classes, rows may be unlabelled (all of them, too: then there is no
+/// classifier). Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
+///
+/// ```
+/// use npb_data::{Labels, Table};
+/// use npb_iqgme::{FactorConfig, fit_factor};
+///
+/// // Twelve rows of six features that one factor moves, with a hole.
+/// let value = |k: usize| match (k / 6, k % 6) {
+///     (3, 2) => f64::NAN,
+///     (i, j) => (i as f64 - 5.5) * [1.0, -0.8, 0.6, 1.2, -1.0, 0.9][j] + [0.3, -0.2, 0.1][(i + j) % 3],
+/// };
+/// let table = Table::from_nan_coded(12, 6, &(0..72).map(value).collect::<Vec<f64>>())?;
+/// let names: Vec<Option<&str>> = (0..12).map(|i| Some(if i < 6 { "low" } else { "high" })).collect();
+/// let fit = fit_factor(&table, &Labels::from_strings(&names), &FactorConfig::default())?;
+/// assert_eq!(fit.predict(&table)?[11], "high");
+/// assert!(fit.impute(&table)?.completed.get(3, 2).unwrap() < 0.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn fit_factor(
+    table: &Table,
+    labels: &Labels,
+    config: &FactorConfig,
+) -> Result<FactorFit, IqgmeError> {
+    let data = FactorData::new(table, labels, config)?;
+    let runs = make_runs(&data, config, |_, start, restart| {
+        let mut vb = FactorVb::new(&data, config.clone(), start, restart)?;
+        let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
+        FactorRun::new(start, outcome, vb)
+    })?;
+    FactorFit::new(data, config.clone(), runs)
+}
+
+/// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its start and its restart.
+pub(crate) fn make_runs(
+    data: &FactorData,
+    config: &FactorConfig,
+    make: impl Fn(usize, FactorStart, u64) -> Result<FactorRun, IqgmeError> + Sync,
+) -> Result<Vec<FactorRun>, IqgmeError> {
+    let starts = if data.n_labelled > 0 {
+        &config.starts
+    } else {
+        &config.unlabelled_starts
+    };
+    let starts: Vec<(FactorStart, u64)> = starts
+        .iter()
+        .flat_map(|&start| (0..config.restarts as u64).map(move |restart| (start, restart)))
+        .collect();
+    starts
+        .par_iter()
+        .enumerate()
+        .map(|(k, &(start, restart))| make(k, start, restart))
+        .collect()
+}
+
+/// One run: where it started, how it went, and the posterior it ended in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FactorRun {
+    /// Its start.
+    pub start: FactorStart,
+    /// Its weight in predictions; zero for a run that was not kept.
+    pub weight: f64,
+    /// Bound and relative change, iteration by iteration.
+    pub trace: Vec<VbReport>,
+    /// Why it ended.
+    pub stop: Stop,
+    /// The variational posterior, in standardised units.
+    pub state: FactorState,
+    /// For each cluster of the state the expected number of training rows.
+    pub sizes: Vec<f64>,
+    /// For each cluster and column of the state the probability that the cluster uses the column, the other switches as they are.
+    pub use_probabilities: Vec<Vec<f64>>,
+}
+
+impl FactorRun {
+    /// A run that has ended.
+    pub(crate) fn new(
+        start: FactorStart,
+        outcome: VbOutcome,
+        mut vb: FactorVb<'_>,
+    ) -> Result<Self, IqgmeError> {
+        // Whatever the run did last: what is told of the rows depends on its state alone.
+        vb.apply(FactorUpdate::Rows)?;
+        Ok(Self {
+            start,
+            weight: 0.0,
+            trace: outcome.trace,
+            stop: outcome.stop,
+            sizes: vb.sizes(),
+            use_probabilities: vb.use_probabilities()?,
+            state: vb.into_state(),
+        })
+    }
+
+    /// Its last bound.
+    pub fn elbo(&self) -> f64 {
+        self.trace
+            .last()
+            .map_or(f64::NEG_INFINITY, |report| report.elbo)
+    }
+}
+
+/// Weights in predictions, and the best run first.
+fn weigh(mut runs: Vec<FactorRun>, averaging: f64, n_observed: usize) -> Vec<FactorRun> {
+    // A stable sort: of equal runs the first one stays first.
+    runs.sort_by(|a, b| b.elbo().total_cmp(&a.elbo()));
+    let best = runs[0].elbo();
+    for (k, run) in runs.iter_mut().enumerate() {
+        let fall = (run.elbo() - best) / (averaging * n_observed as f64);
+        run.weight = match k {
+            0 => 1.0,
+            _ if fall > LEAST_WEIGHT.ln() => fall.exp(),
+            _ => 0.0,
+        };
+    }
+    let total: f64 = runs.iter().map(|run| run.weight).sum();
+    runs.iter_mut().for_each(|run| run.weight /= total);
+    runs
+}
+
+/// A cluster in the user's units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FactorCluster {
+    /// Posterior mean of its weight.
+    pub weight: f64,
+    /// Expected number of training rows.
+    pub size: f64,
+    /// Posterior mean of its mean, for the columns of [`FactorFit::model_columns`].
+    pub mean: Vec<f64>,
+    /// Columns of the loadings that it uses.
+    pub factors: Vec<usize>,
+    /// Probability of each dimension 0, 1, .. L: the number of columns that it uses, switches taken one by one.
+    pub dimension: Vec<f64>,
+    /// Effects of its factors on the probit score, in the order of `factors`, and their standard deviations; none without labels.
+    pub effects: Option<Vec<(f64, f64)>>,
+}
+
+/// What is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Wire {
+    config: FactorConfig,
+    standardiser: Standardiser,
+    active: Vec<usize>,
+    classes: Vec<String>,
+    /// The best run first.
+    runs: Vec<FactorRun>,
+}
+
+/// A fitted factor-analytic model. Questions and answers are in the user's units, columns in the order of training.
+///
+/// Predictions and imputations average over the runs by their weights; clusters and loadings are those of the best run.
+#[derive(Clone, Debug)]
+pub struct FactorFit {
+    wire: Wire,
+}
+
+impl FactorFit {
+    pub(crate) fn new(
+        data: FactorData,
+        config: FactorConfig,
+        runs: Vec<FactorRun>,
+    ) -> Result<Self, IqgmeError> {
+        let runs = weigh(runs, config.averaging, data.n_observed().max(1));
+        Ok(Self {
+            wire: Wire {
+                config,
+                standardiser: data.standardiser,
+                active: data.active,
+                classes: data.classes,
+                runs,
+            },
+        })
+    }
+
+    /// The runs that have weight.
+    fn weighed(&self) -> impl Iterator<Item = &FactorRun> {
+        self.wire.runs.iter().filter(|run| run.weight > 0.0)
+    }
+
+    /// Class names; probabilities are of the second. Empty for a fit without labels.
+    pub fn classes(&self) -> &[String] {
+        &self.wire.classes
+    }
+
+    /// Names of all columns of the training table.
+    pub fn column_names(&self) -> &[String] {
+        self.wire.standardiser.column_names()
+    }
+
+    /// Columns in the model, as positions in the training table.
+    pub fn model_columns(&self) -> &[usize] {
+        &self.wire.active
+    }
+
+    /// Columns left out of the model: constant in training, or without any observed value.
+    pub fn ignored_columns(&self) -> Vec<usize> {
+        (0..self.column_names().len())
+            .filter(|j| self.wire.active.binary_search(j).is_err())
+            .collect()
+    }
+
+    /// The configuration of the fit.
+    pub fn config(&self) -> &FactorConfig {
+        &self.wire.config
+    }
+
+    /// All runs, the best first.
+    pub fn runs(&self) -> &[FactorRun] {
+        &self.wire.runs
+    }
+
+    /// The variational posterior of the best run, in standardised units.
+    pub fn state(&self) -> &FactorState {
+        &self.wire.runs[0].state
+    }
+
+    /// Bound and relative change of the best run, iteration by iteration.
+    pub fn trace(&self) -> &[VbReport] {
+        &self.wire.runs[0].trace
+    }
+
+    /// Why the best run ended.
+    pub fn stop(&self) -> &Stop {
+        &self.wire.runs[0].stop
+    }
+
+    /// Number of clusters that have at least one training row, in expectation.
+    pub fn n_clusters(&self) -> usize {
+        let sizes = &self.wire.runs[0].sizes;
+        sizes.iter().filter(|size| **size >= 1.0).count()
+    }
+
+    /// The clusters of the best run, larger ones first.
+    pub fn clusters(&self) -> Vec<FactorCluster> {
+        let run = &self.wire.runs[0];
+        let state = &run.state;
+        let weights = state.sticks.expected_weights();
+        let cluster = |h: usize| {
+            let factors = state.used(h);
+            let effects = state.experts.get(h).map(|expert| {
+                let effect = |&l: &usize| (expert.mean[l], expert.covariance[(l, l)].sqrt());
+                factors.iter().map(effect).collect()
+            });
+            let mean = |(k, &j): (usize, &usize)| {
+                self.to_units(j, state.features.mean[(k, state.n_factors() + h)])
+            };
+            FactorCluster {
+                weight: weights[h],
+                size: run.sizes[h],
+                mean: self.wire.active.iter().enumerate().map(mean).collect(),
+                dimension: sum_of_switches(&run.use_probabilities[h]),
+                effects,
+                factors,
+            }
+        };
+        (0..state.n_clusters()).map(cluster).collect()
+    }
+
+    /// Posterior mean of the loadings in the user's units: a row for each of [`model_columns`](Self::model_columns), a column for each factor in use.
+    pub fn loadings(&self) -> Mat<f64> {
+        let state = self.state();
+        let sd = self.wire.standardiser.sd();
+        Mat::from_fn(self.wire.active.len(), state.n_factors(), |k, l| {
+            sd[self.wire.active[k]] * state.features.mean[(k, l)]
+        })
+    }
+
+    /// Probability of the second class for each row, factors and missing features integrated out, experts by moment matching.
+    ///
+    /// Cost: see [`FactorVb`]. Errors: other columns than in training, a fit without labels.
+    pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        self.classifies()?;
+        let cells = self.cells(table)?;
+        let mut mean = vec![0.0; table.n_rows()];
+        for run in self.weighed() {
+            let probability = Predictor::new(&run.state).probability(&run.state, &cells)?;
+            for (sum, p) in mean.iter_mut().zip(probability) {
+                *sum += run.weight * p;
+            }
+        }
+        Ok(mean.into_iter().map(|p: f64| p.min(1.0)).collect())
+    }
+
+    /// The more probable class of each row.
+    pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
+        let probability = self.predict_proba(table)?;
+        let name = |p: f64| self.wire.classes[usize::from(p > 0.5)].as_str();
+        Ok(probability.into_iter().map(name).collect())
+    }
+
+    /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters.
+    pub fn predict_interval(
+        &self,
+        table: &Table,
+        level: f64,
+        draws: usize,
+    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
+        let argument = |argument, value: String, rule| IqgmeError::Argument {
+            argument,
+            value,
+            rule,
+        };
+        if !(level > 0.0 && level < 1.0) {
+            return Err(argument("level", level.to_string(), "between 0 and 1"));
+        }
+        if draws < 2 {
+            return Err(argument("draws", draws.to_string(), "at least 2"));
+        }
+        let mean = self.predict_proba(table)?;
+        let cells = self.cells(table)?;
+        let drawn: Vec<Vec<f64>> = (0..draws as u64)
+            .into_par_iter()
+            .map(|draw| {
+                let state = &self.pick(draw).state;
+                let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
+                let predictor = Predictor::draw(state, &mut rng).map_err(failed)?;
+                predictor.probability(state, &cells)
+            })
+            .collect::<Result<_, IqgmeError>>()?;
+        let interval = |(row, mean): (usize, f64)| {
+            let mut values: Vec<f64> = drawn.iter().map(|d| d[row]).collect();
+            values.sort_by(f64::total_cmp);
+            let at = |q: f64| values[((q * draws as f64) as usize).min(draws - 1)];
+            ProbabilityInterval {
+                mean,
+                lower: at(0.5 - 0.5 * level),
+                upper: at(0.5 + 0.5 * level),
+            }
+        };
+        Ok(mean.into_iter().enumerate().map(interval).collect())
+    }
+
+    /// Probabilities of the clusters given the observed features, one vector for each row, in the order of [`clusters`](Self::clusters).
+    pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let state = self.state();
+        Predictor::new(state).responsibilities(state, &self.cells(table)?)
+    }
+
+    /// Log density of the observed features of each row at the posterior means of the parameters, in the user's units. Zero for a row without any.
+    pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        let cells = self.cells(table)?;
+        let sd = self.wire.standardiser.sd();
+        let mut density = vec![f64::NEG_INFINITY; table.n_rows()];
+        for run in self.weighed() {
+            let own = Predictor::new(&run.state).ln_density(&run.state, &cells)?;
+            for (sum, own) in density.iter_mut().zip(own) {
+                *sum = ln_add_exp(*sum, run.weight.ln() + own);
+            }
+        }
+        for (row, density) in density.iter_mut().enumerate() {
+            let observed = self
+                .wire
+                .active
+                .iter()
+                .filter(|&&j| table.is_observed(row, j));
+            *density -= observed.map(|&j| sd[j].ln()).sum::<f64>();
+        }
+        Ok(density)
+    }
+
+    /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row. A constant column is
+    /// completed by its constant; a column that had no observed value in training stays missing.
+    pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
+        let cells = self.cells(table)?;
+        // Mean and mean square over the runs, in the same order for each.
+        let mut sums: Vec<[f64; 2]> = Vec::new();
+        let mut places = Vec::new();
+        for run in self.weighed() {
+            let filled = Predictor::new(&run.state).missing_cells(&run.state, &cells)?;
+            sums.resize(filled.len(), [0.0; 2]);
+            for (sum, cell) in sums.iter_mut().zip(&filled) {
+                sum[0] += run.weight * cell.mean;
+                sum[1] += run.weight * (cell.variance + cell.mean * cell.mean);
+            }
+            places = filled;
+        }
+        let mut mean = Filling::new(table);
+        let mut sd = Filling::new(&table.map(|_, _, _| 0.0)?);
+        let standardiser = &self.wire.standardiser;
+        for &j in standardiser.constant_columns() {
+            for row in (0..table.n_rows()).filter(|&row| !table.is_observed(row, j)) {
+                mean.set(row, j, standardiser.mean()[j]);
+                sd.set(row, j, 0.0);
+            }
+        }
+        for (place, [first, second]) in places.iter().zip(sums) {
+            let column = self.wire.active[place.feature];
+            mean.set(place.row, column, self.to_units(column, first));
+            let variance = (second - first * first).max(0.0);
+            sd.set(
+                place.row,
+                column,
+                standardiser.sd()[column] * variance.sqrt(),
+            );
+        }
+        Ok(Imputation {
+            completed: mean.table(table)?,
+            sd: sd.table(table)?,
+        })
+    }
+
+    fn classifies(&self) -> Result<(), IqgmeError> {
+        if self.wire.classes.is_empty() {
+            Err(IqgmeError::Unlabelled)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// One run, drawn by weight.
+    fn pick(&self, draw: u64) -> &FactorRun {
+        let mut u: f64 = stream(self.wire.config.seed, [0, draw, PICK, 0]).random();
+        let mut chosen = &self.wire.runs[0];
+        for run in self.weighed() {
+            chosen = run;
+            u -= run.weight;
+            if u < 0.0 {
+                break;
+            }
+        }
+        chosen
+    }
+
+    fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {
+        let standardised = self.wire.standardiser.apply(table)?;
+        Ok(Cells::new(&standardised.select_columns(&self.wire.active)?))
+    }
+
+    fn to_units(&self, column: usize, value: f64) -> f64 {
+        self.wire.standardiser.mean()[column] + self.wire.standardiser.sd()[column] * value
+    }
+
+    /// Writes the fit to a file that [`load`](Self::load) reads.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {
+        let version = env!("CARGO_PKG_VERSION");
+        Ok(storage::save(path, MODEL, version, &self.wire)?)
+    }
+
+    /// Reads a fit written by [`save`](Self::save). A truncated, altered or foreign file is an error that says which.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, IqgmeError> {
+        Self::checked(storage::load(path, MODEL)?)
+    }
+
+    /// The bytes that [`save`](Self::save) writes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, IqgmeError> {
+        let version = env!("CARGO_PKG_VERSION");
+        Ok(storage::to_bytes(MODEL, version, &self.wire)?)
+    }
+
+    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, IqgmeError> {
+        Self::checked(storage::from_bytes(MODEL, bytes)?)
+    }
+
+    fn checked(wire: Wire) -> Result<Self, IqgmeError> {
+        let saved = |what: String| IqgmeError::Saved { what };
+        wire.config.validate()?;
+        let n_columns = wire.standardiser.column_names().len();
+        let ascending = wire.active.windows(2).all(|w| w[0] < w[1]);
+        if !ascending || wire.active.last().is_some_and(|&j| j >= n_columns) {
+            return Err(saved(
+                "columns of the model: not ascending or not in the table".to_owned(),
+            ));
+        }
+        if !matches!(wire.classes.len(), 0 | 2) || wire.runs.is_empty() {
+            return Err(saved("classes or runs: impossible number".to_owned()));
+        }
+        for (k, run) in wire.runs.iter().enumerate() {
+            if !(0.0..=1.0).contains(&run.weight) || (k == 0 && run.weight == 0.0) {
+                return Err(saved(format!("weight of run {k}: {}", run.weight)));
+            }
+            run.state
+                .check(wire.active.len(), !wire.classes.is_empty(), &wire.config)
+                .map_err(saved)?;
+            let (n, l) = (run.state.n_clusters(), run.state.n_factors());
+            let probable = |p: &f64| (0.0..=1.0).contains(p);
+            let switches = run.use_probabilities.len() == n
+                && (run.use_probabilities.iter()).all(|p| p.len() == l && p.iter().all(probable));
+            let sizes = run.sizes.len() == n && run.sizes.iter().all(|s| s.is_finite());
+            if !switches || !sizes {
+                return Err(saved(format!("clusters of run {k}")));
+            }
+        }
+        Ok(Self { wire })
+    }
+}
+
+/// Distribution of a sum of independent switches.
+fn sum_of_switches(probabilities: &[f64]) -> Vec<f64> {
+    let mut distribution = vec![1.0];
+    for &p in probabilities {
+        let mut next = vec![0.0; distribution.len() + 1];
+        for (k, mass) in distribution.iter().enumerate() {
+            next[k] += (1.0 - p) * mass;
+            next[k + 1] += p * mass;
+        }
+        distribution = next;
+    }
+    distribution
+}
+
+fn failed(source: NotPositiveDefinite) -> IqgmeError {
+    IqgmeError::Numerical {
+        iteration: 0,
+        block: "posterior draw",
+        component: 0,
+        source,
+    }
+}

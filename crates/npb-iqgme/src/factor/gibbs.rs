@@ -1,0 +1,872 @@
+//! Gibbs sampling for the factor-analytic variant, the check of its variational posterior.
+//!
+//! A blocked sampler: `N` clusters and `L` columns are all there, used or not. Conditionals are in `docs/iqgme.md`, "Factor-analytic variant".
+
+use std::ops::ControlFlow;
+
+use npb_data::Table;
+use npb_infer::{SweepOutcome, SweepPlan, SweepReport, Xoshiro256PlusPlus, run_sweeps, stream};
+use npb_linalg::faer::Mat;
+use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_priors::dist::{Beta, NormalGamma, sample_probit};
+use npb_priors::special::{ln_normalize, ln_phi, normal_cdf};
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::bound::Priors;
+use super::data::{Cells, FactorData};
+use super::features::{FeatureStats, gamma};
+use super::forms::{Features, Forms};
+use super::predict::{Drawn, draw_expert};
+use super::rows::{Cluster, RowFactors, Spread, dot, multiply};
+use super::state::FactorState;
+use crate::{FactorConfig, IqgmeError};
+
+#[cfg(test)]
+mod tests;
+
+/// Keys of random streams, third word.
+const FIRST: u64 = 20;
+const MOVE: u64 = 21;
+
+/// The least concentration: below it the first stick takes everything in any case.
+const LEAST_CONCENTRATION: f64 = 1e-12;
+
+/// One move of the sampler. Each leaves the posterior as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactorMove {
+    /// Cluster, score and factors of every row, jointly.
+    Rows,
+    /// Each switch with the factors that it switches.
+    Switches,
+    /// The clusters' noise.
+    ClusterNoise,
+    /// Weights of the clusters.
+    Sticks,
+    /// The concentration given the weights.
+    Concentration,
+    /// Loadings, means and noise of every feature, jointly.
+    Features,
+    /// Precisions of the columns of the loadings, and of the means.
+    Scales,
+    /// Experts.
+    Experts,
+    /// The prior that the experts share.
+    ExpertPrior,
+}
+
+impl FactorMove {
+    /// The moves of a sweep, in order.
+    pub const ALL: [Self; 9] = [
+        Self::Rows,
+        Self::Switches,
+        Self::ClusterNoise,
+        Self::Sticks,
+        Self::Concentration,
+        Self::Features,
+        Self::Scales,
+        Self::Experts,
+        Self::ExpertPrior,
+    ];
+}
+
+/// One draw from the posterior, in standardised units: `N` clusters, `L` factors.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FactorDraw {
+    /// `alpha`.
+    pub concentration: f64,
+    /// `ln pi_h`, length N.
+    pub ln_weights: Vec<f64>,
+    /// `sum ln(1 - V_h)` over the sticks before the last.
+    pub ln_rest: f64,
+    /// `b_hl`, N x L.
+    pub switches: Vec<Vec<bool>>,
+    /// `[a_p; mu_1p .. mu_Np]` as rows, P x (L + N).
+    #[serde(with = "npb_linalg::saved")]
+    pub coefficients: Mat<f64>,
+    /// `psi_p`.
+    pub noise: Vec<f64>,
+    /// `kappa_h`, all 1 when the configuration fixes them.
+    pub cluster_noise: Vec<f64>,
+    /// `gamma_l`.
+    pub loading_precisions: Vec<f64>,
+    /// `u`.
+    pub mean_precision: f64,
+    /// `w_h`, the intercept last, N x (L + 1).
+    pub experts: Vec<Vec<f64>>,
+    /// `(zeta_l, lambda_l)`, the intercept last.
+    pub expert_prior: Vec<(f64, f64)>,
+    /// `z_i`.
+    pub labels: Vec<usize>,
+    /// `s_i` as columns, L x n.
+    #[serde(with = "npb_linalg::saved")]
+    pub factors: Mat<f64>,
+    /// `t_i`; 0 for an unlabelled row.
+    pub scores: Vec<f64>,
+}
+
+/// A Gibbs sampler for the factor-analytic variant. Costs as [`crate::FactorVb`], all `N` clusters and `L` columns counted.
+///
+/// ```
+/// use npb_data::{Labels, Table};
+/// use npb_iqgme::{FactorConfig, FactorData, FactorSampler, FactorStart, FactorVb};
+///
+/// let table = Table::complete(4, 3, vec![-2.0, -1.5, -1.0, 1.0, 1.4, 2.2, -1.8, -1.6, -0.7, 0.9, 1.5, 2.0])?;
+/// let labels = Labels::from_strings(&["a", "b", "a", "b"].map(Some));
+/// let config = FactorConfig { truncation: 3, max_factors: 2, ..FactorConfig::default() };
+/// let data = FactorData::new(&table, &labels, &config)?;
+/// let start = FactorVb::new(&data, config.clone(), FactorStart::Pooled(1), 0)?.into_state();
+/// let mut sampler = FactorSampler::new(&data, config, &start, 0)?;
+/// for _ in 0..10 { sampler.sweep()?; }
+/// assert_eq!(sampler.draw().labels.len(), 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FactorSampler<'d> {
+    data: &'d FactorData,
+    config: FactorConfig,
+    priors: Priors,
+    moves: Vec<FactorMove>,
+    chain: u64,
+    sweep: u64,
+    draw: FactorDraw,
+    /// Of the current coefficients and noise; none when these have moved.
+    forms: Option<Forms>,
+}
+
+impl<'d> FactorSampler<'d> {
+    /// A chain that starts at a draw from a variational posterior; clusters and columns that it does not have are drawn from the prior.
+    pub fn new(
+        data: &'d FactorData,
+        config: FactorConfig,
+        start: &FactorState,
+        chain: u64,
+    ) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        start
+            .check(data.cells.n_features(), data.n_labelled > 0, &config)
+            .map_err(|what| IqgmeError::Saved { what })?;
+        let mut rng = stream(config.seed, [chain, 0, FIRST, 0]);
+        let priors = Priors::new(&config);
+        let draw = first_draw(data, &config, &priors, start, &mut rng).map_err(|source| {
+            IqgmeError::Numerical {
+                iteration: 0,
+                block: "start",
+                component: 0,
+                source,
+            }
+        })?;
+        Ok(Self {
+            data,
+            config,
+            priors,
+            moves: FactorMove::ALL.to_vec(),
+            chain,
+            sweep: 0,
+            draw,
+            forms: None,
+        })
+    }
+
+    /// The moves of a sweep, all of [`FactorMove::ALL`] unless set here.
+    pub fn with_moves(mut self, moves: &[FactorMove]) -> Self {
+        self.moves = moves.to_vec();
+        self
+    }
+
+    /// The current draw.
+    pub fn draw(&self) -> &FactorDraw {
+        &self.draw
+    }
+
+    /// Makes every move once.
+    pub fn sweep(&mut self) -> Result<(), IqgmeError> {
+        self.sweep += 1;
+        for k in 0..self.moves.len() {
+            self.apply(self.moves[k])?;
+        }
+        Ok(())
+    }
+
+    /// Makes the sweeps of `plan`; `watch` sees every sweep and the draw it ends with. Monitored: concentration, occupied clusters, switches that are
+    /// on in them, mean log noise precision.
+    pub fn run(
+        &mut self,
+        plan: &SweepPlan,
+        mut watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
+    ) -> Result<SweepOutcome, IqgmeError> {
+        let names = ["concentration", "clusters", "switches", "ln_noise"];
+        run_sweeps(
+            self,
+            plan,
+            names,
+            |sampler, _, scalars| {
+                sampler.sweep()?;
+                scalars.copy_from_slice(&sampler.draw.scalars());
+                Ok(())
+            },
+            |report, sampler| watch(report, sampler),
+        )
+    }
+
+    /// Probability of the second class for each row of a table, in the units and columns of training, at the current draw; factors and missing
+    /// features are integrated out. The posterior probability is its mean over kept draws.
+    pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        if self.data.n_labelled == 0 {
+            return Err(IqgmeError::Unlabelled);
+        }
+        let standardised = self.data.standardiser.apply(table)?;
+        let cells = Cells::new(&standardised.select_columns(&self.data.active)?);
+        let forms = Forms::new(&self.draw.features(), &cells);
+        let clusters = self.draw.clusters();
+        let mut probability = vec![0.0; cells.n_rows()];
+        for (pattern, gram) in cells.patterns.iter().zip(&forms.grams) {
+            let spreads = self.spreads(&clusters, gram)?;
+            for &i in &pattern.rows {
+                let mut logs = vec![0.0; clusters.len()];
+                let mut positive = vec![0.0; clusters.len()];
+                for (h, cluster) in clusters.iter().enumerate() {
+                    let linear = forms.linear.col_as_slice(i);
+                    let s = cluster.locate(&spreads[h], gram, linear, None);
+                    logs[h] = cluster.ln_evidence(&forms, i, gram, None, &spreads[h], &s);
+                    let score = self.draw.score(h, &cluster.used, &s, &spreads[h]);
+                    positive[h] = normal_cdf(score.mean / score.variance.sqrt());
+                }
+                ln_normalize(&mut logs);
+                probability[i] = dot(&logs, &positive).min(1.0);
+            }
+        }
+        Ok(probability)
+    }
+
+    /// Conditional means of the missing cells of the training rows given the draw, row by row and then by feature, in standardised units.
+    pub fn missing_means(&self) -> Vec<f64> {
+        let n_factors = self.draw.loading_precisions.len();
+        let mut means = Vec::new();
+        for pattern in self.data.cells.patterns.iter() {
+            for &i in &pattern.rows {
+                let h = self.draw.labels[i];
+                for &p in &pattern.missing {
+                    let theta = |d: usize| self.draw.coefficients[(p, d)];
+                    let used = (0..n_factors).filter(|&l| self.draw.switches[h][l]);
+                    let common: f64 = used.map(|l| theta(l) * self.draw.factors[(l, i)]).sum();
+                    means.push(common + theta(n_factors + h));
+                }
+            }
+        }
+        means
+    }
+
+    /// Makes one move.
+    pub fn apply(&mut self, which: FactorMove) -> Result<(), IqgmeError> {
+        let key = which as u64;
+        let mut rng = stream(self.config.seed, [self.chain, self.sweep, MOVE, key]);
+        match which {
+            FactorMove::Rows => return self.move_rows(rng.random()),
+            FactorMove::Switches => self.move_switches(&mut rng),
+            FactorMove::ClusterNoise => self.move_cluster_noise(&mut rng),
+            FactorMove::Sticks => self.move_sticks(&mut rng),
+            FactorMove::Concentration => self.move_concentration(&mut rng),
+            FactorMove::Features => return self.move_features(rng.random()),
+            FactorMove::Scales => self.move_scales(&mut rng),
+            FactorMove::Experts => return self.move_experts(&mut rng),
+            FactorMove::ExpertPrior => self.move_expert_prior(&mut rng),
+        }
+        Ok(())
+    }
+
+    fn prepare_forms(&mut self) {
+        if self.forms.is_none() {
+            self.forms = Some(Forms::new(&self.draw.features(), &self.data.cells));
+        }
+    }
+
+    fn spreads(&self, clusters: &[Cluster], gram: &Mat<f64>) -> Result<Vec<Spread>, IqgmeError> {
+        let spread = |(h, cluster): (usize, &Cluster)| {
+            let spread = cluster.spread(gram, false);
+            spread.map_err(|source| self.failed("factors", h, source))
+        };
+        clusters.iter().enumerate().map(spread).collect()
+    }
+
+    /// The cluster with score and factors integrated out, the score with the factors integrated out, the factors.
+    fn move_rows(&mut self, seed: u64) -> Result<(), IqgmeError> {
+        self.prepare_forms();
+        let forms = self.forms.as_ref().expect("prepared");
+        let clusters = self.draw.clusters();
+        let patterns = self.data.cells.patterns.patterns();
+        let drawn: Vec<Vec<DrawnRow>> = patterns
+            .par_iter()
+            .zip(&forms.grams)
+            .map(|(pattern, gram)| {
+                let spreads = self.spreads(&clusters, gram)?;
+                let row = |&i: &usize| {
+                    let mut rng = stream(seed, [0, 0, 0, i as u64]);
+                    let row = self.draw_row(forms, &clusters, gram, &spreads, i, &mut rng);
+                    row.map_err(|(h, source)| self.failed("factors", h, source))
+                };
+                pattern.rows.par_iter().map(row).collect()
+            })
+            .collect::<Result<_, IqgmeError>>()?;
+        for (pattern, rows) in patterns.iter().zip(drawn) {
+            for (&i, row) in pattern.rows.iter().zip(rows) {
+                self.draw.labels[i] = row.label;
+                self.draw.scores[i] = row.score;
+                let column = self.draw.factors.col_as_slice_mut(i);
+                column.copy_from_slice(&row.factors);
+            }
+        }
+        Ok(())
+    }
+
+    fn draw_row(
+        &self,
+        forms: &Forms,
+        clusters: &[Cluster],
+        gram: &Mat<f64>,
+        spreads: &[Spread],
+        i: usize,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Result<DrawnRow, (usize, NotPositiveDefinite)> {
+        let sign = self.data.signs[i];
+        let linear = forms.linear.col_as_slice(i);
+        let mut logs = Vec::with_capacity(clusters.len());
+        let mut means = Vec::with_capacity(clusters.len());
+        for (h, (cluster, spread)) in clusters.iter().zip(spreads).enumerate() {
+            let s = cluster.locate(spread, gram, linear, None);
+            let mut ln = cluster.ln_evidence(forms, i, gram, None, spread, &s);
+            if sign != 0.0 {
+                let score = self.draw.score(h, &cluster.used, &s, spread);
+                ln += ln_phi(sign * score.mean / score.variance.sqrt());
+            }
+            logs.push(ln);
+            means.push(s);
+        }
+        ln_normalize(&mut logs);
+        let label = pick(&logs, rng);
+        let (used, spread) = (&clusters[label].used, &spreads[label]);
+        let mut own = means.swap_remove(label);
+        let score = self.draw.score(label, used, &own, spread);
+        if !own.is_empty() {
+            let factor = Cholesky::new(spread.covariance.as_ref());
+            factor
+                .map_err(|source| (label, source))?
+                .sample_moment(&mut own, rng);
+        }
+        let mut t = 0.0;
+        if sign != 0.0 {
+            let sd = score.variance.sqrt();
+            t = sd * sample_probit(score.mean / sd, sign > 0.0, rng);
+            // A joint draw of factors and score, moved to the score that was drawn.
+            let slope: Vec<f64> = used.iter().map(|&l| self.draw.experts[label][l]).collect();
+            let intercept = self.draw.experts[label][self.draw.loading_precisions.len()];
+            let joint = dot(&slope, &own) + intercept + rng.sample::<f64, _>(StandardNormal);
+            let gain = multiply(&spread.covariance, &slope);
+            for (s, gain) in own.iter_mut().zip(gain) {
+                *s += gain * (t - joint) / score.variance;
+            }
+        }
+        let mut factors: Vec<f64> = (0..self.draw.loading_precisions.len())
+            .map(|_| rng.sample(StandardNormal))
+            .collect();
+        for (&l, s) in used.iter().zip(own) {
+            factors[l] = s;
+        }
+        Ok(DrawnRow {
+            label,
+            score: t,
+            factors,
+        })
+    }
+
+    fn move_switches(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        self.prepare_forms();
+        let forms = self.forms.as_ref().expect("prepared");
+        let [ln_on, ln_off] = self.config.ln_switch();
+        let n_factors = self.draw.loading_precisions.len();
+        let index = &self.data.cells.patterns;
+        for h in 0..self.config.truncation {
+            let members: Vec<usize> = (0..self.data.n_rows())
+                .filter(|&i| self.draw.labels[i] == h)
+                .collect();
+            for l in 0..n_factors {
+                // Precision and pull of the factor of each row if the switch is on.
+                let ons: Vec<(f64, f64)> = members
+                    .iter()
+                    .map(|&i| {
+                        let gram = &forms.grams[index.pattern_of_row(i)];
+                        self.draw
+                            .one_factor(forms, gram, self.data.signs[i], i, h, l)
+                    })
+                    .collect();
+                let evidence: f64 = ons.iter().map(|(c, r)| 0.5 * (r * r / c - c.ln())).sum();
+                let on = rng.random::<f64>() < 1.0 / (1.0 + (ln_off - ln_on - evidence).exp());
+                self.draw.switches[h][l] = on;
+                for (&i, (c, r)) in members.iter().zip(ons) {
+                    let z: f64 = rng.sample(StandardNormal);
+                    self.draw.factors[(l, i)] = if on { r / c + z / c.sqrt() } else { z };
+                }
+            }
+        }
+    }
+
+    fn move_cluster_noise(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        let Some(prior) = self.priors.cluster else {
+            return;
+        };
+        self.prepare_forms();
+        let forms = self.forms.as_ref().expect("prepared");
+        let clusters = self.draw.clusters();
+        let (mut shape, mut rate) = (
+            vec![prior.shape(); clusters.len()],
+            vec![prior.rate(); clusters.len()],
+        );
+        for (pattern, gram) in self.data.cells.patterns.iter().zip(&forms.grams) {
+            for &i in &pattern.rows {
+                let h = self.draw.labels[i];
+                let s = self.draw.used_factors(&clusters[h].used, i);
+                shape[h] += 0.5 * forms.counts[i];
+                rate[h] += 0.5
+                    * clusters[h]
+                        .expected_square(forms, i, gram, &s, 0.0)
+                        .max(0.0);
+            }
+        }
+        for h in 0..clusters.len() {
+            self.draw.cluster_noise[h] = gamma(shape[h], rate[h]).sample(rng);
+        }
+    }
+
+    fn move_sticks(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        let n = self.config.truncation;
+        let mut counts = vec![0usize; n];
+        self.draw.labels.iter().for_each(|&h| counts[h] += 1);
+        let mut later = self.draw.labels.len();
+        let (mut ln_left, mut ln_rest) = (0.0, 0.0);
+        for h in 0..n {
+            if h + 1 == n {
+                self.draw.ln_weights[h] = ln_left;
+                break;
+            }
+            later -= counts[h];
+            let stick = Beta::new(
+                1.0 + counts[h] as f64,
+                self.draw.concentration + later as f64,
+            );
+            let (ln_v, ln_not) = stick.expect("positive").sample_ln(rng);
+            self.draw.ln_weights[h] = ln_left + ln_v;
+            ln_left += ln_not;
+            ln_rest += ln_not;
+        }
+        self.draw.ln_rest = ln_rest;
+    }
+
+    fn move_concentration(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        let sticks = (self.config.truncation - 1) as f64;
+        let law = gamma(
+            self.config.concentration_shape + sticks,
+            self.config.concentration_rate - self.draw.ln_rest,
+        );
+        self.draw.concentration = law.sample(rng).max(LEAST_CONCENTRATION);
+    }
+
+    fn move_features(&mut self, seed: u64) -> Result<(), IqgmeError> {
+        let clusters = self.draw.clusters();
+        let stats = FeatureStats::new(self.data, &clusters, &self.draw.row_factors(&clusters));
+        let precisions = self.draw.prior_precisions();
+        let d = precisions.len();
+        let factors: Vec<Cholesky> = stats
+            .second
+            .par_iter()
+            .map(|second| {
+                let prior = |i: usize, j: usize| if i == j { precisions[i] } else { 0.0 };
+                let precision = Mat::from_fn(d, d, |i, j| second[(i, j)] + prior(i, j));
+                Cholesky::new(precision.as_ref())
+            })
+            .collect::<Result<_, _>>()
+            .map_err(|source| self.failed("loadings", 0, source))?;
+        let prior = &self.priors.noise;
+        let columns = &self.data.columns;
+        let drawn: Vec<(Vec<f64>, f64)> = stats
+            .linear
+            .par_chunks_exact(d)
+            .enumerate()
+            .map(|(p, linear)| {
+                let mut rng = stream(seed, [0, 0, 0, p as u64]);
+                let group = columns.pattern_of_row(p);
+                let mut mean = linear.to_vec();
+                factors[group].solve(&mut mean);
+                let rest = (stats.squares[p] - dot(linear, &mean)).max(0.0);
+                let seen = columns.patterns()[group].observed.len() as f64;
+                let law = gamma(prior.shape() + 0.5 * seen, prior.rate() + 0.5 * rest);
+                let noise = law.sample(&mut rng);
+                let mut step: Vec<f64> = (0..d).map(|_| rng.sample(StandardNormal)).collect();
+                factors[group].solve_lt(&mut step);
+                for (mean, step) in mean.iter_mut().zip(step) {
+                    *mean += step / noise.sqrt();
+                }
+                (mean, noise)
+            })
+            .collect();
+        self.draw.coefficients = Mat::from_fn(drawn.len(), d, |p, k| drawn[p].0[k]);
+        self.draw.noise = drawn.iter().map(|(_, noise)| *noise).collect();
+        self.forms = None;
+        Ok(())
+    }
+
+    fn move_scales(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        let draw = &mut self.draw;
+        let n_factors = draw.loading_precisions.len();
+        let p = draw.noise.len() as f64;
+        let square = |k: usize| -> f64 {
+            let column = draw.coefficients.col_as_slice(k).iter().zip(&draw.noise);
+            column.map(|(a, psi)| psi * a * a).sum()
+        };
+        let squares: Vec<f64> = (0..draw.coefficients.ncols()).map(square).collect();
+        let [loading, mean] = [&self.priors.loading, &self.priors.mean];
+        for (l, square) in squares[..n_factors].iter().enumerate() {
+            let law = gamma(loading.shape() + 0.5 * p, loading.rate() + 0.5 * square);
+            draw.loading_precisions[l] = law.sample(rng);
+        }
+        let of_means = &squares[n_factors..];
+        let shape = mean.shape() + 0.5 * p * of_means.len() as f64;
+        let rate = mean.rate() + 0.5 * of_means.iter().sum::<f64>();
+        draw.mean_precision = gamma(shape, rate).sample(rng);
+    }
+
+    fn move_experts(&mut self, rng: &mut Xoshiro256PlusPlus) -> Result<(), IqgmeError> {
+        if self.data.n_labelled == 0 {
+            return Ok(());
+        }
+        let n_factors = self.draw.loading_precisions.len();
+        for h in 0..self.config.truncation {
+            let prior = &self.draw.expert_prior;
+            let mut precision = Mat::from_fn(n_factors + 1, n_factors + 1, |i, j| match i == j {
+                true => prior[i].1,
+                false => 0.0,
+            });
+            let mut linear: Vec<f64> = prior.iter().map(|(zeta, lambda)| zeta * lambda).collect();
+            for i in 0..self.data.n_rows() {
+                if self.data.signs[i] == 0.0 || self.draw.labels[i] != h {
+                    continue;
+                }
+                let f = self.draw.seen_by_expert(h, i);
+                for (j, b) in f.iter().enumerate() {
+                    linear[j] += self.draw.scores[i] * b;
+                    for (k, a) in f.iter().enumerate() {
+                        precision[(k, j)] += a * b;
+                    }
+                }
+            }
+            let factor = Cholesky::new(precision.as_ref());
+            let factor = factor.map_err(|source| self.failed("expert", h, source))?;
+            factor.sample_canonical(&mut linear, rng);
+            self.draw.experts[h] = linear;
+        }
+        Ok(())
+    }
+
+    fn move_expert_prior(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        if self.data.n_labelled == 0 {
+            return;
+        }
+        let prior = &self.priors.expert;
+        let n = self.draw.experts.len() as f64;
+        for l in 0..self.draw.expert_prior.len() {
+            let sum: f64 = self.draw.experts.iter().map(|w| w[l]).sum();
+            let squares: f64 = self.draw.experts.iter().map(|w| w[l] * w[l]).sum();
+            let strength = prior.strength() + n;
+            let mean = sum / strength;
+            let rest = (squares - strength * mean * mean).max(0.0);
+            let (shape, rate) = (prior.precision().shape(), prior.precision().rate());
+            let law = NormalGamma::new(mean, strength, shape + 0.5 * n, rate + 0.5 * rest);
+            self.draw.expert_prior[l] = law.expect("positive").sample(rng);
+        }
+    }
+
+    fn failed(
+        &self,
+        block: &'static str,
+        component: usize,
+        source: NotPositiveDefinite,
+    ) -> IqgmeError {
+        IqgmeError::Numerical {
+            iteration: self.sweep,
+            block,
+            component,
+            source,
+        }
+    }
+}
+
+struct DrawnRow {
+    label: usize,
+    score: f64,
+    factors: Vec<f64>,
+}
+
+/// Law of a row's score with its factors integrated out.
+struct Score {
+    mean: f64,
+    variance: f64,
+}
+
+impl FactorDraw {
+    fn features(&self) -> Features<'_> {
+        Features {
+            mean: self.coefficients.as_ref(),
+            ln_noise: self.noise.iter().map(|psi| psi.ln()).collect(),
+            noise: self.noise.clone(),
+            spread: None,
+        }
+    }
+
+    /// Without their experts: scores are integrated out apart.
+    fn clusters(&self) -> Vec<Cluster> {
+        let n_factors = self.loading_precisions.len();
+        let cluster = |h: usize| Cluster {
+            used: (0..n_factors).filter(|&l| self.switches[h][l]).collect(),
+            mean: n_factors + h,
+            noise: self.cluster_noise[h],
+            ln_noise: self.cluster_noise[h].ln(),
+            ln_weight: self.ln_weights[h],
+            expert: None,
+        };
+        (0..self.switches.len()).map(cluster).collect()
+    }
+
+    fn score(&self, h: usize, used: &[usize], s: &[f64], spread: &Spread) -> Score {
+        let expert = &self.experts[h];
+        let slope: Vec<f64> = used.iter().map(|&l| expert[l]).collect();
+        Score {
+            mean: dot(&slope, s) + expert[expert.len() - 1],
+            variance: 1.0 + dot(&multiply(&spread.covariance, &slope), &slope),
+        }
+    }
+
+    fn used_factors(&self, used: &[usize], i: usize) -> Vec<f64> {
+        used.iter().map(|&l| self.factors[(l, i)]).collect()
+    }
+
+    /// `[b o s; 1]`.
+    fn seen_by_expert(&self, h: usize, i: usize) -> Vec<f64> {
+        let switch = |(l, &on): (usize, &bool)| if on { self.factors[(l, i)] } else { 0.0 };
+        let factors = self.switches[h].iter().enumerate().map(switch);
+        factors.chain([1.0]).collect()
+    }
+
+    /// Precision and pull of one factor of row `i` of cluster `h`, the others given, if its switch is on.
+    fn one_factor(
+        &self,
+        forms: &Forms,
+        gram: &Mat<f64>,
+        sign: f64,
+        i: usize,
+        h: usize,
+        l: usize,
+    ) -> (f64, f64) {
+        let n_factors = self.loading_precisions.len();
+        let kappa = self.cluster_noise[h];
+        let others: Vec<usize> = (0..n_factors)
+            .filter(|&m| m != l && self.switches[h][m])
+            .collect();
+        let s = |m: usize| self.factors[(m, i)];
+        let explained: f64 = others.iter().map(|&m| gram[(m, l)] * s(m)).sum();
+        let mut precision = 1.0 + kappa * gram[(l, l)];
+        let mut pull = kappa * (forms.linear[(l, i)] - gram[(n_factors + h, l)] - explained);
+        if sign != 0.0 {
+            let expert = &self.experts[h];
+            let rest: f64 = others.iter().map(|&m| expert[m] * s(m)).sum();
+            precision += expert[l] * expert[l];
+            pull += expert[l] * (self.scores[i] - expert[n_factors] - rest);
+        }
+        (precision, pull)
+    }
+
+    /// The draw in the form of `q(s, z)`: certain.
+    fn row_factors(&self, clusters: &[Cluster]) -> RowFactors {
+        let n = clusters.len();
+        let mut responsibilities = vec![0.0; self.labels.len() * n];
+        for (i, &h) in self.labels.iter().enumerate() {
+            responsibilities[i * n + h] = 1.0;
+        }
+        let means = |cluster: &Cluster| {
+            Mat::from_fn(cluster.used.len(), self.labels.len(), |k, i| {
+                self.factors[(cluster.used[k], i)]
+            })
+        };
+        RowFactors {
+            n_clusters: n,
+            responsibilities,
+            means: clusters.iter().map(means).collect(),
+            spreads: Vec::new(),
+        }
+    }
+
+    fn prior_precisions(&self) -> Vec<f64> {
+        let means = vec![self.mean_precision; self.switches.len()];
+        self.loading_precisions
+            .iter()
+            .copied()
+            .chain(means)
+            .collect()
+    }
+
+    /// Concentration, occupied clusters, switches that are on in them, mean log noise precision.
+    fn scalars(&self) -> [f64; 4] {
+        let mut occupied = vec![false; self.switches.len()];
+        self.labels.iter().for_each(|&h| occupied[h] = true);
+        let used = self.switches.iter().zip(&occupied).filter(|(_, o)| **o);
+        let on = used.flat_map(|(b, _)| b).filter(|b| **b).count();
+        let ln_noise: f64 = self.noise.iter().map(|psi| psi.ln()).sum();
+        [
+            self.concentration,
+            occupied.iter().filter(|o| **o).count() as f64,
+            on as f64,
+            ln_noise / self.noise.len().max(1) as f64,
+        ]
+    }
+}
+
+/// An index with these probabilities.
+fn pick(probabilities: &[f64], rng: &mut impl Rng) -> usize {
+    let mut u: f64 = rng.random();
+    let mut last = 0;
+    for (k, p) in probabilities.iter().enumerate() {
+        if *p > 0.0 {
+            last = k;
+        }
+        u -= p;
+        if u < 0.0 {
+            return k;
+        }
+    }
+    last
+}
+
+fn first_draw(
+    data: &FactorData,
+    config: &FactorConfig,
+    priors: &Priors,
+    start: &FactorState,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Result<FactorDraw, NotPositiveDefinite> {
+    let (n, p) = (data.n_rows(), data.cells.n_features());
+    let (clusters, columns) = (config.truncation, config.max_factors);
+    let (k, l) = (start.n_clusters(), start.n_factors());
+    let drawn = Drawn::new(start, rng)?;
+    let mut draw = FactorDraw::prior(config, priors, [n, p], rng);
+    draw.concentration = start.sticks.alpha_mean().max(LEAST_CONCENTRATION);
+    let mut weights = vec![0.0; clusters];
+    start.sticks.sample_weights(&mut weights, rng);
+    draw.ln_weights = weights
+        .iter()
+        .map(|w| w.max(f64::MIN_POSITIVE).ln())
+        .collect();
+    for h in 0..k {
+        for c in 0..columns {
+            draw.switches[h][c] = c < l && start.switches[h][c];
+        }
+        if let Some(noise) = start.noise.get(h) {
+            draw.cluster_noise[h] = noise.sample(rng);
+        }
+    }
+    draw.noise = drawn.noise;
+    let old = draw.coefficients;
+    draw.coefficients = Mat::from_fn(p, columns + clusters, |j, d| {
+        if d < l {
+            drawn.mean[(j, d)]
+        } else if (columns..columns + k).contains(&d) {
+            drawn.mean[(j, l + d - columns)]
+        } else {
+            old[(j, d)]
+        }
+    });
+    for c in 0..l {
+        draw.loading_precisions[c] = start.loading_precisions[c].sample(rng);
+        draw.expert_prior[c] = start.expert_prior[c].sample(rng);
+    }
+    draw.expert_prior[columns] = start.expert_prior[l].sample(rng);
+    draw.mean_precision = start.mean_precision.sample(rng);
+    for h in 0..start.experts.len() {
+        let expert = draw_expert(start, h, rng)?;
+        draw.experts[h][..l].copy_from_slice(&expert[..l]);
+        draw.experts[h][columns] = expert[l];
+    }
+    Ok(draw)
+}
+
+impl FactorDraw {
+    /// A draw from the prior, for `n` rows and `p` features; scores of all rows.
+    fn prior(
+        config: &FactorConfig,
+        priors: &Priors,
+        [n, p]: [usize; 2],
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Self {
+        let (clusters, columns) = (config.truncation, config.max_factors);
+        let concentration = gamma(config.concentration_shape, config.concentration_rate)
+            .sample(rng)
+            .max(LEAST_CONCENTRATION);
+        let (mut ln_weights, mut ln_left) = (vec![0.0; clusters], 0.0);
+        let stick = Beta::new(1.0, concentration).expect("positive");
+        for weight in &mut ln_weights[..clusters - 1] {
+            let (ln_v, ln_not) = stick.sample_ln(rng);
+            *weight = ln_left + ln_v;
+            ln_left += ln_not;
+        }
+        ln_weights[clusters - 1] = ln_left;
+        let on = config.ln_switch()[0].exp();
+        let switches = (0..clusters)
+            .map(|_| (0..columns).map(|_| rng.random::<f64>() < on).collect())
+            .collect();
+        let noise: Vec<f64> = (0..p).map(|_| priors.noise.sample(rng)).collect();
+        let loading_precisions: Vec<f64> =
+            (0..columns).map(|_| priors.loading.sample(rng)).collect();
+        let mean_precision = priors.mean.sample(rng);
+        let precision = |d: usize| loading_precisions.get(d).copied().unwrap_or(mean_precision);
+        let coefficients = Mat::from_fn(p, columns + clusters, |j, d| {
+            let z: f64 = rng.sample(StandardNormal);
+            z / (noise[j] * precision(d)).sqrt()
+        });
+        let cluster_noise = (0..clusters)
+            .map(|_| priors.cluster.map_or(1.0, |prior| prior.sample(rng)))
+            .collect();
+        let expert_prior: Vec<(f64, f64)> =
+            (0..=columns).map(|_| priors.expert.sample(rng)).collect();
+        let mut weight = |&(zeta, lambda): &(f64, f64)| -> f64 {
+            let z: f64 = rng.sample(StandardNormal);
+            zeta + z / lambda.sqrt()
+        };
+        let experts: Vec<Vec<f64>> = (0..clusters)
+            .map(|_| expert_prior.iter().map(&mut weight).collect())
+            .collect();
+        let weights: Vec<f64> = ln_weights.iter().map(|ln: &f64| ln.exp()).collect();
+        let labels: Vec<usize> = (0..n).map(|_| pick(&weights, rng)).collect();
+        let factors = Mat::from_fn(columns, n, |_, _| rng.sample(StandardNormal));
+        let mut draw = Self {
+            concentration,
+            ln_weights,
+            ln_rest: ln_left,
+            switches,
+            coefficients,
+            noise,
+            cluster_noise,
+            loading_precisions,
+            mean_precision,
+            experts,
+            expert_prior,
+            labels,
+            factors,
+            scores: vec![0.0; n],
+        };
+        for i in 0..n {
+            let h = draw.labels[i];
+            let z: f64 = rng.sample(StandardNormal);
+            draw.scores[i] = dot(&draw.experts[h], &draw.seen_by_expert(h, i)) + z;
+        }
+        draw
+    }
+}

@@ -1,0 +1,271 @@
+//! Joint-distribution tests of every move, and of copies that are broken on purpose.
+
+use npb_data::{Mask, Standardiser, Table};
+use npb_infer::testing::{JointModel, JointTest};
+
+use super::*;
+
+/// What is wrong with a copy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    /// The noise precisions' shape is too large by one half.
+    Shape,
+    /// The sampler goes on with the residuals of earlier loadings.
+    Stale,
+    /// The prior of the loadings is left out, nearly.
+    MissingPrior,
+    /// Missing cells are taken for zeros.
+    MaskIgnored,
+    /// The rate of the noise precisions' prior is used as a scale.
+    RateAsScale,
+    /// The switches' odds are those of another prior.
+    Odds,
+}
+
+struct Model {
+    moves: Vec<FactorMove>,
+    fault: Fault,
+}
+
+const N: usize = 6;
+const P: usize = 4;
+
+fn config() -> FactorConfig {
+    FactorConfig {
+        truncation: 2,
+        max_factors: 2,
+        concentration_shape: 2.0,
+        concentration_rate: 2.0,
+        switch_on: 1.0,
+        switch_off: 1.0,
+        loading_shape: 3.0,
+        loading_rate: 2.0,
+        mean_shape: 3.0,
+        mean_rate: 2.0,
+        noise_shape: 3.0,
+        noise_rate: 4.0,
+        cluster_noise: 4.0,
+        expert_shape: 3.0,
+        expert_rate: 2.0,
+        ..FactorConfig::default()
+    }
+}
+
+fn is_observed(i: usize, p: usize) -> bool {
+    (3 * i + 5 * p) % 7 > 1
+}
+
+fn is_labelled(i: usize) -> bool {
+    i != 2
+}
+
+/// Cells (zero where missing) and signs.
+type Data = (Mat<f64>, Vec<f64>);
+
+impl Model {
+    fn faulty_config(&self) -> FactorConfig {
+        let right = config();
+        match self.fault {
+            Fault::Shape => FactorConfig {
+                noise_shape: right.noise_shape + 0.5,
+                ..right
+            },
+            Fault::MissingPrior => FactorConfig {
+                loading_shape: 1e-3,
+                loading_rate: 1e-3,
+                ..right
+            },
+            Fault::RateAsScale => FactorConfig {
+                noise_rate: 1.0 / right.noise_rate,
+                ..right
+            },
+            Fault::Odds => FactorConfig {
+                switch_on: 2.0,
+                ..right
+            },
+            _ => right,
+        }
+    }
+
+    fn data(&self, (x, signs): &Data) -> FactorData {
+        let observed = |i: usize, p: usize| is_observed(i, p) || self.fault == Fault::MaskIgnored;
+        let mask = Mask::from_fn(N, P, observed).unwrap();
+        let values = (0..N * P).map(|k| x[(k / P, k % P)]).collect();
+        let table = Table::from_parts(values, mask).unwrap();
+        let cells = Cells::new(&table);
+        FactorData {
+            columns: cells.columns(),
+            cells,
+            signs: signs.clone(),
+            standardiser: Standardiser::fit(&table),
+            active: (0..P).collect(),
+            classes: vec!["a".to_owned(), "b".to_owned()],
+            n_labelled: signs.iter().filter(|s| **s != 0.0).count(),
+        }
+    }
+}
+
+impl JointModel for Model {
+    type State = FactorDraw;
+    type Data = Data;
+
+    fn names(&self) -> Vec<String> {
+        [
+            "alpha",
+            "weight",
+            "on",
+            "loading",
+            "loading^2",
+            "mean",
+            "psi",
+            "psi 2",
+            "kappa",
+            "gamma",
+            "u",
+            "w",
+            "intercept",
+            "zeta",
+            "lambda",
+            "label",
+            "s",
+            "t",
+            "x s",
+            "y w",
+            "residual",
+            "t s",
+            "same",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    }
+
+    fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> FactorDraw {
+        let config = config();
+        FactorDraw::prior(&config, &Priors::new(&config), [N, P], rng)
+    }
+
+    fn simulate(&self, draw: &FactorDraw, rng: &mut Xoshiro256PlusPlus) -> Data {
+        let x = Mat::from_fn(N, P, |i, p| {
+            let z: f64 = rng.sample(StandardNormal);
+            if !is_observed(i, p) {
+                return 0.0;
+            }
+            let h = draw.labels[i];
+            let f = draw.seen_by_expert(h, i);
+            let common: f64 = (0..2).map(|l| draw.coefficients[(p, l)] * f[l]).sum();
+            common
+                + draw.coefficients[(p, 2 + h)]
+                + z / (draw.noise[p] * draw.cluster_noise[h]).sqrt()
+        });
+        let sign = |i: usize| match is_labelled(i) {
+            true => draw.scores[i].signum(),
+            false => 0.0,
+        };
+        (x, (0..N).map(sign).collect())
+    }
+
+    fn sweep(&self, draw: &mut FactorDraw, data: &Data, rng: &mut Xoshiro256PlusPlus) {
+        let data = self.data(data);
+        let config = FactorConfig {
+            seed: rng.random(),
+            ..self.faulty_config()
+        };
+        // An unlabelled row has a score in the prior, which nothing conditions on.
+        let mut sampler = FactorSampler {
+            data: &data,
+            priors: Priors::new(&config),
+            config,
+            moves: self.moves.clone(),
+            chain: 0,
+            sweep: 0,
+            draw: draw.clone(),
+            forms: None,
+        };
+        sampler.prepare_forms();
+        for k in 0..sampler.moves.len() {
+            let before = sampler.forms.clone();
+            sampler.apply(sampler.moves[k]).unwrap();
+            if self.fault == Fault::Stale {
+                sampler.forms = before;
+            }
+        }
+        *draw = sampler.draw;
+        for i in (0..N).filter(|&i| !is_labelled(i)) {
+            let h = draw.labels[i];
+            let z: f64 = rng.sample(StandardNormal);
+            draw.scores[i] = dot(&draw.experts[h], &draw.seen_by_expert(h, i)) + z;
+        }
+    }
+
+    fn summary(&self, draw: &FactorDraw, (x, signs): &Data) -> Vec<f64> {
+        let c = &draw.coefficients;
+        let h = draw.labels[0];
+        let f = draw.seen_by_expert(h, 0);
+        let (i, p) = (0, (0..P).find(|&p| is_observed(0, p)).unwrap());
+        let fitted = c[(p, 0)] * f[0] + c[(p, 1)] * f[1] + c[(p, 2 + h)];
+        let on = draw.switches.iter().flatten().filter(|b| **b).count();
+        vec![
+            draw.concentration,
+            draw.ln_weights[0],
+            on as f64,
+            c[(0, 0)],
+            c[(0, 0)] * c[(0, 0)],
+            c[(1, 2)] * c[(2, 2)],
+            draw.noise[0],
+            draw.noise[1] * draw.noise[2],
+            draw.cluster_noise[0],
+            draw.loading_precisions[0],
+            draw.mean_precision,
+            draw.experts[0][0],
+            draw.experts[0][2] * draw.experts[1][2],
+            draw.expert_prior[0].0,
+            draw.expert_prior[1].1,
+            draw.labels.iter().sum::<usize>() as f64,
+            draw.factors[(0, 1)] * draw.factors[(1, 1)],
+            draw.scores[0],
+            x[(i, p)] * f[0] * c[(p, 0)],
+            signs[0] * draw.experts[h][2],
+            (x[(i, p)] - fitted).powi(2) * draw.noise[p] * draw.cluster_noise[h],
+            draw.scores[0] * f[0] * draw.experts[h][0],
+            f64::from(u8::from(draw.labels[0] == draw.labels[1])),
+        ]
+    }
+}
+
+const TEST: JointTest = JointTest {
+    seed: 3,
+    chains: 32,
+    length: 150,
+    false_alarm: 0.001,
+};
+
+fn run(moves: &[FactorMove], fault: Fault) -> npb_infer::testing::JointReport {
+    TEST.run(&Model {
+        moves: moves.to_vec(),
+        fault,
+    })
+}
+
+#[test]
+fn every_move_keeps_the_joint_law() {
+    for which in FactorMove::ALL {
+        let report = run(&[which], Fault::None);
+        assert!(report.passed(), "{which:?}: {report}");
+    }
+}
+
+#[test]
+fn the_sweep_keeps_the_joint_law() {
+    let report = run(&FactorMove::ALL, Fault::None);
+    assert!(report.passed(), "{report}");
+}
+
+#[test]
+fn broken_copies_fail() {
+    use Fault::{MaskIgnored, MissingPrior, Odds, RateAsScale, Shape, Stale};
+    for fault in [Shape, Stale, MissingPrior, MaskIgnored, RateAsScale, Odds] {
+        let report = run(&FactorMove::ALL, fault);
+        assert!(!report.passed(), "{fault:?} was not noticed: {report}");
+    }
+}

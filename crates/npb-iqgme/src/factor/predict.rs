@@ -1,0 +1,410 @@
+//! Questions to one run: class probabilities, densities, missing cells.
+
+use npb_linalg::faer::Mat;
+use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_priors::special::{log_sum_exp, normal_cdf};
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+
+use super::data::Cells;
+use super::features::{gamma, noise};
+use super::forms::{Features, Forms};
+use super::rows::{Cluster, RowFactors, Rows, dot, multiply, quadratic};
+use super::state::{FactorExpert, FactorState, submatrix};
+use crate::IqgmeError;
+
+/// The parameters as predictions see them: those of a posterior, or a draw from it.
+pub(crate) struct Predictor {
+    clusters: Vec<Cluster>,
+    experts: Vec<Expert>,
+    /// `ln` of the weights, to add up to 1 over the clusters that are kept.
+    drawn: Option<Drawn>,
+}
+
+/// Loadings, means and noise of one draw.
+pub(crate) struct Drawn {
+    pub(crate) mean: Mat<f64>,
+    pub(crate) noise: Vec<f64>,
+}
+
+/// An expert over the columns that its cluster uses, and the intercept.
+struct Expert {
+    mean: Vec<f64>,
+    /// None for a draw.
+    covariance: Option<Mat<f64>>,
+}
+
+/// A missing cell given the observed cells of its row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filled {
+    pub(crate) row: usize,
+    pub(crate) feature: usize,
+    pub(crate) mean: f64,
+    pub(crate) variance: f64,
+}
+
+/// How much of the parameters' uncertainty the weights of the clusters know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Knowing {
+    /// As the rows of training are weighed, by expected log densities.
+    Uncertainty,
+    /// By densities at the posterior means.
+    Means,
+}
+
+impl Predictor {
+    pub(crate) fn new(state: &FactorState) -> Self {
+        let weights = state.sticks.expected_weights();
+        let noise = |h| state.noise_moments(h);
+        let expert = |h: usize, own: &[usize]| {
+            let expert = &state.experts[h];
+            Expert {
+                mean: own.iter().map(|&l| expert.mean[l]).collect(),
+                covariance: Some(submatrix(&expert.covariance, own)),
+            }
+        };
+        Self::with(state, &weights, noise, expert, None)
+    }
+
+    /// A draw of all parameters from their posterior.
+    pub(crate) fn draw(
+        state: &FactorState,
+        rng: &mut impl Rng,
+    ) -> Result<Self, NotPositiveDefinite> {
+        let mut weights = vec![0.0; state.sticks.truncation()];
+        state.sticks.sample_weights(&mut weights, rng);
+        let drawn = Drawn::new(state, rng)?;
+        let kappas: Vec<f64> = state.noise.iter().map(|g| g.sample(rng)).collect();
+        let experts: Vec<Vec<f64>> = (0..state.experts.len())
+            .map(|h| draw_expert(state, h, rng))
+            .collect::<Result<_, _>>()?;
+        let noise = |h: usize| kappas.get(h).map_or((1.0, 0.0), |k: &f64| (*k, k.ln()));
+        let expert = |h: usize, own: &[usize]| Expert {
+            mean: own.iter().map(|&l| experts[h][l]).collect(),
+            covariance: None,
+        };
+        Ok(Self::with(state, &weights, noise, expert, Some(drawn)))
+    }
+
+    fn with(
+        state: &FactorState,
+        weights: &[f64],
+        noise: impl Fn(usize) -> (f64, f64),
+        expert: impl Fn(usize, &[usize]) -> Expert,
+        drawn: Option<Drawn>,
+    ) -> Self {
+        let n = state.n_clusters();
+        let total: f64 = weights[..n].iter().sum();
+        let cluster = |h: usize| {
+            let (noise, ln_noise) = noise(h);
+            Cluster {
+                used: state.used(h),
+                mean: state.n_factors() + h,
+                noise,
+                ln_noise,
+                ln_weight: (weights[h] / total).ln(),
+                expert: None,
+            }
+        };
+        Self {
+            clusters: (0..n).map(cluster).collect(),
+            experts: (0..state.experts.len())
+                .map(|h| expert(h, &state.expert_coordinates(h)))
+                .collect(),
+            drawn,
+        }
+    }
+
+    fn features<'a>(&'a self, state: &'a FactorState, knowing: Knowing) -> Features<'a> {
+        if let Some(drawn) = &self.drawn {
+            return Features {
+                mean: drawn.mean.as_ref(),
+                ln_noise: drawn.noise.iter().map(|psi| psi.ln()).collect(),
+                noise: drawn.noise.clone(),
+                spread: None,
+            };
+        }
+        let expected = Features::expected(state);
+        if knowing == Knowing::Uncertainty {
+            return expected;
+        }
+        Features {
+            ln_noise: expected.noise.iter().map(|psi| psi.ln()).collect(),
+            spread: None,
+            ..expected
+        }
+    }
+
+    /// The clusters at the means of the parameters.
+    fn clusters(&self, knowing: Knowing) -> Vec<Cluster> {
+        let mut clusters = self.clusters.clone();
+        if knowing == Knowing::Means {
+            for cluster in &mut clusters {
+                cluster.ln_noise = cluster.noise.ln();
+            }
+        }
+        clusters
+    }
+
+    fn solve<T>(
+        &self,
+        state: &FactorState,
+        cells: &Cells,
+        knowing: Knowing,
+        then: impl FnOnce(&Forms, &[Cluster], RowFactors) -> T,
+    ) -> Result<T, IqgmeError> {
+        let forms = Forms::new(&self.features(state, knowing), cells);
+        let none = vec![0.0; cells.n_rows()];
+        let rows = Rows {
+            patterns: cells.patterns.patterns(),
+            forms: &forms,
+            signs: &none,
+            soft: &none,
+        };
+        let clusters = self.clusters(knowing);
+        let solved = rows.solve(&clusters, None).map_err(failed)?;
+        Ok(then(&forms, &clusters, solved))
+    }
+
+    /// Probabilities of the clusters of each row.
+    pub(crate) fn responsibilities(
+        &self,
+        state: &FactorState,
+        cells: &Cells,
+    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        self.solve(state, cells, Knowing::Uncertainty, |_, _, factors| {
+            let rows = factors.responsibilities.chunks_exact(factors.n_clusters);
+            rows.map(<[f64]>::to_vec).collect()
+        })
+    }
+
+    /// Probability of the second class of each row.
+    pub(crate) fn probability(
+        &self,
+        state: &FactorState,
+        cells: &Cells,
+    ) -> Result<Vec<f64>, IqgmeError> {
+        self.solve(
+            state,
+            cells,
+            Knowing::Uncertainty,
+            |_, clusters, factors| {
+                let mut probability = vec![0.0; cells.n_rows()];
+                for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
+                    for (h, expert) in self.experts.iter().enumerate() {
+                        let Some(spread) = &spreads[0][h] else {
+                            continue;
+                        };
+                        let slope = &expert.mean[..clusters[h].used.len()];
+                        let from_factors = quadratic(&spread.covariance, slope);
+                        let trace = expert.trace(&spread.covariance);
+                        for &i in &pattern.rows {
+                            let rho = factors.responsibility(i, h);
+                            if rho > 0.0 {
+                                let s = factors.means[h].col_as_slice(i);
+                                let (score, variance) = expert.score(s);
+                                let spread = (1.0 + variance + from_factors + trace).sqrt();
+                                probability[i] += rho * normal_cdf(score / spread);
+                            }
+                        }
+                    }
+                }
+                probability
+            },
+        )
+    }
+
+    /// Log density of the observed features of each row, in standardised units.
+    pub(crate) fn ln_density(
+        &self,
+        state: &FactorState,
+        cells: &Cells,
+    ) -> Result<Vec<f64>, IqgmeError> {
+        let forms = Forms::new(&self.features(state, Knowing::Means), cells);
+        let clusters = self.clusters(Knowing::Means);
+        let mut density = vec![0.0; cells.n_rows()];
+        for (pattern, gram) in cells.patterns.iter().zip(&forms.grams) {
+            let spreads = (clusters.iter().enumerate())
+                .map(|(h, c)| c.spread(gram, false).map_err(|source| failed((h, source))))
+                .collect::<Result<Vec<_>, _>>()?;
+            for &i in &pattern.rows {
+                let linear = forms.linear.col_as_slice(i);
+                let logs: Vec<f64> = clusters
+                    .iter()
+                    .zip(&spreads)
+                    .map(|(cluster, spread)| {
+                        let s = cluster.locate(spread, gram, linear, None);
+                        cluster.ln_evidence(&forms, i, gram, None, spread, &s)
+                    })
+                    .collect();
+                density[i] = log_sum_exp(&logs);
+            }
+        }
+        Ok(density)
+    }
+
+    /// Every missing cell.
+    pub(crate) fn missing_cells(
+        &self,
+        state: &FactorState,
+        cells: &Cells,
+    ) -> Result<Vec<Filled>, IqgmeError> {
+        let noise = inverse_noise(state);
+        self.solve(
+            state,
+            cells,
+            Knowing::Uncertainty,
+            |_, clusters, factors| {
+                let mut filled = Vec::new();
+                for (k, pattern) in cells.patterns.iter().enumerate() {
+                    for &i in &pattern.rows {
+                        for &p in &pattern.missing {
+                            filled.push(one_cell(state, &noise, clusters, &factors, [k, i, p]));
+                        }
+                    }
+                }
+                filled
+            },
+        )
+    }
+}
+
+/// Cell `at`: missing pattern, row, feature.
+fn one_cell(
+    state: &FactorState,
+    noise: &[f64],
+    clusters: &[Cluster],
+    factors: &RowFactors,
+    at: [usize; 3],
+) -> Filled {
+    let [pattern, row, feature] = at;
+    let theta = |d: usize| state.features.mean[(feature, d)];
+    let v = &state.features.covariance[state.features.group[feature]];
+    let (mut mean, mut second) = (0.0, 0.0);
+    for (h, cluster) in clusters.iter().enumerate() {
+        let rho = factors.responsibility(row, h);
+        let (true, Some(spread)) = (rho > 0.0, &factors.spreads[pattern][0][h]) else {
+            continue;
+        };
+        let s = factors.means[h].col_as_slice(row);
+        let loadings: Vec<f64> = cluster.used.iter().map(|&l| theta(l)).collect();
+        let own = dot(&loadings, s) + theta(cluster.mean);
+        let mut at = cluster.used.clone();
+        at.push(cluster.mean);
+        let uncertainty = submatrix(v, &at);
+        let with_one: Vec<f64> = s.iter().copied().chain([1.0]).collect();
+        let mut of_parameters = quadratic(&uncertainty, &with_one);
+        for j in 0..s.len() {
+            for i in 0..s.len() {
+                of_parameters += uncertainty[(i, j)] * spread.covariance[(i, j)];
+            }
+        }
+        let variance = noise[feature] * (1.0 / cluster.noise + of_parameters)
+            + quadratic(&spread.covariance, &loadings);
+        mean += rho * own;
+        second += rho * (variance + own * own);
+    }
+    Filled {
+        row,
+        feature,
+        mean,
+        variance: (second - mean * mean).max(0.0),
+    }
+}
+
+/// `<1/psi_p>`, or `1/<psi_p>` where that is infinite.
+fn inverse_noise(state: &FactorState) -> Vec<f64> {
+    let features = &state.features;
+    let each = features.shape.iter().zip(&features.rate);
+    each.map(|(shape, rate)| {
+        if *shape > 1.0 {
+            rate / (shape - 1.0)
+        } else {
+            rate / shape
+        }
+    })
+    .collect()
+}
+
+impl Expert {
+    /// Score at factors `s`, and its variance by the expert's own.
+    fn score(&self, s: &[f64]) -> (f64, f64) {
+        let with_one: Vec<f64> = s.iter().copied().chain([1.0]).collect();
+        let variance = match &self.covariance {
+            Some(covariance) => dot(&multiply(covariance, &with_one), &with_one),
+            None => 0.0,
+        };
+        (dot(&self.mean, &with_one), variance)
+    }
+
+    /// `tr(Sigma_s S)`.
+    fn trace(&self, spread: &Mat<f64>) -> f64 {
+        let Some(covariance) = &self.covariance else {
+            return 0.0;
+        };
+        let k = spread.ncols();
+        (0..k)
+            .map(|j| dot(&covariance.col_as_slice(j)[..k], spread.col_as_slice(j)))
+            .sum()
+    }
+}
+
+impl Drawn {
+    pub(crate) fn new(
+        state: &FactorState,
+        rng: &mut impl Rng,
+    ) -> Result<Self, NotPositiveDefinite> {
+        let features = &state.features;
+        let factors: Vec<Cholesky> = features
+            .covariance
+            .iter()
+            .map(|v| Cholesky::new(v.as_ref()))
+            .collect::<Result<_, _>>()?;
+        let d = features.mean.ncols();
+        let mut mean = features.mean.clone();
+        let mut noise = noise(state);
+        for p in 0..mean.nrows() {
+            noise[p] = gamma(features.shape[p], features.rate[p]).sample(rng);
+            let mut step: Vec<f64> = (0..d).map(|_| rng.sample(StandardNormal)).collect();
+            factors[features.group[p]].mul_l(&mut step);
+            for (k, step) in step.iter().enumerate() {
+                mean[(p, k)] += step / noise[p].sqrt();
+            }
+        }
+        Ok(Self { mean, noise })
+    }
+}
+
+/// All coordinates of an expert; those that its cluster does not use are zero.
+pub(crate) fn draw_expert(
+    state: &FactorState,
+    h: usize,
+    rng: &mut impl Rng,
+) -> Result<Vec<f64>, NotPositiveDefinite> {
+    let expert: &FactorExpert = &state.experts[h];
+    let own = state.expert_coordinates(h);
+    let mut drawn = vec![0.0; expert.mean.len()];
+    if expert.tied {
+        for &l in &own {
+            let (mean, precision) = state.expert_prior[l].sample(rng);
+            drawn[l] = mean + rng.sample::<f64, _>(StandardNormal) / precision.sqrt();
+        }
+        return Ok(drawn);
+    }
+    let factor = Cholesky::new(submatrix(&expert.covariance, &own).as_ref())?;
+    let mut values: Vec<f64> = own.iter().map(|&l| expert.mean[l]).collect();
+    factor.sample_moment(&mut values, rng);
+    own.iter()
+        .zip(values)
+        .for_each(|(&l, value)| drawn[l] = value);
+    Ok(drawn)
+}
+
+fn failed((component, source): (usize, NotPositiveDefinite)) -> IqgmeError {
+    IqgmeError::Numerical {
+        iteration: 0,
+        block: "factors of a row",
+        component,
+        source,
+    }
+}

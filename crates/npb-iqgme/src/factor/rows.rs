@@ -1,0 +1,493 @@
+//! `q(s_i, z_i)` of every row.
+
+use npb_data::Pattern;
+use npb_linalg::faer::Mat;
+use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_priors::special::ln_normalize;
+use rayon::prelude::*;
+
+use super::forms::Forms;
+use super::state::{FactorExpert, FactorState};
+
+/// Responsibilities below this are set to zero: the cluster is not active in the row.
+const INACTIVE: f64 = 1e-20;
+
+/// A cluster's expert over the columns that it uses.
+#[derive(Clone, Debug)]
+pub(crate) struct ExpertMoments {
+    /// `<w_s>`.
+    pub(crate) slope: Vec<f64>,
+    /// `<w_b>`.
+    pub(crate) intercept: f64,
+    /// `<w_s w_s'>`.
+    pub(crate) slope_second: Mat<f64>,
+    /// `<w_s w_b>`.
+    pub(crate) slope_intercept: Vec<f64>,
+    /// `<w_b^2>`.
+    pub(crate) intercept_second: f64,
+}
+
+impl ExpertMoments {
+    pub(crate) fn new(expert: &FactorExpert, used: &[usize]) -> Self {
+        let b = expert.mean.len() - 1;
+        let second =
+            |i: usize, j: usize| expert.covariance[(i, j)] + expert.mean[i] * expert.mean[j];
+        Self {
+            slope: used.iter().map(|&l| expert.mean[l]).collect(),
+            intercept: expert.mean[b],
+            slope_second: Mat::from_fn(used.len(), used.len(), |i, j| second(used[i], used[j])),
+            slope_intercept: used.iter().map(|&l| second(l, b)).collect(),
+            intercept_second: second(b, b),
+        }
+    }
+}
+
+/// A cluster as the rows see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    /// Columns that it uses.
+    pub(crate) used: Vec<usize>,
+    /// Coordinate of its mean.
+    pub(crate) mean: usize,
+    /// `<kappa_h>`.
+    pub(crate) noise: f64,
+    /// `<ln kappa_h>`.
+    pub(crate) ln_noise: f64,
+    /// `<ln pi_h>`.
+    pub(crate) ln_weight: f64,
+    /// None without labels, and when no labelled row is in the cluster: it then takes none, its expert knows nothing of them.
+    pub(crate) expert: Option<ExpertMoments>,
+}
+
+/// `N(., covariance)` of a row's factors given its cluster, without its mean.
+#[derive(Clone, Debug)]
+pub(crate) struct Spread {
+    /// S, over the columns that the cluster uses.
+    pub(crate) covariance: Mat<f64>,
+    /// `ln|S|`.
+    pub(crate) ln_det: f64,
+}
+
+impl Cluster {
+    /// As the state has it, one by one.
+    pub(crate) fn all(state: &FactorState) -> Vec<Self> {
+        let mut ln_weights = vec![0.0; state.sticks.truncation()];
+        state.sticks.expected_ln_weights(&mut ln_weights);
+        let cluster = |h: usize| {
+            let (noise, ln_noise) = state.noise_moments(h);
+            let used = state.used(h);
+            let expert = state.experts.get(h).filter(|expert| !expert.tied);
+            Self {
+                mean: state.n_factors() + h,
+                noise,
+                ln_noise,
+                ln_weight: ln_weights[h],
+                expert: expert.map(|expert| ExpertMoments::new(expert, &used)),
+                used,
+            }
+        };
+        (0..state.n_clusters()).map(cluster).collect()
+    }
+
+    /// Precision of the factors of rows with this `gram`.
+    fn precision(&self, gram: &Mat<f64>, labelled: bool) -> Mat<f64> {
+        let expert = self.expert.as_ref().filter(|_| labelled);
+        Mat::from_fn(self.used.len(), self.used.len(), |i, j| {
+            let of_label = expert.map_or(0.0, |e| e.slope_second[(i, j)]);
+            let prior = if i == j { 1.0 } else { 0.0 };
+            self.noise * gram[(self.used[i], self.used[j])] + of_label + prior
+        })
+    }
+
+    pub(crate) fn spread(
+        &self,
+        gram: &Mat<f64>,
+        labelled: bool,
+    ) -> Result<Spread, NotPositiveDefinite> {
+        let factor = Cholesky::new(self.precision(gram, labelled).as_ref())?;
+        Ok(Spread {
+            covariance: factor.inverse(),
+            ln_det: -factor.ln_det(),
+        })
+    }
+
+    /// The linear part of the exponent of a row's factors; `label`: its `<t>`.
+    fn pull(&self, gram: &Mat<f64>, linear: &[f64], label: Option<f64>) -> Vec<f64> {
+        let mut pull: Vec<f64> = self
+            .used
+            .iter()
+            .map(|&l| self.noise * (linear[l] - gram[(l, self.mean)]))
+            .collect();
+        if let (Some(t), Some(expert)) = (label, &self.expert) {
+            for (k, pull) in pull.iter_mut().enumerate() {
+                *pull += t * expert.slope[k] - expert.slope_intercept[k];
+            }
+        }
+        pull
+    }
+
+    /// Mean of a row's factors.
+    pub(crate) fn locate(
+        &self,
+        spread: &Spread,
+        gram: &Mat<f64>,
+        linear: &[f64],
+        label: Option<f64>,
+    ) -> Vec<f64> {
+        multiply(&spread.covariance, &self.pull(gram, linear, label))
+    }
+
+    /// The part of the exponent of row `i` that does not depend on its factors.
+    fn constant(&self, forms: &Forms, i: usize, gram: &Mat<f64>, label: Option<f64>) -> f64 {
+        let h = self.mean;
+        let square = forms.squares[i] - 2.0 * forms.linear[(h, i)] + gram[(h, h)];
+        let of_label = match (label, &self.expert) {
+            (Some(t), Some(e)) => t * e.intercept - 0.5 * e.intercept_second,
+            _ => 0.0,
+        };
+        self.ln_weight
+            + 0.5 * (forms.ln_noise[i] + forms.counts[i] * self.ln_noise - self.noise * square)
+            + of_label
+    }
+
+    /// `ln` of the exponential of all terms of row `i`, its factors integrated out; `location` is their mean.
+    pub(crate) fn ln_evidence(
+        &self,
+        forms: &Forms,
+        i: usize,
+        gram: &Mat<f64>,
+        label: Option<f64>,
+        spread: &Spread,
+        location: &[f64],
+    ) -> f64 {
+        let pull = self.pull(gram, forms.linear.col_as_slice(i), label);
+        self.constant(forms, i, gram, label) + 0.5 * (dot(&pull, location) + spread.ln_det)
+    }
+
+    /// `<squares - 2 linear'f + f'G f>` of row `i`, given `tr(G S)` over the columns that the cluster uses.
+    pub(crate) fn expected_square(
+        &self,
+        forms: &Forms,
+        i: usize,
+        gram: &Mat<f64>,
+        s: &[f64],
+        trace: f64,
+    ) -> f64 {
+        let h = self.mean;
+        let linear = forms.linear.col_as_slice(i);
+        let mut value = forms.squares[i] - 2.0 * linear[h] + gram[(h, h)] + trace;
+        for (k, &l) in self.used.iter().enumerate() {
+            let product: f64 = self
+                .used
+                .iter()
+                .zip(s)
+                .map(|(&m, s)| gram[(m, l)] * s)
+                .sum();
+            value += s[k] * (product + 2.0 * (gram[(l, h)] - linear[l]));
+        }
+        value
+    }
+}
+
+/// What a row adds to the bound given its cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RowTerms {
+    /// `<sum psi (x - theta'f)^2>`.
+    pub(crate) square: f64,
+    /// `<w'f>`.
+    pub(crate) score: f64,
+    /// `<(w'f)^2>`.
+    pub(crate) score_second: f64,
+    /// `<ln p(s)>` and the entropy of `q(s)`.
+    pub(crate) factors: f64,
+}
+
+/// `q(s_i, z_i)` of every row.
+#[derive(Clone, Debug)]
+pub(crate) struct RowFactors {
+    pub(crate) n_clusters: usize,
+    /// By row, then by cluster.
+    pub(crate) responsibilities: Vec<f64>,
+    /// By cluster: means of the factors that it uses, rows as columns.
+    pub(crate) means: Vec<Mat<f64>>,
+    /// By missing pattern, then unlabelled and labelled rows, then by cluster; none where no row is in the cluster.
+    pub(crate) spreads: Vec<[Vec<Option<Spread>>; 2]>,
+}
+
+/// The rows of one missing pattern.
+struct PatternRows {
+    /// By row of the pattern, then by cluster.
+    rows: Vec<Vec<(f64, Vec<f64>)>>,
+    spreads: [Vec<Option<Spread>>; 2],
+}
+
+/// Rows with their labels.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub(crate) patterns: &'a [Pattern],
+    pub(crate) forms: &'a Forms,
+    /// +1, -1, or 0 for an unlabelled row.
+    pub(crate) signs: &'a [f64],
+    /// `<t_i>`.
+    pub(crate) soft: &'a [f64],
+}
+
+impl Rows<'_> {
+    fn label(&self, i: usize) -> Option<f64> {
+        (self.signs[i] != 0.0).then(|| self.soft[i])
+    }
+
+    /// The optimal factors; `fixed`: responsibilities that stay as they are, by row, then by cluster.
+    ///
+    /// On failure: the cluster whose precision is not positive definite.
+    pub(crate) fn solve(
+        &self,
+        clusters: &[Cluster],
+        fixed: Option<&[f64]>,
+    ) -> Result<RowFactors, (usize, NotPositiveDefinite)> {
+        let solved: Vec<PatternRows> = self
+            .patterns
+            .par_iter()
+            .zip(&self.forms.grams)
+            .map(|(pattern, gram)| self.solve_pattern(&pattern.rows, gram, clusters, fixed))
+            .collect::<Result<_, _>>()?;
+        let (n, n_clusters) = (self.signs.len(), clusters.len());
+        let mut factors = RowFactors {
+            n_clusters,
+            responsibilities: vec![0.0; n * n_clusters],
+            means: clusters
+                .iter()
+                .map(|c| Mat::zeros(c.used.len(), n))
+                .collect(),
+            spreads: Vec::with_capacity(solved.len()),
+        };
+        for (pattern, solved) in self.patterns.iter().zip(solved) {
+            for (&i, row) in pattern.rows.iter().zip(solved.rows) {
+                for (h, (responsibility, mean)) in row.into_iter().enumerate() {
+                    factors.responsibilities[i * n_clusters + h] = responsibility;
+                    if responsibility > 0.0 {
+                        factors.means[h].col_as_slice_mut(i).copy_from_slice(&mean);
+                    }
+                }
+            }
+            factors.spreads.push(solved.spreads);
+        }
+        Ok(factors)
+    }
+
+    fn solve_pattern(
+        &self,
+        members: &[usize],
+        gram: &Mat<f64>,
+        clusters: &[Cluster],
+        fixed: Option<&[f64]>,
+    ) -> Result<PatternRows, (usize, NotPositiveDefinite)> {
+        let n = clusters.len();
+        let active = |i: usize, h: usize| fixed.is_none_or(|rho| rho[i * n + h] > 0.0);
+        let mut spreads = [vec![None; n], vec![None; n]];
+        for (kind, spreads) in spreads.iter_mut().enumerate() {
+            let of_kind = |i: &&usize| (self.signs[**i] != 0.0) == (kind == 1);
+            for (h, cluster) in clusters.iter().enumerate() {
+                if members.iter().filter(of_kind).any(|&i| active(i, h)) {
+                    let spread = cluster.spread(gram, kind == 1);
+                    spreads[h] = Some(spread.map_err(|source| (h, source))?);
+                }
+            }
+        }
+        let classifies = clusters.iter().any(|c| c.expert.is_some());
+        let row = |&i: &usize| {
+            let label = self.label(i);
+            let spreads = &spreads[usize::from(label.is_some())];
+            let mut logs = vec![f64::NEG_INFINITY; n];
+            let mut means = vec![Vec::new(); n];
+            for (h, cluster) in clusters.iter().enumerate() {
+                let (Some(spread), true) = (&spreads[h], active(i, h)) else {
+                    continue;
+                };
+                if label.is_some() && classifies && cluster.expert.is_none() && fixed.is_none() {
+                    continue;
+                }
+                let linear = self.forms.linear.col_as_slice(i);
+                means[h] = cluster.locate(spread, gram, linear, label);
+                logs[h] = cluster.ln_evidence(self.forms, i, gram, label, spread, &means[h]);
+            }
+            let responsibilities = match fixed {
+                Some(rho) => rho[i * n..][..n].to_vec(),
+                None => normalised(logs),
+            };
+            responsibilities.into_iter().zip(means).collect()
+        };
+        let rows: Vec<Vec<(f64, Vec<f64>)>> = members.par_iter().map(row).collect();
+        // Of clusters without rows nothing need be kept.
+        for (kind, spreads) in spreads.iter_mut().enumerate() {
+            for (h, spread) in spreads.iter_mut().enumerate() {
+                let taken = members
+                    .iter()
+                    .zip(&rows)
+                    .any(|(&i, row)| (self.signs[i] != 0.0) == (kind == 1) && row[h].0 > 0.0);
+                if !taken {
+                    *spread = None;
+                }
+            }
+        }
+        Ok(PatternRows { rows, spreads })
+    }
+
+    /// The terms of the bound of every row and cluster; zero where the cluster is not active.
+    pub(crate) fn terms(&self, clusters: &[Cluster], factors: &RowFactors) -> Vec<RowTerms> {
+        let n = clusters.len();
+        let mut terms = vec![RowTerms::default(); self.signs.len() * n];
+        let by_pattern: Vec<Vec<RowTerms>> = self
+            .patterns
+            .par_iter()
+            .enumerate()
+            .map(|(k, pattern)| self.pattern_terms(pattern, k, clusters, factors))
+            .collect();
+        for (pattern, values) in self.patterns.iter().zip(by_pattern) {
+            for (&i, row) in pattern.rows.iter().zip(values.chunks_exact(n)) {
+                terms[i * n..][..n].copy_from_slice(row);
+            }
+        }
+        terms
+    }
+
+    fn pattern_terms(
+        &self,
+        pattern: &Pattern,
+        k: usize,
+        clusters: &[Cluster],
+        factors: &RowFactors,
+    ) -> Vec<RowTerms> {
+        let gram = &self.forms.grams[k];
+        // tr(G S), tr(<ww'> S), tr(S) of each kind of rows and cluster.
+        let traces = |h: usize, spread: &Option<Spread>| {
+            let Some(spread) = spread else {
+                return [0.0; 3];
+            };
+            let (cluster, s) = (&clusters[h], &spread.covariance);
+            let mut traces = [0.0; 3];
+            for (j, &l) in cluster.used.iter().enumerate() {
+                for (i, &m) in cluster.used.iter().enumerate() {
+                    traces[0] += gram[(m, l)] * s[(i, j)];
+                    if let Some(expert) = &cluster.expert {
+                        traces[1] += expert.slope_second[(i, j)] * s[(i, j)];
+                    }
+                }
+                traces[2] += s[(j, j)];
+            }
+            traces
+        };
+        let traces: Vec<Vec<[f64; 3]>> = factors.spreads[k]
+            .iter()
+            .map(|spreads| {
+                spreads
+                    .iter()
+                    .enumerate()
+                    .map(|(h, s)| traces(h, s))
+                    .collect()
+            })
+            .collect();
+        let mut out = Vec::with_capacity(pattern.rows.len() * clusters.len());
+        for &i in &pattern.rows {
+            let kind = usize::from(self.signs[i] != 0.0);
+            for (h, cluster) in clusters.iter().enumerate() {
+                let Some(spread) = &factors.spreads[k][kind][h] else {
+                    out.push(RowTerms::default());
+                    continue;
+                };
+                if factors.responsibility(i, h) == 0.0 {
+                    out.push(RowTerms::default());
+                    continue;
+                }
+                let s = factors.means[h].col_as_slice(i);
+                let [gram_trace, expert_trace, trace] = traces[kind][h];
+                let (mut score, mut score_second) = (0.0, 0.0);
+                if let (1, Some(expert)) = (kind, &cluster.expert) {
+                    score = dot(&expert.slope, s) + expert.intercept;
+                    score_second = expert_trace
+                        + quadratic(&expert.slope_second, s)
+                        + 2.0 * dot(&expert.slope_intercept, s)
+                        + expert.intercept_second;
+                }
+                out.push(RowTerms {
+                    square: cluster.expected_square(self.forms, i, gram, s, gram_trace),
+                    score,
+                    score_second,
+                    factors: 0.5 * (s.len() as f64 + spread.ln_det - trace - dot(s, s)),
+                });
+            }
+        }
+        out
+    }
+}
+
+impl RowFactors {
+    pub(crate) fn responsibility(&self, i: usize, h: usize) -> f64 {
+        self.responsibilities[i * self.n_clusters + h]
+    }
+
+    pub(crate) fn n_rows(&self) -> usize {
+        self.responsibilities.len() / self.n_clusters
+    }
+
+    /// `N_h`.
+    pub(crate) fn counts(&self) -> Vec<f64> {
+        let mut counts = vec![0.0; self.n_clusters];
+        for row in self.responsibilities.chunks_exact(self.n_clusters) {
+            counts
+                .iter_mut()
+                .zip(row)
+                .for_each(|(sum, rho)| *sum += rho);
+        }
+        counts
+    }
+
+    /// Keeps the clusters `order`, in that order; the others have no rows.
+    pub(crate) fn select(&mut self, order: &[usize]) {
+        let n = self.n_clusters;
+        self.responsibilities = self
+            .responsibilities
+            .chunks_exact(n)
+            .flat_map(|row| order.iter().map(|&h| row[h]))
+            .collect();
+        self.means = order.iter().map(|&h| self.means[h].clone()).collect();
+        for spreads in self.spreads.iter_mut().flatten() {
+            *spreads = order.iter().map(|&h| spreads[h].clone()).collect();
+        }
+        self.n_clusters = order.len();
+    }
+}
+
+/// Weights proportional to exponentials, those too small set to zero.
+fn normalised(mut logs: Vec<f64>) -> Vec<f64> {
+    ln_normalize(&mut logs);
+    if logs.iter().any(|&w| w > 0.0 && w < INACTIVE) {
+        logs.iter_mut()
+            .filter(|w| **w < INACTIVE)
+            .for_each(|w| *w = 0.0);
+    }
+    logs
+}
+
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// `M x` for a symmetric matrix.
+pub(crate) fn multiply(m: &Mat<f64>, x: &[f64]) -> Vec<f64> {
+    let mut product = vec![0.0; x.len()];
+    for (j, x) in x.iter().enumerate() {
+        for (sum, m) in product.iter_mut().zip(m.col_as_slice(j)) {
+            *sum += m * x;
+        }
+    }
+    product
+}
+
+/// `x' M x`.
+pub(crate) fn quadratic(m: &Mat<f64>, x: &[f64]) -> f64 {
+    x.iter()
+        .enumerate()
+        .map(|(j, xj)| xj * dot(m.col_as_slice(j), x))
+        .sum()
+}

@@ -1,0 +1,243 @@
+//! Where a run starts: clusters by k-means on principal components, factors by principal components of the clusters' residuals.
+
+use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_linalg::faer::{Accum, Mat, MatRef, Par, linalg::matmul::matmul};
+use rand::RngExt;
+use rand_distr::StandardNormal;
+
+use super::config::FactorStart;
+use super::data::FactorData;
+use super::rows::{RowFactors, Spread};
+use crate::start::{by_size, k_means, nearest};
+use crate::{FactorConfig, IqgmeError};
+
+/// Keys of the random streams of starts.
+const START: u64 = 1;
+
+/// Variance of the factors at the start.
+const FIRST_VARIANCE: f64 = 0.1;
+
+/// Power iterations for principal components: a start need not be exact.
+const POWER_ITERATIONS: usize = 4;
+
+/// Switches and `q(s, z)` of the start.
+pub(crate) struct Beginning {
+    pub(crate) switches: Vec<Vec<bool>>,
+    pub(crate) factors: RowFactors,
+}
+
+pub(crate) fn beginning(
+    data: &FactorData,
+    config: &FactorConfig,
+    start: FactorStart,
+    restart: u64,
+) -> Result<Beginning, IqgmeError> {
+    let mut rng = stream(config.seed, [restart, 0, START, 0]);
+    let n = data.n_rows();
+    let largest = config.max_factors.min(n.saturating_sub(1));
+    let all: Vec<usize> = (0..n).collect();
+    let points = scores(&data.cells.x, largest, &mut rng);
+    let clusters = clusters(data, config, start, &points, &mut rng);
+    let n_clusters = clusters.iter().max().map_or(1, |m| m + 1);
+    let residuals = residuals(data, &clusters, n_clusters);
+    let mut switches = vec![Vec::new(); n_clusters];
+    // Standardised scores of every row, column by column.
+    let mut columns: Vec<Vec<f64>> = Vec::new();
+    let groups: Vec<(Vec<usize>, Vec<usize>, usize)> = match start {
+        FactorStart::Own(_) => (0..n_clusters)
+            .map(|h| {
+                let members: Vec<usize> = (0..n).filter(|&i| clusters[i] == h).collect();
+                let share = (config.max_factors / n_clusters).max(1);
+                let number = share.min(members.len().saturating_sub(1));
+                (vec![h], members, number)
+            })
+            .collect(),
+        _ => vec![((0..n_clusters).collect(), all, largest)],
+    };
+    for (users, members, number) in groups {
+        let part = Mat::from_fn(members.len(), residuals.ncols(), |k, j| {
+            residuals[(members[k], j)]
+        });
+        let scores = scores(&part, number, &mut rng);
+        let found = scores.first().map_or(0, Vec::len);
+        for l in 0..found.min(config.max_factors - columns.len().min(config.max_factors)) {
+            let square: f64 = scores.iter().map(|s| s[l] * s[l]).sum();
+            let scale = (members.len() as f64 / square.max(f64::MIN_POSITIVE)).sqrt();
+            let mut column = vec![0.0; n];
+            for (&i, s) in members.iter().zip(&scores) {
+                column[i] = scale * s[l];
+            }
+            columns.push(column);
+            for (h, switches) in switches.iter_mut().enumerate() {
+                switches.push(users.contains(&h));
+            }
+        }
+    }
+    let factors = first_factors(data, &clusters, &switches, &columns);
+    Ok(Beginning { switches, factors })
+}
+
+fn first_factors(
+    data: &FactorData,
+    clusters: &[usize],
+    switches: &[Vec<bool>],
+    columns: &[Vec<f64>],
+) -> RowFactors {
+    let (n, n_clusters) = (clusters.len(), switches.len());
+    let mut responsibilities = vec![0.0; n * n_clusters];
+    for (i, &h) in clusters.iter().enumerate() {
+        responsibilities[i * n_clusters + h] = 1.0;
+    }
+    let used: Vec<Vec<usize>> = switches
+        .iter()
+        .map(|b| (0..b.len()).filter(|&l| b[l]).collect())
+        .collect();
+    let spread = |used: &Vec<usize>| {
+        let k = used.len();
+        Some(Spread {
+            covariance: Mat::from_fn(k, k, |i, j| if i == j { FIRST_VARIANCE } else { 0.0 }),
+            ln_det: k as f64 * FIRST_VARIANCE.ln(),
+        })
+    };
+    let spreads: Vec<Option<Spread>> = used.iter().map(spread).collect();
+    RowFactors {
+        n_clusters,
+        responsibilities,
+        means: used
+            .iter()
+            .map(|used| Mat::from_fn(used.len(), n, |k, i| columns[used[k]][i]))
+            .collect(),
+        spreads: vec![[spreads.clone(), spreads]; data.cells.patterns.len()],
+    }
+}
+
+/// A cluster for every row, larger ones first.
+fn clusters(
+    data: &FactorData,
+    config: &FactorConfig,
+    start: FactorStart,
+    points: &[Vec<f64>],
+    rng: &mut Xoshiro256PlusPlus,
+) -> Vec<usize> {
+    let n = data.n_rows();
+    let wanted = start.clusters().min(config.truncation);
+    let of_sign = |sign: f64| -> Vec<usize> { (0..n).filter(|&i| data.signs[i] == sign).collect() };
+    let parts: Vec<Vec<usize>> = match start {
+        FactorStart::PerClass(_) if data.n_labelled > 0 => vec![of_sign(1.0), of_sign(-1.0)],
+        _ => vec![(0..n).collect()],
+    };
+    let each = if parts.len() == 2 {
+        wanted.min(config.truncation.div_ceil(2))
+    } else {
+        wanted
+    };
+    let mut centres: Vec<Vec<f64>> = Vec::new();
+    let mut assigned = vec![usize::MAX; n];
+    for members in &parts {
+        let found = k_means(points, members, each, rng);
+        for &i in members {
+            assigned[i] = (centres.len() + nearest(&points[i], &found).0) % config.truncation;
+        }
+        centres.extend(found);
+    }
+    for i in 0..n {
+        if assigned[i] == usize::MAX {
+            assigned[i] = nearest(&points[i], &centres).0 % config.truncation;
+        }
+    }
+    // Numbers without a member leave no gap.
+    let ranks = by_size(&assigned);
+    let mut used: Vec<usize> = ranks.clone();
+    used.sort_unstable();
+    used.dedup();
+    ranks
+        .iter()
+        .map(|rank| used.binary_search(rank).expect("is among them"))
+        .collect()
+}
+
+/// Observed cells minus their cluster's mean.
+fn residuals(data: &FactorData, clusters: &[usize], n_clusters: usize) -> Mat<f64> {
+    let mut residuals = data.cells.x.clone();
+    for (p, group) in (0..residuals.ncols()).map(|p| (p, data.columns.pattern_of_row(p))) {
+        let observed = &data.columns.patterns()[group].observed;
+        let column = residuals.col_as_slice_mut(p);
+        let (mut sums, mut counts) = (vec![0.0; n_clusters], vec![0.0; n_clusters]);
+        for &i in observed {
+            sums[clusters[i]] += column[i];
+            counts[clusters[i]] += 1.0;
+        }
+        for &i in observed {
+            column[i] -= sums[clusters[i]] / counts[clusters[i]];
+        }
+    }
+    residuals
+}
+
+/// Scores of at most `number` principal components, a vector for each row.
+fn scores(x: &Mat<f64>, number: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<f64>> {
+    let (n, p) = (x.nrows(), x.ncols());
+    let number = number.min(n).min(p);
+    if number == 0 {
+        return vec![Vec::new(); n];
+    }
+    let size = (number + 10).min(n).min(p);
+    let random = Mat::from_fn(p, size, |_, _| rng.sample::<f64, _>(StandardNormal));
+    let mut basis = product(x.as_ref(), random.as_ref());
+    orthonormalise(&mut basis);
+    for _ in 0..POWER_ITERATIONS {
+        let back = product(x.transpose(), basis.as_ref());
+        basis = product(x.as_ref(), back.as_ref());
+        orthonormalise(&mut basis);
+    }
+    // Singular vectors of the projected rows, by the eigenvectors of a small matrix.
+    let projected = product(basis.transpose(), x.as_ref());
+    let small = product(projected.as_ref(), projected.transpose());
+    let Ok(eigen) = small.self_adjoint_eigen(npb_linalg::faer::Side::Lower) else {
+        return vec![Vec::new(); n];
+    };
+    let vectors = eigen.U();
+    let rotated = product(basis.as_ref(), vectors);
+    let values = eigen.S().column_vector();
+    let scale = |k: usize| values[size - 1 - k].max(0.0).sqrt();
+    let kept = (0..number)
+        .take_while(|&k| scale(k) > 1e-8 * scale(0))
+        .count();
+    (0..n)
+        .map(|i| {
+            (0..kept)
+                .map(|k| scale(k) * rotated[(i, size - 1 - k)])
+                .collect()
+        })
+        .collect()
+}
+
+fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
+    let mut product = Mat::zeros(a.nrows(), b.ncols());
+    matmul(product.as_mut(), Accum::Replace, a, b, 1.0, Par::Seq);
+    product
+}
+
+/// Orthonormal columns with the same span; directions that are not there are random no longer but zero.
+fn orthonormalise(basis: &mut Mat<f64>) {
+    // Twice, because once is not enough when columns are nearly parallel.
+    for _ in 0..2 {
+        for j in 0..basis.ncols() {
+            let mut column: Vec<f64> = basis.col_as_slice(j).to_vec();
+            for k in 0..j {
+                let other = basis.col_as_slice(k);
+                let inner: f64 = column.iter().zip(other).map(|(a, b)| a * b).sum();
+                column
+                    .iter_mut()
+                    .zip(other)
+                    .for_each(|(a, b)| *a -= inner * b);
+            }
+            let norm = column.iter().map(|a| a * a).sum::<f64>().sqrt();
+            let scale = if norm > 1e-100 { 1.0 / norm } else { 0.0 };
+            let to = basis.col_as_slice_mut(j);
+            to.iter_mut()
+                .zip(&column)
+                .for_each(|(to, a)| *to = scale * a);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The variational posterior of everything but the rows' own factors.
+
+use npb_linalg::Cholesky;
+use npb_linalg::faer::Mat;
+use npb_priors::dist::{Gamma, NormalGamma};
+use npb_priors::dp::StickFactor;
+use serde::{Deserialize, Serialize};
+
+use crate::FactorConfig;
+
+/// `q(theta_p, psi_p)` of every feature, `theta_p = [a_p; mu_1p .. mu_Kp]` of length `D = L + K`:
+/// `psi_p ~ Gamma(shape_p, rate_p)`, `theta_p | psi_p ~ N(mean_p, V_p / psi_p)`, with one `V` for all features that the same rows miss.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FeatureFactor {
+    /// P x D: loadings, then the clusters' means.
+    #[serde(with = "npb_linalg::saved")]
+    pub mean: Mat<f64>,
+    /// Length P.
+    pub shape: Vec<f64>,
+    /// Length P.
+    pub rate: Vec<f64>,
+    /// `V` of each group of features, D x D.
+    #[serde(with = "npb_linalg::saved::vec")]
+    pub covariance: Vec<Mat<f64>>,
+    /// Group of each feature.
+    pub group: Vec<usize>,
+}
+
+/// `q(w_h) = N(mean, covariance)` over the L factors and, last, the intercept.
+///
+/// Coordinates of factors that the cluster does not use are zero; they follow the prior that all experts share and cost nothing. So does a whole
+/// expert without labelled rows (`tied`); then `mean` and `covariance` are location and scale of the prior's marginal, a Student-t.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FactorExpert {
+    /// Tied to the shared prior.
+    pub tied: bool,
+    /// Length L + 1.
+    pub mean: Vec<f64>,
+    /// (L + 1) x (L + 1).
+    #[serde(with = "npb_linalg::saved")]
+    pub covariance: Mat<f64>,
+}
+
+/// One variational posterior, in the standardised units of the fit. Only clusters with rows and columns of the loadings that some cluster uses are
+/// kept: all others are at their priors.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FactorState {
+    /// `q(V), q(alpha)`.
+    pub sticks: StickFactor,
+    /// `b_hl`: for each of the K clusters, which of the L columns it uses.
+    pub switches: Vec<Vec<bool>>,
+    /// `q(theta, psi)`.
+    pub features: FeatureFactor,
+    /// `q(gamma_l)`, length L.
+    pub loading_precisions: Vec<Gamma>,
+    /// `q(u)`.
+    pub mean_precision: Gamma,
+    /// `q(kappa_h)`, length K; empty when all are fixed at 1.
+    pub noise: Vec<Gamma>,
+    /// `q(w_h)`, length K; empty when no row has a label.
+    pub experts: Vec<FactorExpert>,
+    /// `q(zeta_l, lambda_l)` of the L factors and, last, the intercept.
+    pub expert_prior: Vec<NormalGamma>,
+    /// Locations of `q(t_i)`, a normal with variance 1 cut at zero; 0 for an unlabelled row.
+    pub soft_labels: Vec<f64>,
+}
+
+impl FactorState {
+    /// K.
+    pub fn n_clusters(&self) -> usize {
+        self.switches.len()
+    }
+
+    /// L.
+    pub fn n_factors(&self) -> usize {
+        self.loading_precisions.len()
+    }
+
+    /// Columns that cluster `h` uses.
+    pub fn used(&self, h: usize) -> Vec<usize> {
+        (0..self.n_factors())
+            .filter(|&l| self.switches[h][l])
+            .collect()
+    }
+
+    /// `<kappa_h>` and `<ln kappa_h>`.
+    pub(crate) fn noise_moments(&self, h: usize) -> (f64, f64) {
+        self.noise
+            .get(h)
+            .map_or((1.0, 0.0), |g| (g.mean(), g.mean_ln()))
+    }
+
+    /// Prior precisions of `theta_p` in units of the noise: means, and means of the logarithms.
+    pub(crate) fn prior_precisions(&self) -> (Vec<f64>, Vec<f64>) {
+        let means = vec![&self.mean_precision; self.n_clusters()];
+        self.loading_precisions
+            .iter()
+            .chain(means)
+            .map(|g| (g.mean(), g.mean_ln()))
+            .unzip()
+    }
+
+    /// Keeps the clusters and columns named, in that order. What is not kept returns to its prior.
+    pub(crate) fn select(&mut self, clusters: &[usize], columns: &[usize]) {
+        let n_factors = self.n_factors();
+        let kept: Vec<usize> = columns
+            .iter()
+            .copied()
+            .chain(clusters.iter().map(|h| n_factors + h))
+            .collect();
+        self.switches = clusters
+            .iter()
+            .map(|&h| columns.iter().map(|&l| self.switches[h][l]).collect())
+            .collect();
+        let features = &mut self.features;
+        features.mean = Mat::from_fn(features.mean.nrows(), kept.len(), |p, k| {
+            features.mean[(p, kept[k])]
+        });
+        for v in &mut features.covariance {
+            *v = submatrix(v, &kept);
+        }
+        self.loading_precisions = columns
+            .iter()
+            .map(|&l| self.loading_precisions[l])
+            .collect();
+        if !self.noise.is_empty() {
+            self.noise = clusters.iter().map(|&h| self.noise[h]).collect();
+        }
+        let with_intercept: Vec<usize> = columns.iter().copied().chain([n_factors]).collect();
+        self.expert_prior = with_intercept
+            .iter()
+            .map(|&l| self.expert_prior[l])
+            .collect();
+        if !self.experts.is_empty() {
+            let expert = |&h: &usize| {
+                let old = &self.experts[h];
+                FactorExpert {
+                    tied: old.tied,
+                    mean: with_intercept.iter().map(|&l| old.mean[l]).collect(),
+                    covariance: submatrix(&old.covariance, &with_intercept),
+                }
+            };
+            self.experts = clusters.iter().map(expert).collect();
+        }
+    }
+
+    /// Checks sizes and ranges, for a state that comes from a file: `p` features, a classifier or none.
+    pub(crate) fn check(
+        &self,
+        p: usize,
+        classifies: bool,
+        config: &FactorConfig,
+    ) -> Result<(), String> {
+        let (k, l) = (self.n_clusters(), self.n_factors());
+        let d = k + l;
+        expect(
+            k >= 1 && k <= config.truncation && self.sticks.truncation() == config.truncation,
+            "number of clusters",
+        )?;
+        expect(l <= config.max_factors, "number of factors")?;
+        expect(self.switches.iter().all(|b| b.len() == l), "switches")?;
+        let features = &self.features;
+        expect(
+            features.mean.nrows() == p && features.mean.ncols() == d && all_finite(&features.mean),
+            "loadings",
+        )?;
+        for values in [&features.shape, &features.rate] {
+            let positive = values.iter().all(|v| v.is_finite() && *v > 0.0);
+            expect(values.len() == p && positive, "noise precision")?;
+        }
+        let groups = features.covariance.len();
+        expect(
+            features.group.len() == p && features.group.iter().all(|&g| g < groups),
+            "groups of features",
+        )?;
+        for v in &features.covariance {
+            expect(definite(v, d), "covariance of the loadings")?;
+        }
+        let n_noise = if config.cluster_noise > 0.0 { k } else { 0 };
+        expect(self.noise.len() == n_noise, "noise of the clusters")?;
+        expect(
+            self.experts.len() == if classifies { k } else { 0 },
+            "number of experts",
+        )?;
+        expect(self.expert_prior.len() == l + 1, "expert prior")?;
+        for (h, expert) in self.experts.iter().enumerate() {
+            let finite = expert.mean.iter().all(|v| v.is_finite());
+            expect(expert.mean.len() == l + 1 && finite, "expert mean")?;
+            let shape = (expert.covariance.nrows(), expert.covariance.ncols());
+            expect(shape == (l + 1, l + 1), "expert covariance")?;
+            let own = self.expert_coordinates(h);
+            let covariance = submatrix(&expert.covariance, &own);
+            expect(definite(&covariance, own.len()), "expert covariance")?;
+            expect(all_finite(&expert.covariance), "expert covariance")?;
+        }
+        expect(
+            self.soft_labels.iter().all(|v| v.is_finite()),
+            "soft labels",
+        )
+    }
+
+    /// Coordinates of cluster `h`'s expert: the columns that it uses, and the intercept.
+    pub(crate) fn expert_coordinates(&self, h: usize) -> Vec<usize> {
+        let mut own = self.used(h);
+        own.push(self.n_factors());
+        own
+    }
+}
+
+impl FactorExpert {
+    /// The expert of coordinates `own`, tied to `prior`.
+    pub(crate) fn tied(prior: &[NormalGamma], own: &[usize]) -> Self {
+        let n = prior.len();
+        let mut expert = Self {
+            tied: true,
+            mean: vec![0.0; n],
+            covariance: Mat::zeros(n, n),
+        };
+        for &l in own {
+            let law = &prior[l];
+            expert.mean[l] = law.mean();
+            expert.covariance[(l, l)] = (1.0 + 1.0 / law.strength()) / law.precision().mean();
+        }
+        expert
+    }
+}
+
+fn expect(holds: bool, what: &str) -> Result<(), String> {
+    if holds {
+        Ok(())
+    } else {
+        Err(format!("{what}: impossible value or size"))
+    }
+}
+
+fn all_finite(matrix: &Mat<f64>) -> bool {
+    (0..matrix.ncols()).all(|j| matrix.col_as_slice(j).iter().all(|v| v.is_finite()))
+}
+
+fn definite(matrix: &Mat<f64>, n: usize) -> bool {
+    let shape = matrix.nrows() == n && matrix.ncols() == n;
+    shape && all_finite(matrix) && Cholesky::new(matrix.as_ref()).is_ok()
+}
+
+/// The rows and columns named, in that order.
+pub(crate) fn submatrix(matrix: &Mat<f64>, kept: &[usize]) -> Mat<f64> {
+    Mat::from_fn(kept.len(), kept.len(), |i, j| matrix[(kept[i], kept[j])])
+}

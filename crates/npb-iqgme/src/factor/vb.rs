@@ -1,0 +1,629 @@
+//! Variational Bayes: the coordinate updates and the loop over them.
+
+use std::ops::ControlFlow;
+
+use npb_infer::{VbOutcome, VbReport, resume_vb};
+use npb_linalg::NotPositiveDefinite;
+use npb_linalg::faer::Mat;
+use npb_priors::GammaPrior;
+use npb_priors::dist::probit_moments;
+use npb_priors::dp::StickFactor;
+use serde::{Deserialize, Serialize};
+
+use super::bound::{FactorBound, Priors, bound};
+use super::config::FactorStart;
+use super::data::FactorData;
+use super::experts;
+use super::features::{self, Derived, FeatureStats, gamma};
+use super::forms::{Features, Forms};
+use super::rows::{Cluster, RowFactors, Rows, dot};
+use super::start::{Beginning, beginning};
+use super::state::{FactorExpert, FactorState, FeatureFactor};
+use super::switches::Judge;
+use crate::{FactorConfig, IqgmeError};
+
+/// Iterations with the responsibilities and switches of the start held fixed.
+const START_ITERATIONS: usize = 10;
+
+/// One coordinate update of the factor-analytic variant. None of them lowers the bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactorUpdate {
+    /// `q(s, z)` of every row.
+    Rows,
+    /// `q(t)` of every row.
+    SoftLabels,
+    /// `q(kappa)`.
+    ClusterNoise,
+    /// The switches, each with the factors, the expert's coordinate and the column that it switches.
+    Switches,
+    /// Larger clusters first; clusters without rows are dropped.
+    Order,
+    /// `q(V)`.
+    Sticks,
+    /// `q(theta, psi)`.
+    Features,
+    /// `q(gamma)` and `q(u)`.
+    Scales,
+    /// `q(w)`.
+    Experts,
+    /// `q(zeta, lambda)`.
+    ExpertPrior,
+    /// `q(alpha)`.
+    Concentration,
+}
+
+impl FactorUpdate {
+    /// The updates in the order of an iteration.
+    pub const ALL: [Self; 11] = [
+        Self::Rows,
+        Self::SoftLabels,
+        Self::ClusterNoise,
+        Self::Switches,
+        Self::Order,
+        Self::Sticks,
+        Self::Features,
+        Self::Scales,
+        Self::Experts,
+        Self::ExpertPrior,
+        Self::Concentration,
+    ];
+}
+
+/// One run of variational Bayes for the factor-analytic variant. Drive it with [`step`](Self::step) or [`run`](Self::run).
+///
+/// Cost of an iteration with K clusters, L columns in use and D = L + K: `D` for each observed cell, `min(|o|, |m|) D^2` for each missing pattern of
+/// rows and of features, `K L^3` for each missing pattern of rows, `D^3` for each of features. Memory: `K L` for each row, `D^2` for each pattern.
+///
+/// ```
+/// use npb_data::{Labels, Table};
+/// use npb_iqgme::{FactorConfig, FactorData, FactorStart, FactorVb};
+///
+/// let table = Table::complete(4, 3, vec![-2.0, -1.5, -1.0, 1.0, 1.4, 2.2, -1.8, -1.6, -0.7, 0.9, 1.5, 2.0])?;
+/// let labels = Labels::from_strings(&["a", "b", "a", "b"].map(Some));
+/// let config = FactorConfig::default();
+/// let data = FactorData::new(&table, &labels, &config)?;
+/// let mut run = FactorVb::new(&data, config, FactorStart::Pooled(1), 0)?;
+/// let first = run.step()?;
+/// assert!(run.step()? >= first - 1e-9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FactorVb<'d> {
+    data: &'d FactorData,
+    config: FactorConfig,
+    priors: Priors,
+    state: FactorState,
+    derived: Derived,
+    factors: RowFactors,
+    /// `<t>`.
+    soft: Vec<f64>,
+    /// Of the current `q(theta, psi)`; none when that has moved.
+    forms: Option<Forms>,
+    iteration: u64,
+    trace: Vec<VbReport>,
+}
+
+impl<'d> FactorVb<'d> {
+    /// Starts a run; `restart` selects the random numbers.
+    pub fn new(
+        data: &'d FactorData,
+        config: FactorConfig,
+        start: FactorStart,
+        restart: u64,
+    ) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let Beginning { switches, factors } = beginning(data, &config, start, restart)?;
+        let priors = Priors::new(&config);
+        let state = first_state(data, &config, &priors, switches);
+        let mut vb = Self {
+            soft: soft_means(&state.soft_labels, &data.signs),
+            derived: Derived {
+                ln_det: Vec::new(),
+                precision: Vec::new(),
+            },
+            data,
+            config,
+            priors,
+            state,
+            factors,
+            forms: None,
+            iteration: 0,
+            trace: Vec::new(),
+        };
+        vb.start()?;
+        Ok(vb)
+    }
+
+    /// Continues a run from its state and trace: on the same data and configuration, in the same bits as if it had never stopped.
+    pub fn resume(
+        data: &'d FactorData,
+        config: FactorConfig,
+        state: FactorState,
+        trace: Vec<VbReport>,
+    ) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let saved = |what: String| IqgmeError::Saved { what };
+        state
+            .check(data.cells.n_features(), data.n_labelled > 0, &config)
+            .map_err(saved)?;
+        let groups = state.features.group.iter().copied();
+        let same = groups.eq((0..data.cells.n_features()).map(|p| data.columns.pattern_of_row(p)));
+        if state.soft_labels.len() != data.n_rows() || !same {
+            return Err(saved("the state is of other data".to_owned()));
+        }
+        let clusters = state.n_clusters();
+        let mut vb = Self {
+            derived: derived(&state, trace.len() as u64)?,
+            soft: soft_means(&state.soft_labels, &data.signs),
+            factors: RowFactors {
+                n_clusters: clusters,
+                responsibilities: vec![0.0; clusters * data.n_rows()],
+                means: Vec::new(),
+                spreads: Vec::new(),
+            },
+            data,
+            priors: Priors::new(&config),
+            config,
+            state,
+            forms: None,
+            iteration: trace.len() as u64,
+            trace,
+        };
+        vb.rows(false)?;
+        Ok(vb)
+    }
+
+    /// Parameters are fitted to the responsibilities and switches of the start before these may move.
+    fn start(&mut self) -> Result<(), IqgmeError> {
+        use FactorUpdate::{
+            ClusterNoise, Concentration, ExpertPrior, Experts, Features, Scales, SoftLabels, Sticks,
+        };
+        for update in [
+            Sticks,
+            Features,
+            Scales,
+            Experts,
+            ExpertPrior,
+            Concentration,
+        ] {
+            self.apply(update)?;
+        }
+        for _ in 0..START_ITERATIONS {
+            self.rows(true)?;
+            for update in [
+                SoftLabels,
+                ClusterNoise,
+                Sticks,
+                Features,
+                Scales,
+                Experts,
+                ExpertPrior,
+                Concentration,
+            ] {
+                self.apply(update)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One iteration: [`FactorUpdate::ALL`]. Returns the bound after its first two updates.
+    pub fn step(&mut self) -> Result<f64, IqgmeError> {
+        self.iteration += 1;
+        self.apply(FactorUpdate::Rows)?;
+        self.apply(FactorUpdate::SoftLabels)?;
+        let bound = self.bound()?.total();
+        if !bound.is_finite() {
+            return Err(IqgmeError::Bound {
+                iteration: self.iteration,
+                value: bound,
+            });
+        }
+        for &update in &FactorUpdate::ALL[2..] {
+            self.apply(update)?;
+        }
+        Ok(bound)
+    }
+
+    /// Iterates until the bound's relative change falls below the tolerance (twice in a row), or the limit is reached, or `watch` breaks.
+    pub fn run(
+        &mut self,
+        mut watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, IqgmeError> {
+        let limits = self.config.limits();
+        let trace = std::mem::take(&mut self.trace);
+        let outcome = resume_vb(self, &limits, trace, Self::step, |report, vb| {
+            watch(report, &vb.state)
+        })?;
+        self.trace.clone_from(&outcome.trace);
+        Ok(outcome)
+    }
+
+    /// The current posterior.
+    pub fn state(&self) -> &FactorState {
+        &self.state
+    }
+
+    /// The posterior, when the run is over.
+    pub fn into_state(self) -> FactorState {
+        self.state
+    }
+
+    /// Responsibilities by row, row-major, one column for each cluster of the state.
+    pub fn responsibilities(&self) -> &[f64] {
+        &self.factors.responsibilities
+    }
+
+    /// Expected number of rows of each cluster of the state.
+    pub fn sizes(&self) -> Vec<f64> {
+        self.factors.counts()
+    }
+
+    /// For each cluster and column the probability that the cluster uses it, the other switches as they are; everything that is switched along is
+    /// integrated out or optimised anew.
+    pub fn use_probabilities(&mut self) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        self.prepare_forms();
+        let judge = self.judge(self.forms.as_ref().expect("prepared"));
+        let state = &self.state;
+        let of_cluster = |h: usize| {
+            let gains = self.numerical("switches", h, judge.gains(state, h))?;
+            let probability = |(gain, &on): (f64, &bool)| {
+                let toward_on = if on { -gain } else { gain };
+                1.0 / (1.0 + (-toward_on).exp())
+            };
+            Ok(gains
+                .into_iter()
+                .zip(&state.switches[h])
+                .map(probability)
+                .collect())
+        };
+        (0..state.n_clusters()).map(of_cluster).collect()
+    }
+
+    fn judge<'a>(&'a self, forms: &'a Forms) -> Judge<'a> {
+        Judge {
+            rows: self.row_view(forms),
+            config: &self.config,
+            loading_prior: &self.priors.loading,
+            derived: &self.derived,
+            factors: &self.factors,
+        }
+    }
+
+    /// The evidence lower bound of the current posterior, in parts.
+    pub fn bound(&mut self) -> Result<FactorBound, IqgmeError> {
+        self.prepare_forms();
+        self.bound_with(&self.state, &self.derived)
+    }
+
+    /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity.
+    pub fn bound_at(&self, state: &FactorState) -> Result<FactorBound, IqgmeError> {
+        let forms = Forms::new(&Features::expected(state), &self.data.cells);
+        let rows = Rows {
+            forms: &forms,
+            ..self.row_view(&forms)
+        };
+        let derived = derived(state, self.iteration)?;
+        let value = bound(
+            state,
+            &derived,
+            &rows,
+            &self.factors,
+            &self.config,
+            &self.priors,
+        );
+        self.numerical("expert covariance", 0, value)
+    }
+
+    fn bound_with(
+        &self,
+        state: &FactorState,
+        derived: &Derived,
+    ) -> Result<FactorBound, IqgmeError> {
+        let rows = self.row_view(self.forms.as_ref().expect("prepared"));
+        let value = bound(
+            state,
+            derived,
+            &rows,
+            &self.factors,
+            &self.config,
+            &self.priors,
+        );
+        self.numerical("expert covariance", 0, value)
+    }
+
+    fn row_view<'a>(&'a self, forms: &'a Forms) -> Rows<'a> {
+        Rows {
+            patterns: self.data.cells.patterns.patterns(),
+            forms,
+            signs: &self.data.signs,
+            soft: &self.soft,
+        }
+    }
+
+    fn prepare_forms(&mut self) {
+        if self.forms.is_none() {
+            let features = Features::expected(&self.state);
+            self.forms = Some(Forms::new(&features, &self.data.cells));
+        }
+    }
+
+    fn rows(&mut self, fixed: bool) -> Result<(), IqgmeError> {
+        self.prepare_forms();
+        let clusters = Cluster::all(&self.state);
+        let rows = self.row_view(self.forms.as_ref().expect("prepared"));
+        let responsibilities = fixed.then_some(self.factors.responsibilities.as_slice());
+        let solved = rows.solve(&clusters, responsibilities);
+        self.factors = solved.map_err(|failed| self.failed("factors", failed))?;
+        Ok(())
+    }
+
+    /// Makes one coordinate update. [`step`](Self::step) makes all of [`FactorUpdate::ALL`].
+    pub fn apply(&mut self, update: FactorUpdate) -> Result<(), IqgmeError> {
+        match update {
+            FactorUpdate::Rows => return self.rows(false),
+            FactorUpdate::SoftLabels => self.update_soft_labels(),
+            FactorUpdate::ClusterNoise => self.update_cluster_noise(),
+            FactorUpdate::Switches => return self.update_switches(),
+            FactorUpdate::Order => return self.rearrange(),
+            FactorUpdate::Sticks => {
+                let counts = self.padded(&self.factors.counts());
+                self.state.sticks.update_sticks(&counts);
+            }
+            FactorUpdate::Features => return self.update_features(),
+            FactorUpdate::Scales => self.update_scales(),
+            FactorUpdate::Experts => {
+                let clusters = Cluster::all(&self.state);
+                let made = experts::update(
+                    &mut self.state,
+                    self.data,
+                    &self.soft,
+                    &clusters,
+                    &self.factors,
+                );
+                return made.map_err(|failed| self.failed("expert precision", failed));
+            }
+            FactorUpdate::ExpertPrior => {
+                if !self.state.experts.is_empty() {
+                    experts::update_prior(&mut self.state, &self.priors.expert);
+                }
+            }
+            FactorUpdate::Concentration => self.state.sticks.update_alpha(),
+        }
+        Ok(())
+    }
+
+    fn update_soft_labels(&mut self) {
+        let clusters = Cluster::all(&self.state);
+        for i in 0..self.data.n_rows() {
+            if self.data.signs[i] == 0.0 {
+                continue;
+            }
+            let mut location = 0.0;
+            for (h, cluster) in clusters.iter().enumerate() {
+                let rho = self.factors.responsibility(i, h);
+                if let (true, Some(expert)) = (rho > 0.0, &cluster.expert) {
+                    let s = self.factors.means[h].col_as_slice(i);
+                    location += rho * (dot(&expert.slope, s) + expert.intercept);
+                }
+            }
+            self.state.soft_labels[i] = location;
+        }
+        self.soft = soft_means(&self.state.soft_labels, &self.data.signs);
+    }
+
+    fn update_cluster_noise(&mut self) {
+        let Some(prior) = self.priors.cluster else {
+            return;
+        };
+        self.prepare_forms();
+        let clusters = Cluster::all(&self.state);
+        let n = clusters.len();
+        let rows = self.row_view(self.forms.as_ref().expect("prepared"));
+        let terms = rows.terms(&clusters, &self.factors);
+        let (mut cells, mut squares) = (vec![0.0; n], vec![0.0; n]);
+        for (i, row) in terms.chunks_exact(n).enumerate() {
+            for (h, term) in row.iter().enumerate() {
+                let rho = self.factors.responsibility(i, h);
+                cells[h] += rho * rows.forms.counts[i];
+                squares[h] += rho * term.square;
+            }
+        }
+        self.state.noise = cells
+            .iter()
+            .zip(&squares)
+            .map(|(cells, square)| {
+                gamma(
+                    prior.shape() + 0.5 * cells,
+                    prior.rate() + 0.5 * square.max(0.0),
+                )
+            })
+            .collect();
+    }
+
+    fn update_switches(&mut self) -> Result<(), IqgmeError> {
+        self.prepare_forms();
+        let forms = self.forms.take().expect("prepared");
+        let mut state = self.state.clone();
+        let judge = self.judge(&forms);
+        for h in 0..state.n_clusters() {
+            let flipped = judge.flip(&mut state, h);
+            flipped.map_err(|source| self.failed("switches", (h, source)))?;
+        }
+        let changed = state.switches != self.state.switches;
+        self.state = state;
+        self.forms = Some(forms);
+        if changed {
+            let clusters: Vec<usize> = (0..self.state.n_clusters()).collect();
+            self.select(&clusters)?;
+            self.rows(true)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the clusters named, in that order, and the columns that they use.
+    fn select(&mut self, clusters: &[usize]) -> Result<(), IqgmeError> {
+        let n_factors = self.state.n_factors();
+        let columns: Vec<usize> = (0..n_factors)
+            .filter(|&l| clusters.iter().any(|&h| self.state.switches[h][l]))
+            .collect();
+        let all = clusters.iter().copied().eq(0..self.state.n_clusters());
+        if all && columns.len() == n_factors {
+            return Ok(());
+        }
+        self.state.select(clusters, &columns);
+        self.derived = derived(&self.state, self.iteration)?;
+        if !all {
+            self.factors.select(clusters);
+        }
+        if let Some(forms) = &mut self.forms {
+            let means = clusters.iter().map(|h| n_factors + h);
+            let kept: Vec<usize> = columns.iter().copied().chain(means).collect();
+            forms.select(&kept);
+        }
+        Ok(())
+    }
+
+    /// Puts larger clusters first, if that does not lower the bound, and drops those without rows.
+    fn rearrange(&mut self) -> Result<(), IqgmeError> {
+        let counts = self.factors.counts();
+        let mut order: Vec<usize> = (0..counts.len()).filter(|&h| counts[h] > 0.0).collect();
+        let as_is: Vec<f64> = order.iter().map(|&h| counts[h]).collect();
+        let mut sorted = order.clone();
+        sorted.sort_by(|&a, &b| counts[b].total_cmp(&counts[a]));
+        let in_order: Vec<f64> = sorted.iter().map(|&h| counts[h]).collect();
+        // Clusters that go leave a gap in the sticks: closing it is part of the same move.
+        if self.stick_bound(&in_order) >= self.stick_bound(&as_is) {
+            order = sorted;
+        }
+        if self.stick_bound(&order.iter().map(|&h| counts[h]).collect::<Vec<_>>())
+            < self.stick_bound(&counts)
+        {
+            return Ok(());
+        }
+        let moved = !order.iter().copied().eq(0..counts.len());
+        self.select(&order)?;
+        if moved {
+            self.apply(FactorUpdate::Sticks)?;
+        }
+        Ok(())
+    }
+
+    /// The part of the bound that holds the sticks, after their update.
+    fn stick_bound(&self, counts: &[f64]) -> f64 {
+        let mut sticks = self.state.sticks.clone();
+        let counts = self.padded(counts);
+        sticks.update_sticks(&counts);
+        let mut ln_weights = vec![0.0; counts.len()];
+        sticks.expected_ln_weights(&mut ln_weights);
+        sticks.elbo() + dot(&counts, &ln_weights)
+    }
+
+    fn padded(&self, counts: &[f64]) -> Vec<f64> {
+        let mut padded = counts.to_vec();
+        padded.resize(self.config.truncation, 0.0);
+        padded
+    }
+
+    fn update_features(&mut self) -> Result<(), IqgmeError> {
+        let clusters = Cluster::all(&self.state);
+        let stats = FeatureStats::new(self.data, &clusters, &self.factors);
+        let made = features::update(&mut self.state, self.data, &stats, &self.priors.noise);
+        self.derived = self.numerical("loadings", 0, made)?;
+        self.forms = None;
+        Ok(())
+    }
+
+    fn update_scales(&mut self) {
+        let squares = features::squares(&self.state);
+        let n_factors = self.state.n_factors();
+        let p = self.data.cells.n_features() as f64;
+        let [loading, mean] = [&self.priors.loading, &self.priors.mean];
+        self.state.loading_precisions = squares[..n_factors]
+            .iter()
+            .map(|square| gamma(loading.shape() + 0.5 * p, loading.rate() + 0.5 * square))
+            .collect();
+        let means = &squares[n_factors..];
+        self.state.mean_precision = gamma(
+            mean.shape() + 0.5 * p * means.len() as f64,
+            mean.rate() + 0.5 * means.iter().sum::<f64>(),
+        );
+    }
+
+    fn failed(
+        &self,
+        block: &'static str,
+        (component, source): (usize, NotPositiveDefinite),
+    ) -> IqgmeError {
+        IqgmeError::Numerical {
+            iteration: self.iteration,
+            block,
+            component,
+            source,
+        }
+    }
+
+    fn numerical<T>(
+        &self,
+        block: &'static str,
+        component: usize,
+        result: Result<T, NotPositiveDefinite>,
+    ) -> Result<T, IqgmeError> {
+        result.map_err(|source| self.failed(block, (component, source)))
+    }
+}
+
+fn derived(state: &FactorState, iteration: u64) -> Result<Derived, IqgmeError> {
+    Derived::new(&state.features.covariance).map_err(|source| IqgmeError::Numerical {
+        iteration,
+        block: "loadings",
+        component: 0,
+        source,
+    })
+}
+
+/// `<t_i>`; zero for an unlabelled row.
+fn soft_means(locations: &[f64], signs: &[f64]) -> Vec<f64> {
+    let mean = |(&mu, &sign): (&f64, &f64)| match sign {
+        0.0 => 0.0,
+        sign => probit_moments(mu, sign > 0.0).mean,
+    };
+    locations.iter().zip(signs).map(mean).collect()
+}
+
+/// The posterior before any update: everything at its prior but switches and soft labels.
+fn first_state(
+    data: &FactorData,
+    config: &FactorConfig,
+    priors: &Priors,
+    switches: Vec<Vec<bool>>,
+) -> FactorState {
+    let (n_clusters, n_factors) = (switches.len(), switches[0].len());
+    let alpha = GammaPrior {
+        shape: config.concentration_shape,
+        rate: config.concentration_rate,
+    };
+    let expert_prior = vec![priors.expert; n_factors + 1];
+    let experts = if data.n_labelled > 0 {
+        let all: Vec<usize> = (0..=n_factors).collect();
+        vec![FactorExpert::tied(&expert_prior, &all); n_clusters]
+    } else {
+        Vec::new()
+    };
+    FactorState {
+        sticks: StickFactor::new(config.truncation, alpha).expect("validated"),
+        features: FeatureFactor {
+            mean: Mat::zeros(data.cells.n_features(), n_factors + n_clusters),
+            shape: Vec::new(),
+            rate: Vec::new(),
+            covariance: Vec::new(),
+            group: Vec::new(),
+        },
+        loading_precisions: vec![priors.loading; n_factors],
+        mean_precision: priors.mean,
+        noise: priors.cluster.map_or(Vec::new(), |g| vec![g; n_clusters]),
+        experts,
+        expert_prior,
+        soft_labels: data.signs.clone(),
+        switches,
+    }
+}

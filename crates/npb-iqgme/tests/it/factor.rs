@@ -1,0 +1,5 @@
+//! The factor-analytic variant from outside.
+
+mod bound;
+mod data;
+mod recovery;

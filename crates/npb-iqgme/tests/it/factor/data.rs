@@ -1,0 +1,89 @@
+//! Simulated rows with many features and few factors.
+
+use npb_data::{Labels, Table};
+use npb_infer::stream;
+use npb_iqgme::{FactorConfig, FactorStart};
+use rand::RngExt;
+use rand_distr::StandardNormal;
+
+/// What is simulated.
+#[derive(Clone)]
+pub(crate) struct Simulation {
+    pub(crate) n: usize,
+    pub(crate) p: usize,
+    /// Columns of the loadings that each cluster uses.
+    pub(crate) used: Vec<Vec<usize>>,
+    /// Standard deviation of the clusters' means in each feature.
+    pub(crate) apart: f64,
+    /// Standard deviation of the noise.
+    pub(crate) noise: f64,
+    pub(crate) missing: f64,
+    pub(crate) unlabelled: f64,
+}
+
+impl Simulation {
+    pub(crate) fn small() -> Self {
+        Self {
+            n: 40,
+            p: 7,
+            used: vec![vec![0, 1], vec![1, 2]],
+            apart: 1.0,
+            noise: 0.5,
+            missing: 0.2,
+            unlabelled: 0.2,
+        }
+    }
+
+    /// Table, labels, and the cluster of each row. The label is by the sign of the first factor that the cluster uses.
+    pub(crate) fn draw(&self, seed: u64) -> (Table, Labels, Vec<usize>) {
+        let mut rng = stream(seed, [0, 0, 9, 0]);
+        let mut normal = || -> f64 { rng.sample(StandardNormal) };
+        let columns = self.used.iter().flatten().max().map_or(0, |l| l + 1);
+        let loadings: Vec<f64> = (0..self.p * columns).map(|_| normal()).collect();
+        let means: Vec<f64> = (0..self.p * self.used.len())
+            .map(|_| self.apart * normal())
+            .collect();
+        let (mut values, mut scores) = (Vec::new(), Vec::new());
+        for i in 0..self.n {
+            let h = i % self.used.len();
+            let s: Vec<f64> = self.used[h].iter().map(|_| normal()).collect();
+            for j in 0..self.p {
+                let common: f64 = self.used[h]
+                    .iter()
+                    .zip(&s)
+                    .map(|(&l, s)| loadings[j * columns + l] * s)
+                    .sum();
+                values.push(means[j * self.used.len() + h] + common + self.noise * normal());
+            }
+            scores.push(s.first().copied().unwrap_or(0.0) + 0.3 * normal());
+        }
+        let seen: Vec<bool> = values
+            .iter()
+            .map(|_| rng.random::<f64>() >= self.missing)
+            .collect();
+        let labels: Vec<Option<&str>> = scores
+            .iter()
+            .map(|&score| {
+                let name = if score > 0.0 { "high" } else { "low" };
+                (rng.random::<f64>() >= self.unlabelled).then_some(name)
+            })
+            .collect();
+        (
+            Table::new(self.n, self.p, values, &seen).unwrap(),
+            Labels::from_strings(&labels),
+            (0..self.n).map(|i| i % self.used.len()).collect(),
+        )
+    }
+}
+
+pub(crate) fn config(seed: u64) -> FactorConfig {
+    FactorConfig {
+        truncation: 6,
+        max_factors: 5,
+        starts: vec![FactorStart::Pooled(2)],
+        unlabelled_starts: vec![FactorStart::Own(2)],
+        max_iterations: 100,
+        seed,
+        ..FactorConfig::default()
+    }
+}

@@ -1,0 +1,131 @@
+//! Numbers of clusters and factors, missing cells and classes are found again.
+
+use npb_data::{Labels, Table, metrics};
+use npb_iqgme::{FactorConfig, FactorFit, fit_factor};
+
+use super::data::Simulation;
+
+fn three_clusters() -> Simulation {
+    Simulation {
+        n: 240,
+        p: 60,
+        used: vec![vec![0, 1], vec![2, 3, 4, 5], vec![6, 7, 8]],
+        apart: 1.0,
+        noise: 1.0,
+        missing: 0.05,
+        unlabelled: 0.0,
+    }
+}
+
+fn unlabelled(table: &Table, seed: u64) -> FactorFit {
+    let none = Labels::from_strings(&vec![None::<&str>; table.n_rows()]);
+    let config = FactorConfig {
+        max_factors: 20,
+        max_iterations: 60,
+        unlabelled_starts: [1, 2, 3, 4].map(npb_iqgme::FactorStart::Own).to_vec(),
+        seed,
+        ..FactorConfig::default()
+    };
+    fit_factor(table, &none, &config).unwrap()
+}
+
+#[test]
+fn clusters_and_their_dimensions_are_found() {
+    let mut right = 0;
+    for seed in 0..3 {
+        let (table, _, truth) = three_clusters().draw(seed);
+        let fit = unlabelled(&table, seed);
+        let mut dimensions: Vec<usize> = fit.clusters().iter().map(|c| c.factors.len()).collect();
+        dimensions.sort_unstable();
+        let clusters = fit.responsibilities(&table).unwrap();
+        let largest = |row: &Vec<f64>| row.iter().position(|r| *r > 0.5).unwrap();
+        let pure = (0..table.n_rows())
+            .filter(|&i| {
+                (0..i).all(|j| {
+                    (truth[i] == truth[j]) == (largest(&clusters[i]) == largest(&clusters[j]))
+                })
+            })
+            .count();
+        right += usize::from(fit.n_clusters() == 3 && dimensions == [2, 3, 4] && pure >= 236);
+        for cluster in fit.clusters() {
+            let total: f64 = cluster.dimension.iter().sum();
+            assert!((total - 1.0).abs() < 1e-9);
+        }
+    }
+    assert_eq!(right, 3);
+}
+
+#[test]
+fn missing_cells_are_found_within_their_spread() {
+    let whole = Simulation {
+        missing: 0.0,
+        ..three_clusters()
+    };
+    let (truth, _, _) = whole.draw(7);
+    let holes: Vec<bool> = (0..truth.n_rows() * truth.n_cols())
+        .map(|k| (k * 7919) % 101 >= 15)
+        .collect();
+    let table = Table::new(
+        truth.n_rows(),
+        truth.n_cols(),
+        truth.values().to_vec(),
+        &holes,
+    )
+    .unwrap();
+    let imputed = unlabelled(&table, 7).impute(&table).unwrap();
+    let (mut error, mut total, mut inside, mut n) = (0.0, 0.0, 0.0, 0.0);
+    for i in 0..truth.n_rows() {
+        for j in 0..truth.n_cols() {
+            if table.is_observed(i, j) {
+                continue;
+            }
+            let value = truth.get(i, j).unwrap();
+            let miss = value - imputed.completed.get(i, j).unwrap();
+            error += miss * miss;
+            total += value * value;
+            inside += f64::from(u8::from(miss.abs() < 1.645 * imputed.sd.get(i, j).unwrap()));
+            n += 1.0;
+        }
+    }
+    // The noise has variance 1 of about 5.
+    assert!(error / n < 1.35, "{}", error / n);
+    assert!(total / n > 2.0);
+    assert!((0.87..0.93).contains(&(inside / n)), "{}", inside / n);
+}
+
+#[test]
+fn classes_of_new_rows_are_found() {
+    let simulation = Simulation {
+        n: 300,
+        p: 80,
+        used: vec![vec![0, 1, 2]],
+        apart: 0.0,
+        noise: 1.0,
+        missing: 0.2,
+        unlabelled: 0.0,
+    };
+    let (table, labels, _) = simulation.draw(2);
+    let rows = |range: std::ops::Range<usize>| range.collect::<Vec<usize>>();
+    let fit = fit_factor(
+        &table.select_rows(&rows(0..150)),
+        &labels.select_rows(&rows(0..150)),
+        &FactorConfig {
+            max_factors: 10,
+            max_iterations: 40,
+            ..FactorConfig::default()
+        },
+    )
+    .unwrap();
+    let test = table.select_rows(&rows(150..300));
+    let second = &fit.classes()[1];
+    let truth: Vec<bool> = (150..300)
+        .map(|i| labels.name(i) == Some(second.as_str()))
+        .collect();
+    let auc = metrics::auc(&fit.predict_proba(&test).unwrap(), &truth).unwrap();
+    assert!(auc > 0.95, "{auc}");
+    for interval in fit.predict_interval(&test, 0.9, 20).unwrap() {
+        assert!(interval.lower <= interval.upper && (0.0..=1.0).contains(&interval.mean));
+    }
+    assert!(fit.ln_density(&test).unwrap().iter().all(|d| d.is_finite()));
+    assert_eq!(fit.loadings().nrows(), 80);
+}
