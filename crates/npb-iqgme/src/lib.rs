@@ -39,6 +39,7 @@
 //! | questions to a fit: probabilities and intervals, clusters, densities, imputation, summaries | [`IqgmeFit`] |
 //! | drive the inference: single updates, bound, stop and resume | [`IqgmeData`], [`IqgmeVb`], [`VbUpdate`], [`Bound`] |
 //! | the posterior | [`IqgmeState`], [`Component`], [`Expert`], [`ExpertPrior`] |
+//! | many features, few rows: the factor-analytic variant | [`fit_factor`], [`FactorFit`], [`FactorConfig`]; driven by hand [`FactorData`], [`FactorVb`], [`FactorUpdate`], [`FactorState`]; by Gibbs sampling [`FactorSampler`], [`FactorMove`] |
 //! | errors | [`IqgmeError`] |
 
 mod bound;
@@ -65,8 +66,8 @@ pub use config::{ExpertPosterior, Gate, IqgmeConfig, PriorScale, Start};
 pub use error::IqgmeError;
 pub use factor::{
     FactorBound, FactorCluster, FactorConfig, FactorData, FactorDraw, FactorExpert, FactorFit,
-    FactorMove, FactorRun, FactorSampler, FactorStart, FactorState, FactorUpdate, FactorVb,
-    FeatureFactor, fit_factor,
+    FactorMove, FactorRun, FactorSampler, FactorScale, FactorStart, FactorState, FactorUpdate,
+    FactorVb, FeatureFactor, fit_factor, fit_factor_with_checkpoints,
 };
 pub use fit::{
     ClassifierSummary, ComponentSummary, Imputation, IqgmeFit, MissingCell, ProbabilityInterval,

@@ -4,6 +4,8 @@ use npb_data::{Mask, Standardiser, Table};
 use npb_infer::testing::{JointModel, JointTest};
 
 use super::*;
+use crate::factor::data::Cells;
+use crate::factor::margins::Margins;
 
 /// What is wrong with a copy.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,6 +100,7 @@ impl Model {
             columns: cells.columns(),
             cells,
             signs: signs.clone(),
+            margins: Margins(None),
             standardiser: Standardiser::fit(&table),
             active: (0..P).collect(),
             classes: vec!["a".to_owned(), "b".to_owned()],

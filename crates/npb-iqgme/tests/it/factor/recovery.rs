@@ -1,7 +1,7 @@
 //! Numbers of clusters and factors, missing cells and classes are found again.
 
 use npb_data::{Labels, Table, metrics};
-use npb_iqgme::{FactorConfig, FactorFit, fit_factor};
+use npb_iqgme::{FactorConfig, FactorFit, FactorScale, fit_factor};
 
 use super::data::Simulation;
 
@@ -10,7 +10,7 @@ fn three_clusters() -> Simulation {
         n: 240,
         p: 60,
         used: vec![vec![0, 1], vec![2, 3, 4, 5], vec![6, 7, 8]],
-        apart: 1.0,
+        apart: 2.0,
         noise: 1.0,
         missing: 0.05,
         unlabelled: 0.0,
@@ -20,6 +20,7 @@ fn three_clusters() -> Simulation {
 fn unlabelled(table: &Table, seed: u64) -> FactorFit {
     let none = Labels::from_strings(&vec![None::<&str>; table.n_rows()]);
     let config = FactorConfig {
+        scale: FactorScale::Standardised,
         max_factors: 20,
         max_iterations: 60,
         unlabelled_starts: [1, 2, 3, 4].map(npb_iqgme::FactorStart::Own).to_vec(),
@@ -92,7 +93,7 @@ fn missing_cells_are_found_within_their_spread() {
             n += 1.0;
         }
     }
-    // The noise has variance 1 of about 5.
+    // The noise has variance 1 of about 8.
     assert!(error / n < 1.35, "{}", error / n);
     assert!(total / n > 2.0);
     assert!((0.87..0.93).contains(&(inside / n)), "{}", inside / n);
@@ -115,6 +116,7 @@ fn classes_of_new_rows_are_found() {
         &table.select_rows(&rows(0..150)),
         &labels.select_rows(&rows(0..150)),
         &FactorConfig {
+            scale: FactorScale::Standardised,
             max_factors: 10,
             max_iterations: 40,
             ..FactorConfig::default()
