@@ -14,7 +14,7 @@ fn errors_name_what_is_wrong() {
     let table = Table::complete(4, 1, vec![1.0, 2.0, 3.0, 4.0]).unwrap();
     let message = |table: &Table, names: &[&str]| {
         let result = fit_factor(table, &labels(names), &config(0));
-        result.err().expect("is refused").to_string()
+        result.expect_err("is refused").to_string()
     };
     assert!(message(&table, &["a", "b", "c", "a"]).contains("\"c\""));
     assert!(message(&table, &["a"; 4]).contains("\"a\""));

@@ -1,7 +1,7 @@
 //! Numbers of clusters and factors, missing cells and classes are found again.
 
 use npb_data::{Labels, Table, metrics};
-use npb_iqgme::{FactorConfig, FactorFit, FactorScale, fit_factor};
+use npb_iqgme::{FactorConfig, FactorFit, FactorScale, FactorStart, fit_factor};
 
 use super::data::Simulation;
 
@@ -23,7 +23,7 @@ fn unlabelled(table: &Table, seed: u64) -> FactorFit {
         scale: FactorScale::Standardised,
         max_factors: 20,
         max_iterations: 60,
-        unlabelled_starts: [1, 2, 3, 4].map(npb_iqgme::FactorStart::Own).to_vec(),
+        unlabelled_starts: [1, 2, 3, 4].map(FactorStart::Own).to_vec(),
         seed,
         ..FactorConfig::default()
     };
@@ -102,7 +102,7 @@ fn missing_cells_are_found_within_their_spread() {
 #[test]
 fn classes_of_new_rows_are_found() {
     let simulation = Simulation {
-        n: 300,
+        n: 450,
         p: 80,
         used: vec![vec![0, 1, 2]],
         apart: 0.0,
@@ -113,19 +113,20 @@ fn classes_of_new_rows_are_found() {
     let (table, labels, _) = simulation.draw(2);
     let rows = |range: std::ops::Range<usize>| range.collect::<Vec<usize>>();
     let fit = fit_factor(
-        &table.select_rows(&rows(0..150)),
-        &labels.select_rows(&rows(0..150)),
+        &table.select_rows(&rows(0..300)),
+        &labels.select_rows(&rows(0..300)),
         &FactorConfig {
             scale: FactorScale::Standardised,
+            starts: vec![FactorStart::Pooled(1), FactorStart::PerClass(1)],
             max_factors: 10,
             max_iterations: 40,
             ..FactorConfig::default()
         },
     )
     .unwrap();
-    let test = table.select_rows(&rows(150..300));
+    let test = table.select_rows(&rows(300..450));
     let second = &fit.classes()[1];
-    let truth: Vec<bool> = (150..300)
+    let truth: Vec<bool> = (300..450)
         .map(|i| labels.name(i) == Some(second.as_str()))
         .collect();
     let auc = metrics::auc(&fit.predict_proba(&test).unwrap(), &truth).unwrap();
