@@ -242,7 +242,7 @@ fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
     product
 }
 
-/// Orthonormal columns with the same span; directions that are not there are random no longer but zero.
+/// Orthonormal columns with the same span; where columns depend on others, zeros.
 fn orthonormalise(basis: &mut Mat<f64>) {
     // Twice, because once is not enough when columns are nearly parallel.
     for _ in 0..2 {
