@@ -113,9 +113,8 @@ fn iterations(c: &mut Criterion<ProcessorTime>) {
                 let vb = FactorVb::new(&data, config(), FactorStart::Pooled(2), 0);
                 vb.expect("a start").into_state()
             });
-            let first = || {
-                FactorVb::resume(&data, config(), state.clone(), Vec::new()).expect("its own")
-            };
+            let first =
+                || FactorVb::resume(&data, config(), state.clone(), Vec::new()).expect("its own");
             b.iter_batched_ref(
                 first,
                 |vb| black_box(vb.step().expect("an iteration")),

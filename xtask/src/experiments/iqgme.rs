@@ -1,6 +1,5 @@
 //! npb-iqgme: figures of chapter 3, and the model on trial beyond them.
 
-mod factor;
 mod mcar;
 mod quality;
 mod scaling;
@@ -15,7 +14,6 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     synthetic::FIG_3_4,
     mcar::FIG_3_5,
     mcar::FIG_3_6,
-    factor::FIG_3_13,
     quality::SMALL_SETS,
     quality::CALIBRATION,
     quality::DENSITY,
