@@ -1,5 +1,6 @@
 //! npb-iqgme: figures of chapter 3, and the model on trial beyond them.
 
+mod comparators;
 mod mcar;
 mod quality;
 mod scaling;
@@ -14,6 +15,9 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     synthetic::FIG_3_4,
     mcar::FIG_3_5,
     mcar::FIG_3_6,
+    quality::FIG_3_8,
+    quality::FIG_3_9,
+    quality::FIG_3_12,
     quality::SMALL_SETS,
     quality::CALIBRATION,
     quality::DENSITY,
