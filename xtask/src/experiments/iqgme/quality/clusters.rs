@@ -188,7 +188,7 @@ fn figure(records: &[Record]) -> Result<Figure> {
         panels.extend(boxes(records, missing, name));
     }
     let caption = "(a) Shares of draws by the number of weights above 0.005: 25% missing, 10% of the rows in training, trial 0. (b), (c) Most \
-                   probable number over trials (blue), and number of clusters that hold rows (vermillion).";
+                   probable number over trials.";
     picture(
         "clusters",
         "Number of clusters, ionosphere",
@@ -239,55 +239,52 @@ fn beliefs(records: &[Record]) -> Option<Panel> {
     })
 }
 
-/// Boxes against the training fraction.
+/// Boxes of the most probable number against the training fraction.
 fn boxes(records: &[Record], missing: f64, name: &str) -> Option<Panel> {
-    let mut layers = Vec::new();
-    let mut highest: f64 = 0.0;
-    let kinds = [
-        ("clusters", "most probable number", colours::BLUE, -0.025),
-        (
-            "occupied",
-            "clusters that hold rows",
-            colours::VERMILLION,
-            0.025,
-        ),
-    ];
-    for (metric, label, colour, shift) in kinds {
-        let (mut thin, mut thick, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
-        for train in FRACTIONS {
-            let numbers = numbers(records, missing, train, metric);
-            let Some(last) = numbers.last() else { continue };
-            highest = highest.max(*last);
-            let summary = Summary::of(&numbers);
-            let x = train + shift;
-            thin.extend(outline(&summary, x));
-            let median = summary.quartiles[1];
-            thick.push(vec![[x - HALF, median], [x + HALF, median]]);
-            beyond.extend(summary.beyond.iter().map(|&y| [x, y]));
-        }
-        if thick.is_empty() {
+    let (mut thin, mut thick, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
+    for train in FRACTIONS {
+        let numbers = numbers(records, missing, train, "clusters");
+        if numbers.is_empty() {
             continue;
         }
-        layers.push(layer(label, colour, Shape::Curves(thin, 1)));
-        layers.push(layer(label, colour, Shape::Curves(thick, 4)));
-        layers.push(layer(
-            "trials beyond the whiskers",
-            colours::BLACK,
-            Shape::Crosses(beyond),
-        ));
+        let summary = Summary::of(&numbers);
+        thin.extend(outline(&summary, train));
+        let median = summary.quartiles[1];
+        thick.push(vec![[train - HALF, median], [train + HALF, median]]);
+        beyond.extend(summary.beyond.iter().map(|&y| [train, y]));
     }
-    (!layers.is_empty()).then(|| Panel {
+    if thick.is_empty() {
+        return None;
+    }
+    let all = records
+        .iter()
+        .filter_map(|r| r.outcome.metrics.get("clusters"));
+    let highest = all.fold(0.0_f64, |a, &b| a.max(b));
+    Some(Panel {
         title: format!("{name} {:.0}% missing", 100.0 * missing),
         x_label: "fraction of rows in training".to_owned(),
-        y_label: "number of clusters".to_owned(),
+        y_label: "most probable number of clusters".to_owned(),
         x: (0.0, 1.0),
+        // The same in both panels.
         y: (0.0, highest + 1.0),
-        layers,
+        layers: vec![
+            layer(
+                "quartiles and whiskers",
+                colours::BLUE,
+                Shape::Curves(thin, 1),
+            ),
+            layer("median", colours::VERMILLION, Shape::Curves(thick, 4)),
+            layer(
+                "trials beyond the whiskers",
+                colours::BLACK,
+                Shape::Crosses(beyond),
+            ),
+        ],
     })
 }
 
 /// Half the width of a box.
-const HALF: f64 = 0.02;
+const HALF: f64 = 0.03;
 
 /// Box and whiskers as lines.
 fn outline(summary: &Summary, x: f64) -> Vec<Vec<At>> {

@@ -90,6 +90,10 @@ impl Data {
         for file in source.files {
             let path = context.data_file(source.name, file);
             File::open(&path)?.read_to_end(&mut text)?;
+            // The last line of a file may lack its end.
+            if text.last().is_some_and(|&byte| byte != b'\n') {
+                text.push(b'\n');
+            }
             checksums += &sha256_of(&path)?;
         }
         let label = Column::Index(source.label);
