@@ -212,6 +212,31 @@ fn a_task_that_training_did_not_have() {
     }
 }
 
+/// In even tasks the upper half is positive, in odd ones all but the uppermost fifth: without tasks half of the cells cannot be told.
+#[test]
+fn boosted_trees_tell_tasks_apart() {
+    let n = 240;
+    let x = |i: usize| (i * 37 % 101) as f64 / 50.0 - 1.0;
+    let table = Table::complete(n, 1, (0..n).map(x).collect()).unwrap();
+    let tasks: Vec<usize> = (0..n).map(|i| i % 2).collect();
+    let label = |i: usize| match i % 2 {
+        0 => x(i) > 0.0,
+        _ => x(i) < 0.6,
+    };
+    let labels: Vec<bool> = (0..n).map(label).collect();
+    let right = |tasks: Option<&[usize]>| {
+        let config = BoostedTreesConfig::default();
+        let trees = BoostedTrees::fit(&table, tasks, &labels, &config).unwrap();
+        let p = trees.probability(&table, tasks).unwrap();
+        p.iter()
+            .zip(&labels)
+            .filter(|(p, l)| (**p > 0.5) == **l)
+            .count()
+    };
+    let (without, with) = (right(None), right(Some(&tasks)));
+    assert!(without < 180 && with > 220, "{without} {with}");
+}
+
 #[test]
 fn a_task_with_one_class() {
     let (x, tasks, mut labels) = example();
