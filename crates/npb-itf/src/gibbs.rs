@@ -39,6 +39,8 @@ const START_ROUNDS: usize = 3;
 const ADAPTATIONS: usize = 2;
 /// Draws of hyperparameters that are compared where a clustering is judged by its evidence.
 const START_DRAWS: usize = 6;
+/// By how much (in nats) another clustering must beat none for a column to start in its block: more than evidence is off by.
+const START_MARGIN: f64 = 5.0;
 /// Key of the stream of starting values.
 const START: u64 = u64::MAX;
 /// Key of the stream of the sticks of kept draws.
@@ -788,10 +790,10 @@ fn allocate_cells(
 
 /// Puts columns into blocks to start from, and returns the blocks' top-level labels.
 ///
-/// Columns come in order of how much more probable their cells and clusters are than without clusters; those that are less probable
-/// begin without, categories excepted. Each joins the block whose founder's clustering explains its cells best, if that is better
-/// than none, and takes over that clustering if this makes cells and lower labels more probable; otherwise it founds a block.
-/// Blocks of one column start with one top-level cluster.
+/// Columns come in order of how much more probable their cells and clusters are than without clusters. (None need be: clusters that show in
+/// one column hardly at all may be plain in all that share them.) Each joins the block whose founder's clustering explains its cells
+/// best, if that is better than none, and takes over that clustering if this makes cells and lower labels more probable; otherwise it
+/// founds a block. Blocks of one column start with one top-level cluster.
 fn group_columns(
     data: &ItfData,
     columns: &mut [ColumnState],
@@ -816,7 +818,7 @@ fn group_columns(
     };
     // ln p(lower labels | top-level labels).
     let ln_labels = |labels: &[u32], top: &[u32]| {
-        let n_labels = urn::n_labels(labels);
+        let n_labels = urn::n_labels(labels).max(1);
         let counts = cross_counts(top, labels, urn::n_labels(top), n_labels);
         let of_cluster = |counts: &[usize]| ln_label_probability(counts, beta);
         counts.chunks_exact(n_labels).map(of_cluster).sum::<f64>()
@@ -827,28 +829,31 @@ fn group_columns(
             [&none, &column.labels].map(|labels| explained(column, j, labels, rng))
         })
         .collect();
-    let gain = |(column, [by_none, by_itself]): (&ColumnState, &[f64; 2])| {
-        by_itself + ln_labels(&column.labels, &none) - by_none
+    // Labels of missing cells say nothing.
+    let gain = |(j, (column, [by_none, by_itself])): (usize, (&ColumnState, &[f64; 2]))| {
+        let shown = (0..n_rows).filter(|&i| column.law.is_observed(&data.cells()[j], i));
+        let labels: Vec<u32> = shown.map(|i| column.labels[i]).collect();
+        by_itself + ln_labels(&labels, &none[..labels.len()]) - by_none
     };
-    let gains: Vec<f64> = columns.iter().zip(&alone).map(gain).collect();
+    let gains = columns.iter().zip(&alone).enumerate().map(gain);
+    let gains: Vec<f64> = gains.collect();
     let mut order: Vec<usize> = (0..columns.len()).collect();
     order.sort_by(|&a, &b| gains[b].total_cmp(&gains[a]));
 
     let mut founders: Vec<Vec<u32>> = Vec::new();
     for j in order {
-        let [by_none, mut by_itself] = alone[j];
-        if gains[j] < 0.0 && columns[j].law.n_levels().is_none() {
-            columns[j].labels.clone_from(&none);
-            by_itself = by_none;
-        }
+        let [by_none, by_itself] = alone[j];
         let by_founder: Vec<f64> = (founders.par_iter().enumerate())
             .map(|(b, labels)| {
                 let rng = &mut keyed(((1 + b as u64) << 32) + j as u64);
-                explained(&columns[j], j, labels, rng)
+                match labels == &none {
+                    true => f64::NEG_INFINITY,
+                    false => explained(&columns[j], j, labels, rng),
+                }
             })
             .collect();
         let best = (0..founders.len()).max_by(|&a, &b| by_founder[a].total_cmp(&by_founder[b]));
-        match best.filter(|&b| by_founder[b] > by_none) {
+        match best.filter(|&b| by_founder[b] > by_none + START_MARGIN) {
             Some(b) => {
                 columns[j].block = b;
                 let founder = &founders[b];

@@ -290,8 +290,9 @@ fn rows_far_from_every_cluster_have_finite_densities() {
     let rng = &mut npb_infer::stream(3, [8; 4]);
     let columns: Vec<Vec<f64>> = (0..2)
         .map(|_| {
-            let cell =
-                |i: usize| f64::from(i % 2 == 0) + 0.003 * rng.sample::<f64, _>(StandardNormal);
+            let cell = |i: usize| {
+                f64::from(i.is_multiple_of(2)) + 0.003 * rng.sample::<f64, _>(StandardNormal)
+            };
             (0..200).map(cell).collect()
         })
         .collect();
