@@ -220,7 +220,8 @@ fn calibrate(plan: &Plan) -> Result<Findings> {
     let quantities = [Top, Lower, Blocks, Clusters, Mean, Hidden];
     let model = Model::new(20, Structure::TensorBlocks, &ItfMove::ALL, &quantities)?;
     let (replications, draws, burn_in, thin) = match plan.scale {
-        Scale::Smoke => (20, 9, 5, 1),
+        // The chain starts at another draw of the prior, which a few sweeps do not forget.
+        Scale::Smoke => (20, 9, 100, 5),
         Scale::Quick => (500, 99, 100, 5),
         Scale::Paper => (2_000, 99, 300, 15),
     };
