@@ -72,6 +72,8 @@ pub struct BsvdData {
     pub(crate) rows: Cells,
     pub(crate) columns: Cells,
     pub(crate) side: SideInformation,
+    /// What the entries were prepared for.
+    pub(crate) likelihood: Likelihood,
     pub(crate) centre: f64,
     pub(crate) scale: f64,
     /// What was observed, by rows, of probit likelihoods: the level (from 0), or the hits.
@@ -115,7 +117,8 @@ impl BsvdData {
             units(ratings, config.units)?
         };
         let in_units = |v: &V| ((Into::<f64>::into(*v) - centre) / scale) as f32;
-        let mut data = Self::unweighted(ratings, side, (centre, scale), in_units);
+        let mut data =
+            Self::unweighted(ratings, side, config.likelihood, (centre, scale), in_units);
         if let Some(at) = data.rows.values.iter().position(|v| !v.is_finite()) {
             return Err(entry(ratings, at, BEYOND));
         }
@@ -151,7 +154,7 @@ impl BsvdData {
         fits("row features", side.rows.as_ref(), hits.n_rows())?;
         fits("column features", side.columns.as_ref(), hits.n_cols())?;
         let (outcomes, counts) = counts(hits, trials)?;
-        let mut data = Self::unweighted(hits, side, (0.0, 1.0), |_| 0.0);
+        let mut data = Self::unweighted(hits, side, config.likelihood, (0.0, 1.0), |_| 0.0);
         data.places = places(hits)?;
         let roots: Vec<f32> = counts.iter().map(|&n| f64::from(n).sqrt() as f32).collect();
         let by_columns = data.places.iter().map(|&at| roots[at as usize]).collect();
@@ -164,6 +167,7 @@ impl BsvdData {
     fn unweighted<V: Copy + Into<f64> + Send + Sync>(
         ratings: &Ratings<V>,
         side: SideInformation,
+        likelihood: Likelihood,
         (centre, scale): (f64, f64),
         in_units: impl Fn(&V) -> f32 + Sync,
     ) -> Self {
@@ -191,6 +195,7 @@ impl BsvdData {
             rows,
             columns,
             side,
+            likelihood,
             centre,
             scale,
             outcomes: Vec::new(),

@@ -143,9 +143,23 @@ impl<'d> Record<'d> {
         &self.moments
     }
 
+    /// The fit as far as it has come, with the trace so far.
+    pub(crate) fn so_far(&self, sampler: &BsvdSampler<'_>, trace: &Trace) -> BsvdFit {
+        let parts = (
+            sampler.state().clone(),
+            trace.clone(),
+            sampler.config().clone(),
+        );
+        self.clone().made_of(parts, Stop::Cancelled)
+    }
+
     /// The fit, from what was gathered and the sampler at its end.
     pub fn finish(self, sampler: BsvdSampler<'_>, stop: Stop) -> BsvdFit {
-        let (last, trace, config) = sampler.into_parts();
+        self.made_of(sampler.into_parts(), stop)
+    }
+
+    fn made_of(self, parts: (BsvdState, Trace, BsvdConfig), stop: Stop) -> BsvdFit {
+        let (last, trace, config) = parts;
         BsvdFit {
             config,
             stop,
@@ -166,7 +180,7 @@ impl<'d> Record<'d> {
 }
 
 /// Kept draws from one stored draw to the next.
-fn spacing(config: &BsvdConfig) -> u64 {
+pub(crate) fn spacing(config: &BsvdConfig) -> u64 {
     let spacing = config.sweeps.keep.checked_div(config.stored_draws);
     spacing.unwrap_or(u64::MAX).max(1)
 }
@@ -337,17 +351,30 @@ impl BsvdFit {
                     .to_owned(),
             });
         }
-        let record = Record {
-            data: &data,
-            cells: self.cells.clone(),
-            moments: self.moments.clone(),
-            draws: self.draws.clone(),
-            spacing,
-            kept: self.moments.draws,
-        };
-        let (state, trace) = (self.last.clone(), self.trace.clone());
-        let sampler = BsvdSampler::resume(&data, config, state, trace)?;
+        let (sampler, record) = Self {
+            config,
+            ..self.clone()
+        }
+        .resume(&data, spacing)?;
         Ok(self.named_as(go_on(sampler, record)?))
+    }
+
+    /// The sampler and the record of a fit, as they were at its end. `spacing`: kept draws from one stored draw to the next.
+    pub(crate) fn resume<'d>(
+        self,
+        data: &'d BsvdData,
+        spacing: u64,
+    ) -> Result<(BsvdSampler<'d>, Record<'d>), BsvdError> {
+        let record = Record {
+            data,
+            kept: self.moments.draws,
+            cells: self.cells,
+            moments: self.moments,
+            draws: self.draws,
+            spacing,
+        };
+        let sampler = BsvdSampler::resume(data, self.config, self.last, self.trace)?;
+        Ok((sampler, record))
     }
 
     /// Goes on from the last state with other entries of the same matrix, further ones say: a short burn-in serves. Units, features and configuration

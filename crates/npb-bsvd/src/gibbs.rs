@@ -27,6 +27,7 @@ use crate::regression::{
 };
 use crate::rescale::{normals, sample_ln_gig};
 use crate::shear::{Moments, exchange};
+use crate::side::Side;
 use crate::start::start;
 use crate::state::{BsvdState, SideState};
 use crate::switches::Switchboard;
@@ -138,13 +139,6 @@ impl Default for Memory {
     }
 }
 
-/// Rows or columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Rows,
-    Columns,
-}
-
 /// `E[x_ij]` over the coefficients of the rows, given everything else in the state.
 #[derive(Clone, Copy)]
 pub(crate) struct GivenColumns<'a> {
@@ -182,9 +176,10 @@ impl<'d> BsvdSampler<'d> {
     /// Starts a chain: all candidates active, with small random factors.
     ///
     /// # Errors
-    /// A configuration out of range.
+    /// A configuration out of range, or of another likelihood than the data were prepared for.
     pub fn new(data: &'d BsvdData, config: BsvdConfig) -> Result<Self, BsvdError> {
         config.validate()?;
+        prepared_for(data, &config)?;
         let state = start(data, &config);
         Ok(Self::with(data, config, state, Trace::new(trace_names())))
     }
@@ -192,7 +187,7 @@ impl<'d> BsvdSampler<'d> {
     /// Goes on from a state and the trace of the sweeps that led to it, in the same bits as if it had never stopped.
     ///
     /// # Errors
-    /// A configuration out of range; a state of another size.
+    /// As [`new`](Self::new); a state of another size.
     pub fn resume(
         data: &'d BsvdData,
         config: BsvdConfig,
@@ -200,6 +195,7 @@ impl<'d> BsvdSampler<'d> {
         trace: Trace,
     ) -> Result<Self, BsvdError> {
         config.validate()?;
+        prepared_for(data, &config)?;
         state.check(&data.shape(&config))?;
         if trace.names() != trace_names() {
             return Err(BsvdError::State {
@@ -318,8 +314,16 @@ impl<'d> BsvdSampler<'d> {
     /// Makes one move, due or not.
     ///
     /// # Errors
-    /// Numerical trouble, with sweep and row.
+    /// Numerical trouble, with sweep and row; a move of a probit model before [`BsvdMove::Latents`] was made once.
     pub fn apply(&mut self, step: BsvdMove) -> Result<(), BsvdError> {
+        let first = matches!(step, BsvdMove::Thresholds | BsvdMove::Latents);
+        if self.config.likelihood.is_probit() && !first && self.memory.latents.rows.is_empty() {
+            return Err(BsvdError::Argument {
+                argument: "step",
+                value: format!("{step:?}"),
+                rule: "made after Latents, which are not part of the state",
+            });
+        }
         self.memory.row_means_known = false;
         match step {
             BsvdMove::Thresholds => self.thresholds(),
@@ -1013,6 +1017,18 @@ fn finite(sweep: u64, what: &'static str, value: f64) -> Result<(), BsvdError> {
     } else {
         Err(BsvdError::NotFinite { sweep, what, value })
     }
+}
+
+/// Data know the likelihood that they were prepared for.
+fn prepared_for(data: &BsvdData, config: &BsvdConfig) -> Result<(), BsvdError> {
+    if data.likelihood == config.likelihood {
+        return Ok(());
+    }
+    Err(BsvdError::Config {
+        field: "likelihood",
+        value: format!("{:?}", config.likelihood),
+        rule: format!("that of the data, {:?}", data.likelihood),
+    })
 }
 
 /// Names of the traced scalars.

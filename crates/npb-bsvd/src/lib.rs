@@ -59,7 +59,7 @@
 //! | new rows and columns | [`BsvdFit::fold_in_row`], [`Folded`] |
 //! | what it is made of | [`BsvdFit::rank_distribution`], [`BsvdFit::components`], [`BsvdFit::similar_rows`] |
 //! | ask for more | [`BsvdFit::next_cells`], [`Acquisition`], [`BsvdFit::continue_with`] |
-//! | go on, keep, hand over | [`BsvdFit::extend`], [`BsvdFit::save`], [`BsvdFit::write_draw_npy`], [`Part`] |
+//! | go on, keep, hand over | [`fit_with_checkpoints`], [`BsvdFit::extend`], [`BsvdFit::save`], [`BsvdFit::write_draw_npy`], [`Part`] |
 //! | drive the chain | [`BsvdData`], [`BsvdSampler`], [`Record`] |
 //! | one draw | [`BsvdState`], [`SideState`] |
 //! | features | [`Features`], [`SideInformation`] |
@@ -68,6 +68,7 @@
 mod acquire;
 mod axes;
 mod cells;
+mod checkpoints;
 mod config;
 mod data;
 mod entries;
@@ -101,6 +102,7 @@ mod view;
 
 pub use acquire::{Acquisition, Wanted};
 pub use cells::{CellMoments, Cells};
+pub use checkpoints::fit_with_checkpoints;
 pub use config::{BsvdConfig, BsvdMove, FactorUpdate, Likelihood, Scheduled, Units};
 pub use data::BsvdData;
 pub use entries::{Entries, Hits};

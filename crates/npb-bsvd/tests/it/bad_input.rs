@@ -2,8 +2,8 @@
 
 use npb_bsvd::npb_data::{Rating, Ratings};
 use npb_bsvd::{
-    BsvdConfig, BsvdData, BsvdError, BsvdSampler, Cells, Features, Likelihood, SideInformation,
-    Units, fit,
+    BsvdConfig, BsvdData, BsvdError, BsvdMove, BsvdSampler, Cells, Features, Likelihood,
+    SideInformation, Units, fit,
 };
 use npb_infer::SweepPlan;
 
@@ -232,4 +232,33 @@ fn states_of_another_matrix() {
         .err()
         .unwrap();
     assert!(error.to_string().contains("factors"), "{error}");
+}
+
+#[test]
+fn data_of_another_likelihood_and_moves_out_of_order_are_errors() {
+    let entry = |n: u32| Rating {
+        row: n % 3,
+        column: n % 4,
+        value: f64::from(n % 2),
+    };
+    let ratings = Ratings::new(3, 4, &(0..8).map(entry).collect::<Vec<_>>()).unwrap();
+    let of = |likelihood| BsvdConfig {
+        likelihood,
+        candidates: 2,
+        ..BsvdConfig::default()
+    };
+    let gaussian = of(Likelihood::Gaussian);
+    let data = BsvdData::new(&ratings, SideInformation::default(), &gaussian).unwrap();
+    let error = BsvdSampler::new(&data, of(Likelihood::Binary))
+        .err()
+        .unwrap();
+    assert!(error.to_string().contains("likelihood"), "{error}");
+
+    let binary = of(Likelihood::Binary);
+    let data = BsvdData::new(&ratings, SideInformation::default(), &binary).unwrap();
+    let mut sampler = BsvdSampler::new(&data, binary).unwrap();
+    let error = sampler.apply(BsvdMove::Rows).unwrap_err();
+    assert!(error.to_string().contains("after Latents"), "{error}");
+    sampler.apply(BsvdMove::Latents).unwrap();
+    sampler.apply(BsvdMove::Rows).unwrap();
 }

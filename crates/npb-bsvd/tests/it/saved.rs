@@ -1,6 +1,9 @@
 //! Saved fits: the same answers after a round trip, no harm from damaged files.
 
-use npb_bsvd::{Acquisition, BsvdFit, Cells, Features, SideInformation, fit};
+use std::ops::ControlFlow;
+
+use npb_bsvd::{Acquisition, BsvdFit, Cells, Features, SideInformation, fit, fit_with_checkpoints};
+use npb_infer::checkpoint::Every;
 use npb_infer::testing::attack_file;
 
 use crate::predicted::config;
@@ -61,4 +64,45 @@ fn damaged_files_are_errors_or_valid_fits() {
     };
     let bytes = small().to_bytes().unwrap();
     attack_file(&bytes, 1500, 1, BsvdFit::from_bytes, exercise).unwrap();
+}
+
+/// Stopped in the burn-in, at the first kept draw, between checkpoints, in the last sweep: always the bits of a run that never stopped.
+#[test]
+fn stopped_fits_go_on_in_the_same_bits() {
+    let data = low_rank(32, (12, 9), 2, 0.7, 0.3);
+    let (cells, config) = (Cells::of(&data.hidden), config(6, 8));
+    let whole = fit(&data.observed, SideInformation::default(), &cells, &config);
+    let whole = whole.unwrap();
+    let folder = std::env::temp_dir().join(format!("npb-bsvd-stops-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let run = |path: &std::path::Path, last: u64, config| {
+        let side = SideInformation::default();
+        let every = Every::sweeps(3);
+        fit_with_checkpoints(
+            &data.observed,
+            side,
+            &cells,
+            config,
+            path,
+            every,
+            |report| match report.sweep == last {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            },
+        )
+    };
+    let mut found = Vec::new();
+    for last in [2, 7, 10, 14] {
+        let path = folder.join(last.to_string());
+        run(&path, last, &config).unwrap();
+        found.push(run(&path, u64::MAX, &config).unwrap());
+    }
+    let other = npb_bsvd::BsvdConfig {
+        seed: 5,
+        ..config.clone()
+    };
+    let error = run(&folder.join("7"), u64::MAX, &other).unwrap_err();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(found.iter().all(|fit| *fit == whole));
+    assert!(error.to_string().contains("delete it"), "{error}");
 }
