@@ -1,4 +1,4 @@
-//! Iterations and predictions of npb-iqgme on one thread, all twenty components occupied: processor time, so that other work on the machine counts
+//! Iterations, sweeps and predictions of npb-iqgme on one thread, all twenty components occupied: processor time, so that other work on the machine counts
 //! little.
 
 use std::fs;
@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use npb_data::{Labels, Table};
-use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeState, IqgmeVb, Start, fit};
+use npb_iqgme::{
+    GibbsConfig, IqgmeConfig, IqgmeData, IqgmeSampler, IqgmeState, IqgmeVb, Start, fit,
+};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -178,6 +180,33 @@ fn iterations(c: &mut Processor, setting: Setting, sizes: &[usize]) {
     group.finish();
 }
 
+/// Sweeps of the Gibbs sampler, to be set beside iterations on the same data.
+fn sweeps(c: &mut Processor) {
+    let mut group = c.benchmark_group("iqgme_sweep");
+    group.sample_size(10);
+    for setting in [APART, OVERLAPPING, HOLES] {
+        let n_rows = 10_000;
+        group.throughput(Throughput::Elements(n_rows as u64));
+        let (table, labels) = simulated(setting, n_rows);
+        let gibbs = GibbsConfig {
+            model: config(),
+            ..GibbsConfig::default()
+        };
+        let data = IqgmeData::new(&table, &labels, &gibbs.model).expect("proper data");
+        let mut chain: Option<IqgmeSampler<'_>> = None;
+        group.bench_function(BenchmarkId::new(setting.name, n_rows), |b| {
+            let chain = chain.get_or_insert_with(|| {
+                let mut chain = IqgmeSampler::new(&data, gibbs.clone(), 0).expect("a start");
+                (0..3).for_each(|_| chain.sweep().expect("a sweep"));
+                chain
+            });
+            b.iter(|| chain.sweep().expect("a sweep"));
+            assert!(chain.parameters().components.len() >= COMPONENTS);
+        });
+    }
+    group.finish();
+}
+
 /// The figure means something only while no component is empty.
 fn assert_occupied(state: &IqgmeState) {
     let least = state.components.iter().map(|c| c.strength);
@@ -222,6 +251,6 @@ fn one_thread(_: &mut Processor) {
 criterion_group! {
     name = benches;
     config = Criterion::default().with_measurement(ProcessorTime { since: Instant::now() });
-    targets = one_thread, complete, holes, predictions
+    targets = one_thread, complete, holes, sweeps, predictions
 }
 criterion_main!(benches);

@@ -7,6 +7,7 @@
 mod alarms;
 mod bsvd;
 mod calibration;
+mod iqgme;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,7 +43,7 @@ pub(crate) struct Findings {
 
 /// All checks, in the order of the report.
 fn all() -> impl Iterator<Item = &'static Check> {
-    bsvd::CHECKS.iter()
+    bsvd::CHECKS.iter().chain(iqgme::CHECKS)
 }
 
 #[derive(Args)]

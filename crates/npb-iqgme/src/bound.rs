@@ -73,12 +73,13 @@ impl Bound {
         let mut experts = 0.0;
         if !state.experts.is_empty() {
             soft_labels = stats.soft_local;
-            for (h, expert) in state.experts.iter().enumerate() {
-                let (value, magnitude) = soft_term(expert, stats, h);
+            let n_utilities = state.n_utilities();
+            for (i, expert) in state.experts.iter().enumerate() {
+                let (value, magnitude) = soft_term(expert, stats, i / n_utilities, i);
                 soft_labels += value;
                 soft_magnitude += magnitude;
                 if !expert.tied {
-                    experts += expert_term(expert, &state.expert_prior)?;
+                    experts += expert_term(expert, &state.expert_prior, i % n_utilities)?;
                 }
             }
             let divergence = |p: usize| state.expert_prior.law(p).kl(&prior.expert.law(p));
@@ -142,13 +143,13 @@ fn feature_term(component: &Component, expected: &Expected, stats: &Stats, h: us
     )
 }
 
-/// Part of `E ln p(t | x, z, w)` that holds the expert, and its magnitude.
-fn soft_term(expert: &Expert, stats: &Stats, h: usize) -> (f64, f64) {
+/// Part of `E ln p(t | x, z, w)` that holds the expert, of component `h` and with this `column` of the sums, and its magnitude.
+fn soft_term(expert: &Expert, stats: &Stats, h: usize, column_of_sums: usize) -> (f64, f64) {
     if stats.labelled.weight[h] == 0.0 {
         return (0.0, 0.0);
     }
     let p = stats.labelled.first.nrows();
-    let linear = dot(&expert.mean, column(&stats.soft, h));
+    let linear = dot(&expert.mean, column(&stats.soft, column_of_sums));
     let second = &stats.labelled.second[h];
     let first = column(&stats.labelled.first, h);
     let mut quadratic = 0.0;
@@ -167,11 +168,12 @@ fn soft_term(expert: &Expert, stats: &Stats, h: usize) -> (f64, f64) {
     )
 }
 
-/// `E ln p(w | zeta, lambda)` and the entropy of `q(w)`.
-fn expert_term(expert: &Expert, prior: &ExpertPrior) -> Result<f64, NotPositiveDefinite> {
+/// `E ln p(w | zeta, lambda)` and the entropy of `q(w)`, for an expert of utility `k`.
+fn expert_term(expert: &Expert, prior: &ExpertPrior, k: usize) -> Result<f64, NotPositiveDefinite> {
+    let first = k * expert.mean.len();
     let mut value = 0.5 * Cholesky::new(expert.covariance.as_ref())?.ln_det();
     for p in 0..expert.mean.len() {
-        let law = prior.law(p);
+        let law = prior.law(first + p);
         // E ln N(w_p | zeta_p, 1/lambda_p) over q(w_p) as well: the likelihood at its mean, and its variance.
         value += law.mean_ln_likelihood(expert.mean[p])
             - 0.5 * law.precision().mean() * expert.covariance[(p, p)]

@@ -147,7 +147,7 @@ impl Resumable<'_> {
 }
 
 /// A number that is, but for chance, another one for other rows or labels.
-fn fingerprint(data: &IqgmeData) -> u64 {
+pub(crate) fn fingerprint(data: &IqgmeData) -> u64 {
     let rows = &data.rows;
     let words = |n: usize| n as u64;
     let pattern = |group: &crate::rows::Group| {
@@ -155,7 +155,12 @@ fn fingerprint(data: &IqgmeData) -> u64 {
         std::iter::once(words(group.rows.end)).chain(observed.iter().copied().map(words))
     };
     let numbers = rows.values.iter().chain(&rows.signs);
+    let classes = rows
+        .classes
+        .iter()
+        .map(|class| class.map_or(0, |c| words(c + 1)));
     let content = std::iter::once(words(rows.n_features))
+        .chain(classes)
         .chain(rows.order.iter().copied().map(words))
         .chain(rows.groups.iter().flat_map(pattern))
         .chain(numbers.map(|value| value.to_bits()));

@@ -65,44 +65,68 @@ impl Quadratics {
     }
 }
 
-/// Linear terms of the components: `t (c_h + a_h'd) - b_h'd`.
+/// Linear terms of the components, a sum over the utilities k: `sum_k t_k (c_hk + a_hk'd) - b_h'd`.
 #[derive(Clone, Debug)]
 pub(crate) struct Linear {
     stride: usize,
-    /// `c_h`.
-    intercept: Vec<f64>,
-    /// `a_h` and `b_h`, one padded row for each component.
-    slope: Memory,
+    n_utilities: usize,
+    /// `c_hk`: component, utility.
+    intercepts: Vec<f64>,
+    /// `a_hk`, one padded row for each component and utility.
+    slopes: Memory,
+    /// `b_h`, one padded row for each component.
     offset: Memory,
 }
 
 impl Linear {
     /// No terms yet.
-    pub(crate) fn zeros(n_features: usize, n_components: usize) -> Self {
+    pub(crate) fn zeros(n_features: usize, n_components: usize, n_utilities: usize) -> Self {
         let stride = padded(n_features);
         Self {
             stride,
-            intercept: vec![0.0; n_components],
-            slope: Memory::zeros(stride * n_components),
+            n_utilities,
+            intercepts: vec![0.0; n_components * n_utilities],
+            slopes: Memory::zeros(stride * n_components * n_utilities),
             offset: Memory::zeros(stride * n_components),
         }
     }
 
-    /// Sets `c_h`, `a_h` and `b_h`.
-    pub(crate) fn set(&mut self, h: usize, intercept: f64, slope: &[f64], offset: &[f64]) {
-        self.intercept[h] = intercept;
-        self.slope.part_mut(h, self.stride)[..slope.len()].copy_from_slice(slope);
-        self.offset.part_mut(h, self.stride)[..offset.len()].copy_from_slice(offset);
+    /// Sets `c_hk` and `a_hk`, and adds to `b_h`.
+    pub(crate) fn add(
+        &mut self,
+        h: usize,
+        k: usize,
+        intercept: f64,
+        slope: &[f64],
+        offset: &[f64],
+    ) {
+        let expert = h * self.n_utilities + k;
+        self.intercepts[expert] = intercept;
+        self.slopes.part_mut(expert, self.stride)[..slope.len()].copy_from_slice(slope);
+        let sums = self.offset.part_mut(h, self.stride);
+        for (sum, value) in sums.iter_mut().zip(offset) {
+            *sum += value;
+        }
     }
 
-    /// `c_h`.
-    pub(crate) fn intercept(&self, h: usize) -> f64 {
-        self.intercept[h]
+    /// `c_hk`, by utility.
+    pub(crate) fn intercepts(&self, h: usize) -> &[f64] {
+        &self.intercepts[h * self.n_utilities..][..self.n_utilities]
     }
 
-    /// `[a_h, b_h]`, padded with zeros.
-    pub(crate) fn coefficients(&self, h: usize) -> [&[f64]; 2] {
-        [&self.slope, &self.offset].map(|memory| memory.part(h, self.stride))
+    /// `a_hk`, padded with zeros.
+    pub(crate) fn slope(&self, h: usize, k: usize) -> &[f64] {
+        self.slopes.part(h * self.n_utilities + k, self.stride)
+    }
+
+    /// `a_hk` of all utilities, one after the other, padded with zeros.
+    fn slopes(&self, h: usize) -> &[f64] {
+        self.slopes.part(h, self.n_utilities * self.stride)
+    }
+
+    /// `b_h`, padded with zeros.
+    pub(crate) fn offset(&self, h: usize) -> &[f64] {
+        self.offset.part(h, self.stride)
     }
 }
 
@@ -113,6 +137,7 @@ pub(crate) struct Deviations {
     n_features: usize,
     n_rows: usize,
     n_components: usize,
+    n_utilities: usize,
     /// The rows, padded with zeros; zero where missing.
     rows: Memory,
     /// Both forms of one component, by row.
@@ -127,7 +152,8 @@ pub(crate) struct Deviations {
     product: Memory,
     /// By row and lane.
     quadratic: Memory,
-    slope: Memory,
+    /// By row, utility and lane.
+    slopes: Memory,
     /// Missing features x lanes: the residual, then the conditional mean, of the row conditioned last.
     residual: Memory,
     /// `r' L_mm^-1 r`, by lane.
@@ -141,6 +167,7 @@ impl Default for Deviations {
             n_features: 0,
             n_rows: 0,
             n_components: 0,
+            n_utilities: 0,
             rows: Memory::default(),
             forms: [Memory::default(), Memory::default()],
             observed: Memory::default(),
@@ -148,7 +175,7 @@ impl Default for Deviations {
             centred: Memory::default(),
             product: Memory::default(),
             quadratic: Memory::default(),
-            slope: Memory::default(),
+            slopes: Memory::default(),
             residual: Memory::default(),
             explained: Memory::default(),
         }
@@ -179,9 +206,10 @@ impl Deviations {
         self.quadratic.get(self.n_rows * self.lane_stride())
     }
 
-    /// `c_h + a_h'd0` of all rows (zero without linear terms): row, lane. With `d` for `d0` where [`Self::complete`] was called.
+    /// `c_hk + a_hk'd0` of all rows: row, utility, lane. With `d` for `d0` where [`Self::complete`] was called.
     pub(crate) fn slopes(&self) -> &[f64] {
-        self.slope.get(self.n_rows * self.lane_stride())
+        let size = self.n_rows * self.n_utilities * self.lane_stride();
+        self.slopes.get(size)
     }
 
     /// A row of the block, padded with zeros; zero where missing.
@@ -205,18 +233,19 @@ impl Deviations {
     ) {
         (self.n_features, self.n_components) = (rows.n_features, means.ncols());
         self.n_rows = block.rows.len();
+        self.n_utilities = linear.map_or(0, |linear| linear.n_utilities);
         self.load_rows(rows, block);
         let table = self.n_rows * self.lane_stride();
         self.quadratic.reserve(table);
-        self.slope.reserve(table);
+        self.slopes.reserve(table * self.n_utilities);
         self.load_observed(rows, block);
         for h in 0..self.n_components {
             let mean = means.col_as_slice(h);
-            let coefficients = linear.map(|linear| linear.coefficients(h));
+            let coefficients = linear.map(|linear| [linear.slopes(h), linear.offset(h)]);
             self.centre(h, mean);
             self.multiply(h, &quadratics.precision[h]);
             self.one_by_one(h, coefficients);
-            self.store_forms(h, linear.map(|linear| linear.intercept[h]));
+            self.store_forms(h, linear.map_or(&[], |linear| linear.intercepts(h)));
         }
     }
 
@@ -276,37 +305,43 @@ impl Deviations {
 
     fn one_by_one(&mut self, h: usize, coefficients: Option<[&[f64]; 2]>) {
         let (n, size) = (self.n_rows, self.n_rows * self.stride());
-        self.forms.iter_mut().for_each(|form| form.reserve(n));
+        let sizes = [n, n * self.n_utilities];
+        for (form, size) in self.forms.iter_mut().zip(sizes) {
+            form.reserve(size);
+        }
+        let [quadratic, slopes] = &mut self.forms;
         self.arch.dispatch(OneByOne {
             d: self.centred.part(h, size),
             g: self.product.part(h, size),
             linear: coefficients,
-            out: self.forms.each_mut().map(|form| form.get_mut(n)),
+            out: [quadratic.get_mut(sizes[0]), slopes.get_mut(sizes[1])],
         });
     }
 
     /// From one component by row to one row by component.
-    fn store_forms(&mut self, h: usize, intercept: Option<f64>) {
-        let (n, lanes) = (self.n_rows, self.lane_stride());
-        let [quadratic, slope] = self.forms.each_ref().map(|form| form.get(n));
+    fn store_forms(&mut self, h: usize, intercepts: &[f64]) {
+        let (n, lanes, n_utilities) = (self.n_rows, self.lane_stride(), self.n_utilities);
+        let [quadratic, slopes] = &self.forms;
         let to = self.quadratic.get_mut(n * lanes);
-        for (row, value) in to.chunks_exact_mut(lanes).zip(quadratic) {
+        for (row, value) in to.chunks_exact_mut(lanes).zip(quadratic.get(n)) {
             row[h] = *value;
         }
-        let to = self.slope.get_mut(n * lanes);
-        for (row, value) in to.chunks_exact_mut(lanes).zip(slope) {
-            row[h] = intercept.map_or(0.0, |intercept| intercept + value);
+        let to = self.slopes.get_mut(n * n_utilities * lanes);
+        let intercepts = intercepts.iter().cycle();
+        let values = slopes.get(n * n_utilities).iter().zip(intercepts);
+        for (row, (value, intercept)) in to.chunks_exact_mut(lanes).zip(values) {
+            row[h] = intercept + value;
         }
     }
 
     /// The conditional means of the missing features of row `i`, minus the component's means, for all components: see [`Self::shift`].
-    /// Afterwards [`Self::explained`] holds `r' L_mm^-1 r` with `r = t a_m - b_m - (L_h d0)_m`.
+    /// Afterwards [`Self::explained`] holds `r' L_mm^-1 r` with `r = sum_k t_k a_k,m - b_m - (L_h d0)_m`.
     pub(crate) fn condition(
         &mut self,
         i: usize,
         missing: &[usize],
         given: &mut LaneConditional<'_>,
-        linear: Option<(&Linear, f64)>,
+        linear: Option<(&Linear, &[f64])>,
     ) {
         let (lanes, stride) = (self.lane_stride(), self.stride());
         self.residual.reserve(missing.len() * lanes);
@@ -318,9 +353,15 @@ impl Deviations {
                 residual[k * lanes + h] = -product[j];
             }
             if let Some((linear, t)) = linear {
-                let [a, b] = linear.coefficients(h);
+                let offset = linear.offset(h);
                 for (k, &j) in missing.iter().enumerate() {
-                    residual[k * lanes + h] += t * a[j] - b[j];
+                    residual[k * lanes + h] -= offset[j];
+                }
+                for (u, t) in t.iter().enumerate() {
+                    let slope = linear.slope(h, u);
+                    for (k, &j) in missing.iter().enumerate() {
+                        residual[k * lanes + h] += t * slope[j];
+                    }
                 }
             }
         }
@@ -352,13 +393,14 @@ impl Deviations {
         for (k, &j) in missing.iter().enumerate() {
             row[j] = mean[j] + self.residual.part(k, lanes)[h];
         }
-        if let Some(linear) = linear {
-            let [a, _] = linear.coefficients(h);
+        let Some(linear) = linear else { return };
+        for u in 0..self.n_utilities {
+            let slope = linear.slope(h, u);
             let shifts = missing
                 .iter()
                 .enumerate()
-                .map(|(k, &j)| a[j] * self.residual.part(k, lanes)[h]);
-            self.slope.part_mut(i, lanes)[h] += shifts.sum::<f64>();
+                .map(|(k, &j)| slope[j] * self.residual.part(k, lanes)[h]);
+            self.slopes.part_mut(i * self.n_utilities + u, lanes)[h] += shifts.sum::<f64>();
         }
     }
 }

@@ -30,7 +30,7 @@ pub enum IqgmeError {
         /// Number of rows.
         rows: usize,
     },
-    /// More classes than the model has.
+    /// More classes than this variant of the model has.
     #[error(
         "label {label:?} is a third class (after {first:?} and {second:?}): this model has two; merge classes or fit one against the rest"
     )]
@@ -41,6 +41,16 @@ pub enum IqgmeError {
         second: String,
         /// The class too many.
         label: String,
+    },
+    /// One probability cannot say it all.
+    #[error(
+        "{question} speaks of two classes, this fit has {}: ask predict_classes for the probabilities of all of them", classes.len()
+    )]
+    TwoClassesOnly {
+        /// What was asked.
+        question: &'static str,
+        /// Classes of the fit.
+        classes: Vec<String>,
     },
     /// Only one class among the labelled rows.
     #[error(
@@ -62,9 +72,9 @@ pub enum IqgmeError {
         /// Classes of the fit.
         classes: Vec<String>,
     },
-    /// A classifier is to be continued without any label.
+    /// A classifier is to be continued or evaluated without any label.
     #[error(
-        "none of the {rows} rows has a label: a classifier goes on only with labelled rows (give the old rows along with the new)"
+        "none of the {rows} rows has a label: a classifier is continued and evaluated with labelled rows (give the old rows along with the new)"
     )]
     NoLabels {
         /// Number of rows.
@@ -97,6 +107,11 @@ pub enum IqgmeError {
         /// Pivot and value.
         source: NotPositiveDefinite,
     },
+    /// No chain has stored a draw.
+    #[error(
+        "no draw was stored: the chains were stopped before, or keep too few sweeps for stored_draws"
+    )]
+    NoDraws,
     /// The bound is not a number.
     #[error("iteration {iteration}: the bound is {value}; check the data for extreme values")]
     Bound {

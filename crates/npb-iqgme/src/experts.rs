@@ -71,7 +71,7 @@ pub(crate) fn refine(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>, IqgmeError> {
         experts = moved.into_iter().map(|(expert, _)| expert).collect();
         prior = vb.shared_prior(&experts);
         for expert in experts.iter_mut().filter(|expert| expert.tied) {
-            *expert = Expert::tied(&prior);
+            *expert = Expert::tied(&prior, 0, 1);
         }
         if change < TOLERANCE {
             break;

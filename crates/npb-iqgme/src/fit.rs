@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use npb_data::{Labels, Standardiser, Table};
+use npb_data::{Labels, Table};
 use npb_infer::{Stop, VbOutcome, VbReport, storage, stream};
 use npb_linalg::faer::Mat;
 use npb_priors::dp::dominant_count_distribution;
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::{ExpertPosterior, Gate, Start};
 use crate::experts;
 use crate::predict::{CellTerm, Experts, Predictor};
-use crate::rows::Rows;
 use crate::state::check_experts;
-use crate::vb::{IqgmeData, IqgmeVb};
+use crate::units::{Filling, Units};
+use crate::vb::{IqgmeData, IqgmeVb, class_of_rows};
 use crate::{Expert, IqgmeConfig, IqgmeError, IqgmeState};
 
 /// Name in saved files.
@@ -34,7 +34,7 @@ const LEAST_WEIGHT: f64 = 1e-3;
 
 /// Fits the model: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
-/// `table`: n x P, cells may be missing. `labels`: one for each row, two classes, rows may be unlabelled (see [`fit_unlabelled`] for none at all).
+/// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or more, rows may be unlabelled (see [`fit_unlabelled`] for none at all).
 /// Errors: see [`IqgmeData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
     let data = IqgmeData::new(table, labels, config)?;
@@ -156,6 +156,68 @@ pub struct ProbabilityInterval {
     pub upper: f64,
 }
 
+/// How well labels were predicted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Number of labelled rows.
+    pub rows: usize,
+    /// Share of them whose most probable class is right.
+    pub accuracy: f64,
+    /// Mean of minus the logarithm of the probability of their class.
+    pub log_loss: f64,
+}
+
+impl Evaluation {
+    pub(crate) fn new(
+        probabilities: &[Vec<f64>],
+        classes: &[Option<usize>],
+    ) -> Result<Self, IqgmeError> {
+        let (mut rows, mut right, mut loss) = (0, 0, 0.0);
+        for (probabilities, class) in probabilities.iter().zip(classes) {
+            let Some(class) = *class else { continue };
+            rows += 1;
+            right += usize::from(most_probable(probabilities) == class);
+            loss -= probabilities[class].max(f64::MIN_POSITIVE).ln();
+        }
+        if rows == 0 {
+            return Err(IqgmeError::NoLabels {
+                rows: classes.len(),
+            });
+        }
+        Ok(Self {
+            rows,
+            accuracy: f64::from(right as u32) / rows as f64,
+            log_loss: loss / rows as f64,
+        })
+    }
+}
+
+/// Of equally probable classes the first.
+pub(crate) fn most_probable(probabilities: &[f64]) -> usize {
+    let better = |best: usize, k: usize| {
+        if probabilities[k] > probabilities[best] {
+            k
+        } else {
+            best
+        }
+    };
+    (0..probabilities.len()).fold(0, better)
+}
+
+/// Probabilities of all classes from those of all but the first.
+pub(crate) fn with_first_class(others: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    let of_row = |mut others: Vec<f64>| {
+        let sum: f64 = others.iter().sum();
+        // Integrals found one by one may sum to more by their errors.
+        if sum > 1.0 {
+            others.iter_mut().for_each(|p| *p /= sum);
+        }
+        others.insert(0, (1.0 - sum).max(0.0));
+        others
+    };
+    others.into_iter().map(of_row).collect()
+}
+
 /// A completed table.
 #[derive(Clone, Debug)]
 pub struct Imputation {
@@ -178,6 +240,33 @@ pub struct MissingCell {
     pub terms: Vec<CellTerm>,
 }
 
+impl MissingCell {
+    /// The value below which this share of its distribution lies; `level` between 0 and 1.
+    pub fn quantile(&self, level: f64) -> f64 {
+        let below = |x: f64| -> f64 { self.terms.iter().map(|t| t.weight * t.below(x)).sum() };
+        let total: f64 = self.terms.iter().map(|t| t.weight).sum();
+        let wanted = level.clamp(0.0, 1.0) * total;
+        let (mut low, mut high) = (self.mean, self.mean);
+        let mut reach = self.sd.max(f64::MIN_POSITIVE);
+        while below(low) > wanted && reach.is_finite() {
+            (low, reach) = (low - reach, 2.0 * reach);
+        }
+        let mut reach = self.sd.max(f64::MIN_POSITIVE);
+        while below(high) < wanted && reach.is_finite() {
+            (high, reach) = (high + reach, 2.0 * reach);
+        }
+        for _ in 0..100 {
+            let middle = 0.5 * (low + high);
+            if below(middle) < wanted {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        0.5 * (low + high)
+    }
+}
+
 /// A component in the user's units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComponentSummary {
@@ -191,8 +280,10 @@ pub struct ComponentSummary {
     pub mean: Vec<f64>,
     /// Posterior mean of its covariance.
     pub covariance: Mat<f64>,
-    /// Its classifier; none without labels.
+    /// Its classifier; none without labels or with more than two classes.
     pub classifier: Option<ClassifierSummary>,
+    /// With more than two classes: the classifiers of all classes but the first, by utility. Empty with two classes.
+    pub utilities: Vec<ClassifierSummary>,
 }
 
 /// A component's probit classifier of the second class.
@@ -212,8 +303,7 @@ pub struct ClassifierSummary {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Wire {
     config: IqgmeConfig,
-    standardiser: Standardiser,
-    active: Vec<usize>,
+    units: Units,
     classes: Vec<String>,
     /// The best run first.
     runs: Vec<Run>,
@@ -238,8 +328,10 @@ impl IqgmeFit {
         let runs = weigh(runs, config.averaging, data.n_observed());
         Self::from_wire(Wire {
             config,
-            standardiser: data.standardiser,
-            active: data.active,
+            units: Units {
+                standardiser: data.standardiser,
+                active: data.active,
+            },
             classes: data.classes,
             runs,
         })
@@ -288,25 +380,25 @@ impl IqgmeFit {
         (&self.wire.runs[chosen], &self.predictors[chosen])
     }
 
-    /// Class names; probabilities are of the second. Empty for a fit without labels.
+    /// Class names; with two, probabilities are of the second. Empty for a fit without labels.
     pub fn classes(&self) -> &[String] {
         &self.wire.classes
     }
 
     /// Names of all columns of the training table.
     pub fn column_names(&self) -> &[String] {
-        self.wire.standardiser.column_names()
+        self.wire.units.standardiser.column_names()
     }
 
     /// Columns in the model, as positions in the training table.
     pub fn model_columns(&self) -> &[usize] {
-        &self.wire.active
+        &self.wire.units.active
     }
 
     /// Columns left out of the model: constant in training, or without any observed value.
     pub fn ignored_columns(&self) -> Vec<usize> {
         (0..self.column_names().len())
-            .filter(|j| !self.wire.active.contains(j))
+            .filter(|j| !self.wire.units.active.contains(j))
             .collect()
     }
 
@@ -338,27 +430,47 @@ impl IqgmeFit {
     /// Probability of the second class for each row, components weighed as `config.gate` says at the observed features, experts
     /// and missing features integrated out by moment matching. A row without any observed feature gets the model's marginal class probability.
     ///
-    /// Cost for each row: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern. Errors: other columns than in training, a fit without labels.
+    /// Cost for each row: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern. Errors: other columns than in training, a fit without labels or with
+    /// more than two classes: see [`predict_classes`](Self::predict_classes).
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        self.probability(table, self.wire.config.gate, Experts::Integrated)
+        self.probability(
+            table,
+            "predict_proba",
+            self.wire.config.gate,
+            Experts::Integrated,
+        )
     }
 
     /// As [`predict_proba`](Self::predict_proba), by the posterior means in place of the parameters (W 3.4.3, incomplete data).
     pub fn predict_plug_in(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        self.probability(table, Gate::AtMeans, Experts::AtMeans)
+        self.probability(table, "predict_plug_in", Gate::AtMeans, Experts::AtMeans)
     }
 
-    /// The more probable class of each row.
+    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), by the same rules as
+    /// [`predict_proba`](Self::predict_proba).
+    ///
+    /// With more than two classes they are one-dimensional integrals; utilities that share missing features are decorrelated but for their leading
+    /// direction. Errors: other columns than in training, a fit without labels.
+    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let (gate, experts) = (self.wire.config.gate, Experts::Integrated);
+        Ok(with_first_class(self.probabilities(table, gate, experts)?))
+    }
+
+    /// The most probable class of each row.
     pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
         let classes = &self.wire.classes;
-        Ok(self
-            .predict_proba(table)?
-            .iter()
-            .map(|&p| classes[usize::from(p > 0.5)].as_str())
-            .collect())
+        let name = |probabilities: Vec<f64>| classes[most_probable(&probabilities)].as_str();
+        Ok(self.predict_classes(table)?.into_iter().map(name).collect())
     }
 
-    /// Class probabilities with central intervals that hold `level` of the posterior: what the uncertainty of weights, components and experts makes
+    /// How well the labelled rows of a table are predicted. Errors: as [`predict_classes`](Self::predict_classes); no labelled row; a label that is not
+    /// a class of the fit.
+    pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
+        let classes = class_of_rows(table, labels, &self.wire.classes)?;
+        Evaluation::new(&self.predict_classes(table)?, &classes)
+    }
+
+    /// Probabilities of the second of two classes with central intervals that hold `level` of the posterior: what the uncertainty of weights, components and experts makes
     /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each).
     pub fn predict_interval(
         &self,
@@ -375,13 +487,13 @@ impl IqgmeFit {
         }
         at_least("draws", draws, 2)?;
         let mean = self.predict_proba(table)?;
-        let rows = self.rows(table)?;
-        let drawn: Vec<Vec<f64>> = (0..draws as u64)
+        let rows = self.wire.units.rows(table)?;
+        let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
                 let (run, predictor) = self.pick(draw);
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
-                predictor.draw(&run.state, &mut rng)?.probability(
+                predictor.draw(&run.state, &mut rng)?.probabilities(
                     &rows,
                     Gate::AtMeans,
                     Experts::AtMeans,
@@ -392,7 +504,7 @@ impl IqgmeFit {
             .into_iter()
             .enumerate()
             .map(|(row, mean)| {
-                let mut values: Vec<f64> = drawn.iter().map(|d| d[row]).collect();
+                let mut values: Vec<f64> = drawn.iter().map(|d| d[row][0]).collect();
                 values.sort_by(f64::total_cmp);
                 let at = |q: f64| values[((q * draws as f64) as usize).min(draws - 1)];
                 ProbabilityInterval {
@@ -407,7 +519,7 @@ impl IqgmeFit {
     /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); the
     /// last entry holds what is left for components without training rows.
     pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        self.predictors[0].responsibilities(&self.rows(table)?)
+        self.predictors[0].responsibilities(&self.wire.units.rows(table)?, Gate::Marginal)
     }
 
     /// The most probable component of each row.
@@ -427,26 +539,20 @@ impl IqgmeFit {
 
     /// Log predictive density of the observed features of each row, in the user's units; low values are anomalies. Zero for a row without any.
     pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        let sd = self.wire.standardiser.sd();
-        let rows = self.rows(table)?;
+        let rows = self.wire.units.rows(table)?;
         let mut standardised = vec![f64::NEG_INFINITY; table.n_rows()];
         for (weight, predictor) in self.weighed() {
-            for (sum, density) in standardised.iter_mut().zip(predictor.ln_density(&rows)?) {
+            for (sum, density) in standardised
+                .iter_mut()
+                .zip(predictor.ln_density(&rows, Gate::Marginal)?)
+            {
                 *sum = ln_add_exp(*sum, weight.ln() + density);
             }
         }
-        let unit = |row: usize| -> f64 {
-            self.wire
-                .active
-                .iter()
-                .filter(|&&j| table.is_observed(row, j))
-                .map(|&j| sd[j].ln())
-                .sum()
-        };
         Ok(standardised
             .into_iter()
             .enumerate()
-            .map(|(row, density)| density - unit(row))
+            .map(|(row, density)| density - self.wire.units.ln_unit(table, row))
             .collect())
     }
 
@@ -455,36 +561,22 @@ impl IqgmeFit {
     /// Hide columns first ([`Table::hide`]) to get the conditional distribution of any columns given any others. A constant column is completed by
     /// its constant.
     pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
-        let cells = self.cells_by_row(table)?;
-        let mut mean = Filling::new(table);
-        let mut sd = Filling::new(&table.map(|_, _, _| 0.0)?);
-        self.fill_constants(table, &mut mean, &mut sd);
-        for (row, cells) in cells.into_iter().enumerate() {
-            for cell in cells {
-                mean.set(row, cell.column, cell.mean);
-                sd.set(row, cell.column, cell.sd);
-            }
-        }
-        Ok(Imputation {
-            completed: mean.table(table)?,
-            sd: sd.table(table)?,
-        })
+        self.wire.units.impute(table, self.cells_by_row(table)?)
     }
 
     /// `draws` completed tables, each a joint draw from the predictive distribution of the missing cells, for multiple imputation.
     pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
-        let rows = self.rows(table)?;
+        let rows = self.wire.units.rows(table)?;
         (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
                 let rng = |row: usize| stream(self.wire.config.seed, [0, draw, IMPUTE, row as u64]);
                 let values = self.pick(draw).1.draw_missing(&rows, rng)?;
                 let mut filled = Filling::new(table);
-                let mut unused = Filling::new(table);
-                self.fill_constants(table, &mut filled, &mut unused);
+                self.wire.units.fill_constants(table, &mut filled);
                 for (row, values) in values.into_iter().enumerate() {
-                    for (j, value) in self.missing_columns(table, row).zip(values) {
-                        filled.set(row, j, self.to_units(j, value));
+                    for (j, value) in self.wire.units.missing_columns(table, row).zip(values) {
+                        filled.set(row, j, self.wire.units.to_units(j, value));
                     }
                 }
                 filled.table(table)
@@ -525,31 +617,7 @@ impl IqgmeFit {
 
     /// As [`cells`](Self::cells), of every row; in parallel, and rows with the same missing columns together.
     pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
-        let rows = self.missing_cells(table)?.into_iter().enumerate();
-        Ok(rows
-            .map(|(row, cells)| {
-                let columns = self.missing_columns(table, row);
-                let each = columns.zip(cells);
-                each.map(|(column, terms)| self.missing_cell(column, terms))
-                    .collect()
-            })
-            .collect())
-    }
-
-    /// From standardised units to the user's.
-    fn missing_cell(&self, column: usize, mut terms: Vec<CellTerm>) -> MissingCell {
-        let unit = self.wire.standardiser.sd()[column];
-        let (mean, sd) = mixture_moments(&terms);
-        for term in &mut terms {
-            term.mean = self.to_units(column, term.mean);
-            term.sd *= unit;
-        }
-        MissingCell {
-            column,
-            mean: self.to_units(column, mean),
-            sd: sd * unit,
-            terms,
-        }
+        Ok(self.wire.units.cells(table, self.missing_cells(table)?))
     }
 
     /// The components that have training rows, larger ones first.
@@ -559,11 +627,13 @@ impl IqgmeFit {
         let base = self.wire.config.mean_strength;
         let sd: Vec<f64> = self
             .wire
+            .units
             .active
             .iter()
-            .map(|&j| self.wire.standardiser.sd()[j])
+            .map(|&j| self.wire.units.standardiser.sd()[j])
             .collect();
         let p = sd.len();
+        let n_utilities = state.n_utilities();
         let summary = |h: usize| {
             let component = &state.components[h];
             let spread = component.dof - p as f64 - 1.0;
@@ -573,18 +643,23 @@ impl IqgmeFit {
                 size: component.strength - base,
                 mean: self
                     .wire
+                    .units
                     .active
                     .iter()
                     .zip(&component.mean)
-                    .map(|(&j, &m)| self.to_units(j, m))
+                    .map(|(&j, &m)| self.wire.units.to_units(j, m))
                     .collect(),
                 covariance: Mat::from_fn(p, p, |i, j| {
                     component.scale_inverse[(i, j)] / spread * sd[i] * sd[j]
                 }),
-                classifier: self.wire.runs[0]
-                    .experts
-                    .get(h)
-                    .map(|expert| self.classifier(expert, &sd)),
+                classifier: (n_utilities == 1)
+                    .then(|| self.classifier(&self.wire.runs[0].experts[h], &sd)),
+                utilities: if n_utilities > 1 {
+                    let experts = &self.wire.runs[0].experts[h * n_utilities..][..n_utilities];
+                    experts.iter().map(|e| self.classifier(e, &sd)).collect()
+                } else {
+                    Vec::new()
+                },
             }
         };
         (0..state.components.len())
@@ -597,9 +672,10 @@ impl IqgmeFit {
         let p = sd.len();
         let effects = expert.mean[..p].to_vec();
         let coefficients: Vec<f64> = effects.iter().zip(sd).map(|(e, s)| e / s).collect();
-        let centre = self.wire.standardiser.mean();
+        let centre = self.wire.units.standardiser.mean();
         let shift: f64 = self
             .wire
+            .units
             .active
             .iter()
             .zip(&coefficients)
@@ -649,7 +725,7 @@ impl IqgmeFit {
     /// classifier needs some.
     pub fn continue_with(&self, table: &Table, labels: &Labels) -> Result<Self, IqgmeError> {
         let wire = &self.wire;
-        let (standardiser, active) = (wire.standardiser.clone(), wire.active.clone());
+        let (standardiser, active) = (wire.units.standardiser.clone(), wire.units.active.clone());
         let data =
             IqgmeData::with_units(table, labels, standardiser, active, wire.classes.clone())?;
         if data.n_labelled == 0 && !wire.classes.is_empty() {
@@ -661,7 +737,7 @@ impl IqgmeFit {
             .par_iter()
             .map(|run| {
                 let mut state = run.state.clone();
-                state.soft_labels = data.signs_by_row();
+                state.soft_labels = data.first_soft_labels();
                 let vb = IqgmeVb::resume(&data, wire.config.clone(), state, Vec::new())?;
                 Run::finish(vb, run.start)
             })
@@ -669,34 +745,53 @@ impl IqgmeFit {
         Self::new(data, wire.config.clone(), runs)
     }
 
+    /// Of the second of two classes.
     fn probability(
+        &self,
+        table: &Table,
+        question: &'static str,
+        gate: Gate,
+        experts: Experts,
+    ) -> Result<Vec<f64>, IqgmeError> {
+        if self.wire.classes.len() > 2 {
+            return Err(IqgmeError::TwoClassesOnly {
+                question,
+                classes: self.wire.classes.clone(),
+            });
+        }
+        let probabilities = self.probabilities(table, gate, experts)?;
+        Ok(probabilities.into_iter().map(|p| p[0]).collect())
+    }
+
+    /// Of all classes but the first.
+    fn probabilities(
         &self,
         table: &Table,
         gate: Gate,
         experts: Experts,
-    ) -> Result<Vec<f64>, IqgmeError> {
+    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
         if self.wire.classes.is_empty() {
             return Err(IqgmeError::Unlabelled);
         }
-        let rows = self.rows(table)?;
-        let mut mean = vec![0.0; table.n_rows()];
+        let rows = self.wire.units.rows(table)?;
+        let mut mean = vec![vec![0.0; self.wire.classes.len() - 1]; table.n_rows()];
         for (weight, predictor) in self.weighed() {
-            for (sum, probability) in mean
-                .iter_mut()
-                .zip(predictor.probability(&rows, gate, experts)?)
-            {
+            let found = predictor.probabilities(&rows, gate, experts)?;
+            let sums = mean.iter_mut().flatten();
+            for (sum, probability) in sums.zip(found.into_iter().flatten()) {
                 *sum += weight * probability;
             }
         }
-        Ok(mean.into_iter().map(|p| p.min(1.0)).collect())
+        mean.iter_mut().flatten().for_each(|p| *p = p.min(1.0));
+        Ok(mean)
     }
 
     /// For each row and each missing feature the components of all runs.
     fn missing_cells(&self, table: &Table) -> Result<Vec<Vec<Vec<CellTerm>>>, IqgmeError> {
-        let rows = self.rows(table)?;
+        let rows = self.wire.units.rows(table)?;
         let mut all: Vec<Vec<Vec<CellTerm>>> = Vec::new();
         for (weight, predictor) in self.weighed() {
-            let mut cells = predictor.missing_cells(&rows)?;
+            let mut cells = predictor.missing_cells(&rows, Gate::Marginal)?;
             cells
                 .iter_mut()
                 .flatten()
@@ -711,41 +806,6 @@ impl IqgmeFit {
             }
         }
         Ok(all)
-    }
-
-    fn rows(&self, table: &Table) -> Result<Rows, IqgmeError> {
-        let standardised = self
-            .wire
-            .standardiser
-            .apply(table)?
-            .select_columns(&self.wire.active)?;
-        Ok(Rows::new(&standardised, &vec![0.0; table.n_rows()]))
-    }
-
-    fn to_units(&self, column: usize, value: f64) -> f64 {
-        self.wire.standardiser.mean()[column] + self.wire.standardiser.sd()[column] * value
-    }
-
-    /// Columns in the model that are missing in a row, ascending.
-    fn missing_columns<'a>(
-        &'a self,
-        table: &'a Table,
-        row: usize,
-    ) -> impl Iterator<Item = usize> + 'a {
-        self.wire
-            .active
-            .iter()
-            .copied()
-            .filter(move |&j| !table.is_observed(row, j))
-    }
-
-    fn fill_constants(&self, table: &Table, mean: &mut Filling, sd: &mut Filling) {
-        for &j in self.wire.standardiser.constant_columns() {
-            for row in (0..table.n_rows()).filter(|&row| !table.is_observed(row, j)) {
-                mean.set(row, j, self.wire.standardiser.mean()[j]);
-                sd.set(row, j, 0.0);
-            }
-        }
     }
 
     /// Writes the fit to a file that [`load`](Self::load) reads.
@@ -780,14 +840,8 @@ impl IqgmeFit {
     fn checked(wire: Wire) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
         wire.config.validate()?;
-        let n_columns = wire.standardiser.column_names().len();
-        let ascending = wire.active.windows(2).all(|w| w[0] < w[1]);
-        if !ascending || wire.active.last().is_some_and(|&j| j >= n_columns) {
-            return Err(saved(
-                "columns of the model: not ascending or not in the table".to_owned(),
-            ));
-        }
-        if !matches!(wire.classes.len(), 0 | 2) || wire.runs.is_empty() {
+        wire.units.check().map_err(saved)?;
+        if wire.classes.len() == 1 || wire.runs.is_empty() {
             return Err(saved("classes or runs: impossible number".to_owned()));
         }
         for (k, run) in wire.runs.iter().enumerate() {
@@ -798,12 +852,15 @@ impl IqgmeFit {
                 return Err(saved(format!("truncation of run {k}")));
             }
             run.state
-                .check(wire.active.len(), !wire.classes.is_empty())
+                .check(
+                    wire.units.active.len(),
+                    wire.classes.len().saturating_sub(1),
+                )
                 .map_err(saved)?;
             if run.experts.len() != run.state.experts.len() {
                 return Err(saved(format!("number of experts of run {k}")));
             }
-            check_experts(&run.experts, wire.active.len()).map_err(saved)?;
+            check_experts(&run.experts, wire.units.active.len()).map_err(saved)?;
         }
         Self::from_wire(wire)
     }
@@ -826,40 +883,11 @@ fn at_least(argument: &'static str, value: usize, least: usize) -> Result<(), Iq
 }
 
 /// Mean and standard deviation of a mixture.
-fn mixture_moments(terms: &[CellTerm]) -> (f64, f64) {
+pub(crate) fn mixture_moments(terms: &[CellTerm]) -> (f64, f64) {
     let mean: f64 = terms.iter().map(|t| t.weight * t.mean).sum();
     let variance: f64 = terms
         .iter()
         .map(|t| t.weight * (t.sd * t.sd + (t.mean - mean).powi(2)))
         .sum();
     (mean, variance.sqrt())
-}
-
-/// A table being completed.
-pub(crate) struct Filling {
-    n_columns: usize,
-    values: Vec<f64>,
-    observed: Vec<bool>,
-}
-
-impl Filling {
-    pub(crate) fn new(table: &Table) -> Self {
-        let n_columns = table.n_cols();
-        let cells = (0..table.n_rows()).flat_map(|i| (0..n_columns).map(move |j| (i, j)));
-        Self {
-            n_columns,
-            values: table.values().to_vec(),
-            observed: cells.map(|(i, j)| table.is_observed(i, j)).collect(),
-        }
-    }
-
-    pub(crate) fn set(&mut self, row: usize, column: usize, value: f64) {
-        self.values[row * self.n_columns + column] = value;
-        self.observed[row * self.n_columns + column] = true;
-    }
-
-    pub(crate) fn table(self, like: &Table) -> Result<Table, IqgmeError> {
-        let table = Table::new(like.n_rows(), self.n_columns, self.values, &self.observed)?;
-        Ok(table.with_column_names(like.column_names().to_vec())?)
-    }
 }

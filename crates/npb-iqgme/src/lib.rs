@@ -1,6 +1,6 @@
 //! Infinite quadratically gated mixture of experts: nonlinear classification and density estimation when features are missing.
 //!
-//! For numeric rows with holes in any pattern, all, some or none of them with one of two labels. The model finds clusters, each a Gaussian with its
+//! For numeric rows with holes in any pattern, all, some or none of them with one of two or more labels. The model finds clusters, each a Gaussian with its
 //! own linear (probit) classifier, and as many of them as the data ask for; missing features are part of the inference, in training and in
 //! prediction, and nothing is imputed beforehand.
 //!
@@ -39,16 +39,22 @@
 //! | questions to a fit: probabilities and intervals, clusters, densities, imputation, summaries | [`IqgmeFit`] |
 //! | drive the inference: single updates, bound, stop and resume | [`IqgmeData`], [`IqgmeVb`], [`VbUpdate`], [`Bound`] |
 //! | the posterior | [`IqgmeState`], [`Component`], [`Expert`], [`ExpertPrior`] |
+//! | the exact posterior by Gibbs sampling | [`fit_gibbs`], [`GibbsFit`], [`IqgmeSampler`], [`GibbsMove`] |
+//! | so many components and no more, by EM | [`fit_qgme`], [`QgmeFit`] |
 //! | errors | [`IqgmeError`] |
 
 mod bound;
 mod checkpoints;
 mod conditional;
 mod config;
+mod em;
 mod error;
 mod experts;
 mod factor;
 mod fit;
+mod gibbs;
+mod mixture;
+mod multinomial;
 mod pass;
 mod predict;
 mod prior;
@@ -57,11 +63,13 @@ mod rows;
 mod start;
 mod state;
 mod stats;
+mod units;
 mod vb;
 
 pub use bound::Bound;
 pub use checkpoints::fit_with_checkpoints;
 pub use config::{ExpertPosterior, Gate, IqgmeConfig, PriorScale, Start};
+pub use em::{QgmeConfig, QgmeFit, fit_qgme};
 pub use error::IqgmeError;
 pub use factor::{
     FactorBound, FactorCluster, FactorConfig, FactorData, FactorDraw, FactorExpert, FactorFit,
@@ -69,9 +77,15 @@ pub use factor::{
     FeatureFactor, fit_factor,
 };
 pub use fit::{
-    ClassifierSummary, ComponentSummary, Imputation, IqgmeFit, MissingCell, ProbabilityInterval,
-    Run, fit, fit_unlabelled,
+    ClassifierSummary, ComponentSummary, Evaluation, Imputation, IqgmeFit, MissingCell,
+    ProbabilityInterval, Run, fit, fit_unlabelled,
 };
+pub use gibbs::IqgmeSampler;
+pub use gibbs::checkpoints::fit_gibbs_with_checkpoints;
+pub use gibbs::config::{GibbsConfig, GibbsMove, StickRule};
+pub use gibbs::fit::{GibbsChain, GibbsDraw, GibbsFit, ScalarSummary, TrainingCell, fit_gibbs};
+pub use gibbs::state::{DrawnComponent, GibbsParameters, GibbsState};
+pub use mixture::Mixture;
 pub use npb_data;
 pub use npb_infer::checkpoint::Every;
 pub use predict::CellTerm;

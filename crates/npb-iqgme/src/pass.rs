@@ -17,6 +17,7 @@ use rayon::prelude::*;
 use crate::IqgmeError;
 use crate::conditional::Linear;
 use crate::conditional::elementary::soft_label;
+use crate::multinomial;
 use crate::rows::{Block, Rows};
 use crate::state::{Expected, IqgmeState};
 use crate::stats::Stats;
@@ -45,7 +46,7 @@ struct Terms {
     precision: Vec<Mat<f64>>,
     /// The part of `k_ih` that is the same for all rows.
     constant: Vec<f64>,
-    /// `<t> (<c> + <w_x>'d) - <w_x c>'d`; none for unlabelled rows.
+    /// `<t> (<c> + <w_x>'d) - <w_x c>'d`, summed over utilities; none for unlabelled rows.
     linear: Option<Linear>,
 }
 
@@ -68,12 +69,13 @@ impl Terms {
     }
 
     /// Adds what the experts make of a label.
-    fn labelled(mut self, state: &IqgmeState) -> Self {
+    fn labelled(mut self, state: &IqgmeState, n_utilities: usize) -> Self {
         let p = state.components[0].mean.len();
-        let mut linear = Linear::zeros(p, state.components.len());
-        for (h, expert) in state.experts.iter().enumerate() {
+        let mut linear = Linear::zeros(p, state.components.len(), n_utilities);
+        for (i, expert) in state.experts.iter().enumerate() {
+            let (h, k) = (i / n_utilities, i % n_utilities);
             if expert.tied {
-                // A component that has lost its labelled rows does not take others: its expert knows nothing of them.
+                // A component that has lost its labelled rows does not take others: its experts know nothing of them.
                 self.constant[h] = f64::NEG_INFINITY;
                 continue;
             }
@@ -81,7 +83,7 @@ impl Terms {
             self.precision[h] += &moments.slope_second;
             self.constant[h] -= 0.5 * moments.intercept_second;
             let slope = &expert.mean[..p];
-            linear.set(h, moments.intercept, slope, &moments.slope_intercept);
+            linear.add(h, k, moments.intercept, slope, &moments.slope_intercept);
         }
         self.linear = Some(linear);
         self
@@ -115,6 +117,7 @@ impl Side {
 pub(crate) struct PassParameters {
     /// `m_h` as columns.
     means: Mat<f64>,
+    n_utilities: usize,
     labelled: Side,
     unlabelled: Side,
 }
@@ -129,9 +132,11 @@ impl PassParameters {
         let (p, n) = (rows.n_features, state.components.len());
         let means = Mat::from_fn(p, n, |j, h| state.components[h].mean[j]);
         let unlabelled = || Terms::unlabelled(state, expected);
+        let labelled = unlabelled().labelled(state, rows.n_utilities);
         Ok(Self {
-            labelled: Side::new(unlabelled().labelled(state), &means, rows, true)?,
+            labelled: Side::new(labelled, &means, rows, true)?,
             unlabelled: Side::new(unlabelled(), &means, rows, false)?,
+            n_utilities: rows.n_utilities,
             means,
         })
     }
@@ -151,9 +156,9 @@ impl PassParameters {
 
 /// What the pass updates of the rows, by sorted position.
 pub(crate) struct RowFactors<'a> {
-    /// Locations of `q(t)`.
+    /// Locations of `q(t)`: row, utility.
     pub(crate) locations: &'a mut [f64],
-    /// `<t>`.
+    /// `<t>`: row, utility.
     pub(crate) soft: &'a mut [f64],
     /// In the layout of [`crate::responsibilities::Responsibilities`].
     pub(crate) responsibilities: &'a mut [f64],
@@ -161,9 +166,9 @@ pub(crate) struct RowFactors<'a> {
 
 impl<'a> RowFactors<'a> {
     /// The factors of the first `n` rows, and those of the others.
-    fn split(self, n: usize, n_components: usize) -> (Self, Self) {
-        let (locations, more_locations) = self.locations.split_at_mut(n);
-        let (soft, more_soft) = self.soft.split_at_mut(n);
+    fn split(self, n: usize, n_components: usize, n_utilities: usize) -> (Self, Self) {
+        let (locations, more_locations) = self.locations.split_at_mut(n * n_utilities);
+        let (soft, more_soft) = self.soft.split_at_mut(n * n_utilities);
         let (responsibilities, more_responsibilities) =
             self.responsibilities.split_at_mut(n * n_components);
         (
@@ -181,11 +186,19 @@ impl<'a> RowFactors<'a> {
     }
 }
 
-/// `<t>` of every row, from its location and sign (zero for an unlabelled row).
-pub(crate) fn soft_means(locations: &[f64], signs: &[f64]) -> Vec<f64> {
-    let each = locations.iter().zip(signs);
-    each.map(|(location, sign)| sign * soft_label(sign * location).mean)
-        .collect()
+/// `<t>` of every row (row, utility), from its locations and class; zero for an unlabelled row.
+pub(crate) fn soft_means(locations: &[f64], rows: &Rows) -> Vec<f64> {
+    let mut soft = vec![0.0; locations.len()];
+    let n_utilities = rows.n_utilities.max(1);
+    let each = soft
+        .chunks_exact_mut(n_utilities)
+        .zip(locations.chunks_exact(n_utilities));
+    for ((soft, locations), class) in each.zip(&rows.classes) {
+        if let Some(class) = *class {
+            multinomial::moments(class, locations, soft);
+        }
+    }
+    soft
 }
 
 /// Runs the pass and updates the factors of the rows in place.
@@ -201,7 +214,7 @@ pub(crate) fn pass(
     let mut work = Vec::with_capacity(CHUNKS);
     for blocks in rows.blocks.chunks(per_chunk) {
         let n = blocks.iter().map(|block| block.rows.len()).sum();
-        let (here, rest) = factors.split(n, n_components);
+        let (here, rest) = factors.split(n, n_components, rows.n_utilities);
         factors = rest;
         work.push((blocks, here));
     }
@@ -217,7 +230,8 @@ pub(crate) fn pass(
                 scratch,
             };
             for block in blocks {
-                let (mut here, rest) = factors.split(block.rows.len(), n_components);
+                let n = block.rows.len();
+                let (mut here, rest) = factors.split(n, n_components, rows.n_utilities);
                 factors = rest;
                 worker.block(block, &mut here)?;
             }
@@ -228,7 +242,7 @@ pub(crate) fn pass(
     for part in partial {
         totals.add(part?);
     }
-    Ok(totals.stats(rows.n_features, n_components))
+    Ok(totals.stats(rows, n_components))
 }
 
 /// What the bound needs of each row, summed: see [`Stats`].
@@ -266,19 +280,19 @@ impl Totals {
     }
 
     fn sums(&mut self, labelled: bool, parameters: &PassParameters) -> &mut Sums {
-        let sums = if labelled {
-            &mut self.labelled
+        let (sums, n_utilities) = if labelled {
+            (&mut self.labelled, parameters.n_utilities)
         } else {
-            &mut self.unlabelled
+            (&mut self.unlabelled, 0)
         };
         let (p, n) = parameters.means.shape();
-        sums.get_or_insert_with(|| Sums::new(p, n))
+        sums.get_or_insert_with(|| Sums::new(p, n, n_utilities))
     }
 
-    fn stats(self, n_features: usize, n_components: usize) -> Stats {
-        let none = || Sums::new(n_features, n_components);
-        let labelled = self.labelled.unwrap_or_else(none);
-        let unlabelled = self.unlabelled.unwrap_or_else(none);
+    fn stats(self, rows: &Rows, n_components: usize) -> Stats {
+        let none = |n_utilities| Sums::new(rows.n_features, n_components, n_utilities);
+        let labelled = self.labelled.unwrap_or_else(|| none(rows.n_utilities));
+        let unlabelled = self.unlabelled.unwrap_or_else(|| none(0));
         Stats {
             labelled: labelled.moments(),
             unlabelled: unlabelled.moments(),
@@ -338,6 +352,31 @@ impl Worker<'_> {
 
     /// `<t>` of labelled rows and their terms of the bound, from the locations.
     fn update_soft_labels(&mut self, block: &Block, factors: &mut RowFactors<'_>) {
+        if self.rows.n_utilities == 1 {
+            self.update_one_utility(block, factors);
+        } else {
+            self.update_utilities(block, factors);
+        }
+    }
+
+    fn update_utilities(&mut self, block: &Block, factors: &mut RowFactors<'_>) {
+        let n_utilities = self.rows.n_utilities;
+        let locations = factors.locations.chunks_exact(n_utilities);
+        let each = locations.zip(factors.soft.chunks_exact_mut(n_utilities));
+        let classes = &self.rows.classes[block.rows.clone()];
+        for ((locations, soft), class) in each.zip(classes) {
+            let class = class.expect("the rows of a labelled block have labels");
+            let ln_mass = multinomial::moments(class, locations, soft);
+            let terms = locations.iter().zip(soft.iter());
+            let local = terms.clone().map(|(mu, t)| mu * (0.5 * mu - t));
+            let size = terms.map(|(mu, t)| (t * mu).abs() + 0.5 * mu * mu);
+            self.totals.terms.soft_local += ln_mass + local.sum::<f64>();
+            self.totals.terms.magnitude += ln_mass.abs() + size.sum::<f64>();
+        }
+    }
+
+    /// As [`Self::update_utilities`], rows side by side.
+    fn update_one_utility(&mut self, block: &Block, factors: &mut RowFactors<'_>) {
         let n = block.rows.len();
         let (local, magnitude) = (&mut self.scratch.local, &mut self.scratch.magnitude);
         local.resize(n, 0.0);

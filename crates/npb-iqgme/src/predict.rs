@@ -6,7 +6,7 @@ use npb_linalg::faer::Mat;
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::{Gamma, NormalWishart, Wishart};
-use npb_priors::special::{ln_gamma, normal_cdf};
+use npb_priors::special::{ln_gamma, normal_cdf, student_t_two_sided};
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
 
@@ -18,6 +18,7 @@ use crate::conditional::memory::Memory;
 use crate::conditional::softmax::{LnTotal, LnTotals};
 use crate::conditional::{Deviations, Quadratics, padded};
 use crate::config::Gate;
+use crate::multinomial;
 use crate::rows::{Block, Pattern, Rows};
 use crate::state::{Expected, Expert, IqgmeState};
 
@@ -46,7 +47,9 @@ pub(crate) struct Predictor {
     student_scale: Vec<f64>,
     /// Logarithm of the Student-t's density at its mean, without the determinant: by number of observed features, then component.
     ln_peaks: Vec<Vec<f64>>,
+    /// Component, utility.
     experts: Vec<Expert>,
+    n_utilities: usize,
     packed_experts: Vec<PackedExpert>,
     /// Mean and variance of the score of a complete row.
     scores: Vec<Form>,
@@ -71,14 +74,14 @@ fn gates(
     precisions: &[Mat<f64>],
 ) -> Result<Vec<Form>, (usize, NotPositiveDefinite)> {
     let gate = |(h, precision): (usize, &Mat<f64>)| {
-        Form::new(means.col_as_slice(h), precision.as_ref(), None).map_err(|source| (h, source))
+        Form::new(means.col_as_slice(h), precision.as_ref(), &[]).map_err(|source| (h, source))
     };
     precisions.iter().enumerate().map(gate).collect()
 }
 
 /// Mean and variance of `w'x^b`.
 fn score(expert: &Expert, factor: &Cholesky) -> Form {
-    Form::with_factor(&vec![0.0; expert.mean.len()], factor, Some(&expert.mean))
+    Form::with_factor(&vec![0.0; expert.mean.len()], factor, &expert.mean)
 }
 
 fn drawn(source: NotPositiveDefinite) -> IqgmeError {
@@ -90,7 +93,7 @@ fn drawn(source: NotPositiveDefinite) -> IqgmeError {
     }
 }
 
-/// A missing cell under one component: a Student-t.
+/// A missing cell under one component: a Student-t, or a normal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CellTerm {
     /// Probability of the component given the row's observed features.
@@ -99,8 +102,21 @@ pub struct CellTerm {
     pub mean: f64,
     /// Standard deviation.
     pub sd: f64,
-    /// Degrees of freedom.
+    /// Degrees of freedom; infinite for a normal.
     pub dof: f64,
+}
+
+impl CellTerm {
+    /// Probability of a value below `x`.
+    pub(crate) fn below(&self, x: f64) -> f64 {
+        if self.dof == f64::INFINITY {
+            return normal_cdf((x - self.mean) / self.sd);
+        }
+        let scale = self.sd * ((self.dof - 2.0) / self.dof).sqrt();
+        let t = (x - self.mean) / scale;
+        let tail = 0.5 * student_t_two_sided(t, self.dof);
+        if t < 0.0 { tail } else { 1.0 - tail }
+    }
 }
 
 /// One row given the components.
@@ -123,6 +139,7 @@ struct Scratch {
     weights: Vec<f64>,
     /// A completed row and the constant feature 1, padded.
     row: Vec<f64>,
+    utilities: Utilities,
 }
 
 /// The complete rows of one block given the components. Tables: component, row.
@@ -134,7 +151,7 @@ struct Complete {
     /// Log-densities in two parts, by row.
     top: Memory,
     rest: Memory,
-    /// Of one component, by row.
+    /// Of one component: utility, row.
     score: Memory,
     spread: Memory,
 }
@@ -151,11 +168,11 @@ impl Complete {
     }
 }
 
-/// Logarithms of weights; the last component of the state stands for itself and all vacant ones after it, whose predictive densities are the same.
-fn ln_weights(mut weights: Vec<f64>, n_components: usize) -> Vec<f64> {
+/// Weights of the components of a state: the last one stands for itself and all vacant ones after it, whose predictive densities are the same.
+fn pooled(mut weights: Vec<f64>, n_components: usize) -> Vec<f64> {
     let rest: f64 = weights.drain(n_components..).sum();
     weights[n_components - 1] += rest;
-    weights.iter().map(|w| w.ln()).collect()
+    weights
 }
 
 /// A row with missing features, and what the components make of it.
@@ -169,6 +186,25 @@ struct Seen<'a, 'g> {
     gated: Gated<'a>,
     /// Memory for a completed row.
     row: &'a mut Vec<f64>,
+    utilities: &'a mut Utilities,
+}
+
+/// Memory for the utilities of a row under one component.
+#[derive(Default)]
+struct Utilities {
+    means: Vec<f64>,
+    variances: Vec<f64>,
+    shared: Vec<f64>,
+    probabilities: Vec<f64>,
+}
+
+impl Utilities {
+    fn resize(&mut self, n: usize) {
+        self.means.resize(n, 0.0);
+        self.variances.resize(n, 0.0);
+        self.shared.resize(n * n, 0.0);
+        self.probabilities.resize(n, 0.0);
+    }
 }
 
 /// A row as one component completes it.
@@ -197,7 +233,7 @@ fn missing_trace(h: usize, seen: &mut Seen<'_, '_>, second: impl Fn(usize, usize
 }
 
 impl Predictor {
-    /// `experts`: one for each component of the state, or none.
+    /// `experts`: as many for each component of the state as there are utilities, or none.
     pub(crate) fn new(
         state: &IqgmeState,
         experts: &[Expert],
@@ -242,12 +278,51 @@ impl Predictor {
             means,
             ln_det,
             quadratics: Quadratics::new(precisions)?,
-            ln_weights: ln_weights(state.sticks.expected_weights(), n_components),
+            ln_weights: pooled(state.sticks.expected_weights(), n_components)
+                .iter()
+                .map(|w| w.ln())
+                .collect(),
             ln_peaks: (0..=p as usize).map(ln_peaks).collect(),
             dof,
             student_scale,
             packed_experts: pack(experts),
+            n_utilities: experts.len() / n_components,
             experts: experts.to_vec(),
+        })
+    }
+
+    /// Of parameters that are known, to be used with [`Gate::AtMeans`] and [`Experts::AtMeans`]. `weights`: one for each component; `experts`: as many
+    /// for each component as there are utilities, or none.
+    pub(crate) fn of_parameters(
+        weights: &[f64],
+        means: Mat<f64>,
+        precisions: Vec<Mat<f64>>,
+        experts: Vec<Expert>,
+    ) -> Result<Self, IqgmeError> {
+        let n_components = weights.len();
+        let mut scores = Vec::with_capacity(experts.len());
+        for expert in &experts {
+            let factor = Cholesky::new(expert.covariance.as_ref()).map_err(drawn)?;
+            scores.push(score(expert, &factor));
+        }
+        let ln_det = precisions
+            .iter()
+            .map(|precision| Ok(Cholesky::new(precision.as_ref()).map_err(drawn)?.ln_det()))
+            .collect::<Result<_, IqgmeError>>()?;
+        Ok(Self {
+            gates: gates(&means, &precisions).map_err(|(_, source)| drawn(source))?,
+            scores,
+            quadratics: Quadratics::new(precisions).map_err(|(_, source)| drawn(source))?,
+            ln_weights: weights.iter().map(|w| w.ln()).collect(),
+            ln_det,
+            packed_experts: pack(&experts),
+            n_utilities: experts.len() / n_components,
+            experts,
+            // Those of normal densities are not asked for.
+            dof: vec![f64::INFINITY; n_components],
+            student_scale: vec![1.0; n_components],
+            ln_peaks: Vec::new(),
+            means,
         })
     }
 
@@ -267,29 +342,12 @@ impl Predictor {
             precisions.push(precision);
         }
         let mut experts = self.experts.clone();
-        let mut scores = Vec::with_capacity(experts.len());
         for expert in &mut experts {
             let factor = Cholesky::new(expert.covariance.as_ref()).map_err(drawn)?;
             factor.sample_moment(&mut expert.mean, rng);
-            scores.push(score(expert, &factor));
         }
-        let ln_det = precisions
-            .iter()
-            .map(|precision| Ok(Cholesky::new(precision.as_ref()).map_err(drawn)?.ln_det()))
-            .collect::<Result<_, IqgmeError>>()?;
-        Ok(Self {
-            gates: gates(&means, &precisions).map_err(|(_, source)| drawn(source))?,
-            scores,
-            means,
-            quadratics: Quadratics::new(precisions).map_err(|(_, source)| drawn(source))?,
-            ln_weights: ln_weights(weights, n_components),
-            ln_det,
-            packed_experts: pack(&experts),
-            experts,
-            dof: self.dof.clone(),
-            student_scale: self.student_scale.clone(),
-            ln_peaks: self.ln_peaks.clone(),
-        })
+        let weights = pooled(weights, n_components);
+        Self::of_parameters(&weights, means, precisions, experts)
     }
 
     fn n_components(&self) -> usize {
@@ -335,13 +393,12 @@ impl Predictor {
         let (n, size) = (stacked.len, n_components * stacked.len);
         let tables = [&mut complete.ln_joint, &mut complete.weights];
         tables.into_iter().for_each(|table| table.reserve(size));
-        let rows = [
-            &mut complete.top,
-            &mut complete.rest,
-            &mut complete.score,
-            &mut complete.spread,
-        ];
-        rows.into_iter().for_each(|row| row.reserve(n));
+        for row in [&mut complete.top, &mut complete.rest] {
+            row.reserve(n);
+        }
+        for table in [&mut complete.score, &mut complete.spread] {
+            table.reserve(self.n_utilities * n);
+        }
         for (h, form) in self.gates.iter().enumerate() {
             let ln_joint = complete.ln_joint.part_mut(h, n);
             complete.columns.apply(form, [&mut *ln_joint, &mut []]);
@@ -403,6 +460,7 @@ impl Predictor {
                         ln_density,
                     },
                     row: &mut scratch.row,
+                    utilities: &mut scratch.utilities,
                 }));
             }
         }
@@ -466,49 +524,60 @@ impl Predictor {
         }
     }
 
-    /// Probability of the second class for the rows of a block without missing features.
-    fn block_probability(&self, complete: &mut Complete, experts: Experts) -> Vec<f64> {
+    /// Probabilities of all classes but the first for the rows of a block without missing features: row, utility.
+    fn block_probabilities(&self, complete: &mut Complete, experts: Experts) -> Vec<f64> {
         let stacked = complete.columns.stacked();
-        let n = stacked.len;
-        let mut probability = vec![0.0; n];
+        let (n, n_rows, n_utilities) = (stacked.len, complete.columns.n_rows(), self.n_utilities);
+        let mut sums = vec![0.0; n * n_utilities];
         let uncertain = if experts == Experts::Integrated {
             1.0
         } else {
             0.0
         };
-        for (h, form) in self.scores.iter().enumerate() {
+        for (h, forms) in self.scores.chunks_exact(n_utilities).enumerate() {
             let weights = complete.weights.part(h, n);
             if weights.iter().all(|weight| *weight <= LEAST_WEIGHT) {
                 continue;
             }
-            let (score, spread) = (complete.score.get_mut(n), complete.spread.get_mut(n));
-            complete.columns.apply(form, [&mut *spread, &mut *score]);
-            let each = score.iter().zip(spread.iter()).zip(weights);
-            let each = each.zip(&mut probability);
+            for (k, form) in forms.iter().enumerate() {
+                let (score, spread) = (
+                    complete.score.part_mut(k, n),
+                    complete.spread.part_mut(k, n),
+                );
+                complete.columns.apply(form, [&mut *spread, &mut *score]);
+                stacked.map(spread, |spread| 1.0 + uncertain * spread);
+            }
+            let score = complete.score.get(n_utilities * n);
+            let spread = complete.spread.get(n_utilities * n);
+            if n_utilities > 1 {
+                add_probabilities(&weights[..n_rows], [score, spread], n, &mut sums);
+                continue;
+            }
+            let each = score.iter().zip(spread).zip(weights).zip(&mut sums);
             stacked.arch.dispatch(
                 #[inline(always)]
                 || {
-                    for (((score, spread), weight), sum) in each {
-                        let z = score / (1.0 + uncertain * spread).sqrt();
+                    for (((score, variance), weight), sum) in each {
+                        let z = score / variance.sqrt();
                         let part = weight * elementary::normal_cdf(z);
                         *sum += if *weight > LEAST_WEIGHT { part } else { 0.0 };
                     }
                 },
             );
         }
-        probability.truncate(complete.columns.n_rows());
-        probability
+        sums.truncate(n_rows * n_utilities);
+        sums
     }
 
-    /// `P(t > 0)` under expert `h`.
-    fn expert_probability(
+    /// Probabilities of all classes but the first under the experts of component `h`, in `seen.utilities.probabilities`.
+    fn expert_probabilities(
         &self,
         h: usize,
         seen: &mut Seen<'_, '_>,
         gate: Gate,
         experts: Experts,
-    ) -> f64 {
-        let p = self.means.nrows();
+    ) {
+        let (p, n) = (self.means.nrows(), self.n_utilities);
         let missing = &seen.pattern.missing;
         let arch = seen.deviations.lanes().arch;
         seen.row.clear();
@@ -518,31 +587,30 @@ impl Predictor {
         for (k, &j) in missing.iter().enumerate() {
             seen.row[j] = self.means[(j, h)] + seen.deviations.shift(k, h);
         }
-        let (location, spread) = self.packed_experts[h].score(arch, seen.row);
-        let mut variance = 1.0;
-        if experts == Experts::Integrated {
-            variance += spread;
+        seen.utilities.resize(n);
+        let spread_of_missing = self.spread(h, seen, gate);
+        for k in 0..n {
+            let expert = &self.experts[h * n + k];
+            let (location, spread) = self.packed_experts[h * n + k].score(arch, seen.row);
+            seen.utilities.means[k] = location;
+            seen.utilities.variances[k] = 1.0;
+            if experts == Experts::Integrated {
+                let trace = missing_trace(h, seen, |i, j| expert.covariance[(i, j)]);
+                seen.utilities.variances[k] += spread + spread_of_missing * trace;
+            }
+            for l in 0..n {
+                let other = &self.experts[h * n + l].mean;
+                let trace = missing_trace(h, seen, |i, j| expert.mean[i] * other[j]);
+                seen.utilities.shared[k * n + l] = spread_of_missing * trace;
+            }
         }
-        variance += self.variance_of_missing(h, seen, gate, experts);
-        normal_cdf(location / variance.sqrt())
-    }
-
-    /// What the missing features add to the variance of the score under expert `h`.
-    fn variance_of_missing(
-        &self,
-        h: usize,
-        seen: &mut Seen<'_, '_>,
-        gate: Gate,
-        experts: Experts,
-    ) -> f64 {
-        let expert = &self.experts[h];
-        let sum = match experts {
-            Experts::Integrated => missing_trace(h, seen, |i, j| {
-                expert.mean[i] * expert.mean[j] + expert.covariance[(i, j)]
-            }),
-            Experts::AtMeans => missing_trace(h, seen, |i, j| expert.mean[i] * expert.mean[j]),
-        };
-        self.spread(h, seen, gate) * sum
+        let Utilities {
+            means,
+            variances,
+            shared,
+            probabilities,
+        } = &mut *seen.utilities;
+        multinomial::probabilities_sharing(means, variances, shared, probabilities);
     }
 
     /// Covariance of the missing features given the observed ones, in units of `(nu_h B_h)_mm^-1`.
@@ -605,32 +673,43 @@ impl Predictor {
         row
     }
 
-    /// Probability of the second class for every row.
-    pub(crate) fn probability(
+    /// Probabilities of all classes but the first, for every row.
+    pub(crate) fn probabilities(
         &self,
         rows: &Rows,
         gate: Gate,
         experts: Experts,
-    ) -> Result<Vec<f64>, IqgmeError> {
+    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let n_utilities = self.n_utilities;
+        let clamped = |of_row: &[f64]| of_row.iter().map(|p| p.clamp(0.0, 1.0)).collect();
         let complete = |block: &mut Complete| {
-            let mut probability = self.block_probability(block, experts);
-            probability.iter_mut().for_each(|p| *p = p.clamp(0.0, 1.0));
-            probability
+            let probabilities = self.block_probabilities(block, experts);
+            probabilities
+                .chunks_exact(n_utilities)
+                .map(clamped)
+                .collect()
         };
         self.map_rows(rows, gate, complete, |row| {
-            let mut probability = 0.0;
+            let mut sums = vec![0.0; n_utilities];
             for h in 0..self.n_components() {
-                if row.gated.weights[h] > LEAST_WEIGHT {
-                    probability +=
-                        row.gated.weights[h] * self.expert_probability(h, row, gate, experts);
+                let weight = row.gated.weights[h];
+                if weight > LEAST_WEIGHT {
+                    self.expert_probabilities(h, row, gate, experts);
+                    for (sum, part) in sums.iter_mut().zip(&row.utilities.probabilities) {
+                        *sum += weight * part;
+                    }
                 }
             }
-            probability.clamp(0.0, 1.0)
+            clamped(&sums)
         })
     }
 
     /// Probabilities of the components given the observed features, for every row.
-    pub(crate) fn responsibilities(&self, rows: &Rows) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub(crate) fn responsibilities(
+        &self,
+        rows: &Rows,
+        gate: Gate,
+    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let complete = |block: &mut Complete| {
             let of_row = |i: usize| {
                 (0..self.n_components())
@@ -639,24 +718,26 @@ impl Predictor {
             };
             (0..block.columns.n_rows()).map(of_row).collect()
         };
-        self.map_rows(rows, Gate::Marginal, complete, |row| {
-            row.gated.weights.to_vec()
-        })
+        self.map_rows(rows, gate, complete, |row| row.gated.weights.to_vec())
     }
 
     /// Log predictive density of the observed features, for every row, in standardised units.
-    pub(crate) fn ln_density(&self, rows: &Rows) -> Result<Vec<f64>, IqgmeError> {
+    pub(crate) fn ln_density(&self, rows: &Rows, gate: Gate) -> Result<Vec<f64>, IqgmeError> {
         let complete = |block: &mut Complete| block.ln_densities();
-        self.map_rows(rows, Gate::Marginal, complete, |row| row.gated.ln_density)
+        self.map_rows(rows, gate, complete, |row| row.gated.ln_density)
     }
 
     /// The missing cells of every row: for each missing feature (ascending) its distribution, component by component.
-    pub(crate) fn missing_cells(&self, rows: &Rows) -> Result<Vec<Vec<Vec<CellTerm>>>, IqgmeError> {
-        self.map_rows(rows, Gate::Marginal, nothing, |row| {
+    pub(crate) fn missing_cells(
+        &self,
+        rows: &Rows,
+        gate: Gate,
+    ) -> Result<Vec<Vec<Vec<CellTerm>>>, IqgmeError> {
+        self.map_rows(rows, gate, nothing, |row| {
             let missing = &row.pattern.missing;
             let m = missing.len();
             let spread: Vec<f64> = (0..self.n_components())
-                .map(|h| self.spread(h, row, Gate::Marginal))
+                .map(|h| self.spread(h, row, gate))
                 .collect();
             let covariance = row.given.covariance();
             let lanes = covariance.len() / (m * m);
@@ -702,6 +783,38 @@ impl Predictor {
                 .collect())
         })?;
         draws.into_iter().collect()
+    }
+}
+
+/// Adds the class probabilities under one component to those of the rows of a block. Scores and variances: utility, row (`n` each).
+fn add_probabilities(
+    weights: &[f64],
+    [scores, variances]: [&[f64]; 2],
+    n: usize,
+    sums: &mut [f64],
+) {
+    let n_utilities = scores.len() / n;
+    let mut memory = Utilities::default();
+    memory.resize(n_utilities);
+    for (i, &weight) in weights.iter().enumerate() {
+        if weight <= LEAST_WEIGHT {
+            continue;
+        }
+        for k in 0..n_utilities {
+            memory.means[k] = scores[k * n + i];
+            memory.variances[k] = variances[k * n + i];
+        }
+        let Utilities {
+            means,
+            variances,
+            probabilities,
+            ..
+        } = &mut memory;
+        multinomial::probabilities(means, variances, probabilities);
+        let sums = &mut sums[i * n_utilities..][..n_utilities];
+        for (sum, part) in sums.iter_mut().zip(probabilities.iter()) {
+            *sum += weight * part;
+        }
     }
 }
 

@@ -24,7 +24,9 @@ impl Prior {
     pub(crate) fn new(
         config: &IqgmeConfig,
         covariance: &Mat<f64>,
+        n_utilities: usize,
     ) -> Result<Self, NotPositiveDefinite> {
+        let n_coefficients = n_utilities.max(1) * (covariance.nrows() + 1);
         let p = covariance.nrows();
         let excess = config.dof_excess + config.dof_per_feature * p as f64;
         let dof = p as f64 + excess;
@@ -44,10 +46,10 @@ impl Prior {
             expected: component.expected()?,
             component,
             expert: ExpertPrior {
-                mean: vec![0.0; p + 1],
+                mean: vec![0.0; n_coefficients],
                 strength: config.expert_mean_strength,
                 shape: config.expert_shape,
-                rate: vec![config.expert_rate; p + 1],
+                rate: vec![config.expert_rate; n_coefficients],
             },
         })
     }

@@ -41,8 +41,12 @@ pub(crate) struct Rows {
     /// Row-major, zero where missing.
     pub(crate) values: Vec<f64>,
     pub(crate) order: Vec<usize>,
-    /// +1, -1, or 0 for an unlabelled row, by sorted position.
+    /// +1 (any class but the first), -1, or 0 for an unlabelled row, by sorted position.
     pub(crate) signs: Vec<f64>,
+    /// The class of each labelled row, by sorted position.
+    pub(crate) classes: Vec<Option<usize>>,
+    /// Number of classes less one; 0 without labels.
+    pub(crate) n_utilities: usize,
     pub(crate) patterns: Vec<Pattern>,
     pub(crate) groups: Vec<Group>,
     pub(crate) blocks: Vec<Block>,
@@ -51,6 +55,18 @@ pub(crate) struct Rows {
 impl Rows {
     /// `signs` by table row: +1, -1 or 0 (unlabelled). The table is already standardised.
     pub(crate) fn new(table: &Table, signs: &[f64]) -> Self {
+        let class = |sign: &f64| (*sign != 0.0).then_some(usize::from(*sign > 0.0));
+        let classes: Vec<Option<usize>> = signs.iter().map(class).collect();
+        let labelled = classes.iter().any(Option::is_some);
+        Self::with_classes(table, &classes, usize::from(labelled))
+    }
+
+    /// `classes` by table row, one more of them than `n_utilities`. The table is already standardised.
+    pub(crate) fn with_classes(
+        table: &Table,
+        classes: &[Option<usize>],
+        n_utilities: usize,
+    ) -> Self {
         let n_features = table.n_cols();
         let index = table.patterns();
         let patterns: Vec<Pattern> = index
@@ -65,6 +81,8 @@ impl Rows {
             values: Vec::with_capacity(table.n_rows() * n_features),
             order: Vec::with_capacity(table.n_rows()),
             signs: Vec::with_capacity(table.n_rows()),
+            classes: Vec::with_capacity(table.n_rows()),
+            n_utilities,
             patterns,
             groups: Vec::new(),
             blocks: Vec::new(),
@@ -76,9 +94,9 @@ impl Rows {
                     .rows
                     .iter()
                     .copied()
-                    .filter(|&row| (signs[row] != 0.0) == labelled)
+                    .filter(|&row| classes[row].is_some() == labelled)
                     .collect();
-                rows.push_group(table, signs, k, &members);
+                rows.push_group(table, classes, k, &members);
             }
             rows.cut_blocks(first_group, labelled);
         }
@@ -89,6 +107,8 @@ impl Rows {
     pub(crate) fn without_labels(&self) -> Self {
         let mut rows = self.clone();
         rows.signs.fill(0.0);
+        rows.classes.fill(None);
+        rows.n_utilities = 0;
         rows.blocks
             .iter_mut()
             .for_each(|block| block.labelled = false);
@@ -114,13 +134,21 @@ impl Rows {
         self.blocks.iter().any(found)
     }
 
-    fn push_group(&mut self, table: &Table, signs: &[f64], pattern: usize, members: &[usize]) {
+    fn push_group(
+        &mut self,
+        table: &Table,
+        classes: &[Option<usize>],
+        pattern: usize,
+        members: &[usize],
+    ) {
         let start = self.order.len();
         for &row in members {
             self.values
                 .extend(table.row(row).iter().map(|x| x.clamp(-FARTHEST, FARTHEST)));
             self.order.push(row);
-            self.signs.push(signs[row]);
+            let sign = |class| if class > 0 { 1.0 } else { -1.0 };
+            self.signs.push(classes[row].map_or(0.0, sign));
+            self.classes.push(classes[row]);
         }
         let end = self.order.len();
         // A group never crosses a block boundary, so large groups are cut here.

@@ -39,7 +39,7 @@ pub(crate) fn responsibilities(
         Start::PerClass(clusters) => per_class(
             data,
             &points,
-            clusters.min(config.truncation.div_ceil(2)),
+            clusters.min(config.truncation.div_ceil(data.rows.n_utilities + 1)),
             &mut rng,
         ),
     };
@@ -86,8 +86,10 @@ fn per_class(
     let n = data.rows.len();
     let mut assigned = vec![usize::MAX; n];
     let mut centres: Vec<Vec<f64>> = Vec::new();
-    for sign in [1.0, -1.0] {
-        let members: Vec<usize> = (0..n).filter(|&i| data.rows.signs[i] == sign).collect();
+    for class in (0..=data.rows.n_utilities).rev() {
+        let members: Vec<usize> = (0..n)
+            .filter(|&i| data.rows.classes[i] == Some(class))
+            .collect();
         let found = k_means(points, &members, clusters, rng);
         for &i in &members {
             assigned[i] = centres.len() + nearest(&points[i], &found).0;
@@ -107,7 +109,7 @@ fn per_class(
 }
 
 /// Rows with their missing features at the conditional mean under one Gaussian for all rows.
-fn completed(data: &IqgmeData) -> Result<Vec<Vec<f64>>, IqgmeError> {
+pub(crate) fn completed(data: &IqgmeData) -> Result<Vec<Vec<f64>>, IqgmeError> {
     let p = data.rows.n_features;
     let shared =
         Gaussian::from_covariance(&vec![0.0; p], data.covariance.as_ref()).map_err(|source| {

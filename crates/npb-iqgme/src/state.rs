@@ -5,6 +5,8 @@ use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::ParameterError;
 use npb_priors::dist::{NormalGamma, NormalWishart, Wishart};
 use npb_priors::dp::StickFactor;
+
+use crate::stats::Stats;
 use serde::{Deserialize, Serialize};
 
 /// `q(mu_h, Lambda_h)`: `mu | Lambda ~ N(mean, (strength Lambda)^-1)`, `Lambda ~ W(scale_inverse^-1, dof)`.
@@ -36,16 +38,18 @@ pub struct Expert {
     pub covariance: Mat<f64>,
 }
 
-/// `q(zeta_p, lambda_p)`: `zeta | lambda ~ N(mean_p, 1/(strength lambda))`, `lambda ~ Gamma(shape, rate_p)`, shared by all experts.
+/// `q(zeta_p, lambda_p)`: `zeta | lambda ~ N(mean_p, 1/(strength lambda))`, `lambda ~ Gamma(shape, rate_p)`, shared by the experts of all components.
+///
+/// With more than two classes each utility has its own: those of utility k at `k (P + 1)` and following.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExpertPrior {
-    /// `phi_p`, length P + 1.
+    /// `phi_p`, length P + 1 for each utility.
     pub mean: Vec<f64>,
     /// `gamma`.
     pub strength: f64,
     /// `a_p`, the same for all p.
     pub shape: f64,
-    /// `b_p`, length P + 1.
+    /// `b_p`, length P + 1 for each utility.
     pub rate: Vec<f64>,
 }
 
@@ -70,26 +74,32 @@ pub struct IqgmeState {
     /// `q(mu, Lambda)`: the components that have rows, larger ones first, and one vacant component (unless the truncation is reached). All
     /// further components are vacant too: their posterior is the prior.
     pub components: Vec<Component>,
-    /// `q(w)`, one for each entry of `components`; empty when no row has a label.
+    /// `q(w)`: for each entry of `components` one for each utility (one with two classes, L - 1 with L of them); empty when no row has a label.
     pub experts: Vec<Expert>,
     /// `q(zeta, lambda)`.
     pub expert_prior: ExpertPrior,
     /// `c` in `B_0^-1 = c S`, with `S` the covariance of all rows.
     pub prior_scale: f64,
-    /// Locations `mu_i` of `q(t_i)`, a normal with variance 1 cut at zero, by row of the training table; 0 for an unlabelled row.
+    /// Locations `mu_i` of `q(t_i)`, normals with variance 1 cut to the region of the row's class: by row of the training table, then utility; 0
+    /// for an unlabelled row.
     pub soft_labels: Vec<f64>,
 }
 
 impl IqgmeState {
-    /// Checks sizes and ranges, for a state that comes from a file: `p` features, a classifier or none.
-    pub(crate) fn check(&self, p: usize, classifies: bool) -> Result<(), String> {
+    /// Experts of each component.
+    pub(crate) fn n_utilities(&self) -> usize {
+        self.experts.len() / self.components.len().max(1)
+    }
+
+    /// Checks sizes and ranges, for a state that comes from a file: `p` features, so many utilities (0: no classifier).
+    pub(crate) fn check(&self, p: usize, n_utilities: usize) -> Result<(), String> {
         let lanes = self.components.len();
         expect(
             lanes >= 1 && lanes <= self.sticks.truncation(),
             "number of components",
         )?;
         expect(
-            self.experts.len() == if classifies { lanes } else { 0 },
+            self.experts.len() == lanes * n_utilities,
             "number of experts",
         )?;
         for component in &self.components {
@@ -110,10 +120,10 @@ impl IqgmeState {
         check_experts(&self.experts, p)?;
         let prior = &self.expert_prior;
         expect(
-            prior.mean.len() == p + 1 && finite(&prior.mean),
+            prior.mean.len() == n_utilities.max(1) * (p + 1) && finite(&prior.mean),
             "expert prior mean",
         )?;
-        expect(prior.rate.len() == p + 1, "expert prior rate")?;
+        expect(prior.rate.len() == prior.mean.len(), "expert prior rate")?;
         let positive = |x: f64| x.is_finite() && x > 0.0;
         expect(prior.rate.iter().all(|&r| positive(r)), "expert prior rate")?;
         expect(
@@ -167,6 +177,26 @@ pub(crate) struct Expected {
 }
 
 impl Component {
+    /// The posterior of component `h` with this prior, whose mean is zero.
+    pub(crate) fn given(&self, stats: &Stats, h: usize) -> Self {
+        let count = stats.count(h);
+        let strength = self.strength + count;
+        let mean: Vec<f64> = stats.first(h).iter().map(|x| x / strength).collect();
+        let mut scale_inverse = stats.second(h);
+        scale_inverse += &self.scale_inverse;
+        for j in 0..mean.len() {
+            for i in 0..mean.len() {
+                scale_inverse[(i, j)] -= strength * mean[i] * mean[j];
+            }
+        }
+        Self {
+            dof: self.dof + count,
+            strength,
+            mean,
+            scale_inverse,
+        }
+    }
+
     pub(crate) fn expected(&self) -> Result<Expected, NotPositiveDefinite> {
         let scale = Cholesky::new(self.scale_inverse.as_ref())?.inverse();
         let wishart = Wishart::new(scale.as_ref(), self.dof).map_err(pivot)?;
@@ -188,14 +218,15 @@ fn pivot(error: ParameterError) -> NotPositiveDefinite {
 }
 
 impl Expert {
-    /// The expert tied to `prior`.
-    pub(crate) fn tied(prior: &ExpertPrior) -> Self {
-        let n = prior.mean.len();
-        let scale = |p: usize| (1.0 + 1.0 / prior.strength) / prior.precision(p);
+    /// The expert of utility `k` of `of`, tied to `prior`.
+    pub(crate) fn tied(prior: &ExpertPrior, k: usize, of: usize) -> Self {
+        let n = prior.mean.len() / of;
+        let first = k * n;
+        let scale = |p: usize| (1.0 + 1.0 / prior.strength) / prior.precision(first + p);
         let covariance = Mat::from_fn(n, n, |i, j| if i == j { scale(i) } else { 0.0 });
         Self {
             tied: true,
-            mean: prior.mean.clone(),
+            mean: prior.mean[first..][..n].to_vec(),
             covariance,
         }
     }

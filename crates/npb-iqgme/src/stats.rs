@@ -39,7 +39,7 @@ impl Moments {
 pub(crate) struct Stats {
     pub(crate) labelled: Moments,
     pub(crate) unlabelled: Moments,
-    /// `sum rho <t> x^b` over labelled rows: components as columns ((P+1) x N), the intercept last.
+    /// `sum rho <t> x^b` over labelled rows, the intercept last: P+1 rows, a column for each component and utility.
     pub(crate) soft: Mat<f64>,
     /// `sum_i ln Phi(y mu) - <t> mu + mu^2/2`.
     pub(crate) soft_local: f64,
@@ -52,11 +52,11 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn zeros(n_features: usize, components: usize) -> Self {
+    pub(crate) fn zeros(n_features: usize, components: usize, n_utilities: usize) -> Self {
         Self {
             labelled: Moments::zeros(n_features, components),
             unlabelled: Moments::zeros(n_features, components),
-            soft: Mat::zeros(n_features + 1, components),
+            soft: Mat::zeros(n_features + 1, components * n_utilities),
             soft_local: 0.0,
             label_entropy: 0.0,
             missing_entropy: 0.0,
@@ -64,13 +64,18 @@ impl Stats {
         }
     }
 
+    fn n_utilities(&self) -> usize {
+        self.soft.ncols() / self.labelled.weight.len().max(1)
+    }
+
     /// Keeps the components `order`, in that order; those left out have no rows.
     pub(crate) fn select(&self, order: &[usize]) -> Self {
+        let k = self.n_utilities();
         Self {
             labelled: self.labelled.select(order),
             unlabelled: self.unlabelled.select(order),
-            soft: Mat::from_fn(self.soft.nrows(), order.len(), |i, k| {
-                self.soft[(i, order[k])]
+            soft: Mat::from_fn(self.soft.nrows(), order.len() * k, |i, column| {
+                self.soft[(i, order[column / k] * k + column % k)]
             }),
             ..*self
         }
@@ -79,13 +84,13 @@ impl Stats {
     /// Appends a component without rows.
     pub(crate) fn push_vacant(&mut self) {
         let n = self.labelled.weight.len();
-        let p = self.labelled.first.nrows();
+        let (p, k) = (self.labelled.first.nrows(), self.n_utilities());
         for moments in [&mut self.labelled, &mut self.unlabelled] {
             moments.weight.push(0.0);
             moments.first.resize_with(p, n + 1, |_, _| 0.0);
             moments.second.push(Mat::zeros(p, p));
         }
-        self.soft.resize_with(p + 1, n + 1, |_, _| 0.0);
+        self.soft.resize_with(p + 1, (n + 1) * k, |_, _| 0.0);
     }
 
     /// Labelled and unlabelled rows together.

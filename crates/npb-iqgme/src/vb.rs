@@ -10,7 +10,7 @@ use npb_priors::GammaPrior;
 use npb_priors::dp::StickFactor;
 
 use crate::bound::{Bound, trace_product};
-use crate::config::{PriorScale, Start};
+use crate::config::{ExpertPosterior, PriorScale, Start};
 use crate::pass::{PassParameters, RowFactors, Update, pass, soft_means};
 use crate::prior::{Prior, shrunk_covariance};
 use crate::responsibilities::Responsibilities;
@@ -38,7 +38,7 @@ impl IqgmeData {
     /// Checks and prepares a table with one label (or none) for each row.
     ///
     /// Columns that are constant or have no observed value carry no information and are left out of the model; see
-    /// [`crate::IqgmeFit::ignored_columns`]. Errors: no rows, no columns, another number of labels than rows, a third class, one class only.
+    /// [`crate::IqgmeFit::ignored_columns`]. Errors: no rows, no columns, another number of labels than rows, one class only.
     pub fn new(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Self, IqgmeError> {
         config.validate()?;
         if table.n_rows() == 0 {
@@ -47,7 +47,14 @@ impl IqgmeData {
         if table.n_cols() == 0 {
             return Err(IqgmeError::NoColumns);
         }
-        let classes = two_classes(labels)?;
+        let classes = classes_seen(labels)?;
+        if classes.len() > 2 && config.expert_posterior == ExpertPosterior::ExpectationPropagation {
+            return Err(IqgmeError::Config {
+                field: "expert_posterior",
+                value: "expectation_propagation".to_owned(),
+                rule: format!("variational with {} classes", classes.len()),
+            });
+        }
         let standardiser = Standardiser::fit(table);
         let (constant, empty) = (
             standardiser.constant_columns(),
@@ -57,6 +64,47 @@ impl IqgmeData {
             .filter(|j| !constant.contains(j) && !empty.contains(j))
             .collect();
         Self::with_units(table, labels, standardiser, active, classes)
+    }
+
+    /// Takes rows as they are, in units in which the prior is `m_0 = 0` and `covariance` (P x P) is the `S` of `B_0^-1 = c S`: for data drawn from the model, and
+    /// whenever units are known beforehand. All columns are in the model; classes may be without rows.
+    ///
+    /// Errors: no rows, another number of labels than rows, a label that is no class, fewer than two classes, a covariance of another size.
+    pub fn in_given_units(
+        table: &Table,
+        labels: &Labels,
+        classes: &[String],
+        covariance: &Mat<f64>,
+    ) -> Result<Self, IqgmeError> {
+        let p = table.n_cols();
+        let argument = |argument, value: usize, rule| IqgmeError::Argument {
+            argument,
+            value: value.to_string(),
+            rule,
+        };
+        if p == 0 {
+            return Err(IqgmeError::NoColumns);
+        }
+        if classes.len() == 1 {
+            return Err(argument("classes", 1, "two or more, or none"));
+        }
+        if covariance.shape() != (p, p) {
+            let rule = "as many rows and columns as the table has columns";
+            return Err(argument("covariance", covariance.nrows(), rule));
+        }
+        // Two rows with means zero and standard deviations one.
+        let unit = [vec![-1.0; p], vec![1.0; p]].concat();
+        let unit = Table::complete(2, p, unit)?.with_column_names(table.column_names().to_vec())?;
+        let standardiser = Standardiser::fit(&unit);
+        let mut data = Self::with_units(
+            table,
+            labels,
+            standardiser,
+            (0..p).collect(),
+            classes.to_vec(),
+        )?;
+        data.covariance = covariance.clone();
+        Ok(data)
     }
 
     /// Prepares rows in the units, columns and classes of an earlier fit.
@@ -70,11 +118,15 @@ impl IqgmeData {
         if table.n_rows() == 0 {
             return Err(IqgmeError::NoRows);
         }
-        let signs = signs(table, labels, &classes)?;
+        let by_row = class_of_rows(table, labels, &classes)?;
         let standardised = standardiser.apply(table)?.select_columns(&active)?;
-        let rows = Rows::new(&standardised, &signs);
+        let n_labelled = by_row.iter().flatten().count();
+        let n_utilities = match n_labelled {
+            0 => 0,
+            _ => classes.len() - 1,
+        };
+        let rows = Rows::with_classes(&standardised, &by_row, n_utilities);
         let covariance = shrunk_covariance(&rows);
-        let n_labelled = signs.iter().filter(|s| **s != 0.0).count();
         Ok(Self {
             rows,
             standardiser,
@@ -83,6 +135,43 @@ impl IqgmeData {
             covariance,
             n_labelled,
         })
+    }
+
+    /// Where `q(t)` starts: by sorted position, then utility.
+    fn first_locations(&self) -> Vec<f64> {
+        let n_utilities = self.rows.n_utilities;
+        let of_row = |class: &Option<usize>| {
+            let class = *class;
+            (1..=n_utilities).map(move |own| match class {
+                None => 0.0,
+                Some(class) if class == own => 1.0,
+                Some(_) => -1.0,
+            })
+        };
+        self.rows.classes.iter().flat_map(of_row).collect()
+    }
+
+    /// Numbers by sorted position, as many for each row as there are utilities, by table row.
+    pub(crate) fn utilities_by_row(&self, by_position: &[f64]) -> Vec<f64> {
+        let n_utilities = self.rows.n_utilities;
+        let mut by_row = vec![0.0; by_position.len()];
+        let each = by_position.chunks_exact(n_utilities.max(1));
+        for (values, &row) in each.zip(&self.rows.order) {
+            by_row[row * n_utilities..][..n_utilities].copy_from_slice(values);
+        }
+        by_row
+    }
+
+    /// The other way from [`Self::utilities_by_row`].
+    pub(crate) fn utilities_by_position(&self, by_row: &[f64]) -> Vec<f64> {
+        let n_utilities = self.rows.n_utilities;
+        let of_row = |&row: &usize| by_row[row * n_utilities..][..n_utilities].iter().copied();
+        self.rows.order.iter().flat_map(of_row).collect()
+    }
+
+    /// As [`Self::first_locations`], by table row.
+    pub(crate) fn first_soft_labels(&self) -> Vec<f64> {
+        self.utilities_by_row(&self.first_locations())
     }
 
     /// Labels as +1, -1 or 0 by table row.
@@ -109,8 +198,8 @@ impl IqgmeData {
     }
 }
 
-/// The two classes of the labelled rows; none when no row has a label.
-fn two_classes(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
+/// The classes of the labelled rows, two or more; none when no row has a label.
+fn classes_seen(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
     let counts = labels.counts();
     let seen: Vec<String> = labels
         .classes()
@@ -125,17 +214,16 @@ fn two_classes(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
             class: class.clone(),
             rows: counts.iter().sum(),
         }),
-        [_, _] => Ok(seen),
-        [first, second, label, ..] => Err(IqgmeError::ThirdClass {
-            first: first.clone(),
-            second: second.clone(),
-            label: label.clone(),
-        }),
+        _ => Ok(seen),
     }
 }
 
-/// By row: +1 for the second class, -1 for the first, 0 for an unlabelled row.
-fn signs(table: &Table, labels: &Labels, classes: &[String]) -> Result<Vec<f64>, IqgmeError> {
+/// The class of each row, by its position in `classes`.
+pub(crate) fn class_of_rows(
+    table: &Table,
+    labels: &Labels,
+    classes: &[String],
+) -> Result<Vec<Option<usize>>, IqgmeError> {
     if labels.n_rows() != table.n_rows() {
         return Err(IqgmeError::LabelCount {
             labels: labels.n_rows(),
@@ -144,10 +232,9 @@ fn signs(table: &Table, labels: &Labels, classes: &[String]) -> Result<Vec<f64>,
     }
     (0..table.n_rows())
         .map(|row| match labels.name(row) {
-            None => Ok(0.0),
+            None => Ok(None),
             Some(name) => match classes.iter().position(|class| class == name) {
-                Some(0) => Ok(-1.0),
-                Some(_) => Ok(1.0),
+                Some(class) => Ok(Some(class)),
                 None => Err(IqgmeError::UnknownClass {
                     row,
                     label: name.to_owned(),
@@ -234,7 +321,7 @@ pub struct IqgmeVb<'d> {
     state: IqgmeState,
     expected: Vec<Expected>,
     stats: Stats,
-    /// Locations and means of `q(t)`, by sorted position.
+    /// Locations and means of `q(t)`, by sorted position, then utility.
     locations: Vec<f64>,
     soft: Vec<f64>,
     responsibilities: Responsibilities,
@@ -254,17 +341,18 @@ impl<'d> IqgmeVb<'d> {
         config.validate()?;
         let (n_components, responsibilities) =
             start::responsibilities(data, &config, start, restart)?;
-        let prior = Prior::new(&config, &data.covariance).map_err(prior_failed)?;
+        let n_utilities = data.rows.n_utilities;
+        let prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
         let state = prior_state(data, &config, &prior, n_components);
-        let locations = data.rows.signs.clone();
+        let locations = data.first_locations();
         let mut vb = Self {
             data,
             config,
             prior,
             state,
             expected: Vec::new(),
-            stats: Stats::zeros(data.rows.n_features, n_components),
-            soft: soft_means(&locations, &data.rows.signs),
+            stats: Stats::zeros(data.rows.n_features, n_components, n_utilities),
+            soft: soft_means(&locations, &data.rows),
             locations,
             responsibilities: Responsibilities::from_positions(
                 &data.rows,
@@ -286,31 +374,30 @@ impl<'d> IqgmeVb<'d> {
         trace: Vec<VbReport>,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
-        let classifies = data.n_labelled > 0;
+        let n_utilities = data.rows.n_utilities;
         state
-            .check(data.rows.n_features, classifies)
+            .check(data.rows.n_features, n_utilities)
             .map_err(|what| IqgmeError::Saved { what })?;
-        if state.soft_labels.len() != data.rows.len()
+        if state.soft_labels.len() != data.rows.len() * n_utilities
             || state.sticks.truncation() != config.truncation
         {
             return Err(IqgmeError::Saved {
                 what: "the state is of other data or another truncation".to_owned(),
             });
         }
-        let mut prior = Prior::new(&config, &data.covariance).map_err(prior_failed)?;
+        let mut prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
         prior
             .set_scale(state.prior_scale, &data.covariance)
             .map_err(prior_failed)?;
         let n_components = state.components.len();
-        let order = data.rows.order.iter();
-        let locations: Vec<f64> = order.map(|&row| state.soft_labels[row]).collect();
+        let locations = data.utilities_by_position(&state.soft_labels);
         let mut vb = Self {
             data,
             config,
             prior,
             expected: Vec::new(),
-            stats: Stats::zeros(data.rows.n_features, n_components),
-            soft: soft_means(&locations, &data.rows.signs),
+            stats: Stats::zeros(data.rows.n_features, n_components, n_utilities),
+            soft: soft_means(&locations, &data.rows),
             locations,
             responsibilities: Responsibilities::zeros(data.rows.len(), n_components),
             state,
@@ -469,9 +556,7 @@ impl<'d> IqgmeVb<'d> {
             },
         };
         self.stats = pass(rows, &parameters, factors, update, self.iteration)?;
-        for (&row, &location) in rows.order.iter().zip(&self.locations) {
-            self.state.soft_labels[row] = location;
-        }
+        self.state.soft_labels = self.data.utilities_by_row(&self.locations);
         Ok(())
     }
 
@@ -514,7 +599,8 @@ impl<'d> IqgmeVb<'d> {
         }
     }
 
-    /// Puts larger components first, drops those without rows and keeps one vacant component at the end, if that does not lower the bound.
+    /// Puts larger components first, drops those without rows and keeps one vacant component at the end, if that does not lower the bound; the sticks,
+    /// which belong to places and not to components, follow.
     fn rearrange(&mut self) {
         let counts = self.stats.counts();
         let mut order: Vec<usize> = (0..counts.len()).filter(|&h| counts[h] > 0.0).collect();
@@ -559,11 +645,8 @@ impl<'d> IqgmeVb<'d> {
     fn push_vacant(&mut self) {
         self.expected.push(self.prior.expected.clone());
         self.state.components.push(self.prior.component.clone());
-        if self.data.n_labelled > 0 {
-            self.state
-                .experts
-                .push(Expert::tied(&self.state.expert_prior));
-        }
+        let tied = tied_experts(&self.state.expert_prior, self.data.rows.n_utilities);
+        self.state.experts.extend(tied);
         self.stats.push_vacant();
         self.responsibilities.push_vacant();
     }
@@ -579,14 +662,16 @@ impl<'d> IqgmeVb<'d> {
             .map(|&h| self.state.components[h].clone())
             .collect();
         self.expected = order.iter().map(|&h| self.expected[h].clone()).collect();
-        if !self.state.experts.is_empty() {
-            self.state.experts = order
-                .iter()
-                .map(|&h| self.state.experts[h].clone())
-                .collect();
-        }
+        let n_utilities = self.data.rows.n_utilities;
+        let of_component = |&h: &usize| (0..n_utilities).map(move |k| h * n_utilities + k);
+        self.state.experts = order
+            .iter()
+            .flat_map(of_component)
+            .map(|i| self.state.experts[i].clone())
+            .collect();
         self.stats = self.stats.select(order);
         self.responsibilities.select(order);
+        self.update_sticks();
     }
 
     fn update_sticks(&mut self) {
@@ -623,27 +708,9 @@ impl<'d> IqgmeVb<'d> {
 
     fn update_components(&mut self) -> Result<(), IqgmeError> {
         for h in 0..self.state.components.len() {
-            let component = &mut self.state.components[h];
-            let count = self.stats.count(h);
-            component.dof = self.prior.component.dof + count;
-            component.strength = self.prior.component.strength + count;
-            component.mean = self
-                .stats
-                .first(h)
-                .iter()
-                .map(|x| x / component.strength)
-                .collect();
-            let mean = &component.mean;
-            let strength = component.strength;
-            let mut scale_inverse = self.stats.second(h);
-            scale_inverse += &self.prior.component.scale_inverse;
-            for j in 0..mean.len() {
-                for i in 0..mean.len() {
-                    scale_inverse[(i, j)] -= strength * mean[i] * mean[j];
-                }
-            }
-            component.scale_inverse = scale_inverse;
+            let component = self.prior.component.given(&self.stats, h);
             let expected = component.expected();
+            self.state.components[h] = component;
             self.expected[h] = self.numerical("covariance", h, expected)?;
         }
         Ok(())
@@ -651,20 +718,23 @@ impl<'d> IqgmeVb<'d> {
 
     /// Free experts for the components with labelled rows; the others are tied to the shared prior, which costs nothing in the bound.
     fn update_experts(&mut self) -> Result<(), IqgmeError> {
-        for h in 0..self.state.experts.len() {
-            self.state.experts[h] = if self.stats.labelled.weight[h] > 0.0 {
-                self.free_expert(h)?
+        let n_utilities = self.data.rows.n_utilities;
+        for i in 0..self.state.experts.len() {
+            let (h, k) = (i / n_utilities, i % n_utilities);
+            self.state.experts[i] = if self.stats.labelled.weight[h] > 0.0 {
+                self.free_expert(h, k)?
             } else {
-                Expert::tied(&self.state.expert_prior)
+                Expert::tied(&self.state.expert_prior, k, n_utilities)
             };
         }
         Ok(())
     }
 
-    fn free_expert(&self, h: usize) -> Result<Expert, IqgmeError> {
+    fn free_expert(&self, h: usize, k: usize) -> Result<Expert, IqgmeError> {
         let p = self.data.rows.n_features;
         let sums = &self.stats.labelled;
         let prior = &self.state.expert_prior;
+        let (first, column) = (k * (p + 1), h * self.data.rows.n_utilities + k);
         let precision = Mat::from_fn(p + 1, p + 1, |i, j| {
             let data = match (i < p, j < p) {
                 (true, true) => sums.second[h][(i, j)],
@@ -673,14 +743,17 @@ impl<'d> IqgmeVb<'d> {
                 (false, false) => sums.weight[h],
             };
             if i == j {
-                data + prior.precision(i)
+                data + prior.precision(first + i)
             } else {
                 data
             }
         });
         let factor = self.numerical("expert precision", h, Cholesky::new(precision.as_ref()))?;
         let mut mean: Vec<f64> = (0..=p)
-            .map(|j| self.stats.soft[(j, h)] + prior.precision(j) * prior.mean[j])
+            .map(|j| {
+                let prior_part = prior.precision(first + j) * prior.mean[first + j];
+                self.stats.soft[(j, column)] + prior_part
+            })
             .collect();
         factor.solve(&mut mean);
         Ok(Expert {
@@ -696,29 +769,34 @@ impl<'d> IqgmeVb<'d> {
             return;
         }
         self.state.expert_prior = self.shared_prior(&self.state.experts);
-        for h in 0..self.state.experts.len() {
-            if self.state.experts[h].tied {
-                self.state.experts[h] = Expert::tied(&self.state.expert_prior);
+        let n_utilities = self.data.rows.n_utilities;
+        for (i, expert) in self.state.experts.iter_mut().enumerate() {
+            if expert.tied {
+                *expert = Expert::tied(&self.state.expert_prior, i % n_utilities, n_utilities);
             }
         }
     }
 
     /// `q(zeta, lambda)` given the free ones of some experts.
     pub(crate) fn shared_prior(&self, experts: &[Expert]) -> ExpertPrior {
-        let free: Vec<&Expert> = experts.iter().filter(|e| !e.tied).collect();
-        let n_free = free.len() as f64;
+        let n_utilities = self.data.rows.n_utilities;
+        let n_free = experts.iter().filter(|e| !e.tied).count() / n_utilities;
         let mut prior = self.prior.expert.clone();
-        prior.strength += n_free;
-        prior.shape += 0.5 * n_free;
-        for p in 0..prior.mean.len() {
+        prior.strength += n_free as f64;
+        prior.shape += 0.5 * n_free as f64;
+        let width = prior.mean.len() / n_utilities;
+        for i in 0..prior.mean.len() {
+            let (k, p) = (i / width, i % width);
+            let of_utility = experts.iter().skip(k).step_by(n_utilities);
+            let free: Vec<&Expert> = of_utility.filter(|e| !e.tied).collect();
             let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
             let squares: f64 = free
                 .iter()
                 .map(|e| e.mean[p] * e.mean[p] + e.covariance[(p, p)])
                 .sum();
             let mean = sum / prior.strength;
-            prior.mean[p] = mean;
-            prior.rate[p] += 0.5 * (squares - prior.strength * mean * mean);
+            prior.mean[i] = mean;
+            prior.rate[i] += 0.5 * (squares - prior.strength * mean * mean);
         }
         prior
     }
@@ -738,7 +816,12 @@ impl<'d> IqgmeVb<'d> {
     }
 }
 
-fn prior_failed(source: NotPositiveDefinite) -> IqgmeError {
+/// The experts of a component without labelled rows.
+fn tied_experts(prior: &ExpertPrior, n_utilities: usize) -> impl Iterator<Item = Expert> + '_ {
+    (0..n_utilities).map(move |k| Expert::tied(prior, k, n_utilities))
+}
+
+pub(crate) fn prior_failed(source: NotPositiveDefinite) -> IqgmeError {
     IqgmeError::Numerical {
         iteration: 0,
         block: "prior",
@@ -754,7 +837,8 @@ fn prior_state(
     prior: &Prior,
     n_components: usize,
 ) -> IqgmeState {
-    let n_experts = if data.n_labelled > 0 { n_components } else { 0 };
+    let n_utilities = data.rows.n_utilities;
+    let experts = || tied_experts(&prior.expert, n_utilities);
     let alpha = GammaPrior {
         shape: config.concentration_shape,
         rate: config.concentration_rate,
@@ -762,9 +846,9 @@ fn prior_state(
     IqgmeState {
         sticks: StickFactor::new(config.truncation, alpha).expect("validated"),
         components: vec![prior.component.clone(); n_components],
-        experts: vec![Expert::tied(&prior.expert); n_experts],
+        experts: (0..n_components).flat_map(|_| experts()).collect(),
         expert_prior: prior.expert.clone(),
         prior_scale: prior.scale,
-        soft_labels: vec![0.0; data.rows.len()],
+        soft_labels: vec![0.0; data.rows.len() * n_utilities],
     }
 }

@@ -1,6 +1,8 @@
 //! npb-iqgme: figures of chapter 3, and the model on trial beyond them.
 
 mod factor;
+mod finite;
+mod gibbs;
 mod mcar;
 mod quality;
 mod scaling;
@@ -15,6 +17,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     synthetic::FIG_3_4,
     mcar::FIG_3_5,
     mcar::FIG_3_6,
+    finite::FIG_3_7,
+    gibbs::FIG_3_10,
     factor::FIG_3_13,
     quality::SMALL_SETS,
     quality::CALIBRATION,

@@ -9,31 +9,31 @@ use super::softmax::Stacked;
 use crate::rows::{Block, Rows};
 use npb_linalg::faer::MatRef;
 
-/// `|C'(x - centre)|^2 + a'(x - centre)`, the two parts apart, with `C C'` a given matrix.
+/// `|C'(x - centre)|^2` and, for any number of `a`, `a'(x - centre)`, with `C C'` a given matrix.
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
     centre: Vec<f64>,
     factor: PackedFactor,
-    slope: Option<Vec<f64>>,
+    slopes: Vec<f64>,
 }
 
 impl Form {
-    /// `matrix`: P x P, or (P+1) x (P+1) to take the constant feature 1 along; `centre` and `slope` are as long.
+    /// `matrix`: P x P, or (P+1) x (P+1) to take the constant feature 1 along; `centre` and each of the `slopes`, one after the other, are as long.
     pub(crate) fn new(
         centre: &[f64],
         matrix: MatRef<'_, f64>,
-        slope: Option<&[f64]>,
+        slopes: &[f64],
     ) -> Result<Self, NotPositiveDefinite> {
         let factor = Cholesky::new(matrix)?;
-        Ok(Self::with_factor(centre, &factor, slope))
+        Ok(Self::with_factor(centre, &factor, slopes))
     }
 
     /// As [`Self::new`], from the factor of the matrix.
-    pub(crate) fn with_factor(centre: &[f64], factor: &Cholesky, slope: Option<&[f64]>) -> Self {
+    pub(crate) fn with_factor(centre: &[f64], factor: &Cholesky, slopes: &[f64]) -> Self {
         Self {
             centre: centre.to_vec(),
             factor: PackedFactor::new(factor),
-            slope: slope.map(<[f64]>::to_vec),
+            slopes: slopes.to_vec(),
         }
     }
 }
@@ -93,7 +93,7 @@ impl Columns {
         features[p * n..].fill(1.0);
     }
 
-    /// Both parts of the form of every row (`stride` each); the second is left alone when the form has no slope.
+    /// The parts of the form of every row: the square (`stride`), and as many of the slopes as there is room for (`stride` each).
     pub(crate) fn apply(&mut self, form: &Form, out: [&mut [f64]; 2]) {
         let p = self.n_features + 1;
         self.arch.dispatch(SideBySide {
@@ -102,7 +102,7 @@ impl Columns {
                 .get(p * self.n_rows.next_multiple_of(ROW_MULTIPLE)),
             centre: &form.centre,
             factor: &form.factor,
-            slope: form.slope.as_deref(),
+            slopes: &form.slopes,
             window: self.window.get_mut(p * ROW_MULTIPLE),
             out,
         });

@@ -32,17 +32,17 @@ impl PackedFactor {
     }
 }
 
-/// Rows side by side, `d = x - centre`: `|C'd|^2` and `a'd`.
+/// Rows side by side, `d = x - centre`: `|C'd|^2`, and `a'd` for any number of `a`.
 pub(crate) struct SideBySide<'a> {
     /// Feature j of row i at `j * stride + i`; `stride` a multiple of [`ROW_MULTIPLE`]. There may be more features than the centre has.
     pub(crate) columns: &'a [f64],
     pub(crate) centre: &'a [f64],
     pub(crate) factor: &'a PackedFactor,
-    /// `a`, or nothing.
-    pub(crate) slope: Option<&'a [f64]>,
+    /// One `a` after the other, as many as there is room for in `out`.
+    pub(crate) slopes: &'a [f64],
     /// Working memory: `P x ROW_MULTIPLE`.
     pub(crate) window: &'a mut [f64],
-    /// Both forms, by row (`stride`); the second is left alone without a slope.
+    /// The square by row (`stride`); `a'd` by `a`, then row.
     pub(crate) out: [&'a mut [f64]; 2],
 }
 
@@ -55,7 +55,7 @@ impl WithSimd for SideBySide<'_> {
         let (columns, _) = S::as_simd_f64s(self.columns);
         let (window, _) = S::as_mut_simd_f64s(self.window);
         let (deviation, _) = window[..p * WINDOW].as_chunks_mut::<WINDOW>();
-        let [quadratic, slope] = self.out.map(|x| S::as_mut_simd_f64s(x).0);
+        let [quadratic, slopes] = self.out.map(|x| S::as_mut_simd_f64s(x).0);
         let stride = quadratic.len();
         for first in (0..stride).step_by(WINDOW) {
             for (j, (d, &m)) in deviation.iter_mut().zip(self.centre).enumerate() {
@@ -67,8 +67,8 @@ impl WithSimd for SideBySide<'_> {
             }
             let sum = square(simd, &self.factor.pairs, deviation);
             quadratic[first..][..WINDOW].copy_from_slice(&sum);
-            if let Some(a) = self.slope {
-                let sum = inner_product(simd, a, deviation);
+            for (k, slope) in slopes.chunks_exact_mut(stride.max(1)).enumerate() {
+                let sum = inner_product(simd, &self.slopes[k * p..][..p], deviation);
                 slope[first..][..WINDOW].copy_from_slice(&sum);
             }
         }
@@ -157,14 +157,14 @@ impl WithSimd for Centre<'_> {
     }
 }
 
-/// Rows one after the other, each with its own product `g`: `d'g + 2 b'd` and `a'd`.
+/// Rows one after the other, each with its own product `g`: `d'g + 2 b'd`, and `a'd` for any number of `a`.
 pub(super) struct OneByOne<'a> {
     /// Rows of `d` and of `g`, padded with zeros to a multiple of eight features.
     pub(super) d: &'a [f64],
     pub(super) g: &'a [f64],
-    /// `[a, b]` (padded likewise), or nothing.
+    /// One `a` after the other, and `b` (padded likewise), or nothing.
     pub(super) linear: Option<[&'a [f64]; 2]>,
-    /// Both forms, by row.
+    /// The first form by row; `a'd` by row, then `a`.
     pub(super) out: [&'a mut [f64]; 2],
 }
 
@@ -175,24 +175,33 @@ impl WithSimd for OneByOne<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let (d, _) = S::as_simd_f64s(self.d);
         let (g, _) = S::as_simd_f64s(self.g);
-        let [quadratic, slope] = self.out;
+        let [quadratic, slopes] = self.out;
         let registers = d.len() / quadratic.len().max(1);
+        let n_slopes = slopes.len() / quadratic.len().max(1);
         let linear = self.linear.map(|forms| forms.map(|x| S::as_simd_f64s(x).0));
         for (row, quadratic) in quadratic.iter_mut().enumerate() {
             let range = row * registers..(row + 1) * registers;
             let (d, g) = (&d[range.clone()], &g[range]);
-            let mut sums = [simd.splat_f64s(0.0); 3];
+            let mut sums = [simd.splat_f64s(0.0); 2];
             for k in 0..registers {
                 sums[0] = simd.mul_add_e_f64s(d[k], g[k], sums[0]);
             }
             if let Some([a, b]) = linear {
                 for k in 0..registers {
-                    sums[1] = simd.mul_add_e_f64s(d[k], a[k], sums[1]);
-                    sums[2] = simd.mul_add_e_f64s(d[k], b[k], sums[2]);
+                    sums[1] = simd.mul_add_e_f64s(d[k], b[k], sums[1]);
                 }
-                slope[row] = simd.reduce_sum_f64s(sums[1]);
+                for (slope, first) in slopes[row * n_slopes..][..n_slopes]
+                    .iter_mut()
+                    .zip((0..).step_by(registers))
+                {
+                    let mut sum = simd.splat_f64s(0.0);
+                    for k in 0..registers {
+                        sum = simd.mul_add_e_f64s(d[k], a[first + k], sum);
+                    }
+                    *slope = simd.reduce_sum_f64s(sum);
+                }
             }
-            *quadratic = simd.reduce_sum_f64s(sums[0]) + 2.0 * simd.reduce_sum_f64s(sums[2]);
+            *quadratic = simd.reduce_sum_f64s(sums[0]) + 2.0 * simd.reduce_sum_f64s(sums[1]);
         }
     }
 }
@@ -326,21 +335,24 @@ mod tests {
             let wide = n.next_multiple_of(ROW_MULTIPLE);
             let mut columns = vec![0.0; p * wide];
             (0..n * p).for_each(|k| columns[(k % p) * wide + k / p] = x(k / p, k % p));
-            let (mut quadratics, mut slopes) = (vec![0.0; wide], vec![0.0; wide]);
+            // Two slopes: `a` and `b`.
+            let both: Vec<f64> = a[..p].iter().chain(&b[..p]).copied().collect();
+            let (mut quadratics, mut slopes) = (vec![0.0; wide], vec![0.0; 2 * wide]);
             arch.dispatch(SideBySide {
                 columns: &columns,
                 centre: &mean[..p],
                 factor: &PackedFactor::new(
                     &Cholesky::new(matrix.as_ref()).expect("positive definite"),
                 ),
-                slope: Some(&a),
+                slopes: &both,
                 window: &mut vec![0.0; p * ROW_MULTIPLE],
                 out: [&mut quadratics, &mut slopes],
             });
             for i in 0..n {
-                let (square, slope, _) = wanted(i);
+                let (square, slope, offset) = wanted(i);
                 assert_near(quadratics[i], square);
                 assert_near(slopes[i], slope);
+                assert_near(slopes[wide + i], offset);
             }
 
             let (mut rows, mut g) = (vec![0.0; n * stride], vec![0.0; n * stride]);

@@ -80,10 +80,17 @@ impl Lanes {
         )
     }
 
-    /// `sum w x` of every row.
-    pub(crate) fn averages(self, weights: &[f64], x: &[f64], out: &mut [f64]) {
+    /// `sum w x` of every row; each row of weights has `of` rows of `x`, of which the one with this `index` is taken.
+    pub(crate) fn averages(
+        self,
+        weights: &[f64],
+        x: &[f64],
+        [index, of]: [usize; 2],
+        out: &mut [f64],
+    ) {
         let rows = weights.chunks_exact(self.len);
-        let each = rows.zip(x.chunks_exact(self.len)).zip(out);
+        let x = x.chunks_exact(self.len).skip(index).step_by(of);
+        let each = rows.zip(x).zip(out);
         self.arch.dispatch(
             #[inline(always)]
             || {
@@ -196,10 +203,16 @@ impl Stacked {
         );
     }
 
-    /// `sum w x` of every observation.
-    pub(crate) fn averages(self, weights: &[f64], x: &[f64], out: &mut [f64]) {
+    /// `sum w x` of every observation; each component has `of` rows of `x`, of which the one with this `index` is taken.
+    pub(crate) fn averages(
+        self,
+        weights: &[f64],
+        x: &[f64],
+        [index, of]: [usize; 2],
+        out: &mut [f64],
+    ) {
         let rows = weights.chunks_exact(self.len);
-        let rows = rows.zip(x.chunks_exact(self.len));
+        let rows = rows.zip(x.chunks_exact(self.len).skip(index).step_by(of));
         self.arch.dispatch(
             #[inline(always)]
             || {
@@ -282,7 +295,7 @@ mod tests {
         );
         let values: Vec<f64> = (0..32).map(f64::from).collect();
         let mut means = [0.0; 2];
-        lanes.averages(&weights, &values, &mut means);
+        lanes.averages(&weights, &values, [0, 1], &mut means);
         assert!((means[0] - 2.0 / 3.0).abs() < 1e-12 && means[1] == 25.0);
         lanes.softmax(
             &[f64::NEG_INFINITY; 16],
@@ -315,7 +328,7 @@ mod tests {
         lanes.softmax(&by_row, 1e-20, &mut weights, &mut totals);
         let entropy = lanes.entropy(&by_row, &weights, &totals);
         let mut means = vec![0.0; n];
-        lanes.averages(&weights, &vec![0.5; n * len], &mut means);
+        lanes.averages(&weights, &vec![0.5; n * len], [0, 1], &mut means);
         for arch in crate::conditional::archs() {
             let side = Stacked { arch, len: n };
             let [mut top, mut rest, mut out] = [0; 3].map(|_| vec![f64::NAN; n]);
@@ -334,7 +347,7 @@ mod tests {
                     assert!((found - wanted).abs() <= 1e-14 * wanted, "{found} {wanted}");
                 }
             }
-            side.averages(&found, &vec![0.5; components * n], &mut out);
+            side.averages(&found, &vec![0.5; components * n], [0, 1], &mut out);
             for (found, wanted) in out.iter().zip(&means) {
                 assert!((found - wanted).abs() < 1e-14);
             }

@@ -17,7 +17,7 @@ use super::data::{Cells, FactorData};
 use super::predict::Predictor;
 use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
-use crate::fit::Filling;
+use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
 
 /// Name in saved files.

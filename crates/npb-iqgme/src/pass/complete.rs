@@ -16,8 +16,9 @@ pub(super) struct CompleteSide {
     forms: Vec<Form>,
     /// The part of `ln rho` that is the same for all rows.
     constant: Vec<f64>,
-    /// What is to be added to the slope of the form; none for unlabelled rows.
-    intercept: Option<Vec<f64>>,
+    /// What is to be added to the slopes of the form: component, utility. None for unlabelled rows.
+    intercepts: Vec<f64>,
+    n_utilities: usize,
 }
 
 impl CompleteSide {
@@ -30,26 +31,30 @@ impl CompleteSide {
         let mut side = Self {
             forms: Vec::with_capacity(means.ncols()),
             constant: terms.constant.clone(),
-            intercept: terms
-                .linear
-                .as_ref()
-                .map(|_| Vec::with_capacity(means.ncols())),
+            intercepts: Vec::new(),
+            n_utilities: 0,
         };
         for (h, precision) in terms.precision.iter().enumerate() {
             let factor = Cholesky::new(precision.as_ref()).map_err(|source| (h, source))?;
             let mean = means.col_as_slice(h);
-            let (Some(linear), Some(intercept)) = (&terms.linear, &mut side.intercept) else {
-                side.forms.push(Form::with_factor(mean, &factor, None));
+            let Some(linear) = &terms.linear else {
+                side.forms.push(Form::with_factor(mean, &factor, &[]));
                 continue;
             };
-            let [slope, offset] = linear.coefficients(h).map(|x| &x[..p]);
+            side.n_utilities = linear.intercepts(h).len();
+            let offset = &linear.offset(h)[..p];
             let mut shift = offset.to_vec();
             factor.solve(&mut shift);
             let centre: Vec<f64> = mean.iter().zip(&shift).map(|(m, s)| m - s).collect();
+            let mut slopes = Vec::with_capacity(p * side.n_utilities);
+            for (k, intercept) in linear.intercepts(h).iter().enumerate() {
+                let slope = &linear.slope(h, k)[..p];
+                side.intercepts.push(intercept - dot(slope, &shift));
+                slopes.extend_from_slice(slope);
+            }
             side.forms
-                .push(Form::with_factor(&centre, &factor, Some(slope)));
+                .push(Form::with_factor(&centre, &factor, &slopes));
             side.constant[h] += 0.5 * dot(offset, &shift);
-            intercept.push(linear.intercept(h) - dot(slope, &shift));
         }
         Ok(side)
     }
@@ -59,12 +64,13 @@ impl CompleteSide {
 #[derive(Default)]
 pub(super) struct CompleteScratch {
     columns: Columns,
-    /// `<t>`, by row.
+    /// `<t>`: utility, row.
     soft: Memory,
-    /// `ln rho` up to a constant of the row, the slopes `<c> + <w_x>'d`, and `rho`.
+    /// `ln rho` up to a constant of the row, and `rho`.
     ln_rho: Memory,
-    slope: Memory,
     rho: Memory,
+    /// The slopes `<c> + <w_x>'d`: component, utility, row.
+    slopes: Memory,
     /// The constant of each row, in two parts, and a number for each row.
     top: Memory,
     rest: Memory,
@@ -72,12 +78,14 @@ pub(super) struct CompleteScratch {
 }
 
 impl CompleteScratch {
-    fn reserve(&mut self, n_components: usize) {
+    fn reserve(&mut self, n_components: usize, n_utilities: usize) {
         let n = self.columns.stride();
-        for table in [&mut self.ln_rho, &mut self.slope, &mut self.rho] {
+        for table in [&mut self.ln_rho, &mut self.rho] {
             table.reserve(n_components * n);
         }
-        for row in [&mut self.soft, &mut self.top, &mut self.rest, &mut self.out] {
+        self.slopes.reserve(n_components * n_utilities * n);
+        self.soft.reserve(n_utilities * n);
+        for row in [&mut self.top, &mut self.rest, &mut self.out] {
             row.reserve(n);
         }
     }
@@ -91,12 +99,13 @@ impl Worker<'_> {
         factors: &mut RowFactors<'_>,
     ) {
         self.scratch.complete.columns.load(self.rows, block);
-        self.scratch.complete.reserve(side.forms.len());
+        let scratch = &mut self.scratch.complete;
+        scratch.reserve(side.forms.len(), side.n_utilities);
         self.complete_ln_weights(side, factors.soft);
         let entropy = self.weigh_complete(side.forms.len(), factors.responsibilities);
         self.add_entropy(entropy);
         if block.labelled {
-            self.complete_soft_labels(block, side.forms.len(), factors);
+            self.complete_soft_labels(block, side, factors);
         }
         self.accumulate_complete(block, factors.soft);
     }
@@ -105,28 +114,33 @@ impl Worker<'_> {
     fn complete_ln_weights(&mut self, side: &CompleteSide, soft: &[f64]) {
         let scratch = &mut self.scratch.complete;
         let stacked = scratch.columns.stacked();
-        let n = stacked.len;
-        let padded_soft = scratch.soft.get_mut(n);
-        padded_soft[..soft.len()].copy_from_slice(soft);
-        padded_soft[soft.len()..].fill(0.0);
+        let (n, n_utilities) = (stacked.len, side.n_utilities);
+        let padded_soft = scratch.soft.get_mut(n_utilities * n);
+        for (k, padded) in padded_soft.chunks_exact_mut(n).enumerate() {
+            padded.fill(0.0);
+            let soft = soft.iter().skip(k).step_by(n_utilities);
+            padded.iter_mut().zip(soft).for_each(|(to, t)| *to = *t);
+        }
         for (h, form) in side.forms.iter().enumerate() {
-            let (ln_rho, slope) = (scratch.ln_rho.part_mut(h, n), scratch.slope.part_mut(h, n));
-            scratch.columns.apply(form, [&mut *ln_rho, &mut *slope]);
+            let ln_rho = scratch.ln_rho.part_mut(h, n);
+            let slopes = scratch.slopes.part_mut(h, n_utilities * n);
+            scratch.columns.apply(form, [&mut *ln_rho, &mut *slopes]);
             let constant = side.constant[h];
-            let Some(intercept) = side.intercept.as_ref().map(|intercept| intercept[h]) else {
-                stacked.map(ln_rho, |quadratic| constant - 0.5 * quadratic);
-                continue;
-            };
-            let each = ln_rho.iter_mut().zip(slope).zip(padded_soft.iter());
-            stacked.arch.dispatch(
-                #[inline(always)]
-                || {
-                    for ((ln_rho, slope), soft) in each {
-                        *slope += intercept;
-                        *ln_rho = constant - 0.5 * *ln_rho + soft * *slope;
-                    }
-                },
-            );
+            stacked.map(ln_rho, |quadratic| constant - 0.5 * quadratic);
+            let intercepts = &side.intercepts[h * n_utilities..][..n_utilities];
+            let each = slopes.chunks_exact_mut(n).zip(padded_soft.chunks_exact(n));
+            for ((slope, soft), intercept) in each.zip(intercepts) {
+                let each = ln_rho.iter_mut().zip(slope).zip(soft);
+                stacked.arch.dispatch(
+                    #[inline(always)]
+                    || {
+                        for ((ln_rho, slope), soft) in each {
+                            *slope += intercept;
+                            *ln_rho += soft * *slope;
+                        }
+                    },
+                );
+            }
         }
     }
 
@@ -163,19 +177,24 @@ impl Worker<'_> {
     fn complete_soft_labels(
         &mut self,
         block: &Block,
-        n_components: usize,
+        side: &CompleteSide,
         factors: &mut RowFactors<'_>,
     ) {
         let scratch = &mut self.scratch.complete;
         let stacked = scratch.columns.stacked();
-        if self.update.soft_labels {
-            let [rho, slope] =
-                [&scratch.rho, &scratch.slope].map(|table| table.get(n_components * stacked.len));
+        let size = side.forms.len() * stacked.len;
+        for k in 0..side.n_utilities {
+            if !self.update.soft_labels {
+                break;
+            }
+            let rho = scratch.rho.get(size);
+            let slopes = scratch.slopes.get(side.n_utilities * size);
             let averages = scratch.out.get_mut(stacked.len);
-            stacked.averages(rho, slope, averages);
-            factors
-                .locations
-                .copy_from_slice(&averages[..block.rows.len()]);
+            stacked.averages(rho, slopes, [k, side.n_utilities], averages);
+            let of_utility = factors.locations.iter_mut().skip(k);
+            for (location, average) in of_utility.step_by(side.n_utilities).zip(averages) {
+                *location = *average;
+            }
         }
         self.update_soft_labels(block, factors);
     }
@@ -186,8 +205,9 @@ impl Worker<'_> {
         let n_components = self.parameters.n_components();
         let sums = self.totals.sums(block.labelled, self.parameters);
         sums.add_complete(&CompleteRows {
+            n_rows: block.rows.len(),
             features: self.rows.block(block),
-            soft,
+            soft: if block.labelled { soft } else { &[] },
             weights: scratch.rho.get(n_components * stride),
             stride,
         });

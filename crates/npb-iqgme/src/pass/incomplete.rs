@@ -41,6 +41,8 @@ pub(super) struct IncompleteScratch {
     ln_rho: Vec<f64>,
     ln_total: Vec<LnTotal>,
     rho: Vec<f64>,
+    /// A number for each row.
+    averages: Vec<f64>,
     /// Responsibilities of a group, by lane.
     group_weight: Vec<f64>,
 }
@@ -78,14 +80,27 @@ impl Worker<'_> {
         self.store_responsibilities(block.rows.len(), factors.responsibilities);
         if block.labelled {
             if self.update.soft_labels {
-                let slopes = self.scratch.incomplete.deviations.slopes();
-                let rho = &self.scratch.incomplete.rho;
-                self.lanes().averages(rho, slopes, factors.locations);
+                self.incomplete_locations(block, factors);
             }
             self.update_soft_labels(block, factors);
         }
         self.accumulate(block, factors.soft);
         Ok(())
+    }
+
+    fn incomplete_locations(&mut self, block: &Block, factors: &mut RowFactors<'_>) {
+        let (lanes, n_utilities) = (self.lanes(), self.parameters.n_utilities);
+        let scratch = &mut self.scratch.incomplete;
+        scratch.averages.resize(block.rows.len(), 0.0);
+        for k in 0..n_utilities {
+            let slopes = scratch.deviations.slopes();
+            let averages = &mut scratch.averages;
+            lanes.averages(&scratch.rho, slopes, [k, n_utilities], averages);
+            let of_utility = factors.locations.iter_mut().skip(k);
+            for (location, average) in of_utility.step_by(n_utilities).zip(averages) {
+                *location = *average;
+            }
+        }
     }
 
     /// Sizes the tables of a block of `n` rows and fills in responsibilities that stay.
@@ -112,16 +127,22 @@ impl Worker<'_> {
         let rows = scratch
             .ln_rho
             .chunks_exact_mut(lanes)
-            .zip(scratch.deviations.quadratics().chunks_exact(lanes))
-            .zip(scratch.deviations.slopes().chunks_exact(lanes))
-            .zip(soft);
+            .zip(scratch.deviations.quadratics().chunks_exact(lanes));
         let constant = &side.constant[..lanes];
+        let slopes = scratch.deviations.slopes();
+        let n_utilities = slopes.len() / scratch.rho.len().max(1);
         arch.dispatch(
             #[inline(always)]
             || {
-                for (((ln_rho, quadratic), slope), soft) in rows {
+                for (i, (ln_rho, quadratic)) in rows.enumerate() {
                     for h in 0..lanes {
-                        ln_rho[h] = constant[h] - 0.5 * quadratic[h] + soft * slope[h];
+                        ln_rho[h] = constant[h] - 0.5 * quadratic[h];
+                    }
+                    for k in i * n_utilities..(i + 1) * n_utilities {
+                        let (soft, slope) = (soft[k], &slopes[k * lanes..][..lanes]);
+                        for h in 0..lanes {
+                            ln_rho[h] += soft * slope[h];
+                        }
                     }
                 }
             },
@@ -161,7 +182,9 @@ impl Worker<'_> {
         self.scratch.incomplete.group_weight.resize(lanes, 0.0);
         for position in group.rows.clone() {
             let i = position - block.rows.start;
-            self.incomplete_row(i, missing, given, side, soft[i]);
+            let n_utilities = self.parameters.n_utilities;
+            let soft = &soft[i * n_utilities..][..n_utilities];
+            self.incomplete_row(i, missing, given, side, soft);
         }
         self.add_missing(block, missing, given);
     }
@@ -172,7 +195,7 @@ impl Worker<'_> {
         missing: &[usize],
         given: &mut LaneConditional<'_>,
         side: &IncompleteSide,
-        soft: f64,
+        soft: &[f64],
     ) {
         let lanes = self.lanes().len;
         let linear = side.linear.as_ref();
@@ -238,8 +261,9 @@ impl Worker<'_> {
             sums.add(
                 h,
                 &Weighted {
+                    n_rows: block.rows.len(),
                     rows: deviations.completed(h),
-                    soft,
+                    soft: if block.labelled { soft } else { &[] },
                     weights: &scratch.rho[h..],
                     lanes: deviations.lanes().len,
                 },

@@ -17,9 +17,10 @@ fn packed(i: usize, j: usize) -> usize {
 
 /// Complete rows of one block.
 pub(super) struct CompleteRows<'a> {
+    pub(super) n_rows: usize,
     /// Row-major.
     pub(super) features: &'a [f64],
-    /// `<t>`, by row.
+    /// `<t>`: row, utility.
     pub(super) soft: &'a [f64],
     /// Responsibilities: component, row.
     pub(super) weights: &'a [f64],
@@ -27,11 +28,12 @@ pub(super) struct CompleteRows<'a> {
     pub(super) stride: usize,
 }
 
-/// `sum rho z` for all components, with `z = [x x' (lower triangle, row by row), x, <t> x, 1, <t>]`.
+/// `sum rho z` for all components, with `z = [x x' (lower triangle, row by row), x, <t_1> x, <t_2> x, ..., 1, <t_1>, <t_2>, ...]`.
 pub(super) struct Shared {
     arch: Arch,
     n_features: usize,
     n_components: usize,
+    n_utilities: usize,
     /// Component (whole groups), product.
     sums: Memory,
     /// Row, product.
@@ -44,12 +46,13 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(n_features: usize, n_components: usize) -> Self {
+    pub(super) fn new(n_features: usize, n_components: usize, n_utilities: usize) -> Self {
         let groups = n_components.div_ceil(GROUP);
         let mut shared = Self {
             arch: Arch::new(),
             n_features,
             n_components,
+            n_utilities,
             sums: Memory::default(),
             products: Memory::default(),
             row: Memory::zeros(padded(n_features)),
@@ -67,7 +70,12 @@ impl Shared {
 
     /// Number of products, padded.
     fn len(&self) -> usize {
-        padded(self.first() + 2 * self.n_features + 2)
+        padded(self.one() + 1 + self.n_utilities)
+    }
+
+    /// Position of 1 among the products.
+    fn one(&self) -> usize {
+        self.first() + (1 + self.n_utilities) * self.n_features
     }
 
     fn sum(&self, h: usize, product: usize) -> f64 {
@@ -75,11 +83,12 @@ impl Shared {
     }
 
     pub(super) fn weight(&self, h: usize) -> f64 {
-        self.sum(h, self.first() + 2 * self.n_features)
+        self.sum(h, self.one())
     }
 
-    pub(super) fn soft_weight(&self, h: usize) -> f64 {
-        self.sum(h, self.first() + 2 * self.n_features + 1)
+    /// `sum rho <t_k>`.
+    pub(super) fn soft_weight(&self, h: usize, k: usize) -> f64 {
+        self.sum(h, self.one() + 1 + k)
     }
 
     /// `sum rho x_i`.
@@ -87,9 +96,9 @@ impl Shared {
         self.sum(h, self.first() + i)
     }
 
-    /// `sum rho <t> x_i`.
-    pub(super) fn soft_x(&self, h: usize, i: usize) -> f64 {
-        self.sum(h, self.first() + self.n_features + i)
+    /// `sum rho <t_k> x_i`.
+    pub(super) fn soft_x(&self, h: usize, k: usize, i: usize) -> f64 {
+        self.sum(h, self.first() + (1 + k) * self.n_features + i)
     }
 
     /// `sum rho x_i x_j`, i >= j.
@@ -111,7 +120,7 @@ impl Shared {
         let len = self.len();
         self.arch.dispatch(AddProducts {
             len,
-            products: self.products.get(rows.soft.len() * len),
+            products: self.products.get(rows.n_rows * len),
             active: &self.active,
             factors: &self.factors,
             sums: self.sums.get_mut(self.active.len() * GROUP * len),
@@ -119,7 +128,8 @@ impl Shared {
     }
 
     fn form_products(&mut self, rows: &CompleteRows<'_>) {
-        let (p, n, len) = (self.n_features, rows.soft.len(), self.len());
+        let (p, n, len) = (self.n_features, rows.n_rows, self.len());
+        let k = self.n_utilities;
         // The last row's last chunk may end past its products.
         self.products.reserve(n * len + CHUNK);
         let products = self.products.get_mut(n * len + CHUNK);
@@ -127,9 +137,9 @@ impl Shared {
         self.arch.dispatch(
             #[inline(always)]
             || {
-                for (i, soft) in rows.soft.iter().enumerate() {
+                for i in 0..n {
                     load_row(&rows.features[i * p..][..p], x);
-                    form_row(p, x, *soft, &mut products[i * len..]);
+                    form_row(p, x, &rows.soft[i * k..][..k], &mut products[i * len..]);
                 }
             },
         );
@@ -137,7 +147,7 @@ impl Shared {
 
     /// Lists the rows that are active in each group of components.
     fn find_active(&mut self, rows: &CompleteRows<'_>) {
-        let n = rows.soft.len();
+        let n = rows.n_rows;
         let groups = self.active.iter_mut().zip(&mut self.factors);
         for (group, (active, factors)) in groups.enumerate() {
             active.resize(n, 0);
@@ -170,7 +180,7 @@ impl Shared {
 
 /// The products of one row, in whole chunks. A chunk that ends past its row of the triangle, or past its part, spoils what is written after it.
 #[inline(always)]
-fn form_row(p: usize, x: &[f64], soft: f64, to: &mut [f64]) {
+fn form_row(p: usize, x: &[f64], soft: &[f64], to: &mut [f64]) {
     let (chunks, _) = x.as_chunks::<CHUNK>();
     let mut write = |first: usize, factor: f64, x: &[f64; CHUNK]| {
         let to: &mut [f64; CHUNK] = to[first..].first_chunk_mut().expect("room for a chunk");
@@ -187,15 +197,23 @@ fn form_row(p: usize, x: &[f64], soft: f64, to: &mut [f64]) {
             row += i + 1;
         }
     }
-    let end = packed(p, 0);
-    for (part, factor) in [(0, 1.0), (p, soft)] {
+    let mut end = packed(p, 0);
+    for factor in std::iter::once(&1.0).chain(soft) {
         for (c, chunk) in chunks.iter().enumerate() {
-            write(end + part + c * CHUNK, factor, chunk);
+            write(end + c * CHUNK, *factor, chunk);
         }
+        end += p;
     }
     let mut last = [0.0; CHUNK];
-    (last[0], last[1]) = (1.0, soft);
-    write(end + 2 * p, 1.0, &last);
+    last[0] = 1.0;
+    let (first, rest) = soft.split_at(soft.len().min(CHUNK - 1));
+    last[1..=first.len()].copy_from_slice(first);
+    write(end, 1.0, &last);
+    for (c, soft) in rest.chunks(CHUNK).enumerate() {
+        last = [0.0; CHUNK];
+        last[..soft.len()].copy_from_slice(soft);
+        write(end + (c + 1) * CHUNK, 1.0, &last);
+    }
 }
 
 /// `x`, padded, from one row of features; for short rows, for which a general copy takes long.
@@ -301,7 +319,9 @@ mod tests {
             let (n, stride, components) = (11, 16, 6);
             let value = |k: usize| (k as f64 * 0.7).sin();
             let features: Vec<f64> = (0..n * p).map(value).collect();
-            let soft: Vec<f64> = (0..n).map(|i| value(i + 1000)).collect();
+            // So many that the last numbers of a row do not fit into one register.
+            let utilities = 9;
+            let soft: Vec<f64> = (0..n * utilities).map(|i| value(i + 1000)).collect();
             // Component 5 is active in every other row, component 2 nowhere.
             let weight = |h: usize, i: usize| match h {
                 2 => 0.0,
@@ -313,10 +333,11 @@ mod tests {
                 (0..n).for_each(|i| weights[h * stride + i] = weight(h, i));
             }
             let run = |times: usize| {
-                let mut sums = Shared::new(p, components);
+                let mut sums = Shared::new(p, components, utilities);
                 sums.arch = arch;
                 for _ in 0..times {
                     sums.add(&CompleteRows {
+                        n_rows: n,
                         features: &features,
                         soft: &soft,
                         weights: &weights,
@@ -337,10 +358,15 @@ mod tests {
                 };
                 let x = |i: usize, j: usize| features[i * p + j];
                 near(sums.weight(h), wanted(&|_| 1.0));
-                near(sums.soft_weight(h), wanted(&|i| soft[i]));
+                for k in 0..utilities {
+                    let soft = |i: usize| soft[i * utilities + k];
+                    near(sums.soft_weight(h, k), wanted(&soft));
+                    for j in 0..p {
+                        near(sums.soft_x(h, k, j), wanted(&|i| soft(i) * x(i, j)));
+                    }
+                }
                 for j in 0..p {
                     near(sums.x(h, j), wanted(&|i| x(i, j)));
-                    near(sums.soft_x(h, j), wanted(&|i| soft[i] * x(i, j)));
                     for k in 0..=j {
                         near(sums.square(h, j, k), wanted(&|i| x(i, j) * x(i, k)));
                     }

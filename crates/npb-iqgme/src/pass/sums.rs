@@ -14,14 +14,12 @@ const TILE: usize = 6;
 /// Registers of features that go with them: twelve independent sums hide the latency of an addition and fit the registers.
 const WINDOW: usize = 2;
 
-/// The first factors of a row are its weight and its weight times `<t>`; the weighted features follow.
-const EXTRA: usize = 2;
-
 /// Completed rows that are added in one go.
 pub(super) struct Weighted<'a> {
     /// Rows of features, padded with zeros.
     pub(super) rows: &'a [f64],
-    /// `<t>`, by row.
+    pub(super) n_rows: usize,
+    /// `<t>`: row, utility.
     pub(super) soft: &'a [f64],
     /// Responsibilities of the component: of row `i` at `i * lanes`.
     pub(super) weights: &'a [f64],
@@ -33,11 +31,12 @@ pub(super) struct Sums {
     arch: Arch,
     n_features: usize,
     n_components: usize,
+    n_utilities: usize,
     /// Sums of complete rows; none until there is one. What follows is of rows with missing features.
     complete: Option<Shared>,
     /// `sum rho`.
     weight: Vec<f64>,
-    /// `sum rho <t>`.
+    /// `sum rho <t>`: component, utility.
     soft: Vec<f64>,
     /// Component, factor, feature: `sum (factor of the row) x^`. Of the products of features only those with a feature not far below are summed.
     products: Memory,
@@ -55,14 +54,15 @@ fn packed(i: usize, j: usize) -> usize {
 }
 
 impl Sums {
-    pub(super) fn new(n_features: usize, n_components: usize) -> Self {
+    pub(super) fn new(n_features: usize, n_components: usize, n_utilities: usize) -> Self {
         Self {
             arch: Arch::new(),
             n_features,
             n_components,
+            n_utilities,
             complete: None,
             weight: vec![0.0; n_components],
-            soft: vec![0.0; n_components],
+            soft: vec![0.0; n_components * n_utilities],
             products: Memory::default(),
             covariance: Memory::default(),
             missing: false,
@@ -73,9 +73,9 @@ impl Sums {
 
     /// Adds complete rows.
     pub(super) fn add_complete(&mut self, rows: &CompleteRows<'_>) {
-        let (p, n) = (self.n_features, self.n_components);
+        let (p, n, k) = (self.n_features, self.n_components, self.n_utilities);
         self.complete
-            .get_or_insert_with(|| Shared::new(p, n))
+            .get_or_insert_with(|| Shared::new(p, n, k))
             .add(rows);
     }
 
@@ -88,9 +88,14 @@ impl Sums {
         }
     }
 
+    /// The first factors of a row are its weight and its weight times each `<t>`; the weighted features follow.
+    fn extra(&self) -> usize {
+        1 + self.n_utilities
+    }
+
     /// Factors of a row, padded.
     fn n_factors(&self) -> usize {
-        (EXTRA + self.n_features).next_multiple_of(TILE)
+        (self.extra() + self.n_features).next_multiple_of(TILE)
     }
 
     /// Numbers for one component.
@@ -102,30 +107,32 @@ impl Sums {
     pub(super) fn add(&mut self, h: usize, block: &Weighted<'_>) {
         self.open();
         let (size, n_factors) = (self.size(), self.n_factors());
-        self.active.resize(block.soft.len(), 0);
-        let (mut count, mut weights, mut soft_weights) = (0, 0.0, 0.0);
-        for (i, (row, soft)) in block
-            .weights
-            .chunks(block.lanes)
-            .zip(block.soft)
-            .enumerate()
-        {
+        self.active.resize(block.n_rows, 0);
+        let (mut count, mut weights) = (0, 0.0);
+        let rows = block.weights.chunks(block.lanes).take(block.n_rows);
+        for (i, row) in rows.enumerate() {
             weights += row[0];
-            soft_weights += row[0] * soft;
             // Without a branch, which could not be foreseen.
             self.active[count] = i;
             count += usize::from(row[0] > 0.0);
         }
         self.weight[h] += weights;
-        self.soft[h] += soft_weights;
+        for k in 0..self.n_utilities {
+            let soft = block.soft.iter().skip(k).step_by(self.n_utilities);
+            let each = block.weights.chunks(block.lanes).zip(soft);
+            let sum: f64 = each.map(|(row, soft)| row[0] * soft).sum();
+            self.soft[h * self.n_utilities + k] += sum;
+        }
         if count == 0 {
             return;
         }
-        self.factors.resize(block.soft.len() * n_factors, 0.0);
+        let extra = self.extra();
+        self.factors.resize(block.n_rows * n_factors, 0.0);
         self.arch.dispatch(AddProducts {
             block,
             active: &self.active[..count],
             n_features: self.n_features,
+            extra,
             n_factors,
             factors: &mut self.factors,
             sums: self.products.part_mut(h, size),
@@ -187,7 +194,7 @@ impl Sums {
         let mut value = self.of_complete(|complete| complete.square(h, i, j));
         if self.missing {
             let lanes = padded(self.n_components);
-            value += self.product(h, EXTRA + j, i);
+            value += self.product(h, self.extra() + j, i);
             value += self.covariance.part(packed(i, j), lanes)[h];
         }
         value
@@ -208,14 +215,15 @@ impl Sums {
         }
     }
 
-    /// `sum rho <t> x^b`, the intercept last: (P+1) x N.
+    /// `sum rho <t> x^b`, the intercept last: P+1 rows, a column for each component and utility.
     pub(super) fn soft(&self) -> Mat<f64> {
-        let p = self.n_features;
-        Mat::from_fn(p + 1, self.n_components, |i, h| {
+        let (p, n) = (self.n_features, self.n_utilities);
+        Mat::from_fn(p + 1, self.n_components * n, |i, column| {
+            let (h, k) = (column / n, column % n);
             if i < p {
-                self.product(h, 1, i) + self.of_complete(|complete| complete.soft_x(h, i))
+                self.product(h, 1 + k, i) + self.of_complete(|complete| complete.soft_x(h, k, i))
             } else {
-                self.soft[h] + self.of_complete(|complete| complete.soft_weight(h))
+                self.soft[column] + self.of_complete(|complete| complete.soft_weight(h, k))
             }
         })
     }
@@ -255,6 +263,7 @@ struct AddProducts<'a> {
     block: &'a Weighted<'a>,
     active: &'a [usize],
     n_features: usize,
+    extra: usize,
     n_factors: usize,
     factors: &'a mut [f64],
     sums: &'a mut [f64],
@@ -274,8 +283,11 @@ impl WithSimd for AddProducts<'_> {
             let weight = self.block.weights[row * self.block.lanes];
             let x = &self.block.rows[row * stride..][..self.n_features];
             factors[0] = weight;
-            factors[1] = weight * self.block.soft[row];
-            for (factor, x) in factors[EXTRA..].iter_mut().zip(x) {
+            let soft = &self.block.soft[row * (self.extra - 1)..];
+            for (factor, soft) in factors[1..self.extra].iter_mut().zip(soft) {
+                *factor = weight * soft;
+            }
+            for (factor, x) in factors[self.extra..].iter_mut().zip(x) {
                 *factor = weight * x;
             }
         }
@@ -284,7 +296,7 @@ impl WithSimd for AddProducts<'_> {
         let registers = stride / S::F64_LANES;
         for tile in 0..self.n_factors / TILE {
             // Lower triangle: features below the tile's first one are not wanted.
-            let mut first = (tile * TILE).saturating_sub(EXTRA) / S::F64_LANES;
+            let mut first = (tile * TILE).saturating_sub(self.extra) / S::F64_LANES;
             while first < registers {
                 let at = At {
                     tile,
@@ -367,7 +379,10 @@ mod tests {
             for i in 0..n {
                 (0..p).for_each(|j| rows[i * stride + j] = value(i * p + j));
             }
-            let soft: Vec<f64> = (0..n).map(|i| value(i + 1000)).collect();
+            // Two utilities, the second the negative of the first.
+            let soft: Vec<f64> = (0..n)
+                .flat_map(|i| [value(i + 1000), -value(i + 1000)])
+                .collect();
             // Component 1 of 3 is active in every other row.
             let weight = |i: usize| {
                 if i.is_multiple_of(2) {
@@ -380,7 +395,7 @@ mod tests {
             (0..n).for_each(|i| weights[i * lanes + 1] = weight(i));
             let covariance: Vec<f64> = (0..4 * lanes).map(|k| (k % (3 * lanes)) as f64).collect();
             let run = |times: usize| {
-                let mut sums = Sums::new(p, 3);
+                let mut sums = Sums::new(p, 3, 2);
                 sums.arch = arch;
                 for _ in 0..times {
                     let weights = &weights[1..];
@@ -388,6 +403,7 @@ mod tests {
                     sums.add(
                         1,
                         &Weighted {
+                            n_rows: n,
                             rows,
                             soft,
                             weights,
@@ -413,13 +429,15 @@ mod tests {
             let (moments, soft_sums) = (sums.moments(), sums.soft());
             let x = |i: usize, j: usize| rows[i * stride + j];
             near(moments.weight[1], wanted(&weight));
-            near(soft_sums[(p, 1)], wanted(&|i| weight(i) * soft[i]));
+            near(soft_sums[(p, 2)], wanted(&|i| weight(i) * soft[2 * i]));
+            assert_eq!(soft_sums[(p, 3)], -soft_sums[(p, 2)]);
             for j in 0..p {
                 near(moments.first[(j, 1)], wanted(&|i| weight(i) * x(i, j)));
                 near(
-                    soft_sums[(j, 1)],
-                    wanted(&|i| weight(i) * soft[i] * x(i, j)),
+                    soft_sums[(j, 2)],
+                    wanted(&|i| weight(i) * soft[2 * i] * x(i, j)),
                 );
+                assert_eq!(soft_sums[(j, 3)], -soft_sums[(j, 2)]);
                 for k in 0..p {
                     let extra = match (p > 2, j.max(k), j.min(k)) {
                         (true, 0, 0) => 3.0 * covariance[1],

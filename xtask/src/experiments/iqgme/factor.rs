@@ -176,7 +176,8 @@ fn run(
 fn factor(sides: &Sides, seed: u64) -> Result<Vec<f64>> {
     let name = |&positive: &bool| Some(if positive { "positive" } else { "negative" });
     let names: Vec<Option<&str>> = sides.train_positive.iter().map(name).collect();
-    let labels = Labels::with_classes(&["negative", "positive"], &names)?;
+    let labels =
+        Labels::with_classes(["negative", "positive"].map(str::to_owned).to_vec(), &names)?;
     let config = FactorConfig {
         seed,
         ..Default::default()

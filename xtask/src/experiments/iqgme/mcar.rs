@@ -1,6 +1,6 @@
 //! Figures 3.5 and 3.6: AUC against training fraction when 25% and 50% of the cells are missing completely at random.
 
-mod data;
+pub(super) mod data;
 mod tables;
 
 use npb_baselines::{
@@ -30,7 +30,7 @@ pub(crate) const FIG_3_6: Experiment = Experiment {
     run: |context| reproduce(context, &WDBC),
 };
 
-const IONOSPHERE: Source = Source {
+pub(super) const IONOSPHERE: Source = Source {
     name: "ionosphere",
     file: "ionosphere.data",
     label: 34,

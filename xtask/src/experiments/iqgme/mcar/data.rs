@@ -10,41 +10,41 @@ use crate::data::sha256_of;
 use crate::reproduce::Context;
 
 /// A data set and what is recorded for comparators on its given splits.
-pub(super) struct Source {
-    pub(super) name: &'static str,
-    pub(super) file: &'static str,
-    pub(super) label: usize,
-    pub(super) skip: &'static [usize],
-    pub(super) positive: &'static str,
+pub(crate) struct Source {
+    pub(crate) name: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) label: usize,
+    pub(crate) skip: &'static [usize],
+    pub(crate) positive: &'static str,
     /// Method, missing fraction, and mean AUC at training fractions 0.1, 0.3, 0.5, 0.7, 0.9.
-    pub(super) recorded: &'static [(&'static str, f64, [f64; 5])],
+    pub(crate) recorded: &'static [(&'static str, f64, [f64; 5])],
 }
 
 /// Where in the design a trial is.
 #[derive(Clone, Copy)]
-pub(super) struct Cell {
-    pub(super) missing: f64,
-    pub(super) train: f64,
-    pub(super) trial: u64,
+pub(crate) struct Cell {
+    pub(crate) missing: f64,
+    pub(crate) train: f64,
+    pub(crate) trial: u64,
 }
 
 /// The data set, with the masks and splits that come with it.
-pub(super) struct Data {
-    pub(super) table: Table,
-    pub(super) labels: Labels,
-    pub(super) positive: &'static str,
-    pub(super) given: Option<Given>,
+pub(crate) struct Data {
+    pub(crate) table: Table,
+    pub(crate) labels: Labels,
+    pub(crate) positive: &'static str,
+    pub(crate) given: Option<Given>,
     /// Checksums of all files.
-    pub(super) checksums: String,
+    pub(crate) checksums: String,
 }
 
-pub(super) struct Given {
+pub(crate) struct Given {
     masks: Vec<read::GivenMask>,
     splits: Vec<read::GivenSplit>,
 }
 
 impl Data {
-    pub(super) fn load(context: &Context<'_>, source: &Source) -> Result<Self> {
+    pub(crate) fn load(context: &Context<'_>, source: &Source) -> Result<Self> {
         let path = context.data_file(source.name, source.file);
         let options = DelimitedOptions {
             header: false,
@@ -86,7 +86,7 @@ impl Data {
     }
 
     /// The cells to hide and the rows to train and test on.
-    pub(super) fn mask_and_split(&self, cell: &Cell, seed: u64) -> Result<(Mask, Split)> {
+    pub(crate) fn mask_and_split(&self, cell: &Cell, seed: u64) -> Result<(Mask, Split)> {
         match &self.given {
             Some(given) => given.find(cell),
             None => self.draw(cell, seed),
@@ -145,17 +145,17 @@ impl Given {
 }
 
 /// Standardised training and test rows with holes, and their labels.
-pub(super) struct Sides {
-    pub(super) train: Table,
-    pub(super) train_labels: Labels,
-    pub(super) test: Table,
+pub(crate) struct Sides {
+    pub(crate) train: Table,
+    pub(crate) train_labels: Labels,
+    pub(crate) test: Table,
     /// True = positive class.
-    pub(super) train_positive: Vec<bool>,
-    pub(super) test_positive: Vec<bool>,
+    pub(crate) train_positive: Vec<bool>,
+    pub(crate) test_positive: Vec<bool>,
 }
 
 impl Sides {
-    pub(super) fn new(data: &Data, cell: &Cell, seed: u64) -> Result<Self> {
+    pub(crate) fn new(data: &Data, cell: &Cell, seed: u64) -> Result<Self> {
         let (mask, split) = data.mask_and_split(cell, seed)?;
         let holed = data.table.hide(&mask)?;
         let train = holed.select_rows(&split.train);
@@ -181,7 +181,7 @@ impl Sides {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A data set of two shifted clouds without given splits.

@@ -1,0 +1,666 @@
+//! The finite mixture of experts by expectation maximisation: the number of components is given, parameters are points.
+//!
+//! Two classes. The E-step is exact with missing features and labels: given a component, label, utility and missing features are jointly a truncated
+//! normal, so the likelihood `sum_i ln sum_h pi_h N(x_o) Phi(y s / sqrt(1 + V))` never falls. What is maximised is this plus two penalties that keep it
+//! finite: covariances see `covariance_rows` further rows with the covariance of all data, experts have a ridge. Source: W 3.2.1; X. Liao, H. Li and L. Carin,
+//! "Quadratically gated mixture of experts for incomplete data classification", 2007. Equations in `docs/iqgme.md`.
+
+use std::path::Path;
+
+use npb_data::{Labels, Table};
+use npb_infer::{Stop, storage, stream};
+use npb_linalg::condition::{Gaussian, Scratch};
+use npb_linalg::faer::Mat;
+use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_priors::dist::probit_moments;
+use npb_priors::special::{ln_phi, log_sum_exp};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::bound::trace_product;
+use crate::config::{Gate, above, at_least};
+use crate::fit::{Evaluation, Imputation, MissingCell, most_probable, with_first_class};
+use crate::gibbs::state::DrawnComponent;
+use crate::mixture::Mixture;
+use crate::predict::{Experts, Predictor};
+use crate::rows::Rows;
+use crate::state::dot;
+use crate::units::Units;
+use crate::vb::{IqgmeData, class_of_rows};
+use crate::{IqgmeConfig, IqgmeError, start};
+
+/// Name in saved files.
+const MODEL: &str = "npb-iqgme/em";
+
+/// Key of the random stream of starts.
+const START: u64 = 50;
+
+/// Responsibilities below this count as zero: so little moves no sum.
+const INACTIVE: f64 = 1e-20;
+
+/// A component with less than this of a row keeps its mean.
+const LEAST_COUNT: f64 = 1e-8;
+
+/// Configuration of a finite mixture of experts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QgmeConfig {
+    /// `K`, the number of components.
+    pub components: usize,
+    /// Starts from k-means, each with its own random numbers; the one that ends highest counts.
+    pub starts: usize,
+    /// How many rows with the covariance of all data each component's covariance sees beside its own, for each feature.
+    pub covariance_rows: f64,
+    /// Ridge of the experts' coefficients, in standardised units.
+    pub expert_ridge: f64,
+    /// At most this many iterations from a start.
+    pub max_iterations: u64,
+    /// A run has converged when the objective's relative change falls below this.
+    pub tolerance: f64,
+    /// Seed of all random numbers.
+    pub seed: u64,
+}
+
+impl Default for QgmeConfig {
+    fn default() -> Self {
+        Self {
+            components: 3,
+            starts: 4,
+            covariance_rows: 0.25,
+            expert_ridge: 0.1,
+            max_iterations: 300,
+            tolerance: 1e-6,
+            seed: 0,
+        }
+    }
+}
+
+impl QgmeConfig {
+    /// Checks every field; the error names the first that is out of range.
+    pub fn validate(&self) -> Result<(), IqgmeError> {
+        at_least("components", self.components, 1)?;
+        at_least("starts", self.starts, 1)?;
+        above("covariance_rows", self.covariance_rows, 0.0)?;
+        above("expert_ridge", self.expert_ridge, 0.0)?;
+        at_least("max_iterations", self.max_iterations as usize, 1)?;
+        above("tolerance", self.tolerance, 0.0)
+    }
+}
+
+/// What is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Wire {
+    config: QgmeConfig,
+    units: Units,
+    classes: Vec<String>,
+    stop: Stop,
+    trace: Vec<f64>,
+    mixture: Mixture,
+}
+
+/// A fitted finite mixture of experts. Questions and answers are in the user's units, columns in the order of training.
+#[derive(Clone, Debug)]
+pub struct QgmeFit {
+    wire: Wire,
+    predictor: Predictor,
+}
+
+/// Fits a mixture of `config.components` experts by expectation maximisation.
+///
+/// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or none at all, rows may be unlabelled. Starts run in parallel; the result
+/// does not depend on the number of threads. Cost of an iteration: `K P^2` for each row, `K min(|o|, |m|)^3` for each missing pattern. Errors: see
+/// [`IqgmeData::new`]; more than two classes; a configuration out of range.
+///
+/// ```
+/// use npb_data::{Labels, Table};
+/// use npb_iqgme::{QgmeConfig, fit_qgme};
+///
+/// let gap = f64::NAN;
+/// let table = Table::from_nan_coded(6, 2, &[-2.0, -1.9, -1.7, gap, -2.2, -2.1, 2.1, 1.8, gap, 2.2, 1.9, 2.0])?;
+/// let labels = Labels::from_strings(&["low", "low", "low", "high", "high", "high"].map(Some));
+/// let model = fit_qgme(&table, &labels, &QgmeConfig { components: 2, ..QgmeConfig::default() })?;
+/// assert_eq!(model.predict(&table)?, ["low", "low", "low", "high", "high", "high"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn fit_qgme(
+    table: &Table,
+    labels: &Labels,
+    config: &QgmeConfig,
+) -> Result<QgmeFit, IqgmeError> {
+    config.validate()?;
+    let data = IqgmeData::new(table, labels, &IqgmeConfig::default())?;
+    if data.classes.len() > 2 {
+        return Err(IqgmeError::TwoClassesOnly {
+            question: "fit_qgme",
+            classes: data.classes,
+        });
+    }
+    let runs: Vec<(Em<'_>, Stop)> = (0..config.starts as u64)
+        .into_par_iter()
+        .map(|start| {
+            let mut em = Em::new(&data, config, start)?;
+            let stop = em.run()?;
+            Ok((em, stop))
+        })
+        .collect::<Result<_, IqgmeError>>()?;
+    let height = |em: &Em<'_>| em.trace.last().copied().unwrap_or(f64::NEG_INFINITY);
+    // Of equal runs the first.
+    let mut runs = runs.into_iter();
+    let mut best = runs.next().expect("at least one start, checked");
+    for run in runs {
+        if height(&run.0) > height(&best.0) {
+            best = run;
+        }
+    }
+    let (em, stop) = best;
+    let (mixture, trace) = (em.mixture, em.trace);
+    QgmeFit::from_wire(Wire {
+        config: config.clone(),
+        units: Units {
+            standardiser: data.standardiser.clone(),
+            active: data.active.clone(),
+        },
+        classes: data.classes.clone(),
+        stop,
+        trace,
+        mixture,
+    })
+}
+
+/// One run.
+struct Em<'d> {
+    data: &'d IqgmeData,
+    config: &'d QgmeConfig,
+    mixture: Mixture,
+    trace: Vec<f64>,
+}
+
+/// Sums of one component over rows.
+struct Sums {
+    count: f64,
+    /// `sum rho <x>` and `sum rho <x x'>`.
+    first: Vec<f64>,
+    second: Mat<f64>,
+    /// Over labelled rows, with the constant feature last: `sum rho <x^b x^b'>` and `sum rho <t x^b>`.
+    design: Mat<f64>,
+    target: Vec<f64>,
+}
+
+/// A row given a component, label included: moments of its features (missing ones at their means) and of its utility.
+struct Moments {
+    x: Vec<f64>,
+    /// Covariance of the missing features.
+    covariance: Mat<f64>,
+    t: f64,
+    /// Covariance of utility and missing features.
+    with_t: Vec<f64>,
+}
+
+impl Sums {
+    fn zeros(p: usize) -> Self {
+        Self {
+            count: 0.0,
+            first: vec![0.0; p],
+            second: Mat::zeros(p, p),
+            design: Mat::zeros(p + 1, p + 1),
+            target: vec![0.0; p + 1],
+        }
+    }
+
+    fn add(&mut self, rho: f64, moments: &Moments, missing: &[usize], labelled: bool) {
+        let p = self.first.len();
+        self.count += rho;
+        let with_one = |j: usize| if j < p { moments.x[j] } else { 1.0 };
+        for j in 0..p {
+            self.first[j] += rho * moments.x[j];
+            for i in 0..p {
+                self.second[(i, j)] += rho * moments.x[i] * moments.x[j];
+            }
+        }
+        for (l, &j) in missing.iter().enumerate() {
+            for (k, &i) in missing.iter().enumerate() {
+                let value = rho * moments.covariance[(k, l)];
+                self.second[(i, j)] += value;
+                if labelled {
+                    self.design[(i, j)] += value;
+                }
+            }
+        }
+        if !labelled {
+            return;
+        }
+        for j in 0..=p {
+            self.target[j] += rho * moments.t * with_one(j);
+            for i in 0..=p {
+                self.design[(i, j)] += rho * with_one(i) * with_one(j);
+            }
+        }
+        for (k, &j) in missing.iter().enumerate() {
+            self.target[j] += rho * moments.with_t[k];
+        }
+    }
+}
+
+/// A component as the rows see it.
+struct Law {
+    gaussian: Gaussian,
+    ln_weight: f64,
+    expert: Option<Vec<f64>>,
+}
+
+impl<'d> Em<'d> {
+    fn new(data: &'d IqgmeData, config: &'d QgmeConfig, number: u64) -> Result<Self, IqgmeError> {
+        let points = start::completed(data)?;
+        let mut rng = stream(config.seed, [number, 0, START, 0]);
+        let all: Vec<usize> = (0..points.len()).collect();
+        let centres = start::k_means(&points, &all, config.components, &mut rng);
+        let mut em = Self {
+            data,
+            config,
+            mixture: Mixture {
+                weights: vec![0.0; centres.len()],
+                components: Vec::new(),
+                experts: Vec::new(),
+            },
+            trace: Vec::new(),
+        };
+        let p = data.rows.n_features;
+        let mut sums: Vec<Sums> = centres.iter().map(|_| Sums::zeros(p)).collect();
+        for (i, x) in points.into_iter().enumerate() {
+            let h = start::nearest(&x, &centres).0;
+            let sign = data.rows.signs[i];
+            let moments = Moments {
+                x,
+                covariance: Mat::zeros(0, 0),
+                t: sign,
+                with_t: Vec::new(),
+            };
+            sums[h].add(1.0, &moments, &[], sign != 0.0);
+        }
+        em.maximise(&sums)?;
+        Ok(em)
+    }
+
+    fn run(&mut self) -> Result<Stop, IqgmeError> {
+        let mut before = f64::NEG_INFINITY;
+        for _ in 0..self.config.max_iterations {
+            let now = self.step()?;
+            let rel_change = (now - before).abs() / now.abs().max(1.0);
+            before = now;
+            if rel_change < self.config.tolerance {
+                return Ok(Stop::Converged { rel_change });
+            }
+        }
+        Ok(Stop::MaxIterations)
+    }
+
+    /// E-step and M-step. Returns the objective before them.
+    fn step(&mut self) -> Result<f64, IqgmeError> {
+        let laws = self.laws()?;
+        let rows = &self.data.rows;
+        let (n, k) = (rows.len(), laws.len());
+        let by_component: Vec<Vec<f64>> = laws
+            .iter()
+            .enumerate()
+            .map(|(h, law)| self.ln_joint(h, law))
+            .collect::<Result<_, IqgmeError>>()?;
+        let mut objective = self.penalty()?;
+        let mut responsibilities = vec![vec![0.0; n]; k];
+        let mut ln = vec![0.0; k];
+        for i in 0..n {
+            (0..k).for_each(|h| ln[h] = by_component[h][i]);
+            let total = log_sum_exp(&ln);
+            objective += total;
+            (0..k).for_each(|h| responsibilities[h][i] = (ln[h] - total).exp());
+        }
+        if !objective.is_finite() {
+            return Err(IqgmeError::Bound {
+                iteration: self.trace.len() as u64 + 1,
+                value: objective,
+            });
+        }
+        self.trace.push(objective);
+        let sums: Vec<Sums> = laws
+            .iter()
+            .zip(&responsibilities)
+            .enumerate()
+            .map(|(h, (law, rho))| self.sums(h, law, rho))
+            .collect::<Result<_, IqgmeError>>()?;
+        self.maximise(&sums)?;
+        Ok(objective)
+    }
+
+    fn failed(
+        &self,
+        block: &'static str,
+        component: usize,
+        source: NotPositiveDefinite,
+    ) -> IqgmeError {
+        IqgmeError::Numerical {
+            iteration: self.trace.len() as u64,
+            block,
+            component,
+            source,
+        }
+    }
+
+    fn laws(&self) -> Result<Vec<Law>, IqgmeError> {
+        let law = |(h, component): (usize, &DrawnComponent)| {
+            let precision = &component.precision;
+            let row = |i: usize| dot(precision.col_as_slice(i), &component.mean);
+            let linear: Vec<f64> = (0..component.mean.len()).map(row).collect();
+            Ok(Law {
+                gaussian: Gaussian::from_precision(&linear, precision.as_ref())
+                    .map_err(|source| self.failed("precision", h, source))?,
+                ln_weight: self.mixture.weights[h].ln(),
+                expert: self.mixture.experts.get(h).cloned(),
+            })
+        };
+        self.mixture
+            .components
+            .iter()
+            .enumerate()
+            .map(law)
+            .collect()
+    }
+
+    /// `ln pi_h p(x_o, y | h)` of every row.
+    fn ln_joint(&self, h: usize, law: &Law) -> Result<Vec<f64>, IqgmeError> {
+        let mut ln = Vec::with_capacity(self.data.rows.len());
+        let all = |_| true;
+        self.visit(
+            h,
+            law,
+            all,
+            |_, row, ln_density, covariance, missing, sign| {
+                let mut value = law.ln_weight + ln_density;
+                if let (Some(w), true) = (&law.expert, sign != 0.0) {
+                    let (score, spread, _) = score(w, row, covariance, missing);
+                    value += ln_phi(sign * score / spread.sqrt());
+                }
+                ln.push(value);
+            },
+        )?;
+        Ok(ln)
+    }
+
+    fn sums(&self, h: usize, law: &Law, rho: &[f64]) -> Result<Sums, IqgmeError> {
+        let mut sums = Sums::zeros(self.data.rows.n_features);
+        let active = |i: usize| rho[i] > INACTIVE;
+        self.visit(h, law, active, |i, row, _, covariance, missing, sign| {
+            let expert = law.expert.as_ref().filter(|_| sign != 0.0);
+            let moments = moments(expert, row, covariance, missing, sign);
+            sums.add(rho[i], &moments, missing, sign != 0.0);
+        })?;
+        Ok(sums)
+    }
+
+    /// Shows every row that is `wanted`, completed by the mean given component `h` and its observed features, with their log density, the covariance of the missing features,
+    /// these, and the sign of its label.
+    fn visit(
+        &self,
+        h: usize,
+        law: &Law,
+        wanted: impl Fn(usize) -> bool,
+        mut see: impl FnMut(usize, &[f64], f64, &Mat<f64>, &[usize], f64),
+    ) -> Result<(), IqgmeError> {
+        let rows: &Rows = &self.data.rows;
+        let mut scratch = Scratch::default();
+        let mut row = vec![0.0; rows.n_features];
+        for group in &rows.groups {
+            if !group.rows.clone().any(&wanted) {
+                continue;
+            }
+            let pattern = &rows.patterns[group.pattern];
+            let mut given = law
+                .gaussian
+                .condition(&pattern.observed, &pattern.missing, &mut scratch)
+                .map_err(|source| self.failed("missing features", h, source))?;
+            let covariance = given.covariance().to_owned();
+            for position in group.rows.clone().filter(|&i| wanted(i)) {
+                row.copy_from_slice(rows.row(position));
+                let ln_density = given.ln_density_observed(&row);
+                given.complete(&mut row);
+                let sign = rows.signs[position];
+                see(
+                    position,
+                    &row,
+                    ln_density,
+                    &covariance,
+                    &pattern.missing,
+                    sign,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// What the penalties add to the likelihood.
+    fn penalty(&self) -> Result<f64, IqgmeError> {
+        let rows = self.config.covariance_rows * self.data.rows.n_features as f64;
+        let mut sum = 0.0;
+        for (h, component) in self.mixture.components.iter().enumerate() {
+            let factor = Cholesky::new(component.precision.as_ref())
+                .map_err(|source| self.failed("precision", h, source))?;
+            let trace = trace_product(&self.data.covariance, &component.precision);
+            sum += 0.5 * rows * (factor.ln_det() - trace);
+        }
+        for w in &self.mixture.experts {
+            sum -= 0.5 * self.config.expert_ridge * dot(w, w);
+        }
+        Ok(sum)
+    }
+
+    fn maximise(&mut self, sums: &[Sums]) -> Result<(), IqgmeError> {
+        let total: f64 = sums.iter().map(|s| s.count).sum();
+        let (mut components, mut experts) = (Vec::new(), Vec::new());
+        for (h, sums) in sums.iter().enumerate() {
+            self.mixture.weights[h] = sums.count / total;
+            let old = self.mixture.components.get(h);
+            components.push(
+                self.component(sums, old)
+                    .map_err(|source| self.failed("covariance", h, source))?,
+            );
+            if self.data.n_labelled > 0 {
+                let ridge = |i, j| {
+                    if i == j {
+                        self.config.expert_ridge
+                    } else {
+                        0.0
+                    }
+                };
+                let n = sums.target.len();
+                let design = Mat::from_fn(n, n, |i, j| sums.design[(i, j)] + ridge(i, j));
+                let mut w = sums.target.clone();
+                Cholesky::new(design.as_ref())
+                    .map_err(|source| self.failed("expert", h, source))?
+                    .solve(&mut w);
+                experts.push(w);
+            }
+        }
+        self.mixture.components = components;
+        self.mixture.experts = experts;
+        Ok(())
+    }
+
+    fn component(
+        &self,
+        sums: &Sums,
+        old: Option<&DrawnComponent>,
+    ) -> Result<DrawnComponent, NotPositiveDefinite> {
+        let p = sums.first.len();
+        let rows = self.config.covariance_rows * p as f64;
+        let mean = match old {
+            Some(old) if sums.count < LEAST_COUNT => old.mean.clone(),
+            _ => sums.first.iter().map(|x| x / sums.count).collect(),
+        };
+        let covariance = Mat::from_fn(p, p, |i, j| {
+            // Around any mean, also one that is not the rows' own.
+            let scatter = sums.second[(i, j)] - mean[i] * sums.first[j] - sums.first[i] * mean[j]
+                + sums.count * mean[i] * mean[j];
+            (scatter + rows * self.data.covariance[(i, j)]) / (sums.count + rows)
+        });
+        let precision = Cholesky::new(covariance.as_ref())?.inverse();
+        Ok(DrawnComponent { mean, precision })
+    }
+}
+
+/// Mean and variance of the utility of a row whose missing features have this covariance, and their covariance with it.
+fn score(w: &[f64], row: &[f64], covariance: &Mat<f64>, missing: &[usize]) -> (f64, f64, Vec<f64>) {
+    let p = row.len();
+    let mean = dot(&w[..p], row) + w[p];
+    let gain: Vec<f64> = (0..missing.len())
+        .map(|k| {
+            let each = missing.iter().enumerate();
+            each.map(|(l, &j)| covariance[(k, l)] * w[j]).sum()
+        })
+        .collect();
+    let spread = missing
+        .iter()
+        .zip(&gain)
+        .map(|(&j, g)| w[j] * g)
+        .sum::<f64>();
+    (mean, 1.0 + spread, gain)
+}
+
+fn moments(
+    expert: Option<&Vec<f64>>,
+    row: &[f64],
+    covariance: &Mat<f64>,
+    missing: &[usize],
+    sign: f64,
+) -> Moments {
+    let mut moments = Moments {
+        x: row.to_vec(),
+        covariance: covariance.clone(),
+        t: 0.0,
+        with_t: vec![0.0; missing.len()],
+    };
+    let Some(w) = expert else { return moments };
+    let (mean, variance, gain) = score(w, row, covariance, missing);
+    let sd = variance.sqrt();
+    let cut = probit_moments(mean / sd, sign > 0.0);
+    moments.t = sd * cut.mean;
+    let left = variance * (cut.second - cut.mean * cut.mean).max(0.0);
+    for (k, &j) in missing.iter().enumerate() {
+        moments.x[j] += gain[k] * (moments.t - mean) / variance;
+        moments.with_t[k] = gain[k] * left / variance;
+        for l in 0..missing.len() {
+            moments.covariance[(k, l)] += gain[k] * gain[l] * (left / variance - 1.0) / variance;
+        }
+    }
+    moments
+}
+
+impl QgmeFit {
+    fn from_wire(wire: Wire) -> Result<Self, IqgmeError> {
+        let predictor = wire.mixture.predictor()?;
+        Ok(Self { wire, predictor })
+    }
+
+    /// Class names; probabilities are of the second. Empty for a fit without labels.
+    pub fn classes(&self) -> &[String] {
+        &self.wire.classes
+    }
+
+    /// The configuration of the fit.
+    pub fn config(&self) -> &QgmeConfig {
+        &self.wire.config
+    }
+
+    /// The penalised log-likelihood, iteration by iteration, of the start that ended highest.
+    pub fn trace(&self) -> &[f64] {
+        &self.wire.trace
+    }
+
+    /// Why that start ended.
+    pub fn stop(&self) -> &Stop {
+        &self.wire.stop
+    }
+
+    /// The parameters. There are fewer components than asked for when there are fewer different rows.
+    pub fn mixture(&self) -> &Mixture {
+        &self.wire.mixture
+    }
+
+    /// Probability of the second class for each row, missing features integrated out. Errors: other columns than in training, a fit without labels.
+    pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        let found = self.probabilities(table)?;
+        Ok(found.into_iter().map(|p| p[0]).collect())
+    }
+
+    /// Probabilities of both classes.
+    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        Ok(with_first_class(self.probabilities(table)?))
+    }
+
+    /// The more probable class of each row.
+    pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
+        let name = |p: Vec<f64>| self.wire.classes[most_probable(&p)].as_str();
+        Ok(self.predict_classes(table)?.into_iter().map(name).collect())
+    }
+
+    /// How well the labelled rows of a table are predicted. Errors: as [`predict_proba`](Self::predict_proba); no labelled row; a label that is not a class
+    /// of the fit.
+    pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
+        let classes = class_of_rows(table, labels, &self.wire.classes)?;
+        Evaluation::new(&self.predict_classes(table)?, &classes)
+    }
+
+    fn probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        if self.wire.classes.is_empty() {
+            return Err(IqgmeError::Unlabelled);
+        }
+        let rows = self.wire.units.rows(table)?;
+        self.predictor
+            .probabilities(&rows, Gate::AtMeans, Experts::AtMeans)
+    }
+
+    /// All missing cells of every row given its observed cells, by column; columns that are not in the model are left out.
+    pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+        let rows = self.wire.units.rows(table)?;
+        let terms = self.predictor.missing_cells(&rows, Gate::AtMeans)?;
+        Ok(self.wire.units.cells(table, terms))
+    }
+
+    /// Completes a table: mean and standard deviation of every missing cell given the observed cells of its row.
+    pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
+        self.wire.units.impute(table, self.cells_by_row(table)?)
+    }
+
+    /// Writes the fit to a file that [`load`](Self::load) reads.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {
+        let version = env!("CARGO_PKG_VERSION");
+        Ok(storage::save(path, MODEL, version, &self.wire)?)
+    }
+
+    /// Reads a fit written by [`save`](Self::save). A truncated, altered or foreign file is an error that says which.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, IqgmeError> {
+        Self::checked(storage::load(path, MODEL)?)
+    }
+
+    /// The bytes that [`save`](Self::save) writes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, IqgmeError> {
+        let version = env!("CARGO_PKG_VERSION");
+        Ok(storage::to_bytes(MODEL, version, &self.wire)?)
+    }
+
+    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, IqgmeError> {
+        Self::checked(storage::from_bytes(MODEL, bytes)?)
+    }
+
+    fn checked(wire: Wire) -> Result<Self, IqgmeError> {
+        let saved = |what: String| IqgmeError::Saved { what };
+        wire.config.validate()?;
+        wire.units.check().map_err(saved)?;
+        if !matches!(wire.classes.len(), 0 | 2) {
+            return Err(saved("classes: impossible number".to_owned()));
+        }
+        let n_utilities = wire.classes.len().saturating_sub(1);
+        wire.mixture
+            .check(wire.units.active.len(), n_utilities)
+            .map_err(saved)?;
+        Self::from_wire(wire)
+    }
+}

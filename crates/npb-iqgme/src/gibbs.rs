@@ -1,0 +1,533 @@
+//! Gibbs sampling: the exact posterior, by draws.
+//!
+//! The model and its priors are those of the variational runs. Moves are values ([`GibbsMove`]); equations in the repository's `docs/iqgme.md`, "Gibbs
+//! sampler".
+
+pub(crate) mod checkpoints;
+pub(crate) mod config;
+pub(crate) mod fit;
+mod parameters;
+mod rows;
+pub(crate) mod state;
+mod sticks;
+#[cfg(test)]
+mod tests;
+
+use std::ops::ControlFlow;
+
+use npb_infer::{
+    Sweep, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, resume_sweeps, stream,
+};
+use npb_linalg::NotPositiveDefinite;
+use rand::RngExt;
+use rand_distr::Exp1;
+use rayon::prelude::*;
+
+use crate::prior::Prior;
+use crate::stats::Stats;
+use crate::vb::{IqgmeData, prior_failed};
+use crate::{IqgmeError, multinomial, start};
+use config::{GibbsConfig, GibbsMove, StickRule};
+use rows::{Drawn, Laws};
+use state::{GibbsParameters, GibbsState, n_missing};
+
+/// Third words of the keys of random streams.
+const SLICES: u64 = 32;
+const ROWS: u64 = 33;
+const SWAPS: u64 = 34;
+const CONCENTRATION: u64 = 35;
+const STICKS: u64 = 36;
+const COMPONENTS: u64 = 37;
+const EXPERTS: u64 = 38;
+const EXPERT_PRIOR: u64 = 39;
+const TAIL: u64 = 40;
+const START: u64 = 41;
+
+/// Rounds of experts given the labels of the start, before labels move.
+const START_ROUNDS: u64 = 10;
+
+const SCALARS: [&str; 4] = [
+    "concentration",
+    "clusters",
+    "largest share",
+    "ln likelihood",
+];
+
+/// One chain of the Gibbs sampler. Drive it with [`sweep`](Self::sweep), [`apply`](Self::apply) or [`run`](Self::run).
+///
+/// Cost of a sweep: `P^2` for each row and component that its slice admits, `N min(|o|, |m|)^3` for each missing pattern, `N P^3` once; memory `O(P)` for each
+/// row. Results are the same bits for any number of threads.
+///
+/// ```
+/// use std::ops::ControlFlow::Continue;
+/// use npb_data::{Labels, Table};
+/// use npb_iqgme::{GibbsConfig, IqgmeData, IqgmeSampler};
+///
+/// let table = Table::complete(6, 1, vec![-2.0, -1.5, -1.0, 1.0, 1.4, 2.2])?;
+/// let labels = Labels::from_strings(&["a", "a", "b", "a", "b", "b"].map(Some));
+/// let config = GibbsConfig::default();
+/// let data = IqgmeData::new(&table, &labels, &config.model)?;
+/// let mut chain = IqgmeSampler::new(&data, config, 0)?;
+/// for _ in 0..5 {
+///     chain.sweep()?;
+/// }
+/// assert!(chain.parameters().concentration > 0.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct IqgmeSampler<'d> {
+    data: &'d IqgmeData,
+    config: GibbsConfig,
+    chain: u64,
+    prior: Prior,
+    parameters: GibbsParameters,
+    /// By sorted position.
+    labels: Vec<u32>,
+    /// By sorted position, then utility.
+    utilities: Vec<f64>,
+    /// By sorted position, then feature; missing ones filled in.
+    values: Vec<f64>,
+    /// Of the rows as they are; none when they have changed.
+    stats: Option<Stats>,
+    ln_likelihood: f64,
+    sweep: u64,
+    trace: Trace,
+}
+
+impl<'d> IqgmeSampler<'d> {
+    /// Starts chain number `chain`: labels from its start, parameters drawn given them.
+    ///
+    /// # Errors
+    /// A configuration out of range; numerical trouble.
+    pub fn new(data: &'d IqgmeData, config: GibbsConfig, chain: u64) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let starts = if data.n_labelled > 0 {
+            &config.model.starts
+        } else {
+            &config.model.unlabelled_starts
+        };
+        let from = starts[chain as usize % starts.len()];
+        let (n_components, responsibilities) =
+            start::responsibilities(data, &config.model, from, chain)?;
+        let largest = |row: &[f64]| crate::fit::most_probable(row) as u32;
+        let mut labels: Vec<u32> = responsibilities
+            .chunks_exact(n_components)
+            .map(largest)
+            .collect();
+        let room = match config.sticks {
+            StickRule::Slice => n_components,
+            StickRule::Blocked(room) => {
+                // Components too many join those that there are.
+                labels.iter_mut().for_each(|label| *label %= room as u32);
+                room
+            }
+        };
+        let n_coefficients = data.rows.n_utilities * (data.rows.n_features + 1);
+        let parameters = GibbsParameters {
+            expert_means: vec![0.0; n_coefficients],
+            expert_precisions: vec![1.0; n_coefficients],
+            ..GibbsParameters::none()
+        };
+        let values = start::completed(data)?.concat();
+        let mut sampler = Self::with(data, config, chain, parameters)?;
+        sampler.labels = labels;
+        sampler.values = values;
+        sampler.utilities = data.utilities_by_position(&data.first_soft_labels());
+        sampler.start(room)?;
+        Ok(sampler)
+    }
+
+    /// Goes on from a state and the trace of the sweeps that led to it, in the same bits as if it had never stopped.
+    ///
+    /// # Errors
+    /// A configuration out of range; a state of other data or another configuration.
+    pub fn resume(
+        data: &'d IqgmeData,
+        config: GibbsConfig,
+        chain: u64,
+        state: GibbsState,
+        trace: Trace,
+    ) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let saved = |what: String| IqgmeError::Saved { what };
+        state.check(data, config.sticks).map_err(saved)?;
+        if trace.names() != SCALARS {
+            return Err(saved("the trace holds other scalars".to_owned()));
+        }
+        let mut sampler = Self::with(data, config, chain, state.parameters)?;
+        let order = &data.rows.order;
+        sampler.labels = order.iter().map(|&row| state.labels[row]).collect();
+        sampler.utilities = data.utilities_by_position(&state.utilities);
+        sampler.values = data.rows.values.clone();
+        let mut missing = state.missing.iter();
+        let (places, p) = (positions(data), data.rows.n_features);
+        for position in places {
+            for &j in sampler.missing_at(position) {
+                let value = missing.next().expect("as many as there are, checked");
+                sampler.values[position * p + j] = *value;
+            }
+        }
+        sampler.sweep = trace.n_sweeps() as u64;
+        sampler.trace = trace;
+        Ok(sampler)
+    }
+
+    fn with(
+        data: &'d IqgmeData,
+        config: GibbsConfig,
+        chain: u64,
+        parameters: GibbsParameters,
+    ) -> Result<Self, IqgmeError> {
+        let prior = Prior::new(&config.model, &data.covariance, data.rows.n_utilities)
+            .map_err(prior_failed)?;
+        Ok(Self {
+            data,
+            config,
+            chain,
+            prior,
+            parameters,
+            labels: Vec::new(),
+            utilities: Vec::new(),
+            values: Vec::new(),
+            stats: None,
+            ln_likelihood: f64::NAN,
+            sweep: 0,
+            trace: Trace::new(SCALARS),
+        })
+    }
+
+    /// Parameters given the labels of the start, `room` components; experts that know nothing yet would let the gate explain the class labels.
+    fn start(&mut self, room: usize) -> Result<(), IqgmeError> {
+        for h in 0..room {
+            let rng = &mut stream(self.config.model.seed, [self.chain, 0, START, h as u64]);
+            self.push_prior_components(1, rng);
+        }
+        self.concentration();
+        self.components()?;
+        if self.data.rows.n_utilities == 0 {
+            return Ok(());
+        }
+        for round in 0..START_ROUNDS {
+            let key = [self.chain, 0, START, (room as u64 + 1) + round];
+            let rng = &mut stream(self.config.model.seed, key);
+            self.start_utilities(rng);
+            self.stats = None;
+            self.experts()?;
+        }
+        self.expert_prior()
+    }
+
+    /// Utilities given everything else, the missing features as they are.
+    fn start_utilities(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        let (p, n) = (self.data.rows.n_features, self.data.rows.n_utilities);
+        let mut scores = vec![0.0; n];
+        for (i, class) in self.data.rows.classes.iter().enumerate() {
+            let Some(class) = *class else { continue };
+            let x = &self.values[i * p..][..p];
+            for (k, score) in scores.iter_mut().enumerate() {
+                let w = &self.parameters.experts[self.labels[i] as usize * n + k];
+                *score = crate::state::dot(&w[..p], x) + w[p];
+            }
+            multinomial::draw(class, &scores, &mut self.utilities[i * n..][..n], rng);
+        }
+    }
+
+    /// Names of the scalars of a trace.
+    pub fn scalar_names() -> Vec<String> {
+        SCALARS.map(str::to_owned).to_vec()
+    }
+
+    /// The parameters now.
+    pub fn parameters(&self) -> &GibbsParameters {
+        &self.parameters
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &GibbsConfig {
+        &self.config
+    }
+
+    /// Everything that is drawn, as it is now: all that a run needs to go on.
+    pub fn state(&self) -> GibbsState {
+        let mut labels = vec![0; self.labels.len()];
+        for (&row, &label) in self.data.rows.order.iter().zip(&self.labels) {
+            labels[row] = label;
+        }
+        GibbsState {
+            parameters: self.parameters.clone(),
+            labels,
+            utilities: self.data.utilities_by_row(&self.utilities),
+            missing: self.missing_cells(),
+        }
+    }
+
+    /// Missing cells of the model's columns as they are now, by row of the table, then column; standardised.
+    pub fn missing_cells(&self) -> Vec<f64> {
+        let p = self.data.rows.n_features;
+        let mut cells = Vec::with_capacity(n_missing(self.data));
+        for position in positions(self.data) {
+            let row = &self.values[position * p..][..p];
+            cells.extend(self.missing_at(position).iter().map(|&j| row[j]));
+        }
+        cells
+    }
+
+    /// Features that are missing in the row at a sorted position.
+    fn missing_at(&self, position: usize) -> &'d [usize] {
+        missing_at(self.data, position)
+    }
+
+    /// Scalars of the sweeps made by [`run`](Self::run): concentration, number of components with rows, share of rows of the largest one, and log-likelihood
+    /// of observed features and class labels given the components of the rows (with more than two classes: of the utilities).
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// Sweeps made so far.
+    pub fn sweeps(&self) -> u64 {
+        self.sweep
+    }
+
+    /// Makes one sweep: every move of the configuration.
+    ///
+    /// # Errors
+    /// Numerical trouble, with sweep and component.
+    pub fn sweep(&mut self) -> Result<(), IqgmeError> {
+        self.sweep += 1;
+        for n in 0..self.config.moves.len() {
+            self.apply(self.config.moves[n])?;
+        }
+        Ok(())
+    }
+
+    /// Makes all remaining sweeps of `config.sweeps`, unless `watch` breaks.
+    ///
+    /// # Errors
+    /// As [`sweep`](Self::sweep).
+    pub fn run(
+        &mut self,
+        watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
+    ) -> Result<SweepOutcome, IqgmeError> {
+        let plan = self.config.sweeps;
+        let trace = std::mem::replace(&mut self.trace, Trace::new(SCALARS));
+        let outcome = resume_sweeps(self, &plan, trace, Self::traced_sweep, watch)?;
+        self.trace = outcome.trace.clone();
+        Ok(outcome)
+    }
+
+    fn traced_sweep(&mut self, _: Sweep, scalars: &mut [f64]) -> Result<(), IqgmeError> {
+        self.sweep()?;
+        let counts = self.counts();
+        let largest = counts.iter().max().copied().unwrap_or(0);
+        scalars.copy_from_slice(&[
+            self.parameters.concentration,
+            counts.iter().filter(|count| **count > 0).count() as f64,
+            largest as f64 / self.labels.len() as f64,
+            self.ln_likelihood,
+        ]);
+        Ok(())
+    }
+
+    /// Makes one move.
+    ///
+    /// # Errors
+    /// Numerical trouble, with sweep and component.
+    pub fn apply(&mut self, step: GibbsMove) -> Result<(), IqgmeError> {
+        match step {
+            GibbsMove::Rows => self.rows(),
+            GibbsMove::Swaps => {
+                self.swaps();
+                Ok(())
+            }
+            GibbsMove::Concentration => {
+                self.concentration();
+                Ok(())
+            }
+            GibbsMove::Sticks => {
+                self.sticks();
+                Ok(())
+            }
+            GibbsMove::Components => self.components(),
+            GibbsMove::Experts => self.experts(),
+            GibbsMove::ExpertPrior => self.expert_prior(),
+        }
+    }
+
+    fn rng(&self, code: u64, item: u64) -> Xoshiro256PlusPlus {
+        stream(self.config.model.seed, [self.chain, self.sweep, code, item])
+    }
+
+    /// Rows of each component, labelled or not.
+    fn counts(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.parameters.components.len()];
+        for label in &self.labels {
+            counts[*label as usize] += 1;
+        }
+        counts
+    }
+
+    fn failed(
+        &self,
+        block: &'static str,
+        component: usize,
+    ) -> impl Fn(NotPositiveDefinite) -> IqgmeError + use<> {
+        let iteration = self.sweep;
+        move |source| IqgmeError::Numerical {
+            iteration,
+            block,
+            component,
+            source,
+        }
+    }
+
+    fn rows(&mut self) -> Result<(), IqgmeError> {
+        let rows = &self.data.rows;
+        let blocked = self.config.sticks != StickRule::Slice;
+        let seed = self.config.model.seed;
+        let key = |code, block| stream(seed, [self.chain, self.sweep, code, block]);
+        let slices = if blocked {
+            vec![0.0; rows.len()]
+        } else {
+            let weights = self.parameters.weights().0;
+            rows::slices(rows, &self.labels, &weights, |block| key(SLICES, block))
+        };
+        if !blocked {
+            let least = slices.iter().copied().fold(1.0, f64::min);
+            self.extend_below(least);
+        }
+        self.stats = None;
+        let laws = Laws::new(&self.parameters, blocked, rows, self.sweep)?;
+        let drawn = Drawn {
+            labels: &mut self.labels,
+            utilities: &mut self.utilities,
+            values: &mut self.values,
+        };
+        let (chain, sweep) = (self.chain, self.sweep);
+        let rng = |block| stream(seed, [chain, sweep, ROWS, block]);
+        self.ln_likelihood = rows::draw(rows, &laws, &slices, drawn, sweep, rng)?;
+        self.trim();
+        Ok(())
+    }
+
+    /// Statistics of the rows as they are.
+    fn refresh(&mut self) -> Stats {
+        let n = self.parameters.components.len();
+        let kept = self.stats.take();
+        kept.unwrap_or_else(|| {
+            parameters::stats(
+                &self.data.rows,
+                &self.labels,
+                &self.values,
+                &self.utilities,
+                n,
+            )
+        })
+    }
+
+    fn components(&mut self) -> Result<(), IqgmeError> {
+        let stats = self.refresh();
+        let draw = |h: usize| {
+            let law = self.prior.component.given(&stats, h);
+            let rng = &mut self.rng(COMPONENTS, h as u64);
+            parameters::draw_component(&law, rng, self.failed("covariance", h))
+        };
+        let n = self.parameters.components.len();
+        self.parameters.components = (0..n)
+            .into_par_iter()
+            .map(draw)
+            .collect::<Result<_, IqgmeError>>()?;
+        self.stats = Some(stats);
+        Ok(())
+    }
+
+    fn experts(&mut self) -> Result<(), IqgmeError> {
+        let n_utilities = self.data.rows.n_utilities;
+        if n_utilities == 0 {
+            return Ok(());
+        }
+        let stats = self.refresh();
+        let draw = |i: usize| {
+            let (h, k) = (i / n_utilities, i % n_utilities);
+            let rng = &mut self.rng(EXPERTS, i as u64);
+            parameters::draw_expert(&stats, [h, k], &self.parameters, rng)
+                .map_err(self.failed("expert precision", h))
+        };
+        let n = self.parameters.components.len();
+        self.parameters.experts = (0..n * n_utilities)
+            .into_par_iter()
+            .map(draw)
+            .collect::<Result<_, IqgmeError>>()?;
+        self.stats = Some(stats);
+        Ok(())
+    }
+
+    fn expert_prior(&mut self) -> Result<(), IqgmeError> {
+        let n_utilities = self.data.rows.n_utilities;
+        if n_utilities == 0 {
+            return Ok(());
+        }
+        let mut free = vec![false; self.parameters.components.len()];
+        for (label, class) in self.labels.iter().zip(&self.data.rows.classes) {
+            free[*label as usize] |= class.is_some();
+        }
+        let rng = &mut self.rng(EXPERT_PRIOR, 0);
+        parameters::draw_expert_prior(&mut self.parameters, &free, &self.prior, rng)?;
+        let width = self.data.rows.n_features + 1;
+        for i in 0..self.parameters.experts.len() {
+            if !free[i / n_utilities] {
+                let first = i % n_utilities * width;
+                self.parameters.experts[i] = parameters::draw_prior_expert(
+                    &self.parameters.expert_means[first..][..width],
+                    &self.parameters.expert_precisions[first..][..width],
+                    rng,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends components that nothing is known of; sticks are the caller's.
+    fn push_prior_components(&mut self, more: usize, rng: &mut Xoshiro256PlusPlus) {
+        let mut parameters = std::mem::replace(&mut self.parameters, GibbsParameters::none());
+        for _ in 0..more {
+            self.push_prior_component(&mut parameters, rng);
+        }
+        self.parameters = parameters;
+    }
+
+    /// A stick `V_h` from its prior.
+    fn prior_stick(&self, rng: &mut Xoshiro256PlusPlus) -> f64 {
+        -(-rng.sample::<f64, _>(Exp1) / self.parameters.concentration).exp_m1()
+    }
+
+    fn push_prior_component(&self, parameters: &mut GibbsParameters, rng: &mut Xoshiro256PlusPlus) {
+        let width = self.data.rows.n_features + 1;
+        let (mean, precision) = self.prior.expected.law.sample(rng);
+        let component = state::DrawnComponent { mean, precision };
+        parameters.components.push(component);
+        for k in 0..self.data.rows.n_utilities {
+            let first = k * width;
+            let w = parameters::draw_prior_expert(
+                &parameters.expert_means[first..][..width],
+                &parameters.expert_precisions[first..][..width],
+                rng,
+            );
+            parameters.experts.push(w);
+        }
+    }
+}
+
+/// Sorted positions by row of the table.
+fn positions(data: &IqgmeData) -> Vec<usize> {
+    let mut positions = vec![0; data.rows.len()];
+    for (position, &row) in data.rows.order.iter().enumerate() {
+        positions[row] = position;
+    }
+    positions
+}
+
+/// Features that are missing in the row at a sorted position.
+fn missing_at(data: &IqgmeData, position: usize) -> &[usize] {
+    let rows = &data.rows;
+    let group = rows.groups.partition_point(|g| g.rows.end <= position);
+    &rows.patterns[rows.groups[group].pattern].missing
+}

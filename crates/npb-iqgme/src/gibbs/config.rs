@@ -1,0 +1,105 @@
+//! What a user may set.
+
+use npb_infer::SweepPlan;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{PriorScale, at_least};
+use crate::{IqgmeConfig, IqgmeError};
+
+/// How infinitely many sticks are handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StickRule {
+    /// By slice variables: as many components as a sweep asks for, no truncation.
+    Slice,
+    /// So many components, the last one with what is left of the stick. Labels are drawn among all of them.
+    Blocked(usize),
+}
+
+/// One move of the sampler. Each leaves the posterior as it is, so any list of them does; together they must move everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GibbsMove {
+    /// Label, utilities and missing features of every row: labels with the missing features integrated out and, with two classes, the utility too.
+    Rows,
+    /// Labels of components: neighbours with their sticks, and pairs without them.
+    Swaps,
+    /// The concentration, sticks integrated out, and then the sticks.
+    Concentration,
+    /// The sticks.
+    Sticks,
+    /// Means and precisions of the components.
+    Components,
+    /// The experts.
+    Experts,
+    /// The prior that experts share, and the experts without labelled rows.
+    ExpertPrior,
+}
+
+impl GibbsMove {
+    /// The moves of a sweep, in order.
+    pub const SWEEP: [Self; 6] = [
+        Self::Rows,
+        Self::Swaps,
+        Self::Concentration,
+        Self::Components,
+        Self::Experts,
+        Self::ExpertPrior,
+    ];
+}
+
+/// Configuration of Gibbs chains.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GibbsConfig {
+    /// Priors, starts (chain c starts as the start numbered c, going round) and seed. What else there is in it concerns variational runs.
+    pub model: IqgmeConfig,
+    /// How infinitely many sticks are handled.
+    pub sticks: StickRule,
+    /// The moves of a sweep.
+    pub moves: Vec<GibbsMove>,
+    /// Sweeps of a chain.
+    pub sweeps: SweepPlan,
+    /// Number of chains.
+    pub chains: usize,
+    /// Draws of each chain that are stored to answer questions, spread evenly over the kept ones.
+    pub stored_draws: u64,
+}
+
+impl Default for GibbsConfig {
+    fn default() -> Self {
+        Self {
+            model: IqgmeConfig::default(),
+            sticks: StickRule::Slice,
+            moves: GibbsMove::SWEEP.to_vec(),
+            sweeps: SweepPlan {
+                burn_in: 500,
+                keep: 1000,
+                thin: 1,
+            },
+            chains: 4,
+            stored_draws: 50,
+        }
+    }
+}
+
+impl GibbsConfig {
+    /// Checks every field; the error names the first that is out of range.
+    pub fn validate(&self) -> Result<(), IqgmeError> {
+        self.model.validate()?;
+        if self.model.prior_scale == PriorScale::Bound {
+            return Err(IqgmeError::Config {
+                field: "prior_scale",
+                value: "bound".to_owned(),
+                rule: "covariance or precision: a sampler has no bound".to_owned(),
+            });
+        }
+        if let StickRule::Blocked(components) = self.sticks {
+            at_least("sticks", components, 1)?;
+        }
+        at_least("moves", self.moves.len(), 1)?;
+        at_least("chains", self.chains, 1)?;
+        at_least("keep", self.sweeps.keep as usize, 1)?;
+        at_least("stored_draws", self.stored_draws as usize, 1)
+    }
+}

@@ -1,0 +1,598 @@
+//! What chains leave behind, and what can be asked of it.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use npb_data::{Labels, Table};
+use npb_infer::diagnostics::{ChainDiagnostics, summarise};
+use npb_infer::{Stop, SweepReport, Trace, run_chains, storage};
+use npb_priors::special::ln_add_exp;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::config::{GibbsConfig, StickRule};
+use super::{IqgmeSampler, SCALARS, TAIL, positions};
+use crate::IqgmeError;
+use crate::config::Gate;
+use crate::fit::{
+    Evaluation, Imputation, MissingCell, ProbabilityInterval, most_probable, with_first_class,
+};
+use crate::mixture::Mixture;
+use crate::predict::{Experts, Predictor};
+use crate::units::Units;
+use crate::vb::{IqgmeData, class_of_rows};
+
+/// Name in saved files.
+const MODEL: &str = "npb-iqgme/gibbs";
+
+/// A stored draw breaks its stick, beyond the components that have rows, until less than this is left; one further component takes the rest.
+const LEAST_REST: f64 = 1e-3;
+/// And holds at most so many components beyond those with rows.
+const MOST_MORE: usize = 100;
+
+/// Components of a draw that have less weight than this in a row do not count for its cells.
+const LEAST_PART: f64 = 1e-6;
+
+/// Runs the chains of `config` and stores draws.
+///
+/// `table` and `labels` as for [`crate::fit()`]. Chains run in parallel on the caller's rayon pool; the result does not depend on the number of threads.
+/// Cost: see [`IqgmeSampler`]. Errors: see [`IqgmeData::new`]; a configuration out of range; numerical trouble.
+///
+/// ```
+/// use npb_data::{Labels, Table};
+/// use npb_iqgme::{GibbsConfig, fit_gibbs};
+///
+/// let gap = f64::NAN;
+/// let table = Table::from_nan_coded(6, 2, &[-2.0, -1.9, -1.7, gap, -2.2, -2.1, 2.1, 1.8, gap, 2.2, 1.9, 2.0])?;
+/// let labels = Labels::from_strings(&["low", "low", "low", "high", "high", "high"].map(Some));
+/// let mut config = GibbsConfig { chains: 2, stored_draws: 20, ..GibbsConfig::default() };
+/// (config.sweeps.burn_in, config.sweeps.keep) = (50, 100);
+/// let model = fit_gibbs(&table, &labels, &config)?;
+/// assert_eq!(model.predict(&table)?, ["low", "low", "low", "high", "high", "high"]);
+/// let cell = &model.training_cells(&[0.05, 0.95])[0];
+/// assert!(cell.column == 1 && cell.quantiles[0] < cell.mean && cell.mean < cell.quantiles[1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn fit_gibbs(
+    table: &Table,
+    labels: &Labels,
+    config: &GibbsConfig,
+) -> Result<GibbsFit, IqgmeError> {
+    config.validate()?;
+    let data = IqgmeData::new(table, labels, &config.model)?;
+    let chains = run_chains(config.chains, |chain| {
+        let sampler = IqgmeSampler::new(&data, config.clone(), chain)?;
+        run(sampler, Record::default(), |_, _, _| {
+            Ok(ControlFlow::Continue(()))
+        })
+    })?;
+    GibbsFit::new(data, config.clone(), chains)
+}
+
+/// Makes the remaining sweeps of a chain; `watch` sees each one.
+pub(super) fn run(
+    mut sampler: IqgmeSampler<'_>,
+    mut record: Record,
+    mut watch: impl FnMut(
+        &SweepReport<'_>,
+        &IqgmeSampler<'_>,
+        &Record,
+    ) -> Result<ControlFlow<()>, IqgmeError>,
+) -> Result<GibbsChain, IqgmeError> {
+    let mut failed = None;
+    let outcome = sampler.run(|report, sampler| {
+        if report.kept {
+            record.add(sampler);
+        }
+        watch(report, sampler, &record).unwrap_or_else(|error| {
+            failed = Some(error);
+            ControlFlow::Break(())
+        })
+    })?;
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(GibbsChain {
+            stop: outcome.stop,
+            trace: outcome.trace,
+            record,
+        }),
+    }
+}
+
+/// A stored draw: the mixture, and the missing cells of the training rows. In the standardised units of the fit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GibbsDraw {
+    /// Components beyond those with rows are draws from their prior; the last one stands for all that follow.
+    pub mixture: Mixture,
+    /// Missing cells of the training rows, in the order of [`GibbsFit::training_cells`].
+    pub missing: Vec<f64>,
+}
+
+impl GibbsDraw {
+    fn check(&self, p: usize, n_utilities: usize, n_cells: usize) -> Result<(), String> {
+        if self.missing.len() != n_cells || !self.missing.iter().all(|x| x.is_finite()) {
+            return Err("missing cells of a draw: impossible value or size".to_owned());
+        }
+        self.mixture.check(p, n_utilities)
+    }
+}
+
+impl IqgmeSampler<'_> {
+    /// The parameters with as many components from their prior as weight asks for, and the weights, which sum to 1.
+    fn mixture(&self) -> Mixture {
+        let mut parameters = self.parameters().clone();
+        let (mut weights, mut rest) = parameters.weights();
+        let rng = &mut self.rng(TAIL, 1);
+        for more in 0..=MOST_MORE {
+            if self.config().sticks != StickRule::Slice {
+                break;
+            }
+            self.push_prior_component(&mut parameters, rng);
+            if rest < LEAST_REST || more == MOST_MORE {
+                weights.push(rest);
+                break;
+            }
+            let stick = self.prior_stick(rng);
+            weights.push(rest * stick);
+            rest *= 1.0 - stick;
+        }
+        Mixture {
+            weights,
+            components: parameters.components,
+            experts: parameters.experts,
+        }
+    }
+}
+
+/// What is gathered of one chain, sweep by sweep.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Record {
+    draws: Vec<GibbsDraw>,
+    kept: u64,
+    /// Of the missing cells of the training rows: mean, and sum of squared deviations from it.
+    mean: Vec<f64>,
+    squares: Vec<f64>,
+}
+
+impl Record {
+    fn add(&mut self, sampler: &IqgmeSampler<'_>) {
+        let config = sampler.config();
+        let cells = sampler.missing_cells();
+        self.kept += 1;
+        self.mean.resize(cells.len(), 0.0);
+        self.squares.resize(cells.len(), 0.0);
+        let moments = self.mean.iter_mut().zip(&mut self.squares);
+        for ((mean, squares), x) in moments.zip(&cells) {
+            let from = x - *mean;
+            *mean += from / self.kept as f64;
+            *squares += from * (x - *mean);
+        }
+        let spacing = (config.sweeps.keep / config.stored_draws).max(1);
+        let room = (self.draws.len() as u64) < config.stored_draws;
+        if room && self.kept.is_multiple_of(spacing) {
+            self.draws.push(GibbsDraw {
+                mixture: sampler.mixture(),
+                missing: cells,
+            });
+        }
+    }
+
+    pub(super) fn check(&self, p: usize, n_utilities: usize, n_cells: usize) -> Result<(), String> {
+        let sizes = [self.mean.len(), self.squares.len()];
+        let fits = sizes == [n_cells; 2] || (self.kept == 0 && sizes == [0; 2]);
+        let finite = self.mean.iter().chain(&self.squares).all(|x| x.is_finite());
+        if !fits || !finite || (self.draws.len() as u64) > self.kept {
+            return Err("moments of missing cells: impossible value or size".to_owned());
+        }
+        self.draws
+            .iter()
+            .try_for_each(|draw| draw.check(p, n_utilities, n_cells))
+    }
+}
+
+/// One chain.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GibbsChain {
+    /// Why it ended.
+    pub stop: Stop,
+    /// Scalars of every sweep: see [`IqgmeSampler::trace`].
+    pub trace: Trace,
+    record: Record,
+}
+
+impl GibbsChain {
+    /// Its stored draws.
+    pub fn draws(&self) -> &[GibbsDraw] {
+        &self.record.draws
+    }
+}
+
+/// A missing cell of a training row, in the user's units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainingCell {
+    /// Its row.
+    pub row: usize,
+    /// Its column.
+    pub column: usize,
+    /// Posterior mean, over all kept draws.
+    pub mean: f64,
+    /// Posterior standard deviation, over all kept draws.
+    pub sd: f64,
+    /// Posterior quantiles, over the stored draws.
+    pub quantiles: Vec<f64>,
+}
+
+/// Mean, standard deviation and quantiles of a scalar over the kept draws of all chains.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScalarSummary {
+    /// Posterior mean.
+    pub mean: f64,
+    /// Posterior standard deviation.
+    pub sd: f64,
+    /// Posterior quantiles.
+    pub quantiles: Vec<f64>,
+}
+
+/// What is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Wire {
+    config: GibbsConfig,
+    units: Units,
+    classes: Vec<String>,
+    /// Row and column of the missing cells of the training rows.
+    cells: Vec<(u32, u32)>,
+    chains: Vec<GibbsChain>,
+}
+
+/// Chains that have ended. Questions and answers are in the user's units, columns in the order of training.
+///
+/// Predictions average over the stored draws of all chains; given a draw, missing features and utilities are integrated out in closed form (with more than
+/// two classes see [`crate::IqgmeFit::predict_classes`]).
+#[derive(Clone, Debug)]
+pub struct GibbsFit {
+    wire: Wire,
+    predictors: Vec<Predictor>,
+}
+
+impl GibbsFit {
+    pub(super) fn new(
+        data: IqgmeData,
+        config: GibbsConfig,
+        chains: Vec<GibbsChain>,
+    ) -> Result<Self, IqgmeError> {
+        let mut cells = Vec::new();
+        for (row, position) in positions(&data).into_iter().enumerate() {
+            let missing = super::missing_at(&data, position).iter();
+            cells.extend(missing.map(|&j| (row as u32, data.active[j] as u32)));
+        }
+        Self::from_wire(Wire {
+            config,
+            units: Units {
+                standardiser: data.standardiser,
+                active: data.active,
+            },
+            classes: data.classes,
+            cells,
+            chains,
+        })
+    }
+
+    fn from_wire(wire: Wire) -> Result<Self, IqgmeError> {
+        let draws: Vec<&GibbsDraw> = wire.chains.iter().flat_map(GibbsChain::draws).collect();
+        if draws.is_empty() {
+            return Err(IqgmeError::NoDraws);
+        }
+        let predictors = draws
+            .par_iter()
+            .map(|draw| draw.mixture.predictor())
+            .collect::<Result<_, IqgmeError>>()?;
+        Ok(Self { wire, predictors })
+    }
+
+    /// Class names; with two, probabilities are of the second. Empty for a fit without labels.
+    pub fn classes(&self) -> &[String] {
+        &self.wire.classes
+    }
+
+    /// The configuration of the fit.
+    pub fn config(&self) -> &GibbsConfig {
+        &self.wire.config
+    }
+
+    /// The chains.
+    pub fn chains(&self) -> &[GibbsChain] {
+        &self.wire.chains
+    }
+
+    /// Split R-hat and effective sample sizes of the scalars of the traces, by name.
+    pub fn diagnostics(&self) -> Vec<(String, ChainDiagnostics)> {
+        let traces: Vec<&Trace> = self.wire.chains.iter().map(|chain| &chain.trace).collect();
+        summarise(&traces, &self.wire.config.sweeps)
+    }
+
+    /// A scalar of the traces ([`IqgmeSampler::scalar_names`]) at the kept sweeps of all chains. Empty for another name.
+    pub fn scalar(&self, name: &str) -> Vec<f64> {
+        let Some(scalar) = SCALARS.iter().position(|s| *s == name) else {
+            return Vec::new();
+        };
+        let plan = &self.wire.config.sweeps;
+        let of_chain = |chain: &GibbsChain| chain.trace.kept(plan, scalar);
+        self.wire.chains.iter().flat_map(of_chain).collect()
+    }
+
+    /// Posterior of the concentration `alpha`, with the quantiles of these levels.
+    pub fn concentration(&self, levels: &[f64]) -> ScalarSummary {
+        let values = self.scalar(SCALARS[0]);
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
+        ScalarSummary {
+            mean,
+            sd: (squares / (n - 1.0).max(1.0)).sqrt(),
+            quantiles: quantiles(values, levels),
+        }
+    }
+
+    /// Posterior of the number of components that have training rows: entry `k` is the probability of `k`.
+    pub fn clusters(&self) -> Vec<f64> {
+        let counts = self.scalar(SCALARS[1]);
+        let most = counts.iter().copied().fold(0.0, f64::max) as usize;
+        let mut shares = vec![0.0; most + 1];
+        for count in &counts {
+            shares[*count as usize] += 1.0 / counts.len() as f64;
+        }
+        shares
+    }
+
+    /// The missing cells of the training rows in the model's columns, by row, then column, with the quantiles of these levels.
+    pub fn training_cells(&self, levels: &[f64]) -> Vec<TrainingCell> {
+        let chains = &self.wire.chains;
+        let kept: f64 = chains.iter().map(|chain| chain.record.kept as f64).sum();
+        let counted = || {
+            chains
+                .iter()
+                .map(|chain| &chain.record)
+                .filter(|r| r.kept > 0)
+        };
+        let each = self.wire.cells.iter().enumerate();
+        each.map(|(cell, &(row, column))| {
+            let parts = counted().map(|r| (r.kept as f64, r.mean[cell], r.squares[cell]));
+            let mean = parts.clone().map(|(n, mean, _)| n * mean).sum::<f64>() / kept;
+            let squares = |(n, m, squares): (f64, f64, f64)| squares + n * (m - mean) * (m - mean);
+            let variance = parts.map(squares).sum::<f64>() / (kept - 1.0).max(1.0);
+            let column = column as usize;
+            let draws = chains.iter().flat_map(GibbsChain::draws);
+            let values = draws.map(|d| self.wire.units.to_units(column, d.missing[cell]));
+            TrainingCell {
+                row: row as usize,
+                column,
+                mean: self.wire.units.to_units(column, mean),
+                sd: variance.sqrt() * self.wire.units.standardiser.sd()[column],
+                quantiles: quantiles(values.collect(), levels),
+            }
+        })
+        .collect()
+    }
+
+    /// Probability of the second of two classes for each row.
+    ///
+    /// Cost for each row and draw: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern. Errors: other columns than in training, a fit without labels or
+    /// with more than two classes.
+    pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        self.two_classes("predict_proba")?;
+        let sums = self.mean_probabilities(table)?;
+        Ok(sums.into_iter().map(|p| p[0]).collect())
+    }
+
+    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes).
+    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        Ok(with_first_class(self.mean_probabilities(table)?))
+    }
+
+    /// The most probable class of each row.
+    pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
+        let name = |p: Vec<f64>| self.wire.classes[most_probable(&p)].as_str();
+        Ok(self.predict_classes(table)?.into_iter().map(name).collect())
+    }
+
+    /// How well the labelled rows of a table are predicted. Errors: as [`predict_classes`](Self::predict_classes); no labelled row; a label that is not
+    /// a class of the fit.
+    pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
+        let classes = class_of_rows(table, labels, &self.wire.classes)?;
+        Evaluation::new(&self.predict_classes(table)?, &classes)
+    }
+
+    /// Probabilities of the second of two classes with central intervals that hold `level` of the stored draws.
+    pub fn predict_interval(
+        &self,
+        table: &Table,
+        level: f64,
+    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
+        self.two_classes("predict_interval")?;
+        if !(level > 0.0 && level < 1.0) {
+            return Err(IqgmeError::Argument {
+                argument: "level",
+                value: level.to_string(),
+                rule: "between 0 and 1",
+            });
+        }
+        let by_draw = self.predict_draws(table)?;
+        let of_row = |row: usize| {
+            let values: Vec<f64> = by_draw.iter().map(|draw| draw[row][0]).collect();
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            let ends = quantiles(values, &[0.5 - 0.5 * level, 0.5 + 0.5 * level]);
+            ProbabilityInterval {
+                mean,
+                lower: ends[0],
+                upper: ends[1],
+            }
+        };
+        Ok((0..table.n_rows()).map(of_row).collect())
+    }
+
+    /// For each stored draw and row the probabilities of all classes but the first.
+    pub fn predict_draws(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
+        if self.wire.classes.is_empty() {
+            return Err(IqgmeError::Unlabelled);
+        }
+        let rows = self.wire.units.rows(table)?;
+        let of_draw = |p: &Predictor| p.probabilities(&rows, Gate::AtMeans, Experts::AtMeans);
+        self.predictors.par_iter().map(of_draw).collect()
+    }
+
+    fn two_classes(&self, question: &'static str) -> Result<(), IqgmeError> {
+        if self.wire.classes.len() > 2 {
+            return Err(IqgmeError::TwoClassesOnly {
+                question,
+                classes: self.wire.classes.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    fn mean_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let by_draw = self.predict_draws(table)?;
+        let share = 1.0 / by_draw.len() as f64;
+        let mut sums = vec![vec![0.0; self.wire.classes.len() - 1]; table.n_rows()];
+        for draw in by_draw {
+            let each = sums.iter_mut().flatten().zip(draw.into_iter().flatten());
+            each.for_each(|(sum, p)| *sum += share * p);
+        }
+        sums.iter_mut().flatten().for_each(|p| *p = p.min(1.0));
+        Ok(sums)
+    }
+
+    /// Log predictive density of the observed features of each row, in the user's units.
+    pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        let rows = self.wire.units.rows(table)?;
+        let of_draw = |p: &Predictor| p.ln_density(&rows, Gate::AtMeans);
+        let by_draw: Vec<Vec<f64>> = self
+            .predictors
+            .par_iter()
+            .map(of_draw)
+            .collect::<Result<_, IqgmeError>>()?;
+        let ln_n = (by_draw.len() as f64).ln();
+        let of_row = |row: usize| {
+            let each = by_draw.iter().map(|draw| draw[row]);
+            each.fold(f64::NEG_INFINITY, ln_add_exp) - ln_n - self.wire.units.ln_unit(table, row)
+        };
+        Ok((0..table.n_rows()).map(of_row).collect())
+    }
+
+    /// All missing cells of every row given its observed cells, by column; columns that are not in the model are left out. The terms are the components of
+    /// all stored draws: normals.
+    pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+        let rows = self.wire.units.rows(table)?;
+        let share = 1.0 / self.predictors.len() as f64;
+        let of_draw = |p: &Predictor| {
+            let mut cells = p.missing_cells(&rows, Gate::AtMeans)?;
+            for terms in cells.iter_mut().flatten() {
+                terms.retain(|term| term.weight > LEAST_PART);
+                let total: f64 = terms.iter().map(|term| term.weight).sum();
+                terms
+                    .iter_mut()
+                    .for_each(|term| term.weight *= share / total);
+            }
+            Ok(cells)
+        };
+        let by_draw: Vec<_> = self
+            .predictors
+            .par_iter()
+            .map(of_draw)
+            .collect::<Result<_, IqgmeError>>()?;
+        let mut draws = by_draw.into_iter();
+        let mut all = draws.next().unwrap_or_default();
+        for draw in draws {
+            for (have, more) in all.iter_mut().flatten().zip(draw.into_iter().flatten()) {
+                have.extend(more);
+            }
+        }
+        Ok(self.wire.units.cells(table, all))
+    }
+
+    /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row.
+    pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
+        self.wire.units.impute(table, self.cells_by_row(table)?)
+    }
+
+    /// Writes the fit to a file that [`load`](Self::load) reads.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {
+        Ok(storage::save(
+            path,
+            MODEL,
+            env!("CARGO_PKG_VERSION"),
+            &self.wire,
+        )?)
+    }
+
+    /// Reads a fit written by [`save`](Self::save). A truncated, altered or foreign file is an error that says which.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, IqgmeError> {
+        Self::checked(storage::load(path, MODEL)?)
+    }
+
+    /// The bytes that [`save`](Self::save) writes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, IqgmeError> {
+        Ok(storage::to_bytes(
+            MODEL,
+            env!("CARGO_PKG_VERSION"),
+            &self.wire,
+        )?)
+    }
+
+    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, IqgmeError> {
+        Self::checked(storage::from_bytes(MODEL, bytes)?)
+    }
+
+    fn checked(wire: Wire) -> Result<Self, IqgmeError> {
+        let saved = |what: String| IqgmeError::Saved { what };
+        wire.config.validate()?;
+        wire.units.check().map_err(saved)?;
+        if wire.classes.len() == 1 {
+            return Err(saved("classes: impossible number".to_owned()));
+        }
+        let (p, n_utilities) = (
+            wire.units.active.len(),
+            wire.classes.len().saturating_sub(1),
+        );
+        let in_model =
+            |(_, j): &(u32, u32)| wire.units.active.binary_search(&(*j as usize)).is_ok();
+        if !wire.cells.iter().all(in_model) {
+            return Err(saved(
+                "a missing cell is in no column of the model".to_owned(),
+            ));
+        }
+        for chain in &wire.chains {
+            if chain.trace.names() != SCALARS {
+                return Err(saved("the trace holds other scalars".to_owned()));
+            }
+            let clusters = chain.trace.column(1);
+            if clusters.into_iter().any(|k| !(1.0..1e6).contains(&k)) {
+                return Err(saved("number of components in the trace".to_owned()));
+            }
+            chain
+                .record
+                .check(p, n_utilities, wire.cells.len())
+                .map_err(saved)?;
+        }
+        Self::from_wire(wire)
+    }
+}
+
+/// Quantiles of a sample, between neighbours by linear interpolation.
+fn quantiles(mut values: Vec<f64>, levels: &[f64]) -> Vec<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let last = values.len() as f64 - 1.0;
+    let at = |level: &f64| {
+        let place = level.clamp(0.0, 1.0) * last;
+        let (low, high) = (
+            values[place.floor() as usize],
+            values[place.ceil() as usize],
+        );
+        low + (high - low) * place.fract()
+    };
+    if values.is_empty() {
+        return vec![f64::NAN; levels.len()];
+    }
+    levels.iter().map(at).collect()
+}

@@ -1,0 +1,197 @@
+//! Components, experts and their shared prior given the rows.
+
+use npb_linalg::Cholesky;
+use npb_linalg::faer::{Accum, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
+use npb_priors::dist::NormalGamma;
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+use rayon::prelude::*;
+
+use super::state::{DrawnComponent, GibbsParameters};
+use crate::IqgmeError;
+use crate::prior::Prior;
+use crate::rows::Rows;
+use crate::state::Component;
+use crate::stats::{Moments, Stats};
+
+/// Rows that are multiplied in one product.
+const CHUNK: usize = 256;
+
+/// Sufficient statistics of rows wholly in one component each. `values`: row, feature, missing ones filled in; `utilities`: row, utility.
+pub(super) fn stats(
+    rows: &Rows,
+    labels: &[u32],
+    values: &[f64],
+    utilities: &[f64],
+    n_components: usize,
+) -> Stats {
+    let mut members = [
+        vec![Vec::new(); n_components],
+        vec![Vec::new(); n_components],
+    ];
+    for (i, &h) in labels.iter().enumerate() {
+        members[usize::from(rows.classes[i].is_none())][h as usize].push(i);
+    }
+    let [labelled, unlabelled] = members;
+    let products = |members: &Vec<usize>, n_utilities: usize| {
+        let width = rows.n_features + n_utilities + 1;
+        products(members, width, |i, to| {
+            let (x, rest) = to.split_at_mut(rows.n_features);
+            x.copy_from_slice(&values[i * rows.n_features..][..rows.n_features]);
+            let t = utilities[i * rows.n_utilities..].iter().take(n_utilities);
+            rest[..n_utilities]
+                .iter_mut()
+                .zip(t)
+                .for_each(|(to, t)| *to = *t);
+            rest[n_utilities] = 1.0;
+        })
+    };
+    let n_utilities = rows.n_utilities;
+    let of_component = |h: usize| {
+        [
+            products(&labelled[h], n_utilities),
+            products(&unlabelled[h], 0),
+        ]
+    };
+    let found: Vec<[Mat<f64>; 2]> = (0..n_components)
+        .into_par_iter()
+        .map(of_component)
+        .collect();
+    let p = rows.n_features;
+    let moments = |side: usize| {
+        let last = |m: &Mat<f64>| m.nrows() - 1;
+        Moments {
+            weight: found
+                .iter()
+                .map(|m| m[side][(last(&m[side]), last(&m[side]))])
+                .collect(),
+            first: Mat::from_fn(p, n_components, |i, h| {
+                found[h][side][(last(&found[h][side]), i)]
+            }),
+            second: found
+                .iter()
+                .map(|m| Mat::from_fn(p, p, |i, j| m[side][(i, j)]))
+                .collect(),
+        }
+    };
+    Stats {
+        labelled: moments(0),
+        unlabelled: moments(1),
+        soft: Mat::from_fn(p + 1, n_components * n_utilities, |i, column| {
+            let (h, k) = (column / n_utilities, column % n_utilities);
+            let i = if i < p { i } else { p + n_utilities };
+            found[h][0][(p + k, i)]
+        }),
+        ..Stats::zeros(0, 0, 0)
+    }
+}
+
+/// `sum z z'` over rows that `load` writes.
+fn products(members: &[usize], width: usize, load: impl Fn(usize, &mut [f64])) -> Mat<f64> {
+    let mut sums = Mat::<f64>::zeros(width, width);
+    let mut buffer = vec![0.0; width * CHUNK.min(members.len())];
+    for chunk in members.chunks(CHUNK) {
+        let n = chunk.len();
+        for (row, &i) in buffer.chunks_exact_mut(width).zip(chunk) {
+            load(i, row);
+        }
+        let columns = MatRef::from_column_major_slice(&buffer[..width * n], width, n);
+        let sums: MatMut<'_, f64> = sums.as_mut();
+        matmul(
+            sums,
+            Accum::Add,
+            columns,
+            columns.transpose(),
+            1.0,
+            Par::Seq,
+        );
+    }
+    sums
+}
+
+/// Draws a component from a normal-Wishart law.
+pub(super) fn draw_component(
+    law: &Component,
+    rng: &mut impl Rng,
+    failed: impl Fn(npb_linalg::NotPositiveDefinite) -> IqgmeError,
+) -> Result<DrawnComponent, IqgmeError> {
+    let (mean, precision) = law.expected().map_err(failed)?.law.sample(rng);
+    Ok(DrawnComponent { mean, precision })
+}
+
+/// Draws an expert without rows.
+pub(super) fn draw_prior_expert(means: &[f64], precisions: &[f64], rng: &mut impl Rng) -> Vec<f64> {
+    let draw = |(mean, precision): (&f64, &f64)| {
+        mean + rng.sample::<f64, _>(StandardNormal) / precision.sqrt()
+    };
+    means.iter().zip(precisions).map(draw).collect()
+}
+
+/// Draws the expert of utility `k` of component `h`.
+pub(super) fn draw_expert(
+    stats: &Stats,
+    [h, k]: [usize; 2],
+    parameters: &GibbsParameters,
+    rng: &mut impl Rng,
+) -> Result<Vec<f64>, npb_linalg::NotPositiveDefinite> {
+    let sums = &stats.labelled;
+    let p = sums.first.nrows();
+    let first = k * (p + 1);
+    let means = &parameters.expert_means[first..][..=p];
+    let precisions = &parameters.expert_precisions[first..][..=p];
+    if sums.weight[h] == 0.0 {
+        return Ok(draw_prior_expert(means, precisions, rng));
+    }
+    let matrix = Mat::from_fn(p + 1, p + 1, |i, j| {
+        let data = match (i < p, j < p) {
+            (true, true) => sums.second[h][(i, j)],
+            (true, false) => sums.first[(i, h)],
+            (false, true) => sums.first[(j, h)],
+            (false, false) => sums.weight[h],
+        };
+        data + if i == j { precisions[i] } else { 0.0 }
+    });
+    let column = h * parameters.n_utilities() + k;
+    let mut w: Vec<f64> = (0..=p)
+        .map(|j| stats.soft[(j, column)] + precisions[j] * means[j])
+        .collect();
+    Cholesky::new(matrix.as_ref())?.sample_canonical(&mut w, rng);
+    Ok(w)
+}
+
+/// Smallest and largest precision that an expert's prior may take: beyond them squares are not finite.
+const PRECISIONS: [f64; 2] = [1e-150, 1e150];
+
+/// Draws `(zeta, lambda)` given the experts that have labelled rows (`free`, by component), all coefficients of all utilities.
+pub(super) fn draw_expert_prior(
+    parameters: &mut GibbsParameters,
+    free: &[bool],
+    prior: &Prior,
+    rng: &mut impl Rng,
+) -> Result<(), IqgmeError> {
+    let n_utilities = parameters.n_utilities();
+    let width = parameters.expert_means.len() / n_utilities;
+    let prior = &prior.expert;
+    let n_free = free.iter().filter(|free| **free).count() as f64;
+    let strength = prior.strength + n_free;
+    for i in 0..parameters.expert_means.len() {
+        let (k, j) = (i / width, i % width);
+        let of_utility = parameters.experts.iter().skip(k).step_by(n_utilities);
+        let values = || {
+            let each = of_utility.clone().zip(free).filter(|(_, free)| **free);
+            each.map(|(w, _)| w[j])
+        };
+        let mean = values().sum::<f64>() / strength;
+        let squares: f64 = values().map(|w| w * w).sum();
+        let rate = prior.rate[i] + 0.5 * (squares - strength * mean * mean).max(0.0);
+        let law = NormalGamma::new(mean, strength, prior.shape + 0.5 * n_free, rate)?;
+        let precision = law
+            .precision()
+            .sample(rng)
+            .clamp(PRECISIONS[0], PRECISIONS[1]);
+        parameters.expert_precisions[i] = precision;
+        parameters.expert_means[i] =
+            mean + rng.sample::<f64, _>(StandardNormal) / (strength * precision).sqrt();
+    }
+    Ok(())
+}

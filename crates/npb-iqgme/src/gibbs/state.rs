@@ -1,0 +1,189 @@
+//! One draw from the posterior.
+
+use npb_linalg::Cholesky;
+use npb_linalg::faer::Mat;
+use npb_priors::dp::weights_of_sticks;
+use serde::{Deserialize, Serialize};
+
+use super::config::StickRule;
+use crate::vb::IqgmeData;
+
+/// Mean and precision of a component.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DrawnComponent {
+    /// `mu_h`, length P.
+    pub mean: Vec<f64>,
+    /// `Lambda_h`, P x P.
+    #[serde(with = "npb_linalg::saved")]
+    pub precision: Mat<f64>,
+}
+
+/// The parameters, in the standardised units of the fit.
+///
+/// Components up to the last one with rows; with [`StickRule::Slice`] all further ones are at their prior and not held.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GibbsParameters {
+    /// `alpha`.
+    pub concentration: f64,
+    /// `ln(1 - V_h)`; with [`StickRule::Blocked`] the last component has none, its weight is what is left.
+    pub ln_rests: Vec<f64>,
+    /// `mu_h, Lambda_h`.
+    pub components: Vec<DrawnComponent>,
+    /// `w_h`: component, utility; length P + 1 each, the intercept last. Empty when no row has a label.
+    pub experts: Vec<Vec<f64>>,
+    /// `zeta`: utility, coefficient.
+    pub expert_means: Vec<f64>,
+    /// `lambda`: utility, coefficient.
+    pub expert_precisions: Vec<f64>,
+}
+
+impl GibbsParameters {
+    /// Of no component.
+    pub(crate) fn none() -> Self {
+        Self {
+            concentration: 1.0,
+            ln_rests: Vec::new(),
+            components: Vec::new(),
+            experts: Vec::new(),
+            expert_means: Vec::new(),
+            expert_precisions: Vec::new(),
+        }
+    }
+
+    /// The weights of the components, and what is left for those that are not held.
+    pub fn weights(&self) -> (Vec<f64>, f64) {
+        let mut weights = vec![0.0; self.ln_rests.len()];
+        let rest = weights_of_sticks(&self.ln_rests, &mut weights);
+        if weights.len() < self.components.len() {
+            weights.push(rest);
+            (weights, 0.0)
+        } else {
+            (weights, rest)
+        }
+    }
+
+    pub(crate) fn n_utilities(&self) -> usize {
+        self.experts.len() / self.components.len().max(1)
+    }
+
+    /// Checks sizes and ranges: `p` features, so many utilities.
+    pub(crate) fn check(
+        &self,
+        p: usize,
+        n_utilities: usize,
+        sticks: StickRule,
+    ) -> Result<(), String> {
+        let lanes = self.components.len();
+        let n_sticks = match sticks {
+            StickRule::Slice => lanes,
+            StickRule::Blocked(n) => {
+                expect(lanes == n, "number of components")?;
+                n - 1
+            }
+        };
+        expect(lanes >= 1, "number of components")?;
+        expect(self.ln_rests.len() == n_sticks, "number of sticks")?;
+        expect(self.ln_rests.iter().all(|x| *x <= 0.0), "sticks")?;
+        expect(positive(self.concentration), "concentration")?;
+        for component in &self.components {
+            let precision = &component.precision;
+            expect(
+                component.mean.len() == p && finite(&component.mean),
+                "component mean",
+            )?;
+            expect(
+                precision.nrows() == p
+                    && precision.ncols() == p
+                    && Cholesky::new(precision.as_ref()).is_ok(),
+                "component precision",
+            )?;
+        }
+        expect(
+            self.experts.len() == lanes * n_utilities,
+            "number of experts",
+        )?;
+        let fits = |w: &Vec<f64>| w.len() == p + 1 && finite(w);
+        expect(self.experts.iter().all(fits), "experts")?;
+        let n = n_utilities * (p + 1);
+        expect(
+            self.expert_means.len() == n && finite(&self.expert_means),
+            "means of the experts' prior",
+        )?;
+        expect(
+            self.expert_precisions.len() == n
+                && self.expert_precisions.iter().all(|x| positive(*x)),
+            "precisions of the experts' prior",
+        )
+    }
+}
+
+/// One draw from the posterior of everything.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GibbsState {
+    /// The parameters.
+    pub parameters: GibbsParameters,
+    /// `z`, by row of the table: a position in `components`.
+    pub labels: Vec<u32>,
+    /// `t`: by row of the table, then utility; 0 for an unlabelled row.
+    pub utilities: Vec<f64>,
+    /// Missing cells of the model's columns, by row of the table, then column; standardised.
+    pub missing: Vec<f64>,
+}
+
+impl GibbsState {
+    pub(crate) fn check(&self, data: &IqgmeData, sticks: StickRule) -> Result<(), String> {
+        let rows = &data.rows;
+        self.parameters
+            .check(rows.n_features, rows.n_utilities, sticks)?;
+        let n_components = self.parameters.components.len();
+        let known = |label: &u32| (*label as usize) < n_components;
+        expect(
+            self.labels.len() == rows.len() && self.labels.iter().all(known),
+            "labels",
+        )?;
+        expect(
+            self.utilities.len() == rows.len() * rows.n_utilities && finite(&self.utilities),
+            "utilities",
+        )?;
+        expect(
+            self.missing.len() == n_missing(data) && finite(&self.missing),
+            "missing cells",
+        )?;
+        let of_rows = data.utilities_by_position(&self.utilities);
+        let mut of_rows = of_rows.chunks_exact(rows.n_utilities.max(1));
+        let inside = rows.classes.iter().all(|class| {
+            let t = of_rows.next().unwrap_or(&[]);
+            class.is_none_or(|class| in_region(class, t))
+        });
+        expect(inside, "utilities")
+    }
+}
+
+/// Whether utilities speak for a class.
+fn in_region(class: usize, t: &[f64]) -> bool {
+    match class.checked_sub(1) {
+        None => t.iter().all(|t| *t <= 0.0),
+        Some(own) => t[own] >= 0.0 && t.iter().all(|other| *other <= t[own]),
+    }
+}
+
+/// Missing cells in the model's columns.
+pub(crate) fn n_missing(data: &IqgmeData) -> usize {
+    data.rows.len() * data.rows.n_features - data.n_observed()
+}
+
+fn expect(holds: bool, what: &str) -> Result<(), String> {
+    if holds {
+        Ok(())
+    } else {
+        Err(format!("{what}: impossible value or size"))
+    }
+}
+
+fn finite(values: &[f64]) -> bool {
+    values.iter().all(|v| v.is_finite())
+}
+
+fn positive(x: f64) -> bool {
+    x.is_finite() && x > 0.0
+}

@@ -1,0 +1,172 @@
+//! Sticks, concentration and the labels of components.
+
+use npb_priors::GammaPrior;
+use npb_priors::dist::Gamma;
+use npb_priors::dp::{
+    draw_concentration_given_labels, draw_sticks_given_labels, ln_neighbour_swap_ratio,
+    ln_weight_swap_ratio, occupied_labels, propose_neighbour_swap,
+};
+use rand::RngExt;
+use rand_distr::Exp1;
+
+use super::config::StickRule;
+use super::{CONCENTRATION, IqgmeSampler, STICKS, SWAPS, TAIL};
+
+impl IqgmeSampler<'_> {
+    fn concentration_prior(&self) -> GammaPrior {
+        GammaPrior {
+            shape: self.config.model.concentration_shape,
+            rate: self.config.model.concentration_rate,
+        }
+    }
+
+    /// Sticks given labels and concentration.
+    pub(super) fn sticks(&mut self) {
+        let counts = self.counts();
+        let n_sticks = match self.config.sticks {
+            StickRule::Slice => counts.len(),
+            StickRule::Blocked(components) => components - 1,
+        };
+        let rng = &mut self.rng(STICKS, 0);
+        let alpha = self.parameters.concentration;
+        self.parameters.ln_rests.resize(n_sticks, 0.0);
+        draw_sticks_given_labels(&counts, alpha, &mut self.parameters.ln_rests, rng);
+    }
+
+    /// The concentration and then the sticks. Without truncation the sticks are integrated out; with it the concentration is drawn given them.
+    pub(super) fn concentration(&mut self) {
+        let (counts, prior) = (self.counts(), self.concentration_prior());
+        let rng = &mut self.rng(CONCENTRATION, 0);
+        let alpha = self.parameters.concentration;
+        let drawn = match self.config.sticks {
+            StickRule::Slice => draw_concentration_given_labels(alpha, [&counts[..]], prior, rng),
+            StickRule::Blocked(_) => {
+                let sticks = &self.parameters.ln_rests;
+                let shape = prior.shape + sticks.len() as f64;
+                let rate = prior.rate - sticks.iter().sum::<f64>();
+                Gamma::new(shape, rate).map_or(alpha, |law| law.sample(rng))
+            }
+        };
+        self.parameters.concentration = drawn.clamp(LEAST_CONCENTRATION, f64::MAX);
+        self.sticks();
+    }
+
+    /// Breaks sticks, with components from the prior, until what is left is below `least`.
+    pub(super) fn extend_below(&mut self, least: f64) {
+        let rng = &mut self.rng(TAIL, 0);
+        let mut rest = self.parameters.weights().1;
+        // A weight that has underflowed asks for no more than the least number there is.
+        while rest > least.max(f64::MIN_POSITIVE) {
+            let ln_rest = -rng.sample::<f64, _>(Exp1) / self.parameters.concentration;
+            rest *= ln_rest.exp();
+            self.parameters.ln_rests.push(ln_rest);
+            self.push_prior_components(1, rng);
+        }
+    }
+
+    /// Forgets the components after the last one with rows: they are at their prior.
+    pub(super) fn trim(&mut self) {
+        if self.config.sticks != StickRule::Slice {
+            return;
+        }
+        let kept = occupied_labels(&self.counts());
+        self.parameters.ln_rests.truncate(kept);
+        self.parameters.components.truncate(kept);
+        let n_utilities = self.data.rows.n_utilities;
+        self.parameters.experts.truncate(kept * n_utilities);
+    }
+
+    /// Metropolis moves of the labels of components: as many neighbours with their sticks, and pairs without them, as there are components.
+    pub(super) fn swaps(&mut self) {
+        let rng = &mut self.rng(SWAPS, 0);
+        let mut counts = self.counts();
+        // The former label of what is now component h.
+        let mut former: Vec<usize> = (0..counts.len()).collect();
+        for _ in 0..counts.len() {
+            let swapped = match self.config.sticks {
+                StickRule::Slice => {
+                    let alpha = self.parameters.concentration;
+                    let mut sticks = std::mem::take(&mut self.parameters.ln_rests);
+                    let swapped = propose_neighbour_swap(&mut counts, &mut sticks, alpha, rng);
+                    let more = sticks.len() - self.parameters.components.len();
+                    self.parameters.ln_rests = sticks;
+                    self.push_prior_components(more, rng);
+                    counts.resize(self.parameters.components.len(), 0);
+                    former.extend(former.len()..counts.len());
+                    swapped
+                }
+                StickRule::Blocked(_) => self.blocked_swap(&mut counts, rng),
+            };
+            if let Some(h) = swapped {
+                self.swap_atoms(h, h + 1);
+                former.swap(h, h + 1);
+            }
+            if let Some((g, h)) = self.propose_weight_swap(&counts, rng) {
+                counts.swap(g, h);
+                self.swap_atoms(g, h);
+                former.swap(g, h);
+            }
+        }
+        let mut label_now = vec![0; former.len()];
+        for (now, &former) in former.iter().enumerate() {
+            label_now[former] = now as u32;
+        }
+        for label in &mut self.labels {
+            *label = label_now[*label as usize];
+        }
+        self.stats = None;
+        self.trim();
+    }
+
+    /// As [`propose_neighbour_swap`] for a stick that ends with the last component, which has no stick of its own.
+    fn blocked_swap(
+        &mut self,
+        counts: &mut [usize],
+        rng: &mut npb_infer::Xoshiro256PlusPlus,
+    ) -> Option<usize> {
+        let n = self.parameters.ln_rests.len();
+        if n < 2 {
+            return None;
+        }
+        let h = rng.random_range(0..n - 1);
+        let sticks = &mut self.parameters.ln_rests;
+        let ln_ratio =
+            ln_neighbour_swap_ratio([counts[h], counts[h + 1]], [sticks[h], sticks[h + 1]]);
+        if -rng.sample::<f64, _>(Exp1) >= ln_ratio {
+            return None;
+        }
+        counts.swap(h, h + 1);
+        sticks.swap(h, h + 1);
+        Some(h)
+    }
+
+    /// Two components with rows whose labels, but not weights, are to be swapped.
+    fn propose_weight_swap(
+        &self,
+        counts: &[usize],
+        rng: &mut npb_infer::Xoshiro256PlusPlus,
+    ) -> Option<(usize, usize)> {
+        let occupied: Vec<usize> = (0..counts.len()).filter(|&h| counts[h] > 0).collect();
+        if occupied.len() < 2 {
+            return None;
+        }
+        let first = rng.random_range(0..occupied.len());
+        let second = (first + rng.random_range(1..occupied.len())) % occupied.len();
+        let (g, h) = (occupied[first], occupied[second]);
+        let weights = self.parameters.weights().0;
+        let ln_ratio =
+            ln_weight_swap_ratio([counts[g], counts[h]], [weights[g].ln(), weights[h].ln()]);
+        (-rng.sample::<f64, _>(Exp1) < ln_ratio).then_some((g, h))
+    }
+
+    pub(super) fn swap_atoms(&mut self, g: usize, h: usize) {
+        self.parameters.components.swap(g, h);
+        let n = self.data.rows.n_utilities;
+        for k in 0..n {
+            self.parameters.experts.swap(g * n + k, h * n + k);
+        }
+    }
+}
+
+/// A concentration this small is one component, and its reciprocal is still finite.
+const LEAST_CONCENTRATION: f64 = 1e-100;

@@ -1,0 +1,533 @@
+//! Joint-distribution tests: of every move alone and of whole sweeps, and of copies with a fault that must fail.
+
+use std::cell::RefCell;
+
+use npb_data::{Labels, Table};
+use npb_infer::testing::{JointModel, JointTest};
+use npb_infer::{Trace, Xoshiro256PlusPlus};
+use npb_linalg::Cholesky;
+use npb_linalg::faer::{Mat, mat};
+use npb_priors::dist::{Gamma, NormalGamma};
+use rand::{Rng, RngExt};
+use rand_distr::{Exp1, StandardNormal};
+
+use super::*;
+use crate::IqgmeConfig;
+use crate::state::dot;
+use state::DrawnComponent;
+
+const P: usize = 2;
+
+/// Rows: which features are seen, and whether the label is.
+const ROWS: [([bool; P], bool); 8] = [
+    ([true, true], true),
+    ([true, true], true),
+    ([true, false], true),
+    ([true, true], true),
+    ([false, false], true),
+    ([false, true], true),
+    ([true, true], false),
+    ([true, false], false),
+];
+
+/// What is wrong with the sampler.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    /// Gamma shape of the experts' precisions half too large.
+    HalfShape,
+    /// Statistics of the rows are those from before the labels of components were swapped.
+    StaleStats,
+    /// The prior mean of the experts is left out.
+    NoPriorMean,
+    /// Missing features count as zeros that were seen.
+    MaskIgnored,
+    /// Gamma rate taken for a scale.
+    RateAsScale,
+    /// Neighbouring labels are swapped without regard to their sticks.
+    FreeSwaps,
+}
+
+struct Model {
+    config: GibbsConfig,
+    n_classes: usize,
+    fault: Fault,
+}
+
+fn model(moves: &[GibbsMove], n_classes: usize, sticks: StickRule, fault: Fault) -> Model {
+    Model {
+        config: GibbsConfig {
+            model: IqgmeConfig {
+                concentration_shape: 3.0,
+                concentration_rate: 2.0,
+                mean_strength: 0.7,
+                dof_excess: 6.0,
+                dof_per_feature: 0.0,
+                expert_shape: 4.0,
+                expert_rate: 3.0,
+                expert_mean_strength: 1.5,
+                ..IqgmeConfig::default()
+            },
+            sticks,
+            moves: moves.to_vec(),
+            ..GibbsConfig::default()
+        },
+        n_classes,
+        fault,
+    }
+}
+
+/// Everything that was simulated. What the sweep draws of it again is put in place.
+struct Data {
+    /// All features, by row.
+    x: Vec<f64>,
+    classes: Vec<usize>,
+    utilities: RefCell<Vec<f64>>,
+    missing: RefCell<Vec<f64>>,
+}
+
+impl Data {
+    /// Features of row `i`, the missing ones as they are now.
+    fn row(&self, i: usize) -> [f64; P] {
+        let before: usize = ROWS[..i]
+            .iter()
+            .flat_map(|(seen, _)| seen)
+            .filter(|s| !**s)
+            .count();
+        let missing = self.missing.borrow();
+        let mut missing = missing[before..].iter();
+        std::array::from_fn(|j| {
+            if ROWS[i].0[j] {
+                self.x[i * P + j]
+            } else {
+                *missing.next().unwrap()
+            }
+        })
+    }
+}
+
+impl Model {
+    fn n_utilities(&self) -> usize {
+        self.n_classes - 1
+    }
+
+    fn covariance(&self) -> Mat<f64> {
+        mat![[1.0, 0.3], [0.3, 1.4]]
+    }
+
+    fn law(&self) -> Prior {
+        Prior::new(&self.config.model, &self.covariance(), self.n_utilities()).unwrap()
+    }
+
+    fn faulty(&self, seed: u64) -> GibbsConfig {
+        let mut config = self.config.clone();
+        config.model.seed = seed;
+        match self.fault {
+            Fault::HalfShape => config.model.expert_shape += 0.5,
+            Fault::RateAsScale => config.model.concentration_rate = 0.5,
+            _ => {}
+        }
+        config
+    }
+
+    fn data(&self, data: &Data) -> IqgmeData {
+        let seen: Vec<bool> = ROWS
+            .iter()
+            .flat_map(|(seen, _)| seen.map(|s| s || self.fault == Fault::MaskIgnored))
+            .collect();
+        let values = data.x.iter().zip(ROWS.iter().flat_map(|(seen, _)| seen));
+        let values = values
+            .map(|(x, seen)| if *seen { *x } else { 0.0 })
+            .collect();
+        let table = Table::new(ROWS.len(), P, values, &seen).unwrap();
+        let classes: Vec<String> = (0..self.n_classes).map(|k| k.to_string()).collect();
+        let codes = ROWS.iter().zip(&data.classes);
+        let codes = codes.map(|((_, labelled), class)| labelled.then_some(*class));
+        let labels = Labels::from_codes(classes.clone(), codes.collect()).unwrap();
+        IqgmeData::in_given_units(&table, &labels, &classes, &self.covariance()).unwrap()
+    }
+
+    fn moves(&self, sampler: &mut IqgmeSampler<'_>) -> Result<(), IqgmeError> {
+        sampler.sweep += 1;
+        for &step in &self.config.moves {
+            match (self.fault, step) {
+                (Fault::StaleStats, GibbsMove::Swaps) => {
+                    let n = sampler.parameters.components.len();
+                    let stale = sampler.refresh();
+                    sampler.apply(step)?;
+                    if sampler.parameters.components.len() == n {
+                        sampler.stats = Some(stale);
+                    }
+                }
+                (Fault::NoPriorMean, GibbsMove::Experts) => {
+                    let zeros = vec![0.0; sampler.parameters.expert_means.len()];
+                    let means = std::mem::replace(&mut sampler.parameters.expert_means, zeros);
+                    sampler.apply(step)?;
+                    sampler.parameters.expert_means = means;
+                }
+                (Fault::FreeSwaps, GibbsMove::Swaps) => {
+                    if sampler.parameters.components.len() > 1 {
+                        sampler.swap_atoms(0, 1);
+                        for label in &mut sampler.labels {
+                            *label = match *label {
+                                0 => 1,
+                                1 => 0,
+                                other => other,
+                            };
+                        }
+                        sampler.stats = None;
+                        sampler.trim();
+                    }
+                }
+                _ => sampler.apply(step)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn region(t: &[f64]) -> usize {
+    let best = crate::fit::most_probable(t);
+    if t[best] > 0.0 { best + 1 } else { 0 }
+}
+
+impl JointModel for Model {
+    type State = GibbsState;
+    type Data = Data;
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = [
+            "concentration",
+            "components",
+            "label",
+            "together",
+            "size of the first",
+            "first stick",
+            "mean",
+            "mean 2",
+            "ln det",
+            "off-diagonal",
+            "slope",
+            "slope 2",
+            "intercept",
+            "zeta",
+            "ln lambda",
+            "class",
+            "missing labelled",
+            "missing unlabelled",
+            "all missing",
+            "utility",
+            "utility x",
+            "deviation",
+            "deviation of missing",
+            "residual",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        if self.n_utilities() > 1 {
+            names.extend(
+                ["slope, k 2", "utility, k 2", "residual, k 2", "zeta, k 2"].map(str::to_owned),
+            );
+        }
+        names
+    }
+
+    fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> GibbsState {
+        let (law, config) = (self.law(), &self.config.model);
+        let concentration = Gamma::new(config.concentration_shape, config.concentration_rate)
+            .unwrap()
+            .sample(rng);
+        let mut ln_rests: Vec<f64> = Vec::new();
+        let mut labels = Vec::new();
+        let room = match self.config.sticks {
+            StickRule::Slice => usize::MAX,
+            StickRule::Blocked(room) => room,
+        };
+        for _ in ROWS {
+            let mut u: f64 = rng.random();
+            let mut h = 0;
+            let mut rest = 1.0;
+            loop {
+                if h + 1 == room {
+                    break;
+                }
+                if ln_rests.len() == h {
+                    ln_rests.push(-rng.sample::<f64, _>(Exp1) / concentration);
+                }
+                let next = rest * ln_rests[h].exp();
+                u -= rest - next;
+                if u < 0.0 {
+                    break;
+                }
+                rest = next;
+                h += 1;
+            }
+            labels.push(h as u32);
+        }
+        let n = match self.config.sticks {
+            StickRule::Slice => *labels.iter().max().unwrap() as usize + 1,
+            StickRule::Blocked(room) => {
+                while ln_rests.len() + 1 < room {
+                    ln_rests.push(-rng.sample::<f64, _>(Exp1) / concentration);
+                }
+                room
+            }
+        };
+        if self.config.sticks == StickRule::Slice {
+            ln_rests.truncate(n);
+        }
+        let mut components = Vec::new();
+        for _ in 0..n {
+            let (mean, precision) = law.expected.law.sample(rng);
+            components.push(DrawnComponent { mean, precision });
+        }
+        let (mut expert_means, mut expert_precisions) = (Vec::new(), Vec::new());
+        for _ in 0..self.n_utilities() * (P + 1) {
+            let prior = NormalGamma::new(
+                0.0,
+                config.expert_mean_strength,
+                config.expert_shape,
+                config.expert_rate,
+            );
+            let (mean, precision) = prior.unwrap().sample(rng);
+            expert_means.push(mean);
+            expert_precisions.push(precision);
+        }
+        let experts = (0..n * self.n_utilities())
+            .map(|i| {
+                let first = i % self.n_utilities() * (P + 1);
+                parameters::draw_prior_expert(
+                    &expert_means[first..][..=P],
+                    &expert_precisions[first..][..=P],
+                    rng,
+                )
+            })
+            .collect();
+        GibbsState {
+            parameters: GibbsParameters {
+                concentration,
+                ln_rests,
+                components,
+                experts,
+                expert_means,
+                expert_precisions,
+            },
+            labels,
+            utilities: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+
+    fn simulate(&self, state: &GibbsState, rng: &mut Xoshiro256PlusPlus) -> Data {
+        let n_utilities = self.n_utilities();
+        let (mut x, mut classes, mut utilities, mut missing) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (i, (seen, labelled)) in ROWS.iter().enumerate() {
+            let h = state.labels[i] as usize;
+            let component = &state.parameters.components[h];
+            let factor = Cholesky::new(component.precision.as_ref()).unwrap();
+            let mut row: Vec<f64> = (0..P).map(|_| rng.sample(StandardNormal)).collect();
+            factor.solve_lt(&mut row);
+            row.iter_mut()
+                .zip(&component.mean)
+                .for_each(|(x, m)| *x += m);
+            let t: Vec<f64> = (0..n_utilities)
+                .map(|k| {
+                    let w = &state.parameters.experts[h * n_utilities + k];
+                    dot(&w[..P], &row) + w[P] + rng.sample::<f64, _>(StandardNormal)
+                })
+                .collect();
+            classes.push(region(&t));
+            utilities.extend(t.iter().map(|t| if *labelled { *t } else { 0.0 }));
+            missing.extend((0..P).filter(|&j| !seen[j]).map(|j| row[j]));
+            x.extend(row);
+        }
+        Data {
+            x,
+            classes,
+            utilities: RefCell::new(utilities),
+            missing: RefCell::new(missing),
+        }
+    }
+
+    fn sweep(&self, state: &mut GibbsState, data: &Data, rng: &mut Xoshiro256PlusPlus) {
+        let prepared = self.data(data);
+        let before = GibbsState {
+            utilities: data.utilities.borrow().clone(),
+            missing: match self.fault {
+                Fault::MaskIgnored => Vec::new(),
+                _ => data.missing.borrow().clone(),
+            },
+            ..state.clone()
+        };
+        let trace = Trace::new(IqgmeSampler::scalar_names());
+        let config = self.faulty(rng.next_u64());
+        let mut sampler = IqgmeSampler::resume(&prepared, config, 0, before, trace).unwrap();
+        self.moves(&mut sampler).unwrap();
+        let after = sampler.state();
+        data.utilities.replace(after.utilities.clone());
+        if self.fault != Fault::MaskIgnored {
+            data.missing.replace(after.missing.clone());
+        }
+        *state = after;
+    }
+
+    fn summary(&self, state: &GibbsState, data: &Data) -> Vec<f64> {
+        let n_utilities = self.n_utilities();
+        let parameters = &state.parameters;
+        let component = |i: usize| &parameters.components[state.labels[i] as usize];
+        let expert =
+            |i: usize, k: usize| &parameters.experts[state.labels[i] as usize * n_utilities + k];
+        let (missing, utilities) = (data.missing.borrow(), data.utilities.borrow());
+        let mut labels = state.labels.clone();
+        labels.sort_unstable();
+        labels.dedup();
+        let precision = &component(0).precision;
+        let distance = |i: usize| {
+            let x = data.row(i);
+            let d: Vec<f64> = (0..P).map(|j| x[j] - component(i).mean[j]).collect();
+            let m = &component(i).precision;
+            (0..P)
+                .map(|j| d[j] * (0..P).map(|l| m[(j, l)] * d[l]).sum::<f64>())
+                .sum::<f64>()
+        };
+        let residual = |i: usize, k: usize| {
+            let (x, w) = (data.row(i), expert(i, k));
+            utilities[i * n_utilities + k] - dot(&w[..P], &x) - w[P]
+        };
+        let mut summary = vec![
+            parameters.concentration,
+            labels.len() as f64,
+            f64::from(state.labels[0]),
+            f64::from(u8::from(state.labels[0] == state.labels[2])),
+            state.labels.iter().filter(|l| **l == 0).count() as f64,
+            parameters.ln_rests.first().copied().unwrap_or(0.0),
+            component(0).mean[0],
+            component(2).mean[1],
+            Cholesky::new(precision.as_ref()).unwrap().ln_det(),
+            precision[(0, 1)],
+            expert(0, 0)[0],
+            expert(2, 0)[1],
+            expert(4, 0)[P],
+            parameters.expert_means[0],
+            parameters.expert_precisions[1].ln(),
+            data.classes[0] as f64,
+            missing[0],
+            missing[4],
+            missing[1] * missing[2],
+            utilities[2 * n_utilities],
+            utilities[0] * data.x[0],
+            distance(0),
+            distance(2) + distance(5),
+            residual(2, 0),
+        ];
+        if n_utilities > 1 {
+            summary.extend([
+                expert(2, 1)[1],
+                utilities[2 * n_utilities + 1],
+                residual(2, 1),
+                parameters.expert_means[P + 2],
+            ]);
+        }
+        summary
+    }
+}
+
+fn test() -> JointTest {
+    JointTest {
+        seed: 1,
+        chains: 48,
+        length: 60,
+        false_alarm: 0.001,
+    }
+}
+
+fn assert_right(moves: &[GibbsMove], n_classes: usize, sticks: StickRule) {
+    let report = test().run(&model(moves, n_classes, sticks, Fault::None));
+    assert!(
+        report.passed(),
+        "{moves:?}, {n_classes} classes, {sticks:?}: {report}"
+    );
+}
+
+const BLOCKED: StickRule = StickRule::Blocked(4);
+
+#[test]
+fn each_move_alone_keeps_the_joint_law() {
+    for step in [GibbsMove::Sticks].into_iter().chain(GibbsMove::SWEEP) {
+        assert_right(&[step], 2, StickRule::Slice);
+    }
+}
+
+#[test]
+fn each_blocked_move_alone_keeps_the_joint_law() {
+    for step in [GibbsMove::Rows, GibbsMove::Swaps, GibbsMove::Concentration] {
+        assert_right(&[step], 2, BLOCKED);
+    }
+}
+
+#[test]
+fn moves_with_three_classes_keep_the_joint_law() {
+    for step in [GibbsMove::Rows, GibbsMove::Experts, GibbsMove::ExpertPrior] {
+        assert_right(&[step], 3, StickRule::Slice);
+    }
+}
+
+#[test]
+fn whole_sweeps_keep_the_joint_law() {
+    assert_right(&GibbsMove::SWEEP, 2, StickRule::Slice);
+    assert_right(&GibbsMove::SWEEP, 2, BLOCKED);
+    assert_right(&GibbsMove::SWEEP, 3, StickRule::Slice);
+}
+
+fn assert_caught(fault: Fault) {
+    assert_caught_by(test(), &GibbsMove::SWEEP, fault);
+}
+
+fn assert_caught_by(test: JointTest, moves: &[GibbsMove], fault: Fault) {
+    let report = test.run(&model(moves, 2, StickRule::Slice, fault));
+    assert!(!report.passed(), "{fault:?} was not noticed: {report}");
+}
+
+#[test]
+fn half_a_shape_too_much_is_noticed() {
+    assert_caught(Fault::HalfShape);
+}
+
+#[test]
+fn stale_statistics_are_noticed() {
+    let test = JointTest {
+        chains: 200,
+        length: 15,
+        ..test()
+    };
+    let moves = [GibbsMove::Swaps, GibbsMove::Components];
+    assert_caught_by(test, &moves, Fault::StaleStats);
+}
+
+#[test]
+fn a_prior_term_left_out_is_noticed() {
+    assert_caught(Fault::NoPriorMean);
+}
+
+#[test]
+fn a_mask_ignored_is_noticed() {
+    assert_caught(Fault::MaskIgnored);
+}
+
+#[test]
+fn a_rate_taken_for_a_scale_is_noticed() {
+    assert_caught(Fault::RateAsScale);
+}
+
+#[test]
+fn swaps_without_their_ratio_are_noticed() {
+    // Labels stay what they were but for the swaps: many short chains.
+    let test = JointTest {
+        chains: 1500,
+        length: 2,
+        ..test()
+    };
+    let moves = [GibbsMove::Swaps, GibbsMove::Sticks];
+    assert_caught_by(test, &moves, Fault::FreeSwaps);
+}

@@ -1,0 +1,55 @@
+//! A mixture of experts whose parameters are known: a stored draw, or what EM ends in.
+
+use npb_linalg::faer::Mat;
+use serde::{Deserialize, Serialize};
+
+use crate::gibbs::config::StickRule;
+use crate::gibbs::state::{DrawnComponent, GibbsParameters};
+use crate::predict::Predictor;
+use crate::{Expert, IqgmeError};
+
+/// Weights, components and experts, in the standardised units of a fit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Mixture {
+    /// `pi_h`; they sum to 1.
+    pub weights: Vec<f64>,
+    /// `mu_h, Lambda_h`.
+    pub components: Vec<DrawnComponent>,
+    /// `w_h`: component, utility; length P + 1 each, the intercept last. Empty without labels.
+    pub experts: Vec<Vec<f64>>,
+}
+
+impl Mixture {
+    /// Checks sizes and ranges: `p` features, so many utilities.
+    pub(crate) fn check(&self, p: usize, n_utilities: usize) -> Result<(), String> {
+        let n = self.components.len();
+        let sum: f64 = self.weights.iter().sum();
+        let weights = self.weights.len() == n && self.weights.iter().all(|w| *w >= 0.0);
+        if !weights || (sum - 1.0).abs() > 1e-6 {
+            return Err("weights: impossible value or size".to_owned());
+        }
+        let width = n_utilities * (p + 1);
+        let as_state = GibbsParameters {
+            ln_rests: vec![0.0; n],
+            components: self.components.clone(),
+            experts: self.experts.clone(),
+            expert_means: vec![0.0; width],
+            expert_precisions: vec![1.0; width],
+            ..GibbsParameters::none()
+        };
+        as_state.check(p, n_utilities, StickRule::Slice)
+    }
+
+    pub(crate) fn predictor(&self) -> Result<Predictor, IqgmeError> {
+        let p = self.components[0].mean.len();
+        let means = Mat::from_fn(p, self.components.len(), |j, h| self.components[h].mean[j]);
+        let precisions = self.components.iter().map(|c| c.precision.clone());
+        let expert = |w: &Vec<f64>| Expert {
+            tied: false,
+            mean: w.clone(),
+            covariance: Mat::identity(p + 1, p + 1),
+        };
+        let experts = self.experts.iter().map(expert).collect();
+        Predictor::of_parameters(&self.weights, means, precisions.collect(), experts)
+    }
+}

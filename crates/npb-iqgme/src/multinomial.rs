@@ -1,0 +1,510 @@
+//! Multinomial probit: which class utilities speak for.
+//!
+//! With L classes there are L - 1 utilities `t_k ~ N(mu_k, sd_k^2)`, independent, and the first class has utility 0 without noise. A row is of the class with
+//! the largest utility; with two classes this is `y = sign(t)`. The probability of the first class is a product. That of another one is an integral
+//! over its own utility u,
+//!
+//! ```text
+//! P(k) = int_0^inf N(u; mu_k, sd_k^2) prod_{j != k} Phi((u - mu_j) / sd_j) du
+//! ```
+//!
+//! whose integrand is log-concave, with at least the curvature of the normal density: panels of Gauss-Legendre nodes from its mode outwards, as wide as
+//! the curvature allows, give it to about 1e-14 relatively. With two classes it is a normal probability and nothing is integrated.
+
+use std::sync::LazyLock;
+
+use npb_priors::dist::sample_probit;
+use npb_priors::special::{inverse_mills, ln_phi, normal_cdf};
+use rand::Rng;
+
+use crate::conditional::elementary::{LN_SQRT_2PI, soft_label};
+
+/// Nodes of a panel.
+const NODES: usize = 16;
+/// Width of a panel, in standard deviations of a normal density with the integrand's curvature where it is largest.
+const PANEL: f64 = 4.5;
+/// A panel's integrand falls at most by this factor's exponential at the slope of its left end.
+const STEEP: f64 = 12.0;
+/// Panels on one side: a bound that only numbers so large that they have no digits left for a panel's width come to.
+const MOST_PANELS: usize = 10_000;
+/// Beyond so many standard deviations a normal distribution function is 1 and has no features to resolve.
+const FLAT: f64 = 8.5;
+/// What is this far below the mode on the logarithmic scale does not count.
+const NEGLIGIBLE: f64 = 40.0;
+
+/// Nodes and weights of Gauss-Legendre quadrature on [0, 1].
+static RULE: LazyLock<[(f64, f64); NODES]> = LazyLock::new(gauss_legendre);
+
+fn gauss_legendre() -> [(f64, f64); NODES] {
+    let n = NODES as f64;
+    std::array::from_fn(|i| {
+        let mut x = (std::f64::consts::PI * (i as f64 + 0.75) / (n + 0.5)).cos();
+        let mut slope = 1.0;
+        for _ in 0..100 {
+            let (mut p, mut before) = (x, 1.0);
+            for k in 2..=NODES {
+                let k = k as f64;
+                (p, before) = (((2.0 * k - 1.0) * x * p - (k - 1.0) * before) / k, p);
+            }
+            slope = n * (x * p - before) / (x * x - 1.0);
+            let step = p / slope;
+            x -= step;
+            if step.abs() < 1e-16 {
+                break;
+            }
+        }
+        (0.5 * (1.0 + x), 1.0 / ((1.0 - x * x) * slope * slope))
+    })
+}
+
+/// Utilities as seen from the class that wins.
+struct Integrand<'a> {
+    own: usize,
+    means: &'a [f64],
+    sds: &'a [f64],
+}
+
+/// Logarithm of the integrand at a point, its slope and minus its curvature.
+struct Local {
+    ln: f64,
+    slope: f64,
+    curvature: f64,
+}
+
+impl Integrand<'_> {
+    fn others(&self) -> impl Iterator<Item = (usize, f64, f64)> + '_ {
+        let each = self.means.iter().zip(self.sds).enumerate();
+        each.filter(|(j, _)| *j != self.own)
+            .map(|(j, (&mean, &sd))| (j, mean, sd))
+    }
+
+    /// Without the constant of the normal density.
+    fn ln(&self, u: f64) -> f64 {
+        let z = (u - self.means[self.own]) / self.sds[self.own];
+        let others = self.others().map(|(_, mean, sd)| ln_phi((u - mean) / sd));
+        -0.5 * z * z + others.sum::<f64>()
+    }
+
+    fn at(&self, u: f64) -> Local {
+        let sd = self.sds[self.own];
+        let z = (u - self.means[self.own]) / sd;
+        let mut local = Local {
+            ln: self.ln(u),
+            slope: -z / sd,
+            curvature: 1.0 / (sd * sd),
+        };
+        for (_, mean, sd) in self.others() {
+            let z = (u - mean) / sd;
+            let hazard = inverse_mills(-z);
+            local.slope += hazard / sd;
+            local.curvature += hazard * (hazard + z) / (sd * sd);
+        }
+        local
+    }
+
+    /// Where the integrand is largest on u >= 0: Newton's steps from its left, where they cannot overshoot.
+    fn mode(&self) -> (f64, Local) {
+        let mut u = self.means[self.own].max(0.0);
+        let mut local = self.at(u);
+        for _ in 0..60 {
+            let step = local.slope / local.curvature;
+            // Not exact: it only has to be near. At u = 0 the slope may be negative.
+            if step * local.curvature.sqrt() < 1e-3 {
+                break;
+            }
+            u += step;
+            local = self.at(u);
+        }
+        (u, local)
+    }
+
+    /// Calls `visit(u, weight)` at the nodes; the weights are those of the integral of a function of u times the integrand over its value at the mode.
+    /// Returns the logarithm of that value.
+    fn integrate(&self, mut visit: impl FnMut(f64, f64)) -> f64 {
+        let (mode, top) = self.mode();
+        let mut panel = |from: f64, width: f64| {
+            for (x, weight) in RULE.iter() {
+                let u = from + x * width;
+                visit(u, weight * width * (self.ln(u) - top.ln).exp());
+            }
+        };
+        let (mut right, mut local) = (mode, self.at(mode));
+        for _ in 0..MOST_PANELS {
+            if local.ln <= top.ln - NEGLIGIBLE {
+                break;
+            }
+            // At most as far as the slope lets the integrand live.
+            let mut width =
+                (PANEL / local.curvature.sqrt()).min(STEEP / local.slope.abs().max(1e-300));
+            for (_, _, sd) in self
+                .others()
+                .filter(|(_, mean, sd)| right - mean < FLAT * sd)
+            {
+                width = width.min(PANEL * sd);
+            }
+            panel(right, width);
+            right += width;
+            local = self.at(right);
+        }
+        let (mut left, mut local) = (mode, top.ln);
+        for _ in 0..MOST_PANELS {
+            if left <= 0.0 || local <= top.ln - NEGLIGIBLE {
+                break;
+            }
+            // The curvature falls in u, so that of the left end counts: found for the width that the right end suggests.
+            let guess = PANEL / self.at(left).curvature.sqrt();
+            let mut width = (PANEL / self.at((left - guess).max(0.0)).curvature.sqrt()).min(left);
+            for (_, mean, sd) in self.others() {
+                if left - width - mean < FLAT * sd {
+                    width = width.min((PANEL * sd).max(left - mean - FLAT * sd));
+                }
+            }
+            panel(left - width, width);
+            left -= width;
+            local = self.ln(left);
+        }
+        top.ln
+    }
+}
+
+/// For utilities `N(mu_k, 1)` cut to the region of `class` (0, or k + 1 for utility k): their means, and the logarithm of the region's probability, which is
+/// returned.
+pub(crate) fn moments(class: usize, locations: &[f64], means: &mut [f64]) -> f64 {
+    if class == 0 || locations.len() == 1 {
+        let sign = if class > 0 { 1.0 } else { -1.0 };
+        let each = means.iter_mut().zip(locations);
+        return each
+            .map(|(mean, &location)| {
+                let label = soft_label(sign * location);
+                *mean = sign * label.mean;
+                label.ln_mass
+            })
+            .sum();
+    }
+    let own = class - 1;
+    let sds = vec![1.0; locations.len()];
+    let integrand = Integrand {
+        own,
+        means: locations,
+        sds: &sds,
+    };
+    let mut total = 0.0;
+    means.fill(0.0);
+    let top = integrand.integrate(|u, weight| {
+        total += weight;
+        means[own] += weight * u;
+        for (j, mean, _) in integrand.others() {
+            means[j] += weight * inverse_mills(mean - u);
+        }
+    });
+    if !(total > 0.0 && total.is_finite() && top.is_finite()) {
+        return nearest(own, locations, means);
+    }
+    for (j, mean) in means.iter_mut().enumerate() {
+        *mean /= total;
+        if j != own {
+            *mean = locations[j] - *mean;
+        }
+    }
+    top + total.ln() - LN_SQRT_2PI
+}
+
+/// Where utilities are so large that squares have no digits left: the winning one is raised to the largest, or to 0, and nothing else moves.
+fn nearest(own: usize, locations: &[f64], means: &mut [f64]) -> f64 {
+    means.copy_from_slice(locations);
+    means[own] = locations.iter().copied().fold(0.0, f64::max);
+    let by = means[own] - locations[own];
+    -0.5 * by * by
+}
+
+/// Probabilities of all classes but the first, for utilities `N(mean_k, variance_k)`.
+pub(crate) fn probabilities(means: &[f64], variances: &[f64], out: &mut [f64]) {
+    if means.len() == 1 {
+        out[0] = normal_cdf(means[0] / variances[0].sqrt());
+        return;
+    }
+    let sds: Vec<f64> = variances.iter().map(|v| v.sqrt()).collect();
+    for (own, out) in out.iter_mut().enumerate() {
+        let integrand = Integrand {
+            own,
+            means,
+            sds: &sds,
+        };
+        let mut total = 0.0;
+        let top = integrand.integrate(|_, weight| total += weight);
+        *out = (top + total.ln() - LN_SQRT_2PI).exp() / sds[own];
+    }
+}
+
+/// Nodes and weights of Gauss-Hermite quadrature for a standard normal.
+const HERMITE: [(f64, f64); 7] = [
+    (0.0, 0.457_142_857_142_857_1),
+    (1.154_405_394_739_968, 0.240_123_178_605_012_7),
+    (-1.154_405_394_739_968, 0.240_123_178_605_012_7),
+    (2.366_759_410_734_541, 0.030_757_123_967_586_5),
+    (-2.366_759_410_734_541, 0.030_757_123_967_586_5),
+    (3.750_439_717_725_742, 0.000_548_268_855_972_218_4),
+    (-3.750_439_717_725_742, 0.000_548_268_855_972_218_4),
+];
+
+/// As [`probabilities`], for utilities with covariance `diag(variances) + shared` (row-major): what they share through a row's missing features.
+///
+/// The leading direction of `shared`, all of it when one feature is missing, is integrated by quadrature; of what is left the variances count and the
+/// correlations do not. Exact for one utility.
+pub(crate) fn probabilities_sharing(
+    means: &[f64],
+    variances: &[f64],
+    shared: &[f64],
+    out: &mut [f64],
+) {
+    let n = means.len();
+    let diagonal = |k: usize| shared[k * n + k];
+    if n == 1 {
+        return probabilities(means, &[variances[0] + diagonal(0)], out);
+    }
+    let lead = leading(shared, n);
+    let rest: Vec<f64> = (0..n)
+        .map(|k| variances[k] + (diagonal(k) - lead[k] * lead[k]).max(0.0))
+        .collect();
+    out.fill(0.0);
+    let (mut moved, mut part) = (vec![0.0; n], vec![0.0; n]);
+    for (node, weight) in HERMITE {
+        for k in 0..n {
+            moved[k] = means[k] + node * lead[k];
+        }
+        probabilities(&moved, &rest, &mut part);
+        for (sum, part) in out.iter_mut().zip(&part) {
+            *sum += weight * part;
+        }
+    }
+}
+
+/// The leading eigenvector of a positive semidefinite matrix, with the root of its eigenvalue for length.
+fn leading(matrix: &[f64], n: usize) -> Vec<f64> {
+    let largest = (0..n).fold(0, |best, k| {
+        if matrix[k * n + k] > matrix[best * n + best] {
+            k
+        } else {
+            best
+        }
+    });
+    let mut v = matrix[largest * n..][..n].to_vec();
+    let length = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let mut value = 0.0;
+    for _ in 0..50 {
+        let norm = length(&v);
+        if norm <= 0.0 || !norm.is_finite() {
+            return vec![0.0; n];
+        }
+        v.iter_mut().for_each(|x| *x /= norm);
+        let row = |k: usize| -> f64 { (0..n).map(|l| matrix[k * n + l] * v[l]).sum() };
+        let next: Vec<f64> = (0..n).map(row).collect();
+        let reached = length(&next);
+        if (reached - value).abs() < 1e-12 * reached {
+            break;
+        }
+        value = reached;
+        v = next;
+    }
+    let norm = length(&v);
+    let scale = value.sqrt() / norm;
+    v.iter().map(|x| x * scale).collect()
+}
+
+/// Draws utilities `N(mu_k, 1)` in the region of `class`: with more than one of them a Gibbs step from those in `t`, which must be in the region: first the
+/// winning one given the others, then these given it.
+pub(crate) fn draw<R: Rng + ?Sized>(class: usize, locations: &[f64], t: &mut [f64], rng: &mut R) {
+    let below = match class {
+        0 => 0.0,
+        class => {
+            let own = class - 1;
+            let others = t.iter().enumerate().filter(|(j, _)| *j != own);
+            let bound = others.fold(0.0, |top: f64, (_, t)| top.max(*t));
+            t[own] = bound + sample_probit(locations[own] - bound, true, rng);
+            t[own]
+        }
+    };
+    for (j, (t, location)) in t.iter_mut().zip(locations).enumerate() {
+        if j + 1 != class {
+            *t = below + sample_probit(location - below, false, rng);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_infer::stream;
+    use rand::RngExt;
+    use rand_distr::StandardNormal;
+
+    use super::*;
+
+    fn class_of(t: &[f64]) -> usize {
+        let best = (0..t.len()).fold(0, |best, k| if t[k] > t[best] { k } else { best });
+        if t[best] > 0.0 { best + 1 } else { 0 }
+    }
+
+    #[test]
+    fn moments_are_those_of_draws() {
+        let locations = [[0.3, -0.4, 1.1], [2.0, 1.5, -3.0], [-1.0, -0.5, -0.2]];
+        for (case, locations) in locations.iter().enumerate() {
+            let mut rng = stream(5, [case as u64, 0, 0, 0]);
+            let mut counts = [0.0; 4];
+            let mut sums = [[0.0; 3]; 4];
+            let n = 400_000;
+            for _ in 0..n {
+                let t = locations.map(|m| m + rng.sample::<f64, _>(StandardNormal));
+                let class = class_of(&t);
+                counts[class] += 1.0;
+                (0..3).for_each(|k| sums[class][k] += t[k]);
+            }
+            let mut total = 0.0;
+            for class in 0..4 {
+                let mut means = [0.0; 3];
+                let mass = moments(class, locations, &mut means).exp();
+                total += mass;
+                let share = counts[class] / f64::from(n);
+                let error = (mass * (1.0 - mass) / f64::from(n)).sqrt();
+                assert!(
+                    (share - mass).abs() < 4.5 * error,
+                    "{class}: {share} {mass}"
+                );
+                for k in 0..3 {
+                    let found = sums[class][k] / counts[class];
+                    assert!(
+                        (found - means[k]).abs() < 4.5 / counts[class].sqrt(),
+                        "{class} {k}: {found} {}",
+                        means[k]
+                    );
+                }
+                let mut all = [0.0; 3];
+                probabilities(locations, &[1.0; 3], &mut all);
+                if class > 0 {
+                    assert!((all[class - 1] / mass - 1.0).abs() < 1e-13);
+                }
+            }
+            assert!((total - 1.0).abs() < 1e-13, "{total}");
+        }
+    }
+
+    /// The regions fill the space: a sharp check of the quadrature wherever the utilities are.
+    #[test]
+    fn probabilities_sum_to_one() {
+        let mut rng = stream(6, [0, 0, 0, 0]);
+        for case in 0..2_000 {
+            let spread = [0.1, 1.0, 10.0, 1e3][case % 4];
+            let n = 2 + case % 9;
+            let mut normal = || spread * rng.sample::<f64, _>(StandardNormal);
+            let means: Vec<f64> = (0..n).map(|_| normal()).collect();
+            let variances: Vec<f64> = (0..n)
+                .map(|_| (0.3 * normal()).clamp(-6.0, 6.0).exp())
+                .collect();
+            let mut out = vec![0.0; n];
+            probabilities(&means, &variances, &mut out);
+            let first: f64 = means
+                .iter()
+                .zip(&variances)
+                .map(|(m, v)| normal_cdf(-m / v.sqrt()))
+                .product();
+            let total = first + out.iter().sum::<f64>();
+            assert!(
+                (total - 1.0).abs() < 1e-10,
+                "{means:?} {variances:?}: {total}"
+            );
+        }
+    }
+
+    #[test]
+    fn utilities_that_share_a_feature() {
+        let (means, variances, lead) = ([0.4, -0.2], [1.0, 1.3], [1.5, -0.7]);
+        let shared: Vec<f64> = (0..4).map(|i| lead[i / 2] * lead[i % 2]).collect();
+        let mut found = [0.0; 2];
+        probabilities_sharing(&means, &variances, &shared, &mut found);
+        let mut rng = stream(8, [0, 0, 0, 0]);
+        let (mut counts, n) = ([0.0; 3], 400_000);
+        for _ in 0..n {
+            let [common, a, b] = [0; 3].map(|_| rng.sample::<f64, _>(StandardNormal));
+            let noise = [a, b];
+            let t: Vec<f64> = (0..2)
+                .map(|k| means[k] + lead[k] * common + variances[k].sqrt() * noise[k])
+                .collect();
+            counts[class_of(&t)] += 1.0;
+        }
+        for k in 0..2 {
+            let share = counts[k + 1] / f64::from(n);
+            assert!(
+                (share - found[k]).abs() < 0.004,
+                "{k}: {share} {}",
+                found[k]
+            );
+        }
+        let mut alone = [0.0];
+        probabilities_sharing(&[0.4], &[1.0], &[3.0], &mut alone);
+        assert_eq!(alone[0], normal_cdf(0.2));
+    }
+
+    /// The means are the derivatives of the logarithm of the probability, so that updates by them cannot lower a bound.
+    #[test]
+    fn means_are_derivatives() {
+        for locations in [[0.5, 0.2], [-30.0, 4.0], [-1e3, 2e3], [8.0, -9.0]] {
+            for class in [1, 2] {
+                let mut means = [0.0; 2];
+                moments(class, &locations, &mut means);
+                for k in 0..2 {
+                    let step = 1e-4 * (1.0 + locations[k].abs());
+                    let at = |by: f64| {
+                        let mut moved = locations;
+                        moved[k] += by;
+                        let squares: f64 = moved.iter().map(|m| 0.5 * m * m).sum();
+                        moments(class, &moved, &mut [0.0; 2]) + squares
+                    };
+                    let found = (at(step) - at(-step)) / (2.0 * step);
+                    let tolerance = 1e-6 * (1.0 + locations[0].abs() + locations[1].abs());
+                    assert!(
+                        (found - means[k]).abs() < tolerance,
+                        "{locations:?} {class} {k}: {found} {}",
+                        means[k]
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn far_utilities_stay_finite() {
+        for locations in [[-1e8, 1e8], [1e8, 1e8], [-1e8, -1e8], [1e150, -1e150]] {
+            for class in 0..3 {
+                let mut means = [0.0; 2];
+                let ln_mass = moments(class, &locations, &mut means);
+                // So many digits have locations this large.
+                let rounding = 1e-15 * locations[0].abs();
+                assert!(ln_mass <= rounding, "{locations:?} {class}: {ln_mass}");
+                assert!(means.iter().all(|m| m.is_finite()), "{locations:?} {class}");
+            }
+        }
+    }
+
+    #[test]
+    fn draws_have_the_moments_and_stay_in_the_region() {
+        let locations = [0.7, 0.1, -0.8];
+        for class in 0..4 {
+            let mut t = [-1.0; 3];
+            if class > 0 {
+                t[class - 1] = 1.0;
+            }
+            let mut rng = stream(7, [class as u64, 0, 0, 0]);
+            let (mut sums, n) = ([0.0; 3], 200_000);
+            for _ in 0..n {
+                draw(class, &locations, &mut t, &mut rng);
+                assert_eq!(class_of(&t), class);
+                (0..3).for_each(|k| sums[k] += t[k]);
+            }
+            let mut means = [0.0; 3];
+            moments(class, &locations, &mut means);
+            for k in 0..3 {
+                let found = sums[k] / f64::from(n);
+                assert!((found - means[k]).abs() < 0.02, "{class} {k}: {found}");
+            }
+        }
+    }
+}

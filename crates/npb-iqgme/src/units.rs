@@ -1,0 +1,161 @@
+//! From the user's tables to the model's rows and back.
+
+use npb_data::{Standardiser, Table};
+use serde::{Deserialize, Serialize};
+
+use crate::IqgmeError;
+use crate::fit::{Imputation, MissingCell, mixture_moments};
+use crate::predict::CellTerm;
+use crate::rows::Rows;
+
+/// Units and columns of a fit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Units {
+    pub(crate) standardiser: Standardiser,
+    /// Columns in the model, as positions in the training table.
+    pub(crate) active: Vec<usize>,
+}
+
+impl Units {
+    /// Checks what comes from a file.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let n_columns = self.standardiser.column_names().len();
+        let ascending = self.active.windows(2).all(|w| w[0] < w[1]);
+        if !ascending || self.active.last().is_some_and(|&j| j >= n_columns) {
+            return Err("columns of the model: not ascending or not in the table".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The rows of a table with the columns of training, standardised.
+    pub(crate) fn rows(&self, table: &Table) -> Result<Rows, IqgmeError> {
+        let standardised = self.standardiser.apply(table)?;
+        let standardised = standardised.select_columns(&self.active)?;
+        Ok(Rows::new(&standardised, &vec![0.0; table.n_rows()]))
+    }
+
+    pub(crate) fn to_units(&self, column: usize, value: f64) -> f64 {
+        self.standardiser.mean()[column] + self.standardiser.sd()[column] * value
+    }
+
+    /// Logarithm of the standardised volume that a unit volume of the observed features of a row has, times -1.
+    pub(crate) fn ln_unit(&self, table: &Table, row: usize) -> f64 {
+        let sd = self.standardiser.sd();
+        let seen = self.active.iter().filter(|&&j| table.is_observed(row, j));
+        seen.map(|&j| sd[j].ln()).sum()
+    }
+
+    /// Columns in the model that are missing in a row, ascending.
+    pub(crate) fn missing_columns<'a>(
+        &'a self,
+        table: &'a Table,
+        row: usize,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let columns = self.active.iter().copied();
+        columns.filter(move |&j| !table.is_observed(row, j))
+    }
+
+    /// The cells of a table from the terms, in standardised units, of the missing features of its rows.
+    pub(crate) fn cells(
+        &self,
+        table: &Table,
+        terms: Vec<Vec<Vec<CellTerm>>>,
+    ) -> Vec<Vec<MissingCell>> {
+        let of_row = |(row, cells): (usize, Vec<Vec<CellTerm>>)| {
+            let each = self.missing_columns(table, row).zip(cells);
+            each.map(|(column, terms)| self.missing_cell(column, terms))
+                .collect()
+        };
+        terms.into_iter().enumerate().map(of_row).collect()
+    }
+
+    /// From standardised units to the user's.
+    fn missing_cell(&self, column: usize, mut terms: Vec<CellTerm>) -> MissingCell {
+        let unit = self.standardiser.sd()[column];
+        let (mean, sd) = mixture_moments(&terms);
+        for term in &mut terms {
+            term.mean = self.to_units(column, term.mean);
+            term.sd *= unit;
+        }
+        MissingCell {
+            column,
+            mean: self.to_units(column, mean),
+            sd: sd * unit,
+            terms,
+        }
+    }
+
+    /// Means and standard deviations in the place of missing cells; constant columns are completed by their constants.
+    pub(crate) fn impute(
+        &self,
+        table: &Table,
+        cells: Vec<Vec<MissingCell>>,
+    ) -> Result<Imputation, IqgmeError> {
+        let mut mean = Filling::new(table);
+        let mut sd = Filling::new(&table.map(|_, _, _| 0.0)?);
+        self.fill_constants(table, &mut mean);
+        self.fill_zeros(table, &mut sd);
+        for (row, cells) in cells.into_iter().enumerate() {
+            for cell in cells {
+                mean.set(row, cell.column, cell.mean);
+                sd.set(row, cell.column, cell.sd);
+            }
+        }
+        Ok(Imputation {
+            completed: mean.table(table)?,
+            sd: sd.table(table)?,
+        })
+    }
+
+    fn missing_constants<'a>(
+        &'a self,
+        table: &'a Table,
+    ) -> impl Iterator<Item = (usize, usize)> + 'a {
+        let columns = self.standardiser.constant_columns().iter().copied();
+        let rows = move |j| (0..table.n_rows()).map(move |row| (row, j));
+        columns
+            .flat_map(rows)
+            .filter(|&(row, j)| !table.is_observed(row, j))
+    }
+
+    pub(crate) fn fill_constants(&self, table: &Table, filling: &mut Filling) {
+        for (row, j) in self.missing_constants(table) {
+            filling.set(row, j, self.standardiser.mean()[j]);
+        }
+    }
+
+    fn fill_zeros(&self, table: &Table, filling: &mut Filling) {
+        for (row, j) in self.missing_constants(table) {
+            filling.set(row, j, 0.0);
+        }
+    }
+}
+
+/// A table being completed.
+pub(crate) struct Filling {
+    n_columns: usize,
+    values: Vec<f64>,
+    observed: Vec<bool>,
+}
+
+impl Filling {
+    pub(crate) fn new(table: &Table) -> Self {
+        let n_columns = table.n_cols();
+        let cells = (0..table.n_rows()).flat_map(|i| (0..n_columns).map(move |j| (i, j)));
+        Self {
+            n_columns,
+            values: table.values().to_vec(),
+            observed: cells.map(|(i, j)| table.is_observed(i, j)).collect(),
+        }
+    }
+
+    pub(crate) fn set(&mut self, row: usize, column: usize, value: f64) {
+        self.values[row * self.n_columns + column] = value;
+        self.observed[row * self.n_columns + column] = true;
+    }
+
+    pub(crate) fn table(self, like: &Table) -> Result<Table, IqgmeError> {
+        let table = Table::new(like.n_rows(), self.n_columns, self.values, &self.observed)?;
+        Ok(table.with_column_names(like.column_names().to_vec())?)
+    }
+}

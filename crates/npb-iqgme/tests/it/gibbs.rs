@@ -1,0 +1,309 @@
+//! Gibbs chains from outside: bits, checkpoints, saved fits, bad input, and agreement with the variational fit and with what was simulated.
+
+use std::ops::ControlFlow;
+
+use npb_data::{Labels, Table};
+use npb_infer::testing::{attack_file, same_bits_on_threads};
+use npb_infer::{Stop, SweepPlan};
+use npb_iqgme::{
+    Every, GibbsConfig, GibbsFit, GibbsMove, IqgmeConfig, IqgmeData, IqgmeSampler, PriorScale,
+    StickRule, fit, fit_gibbs, fit_gibbs_with_checkpoints,
+};
+
+use crate::data::{config, three_gaussians};
+use crate::multiclass::sectors;
+
+fn chains(seed: u64, burn_in: u64, keep: u64) -> GibbsConfig {
+    GibbsConfig {
+        model: config(seed),
+        sweeps: SweepPlan {
+            burn_in,
+            keep,
+            thin: 1,
+        },
+        chains: 2,
+        stored_draws: 20,
+        ..GibbsConfig::default()
+    }
+}
+
+fn no_labels(table: &Table) -> Labels {
+    Labels::from_strings(&vec![None::<&str>; table.n_rows()])
+}
+
+#[test]
+fn same_bits_on_1_2_and_4_threads() {
+    let (table, labels) = three_gaussians(1, 300, 2, 0.3, 0.2);
+    let (many, classes) = sectors(1, 150, 3, 0.3, 0.2);
+    same_bits_on_threads(&[1, 2, 4], || {
+        let mut bytes = Vec::new();
+        for (table, labels) in [(&table, &labels), (&many, &classes)] {
+            let fitted = fit_gibbs(table, labels, &chains(1, 5, 20)).unwrap();
+            bytes.extend(fitted.to_bytes().unwrap());
+            for p in fitted.predict_classes(table).unwrap().concat() {
+                bytes.extend(p.to_bits().to_le_bytes());
+            }
+        }
+        bytes
+    })
+    .unwrap();
+}
+
+#[test]
+fn chains_go_on_from_checkpoints_in_the_same_bits() {
+    let (table, labels) = three_gaussians(2, 80, 1, 0.3, 0.2);
+    let folder = std::env::temp_dir().join(format!("npb-iqgme-gibbs-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for sticks in [StickRule::Slice, StickRule::Blocked(6)] {
+        let config = GibbsConfig {
+            sticks,
+            ..chains(2, 6, 24)
+        };
+        let whole = fit_gibbs(&table, &labels, &config).unwrap();
+        let path = folder.join(format!("{sticks:?}"));
+        let every = Every::sweeps(4);
+        let go = |stop: u64| {
+            fit_gibbs_with_checkpoints(&table, &labels, &config, &path, every, |_, report| {
+                if report.sweep == stop {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })
+        };
+        // Stopped before anything is stored, then at a kept sweep: chains that ended there are valid.
+        assert!(go(3).unwrap_err().to_string().contains("no draw"));
+        assert_eq!(go(17).unwrap().chains()[0].stop, Stop::Cancelled);
+        let resumed = go(u64::MAX).unwrap();
+        assert_eq!(resumed.to_bytes().unwrap(), whole.to_bytes().unwrap());
+
+        let other = GibbsConfig {
+            stored_draws: 3,
+            ..config.clone()
+        };
+        let go_on = |_: u64, _: &npb_infer::SweepReport<'_>| ControlFlow::Continue(());
+        let error = fit_gibbs_with_checkpoints(&table, &labels, &other, &path, every, go_on);
+        assert!(
+            error
+                .unwrap_err()
+                .to_string()
+                .contains("another configuration")
+        );
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn saved_fits_answer_in_the_same_bits_and_damaged_files_do_no_harm() {
+    let (table, labels) = three_gaussians(4, 10, 0, 0.3, 0.0);
+    let config = GibbsConfig {
+        stored_draws: 2,
+        chains: 1,
+        ..chains(4, 3, 4)
+    };
+    let fitted = fit_gibbs(&table, &labels, &config).unwrap();
+    let bytes = fitted.to_bytes().unwrap();
+    let loaded = GibbsFit::from_bytes(&bytes).unwrap();
+    assert_eq!(
+        loaded.predict_proba(&table).unwrap(),
+        fitted.predict_proba(&table).unwrap()
+    );
+    assert_eq!(loaded.training_cells(&[0.5]), fitted.training_cells(&[0.5]));
+    let exercise = |f: &GibbsFit| {
+        let _ = f.predict_proba(&table);
+        let _ = f.impute(&table);
+        let _ = f.predict_interval(&table, 0.9);
+        let _ = f.ln_density(&table);
+        let _ = (
+            f.clusters(),
+            f.concentration(&[0.1]),
+            f.training_cells(&[0.5]),
+            f.diagnostics(),
+        );
+    };
+    attack_file(&bytes, 1000, 1, GibbsFit::from_bytes, exercise).unwrap();
+}
+
+#[test]
+fn bad_configurations_are_named() {
+    let (table, labels) = three_gaussians(5, 20, 0, 0.0, 0.0);
+    let good = chains(5, 1, 2);
+    let bad = [
+        (
+            "chains",
+            GibbsConfig {
+                chains: 0,
+                ..good.clone()
+            },
+        ),
+        (
+            "moves",
+            GibbsConfig {
+                moves: Vec::new(),
+                ..good.clone()
+            },
+        ),
+        (
+            "sticks",
+            GibbsConfig {
+                sticks: StickRule::Blocked(0),
+                ..good.clone()
+            },
+        ),
+        (
+            "stored_draws",
+            GibbsConfig {
+                stored_draws: 0,
+                ..good.clone()
+            },
+        ),
+        (
+            "prior_scale",
+            GibbsConfig {
+                model: IqgmeConfig {
+                    prior_scale: PriorScale::Bound,
+                    ..good.model.clone()
+                },
+                ..good.clone()
+            },
+        ),
+    ];
+    for (field, config) in bad {
+        let error = fit_gibbs(&table, &labels, &config).unwrap_err().to_string();
+        assert!(error.contains(field), "{field}: {error}");
+    }
+    let foreign = Labels::from_strings(&vec![Some("neither"); 20]);
+    let fitted = fit_gibbs(&table, &labels, &good).unwrap();
+    let error = fitted.evaluate(&table, &foreign).unwrap_err().to_string();
+    assert!(
+        error.contains("row 0") && error.contains("neither"),
+        "{error}"
+    );
+    let unlabelled = fit_gibbs(&table, &no_labels(&table), &good).unwrap();
+    assert!(unlabelled.predict_classes(&table).is_err());
+}
+
+/// Odd tables: finite answers.
+#[test]
+fn odd_tables_are_finite() {
+    let wide = Table::complete(3, 5, (0..15).map(|k| f64::from(k * k % 7)).collect()).unwrap();
+    let labels = Labels::from_strings(&["a", "b", "a"].map(Some));
+    let gap = f64::NAN;
+    let holes = Table::from_nan_coded(4, 2, &[gap, gap, 1.0, gap, 1.0, 2.0, 1.0, 3.0]).unwrap();
+    let one = Table::complete(2, 1, vec![7.0, 7.0]).unwrap();
+    let far = Table::complete(4, 1, vec![1e-300, 1e300, -1e300, 0.0]).unwrap();
+    let two = |n: usize| Labels::from_strings(&["a", "b", "b", "a"].map(Some)[..n]);
+    for (table, labels) in [
+        (&wide, labels),
+        (&holes, two(4)),
+        (&one, two(2)),
+        (&far, two(4)),
+    ] {
+        let fitted = fit_gibbs(table, &labels, &chains(6, 10, 20)).unwrap();
+        let found = fitted.predict_classes(table).unwrap();
+        assert!(found.iter().flatten().all(|p| p.is_finite()), "{found:?}");
+        assert!(
+            fitted
+                .impute(table)
+                .unwrap()
+                .completed
+                .values()
+                .iter()
+                .all(|x| x.is_finite())
+        );
+    }
+}
+
+/// Three clusters are the most probable number, and hardly ever are there fewer.
+fn mostly_three(clusters: &[f64]) -> bool {
+    clusters.iter().all(|share| *share <= clusters[3]) && clusters[..3].iter().sum::<f64>() < 0.05
+}
+
+/// Simulated clusters are counted, and intervals of hidden cells cover them.
+#[test]
+fn clusters_cells_and_probabilities_of_simulated_data() {
+    let (table, labels) = three_gaussians(7, 300, 0, 0.2, 0.1);
+    let (complete, _) = three_gaussians(7, 300, 0, 0.0, 0.1);
+    for sticks in [StickRule::Slice, StickRule::Blocked(8)] {
+        let config = GibbsConfig {
+            sticks,
+            stored_draws: 100,
+            ..chains(7, 100, 200)
+        };
+        let fitted = fit_gibbs(&table, &labels, &config).unwrap();
+        let clusters = fitted.clusters();
+        assert!(mostly_three(&clusters), "{sticks:?}: {clusters:?}");
+        let cells = fitted.training_cells(&[0.05, 0.95]);
+        assert_eq!(cells.len(), table.n_missing());
+        let covered = cells.iter().filter(|cell| {
+            let truth = complete.get(cell.row, cell.column).unwrap();
+            cell.quantiles[0] < truth && truth < cell.quantiles[1]
+        });
+        let share = covered.count() as f64 / cells.len() as f64;
+        assert!((0.83..0.97).contains(&share), "{sticks:?}: {share}");
+        let (new, truth) = three_gaussians(8, 400, 0, 0.0, 0.0);
+        let found = fitted.evaluate(&new, &truth).unwrap();
+        assert!(found.accuracy > 0.9, "{sticks:?}: {found:?}");
+        for interval in fitted.predict_interval(&new, 0.9).unwrap() {
+            assert!(interval.lower <= interval.upper && interval.upper <= 1.0);
+        }
+    }
+}
+
+/// Where the posterior has one mode, the two ways agree: probabilities, and means of missing cells within their spread.
+#[test]
+fn agrees_with_the_variational_fit() {
+    let (table, labels) = three_gaussians(9, 240, 0, 0.15, 0.0);
+    let variational = fit(&table, &labels, &config(9)).unwrap();
+    let sampled = fit_gibbs(&table, &labels, &chains(9, 100, 300)).unwrap();
+    let (a, b) = (
+        variational.predict_proba(&table).unwrap(),
+        sampled.predict_proba(&table).unwrap(),
+    );
+    let apart: f64 = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).sum::<f64>() / a.len() as f64;
+    // Variational experts are shrunk: their probabilities are nearer to one half.
+    assert!(apart < 0.1, "{apart}");
+    let agree = a.iter().zip(&b).filter(|(a, b)| (**a > 0.5) == (**b > 0.5));
+    assert!(agree.count() as f64 > 0.95 * a.len() as f64);
+    let imputed = variational.impute(&table).unwrap();
+    let cells = sampled.cells_by_row(&table).unwrap();
+    for (row, cells) in cells.iter().enumerate() {
+        for cell in cells {
+            let mean = imputed.completed.get(row, cell.column).unwrap();
+            assert!(
+                (cell.mean - mean).abs() < cell.sd,
+                "{row}: {} {mean} {}",
+                cell.mean,
+                cell.sd
+            );
+            let middle = cell.quantile(0.5);
+            assert!(cell.quantile(0.1) < middle && middle < cell.quantile(0.9));
+        }
+    }
+}
+
+#[test]
+fn more_than_two_classes() {
+    let (table, labels) = sectors(10, 400, 3, 0.1, 0.1);
+    let fitted = fit_gibbs(&table, &labels, &chains(10, 60, 80)).unwrap();
+    let (new, truth) = sectors(11, 300, 3, 0.0, 0.0);
+    let found = fitted.evaluate(&new, &truth).unwrap();
+    assert!(found.accuracy > 0.82, "{found:?}");
+    let error = fitted.predict_proba(&new).unwrap_err().to_string();
+    assert!(error.contains("predict_classes"), "{error}");
+}
+
+/// Without labels it is a mixture of Gaussians; a single move can be made alone.
+#[test]
+fn unlabelled_rows_and_single_moves() {
+    let (table, _) = three_gaussians(12, 200, 0, 0.1, 1.0);
+    let fitted = fit_gibbs(&table, &no_labels(&table), &chains(12, 60, 60)).unwrap();
+    assert!(mostly_three(&fitted.clusters()), "{:?}", fitted.clusters());
+    let config = chains(12, 1, 1);
+    let data = IqgmeData::new(&table, &no_labels(&table), &config.model).unwrap();
+    let mut chain = IqgmeSampler::new(&data, config, 0).unwrap();
+    for step in GibbsMove::SWEEP {
+        chain.apply(step).unwrap();
+    }
+    assert_eq!(chain.state().labels.len(), 200);
+}

@@ -1,0 +1,171 @@
+//! More than two classes.
+
+use npb_data::{Labels, Table};
+use npb_infer::stream;
+use npb_infer::testing::BoundMonitor;
+use npb_iqgme::{ExpertPosterior, IqgmeConfig, IqgmeData, IqgmeFit, IqgmeVb, Start, VbUpdate, fit};
+use rand::RngExt;
+use rand_distr::StandardNormal;
+
+use crate::data::{config, three_gaussians};
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Two clusters, each cut into `classes` sectors by the angle from its centre.
+pub(crate) fn sectors(
+    seed: u64,
+    n: usize,
+    classes: usize,
+    missing: f64,
+    unlabelled: f64,
+) -> (Table, Labels) {
+    let mut rng = stream(seed, [0, 0, 9, 0]);
+    let (mut values, mut seen, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..n {
+        let (a, b): (f64, f64) = (rng.sample(StandardNormal), rng.sample(StandardNormal));
+        let left = rng.random::<bool>();
+        let side = if left { -4.0 } else { 4.0 };
+        let turn = b.atan2(a) / (2.0 * std::f64::consts::PI) + 0.5;
+        let sector = ((turn * classes as f64) as usize).min(classes - 1);
+        let class = if left { sector } else { classes - 1 - sector };
+        values.extend([side + a, b, rng.sample::<f64, _>(StandardNormal)]);
+        seen.extend((0..3).map(|_| rng.random::<f64>() >= missing));
+        labels.push((rng.random::<f64>() >= unlabelled).then_some(NAMES[class]));
+    }
+    let names = NAMES[..classes].iter().map(|n| (*n).to_owned()).collect();
+    (
+        Table::new(n, 3, values, &seen).unwrap(),
+        Labels::with_classes(names, &labels).unwrap(),
+    )
+}
+
+#[test]
+fn bound_never_falls_after_any_single_update() {
+    for seed in 0..9 {
+        let missing = [0.0, 0.2, 0.5][seed as usize % 3];
+        let unlabelled = [0.0, 0.3, 0.8][seed as usize / 3 % 3];
+        let (table, labels) = sectors(seed, 60, 3 + seed as usize % 2, missing, unlabelled);
+        let config = config(seed);
+        let data = IqgmeData::new(&table, &labels, &config).unwrap();
+        let start = [Start::KMeans(4), Start::PerClass(2)][seed as usize % 2];
+        let mut vb = IqgmeVb::new(&data, config, start, 0).unwrap();
+        let mut monitor = BoundMonitor::new();
+        for iteration in 0..20 {
+            for update in [VbUpdate::Labels, VbUpdate::Rows]
+                .into_iter()
+                .chain(VbUpdate::PARAMETERS)
+            {
+                vb.apply(update).unwrap();
+                let bound = vb.bound().unwrap();
+                let mut terms = bound.terms().to_vec();
+                terms.extend([0.5 * bound.magnitude, -0.5 * bound.magnitude]);
+                monitor
+                    .check(
+                        &format!("seed {seed}, iteration {iteration}, {update:?}"),
+                        &terms,
+                    )
+                    .unwrap_or_else(|fell| panic!("{fell}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn classes_are_found_where_they_are() {
+    for classes in [3, 4] {
+        let (table, labels) = sectors(1, 600, classes, 0.1, 0.0);
+        let model = fit(&table, &labels, &config(1)).unwrap();
+        let (new, truth) = sectors(2, 600, classes, 0.0, 0.0);
+        let found = model.evaluate(&new, &truth).unwrap();
+        assert!(found.accuracy > 0.85 && found.rows == 600, "{found:?}");
+        for (row, class) in model
+            .predict_classes(&new)
+            .unwrap()
+            .iter()
+            .zip(model.predict(&new).unwrap())
+        {
+            assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{row:?}");
+            let of_class = row[model.classes().iter().position(|c| c == class).unwrap()];
+            assert!(row.iter().all(|p| *p <= of_class));
+        }
+        assert!(
+            model
+                .components()
+                .iter()
+                .all(|c| c.classifier.is_none() && c.utilities.len() == classes - 1)
+        );
+    }
+}
+
+/// Probabilities of classes with holes are averages over the holes.
+#[test]
+fn holes_are_averaged_over() {
+    let (table, labels) = sectors(3, 300, 3, 0.2, 0.1);
+    let model = fit(&table, &labels, &config(3)).unwrap();
+    let hole = Table::new(1, 3, vec![-4.5, 0.0, 0.2], &[true, false, true]).unwrap();
+    let found = &model.predict_classes(&hole).unwrap()[0];
+    let draws = model.impute_draws(&hole, 4_000).unwrap();
+    let mut mean = [0.0; 3];
+    for draw in &draws {
+        let row = &model.predict_classes(draw).unwrap()[0];
+        (0..3).for_each(|k| mean[k] += row[k] / draws.len() as f64);
+    }
+    for k in 0..3 {
+        assert!((found[k] - mean[k]).abs() < 0.03, "{found:?} {mean:?}");
+    }
+}
+
+#[test]
+fn two_classes_are_the_same_model() {
+    let (table, labels) = three_gaussians(4, 150, 1, 0.2, 0.2);
+    let model = fit(&table, &labels, &config(4)).unwrap();
+    let all = model.predict_classes(&table).unwrap();
+    for (one, all) in model.predict_proba(&table).unwrap().iter().zip(all) {
+        assert_eq!(*one, all[1]);
+        assert!((all[0] + all[1] - 1.0).abs() < 1e-15);
+    }
+}
+
+#[test]
+fn fits_are_saved_continued_and_refuse_what_they_cannot_say() {
+    let (table, labels) = sectors(5, 120, 3, 0.2, 0.3);
+    let model = fit(&table, &labels, &config(5)).unwrap();
+    let again = IqgmeFit::from_bytes(&model.to_bytes().unwrap()).unwrap();
+    assert_eq!(
+        again.predict_classes(&table).unwrap(),
+        model.predict_classes(&table).unwrap()
+    );
+
+    let more = model.continue_with(&table, &labels).unwrap();
+    assert_eq!(more.classes(), model.classes());
+    let error = model.predict_proba(&table).unwrap_err().to_string();
+    assert!(
+        error.contains("predict_classes") && error.contains('3'),
+        "{error}"
+    );
+
+    let names: Vec<Option<&str>> = (0..120).map(|i| (i == 7).then_some("unheard of")).collect();
+    let foreign = Labels::from_strings(&names);
+    for error in [
+        model.evaluate(&table, &foreign).unwrap_err().to_string(),
+        model
+            .continue_with(&table, &foreign)
+            .unwrap_err()
+            .to_string(),
+    ] {
+        assert!(
+            error.contains("row 7") && error.contains("unheard of"),
+            "{error}"
+        );
+    }
+
+    let config = IqgmeConfig {
+        expert_posterior: ExpertPosterior::ExpectationPropagation,
+        ..config(5)
+    };
+    let error = fit(&table, &labels, &config).unwrap_err().to_string();
+    assert!(
+        error.contains("expert_posterior") && error.contains("3 classes"),
+        "{error}"
+    );
+}

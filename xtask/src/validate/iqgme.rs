@@ -1,0 +1,406 @@
+//! Checks of npb-iqgme's Gibbs sampler: small tables drawn from the model, with missing cells and rows without labels, under proper priors.
+
+use npb_infer::testing::{Calibration, JointModel};
+use npb_infer::{SweepPlan, Trace, Xoshiro256PlusPlus, stream};
+use npb_iqgme::npb_data::{Labels, Table};
+use npb_iqgme::{
+    DrawnComponent, GibbsConfig, GibbsParameters, GibbsState, IqgmeConfig, IqgmeData, IqgmeError,
+    IqgmeSampler, StickRule,
+};
+use npb_linalg::Cholesky;
+use npb_linalg::faer::Mat;
+use npb_priors::dist::{Gamma, Normal, NormalGamma, NormalWishart, Wishart};
+use npb_priors::special::normal_cdf;
+use rand::{Rng, RngExt};
+
+use super::{Check, Findings, Plan, alarms, calibration};
+use crate::Result;
+use crate::reproduce::Scale;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "iqgme/calibration",
+        what: "ranks of concentration, a weight, missing cells and a predicted probability among posterior draws of the Gibbs sampler",
+        run: calibrate,
+    },
+    Check {
+        id: "iqgme/false-alarms",
+        what: "joint-distribution test of whole sweeps at 20 consecutive seeds: two classes, three classes, blocked sticks",
+        run: false_alarms,
+    },
+];
+
+const METHOD: &str = "npb:iqgme-gibbs";
+/// Key of the random stream that draws which cells are observed.
+const MASK: u64 = 9;
+/// Features of a row.
+const P: usize = 2;
+/// `u_0`, and excess of the degrees of freedom over P.
+const STRENGTH: f64 = 0.5;
+const EXCESS: f64 = 5.0;
+
+/// What is fixed: sizes, observed cells and labels, hyperparameters.
+struct Model {
+    config: GibbsConfig,
+    n_classes: usize,
+    /// Row, feature.
+    seen: Vec<bool>,
+    labelled: Vec<bool>,
+}
+
+/// A simulated table. Utilities are 0 where there is no label.
+struct Data {
+    x: Vec<f64>,
+    classes: Vec<usize>,
+    utilities: Vec<f64>,
+}
+
+impl Model {
+    fn new(n_rows: usize, n_classes: usize, sticks: StickRule) -> Self {
+        let rng = &mut stream(0, [0, 0, 0, MASK]);
+        Self {
+            config: GibbsConfig {
+                model: IqgmeConfig {
+                    concentration_shape: 4.0,
+                    concentration_rate: 4.0,
+                    mean_strength: STRENGTH,
+                    dof_excess: EXCESS,
+                    dof_per_feature: 0.0,
+                    expert_shape: 4.0,
+                    expert_rate: 4.0,
+                    ..IqgmeConfig::default()
+                },
+                sticks,
+                sweeps: SweepPlan {
+                    burn_in: 0,
+                    keep: 1,
+                    thin: 1,
+                },
+                ..GibbsConfig::default()
+            },
+            n_classes,
+            // Row 0 lacks its first feature and has a label, row 1 is complete and has none.
+            seen: (0..n_rows * P)
+                .map(|cell| cell > 0 && (cell < 2 * P || rng.random::<f64>() < 0.7))
+                .collect(),
+            labelled: (0..n_rows)
+                .map(|row| row == 0 || (row > 1 && rng.random::<f64>() < 0.8))
+                .collect(),
+        }
+    }
+
+    fn n_rows(&self) -> usize {
+        self.labelled.len()
+    }
+
+    fn n_utilities(&self) -> usize {
+        self.n_classes - 1
+    }
+
+    fn classes(&self) -> Vec<String> {
+        (0..self.n_classes).map(|k| k.to_string()).collect()
+    }
+
+    fn data(&self, data: &Data) -> std::result::Result<IqgmeData, IqgmeError> {
+        let values = data.x.iter().zip(&self.seen);
+        let values = values.map(|(x, seen)| if *seen { *x } else { 0.0 });
+        let table = Table::new(self.n_rows(), P, values.collect(), &self.seen)?;
+        let codes = data.classes.iter().zip(&self.labelled);
+        let codes = codes.map(|(class, labelled)| labelled.then_some(*class));
+        let labels = Labels::from_codes(self.classes(), codes.collect())?;
+        IqgmeData::in_given_units(&table, &labels, &self.classes(), &Mat::identity(P, P))
+    }
+
+    fn swept(
+        &self,
+        state: &GibbsState,
+        data: &Data,
+        seed: u64,
+    ) -> std::result::Result<GibbsState, IqgmeError> {
+        let mut config = self.config.clone();
+        config.model.seed = seed;
+        let prepared = self.data(data)?;
+        // The first move of a sweep draws utilities and missing cells whatever they were; those of the simulation are in their regions.
+        let cells = data.x.iter().zip(&self.seen);
+        let before = GibbsState {
+            utilities: data.utilities.clone(),
+            missing: cells.filter(|(_, seen)| !**seen).map(|(x, _)| *x).collect(),
+            ..state.clone()
+        };
+        let trace = Trace::new(IqgmeSampler::scalar_names());
+        let mut sampler = IqgmeSampler::resume(&prepared, config, 0, before, trace)?;
+        sampler.sweep()?;
+        Ok(sampler.state())
+    }
+
+    /// Labels and sticks, as many of these as the labels ask for.
+    fn sticks(&self, concentration: f64, rng: &mut Xoshiro256PlusPlus) -> (Vec<u32>, Vec<f64>) {
+        let mut ln_rests: Vec<f64> = Vec::new();
+        let last = match self.config.sticks {
+            StickRule::Slice => usize::MAX,
+            StickRule::Blocked(n) => n - 1,
+        };
+        let mut labels = Vec::new();
+        for _ in 0..self.n_rows() {
+            let mut u = rng.random::<f64>().ln();
+            let mut h = 0;
+            while h < last {
+                if ln_rests.len() == h {
+                    ln_rests.push(-exponential(rng) / concentration);
+                }
+                u -= ln_rests[h];
+                // u is uniform on what is left of the stick: beyond the next piece with probability 1 - V.
+                if u > 0.0 {
+                    break;
+                }
+                h += 1;
+            }
+            labels.push(h as u32);
+        }
+        if self.config.sticks == StickRule::Slice {
+            let n = labels.iter().max().map_or(1, |h| *h as usize + 1);
+            ln_rests.truncate(n);
+        } else {
+            while ln_rests.len() < last {
+                ln_rests.push(-exponential(rng) / concentration);
+            }
+        }
+        (labels, ln_rests)
+    }
+
+    fn component(rng: &mut Xoshiro256PlusPlus) -> Option<DrawnComponent> {
+        let scale = Mat::from_fn(P, P, |i, j| if i == j { 1.0 / (EXCESS - 1.0) } else { 0.0 });
+        let wishart = Wishart::new(scale.as_ref(), P as f64 + EXCESS).ok()?;
+        let law = NormalWishart::new(vec![0.0; P], STRENGTH, wishart).ok()?;
+        let (mean, precision) = law.sample(rng);
+        Some(DrawnComponent { mean, precision })
+    }
+
+    /// `P(class of a new complete row is not the first)` under the components that have rows.
+    fn predicted(&self, state: &GibbsState) -> f64 {
+        const NEW: [f64; P] = [0.6, -0.3];
+        let parameters = &state.parameters;
+        let (weights, _) = parameters.weights();
+        let (mut total, mut first) = (0.0, 0.0);
+        for (h, component) in parameters.components.iter().enumerate() {
+            let Ok(factor) = Cholesky::new(component.precision.as_ref()) else {
+                return f64::NAN;
+            };
+            let apart: Vec<f64> = (0..P).map(|j| NEW[j] - component.mean[j]).collect();
+            let row = |i: usize| {
+                (0..P)
+                    .map(|j| component.precision[(i, j)] * apart[j])
+                    .sum::<f64>()
+            };
+            let distance: f64 = (0..P).map(|i| apart[i] * row(i)).sum();
+            let weight = weights[h] * (0.5 * (factor.ln_det() - distance)).exp();
+            let experts = &parameters.experts[h * self.n_utilities()..][..self.n_utilities()];
+            let below = |w: &Vec<f64>| normal_cdf(-(w[0] * NEW[0] + w[1] * NEW[1] + w[P]));
+            total += weight;
+            first += weight * experts.iter().map(below).product::<f64>();
+        }
+        1.0 - first / total
+    }
+}
+
+fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
+    Normal::new(0.0, 1.0).map_or(f64::NAN, |law| law.sample(rng))
+}
+
+fn exponential(rng: &mut Xoshiro256PlusPlus) -> f64 {
+    Gamma::new(1.0, 1.0).map_or(f64::NAN, |law| law.sample(rng))
+}
+
+/// The class that utilities speak for.
+fn class_of(t: &[f64]) -> usize {
+    let best = (0..t.len()).fold(0, |best, k| if t[k] > t[best] { k } else { best });
+    if t[best] > 0.0 { best + 1 } else { 0 }
+}
+
+impl JointModel for Model {
+    type State = GibbsState;
+    type Data = Data;
+
+    fn names(&self) -> Vec<String> {
+        [
+            "concentration",
+            "weight of a row's component",
+            "components with rows",
+            "missing cell of a labelled row",
+            "another missing cell",
+            "predicted probability",
+            "slope of a row's expert",
+            "common slope",
+            "mean of a row's component",
+            "utility",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    }
+
+    fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> GibbsState {
+        let config = &self.config.model;
+        let gamma = Gamma::new(config.concentration_shape, config.concentration_rate);
+        let concentration = gamma.map_or(f64::NAN, |law| law.sample(rng));
+        let (labels, ln_rests) = self.sticks(concentration, rng);
+        let n = match self.config.sticks {
+            StickRule::Slice => ln_rests.len(),
+            StickRule::Blocked(n) => n,
+        };
+        let components: Vec<DrawnComponent> = (0..n).filter_map(|_| Self::component(rng)).collect();
+        let shared = NormalGamma::new(
+            0.0,
+            config.expert_mean_strength,
+            config.expert_shape,
+            config.expert_rate,
+        );
+        let draw = |rng: &mut Xoshiro256PlusPlus| match &shared {
+            Ok(law) => law.sample(rng),
+            Err(_) => (f64::NAN, 1.0),
+        };
+        let width = P + 1;
+        let (expert_means, expert_precisions): (Vec<f64>, Vec<f64>) =
+            (0..self.n_utilities() * width).map(|_| draw(rng)).unzip();
+        let experts = (0..n * self.n_utilities())
+            .map(|i| {
+                let first = i % self.n_utilities() * width;
+                let each = expert_means[first..]
+                    .iter()
+                    .zip(&expert_precisions[first..]);
+                each.take(width)
+                    .map(|(m, l)| m + normal(rng) / l.sqrt())
+                    .collect()
+            })
+            .collect();
+        GibbsState {
+            parameters: GibbsParameters {
+                concentration,
+                ln_rests,
+                components,
+                experts,
+                expert_means,
+                expert_precisions,
+            },
+            labels,
+            utilities: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+
+    fn simulate(&self, state: &GibbsState, rng: &mut Xoshiro256PlusPlus) -> Data {
+        let n_utilities = self.n_utilities();
+        let mut data = Data {
+            x: Vec::new(),
+            classes: Vec::new(),
+            utilities: Vec::new(),
+        };
+        for (row, labelled) in self.labelled.iter().enumerate() {
+            let h = state.labels[row] as usize;
+            let component = &state.parameters.components[h];
+            let mut x: Vec<f64> = (0..P).map(|_| normal(rng)).collect();
+            match Cholesky::new(component.precision.as_ref()) {
+                Ok(factor) => factor.solve_lt(&mut x),
+                Err(_) => x.fill(f64::NAN),
+            }
+            x.iter_mut().zip(&component.mean).for_each(|(x, m)| *x += m);
+            let utility = |w: &Vec<f64>| w[0] * x[0] + w[1] * x[1] + w[P] + normal(rng);
+            let experts = &state.parameters.experts[h * n_utilities..][..n_utilities];
+            let t: Vec<f64> = experts.iter().map(utility).collect();
+            data.classes.push(class_of(&t));
+            let kept = if *labelled { 1.0 } else { 0.0 };
+            data.utilities.extend(t.iter().map(|t| kept * t));
+            data.x.extend(x);
+        }
+        data
+    }
+
+    fn sweep(&self, state: &mut GibbsState, data: &Data, rng: &mut Xoshiro256PlusPlus) {
+        match self.swept(state, data, rng.next_u64()) {
+            Ok(next) => *state = next,
+            // Not a number is an alarm.
+            Err(_) => state.parameters.concentration = f64::NAN,
+        }
+    }
+
+    fn summary(&self, state: &GibbsState, data: &Data) -> Vec<f64> {
+        let parameters = &state.parameters;
+        let h = state.labels[0] as usize;
+        let unseen: Vec<usize> = (0..self.seen.len())
+            .filter(|&cell| !self.seen[cell])
+            .collect();
+        // The state that data are simulated from leaves the missing cells to them.
+        let cell = |k: usize| state.missing.get(k).copied().unwrap_or(data.x[unseen[k]]);
+        let utility = state.utilities.first().unwrap_or(&data.utilities[0]);
+        let mut used = state.labels.clone();
+        used.sort_unstable();
+        used.dedup();
+        vec![
+            parameters.concentration,
+            parameters.weights().0[h],
+            used.len() as f64,
+            cell(0),
+            cell(1),
+            self.predicted(state),
+            parameters.experts[h * self.n_utilities()][1],
+            parameters.expert_means[1],
+            parameters.components[h].mean[1],
+            *utility,
+        ]
+    }
+}
+
+fn calibrate(plan: &Plan) -> Result<Findings> {
+    let (n_rows, replications, draws, burn_in, thin) = match plan.scale {
+        Scale::Smoke => (10, 20, 9, 5, 1),
+        Scale::Quick => (40, 500, 99, 100, 5),
+        Scale::Paper => (100, 2_000, 99, 500, 20),
+    };
+    let model = Model::new(n_rows, 2, StickRule::Slice);
+    let test = Calibration {
+        seed: plan.seed,
+        replications,
+        draws,
+        burn_in,
+        thin,
+        false_alarm: 0.001,
+    };
+    let setting = format!("rows={n_rows};features={P};classes=2");
+    calibration::calibrate(&model, &test, &setting, METHOD)
+}
+
+fn false_alarms(plan: &Plan) -> Result<Findings> {
+    let length = match plan.scale {
+        Scale::Smoke => 5,
+        Scale::Quick => 30,
+        Scale::Paper => 200,
+    };
+    let mut found = Vec::new();
+    for (name, n_classes, sticks) in [
+        ("two classes", 2, StickRule::Slice),
+        ("three classes", 3, StickRule::Slice),
+        ("two classes, blocked sticks", 2, StickRule::Blocked(5)),
+    ] {
+        let model = Model::new(8, n_classes, sticks);
+        let outcomes = alarms::consecutive(plan, &model, 64, length);
+        found.push((name.to_owned(), outcomes));
+    }
+    alarms::findings(found, METHOD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smoke_checks_run_and_write_numbers() {
+        let plan = Plan {
+            scale: Scale::Smoke,
+            seed: 1,
+        };
+        for check in CHECKS {
+            let found = (check.run)(&plan).unwrap();
+            assert!(found.passed, "{}", check.id);
+            assert!(found.report.results.iter().all(|r| r.mean.is_finite()));
+        }
+    }
+}
