@@ -105,7 +105,7 @@ impl Bound {
     }
 }
 
-fn ln_two_pi() -> f64 {
+pub(crate) fn ln_two_pi() -> f64 {
     (2.0 * PI).ln()
 }
 
@@ -125,7 +125,12 @@ pub(crate) fn bilinear(m: &Mat<f64>, a: &[f64], b: &[f64]) -> f64 {
     (0..m.ncols()).map(|j| b[j] * dot(a, column(m, j))).sum()
 }
 
-fn feature_term(component: &Component, expected: &Expected, stats: &Stats, h: usize) -> (f64, f64) {
+pub(crate) fn feature_term(
+    component: &Component,
+    expected: &Expected,
+    stats: &Stats,
+    h: usize,
+) -> (f64, f64) {
     let p = component.mean.len() as f64;
     let count = stats.count(h);
     let normaliser =
@@ -144,7 +149,12 @@ fn feature_term(component: &Component, expected: &Expected, stats: &Stats, h: us
 }
 
 /// Part of `E ln p(t | x, z, w)` that holds the expert, of component `h` and with this `column` of the sums, and its magnitude.
-fn soft_term(expert: &Expert, stats: &Stats, h: usize, column_of_sums: usize) -> (f64, f64) {
+pub(crate) fn soft_term(
+    expert: &Expert,
+    stats: &Stats,
+    h: usize,
+    column_of_sums: usize,
+) -> (f64, f64) {
     if stats.labelled.weight[h] == 0.0 {
         return (0.0, 0.0);
     }
@@ -169,7 +179,11 @@ fn soft_term(expert: &Expert, stats: &Stats, h: usize, column_of_sums: usize) ->
 }
 
 /// `E ln p(w | zeta, lambda)` and the entropy of `q(w)`, for an expert of utility `k`.
-fn expert_term(expert: &Expert, prior: &ExpertPrior, k: usize) -> Result<f64, NotPositiveDefinite> {
+pub(crate) fn expert_term(
+    expert: &Expert,
+    prior: &ExpertPrior,
+    k: usize,
+) -> Result<f64, NotPositiveDefinite> {
     let first = k * expert.mean.len();
     let mut value = 0.5 * Cholesky::new(expert.covariance.as_ref())?.ln_det();
     for p in 0..expert.mean.len() {

@@ -62,6 +62,31 @@ pub enum IqgmeError {
         /// Number of labelled rows.
         rows: usize,
     },
+    /// A fit of many tasks was asked for without any.
+    #[error("no tasks: give at least one")]
+    NoTasks,
+    /// Two tasks have one name.
+    #[error("two tasks are named {task:?}: give each a name of its own")]
+    SameName {
+        /// The name.
+        task: String,
+    },
+    /// Something is wrong with one of several tasks.
+    #[error("task {task:?}: {source}")]
+    InTask {
+        /// Its name.
+        task: String,
+        /// What is wrong.
+        source: Box<IqgmeError>,
+    },
+    /// A task that the fit does not have.
+    #[error("no task is named {task:?}; the fit has {tasks:?}")]
+    UnknownTask {
+        /// The name asked for.
+        task: String,
+        /// Names of the fit's tasks.
+        tasks: Vec<String>,
+    },
     /// A label that the fit does not know.
     #[error("row {row}: label {label:?} is not one of the classes of the fit, {classes:?}")]
     UnknownClass {

@@ -129,20 +129,30 @@ impl Run {
 fn weigh(mut runs: Vec<Run>, averaging: f64, n_observed: usize) -> Vec<Run> {
     // A stable sort: of equal runs the first one stays first.
     runs.sort_by(|a, b| b.elbo().total_cmp(&a.elbo()));
-    let best = runs[0].elbo();
-    for (k, run) in runs.iter_mut().enumerate() {
-        let fall = (run.elbo() - best) / (averaging * n_observed as f64);
-        run.weight = if k == 0 {
+    let elbos: Vec<f64> = runs.iter().map(Run::elbo).collect();
+    let weights = relative_weights(&elbos, averaging, n_observed);
+    for (run, weight) in runs.iter_mut().zip(weights) {
+        run.weight = weight;
+    }
+    runs
+}
+
+/// Weights of runs with these bounds, the best one first.
+pub(crate) fn relative_weights(elbos: &[f64], averaging: f64, n_observed: usize) -> Vec<f64> {
+    let relative = |(k, elbo): (usize, &f64)| {
+        let fall = (elbo - elbos[0]) / (averaging * n_observed as f64);
+        if k == 0 {
             1.0
         } else if fall > LEAST_WEIGHT.ln() {
             fall.exp()
         } else {
             0.0
-        };
-    }
-    let total: f64 = runs.iter().map(|run| run.weight).sum();
-    runs.iter_mut().for_each(|run| run.weight /= total);
-    runs
+        }
+    };
+    let mut weights: Vec<f64> = elbos.iter().enumerate().map(relative).collect();
+    let total: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|weight| *weight /= total);
+    weights
 }
 
 /// A class probability with its uncertainty.
@@ -866,7 +876,11 @@ impl IqgmeFit {
     }
 }
 
-fn at_least(argument: &'static str, value: usize, least: usize) -> Result<(), IqgmeError> {
+pub(crate) fn at_least(
+    argument: &'static str,
+    value: usize,
+    least: usize,
+) -> Result<(), IqgmeError> {
     if value >= least {
         return Ok(());
     }

@@ -41,6 +41,7 @@
 //! | the posterior | [`IqgmeState`], [`Component`], [`Expert`], [`ExpertPrior`] |
 //! | the exact posterior by Gibbs sampling | [`fit_gibbs`], [`GibbsFit`], [`IqgmeSampler`], [`GibbsMove`] |
 //! | so many components and no more, by EM | [`fit_qgme`], [`QgmeFit`] |
+//! | many tasks that share components and experts | [`fit_tasks`], [`fit_tasks_with_checkpoints`], [`Task`], [`TasksConfig`], [`MultiTaskFit`], [`Atoms`]; driven by hand [`MultiTaskData`], [`MultiTaskVb`] |
 //! | errors | [`IqgmeError`] |
 
 mod bound;
@@ -63,6 +64,7 @@ mod rows;
 mod start;
 mod state;
 mod stats;
+mod tasks;
 mod units;
 mod vb;
 
@@ -90,4 +92,8 @@ pub use npb_data;
 pub use npb_infer::checkpoint::Every;
 pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
+pub use tasks::{
+    Atoms, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task, TaskRun, TaskStart,
+    TaskState, TaskUpdate, TasksConfig, fit_tasks, fit_tasks_with_checkpoints,
+};
 pub use vb::{IqgmeData, IqgmeVb, VbUpdate};

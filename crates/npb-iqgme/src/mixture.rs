@@ -50,6 +50,7 @@ impl Mixture {
             covariance: Mat::identity(p + 1, p + 1),
         };
         let experts = self.experts.iter().map(expert).collect();
-        Predictor::of_parameters(&self.weights, means, precisions.collect(), experts)
+        let ln_weights = self.weights.iter().map(|w| w.ln()).collect();
+        Predictor::of_parameters(ln_weights, means, precisions.collect(), experts)
     }
 }

@@ -41,13 +41,14 @@ pub(crate) struct Update {
 }
 
 /// The law of a row given each component: the exponent is `k_ih - d'L_h d / 2` plus what [`Linear`] adds.
-struct Terms {
+#[derive(Clone)]
+pub(crate) struct Terms {
     /// `L_h`.
-    precision: Vec<Mat<f64>>,
+    pub(crate) precision: Vec<Mat<f64>>,
     /// The part of `k_ih` that is the same for all rows.
-    constant: Vec<f64>,
+    pub(crate) constant: Vec<f64>,
     /// `<t> (<c> + <w_x>'d) - <w_x c>'d`, summed over utilities; none for unlabelled rows.
-    linear: Option<Linear>,
+    pub(crate) linear: Option<Linear>,
 }
 
 impl Terms {
@@ -131,11 +132,21 @@ impl PassParameters {
     ) -> Result<Self, (usize, NotPositiveDefinite)> {
         let (p, n) = (rows.n_features, state.components.len());
         let means = Mat::from_fn(p, n, |j, h| state.components[h].mean[j]);
-        let unlabelled = || Terms::unlabelled(state, expected);
-        let labelled = unlabelled().labelled(state, rows.n_utilities);
+        let unlabelled = Terms::unlabelled(state, expected);
+        let labelled = unlabelled.clone().labelled(state, rows.n_utilities);
+        Self::from_terms(means, labelled, unlabelled, rows)
+    }
+
+    /// From the law of labelled and of unlabelled rows given each component, around the columns of `means`.
+    pub(crate) fn from_terms(
+        means: Mat<f64>,
+        labelled: Terms,
+        unlabelled: Terms,
+        rows: &Rows,
+    ) -> Result<Self, (usize, NotPositiveDefinite)> {
         Ok(Self {
             labelled: Side::new(labelled, &means, rows, true)?,
-            unlabelled: Side::new(unlabelled(), &means, rows, false)?,
+            unlabelled: Side::new(unlabelled, &means, rows, false)?,
             n_utilities: rows.n_utilities,
             means,
         })

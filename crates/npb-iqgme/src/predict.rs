@@ -20,7 +20,7 @@ use crate::conditional::{Deviations, Quadratics, padded};
 use crate::config::Gate;
 use crate::multinomial;
 use crate::rows::{Block, Pattern, Rows};
-use crate::state::{Expected, Expert, IqgmeState};
+use crate::state::{Component, Expected, Expert, IqgmeState};
 
 /// How the posterior of the experts enters a class probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,10 +169,10 @@ impl Complete {
 }
 
 /// Weights of the components of a state: the last one stands for itself and all vacant ones after it, whose predictive densities are the same.
-fn pooled(mut weights: Vec<f64>, n_components: usize) -> Vec<f64> {
+fn ln_weights(mut weights: Vec<f64>, n_components: usize) -> Vec<f64> {
     let rest: f64 = weights.drain(n_components..).sum();
     weights[n_components - 1] += rest;
-    weights
+    weights.iter().map(|w| w.ln()).collect()
 }
 
 /// A row with missing features, and what the components make of it.
@@ -238,29 +238,37 @@ impl Predictor {
         state: &IqgmeState,
         experts: &[Expert],
     ) -> Result<Self, (usize, NotPositiveDefinite)> {
-        let p = state.components[0].mean.len() as f64;
-        let n_components = state.components.len();
-        let expected: Vec<Expected> = state
-            .components
+        let weights = ln_weights(state.sticks.expected_weights(), state.components.len());
+        Self::from_parts(&state.components, experts, weights)
+    }
+
+    /// From components, one expert for each of them (or none), and the logarithms of their weights.
+    pub(crate) fn from_parts(
+        components: &[Component],
+        experts: &[Expert],
+        ln_weights: Vec<f64>,
+    ) -> Result<Self, (usize, NotPositiveDefinite)> {
+        let p = components[0].mean.len() as f64;
+        let n_components = components.len();
+        let expected: Vec<Expected> = components
             .iter()
             .enumerate()
             .map(|(h, c)| c.expected().map_err(|e| (h, e)))
             .collect::<Result<_, _>>()?;
-        let student_scale: Vec<f64> = state
-            .components
+        let student_scale: Vec<f64> = components
             .iter()
             .map(|c| c.strength * (c.dof - p + 1.0) / ((c.strength + 1.0) * c.dof))
             .collect();
-        let dof: Vec<f64> = state.components.iter().map(|c| c.dof - p + 1.0).collect();
+        let dof: Vec<f64> = components.iter().map(|c| c.dof - p + 1.0).collect();
         let ln_peaks = |observed: usize| {
             let each = dof.iter().zip(&student_scale);
             each.map(|(&dof, &scale)| ln_peak(dof, scale, observed))
                 .collect()
         };
-        let means = Mat::from_fn(p as usize, n_components, |j, h| state.components[h].mean[j]);
+        let means = Mat::from_fn(p as usize, n_components, |j, h| components[h].mean[j]);
         let ln_det = expected
             .iter()
-            .zip(&state.components)
+            .zip(components)
             .map(|(e, c)| e.ln_det_scale + p * c.dof.ln())
             .collect();
         let precisions: Vec<Mat<f64>> = expected.into_iter().map(|e| e.precision).collect();
@@ -278,10 +286,7 @@ impl Predictor {
             means,
             ln_det,
             quadratics: Quadratics::new(precisions)?,
-            ln_weights: pooled(state.sticks.expected_weights(), n_components)
-                .iter()
-                .map(|w| w.ln())
-                .collect(),
+            ln_weights,
             ln_peaks: (0..=p as usize).map(ln_peaks).collect(),
             dof,
             student_scale,
@@ -291,15 +296,15 @@ impl Predictor {
         })
     }
 
-    /// Of parameters that are known, to be used with [`Gate::AtMeans`] and [`Experts::AtMeans`]. `weights`: one for each component; `experts`: as many
+    /// Of parameters that are known, to be used with [`Gate::AtMeans`] and [`Experts::AtMeans`]. `ln_weights`: one for each component; `experts`: as many
     /// for each component as there are utilities, or none.
     pub(crate) fn of_parameters(
-        weights: &[f64],
+        ln_weights: Vec<f64>,
         means: Mat<f64>,
         precisions: Vec<Mat<f64>>,
         experts: Vec<Expert>,
     ) -> Result<Self, IqgmeError> {
-        let n_components = weights.len();
+        let n_components = ln_weights.len();
         let mut scores = Vec::with_capacity(experts.len());
         for expert in &experts {
             let factor = Cholesky::new(expert.covariance.as_ref()).map_err(drawn)?;
@@ -313,7 +318,7 @@ impl Predictor {
             gates: gates(&means, &precisions).map_err(|(_, source)| drawn(source))?,
             scores,
             quadratics: Quadratics::new(precisions).map_err(|(_, source)| drawn(source))?,
-            ln_weights: weights.iter().map(|w| w.ln()).collect(),
+            ln_weights,
             ln_det,
             packed_experts: pack(&experts),
             n_utilities: experts.len() / n_components,
@@ -328,12 +333,22 @@ impl Predictor {
 
     /// One draw of all parameters from the posterior, to be used with [`Gate::AtMeans`] and [`Experts::AtMeans`].
     pub(crate) fn draw(&self, state: &IqgmeState, rng: &mut impl Rng) -> Result<Self, IqgmeError> {
-        let n_components = state.components.len();
         let mut weights = vec![0.0; state.sticks.truncation()];
         state.sticks.sample_weights(&mut weights, rng);
+        let weights = ln_weights(weights, state.components.len());
+        self.draw_parts(&state.components, weights, rng)
+    }
+
+    /// As [`draw`](Self::draw), with the components that the predictor is of and weights that were drawn already.
+    pub(crate) fn draw_parts(
+        &self,
+        components: &[Component],
+        ln_weights: Vec<f64>,
+        rng: &mut impl Rng,
+    ) -> Result<Self, IqgmeError> {
         let mut means = self.means.clone();
-        let mut precisions = Vec::with_capacity(n_components);
-        for (h, component) in state.components.iter().enumerate() {
+        let mut precisions = Vec::with_capacity(components.len());
+        for (h, component) in components.iter().enumerate() {
             let wishart =
                 Wishart::from_inverse_scale(component.scale_inverse.as_ref(), component.dof)?;
             let law = NormalWishart::new(component.mean.clone(), component.strength, wishart)?;
@@ -346,8 +361,15 @@ impl Predictor {
             let factor = Cholesky::new(expert.covariance.as_ref()).map_err(drawn)?;
             factor.sample_moment(&mut expert.mean, rng);
         }
-        let weights = pooled(weights, n_components);
-        Self::of_parameters(&weights, means, precisions, experts)
+        Self::of_parameters(ln_weights, means, precisions, experts)
+    }
+
+    /// The same components with other weights.
+    pub(crate) fn with_weights(&self, ln_weights: Vec<f64>) -> Self {
+        Self {
+            ln_weights,
+            ..self.clone()
+        }
     }
 
     fn n_components(&self) -> usize {

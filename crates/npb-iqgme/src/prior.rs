@@ -6,7 +6,7 @@ use npb_linalg::{Cholesky, NotPositiveDefinite};
 use crate::IqgmeConfig;
 use crate::config::PriorScale;
 use crate::rows::Rows;
-use crate::state::{Component, Expected, ExpertPrior};
+use crate::state::{Component, Expected, Expert, ExpertPrior};
 
 /// Priors in standardised, centred units, in the form of the posterior that a vacant component and its expert have.
 #[derive(Clone, Debug)]
@@ -52,6 +52,29 @@ impl Prior {
                 rate: vec![config.expert_rate; n_coefficients],
             },
         })
+    }
+
+    /// `q(zeta, lambda)` given the free ones of some experts, as many of each component as there are utilities.
+    pub(crate) fn given_experts(&self, experts: &[Expert], n_utilities: usize) -> ExpertPrior {
+        let n_free = experts.iter().filter(|e| !e.tied).count() / n_utilities;
+        let mut prior = self.expert.clone();
+        prior.strength += n_free as f64;
+        prior.shape += 0.5 * n_free as f64;
+        let width = prior.mean.len() / n_utilities;
+        for i in 0..prior.mean.len() {
+            let (k, p) = (i / width, i % width);
+            let of_utility = experts.iter().skip(k).step_by(n_utilities);
+            let free: Vec<&Expert> = of_utility.filter(|e| !e.tied).collect();
+            let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
+            let squares: f64 = free
+                .iter()
+                .map(|e| e.mean[p] * e.mean[p] + e.covariance[(p, p)])
+                .sum();
+            let mean = sum / prior.strength;
+            prior.mean[i] = mean;
+            prior.rate[i] += 0.5 * (squares - prior.strength * mean * mean);
+        }
+        prior
     }
 
     /// `B_0^-1 = scale * covariance`.

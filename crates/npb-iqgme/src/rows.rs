@@ -103,6 +103,21 @@ impl Rows {
         rows
     }
 
+    /// No rows, of so many features.
+    pub(crate) fn of_features(n_features: usize) -> Self {
+        Self {
+            n_features,
+            values: Vec::new(),
+            order: Vec::new(),
+            signs: Vec::new(),
+            classes: Vec::new(),
+            n_utilities: 0,
+            patterns: Vec::new(),
+            groups: Vec::new(),
+            blocks: Vec::new(),
+        }
+    }
+
     /// The same rows at the same positions, without labels.
     pub(crate) fn without_labels(&self) -> Self {
         let mut rows = self.clone();

@@ -102,36 +102,54 @@ impl IqgmeState {
             self.experts.len() == lanes * n_utilities,
             "number of experts",
         )?;
-        for component in &self.components {
-            expect(
-                component.mean.len() == p && finite(&component.mean),
-                "component mean",
-            )?;
-            expect(
-                component.strength.is_finite() && component.strength > 0.0,
-                "component strength",
-            )?;
-            expect(
-                component.dof.is_finite() && component.dof > p as f64 + 1.0,
-                "component dof",
-            )?;
-            square(&component.scale_inverse, p, "component scale")?;
-        }
-        check_experts(&self.experts, p)?;
-        let prior = &self.expert_prior;
-        expect(
-            prior.mean.len() == n_utilities.max(1) * (p + 1) && finite(&prior.mean),
-            "expert prior mean",
-        )?;
-        expect(prior.rate.len() == prior.mean.len(), "expert prior rate")?;
-        let positive = |x: f64| x.is_finite() && x > 0.0;
-        expect(prior.rate.iter().all(|&r| positive(r)), "expert prior rate")?;
-        expect(
-            positive(prior.shape) && positive(prior.strength) && positive(self.prior_scale),
-            "prior",
+        check_atoms(
+            &self.components,
+            &self.experts,
+            &self.expert_prior,
+            self.prior_scale,
+            p,
+            n_utilities,
         )?;
         expect(finite(&self.soft_labels), "soft labels")
     }
+}
+
+/// Checks components, experts and their prior that come from a file: `p` features, so many utilities (0: no classifier).
+pub(crate) fn check_atoms(
+    components: &[Component],
+    experts: &[Expert],
+    prior: &ExpertPrior,
+    prior_scale: f64,
+    p: usize,
+    n_utilities: usize,
+) -> Result<(), String> {
+    for component in components {
+        expect(
+            component.mean.len() == p && finite(&component.mean),
+            "component mean",
+        )?;
+        expect(
+            component.strength.is_finite() && component.strength > 0.0,
+            "component strength",
+        )?;
+        expect(
+            component.dof.is_finite() && component.dof > p as f64 + 1.0,
+            "component dof",
+        )?;
+        square(&component.scale_inverse, p, "component scale")?;
+    }
+    check_experts(experts, p)?;
+    expect(
+        prior.mean.len() == n_utilities.max(1) * (p + 1) && finite(&prior.mean),
+        "expert prior mean",
+    )?;
+    expect(prior.rate.len() == prior.mean.len(), "expert prior rate")?;
+    let positive = |x: f64| x.is_finite() && x > 0.0;
+    expect(prior.rate.iter().all(|&r| positive(r)), "expert prior rate")?;
+    expect(
+        positive(prior.shape) && positive(prior.strength) && positive(prior_scale),
+        "prior",
+    )
 }
 
 /// Checks experts that come from a file: `p` features.
@@ -146,7 +164,7 @@ pub(crate) fn check_experts(experts: &[Expert], p: usize) -> Result<(), String> 
     Ok(())
 }
 
-fn expect(holds: bool, what: &str) -> Result<(), String> {
+pub(crate) fn expect(holds: bool, what: &str) -> Result<(), String> {
     if holds {
         Ok(())
     } else {

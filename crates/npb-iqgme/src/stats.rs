@@ -22,6 +22,27 @@ impl Moments {
         }
     }
 
+    /// Adds `factor` times component `from` of other moments to component `to`.
+    fn add(&mut self, to: usize, factor: f64, other: &Self, from: usize) {
+        if other.weight[from] == 0.0 {
+            return;
+        }
+        self.weight[to] += factor * other.weight[from];
+        let add = |to: &mut [f64], from: &[f64]| {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to += factor * from;
+            }
+        };
+        add(
+            self.first.col_as_slice_mut(to),
+            other.first.col_as_slice(from),
+        );
+        for j in 0..self.first.nrows() {
+            let column = self.second[to].col_as_slice_mut(j);
+            add(column, other.second[from].col_as_slice(j));
+        }
+    }
+
     /// Keeps the components `order`, in that order.
     fn select(&self, order: &[usize]) -> Self {
         Self {
@@ -64,7 +85,7 @@ impl Stats {
         }
     }
 
-    fn n_utilities(&self) -> usize {
+    pub(crate) fn n_utilities(&self) -> usize {
         self.soft.ncols() / self.labelled.weight.len().max(1)
     }
 
@@ -78,6 +99,16 @@ impl Stats {
                 self.soft[(i, order[column / k] * k + column % k)]
             }),
             ..*self
+        }
+    }
+
+    /// Adds `factor` times what is known of component `from` of other statistics to component `to`; the sums over rows alone stay as they are.
+    pub(crate) fn add(&mut self, to: usize, factor: f64, other: &Self, from: usize) {
+        self.labelled.add(to, factor, &other.labelled, from);
+        self.unlabelled.add(to, factor, &other.unlabelled, from);
+        let soft = other.soft.col_as_slice(from);
+        for (to, from) in self.soft.col_as_slice_mut(to).iter_mut().zip(soft) {
+            *to += factor * from;
         }
     }
 

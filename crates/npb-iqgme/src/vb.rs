@@ -174,6 +174,18 @@ impl IqgmeData {
         self.utilities_by_row(&self.first_locations())
     }
 
+    /// The same units, columns and classes, without rows.
+    pub(crate) fn clone_without_rows(&self) -> Self {
+        Self {
+            rows: Rows::of_features(self.rows.n_features),
+            standardiser: self.standardiser.clone(),
+            active: self.active.clone(),
+            classes: self.classes.clone(),
+            covariance: self.covariance.clone(),
+            n_labelled: 0,
+        }
+    }
+
     /// Labels as +1, -1 or 0 by table row.
     pub(crate) fn signs_by_row(&self) -> Vec<f64> {
         let mut by_row = vec![0.0; self.rows.len()];
@@ -246,7 +258,7 @@ pub(crate) fn class_of_rows(
 }
 
 /// Iterations with the responsibilities of the start held fixed.
-const START_ITERATIONS: usize = 10;
+pub(crate) const START_ITERATIONS: usize = 10;
 
 /// One coordinate update. None of them lowers the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -722,45 +734,13 @@ impl<'d> IqgmeVb<'d> {
         for i in 0..self.state.experts.len() {
             let (h, k) = (i / n_utilities, i % n_utilities);
             self.state.experts[i] = if self.stats.labelled.weight[h] > 0.0 {
-                self.free_expert(h, k)?
+                let expert = free_expert(&self.state.expert_prior, &self.stats, h, k);
+                self.numerical("expert precision", h, expert)?
             } else {
                 Expert::tied(&self.state.expert_prior, k, n_utilities)
             };
         }
         Ok(())
-    }
-
-    fn free_expert(&self, h: usize, k: usize) -> Result<Expert, IqgmeError> {
-        let p = self.data.rows.n_features;
-        let sums = &self.stats.labelled;
-        let prior = &self.state.expert_prior;
-        let (first, column) = (k * (p + 1), h * self.data.rows.n_utilities + k);
-        let precision = Mat::from_fn(p + 1, p + 1, |i, j| {
-            let data = match (i < p, j < p) {
-                (true, true) => sums.second[h][(i, j)],
-                (true, false) => sums.first[(i, h)],
-                (false, true) => sums.first[(j, h)],
-                (false, false) => sums.weight[h],
-            };
-            if i == j {
-                data + prior.precision(first + i)
-            } else {
-                data
-            }
-        });
-        let factor = self.numerical("expert precision", h, Cholesky::new(precision.as_ref()))?;
-        let mut mean: Vec<f64> = (0..=p)
-            .map(|j| {
-                let prior_part = prior.precision(first + j) * prior.mean[first + j];
-                self.stats.soft[(j, column)] + prior_part
-            })
-            .collect();
-        factor.solve(&mut mean);
-        Ok(Expert {
-            tied: false,
-            mean,
-            covariance: factor.inverse(),
-        })
     }
 
     /// The prior that the free experts share. Tied experts follow it and do not enter.
@@ -779,26 +759,8 @@ impl<'d> IqgmeVb<'d> {
 
     /// `q(zeta, lambda)` given the free ones of some experts.
     pub(crate) fn shared_prior(&self, experts: &[Expert]) -> ExpertPrior {
-        let n_utilities = self.data.rows.n_utilities;
-        let n_free = experts.iter().filter(|e| !e.tied).count() / n_utilities;
-        let mut prior = self.prior.expert.clone();
-        prior.strength += n_free as f64;
-        prior.shape += 0.5 * n_free as f64;
-        let width = prior.mean.len() / n_utilities;
-        for i in 0..prior.mean.len() {
-            let (k, p) = (i / width, i % width);
-            let of_utility = experts.iter().skip(k).step_by(n_utilities);
-            let free: Vec<&Expert> = of_utility.filter(|e| !e.tied).collect();
-            let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
-            let squares: f64 = free
-                .iter()
-                .map(|e| e.mean[p] * e.mean[p] + e.covariance[(p, p)])
-                .sum();
-            let mean = sum / prior.strength;
-            prior.mean[i] = mean;
-            prior.rate[i] += 0.5 * (squares - prior.strength * mean * mean);
-        }
-        prior
+        self.prior
+            .given_experts(experts, self.data.rows.n_utilities)
     }
 
     fn numerical<T>(
@@ -814,6 +776,44 @@ impl<'d> IqgmeVb<'d> {
             source,
         })
     }
+}
+
+/// `q(w)` of utility `k` in component `h` given the statistics of its labelled rows.
+pub(crate) fn free_expert(
+    prior: &ExpertPrior,
+    stats: &Stats,
+    h: usize,
+    k: usize,
+) -> Result<Expert, NotPositiveDefinite> {
+    let sums = &stats.labelled;
+    let p = sums.first.nrows();
+    let (first, column) = (k * (p + 1), h * stats.n_utilities() + k);
+    let precision = Mat::from_fn(p + 1, p + 1, |i, j| {
+        let data = match (i < p, j < p) {
+            (true, true) => sums.second[h][(i, j)],
+            (true, false) => sums.first[(i, h)],
+            (false, true) => sums.first[(j, h)],
+            (false, false) => sums.weight[h],
+        };
+        if i == j {
+            data + prior.precision(first + i)
+        } else {
+            data
+        }
+    });
+    let factor = Cholesky::new(precision.as_ref())?;
+    let mut mean: Vec<f64> = (0..=p)
+        .map(|j| {
+            let prior_part = prior.precision(first + j) * prior.mean[first + j];
+            stats.soft[(j, column)] + prior_part
+        })
+        .collect();
+    factor.solve(&mut mean);
+    Ok(Expert {
+        tied: false,
+        mean,
+        covariance: factor.inverse(),
+    })
 }
 
 /// The experts of a component without labelled rows.

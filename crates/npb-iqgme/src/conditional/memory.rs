@@ -3,9 +3,19 @@
 const LINE: usize = 64 / size_of::<f64>();
 
 /// Numbers in a buffer that only grows.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Memory {
     values: Vec<f64>,
+}
+
+/// The copy lies elsewhere, so its numbers may start at another offset.
+impl Clone for Memory {
+    fn clone(&self) -> Self {
+        let len = self.values.len().saturating_sub(LINE);
+        let mut copy = Self::zeros(len);
+        copy.get_mut(len).copy_from_slice(self.get(len));
+        copy
+    }
 }
 
 impl Memory {
@@ -47,5 +57,24 @@ impl Memory {
     pub(crate) fn part_mut(&mut self, index: usize, size: usize) -> &mut [f64] {
         let start = self.start();
         &mut self.values[start + index * size..][..size]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_hold_the_same_numbers_wherever_they_lie() {
+        // Many copies at once: not all of them can start at the same offset from a cache line.
+        let copies: Vec<Memory> = (0..64)
+            .map(|k| {
+                let mut memory = Memory::zeros(3 + k);
+                memory.get_mut(3).copy_from_slice(&[1.0, 2.0, 3.0]);
+                memory.clone()
+            })
+            .collect();
+        assert!(copies.iter().all(|copy| copy.get(3) == [1.0, 2.0, 3.0]));
+        assert_eq!(Memory::default().clone().values.len(), LINE);
     }
 }

@@ -11,3 +11,4 @@ mod multiclass;
 mod prediction;
 mod recovery;
 mod saved;
+mod tasks;

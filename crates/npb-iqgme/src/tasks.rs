@@ -1,0 +1,27 @@
+//! Many tasks at once: a hierarchical Dirichlet process whose tasks share components and experts (W chapter 4).
+//!
+//! Every task has a mixture of its own, but the atoms that its groups point at, a Gaussian and an expert each, are shared by all tasks. Given the
+//! indicators, a group of a task is to its rows what a component is in the single-task model: see [`groups`]. The pass over the rows is the same.
+//!
+//! Model, updates, bound: `docs/iqgme.md`, "Many tasks".
+
+mod bound;
+mod checkpoints;
+mod cluster;
+mod config;
+mod data;
+mod fit;
+mod fold;
+mod groups;
+mod local;
+mod start;
+mod state;
+mod vb;
+
+pub use checkpoints::fit_tasks_with_checkpoints;
+pub use config::{TaskStart, TasksConfig};
+pub use data::{MultiTaskData, Task};
+pub use fit::{MultiTaskFit, TaskRun, fit_tasks};
+pub use fold::Atoms;
+pub use state::{MultiTaskState, TaskState};
+pub use vb::{MultiTaskVb, TaskUpdate};

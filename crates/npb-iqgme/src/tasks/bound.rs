@@ -1,0 +1,77 @@
+//! The evidence lower bound, from sufficient statistics and the posterior of the parameters.
+
+use npb_linalg::NotPositiveDefinite;
+
+use super::state::MultiTaskState;
+use crate::Bound;
+use crate::bound::{expert_term, feature_term, soft_term};
+use crate::prior::Prior;
+use crate::state::{Expected, dot};
+use crate::stats::Stats;
+
+/// The bound of `state`, given the statistics of every task's groups and those of the atoms.
+pub(super) fn bound<'a>(
+    state: &MultiTaskState,
+    expected: &[Expected],
+    tasks: impl Iterator<Item = &'a Stats>,
+    atoms: &Stats,
+    prior: &Prior,
+) -> Result<Bound, NotPositiveDefinite> {
+    let mut bound = Bound {
+        labels: 0.0,
+        features: 0.0,
+        soft_labels: 0.0,
+        sticks: 0.0,
+        components: 0.0,
+        experts: 0.0,
+        magnitude: 0.0,
+    };
+    let mut ln_eta = vec![0.0; state.top.truncation()];
+    state.top.expected_ln_weights(&mut ln_eta);
+    for (task, stats) in state.tasks.iter().zip(tasks) {
+        let mut ln_pi = vec![0.0; task.sticks.truncation()];
+        task.sticks.expected_ln_weights(&mut ln_pi);
+        let stick_fit = dot(&stats.counts(), &ln_pi);
+        let sticks = task.sticks.elbo(&state.alpha) + indicator_term(&task.indicators, &ln_eta);
+        bound.labels += stick_fit + stats.label_entropy;
+        bound.features += stats.missing_entropy;
+        bound.soft_labels += stats.soft_local;
+        bound.sticks += sticks;
+        bound.magnitude += stick_fit.abs() + stats.magnitude + sticks.abs();
+    }
+    let top = state.alpha.elbo() + state.top.elbo();
+    bound.sticks += top;
+    bound.magnitude += top.abs();
+    for (s, component) in state.components.iter().enumerate() {
+        let (value, magnitude) = feature_term(component, &expected[s], atoms, s);
+        let divergence = expected[s].law.kl(&prior.expected.law);
+        bound.features += value;
+        bound.components -= divergence;
+        bound.magnitude += magnitude + divergence.abs();
+    }
+    if !state.experts.is_empty() {
+        for (s, expert) in state.experts.iter().enumerate() {
+            let (value, magnitude) = soft_term(expert, atoms, s, s);
+            bound.soft_labels += value;
+            bound.magnitude += magnitude;
+            if !expert.tied {
+                let term = expert_term(expert, &state.expert_prior, 0)?;
+                bound.experts += term;
+                bound.magnitude += term.abs();
+            }
+        }
+        let divergence = |p: usize| state.expert_prior.law(p).kl(&prior.expert.law(p));
+        let divergence: f64 = (0..prior.expert.mean.len()).map(divergence).sum();
+        bound.experts -= divergence;
+        bound.magnitude += divergence.abs();
+    }
+    Ok(bound)
+}
+
+/// `E ln p(c | U)` and the entropy of `q(c)`, over groups with rows.
+fn indicator_term(indicators: &[Vec<f64>], ln_eta: &[f64]) -> f64 {
+    let each = indicators.iter().flat_map(|row| row.iter().zip(ln_eta));
+    each.filter(|(sigma, _)| **sigma > 0.0)
+        .map(|(sigma, ln_eta)| sigma * (ln_eta - sigma.ln()))
+        .sum()
+}

@@ -1,0 +1,96 @@
+//! What a user may set.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{ExpertPosterior, Start, above, at_least};
+use crate::{IqgmeConfig, IqgmeError};
+
+/// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStart {
+    /// All tasks share everything: the components that the single-task start makes of the rows of all tasks together.
+    Pooled(Start),
+    /// Tasks in clusters, this many at most: tasks of one cluster share everything, those of two nothing. The clusters are found by moving tasks, one
+    /// at a time, to where the other tasks foretell their rows and labels best, from the components that the single-task start makes of all rows.
+    Clustered(usize, Start),
+    /// No task shares anything: k-means within each task, this many clusters at most for each, and an atom for each cluster (W section 4.4). With more
+    /// tasks than atoms each task has one cluster, and tasks with means near each other share an atom.
+    Separate(usize),
+}
+
+/// Configuration of a fit of many tasks; the default holds the values of W section 4.4 unless a field says otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TasksConfig {
+    /// What a fit of one task has too: priors, gate, averaging (1 here by default: runs that share less fit the features less well, not the labels), limits, seed; its `truncation` is the number of groups of each task, `N`, and
+    /// `concentration_shape` and `concentration_rate` are of the tasks' common concentration `alpha`. Its `starts` are not used.
+    pub single: IqgmeConfig,
+    /// Largest number of atoms, `S` of the variational family.
+    pub atoms: usize,
+    /// Shape of the Gamma prior of the upper concentration `beta`.
+    pub top_shape: f64,
+    /// Rate of the Gamma prior of the upper concentration `beta`.
+    pub top_rate: f64,
+    /// Starts to try, each `single.restarts` times; predictions average over the runs.
+    pub starts: Vec<TaskStart>,
+}
+
+impl Default for TasksConfig {
+    fn default() -> Self {
+        Self {
+            single: IqgmeConfig {
+                averaging: 1.0,
+                ..IqgmeConfig::default()
+            },
+            atoms: 50,
+            top_shape: 0.05,
+            top_rate: 0.05,
+            starts: vec![
+                TaskStart::Separate(1),
+                TaskStart::Separate(2),
+                TaskStart::Pooled(Start::Mixture(10)),
+                TaskStart::Clustered(3, Start::Mixture(10)),
+            ],
+        }
+    }
+}
+
+impl TasksConfig {
+    /// Checks every field; the error names the first that is out of range.
+    pub fn validate(&self) -> Result<(), IqgmeError> {
+        self.single.validate()?;
+        if self.single.expert_posterior != ExpertPosterior::Variational {
+            return Err(IqgmeError::Config {
+                field: "expert_posterior",
+                value: format!("{:?}", self.single.expert_posterior),
+                rule: "variational for many tasks".to_owned(),
+            });
+        }
+        at_least("atoms", self.atoms, 1)?;
+        above("top_shape", self.top_shape, 0.0)?;
+        above("top_rate", self.top_rate, 0.0)?;
+        at_least("starts", self.starts.len(), 1)?;
+        for start in &self.starts {
+            let (clusters, components) = match *start {
+                TaskStart::Pooled(start) => (1, size(start)),
+                TaskStart::Clustered(clusters, start) => (clusters, size(start)),
+                TaskStart::Separate(components) => (1, components),
+            };
+            at_least("starts", clusters.min(components), 1)?;
+            if clusters > self.atoms {
+                return Err(IqgmeError::Config {
+                    field: "starts",
+                    value: format!("{start:?}"),
+                    rule: format!("of at most as many clusters as atoms, {}", self.atoms),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn size(start: Start) -> usize {
+    let (Start::KMeans(clusters) | Start::PerClass(clusters) | Start::Mixture(clusters)) = start;
+    clusters
+}

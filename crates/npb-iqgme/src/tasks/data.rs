@@ -1,0 +1,153 @@
+//! Training data of many tasks, checked, in common units.
+
+use npb_data::{Labels, Table};
+
+use super::TasksConfig;
+use crate::IqgmeError;
+use crate::rows::Rows;
+use crate::vb::{IqgmeData, class_of_rows};
+
+/// One task as the user hands it in.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'a> {
+    /// Its name, in results and errors.
+    pub name: &'a str,
+    /// Its rows: n x P, cells may be missing, the same columns in every task.
+    pub table: &'a Table,
+    /// Its labels, of the two classes that all tasks share; rows may be unlabelled, and a task may have one class or no labels at all.
+    pub labels: &'a Labels,
+}
+
+/// Training data of all tasks ready for the updates: checked, standardised by all tasks' rows together.
+#[derive(Clone, Debug)]
+pub struct MultiTaskData {
+    /// The rows of all tasks, task after task.
+    pub(crate) pooled: IqgmeData,
+    pub(crate) names: Vec<String>,
+    pub(crate) tasks: Vec<IqgmeData>,
+}
+
+impl MultiTaskData {
+    /// Checks and prepares the tasks.
+    ///
+    /// Errors: no tasks, two tasks of one name, other columns than in the first task, a third class among all tasks, one class only; a task's name
+    /// goes along. A task without rows is allowed: it is predicted as the tasks are on average.
+    pub fn new(tasks: &[Task<'_>], config: &TasksConfig) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let first = tasks.first().ok_or(IqgmeError::NoTasks)?;
+        for (k, task) in tasks.iter().enumerate() {
+            if tasks[..k].iter().any(|other| other.name == task.name) {
+                return Err(IqgmeError::SameName {
+                    task: task.name.to_owned(),
+                });
+            }
+            check(task, first.table).map_err(|source| in_task(task.name, source))?;
+        }
+        check_classes(tasks)?;
+        let (table, labels) = together(tasks)?;
+        let pooled = IqgmeData::new(&table, &labels, &config.single)?;
+        Self::in_units(tasks, pooled)
+    }
+
+    /// Prepares tasks in the units, columns and classes of `pooled`.
+    pub(crate) fn in_units(tasks: &[Task<'_>], pooled: IqgmeData) -> Result<Self, IqgmeError> {
+        let names = tasks.iter().map(|task| task.name.to_owned()).collect();
+        let tasks = tasks
+            .iter()
+            .map(|task| one_task(task, &pooled).map_err(|source| in_task(task.name, source)))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            pooled,
+            names,
+            tasks,
+        })
+    }
+
+    /// Number of tasks.
+    pub fn n_tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Number of training rows, all tasks together.
+    pub fn n_rows(&self) -> usize {
+        self.tasks.iter().map(IqgmeData::n_rows).sum()
+    }
+
+    pub(crate) fn classifies(&self) -> bool {
+        self.pooled.n_labelled > 0
+    }
+}
+
+/// The rows of a task in common units.
+fn one_task(task: &Task<'_>, pooled: &IqgmeData) -> Result<IqgmeData, IqgmeError> {
+    let classes = class_of_rows(task.table, task.labels, &pooled.classes)?;
+    let standardised = pooled
+        .standardiser
+        .apply(task.table)?
+        .select_columns(&pooled.active)?;
+    Ok(IqgmeData {
+        // One utility, of the second class, whether this task has labels or not.
+        rows: Rows::with_classes(&standardised, &classes, 1),
+        n_labelled: classes.iter().flatten().count(),
+        ..pooled.clone_without_rows()
+    })
+}
+
+fn in_task(task: &str, source: IqgmeError) -> IqgmeError {
+    IqgmeError::InTask {
+        task: task.to_owned(),
+        source: Box::new(source),
+    }
+}
+
+fn check(task: &Task<'_>, first: &Table) -> Result<(), IqgmeError> {
+    task.table.check_columns(first.column_names())?;
+    if task.labels.n_rows() != task.table.n_rows() {
+        return Err(IqgmeError::LabelCount {
+            labels: task.labels.n_rows(),
+            rows: task.table.n_rows(),
+        });
+    }
+    Ok(())
+}
+
+/// No third class in any task.
+fn check_classes(tasks: &[Task<'_>]) -> Result<(), IqgmeError> {
+    let mut seen: Vec<&str> = Vec::new();
+    for task in tasks {
+        for name in (0..task.labels.n_rows()).filter_map(|row| task.labels.name(row)) {
+            if seen.contains(&name) {
+                continue;
+            }
+            if let [first, second] = seen[..] {
+                let third = IqgmeError::ThirdClass {
+                    first: first.to_owned(),
+                    second: second.to_owned(),
+                    label: name.to_owned(),
+                };
+                return Err(in_task(task.name, third));
+            }
+            seen.push(name);
+        }
+    }
+    Ok(())
+}
+
+/// The rows of all tasks in one table.
+fn together(tasks: &[Task<'_>]) -> Result<(Table, Labels), IqgmeError> {
+    let columns = tasks[0].table.column_names();
+    let n_rows = tasks.iter().map(|task| task.table.n_rows()).sum();
+    let (mut values, mut observed, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+    for task in tasks {
+        values.extend_from_slice(task.table.values());
+        for row in 0..task.table.n_rows() {
+            observed.extend((0..columns.len()).map(|j| task.table.is_observed(row, j)));
+            labels.push(task.labels.name(row));
+        }
+    }
+    let table = Table::new(n_rows, columns.len(), values, &observed)?;
+    Ok((
+        table.with_column_names(columns.to_vec())?,
+        Labels::from_strings(&labels),
+    ))
+}

@@ -1,0 +1,477 @@
+//! The result of a fit of many tasks, and what can be asked of it.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use npb_data::{Standardiser, Table};
+use npb_infer::{Stop, VbOutcome, VbReport, storage, stream};
+use npb_linalg::faer::{Mat, Scale};
+use rand::{Rng, RngExt};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::config::{TaskStart, TasksConfig};
+use super::data::{MultiTaskData, Task};
+use super::fold::{Atoms, fold};
+use super::state::MultiTaskState;
+use super::vb::{MultiTaskVb, TaskUpdate};
+use crate::config::Gate;
+use crate::fit::{at_least, relative_weights};
+use crate::predict::{Experts, Predictor};
+use crate::rows::Rows;
+use crate::state::Expert;
+use crate::{IqgmeData, IqgmeError, ProbabilityInterval};
+
+/// Name in saved files.
+const MODEL: &str = "npb-iqgme/tasks";
+
+/// Keys of the random streams of questions to a fit.
+const INTERVAL: u64 = 12;
+const PICK: u64 = 15;
+
+/// Fits all tasks together: prepares the data and makes every run that `config.starts` and `config.single.restarts` ask for.
+///
+/// ```
+/// use npb_data::{Labels, Table};
+/// use npb_iqgme::{Task, TasksConfig, fit_tasks};
+///
+/// // Two machines with one sensor each: both fail when it reads high. The second has but one labelled row; NaN marks a hole.
+/// let gap = f64::NAN;
+/// let old = Table::from_nan_coded(6, 2, &[-2.0, 0.1, -1.5, gap, -1.8, 0.3, 1.7, -0.2, 2.1, 0.4, gap, 0.2])?;
+/// let new = Table::from_nan_coded(2, 2, &[-1.9, 0.2, 1.8, 0.1])?;
+/// let old_labels = Labels::from_strings(&["good", "good", "good", "fails", "fails", "fails"].map(Some));
+/// let new_labels = Labels::from_strings(&[Some("good"), None]);
+/// let tasks = [
+///     Task { name: "old", table: &old, labels: &old_labels },
+///     Task { name: "new", table: &new, labels: &new_labels },
+/// ];
+/// let model = fit_tasks(&tasks, &TasksConfig::default())?;
+/// let rows = Table::from_nan_coded(2, 2, &[2.0, gap, -2.0, 0.0])?;
+/// let probability = model.predict_proba("new", &rows)?;
+/// assert_eq!(model.classes(), ["fails", "good"]);
+/// assert!(probability[1] > probability[0]);
+/// assert_eq!(model.similarity().nrows(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Errors: see [`MultiTaskData::new`]. Runs are made in parallel on the caller's rayon pool, and so are the tasks within a run; the result does not
+/// depend on the number of threads.
+pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFit, IqgmeError> {
+    let data = MultiTaskData::new(tasks, config)?;
+    let runs = make_runs(config, |_, start, restart| {
+        let mut vb = MultiTaskVb::new(&data, config.clone(), start, restart)?;
+        let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
+        TaskRun::new(start, outcome, vb)
+    })?;
+    MultiTaskFit::new(data, config.clone(), runs)
+}
+
+/// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its start and its restart.
+pub(super) fn make_runs(
+    config: &TasksConfig,
+    make: impl Fn(usize, TaskStart, u64) -> Result<TaskRun, IqgmeError> + Sync,
+) -> Result<Vec<TaskRun>, IqgmeError> {
+    let restarts = config.single.restarts as u64;
+    let starts: Vec<(TaskStart, u64)> = config
+        .starts
+        .iter()
+        .flat_map(|&start| (0..restarts).map(move |restart| (start, restart)))
+        .collect();
+    starts
+        .par_iter()
+        .enumerate()
+        .map(|(k, &(start, restart))| make(k, start, restart))
+        .collect()
+}
+
+/// One run: where it started, how it went, and the posterior it ended in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TaskRun {
+    /// Its start.
+    pub start: TaskStart,
+    /// Its weight in predictions; zero for a run that was not kept.
+    pub weight: f64,
+    /// Bound and relative change, iteration by iteration.
+    pub trace: Vec<VbReport>,
+    /// Why it ended.
+    pub stop: Stop,
+    /// The variational posterior, in standardised units.
+    pub state: MultiTaskState,
+}
+
+impl TaskRun {
+    /// A run that has ended. Its experts are those of its last `q(lambda)`, so that tasks can be added later.
+    pub(super) fn new(
+        start: TaskStart,
+        outcome: VbOutcome,
+        mut vb: MultiTaskVb<'_>,
+    ) -> Result<Self, IqgmeError> {
+        vb.apply(TaskUpdate::Experts)?;
+        Ok(Self {
+            start,
+            weight: 0.0,
+            trace: outcome.trace,
+            stop: outcome.stop,
+            state: vb.into_state(),
+        })
+    }
+
+    /// Its last bound.
+    pub fn elbo(&self) -> f64 {
+        self.trace
+            .last()
+            .map_or(f64::NEG_INFINITY, |report| report.elbo)
+    }
+}
+
+/// What is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Wire {
+    config: TasksConfig,
+    standardiser: Standardiser,
+    active: Vec<usize>,
+    classes: Vec<String>,
+    tasks: Vec<String>,
+    /// The best run first.
+    runs: Vec<TaskRun>,
+}
+
+/// A fitted model of many tasks. Questions name the task; tables are in the user's units, columns in the order of training.
+///
+/// Predictions average over the runs by their weights; atoms, the tasks' weights of them and similarities are those of the best run.
+#[derive(Clone, Debug)]
+pub struct MultiTaskFit {
+    wire: Wire,
+    /// One for each run that has weight: its atoms, and one that stands for all at the prior.
+    predictors: Vec<Predictor>,
+}
+
+impl MultiTaskFit {
+    pub(super) fn new(
+        data: MultiTaskData,
+        config: TasksConfig,
+        mut runs: Vec<TaskRun>,
+    ) -> Result<Self, IqgmeError> {
+        // A stable sort: of equal runs the first one stays first.
+        runs.sort_by(|a, b| b.elbo().total_cmp(&a.elbo()));
+        let elbos: Vec<f64> = runs.iter().map(TaskRun::elbo).collect();
+        let averaging = config.single.averaging;
+        let weights = relative_weights(&elbos, averaging, data.pooled.n_observed());
+        for (run, weight) in runs.iter_mut().zip(weights) {
+            run.weight = weight;
+        }
+        Self::from_wire(Wire {
+            config,
+            standardiser: data.pooled.standardiser,
+            active: data.pooled.active,
+            classes: data.pooled.classes,
+            tasks: data.names,
+            runs,
+        })
+    }
+
+    fn from_wire(wire: Wire) -> Result<Self, IqgmeError> {
+        let predictors = wire
+            .runs
+            .iter()
+            .take_while(|run| run.weight > 0.0)
+            .map(predictor)
+            .collect::<Result<_, _>>()?;
+        Ok(Self { wire, predictors })
+    }
+
+    /// The runs that have weight, with their predictors.
+    fn weighed(&self) -> impl Iterator<Item = (&TaskRun, &Predictor)> {
+        self.wire.runs.iter().zip(&self.predictors)
+    }
+
+    /// Class names; probabilities are of the second. Empty for a fit without labels.
+    pub fn classes(&self) -> &[String] {
+        &self.wire.classes
+    }
+
+    /// Names of the tasks, in the order of training.
+    pub fn tasks(&self) -> &[String] {
+        &self.wire.tasks
+    }
+
+    /// Names of all columns of the training tables.
+    pub fn column_names(&self) -> &[String] {
+        self.wire.standardiser.column_names()
+    }
+
+    /// Columns in the model, as positions in the training tables.
+    pub fn model_columns(&self) -> &[usize] {
+        &self.wire.active
+    }
+
+    /// The configuration of the fit.
+    pub fn config(&self) -> &TasksConfig {
+        &self.wire.config
+    }
+
+    /// All runs, the best first.
+    pub fn runs(&self) -> &[TaskRun] {
+        &self.wire.runs
+    }
+
+    /// The variational posterior of the best run, in standardised units.
+    pub fn state(&self) -> &MultiTaskState {
+        &self.wire.runs[0].state
+    }
+
+    fn position(&self, task: &str) -> Result<usize, IqgmeError> {
+        let found = self.wire.tasks.iter().position(|name| name == task);
+        found.ok_or_else(|| IqgmeError::UnknownTask {
+            task: task.to_owned(),
+            tasks: self.wire.tasks.clone(),
+        })
+    }
+
+    /// Probability of the second class for each row of a task, atoms weighed by the task's own weights and, as `config.single.gate` says, at the observed
+    /// features; experts and missing features integrated out by moment matching.
+    ///
+    /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern. Errors: no such task, other columns than in training, a fit
+    /// without labels.
+    pub fn predict_proba(&self, task: &str, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        let j = self.position(task)?;
+        if self.wire.classes.is_empty() {
+            return Err(IqgmeError::Unlabelled);
+        }
+        let rows = self.rows(table)?;
+        let gate = self.wire.config.single.gate;
+        let mut mean = vec![0.0; table.n_rows()];
+        for (run, predictor) in self.weighed() {
+            let predictor = predictor.with_weights(logs(run.state.gate_weights(j, gate)));
+            let probabilities = predictor.probabilities(&rows, gate, Experts::Integrated)?;
+            for (sum, of_row) in mean.iter_mut().zip(probabilities) {
+                *sum += run.weight * of_row[0];
+            }
+        }
+        Ok(mean.into_iter().map(|p| p.min(1.0)).collect())
+    }
+
+    /// The more probable class of each row of a task.
+    pub fn predict(&self, task: &str, table: &Table) -> Result<Vec<&str>, IqgmeError> {
+        let classes = &self.wire.classes;
+        Ok(self
+            .predict_proba(task, table)?
+            .iter()
+            .map(|&p| classes[usize::from(p > 0.5)].as_str())
+            .collect())
+    }
+
+    /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters.
+    pub fn predict_interval(
+        &self,
+        task: &str,
+        table: &Table,
+        level: f64,
+        draws: usize,
+    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
+        if !(level > 0.0 && level < 1.0) {
+            return Err(IqgmeError::Argument {
+                argument: "level",
+                value: level.to_string(),
+                rule: "between 0 and 1",
+            });
+        }
+        at_least("draws", draws, 2)?;
+        let j = self.position(task)?;
+        let mean = self.predict_proba(task, table)?;
+        let rows = self.rows(table)?;
+        let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
+            .into_par_iter()
+            .map(|draw| {
+                let (run, predictor) = self.pick(draw);
+                let mut rng = stream(self.wire.config.single.seed, [j as u64, draw, INTERVAL, 0]);
+                let gate = self.wire.config.single.gate;
+                let weights = logs(draw_weights(&run.state, j, gate, &mut rng));
+                let mut components = run.state.components.clone();
+                components.push(run.state.vacant.clone());
+                predictor
+                    .draw_parts(&components, weights, &mut rng)?
+                    .probabilities(&rows, Gate::AtMeans, Experts::AtMeans)
+            })
+            .collect::<Result<_, IqgmeError>>()?;
+        let of_row = |(row, mean): (usize, f64)| {
+            let mut values: Vec<f64> = drawn.iter().map(|d| d[row][0]).collect();
+            values.sort_by(f64::total_cmp);
+            let at = |q: f64| values[((q * draws as f64) as usize).min(draws - 1)];
+            ProbabilityInterval {
+                mean,
+                lower: at(0.5 - 0.5 * level),
+                upper: at(0.5 + 0.5 * level),
+            }
+        };
+        Ok(mean.into_iter().enumerate().map(of_row).collect())
+    }
+
+    /// One run, drawn by weight.
+    fn pick(&self, draw: u64) -> (&TaskRun, &Predictor) {
+        let mut u: f64 = stream(self.wire.config.single.seed, [0, draw, PICK, 0]).random();
+        let mut chosen = 0;
+        for (k, (run, _)) in self.weighed().enumerate() {
+            chosen = k;
+            u -= run.weight;
+            if u < 0.0 {
+                break;
+            }
+        }
+        (&self.wire.runs[chosen], &self.predictors[chosen])
+    }
+
+    /// Posterior mean of the weights of the atoms (of the best run) in a task, `sum_h <pi_jh> sigma_jhs`; the last entry is of all atoms without rows.
+    pub fn task_weights(&self, task: &str) -> Result<Vec<f64>, IqgmeError> {
+        Ok(self.state().weights(self.position(task)?))
+    }
+
+    /// How alike the tasks are in the best run: `exp(-D)`, with `D` the mean of the two divergences (Kullback-Leibler) between the tasks' weights of
+    /// the atoms. J x J, symmetric, ones on the diagonal.
+    pub fn similarity(&self) -> Mat<f64> {
+        let n = self.wire.tasks.len();
+        let weights: Vec<Vec<f64>> = (0..n).map(|j| self.state().weights(j)).collect();
+        Mat::from_fn(n, n, |i, j| (-divergence(&weights[i], &weights[j])).exp())
+    }
+
+    /// Adds a task that was not in training, in this fit's units, columns and classes; the other tasks stay as they are.
+    ///
+    /// Its groups point at the atoms that the fit has; `atoms` says whether these learn from its rows. Labels may be of one class, or missing. Errors: a
+    /// name that a task has, other columns than in training, a label that the fit does not know.
+    pub fn with_task(&self, task: &Task<'_>, atoms: Atoms) -> Result<Self, IqgmeError> {
+        if self.position(task.name).is_ok() {
+            return Err(IqgmeError::SameName {
+                task: task.name.to_owned(),
+            });
+        }
+        let mut wire = self.wire.clone();
+        // The covariance of the rows of training is the prior's scale matrix, but for its scale.
+        let state = self.state();
+        let units = IqgmeData {
+            rows: Rows::of_features(wire.active.len()),
+            standardiser: wire.standardiser.clone(),
+            active: wire.active.clone(),
+            classes: wire.classes.clone(),
+            covariance: &state.vacant.scale_inverse * Scale(1.0 / state.prior_scale),
+            n_labelled: usize::from(!wire.classes.is_empty()),
+        };
+        let data = MultiTaskData::in_units(std::slice::from_ref(task), units)?;
+        wire.tasks.push(task.name.to_owned());
+        for run in &mut wire.runs {
+            run.state = fold(&data, &wire.config, &run.state, atoms)?;
+        }
+        Self::from_wire(wire)
+    }
+
+    fn rows(&self, table: &Table) -> Result<Rows, IqgmeError> {
+        let standardised = self
+            .wire
+            .standardiser
+            .apply(table)?
+            .select_columns(&self.wire.active)?;
+        Ok(Rows::new(&standardised, &vec![0.0; table.n_rows()]))
+    }
+
+    /// Writes the fit to a file that [`load`](Self::load) reads.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {
+        let version = env!("CARGO_PKG_VERSION");
+        Ok(storage::save(path, MODEL, version, &self.wire)?)
+    }
+
+    /// Reads a fit written by [`save`](Self::save). A truncated, altered or foreign file is an error that says which.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, IqgmeError> {
+        Self::checked(storage::load(path, MODEL)?)
+    }
+
+    /// The bytes that [`save`](Self::save) writes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, IqgmeError> {
+        let version = env!("CARGO_PKG_VERSION");
+        Ok(storage::to_bytes(MODEL, version, &self.wire)?)
+    }
+
+    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, IqgmeError> {
+        Self::checked(storage::from_bytes(MODEL, bytes)?)
+    }
+
+    fn checked(wire: Wire) -> Result<Self, IqgmeError> {
+        let saved = |what: String| IqgmeError::Saved { what };
+        wire.config.validate()?;
+        let n_columns = wire.standardiser.column_names().len();
+        let ascending = wire.active.windows(2).all(|w| w[0] < w[1]);
+        if !ascending || wire.active.last().is_some_and(|&j| j >= n_columns) {
+            return Err(saved(
+                "columns of the model: not ascending or not in the table".to_owned(),
+            ));
+        }
+        if !matches!(wire.classes.len(), 0 | 2) || wire.runs.is_empty() || wire.tasks.is_empty() {
+            return Err(saved(
+                "classes, tasks or runs: impossible number".to_owned(),
+            ));
+        }
+        for (k, run) in wire.runs.iter().enumerate() {
+            if !(0.0..=1.0).contains(&run.weight) || (k == 0 && run.weight == 0.0) {
+                return Err(saved(format!("weight of run {k}: {}", run.weight)));
+            }
+            let truncations = [wire.config.single.truncation, wire.config.atoms];
+            let classifies = !wire.classes.is_empty();
+            run.state
+                .check(wire.active.len(), wire.tasks.len(), classifies, truncations)
+                .map_err(saved)?;
+        }
+        Self::from_wire(wire)
+    }
+}
+
+/// The predictor of a run: its atoms and one that stands for all at the prior. Its weights are to be replaced by a task's.
+fn predictor(run: &TaskRun) -> Result<Predictor, IqgmeError> {
+    let state = &run.state;
+    let mut components = state.components.clone();
+    components.push(state.vacant.clone());
+    let mut experts = state.experts.clone();
+    if !experts.is_empty() {
+        experts.push(Expert::tied(&state.expert_prior, 0, 1));
+    }
+    let weights = vec![0.0; components.len()];
+    Predictor::from_parts(&components, &experts, weights).map_err(|(component, source)| {
+        IqgmeError::Numerical {
+            iteration: run.trace.len() as u64,
+            block: "covariance",
+            component,
+            source,
+        }
+    })
+}
+
+fn logs(weights: Vec<f64>) -> Vec<f64> {
+    weights.into_iter().map(f64::ln).collect()
+}
+
+/// One draw of the weights of the atoms in task `j`.
+fn draw_weights(state: &MultiTaskState, j: usize, gate: Gate, rng: &mut impl Rng) -> Vec<f64> {
+    let task = &state.tasks[j];
+    let mut pi = vec![0.0; task.sticks.truncation()];
+    task.sticks.sample_weights(&mut pi, rng);
+    let mut eta = vec![0.0; state.top.truncation()];
+    state.top.sample_weights(&mut eta, rng);
+    let mut weights = state.vacant_weights(j, &pi, &eta, gate);
+    for (indicator, pi) in task.indicators.iter().zip(pi) {
+        let mut u: f64 = rng.random();
+        let mut chosen = 0;
+        for (s, sigma) in indicator.iter().enumerate().filter(|(_, s)| **s > 0.0) {
+            chosen = s;
+            u -= sigma;
+            if u < 0.0 {
+                break;
+            }
+        }
+        weights[chosen] += pi;
+    }
+    weights
+}
+
+/// Mean of the two Kullback-Leibler divergences between two discrete distributions.
+fn divergence(p: &[f64], q: &[f64]) -> f64 {
+    let each = p.iter().zip(q).filter(|(p, q)| **p > 0.0 && **q > 0.0);
+    each.map(|(p, q)| 0.5 * (p - q) * (p.ln() - q.ln())).sum()
+}

@@ -1,0 +1,120 @@
+//! The rows of one task.
+
+use npb_priors::dp::{ConcentrationFactor, Sticks};
+
+use super::groups::{Atom, Groups};
+use crate::bound::{feature_term, soft_term};
+use crate::pass::{PassParameters, RowFactors, Update, pass, soft_means};
+use crate::responsibilities::Responsibilities;
+use crate::state::{Component, Expected, Expert, dot};
+use crate::stats::Stats;
+use crate::{IqgmeData, IqgmeError};
+
+/// What a run keeps of one task beside its part of the posterior.
+#[derive(Clone, Debug)]
+pub(super) struct Local {
+    /// Of its groups.
+    pub(super) stats: Stats,
+    /// Locations and means of `q(t)`, by sorted position.
+    pub(super) locations: Vec<f64>,
+    soft: Vec<f64>,
+    pub(super) responsibilities: Responsibilities,
+}
+
+impl Local {
+    pub(super) fn new(
+        task: &IqgmeData,
+        locations: Vec<f64>,
+        responsibilities: Responsibilities,
+        n_groups: usize,
+    ) -> Self {
+        Self {
+            stats: Stats::zeros(task.rows.n_features, n_groups, 1),
+            soft: soft_means(&locations, &task.rows),
+            locations,
+            responsibilities,
+        }
+    }
+
+    /// With the labels for soft labels, as a run starts.
+    pub(super) fn begin(
+        task: &IqgmeData,
+        responsibilities: Responsibilities,
+        n_groups: usize,
+    ) -> Self {
+        Self::new(task, task.rows.signs.clone(), responsibilities, n_groups)
+    }
+
+    /// Soft labels as a run starts.
+    pub(super) fn restart(&mut self, task: &IqgmeData) {
+        self.locations.clone_from(&task.rows.signs);
+        self.soft = soft_means(&self.locations, &task.rows);
+    }
+
+    /// Updates the factors of the rows, and the statistics.
+    pub(super) fn pass(
+        &mut self,
+        task: &IqgmeData,
+        sticks: &Sticks,
+        indicators: &[Vec<f64>],
+        atoms: &[Atom<'_>],
+        update: Update,
+        iteration: u64,
+    ) -> Result<(), IqgmeError> {
+        let failed = |(component, source)| IqgmeError::Numerical {
+            iteration,
+            block: "precision of a group",
+            component,
+            source,
+        };
+        let rows = &task.rows;
+        let mut ln_weights = vec![0.0; sticks.truncation()];
+        sticks.expected_ln_weights(&mut ln_weights);
+        let Groups {
+            means,
+            labelled,
+            unlabelled,
+        } = Groups::new(atoms, indicators, &ln_weights, rows.n_features).map_err(failed)?;
+        let parameters =
+            PassParameters::from_terms(means, labelled, unlabelled, rows).map_err(failed)?;
+        let factors = RowFactors {
+            locations: &mut self.locations,
+            soft: &mut self.soft,
+            responsibilities: if update.responsibilities {
+                self.responsibilities.overwritten(rows.len())
+            } else {
+                self.responsibilities.settled(rows)
+            },
+        };
+        self.stats = pass(rows, &parameters, factors, update, iteration)?;
+        Ok(())
+    }
+
+    /// The part of the bound that holds this task's rows and sticks, when group `h` points at atom `h`.
+    pub(super) fn bound(
+        &self,
+        sticks: &Sticks,
+        alpha: &ConcentrationFactor,
+        components: &[Component],
+        expected: &[Expected],
+        experts: &[Expert],
+    ) -> f64 {
+        let stats = &self.stats;
+        let mut ln_pi = vec![0.0; sticks.truncation()];
+        sticks.expected_ln_weights(&mut ln_pi);
+        let mut bound = dot(&stats.counts(), &ln_pi)
+            + sticks.elbo(alpha)
+            + stats.label_entropy
+            + stats.missing_entropy
+            + stats.soft_local;
+        for (s, component) in components.iter().enumerate() {
+            if stats.count(s) > 0.0 {
+                bound += feature_term(component, &expected[s], stats, s).0;
+            }
+        }
+        for (s, expert) in experts.iter().enumerate() {
+            bound += soft_term(expert, stats, s, s).0;
+        }
+        bound
+    }
+}

@@ -1,0 +1,123 @@
+//! The variational posterior of everything but the rows' own missing values.
+
+use npb_priors::dp::{ConcentrationFactor, StickFactor, Sticks};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Gate;
+use crate::state::{Component, Expert, ExpertPrior, check_atoms, expect};
+
+/// One task's part of the posterior.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TaskState {
+    /// `q(V_j)`.
+    pub sticks: Sticks,
+    /// `q(c_jh)`: for each group that has rows, larger ones first, the probabilities of the atoms. The other groups, up to the truncation, have
+    /// `q(c_jh | U) = p(c_jh | U)`.
+    pub indicators: Vec<Vec<f64>>,
+    /// Locations of `q(t)` by row of the task's table; 0 for an unlabelled row.
+    pub soft_labels: Vec<f64>,
+}
+
+/// One variational posterior, in the standardised units of the fit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MultiTaskState {
+    /// `q(U), q(beta)`.
+    pub top: StickFactor,
+    /// `q(alpha)`.
+    pub alpha: ConcentrationFactor,
+    /// Task by task.
+    pub tasks: Vec<TaskState>,
+    /// `q(mu_s, Lambda_s)`: the atoms that some group points at, those of more groups first. All further atoms are at the prior.
+    pub components: Vec<Component>,
+    /// `q(w_s)`, one for each entry of `components`; empty when no row has a label.
+    pub experts: Vec<Expert>,
+    /// `q(zeta, lambda)`.
+    pub expert_prior: ExpertPrior,
+    /// All further atoms: `q(mu, Lambda)` at the prior.
+    pub vacant: Component,
+    /// `c` in `B_0^-1 = c S`, with `S` the covariance of the rows of all tasks.
+    pub prior_scale: f64,
+}
+
+impl MultiTaskState {
+    /// Number of groups that point at each atom.
+    pub(crate) fn atom_masses(&self) -> Vec<f64> {
+        let mut masses = vec![0.0; self.components.len()];
+        for indicator in self.tasks.iter().flat_map(|task| &task.indicators) {
+            masses.iter_mut().zip(indicator).for_each(|(m, s)| *m += s);
+        }
+        masses
+    }
+
+    /// Posterior mean of the weights of the atoms in task `j`, `sum_h <pi_jh> sigma_jhs`; the last entry is of all atoms at the prior together.
+    pub fn weights(&self, j: usize) -> Vec<f64> {
+        self.gate_weights(j, Gate::Marginal)
+    }
+
+    /// The weights by which a task's new rows are gated.
+    pub(crate) fn gate_weights(&self, j: usize, gate: Gate) -> Vec<f64> {
+        let task = &self.tasks[j];
+        let pi = task.sticks.expected_weights();
+        let mut weights = self.vacant_weights(j, &pi, &self.top.expected_weights(), gate);
+        for (indicator, pi) in task.indicators.iter().zip(pi) {
+            let each = weights.iter_mut().zip(indicator);
+            each.for_each(|(weight, sigma)| *weight += pi * sigma);
+        }
+        weights
+    }
+
+    /// What the groups of task `j` without rows give to the atoms: their weight in `pi`, shared out by `eta`. Nothing by [`Gate::AtMeans`], by which
+    /// rows of training are weighed: these are offered the groups with rows alone. A task without any such group has no other weights than these.
+    pub(crate) fn vacant_weights(&self, j: usize, pi: &[f64], eta: &[f64], gate: Gate) -> Vec<f64> {
+        let n_atoms = self.components.len();
+        let occupied = self.tasks[j].indicators.len();
+        let vacant: f64 = if gate == Gate::AtMeans && occupied > 0 {
+            0.0
+        } else {
+            pi[occupied..].iter().sum()
+        };
+        let rest = eta[n_atoms..].iter().sum();
+        let shares = eta[..n_atoms].iter().copied().chain([rest]);
+        shares.map(|share| vacant * share).collect()
+    }
+
+    /// Checks sizes and ranges, for a state that comes from a file: `p` features, `n_tasks` tasks, a classifier or none, truncations `[N, S]`.
+    pub(crate) fn check(
+        &self,
+        p: usize,
+        n_tasks: usize,
+        classifies: bool,
+        [groups, atoms]: [usize; 2],
+    ) -> Result<(), String> {
+        expect(self.top.truncation() == atoms, "truncation of atoms")?;
+        expect(self.components.len() <= atoms, "number of atoms")?;
+        expect(self.tasks.len() == n_tasks, "number of tasks")?;
+        for task in &self.tasks {
+            expect(task.sticks.truncation() == groups, "truncation of groups")?;
+            expect(task.indicators.len() <= groups, "number of groups")?;
+            for indicator in &task.indicators {
+                let sum: f64 = indicator.iter().sum();
+                let valid = indicator.len() == self.components.len()
+                    && indicator.iter().all(|s| (0.0..=1.0).contains(s))
+                    && (sum - 1.0).abs() < 1e-6;
+                expect(valid, "indicators")?;
+            }
+            expect(
+                task.soft_labels.iter().all(|t| t.is_finite()),
+                "soft labels",
+            )?;
+        }
+        let n_experts = if classifies { self.components.len() } else { 0 };
+        expect(self.experts.len() == n_experts, "number of experts")?;
+        check_atoms(
+            &self.components,
+            &self.experts,
+            &self.expert_prior,
+            self.prior_scale,
+            p,
+            1,
+        )?;
+        let vacant = std::slice::from_ref(&self.vacant);
+        check_atoms(vacant, &[], &self.expert_prior, self.prior_scale, p, 1)
+    }
+}

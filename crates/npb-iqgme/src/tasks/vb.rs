@@ -1,0 +1,653 @@
+//! Variational Bayes: the coordinate updates and the loop over them.
+
+use std::ops::ControlFlow;
+
+use npb_infer::{VbOutcome, VbReport, resume_vb};
+use npb_linalg::faer::Scale;
+use npb_priors::GammaPrior;
+use npb_priors::dp::{ConcentrationFactor, StickFactor, Sticks};
+use npb_priors::special::ln_normalize;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::bound::bound;
+use super::config::{TaskStart, TasksConfig};
+use super::data::MultiTaskData;
+use super::groups::atoms;
+use super::local::Local;
+use super::start::begin;
+use super::state::{MultiTaskState, TaskState};
+use crate::bound::{Bound, feature_term, soft_term, trace_product};
+use crate::config::PriorScale;
+use crate::pass::Update;
+use crate::prior::Prior;
+use crate::responsibilities::Responsibilities;
+use crate::state::{Component, Expected, Expert, dot};
+use crate::stats::Stats;
+use crate::vb::{START_ITERATIONS, free_expert, prior_failed};
+use crate::{IqgmeData, IqgmeError};
+
+/// An indicator's probability below this is set to zero.
+const INACTIVE: f64 = 1e-20;
+
+/// One coordinate update. None of them lowers the bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskUpdate {
+    /// `q(x^m, z)` of every row of every task.
+    Labels,
+    /// `q(x^m, z)`, then `q(t)`, of every row, in one pass.
+    Rows,
+    /// The order of the groups of every task, larger ones first, those without rows dropped; then `q(V)` of tasks where it changed.
+    GroupOrder,
+    /// `q(V)` of every task.
+    GroupSticks,
+    /// `q(c)`: the atoms that groups point at.
+    Indicators,
+    /// The order of the atoms, those of more groups first, those of none dropped; then `q(U)` if it changed.
+    AtomOrder,
+    /// `q(U)`.
+    TopSticks,
+    /// `q(mu, Lambda)`.
+    Components,
+    /// The scale of the Wishart prior, when the configuration leaves it to the bound.
+    PriorScale,
+    /// `q(w)`.
+    Experts,
+    /// `q(zeta, lambda)`.
+    ExpertPrior,
+    /// `q(alpha)` and `q(beta)`.
+    Concentrations,
+}
+
+impl TaskUpdate {
+    /// The updates of the parameters, in the order of an iteration; `Rows` comes before them.
+    pub const PARAMETERS: [Self; 10] = [
+        Self::GroupOrder,
+        Self::GroupSticks,
+        Self::Indicators,
+        Self::AtomOrder,
+        Self::TopSticks,
+        Self::Components,
+        Self::PriorScale,
+        Self::Experts,
+        Self::ExpertPrior,
+        Self::Concentrations,
+    ];
+}
+
+/// What tasks that are not here any more have given to the atoms and the upper level.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held {
+    /// Of the atoms.
+    pub(super) stats: Option<Stats>,
+    /// Groups that point at each atom.
+    pub(super) masses: Vec<f64>,
+    pub(super) n_tasks: usize,
+    /// `sum <ln(1 - V_jh)>`.
+    pub(super) sum_ln_rest: f64,
+}
+
+/// One run of variational Bayes over many tasks. Drive it with [`step`](Self::step) or [`run`](Self::run).
+///
+/// Cost of an iteration: that of the single-task model for each task with its own groups, and `P^2` for each task, group and atom.
+pub struct MultiTaskVb<'d> {
+    data: &'d MultiTaskData,
+    config: TasksConfig,
+    prior: Prior,
+    state: MultiTaskState,
+    expected: Vec<Expected>,
+    locals: Vec<Local>,
+    /// Of the atoms: the tasks' sums by `q(c)`, and what is held.
+    stats: Stats,
+    /// Of tasks that are not here.
+    held: Held,
+    iteration: u64,
+    /// What a run has behind it.
+    trace: Vec<VbReport>,
+}
+
+impl<'d> MultiTaskVb<'d> {
+    /// Starts a run; `restart` selects the random numbers of `start`.
+    pub fn new(
+        data: &'d MultiTaskData,
+        config: TasksConfig,
+        start: TaskStart,
+        restart: u64,
+    ) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let (n_atoms, tasks) = begin(data, &config, start, restart)?;
+        let prior = Prior::new(&config.single, &data.pooled.covariance, 1).map_err(prior_failed)?;
+        let p = data.pooled.rows.n_features;
+        let mut state = prior_state(data, &config, &prior, n_atoms);
+        let mut locals = Vec::with_capacity(tasks.len());
+        for (begin, part) in tasks.into_iter().zip(&mut state.tasks) {
+            let one_hot = |&atom: &usize| {
+                let mut indicator = vec![0.0; n_atoms];
+                indicator[atom] = 1.0;
+                indicator
+            };
+            part.indicators = begin.atoms.iter().map(one_hot).collect();
+            locals.push(begin.local);
+        }
+        let mut vb = Self {
+            data,
+            config,
+            prior,
+            state,
+            expected: Vec::new(),
+            locals,
+            stats: Stats::zeros(p, n_atoms, 1),
+            held: Held::default(),
+            iteration: 0,
+            trace: Vec::new(),
+        };
+        vb.start()?;
+        Ok(vb)
+    }
+
+    /// Continues a run from its state and trace: on the same data and configuration, in the same bits as if it had never stopped.
+    pub fn resume(
+        data: &'d MultiTaskData,
+        config: TasksConfig,
+        state: MultiTaskState,
+        trace: Vec<VbReport>,
+    ) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let p = data.pooled.rows.n_features;
+        let truncations = [config.single.truncation, config.atoms];
+        state
+            .check(p, data.n_tasks(), data.classifies(), truncations)
+            .map_err(|what| IqgmeError::Saved { what })?;
+        let mut locals = Vec::with_capacity(data.n_tasks());
+        for (task, part) in data.tasks.iter().zip(&state.tasks) {
+            if part.soft_labels.len() != task.rows.len() {
+                return Err(IqgmeError::Saved {
+                    what: "the state is of other data".to_owned(),
+                });
+            }
+            let order = task.rows.order.iter();
+            let locations: Vec<f64> = order.map(|&row| part.soft_labels[row]).collect();
+            let n = part.indicators.len();
+            let responsibilities = Responsibilities::zeros(task.rows.len(), n);
+            locals.push(Local::new(task, locations, responsibilities, n));
+        }
+        let mut prior =
+            Prior::new(&config.single, &data.pooled.covariance, 1).map_err(prior_failed)?;
+        prior
+            .set_scale(state.prior_scale, &data.pooled.covariance)
+            .map_err(prior_failed)?;
+        let mut vb = Self {
+            data,
+            config,
+            prior,
+            expected: Vec::new(),
+            locals,
+            stats: Stats::zeros(p, state.components.len(), 1),
+            held: Held::default(),
+            state,
+            iteration: trace.len() as u64,
+            trace,
+        };
+        vb.expected = vb.expected_of(&vb.state)?;
+        Ok(vb)
+    }
+
+    /// As in the single-task model: the parameters are fitted to the responsibilities and atoms of the start before these may move.
+    fn start(&mut self) -> Result<(), IqgmeError> {
+        let covariance = &self.data.pooled.covariance;
+        let p = self.data.pooled.rows.n_features as f64;
+        let shared = Component {
+            scale_inverse: covariance * Scale(p + 2.0),
+            dof: p + 2.0,
+            ..self.prior.component.clone()
+        };
+        let expected = self.numerical("shared covariance", 0, shared.expected())?;
+        self.expected = vec![expected; self.state.components.len()];
+        let held = |soft_labels| Update {
+            responsibilities: false,
+            soft_labels,
+        };
+        self.pass(held(false), false)?;
+        self.fit_start()?;
+        for _ in 0..START_ITERATIONS {
+            self.pass(held(true), true)?;
+            self.fit_start()?;
+        }
+        Ok(())
+    }
+
+    fn fit_start(&mut self) -> Result<(), IqgmeError> {
+        TaskUpdate::PARAMETERS
+            .iter()
+            .filter(|update| **update != TaskUpdate::Indicators)
+            .try_for_each(|&update| self.apply(update))
+    }
+
+    /// One iteration: the rows, then the parameters. Returns the bound.
+    pub fn step(&mut self) -> Result<f64, IqgmeError> {
+        self.iteration += 1;
+        self.apply(TaskUpdate::Rows)?;
+        let bound = self.bound()?.total();
+        if !bound.is_finite() {
+            return Err(IqgmeError::Bound {
+                iteration: self.iteration,
+                value: bound,
+            });
+        }
+        TaskUpdate::PARAMETERS
+            .iter()
+            .try_for_each(|&update| self.apply(update))?;
+        Ok(bound)
+    }
+
+    /// Iterates until the bound's relative change falls below the tolerance (twice in a row), or the limit is reached, or `watch` breaks.
+    pub fn run(
+        &mut self,
+        mut watch: impl FnMut(&VbReport, &MultiTaskState) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, IqgmeError> {
+        let limits = self.config.single.limits();
+        let trace = std::mem::take(&mut self.trace);
+        let outcome = resume_vb(self, &limits, trace, Self::step, |report, vb| {
+            watch(report, &vb.state)
+        })?;
+        self.trace.clone_from(&outcome.trace);
+        Ok(outcome)
+    }
+
+    /// As [`resume`](Self::resume), beside tasks that are held as they are, in the prior of their fit.
+    pub(super) fn beside(
+        data: &'d MultiTaskData,
+        config: TasksConfig,
+        state: MultiTaskState,
+        held: Held,
+    ) -> Result<Self, IqgmeError> {
+        let mut vb = Self::resume(data, config, state, Vec::new())?;
+        vb.held = held;
+        Ok(vb)
+    }
+
+    /// Repeats `updates` until the bound's relative change falls below the tolerance, at most as often as a run iterates.
+    pub(super) fn repeat(&mut self, updates: &[TaskUpdate]) -> Result<(), IqgmeError> {
+        let mut last = f64::NEG_INFINITY;
+        for _ in 0..self.config.single.max_iterations {
+            updates.iter().try_for_each(|&update| self.apply(update))?;
+            let bound = self.bound()?.total();
+            if (bound - last).abs() < self.config.single.tolerance * bound.abs().max(1.0) {
+                break;
+            }
+            last = bound;
+        }
+        Ok(())
+    }
+
+    /// The current posterior.
+    pub fn state(&self) -> &MultiTaskState {
+        &self.state
+    }
+
+    /// The posterior, when the run is over.
+    pub fn into_state(self) -> MultiTaskState {
+        self.state
+    }
+
+    /// The evidence lower bound of the current posterior, in parts; `sticks` holds the indicators, too. Costs no pass over the rows.
+    pub fn bound(&self) -> Result<Bound, IqgmeError> {
+        self.bound_with(&self.state, &self.expected, &self.stats)
+    }
+
+    /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity.
+    pub fn bound_at(&self, state: &MultiTaskState) -> Result<Bound, IqgmeError> {
+        let expected = self.expected_of(state)?;
+        let stats = self.summed(state);
+        self.bound_with(state, &expected, &stats)
+    }
+
+    fn bound_with(
+        &self,
+        state: &MultiTaskState,
+        expected: &[Expected],
+        stats: &Stats,
+    ) -> Result<Bound, IqgmeError> {
+        let tasks = self.locals.iter().map(|local| &local.stats);
+        let bound = bound(state, expected, tasks, stats, &self.prior);
+        self.numerical("expert covariance", 0, bound)
+    }
+
+    fn expected_of(&self, state: &MultiTaskState) -> Result<Vec<Expected>, IqgmeError> {
+        let each = state.components.iter().enumerate();
+        each.map(|(s, component)| self.numerical("covariance", s, component.expected()))
+            .collect()
+    }
+
+    /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`TaskUpdate::PARAMETERS`].
+    pub fn apply(&mut self, update: TaskUpdate) -> Result<(), IqgmeError> {
+        let rows = |soft_labels| Update {
+            responsibilities: true,
+            soft_labels,
+        };
+        match update {
+            TaskUpdate::Labels => self.pass(rows(false), true)?,
+            TaskUpdate::Rows => self.pass(rows(true), true)?,
+            TaskUpdate::GroupOrder => self.order_groups(),
+            TaskUpdate::GroupSticks => self.update_group_sticks(),
+            TaskUpdate::Indicators => self.update_indicators()?,
+            TaskUpdate::AtomOrder => self.order_atoms(),
+            TaskUpdate::TopSticks => self.update_top_sticks(),
+            TaskUpdate::Components => self.update_components()?,
+            TaskUpdate::PriorScale => self.update_prior_scale()?,
+            TaskUpdate::Experts => self.update_experts()?,
+            TaskUpdate::ExpertPrior => self.update_expert_prior(),
+            TaskUpdate::Concentrations => self.update_concentrations(),
+        }
+        Ok(())
+    }
+
+    /// One pass over the rows of every task, the tasks in parallel.
+    fn pass(&mut self, update: Update, with_experts: bool) -> Result<(), IqgmeError> {
+        let iteration = self.iteration;
+        let state = &self.state;
+        let experts = if with_experts {
+            &state.experts[..]
+        } else {
+            &[]
+        };
+        let atoms = atoms(&state.components, &self.expected, experts);
+        let parts = (&self.data.tasks, &self.state.tasks, &mut self.locals).into_par_iter();
+        parts
+            .map(|(task, part, local)| {
+                local.pass(
+                    task,
+                    &part.sticks,
+                    &part.indicators,
+                    &atoms,
+                    update,
+                    iteration,
+                )
+            })
+            .collect::<Result<(), IqgmeError>>()?;
+        drop(atoms);
+        for ((task, part), local) in self
+            .data
+            .tasks
+            .iter()
+            .zip(&mut self.state.tasks)
+            .zip(&self.locals)
+        {
+            for (&row, &location) in task.rows.order.iter().zip(&local.locations) {
+                part.soft_labels[row] = location;
+            }
+        }
+        self.stats = self.summed(&self.state);
+        Ok(())
+    }
+
+    /// The tasks' statistics summed by the indicators of `state`.
+    fn summed(&self, state: &MultiTaskState) -> Stats {
+        let p = self.data.pooled.rows.n_features;
+        let mut sums = match &self.held.stats {
+            Some(held) => held.clone(),
+            None => Stats::zeros(p, state.components.len(), 1),
+        };
+        for (part, local) in state.tasks.iter().zip(&self.locals) {
+            for (h, indicator) in part.indicators.iter().enumerate() {
+                for (s, &sigma) in indicator.iter().enumerate() {
+                    if sigma > 0.0 {
+                        sums.add(s, sigma, &local.stats, h);
+                    }
+                }
+            }
+        }
+        sums
+    }
+
+    fn order_groups(&mut self) {
+        for (part, local) in self.state.tasks.iter_mut().zip(&mut self.locals) {
+            let counts = local.stats.counts();
+            let order = falling(&counts, |counts| {
+                let mut sticks = part.sticks.clone();
+                let counts = padded(counts, sticks.truncation());
+                sticks.update(&counts, self.state.alpha.mean());
+                let mut ln_weights = vec![0.0; counts.len()];
+                sticks.expected_ln_weights(&mut ln_weights);
+                sticks.elbo(&self.state.alpha) + dot(&counts, &ln_weights)
+            });
+            if order.iter().copied().eq(0..counts.len()) {
+                continue;
+            }
+            part.indicators = order
+                .iter()
+                .map(|&h| std::mem::take(&mut part.indicators[h]))
+                .collect();
+            local.stats = local.stats.select(&order);
+            local.responsibilities.select(&order);
+            let counts = padded(&local.stats.counts(), part.sticks.truncation());
+            part.sticks.update(&counts, self.state.alpha.mean());
+        }
+    }
+
+    fn update_group_sticks(&mut self) {
+        let alpha = self.state.alpha.mean();
+        for (part, local) in self.state.tasks.iter_mut().zip(&self.locals) {
+            let counts = padded(&local.stats.counts(), part.sticks.truncation());
+            part.sticks.update(&counts, alpha);
+        }
+    }
+
+    /// `sigma_jhs` proportional to `<eta_s>`'s geometric mean times what atom `s` makes of the rows of the group.
+    fn update_indicators(&mut self) -> Result<(), IqgmeError> {
+        let mut ln_eta = vec![0.0; self.config.atoms];
+        self.state.top.expected_ln_weights(&mut ln_eta);
+        let (components, experts) = (&self.state.components, &self.state.experts);
+        let expected = &self.expected;
+        let term = |s: usize, stats: &Stats, h: usize| {
+            let mut value = ln_eta[s] + feature_term(&components[s], &expected[s], stats, h).0;
+            if let Some(expert) = experts.get(s).filter(|_| stats.labelled.weight[h] > 0.0) {
+                value += if expert.tied {
+                    f64::NEG_INFINITY
+                } else {
+                    soft_term(expert, stats, h, h).0
+                };
+            }
+            value
+        };
+        let iteration = self.iteration;
+        let parts = (&mut self.state.tasks, &self.locals).into_par_iter();
+        parts
+            .map(|(part, local)| {
+                for (h, indicator) in part.indicators.iter_mut().enumerate() {
+                    for (s, sigma) in indicator.iter_mut().enumerate() {
+                        *sigma = term(s, &local.stats, h);
+                    }
+                    let value = ln_normalize(indicator);
+                    if !value.is_finite() {
+                        return Err(IqgmeError::Bound { iteration, value });
+                    }
+                    settle(indicator);
+                }
+                Ok(())
+            })
+            .collect::<Result<(), IqgmeError>>()?;
+        self.stats = self.summed(&self.state);
+        Ok(())
+    }
+
+    fn order_atoms(&mut self) {
+        let masses = self.state.atom_masses();
+        let truncation = self.config.atoms;
+        let order = falling(&masses, |masses| {
+            let mut top = self.state.top.clone();
+            let masses = padded(masses, truncation);
+            top.update_sticks(&masses);
+            let mut ln_weights = vec![0.0; truncation];
+            top.expected_ln_weights(&mut ln_weights);
+            top.elbo() + dot(&masses, &ln_weights)
+        });
+        if order.iter().copied().eq(0..masses.len()) {
+            return;
+        }
+        let state = &mut self.state;
+        let select = |s: &usize| state.components[*s].clone();
+        state.components = order.iter().map(select).collect();
+        if !state.experts.is_empty() {
+            state.experts = order.iter().map(|&s| state.experts[s].clone()).collect();
+        }
+        for indicator in state.tasks.iter_mut().flat_map(|task| &mut task.indicators) {
+            *indicator = order.iter().map(|&s| indicator[s]).collect();
+        }
+        self.expected = order.iter().map(|&s| self.expected[s].clone()).collect();
+        self.stats = self.stats.select(&order);
+        self.update_top_sticks();
+    }
+
+    fn update_top_sticks(&mut self) {
+        let mut masses = padded(&self.state.atom_masses(), self.config.atoms);
+        let held = self.held.masses.iter();
+        masses.iter_mut().zip(held).for_each(|(to, m)| *to += m);
+        self.state.top.update_sticks(&masses);
+    }
+
+    fn update_components(&mut self) -> Result<(), IqgmeError> {
+        for s in 0..self.state.components.len() {
+            let component = self.prior.component.given(&self.stats, s);
+            self.expected[s] = self.numerical("covariance", s, component.expected())?;
+            self.state.components[s] = component;
+        }
+        Ok(())
+    }
+
+    /// The scale of the Wishart prior at which the bound is highest: `c = nu_0 P K / sum tr(S nu_s B_s)` over the K atoms with rows.
+    fn update_prior_scale(&mut self) -> Result<(), IqgmeError> {
+        let covariance = &self.data.pooled.covariance;
+        let n_features = covariance.nrows();
+        if self.config.single.prior_scale != PriorScale::Bound || n_features == 0 {
+            return Ok(());
+        }
+        let trace = |expected: &Expected| trace_product(covariance, &expected.precision);
+        let trace: f64 = self.expected.iter().map(trace).sum();
+        let n_cells = (n_features * self.expected.len()) as f64;
+        let scale = self.prior.component.dof * n_cells / trace;
+        self.prior
+            .set_scale(scale, covariance)
+            .map_err(prior_failed)?;
+        self.state.prior_scale = scale;
+        self.state.vacant = self.prior.component.clone();
+        Ok(())
+    }
+
+    /// Free experts for the atoms with labelled rows; the others are tied to the shared prior.
+    fn update_experts(&mut self) -> Result<(), IqgmeError> {
+        for s in 0..self.state.experts.len() {
+            self.state.experts[s] = if self.stats.labelled.weight[s] > 0.0 {
+                let expert = free_expert(&self.state.expert_prior, &self.stats, s, 0);
+                self.numerical("expert precision", s, expert)?
+            } else {
+                Expert::tied(&self.state.expert_prior, 0, 1)
+            };
+        }
+        Ok(())
+    }
+
+    fn update_expert_prior(&mut self) {
+        if self.state.experts.is_empty() {
+            return;
+        }
+        let prior = self.prior.given_experts(&self.state.experts, 1);
+        for expert in self.state.experts.iter_mut().filter(|e| e.tied) {
+            *expert = Expert::tied(&prior, 0, 1);
+        }
+        self.state.expert_prior = prior;
+    }
+
+    fn update_concentrations(&mut self) {
+        let state = &mut self.state;
+        let n_tasks = state.tasks.len() + self.held.n_tasks;
+        let sum_ln = state.tasks.iter().map(|task| task.sticks.sum_ln_rest());
+        let sum_ln = self.held.sum_ln_rest + sum_ln.sum::<f64>();
+        let n_sticks = n_tasks * (self.config.single.truncation - 1);
+        state.alpha.update(n_sticks, sum_ln);
+        state.top.update_alpha();
+    }
+
+    fn numerical<T>(
+        &self,
+        block: &'static str,
+        component: usize,
+        result: Result<T, npb_linalg::NotPositiveDefinite>,
+    ) -> Result<T, IqgmeError> {
+        result.map_err(|source| IqgmeError::Numerical {
+            iteration: self.iteration,
+            block,
+            component,
+            source,
+        })
+    }
+}
+
+/// Zeros for probabilities that do not count; the rest adds up to one.
+fn settle(indicator: &mut [f64]) {
+    let mut sum = 0.0;
+    for sigma in indicator.iter_mut() {
+        if *sigma < INACTIVE {
+            *sigma = 0.0;
+        }
+        sum += *sigma;
+    }
+    indicator.iter_mut().for_each(|sigma| *sigma /= sum);
+}
+
+/// The indices of positive sizes, larger ones first if that does not lower `value` (of sizes in their order).
+fn falling(sizes: &[f64], value: impl Fn(&[f64]) -> f64) -> Vec<usize> {
+    let kept: Vec<usize> = (0..sizes.len()).filter(|&k| sizes[k] > 0.0).collect();
+    let mut order = kept.clone();
+    order.sort_by(|&a, &b| sizes[b].total_cmp(&sizes[a]));
+    if order == kept {
+        return kept;
+    }
+    let of = |order: &[usize]| value(&order.iter().map(|&k| sizes[k]).collect::<Vec<f64>>());
+    // Dropping an empty place never lowers the value; only the order may.
+    if of(&order) >= of(&kept).max(value(sizes)) {
+        order
+    } else if of(&kept) >= value(sizes) {
+        kept
+    } else {
+        (0..sizes.len()).collect()
+    }
+}
+
+fn padded(counts: &[f64], len: usize) -> Vec<f64> {
+    let mut padded = counts.to_vec();
+    padded.resize(len, 0.0);
+    padded
+}
+
+/// The posterior before any data, with `n_atoms` atoms.
+fn prior_state(
+    data: &MultiTaskData,
+    config: &TasksConfig,
+    prior: &Prior,
+    n_atoms: usize,
+) -> MultiTaskState {
+    let gamma = |shape, rate| GammaPrior { shape, rate };
+    let single = &config.single;
+    let alpha = gamma(single.concentration_shape, single.concentration_rate);
+    let alpha = ConcentrationFactor::new(alpha).expect("validated");
+    let sticks = Sticks::new(single.truncation, alpha.mean()).expect("validated");
+    let task = |task: &IqgmeData| TaskState {
+        sticks: sticks.clone(),
+        indicators: Vec::new(),
+        soft_labels: vec![0.0; task.rows.len()],
+    };
+    let n_experts = if data.classifies() { n_atoms } else { 0 };
+    MultiTaskState {
+        top: StickFactor::new(config.atoms, gamma(config.top_shape, config.top_rate))
+            .expect("validated"),
+        tasks: data.tasks.iter().map(task).collect(),
+        alpha,
+        components: vec![prior.component.clone(); n_atoms],
+        experts: vec![Expert::tied(&prior.expert, 0, 1); n_experts],
+        expert_prior: prior.expert.clone(),
+        vacant: prior.component.clone(),
+        prior_scale: prior.scale,
+    }
+}

@@ -1,0 +1,162 @@
+//! The bound: it never falls, and it is stationary after each update.
+
+use npb_infer::testing::{BoundMonitor, check_stationary};
+use npb_iqgme::{
+    MultiTaskData, MultiTaskState, MultiTaskVb, PriorScale, Start, TaskStart, TaskUpdate,
+    TasksConfig,
+};
+
+use super::data::{Tasks, config, one_task, two_kinds};
+
+const UPDATES: [TaskUpdate; 12] = [
+    TaskUpdate::Labels,
+    TaskUpdate::Rows,
+    TaskUpdate::GroupOrder,
+    TaskUpdate::GroupSticks,
+    TaskUpdate::Indicators,
+    TaskUpdate::AtomOrder,
+    TaskUpdate::TopSticks,
+    TaskUpdate::Components,
+    TaskUpdate::PriorScale,
+    TaskUpdate::Experts,
+    TaskUpdate::ExpertPrior,
+    TaskUpdate::Concentrations,
+];
+
+fn random_tasks(seed: u64) -> Tasks {
+    let missing = [0.0, 0.3, 0.6][seed as usize % 3];
+    let unlabelled = [0.0, 0.4, 1.0][seed as usize / 3 % 3];
+    // Sizes differ; one task has one row, one has none.
+    let sizes = [20, 7, 1, 33, 0];
+    let task =
+        |(j, &n): (usize, &usize)| one_task(10 * seed + j as u64, j % 2, n, missing, unlabelled);
+    Tasks::new(sizes.iter().enumerate().map(task).collect())
+}
+
+fn starts(seed: u64) -> TaskStart {
+    [
+        TaskStart::Pooled(Start::KMeans(5)),
+        TaskStart::Separate(2),
+        TaskStart::Clustered(2, Start::KMeans(3)),
+        TaskStart::Pooled(Start::Mixture(4)),
+    ][seed as usize % 4]
+}
+
+#[test]
+fn never_falls_after_any_single_update() {
+    for seed in 0..24 {
+        let tasks = random_tasks(seed);
+        let mut config = config(seed);
+        config.single.prior_scale = [
+            PriorScale::Covariance,
+            PriorScale::Precision,
+            PriorScale::Bound,
+        ][seed as usize / 2 % 3];
+        let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
+        let mut vb = MultiTaskVb::new(&data, config, starts(seed), 0).unwrap();
+        let mut monitor = BoundMonitor::new();
+        for iteration in 0..30 {
+            for update in UPDATES {
+                vb.apply(update).unwrap();
+                let bound = vb.bound().unwrap();
+                let name = format!("seed {seed}, iteration {iteration}, {update:?}");
+                // The parts cancel inside: their magnitude goes along as two terms that add up to nothing.
+                let mut terms = bound.terms().to_vec();
+                terms.extend([0.5 * bound.magnitude, -0.5 * bound.magnitude]);
+                monitor
+                    .check(&name, &terms)
+                    .unwrap_or_else(|fell| panic!("{fell}"));
+            }
+        }
+    }
+}
+
+/// Runs a few iterations, makes one update, and checks the bound's derivative in the parameters that `set` writes.
+fn stationary(
+    update: TaskUpdate,
+    parameters: impl Fn(&MultiTaskState) -> Vec<f64>,
+    set: impl Fn(&mut MultiTaskState, &[f64]),
+) -> bool {
+    let tasks = two_kinds(5, 4, 40, 0.2, 0.2);
+    let config = TasksConfig {
+        starts: vec![TaskStart::Pooled(Start::KMeans(4))],
+        ..config(5)
+    };
+    let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
+    let mut vb = MultiTaskVb::new(&data, config, TaskStart::Pooled(Start::KMeans(4)), 0).unwrap();
+    for _ in 0..3 {
+        vb.step().unwrap();
+    }
+    vb.apply(TaskUpdate::Rows).unwrap();
+    vb.apply(update).unwrap();
+    let bound = |x: &[f64]| {
+        let mut state = vb.state().clone();
+        set(&mut state, x);
+        vb.bound_at(&state).unwrap().total()
+    };
+    check_stationary(&parameters(vb.state()), 1e-5, bound).is_ok()
+}
+
+fn atom_mean(state: &MultiTaskState) -> Vec<f64> {
+    state.components[0].mean.clone()
+}
+
+fn set_atom_mean(state: &mut MultiTaskState, x: &[f64]) {
+    state.components[0].mean.copy_from_slice(x);
+}
+
+#[test]
+fn stationary_in_the_atoms() {
+    assert!(stationary(TaskUpdate::Components, atom_mean, set_atom_mean));
+    // The broken twin: the mean of another shape of the bound.
+    let moved = |state: &mut MultiTaskState, x: &[f64]| {
+        set_atom_mean(state, x);
+        state.components[0].mean[0] += 0.05;
+    };
+    assert!(!stationary(TaskUpdate::Components, atom_mean, moved));
+}
+
+#[test]
+fn stationary_in_the_experts() {
+    let parameters = |state: &MultiTaskState| state.experts[0].mean.clone();
+    let set = |state: &mut MultiTaskState, x: &[f64]| {
+        state.experts[0].mean.copy_from_slice(x);
+    };
+    assert!(stationary(TaskUpdate::Experts, parameters, set));
+    assert!(!stationary(TaskUpdate::Labels, parameters, set));
+}
+
+/// With few rows in a group its indicator is not all on one atom, and a finite difference sees it.
+#[test]
+fn stationary_in_the_indicators() {
+    let tasks = Tasks::new(vec![
+        one_task(1, 0, 40, 0.0, 0.0),
+        one_task(2, 0, 40, 0.0, 0.0),
+        one_task(3, 0, 1, 0.5, 1.0),
+    ]);
+    let config = config(1);
+    let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
+    let start = TaskStart::Pooled(Start::KMeans(3));
+    let mut vb = MultiTaskVb::new(&data, config, start, 0).unwrap();
+    vb.apply(TaskUpdate::Indicators).unwrap();
+    let sharp = |state: &MultiTaskState| state.tasks[2].indicators[0].clone();
+    let before = sharp(vb.state());
+    let parameters: Vec<f64> = before.iter().map(|s| s.ln()).collect();
+    let set = |state: &mut MultiTaskState, x: &[f64]| {
+        let sum: f64 = x.iter().map(|x| x.exp()).sum();
+        state.tasks[2].indicators[0] = x.iter().map(|x| x.exp() / sum).collect();
+    };
+    assert!(before.iter().all(|s| *s > 1e-12), "{before:?}");
+    let bound = |x: &[f64]| {
+        let mut state = vb.state().clone();
+        set(&mut state, x);
+        vb.bound_at(&state).unwrap().total()
+    };
+    assert!(check_stationary(&parameters, 1e-5, bound).is_ok());
+    let shifted: Vec<f64> = parameters
+        .iter()
+        .enumerate()
+        .map(|(k, x)| if k == 0 { x + 0.5 } else { *x })
+        .collect();
+    assert!(check_stationary(&shifted, 1e-5, bound).is_err());
+}

@@ -1,0 +1,242 @@
+//! Fits of several tasks: what they find, what they share, and that threads and files change nothing.
+
+use std::ops::ControlFlow;
+
+use npb_data::{Labels, Table, metrics};
+use npb_iqgme::{
+    Atoms, Every, MultiTaskFit, Start, Task, TaskStart, TasksConfig, fit, fit_tasks,
+    fit_tasks_with_checkpoints,
+};
+use rayon::ThreadPoolBuilder;
+
+use super::data::{Tasks, config, one_task, two_kinds};
+
+fn auc(fit: &MultiTaskFit, task: &str, kind: usize) -> f64 {
+    let (table, labels) = one_task(999, kind, 400, 0.2, 0.0);
+    let positive: Vec<bool> = (0..400).map(|i| labels.name(i) == Some("yes")).collect();
+    metrics::auc(&fit.predict_proba(task, &table).unwrap(), &positive).unwrap()
+}
+
+#[test]
+fn tasks_of_one_kind_are_alike_and_help_each_other() {
+    let tasks = two_kinds(1, 6, 12, 0.2, 0.0);
+    let config = TasksConfig {
+        starts: vec![
+            TaskStart::Pooled(Start::Mixture(4)),
+            TaskStart::Clustered(2, Start::KMeans(3)),
+        ],
+        ..config(1)
+    };
+    let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
+    let similarity = model.similarity();
+    let (mut within, mut between) = (0.0, 0.0);
+    for j in 0..6 {
+        assert!((similarity[(j, j)] - 1.0).abs() < 1e-12);
+        for i in 0..j {
+            assert_eq!(similarity[(i, j)], similarity[(j, i)]);
+            // Six pairs of one kind, nine of two.
+            if i % 2 == j % 2 {
+                within += similarity[(i, j)] / 6.0;
+            } else {
+                between += similarity[(i, j)] / 9.0;
+            }
+        }
+    }
+    assert!(within > 2.0 * between, "{within} {between}");
+    let (mut together, mut alone) = (0.0, 0.0);
+    for j in 0..6 {
+        together += auc(&model, tasks.name(j), j % 2) / 6.0;
+        let single = fit(tasks.table(j), tasks.labels(j), &config.single).unwrap();
+        let (table, labels) = one_task(999, j % 2, 400, 0.2, 0.0);
+        let positive: Vec<bool> = (0..400).map(|i| labels.name(i) == Some("yes")).collect();
+        alone += metrics::auc(&single.predict_proba(&table).unwrap(), &positive).unwrap() / 6.0;
+    }
+    assert!(
+        together > 0.85 && together > alone + 0.02,
+        "{together} {alone}"
+    );
+}
+
+#[test]
+fn a_row_is_another_one_in_another_task() {
+    // The kinds cut the same third feature the other way about.
+    let tasks = two_kinds(2, 4, 60, 0.0, 0.0);
+    let model = fit_tasks(&tasks.borrowed(), &config(2)).unwrap();
+    let (table, _) = one_task(5, 0, 50, 0.0, 0.0);
+    let [a, b, c] = [0, 1, 2].map(|j| model.predict_proba(tasks.name(j), &table).unwrap());
+    let apart = |x: &[f64], y: &[f64]| -> f64 {
+        x.iter().zip(y).map(|(x, y)| (x - y).abs()).sum::<f64>() / 50.0
+    };
+    assert!(apart(&a, &c) < 0.15 && apart(&a, &b) > 0.3);
+}
+
+#[test]
+fn threads_and_files_change_nothing() {
+    let tasks = two_kinds(3, 5, 40, 0.3, 0.2);
+    let config = TasksConfig {
+        starts: vec![
+            TaskStart::Pooled(Start::KMeans(4)),
+            TaskStart::Clustered(2, Start::KMeans(2)),
+            TaskStart::Separate(2),
+        ],
+        ..config(3)
+    };
+    let bytes = |threads: usize| {
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        pool.install(|| {
+            fit_tasks(&tasks.borrowed(), &config)
+                .unwrap()
+                .to_bytes()
+                .unwrap()
+        })
+    };
+    let one = bytes(1);
+    assert!(one == bytes(2) && one == bytes(4));
+
+    let model = MultiTaskFit::from_bytes(&one).unwrap();
+    let again = model.clone();
+    let (table, _) = one_task(7, 1, 30, 0.4, 0.0);
+    let probability = model.predict_proba("task 1", &table).unwrap();
+    assert_eq!(probability, again.predict_proba("task 1", &table).unwrap());
+    for (interval, mean) in again
+        .predict_interval("task 1", &table, 0.9, 60)
+        .unwrap()
+        .iter()
+        .zip(probability)
+    {
+        assert_eq!(interval.mean, mean);
+        assert!(0.0 <= interval.lower && interval.lower <= interval.upper && interval.upper <= 1.0);
+    }
+    for cut in [0, 10, one.len() / 2, one.len() - 1] {
+        assert!(MultiTaskFit::from_bytes(&one[..cut]).is_err());
+    }
+    let mut altered = one;
+    let middle = altered.len() / 2;
+    altered[middle] ^= 1;
+    assert!(MultiTaskFit::from_bytes(&altered).is_err());
+}
+
+#[test]
+fn many_small_tasks_run() {
+    // 139 tasks of one to seven rows, some without any label.
+    let task = |j: usize| {
+        one_task(
+            j as u64,
+            j % 2,
+            1 + j % 7,
+            0.3,
+            if j % 5 == 0 { 1.0 } else { 0.2 },
+        )
+    };
+    let tasks = Tasks::new((0..139).map(task).collect());
+    let config = TasksConfig {
+        starts: vec![TaskStart::Pooled(Start::Mixture(4))],
+        ..config(4)
+    };
+    let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
+    assert!(auc(&model, "task 0", 0) > 0.7 && auc(&model, "task 1", 1) > 0.7);
+    assert_eq!(model.tasks().len(), 139);
+    let weights = model.task_weights("task 138").unwrap();
+    assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_new_task_finds_its_place() {
+    let tasks = two_kinds(6, 4, 60, 0.2, 0.1);
+    let model = fit_tasks(&tasks.borrowed(), &config(6)).unwrap();
+    for kind in [0, 1] {
+        let (table, labels) = one_task(77 + kind as u64, kind, 15, 0.2, 0.3);
+        let new = Task {
+            name: "new",
+            table: &table,
+            labels: &labels,
+        };
+        for atoms in [Atoms::Fixed, Atoms::Updated] {
+            let grown = model.with_task(&new, atoms).unwrap();
+            assert_eq!(grown.tasks().len(), 5);
+            let similarity = grown.similarity();
+            assert!(
+                similarity[(kind, 4)] > 2.0 * similarity[(1 - kind, 4)],
+                "{kind}: {similarity:?}"
+            );
+            assert!(auc(&grown, "new", kind) > 0.85);
+            // The atoms have learned as many rows as the task has, or none.
+            let rows = |fit: &MultiTaskFit| -> f64 {
+                fit.state().components.iter().map(|c| c.strength).sum()
+            };
+            let learned = if atoms == Atoms::Updated { 15.0 } else { 0.0 };
+            assert!((rows(&grown) - rows(&model) - learned).abs() < 1e-6);
+            let bytes = grown.to_bytes().unwrap();
+            assert!(MultiTaskFit::from_bytes(&bytes).is_ok());
+            assert!(grown.with_task(&new, atoms).is_err(), "the name is taken");
+        }
+    }
+    // No rows at all, and a label that the fit does not know.
+    let none = Table::complete(0, 3, Vec::new()).unwrap();
+    let no_labels = Labels::from_strings::<&str>(&[]);
+    let empty = Task {
+        name: "empty",
+        table: &none,
+        labels: &no_labels,
+    };
+    assert!(
+        auc(
+            &model.with_task(&empty, Atoms::Updated).unwrap(),
+            "empty",
+            0
+        ) > 0.3
+    );
+    let (table, _) = one_task(1, 0, 1, 0.0, 0.0);
+    let unknown = Labels::from_strings(&[Some("perhaps")]);
+    let odd = Task {
+        name: "odd",
+        table: &table,
+        labels: &unknown,
+    };
+    let text = model.with_task(&odd, Atoms::Fixed).unwrap_err().to_string();
+    assert!(text.contains("odd") && text.contains("perhaps"), "{text}");
+}
+
+#[test]
+fn a_stopped_fit_goes_on_in_the_same_bits() {
+    let tasks = two_kinds(8, 3, 30, 0.3, 0.2);
+    let config = config(8);
+    let whole = fit_tasks(&tasks.borrowed(), &config).unwrap();
+    let name = format!("npb-iqgme-tasks-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let go = |until: u64| {
+        fit_tasks_with_checkpoints(
+            &tasks.borrowed(),
+            &config,
+            &path,
+            Every::sweeps(1),
+            |_, report| {
+                if report.iteration == until {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            },
+        )
+    };
+    go(3).unwrap();
+    go(7).unwrap();
+    let resumed = go(u64::MAX).unwrap();
+    // Other data under the same path.
+    let other = two_kinds(9, 3, 30, 0.3, 0.2);
+    let refused = fit_tasks_with_checkpoints(
+        &other.borrowed(),
+        &config,
+        &path,
+        Every::sweeps(1),
+        |_, _| ControlFlow::Continue(()),
+    );
+    for k in 0..config.starts.len() {
+        std::fs::remove_file(format!("{}.{k}", path.display())).unwrap();
+    }
+    assert!(resumed.to_bytes().unwrap() == whole.to_bytes().unwrap());
+    assert!(refused.unwrap_err().to_string().contains("other data"));
+}
