@@ -3,6 +3,7 @@
 //! Model, updates and bound are in `docs/iqgme.md`, "Factor-analytic variant".
 
 mod bound;
+mod checkpoints;
 mod config;
 mod data;
 mod experts;
@@ -10,6 +11,7 @@ mod features;
 mod fit;
 mod forms;
 mod gibbs;
+mod margins;
 mod predict;
 mod rows;
 mod start;
@@ -18,7 +20,8 @@ mod switches;
 mod vb;
 
 pub use bound::FactorBound;
-pub use config::{FactorConfig, FactorStart};
+pub use checkpoints::fit_factor_with_checkpoints;
+pub use config::{FactorConfig, FactorScale, FactorStart};
 pub use data::FactorData;
 pub use fit::{FactorCluster, FactorFit, FactorRun, fit_factor};
 pub use gibbs::{FactorDraw, FactorMove, FactorSampler};

@@ -42,6 +42,7 @@
 //! | the exact posterior by Gibbs sampling | [`fit_gibbs`], [`GibbsFit`], [`IqgmeSampler`], [`GibbsMove`] |
 //! | so many components and no more, by EM | [`fit_qgme`], [`QgmeFit`] |
 //! | many tasks that share components and experts | [`fit_tasks`], [`fit_tasks_with_checkpoints`], [`Task`], [`TasksConfig`], [`MultiTaskFit`], [`Atoms`]; driven by hand [`MultiTaskData`], [`MultiTaskVb`] |
+//! | many features, few rows: the factor-analytic variant | [`fit_factor`], [`FactorFit`], [`FactorConfig`]; driven by hand [`FactorData`], [`FactorVb`], [`FactorUpdate`], [`FactorState`]; by Gibbs sampling [`FactorSampler`], [`FactorMove`] |
 //! | errors | [`IqgmeError`] |
 
 mod bound;
@@ -75,8 +76,8 @@ pub use em::{QgmeConfig, QgmeFit, fit_qgme};
 pub use error::IqgmeError;
 pub use factor::{
     FactorBound, FactorCluster, FactorConfig, FactorData, FactorDraw, FactorExpert, FactorFit,
-    FactorMove, FactorRun, FactorSampler, FactorStart, FactorState, FactorUpdate, FactorVb,
-    FeatureFactor, fit_factor,
+    FactorMove, FactorRun, FactorSampler, FactorScale, FactorStart, FactorState, FactorUpdate,
+    FactorVb, FeatureFactor, fit_factor, fit_factor_with_checkpoints,
 };
 pub use fit::{
     ClassifierSummary, ComponentSummary, Evaluation, Imputation, IqgmeFit, MissingCell,

@@ -25,10 +25,22 @@ impl FactorStart {
     }
 }
 
-/// Configuration of a factor-analytic fit. Gamma priors are (shape, rate); features are standardised inside.
+/// The scale on which features are modelled as normal in each cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactorScale {
+    /// Their own, standardised.
+    Standardised,
+    /// Normal scores of their ranks in training, standardised: heavy tails and outliers lose their weight. Only the order of a feature's values matters.
+    NormalScores,
+}
+
+/// Configuration of a factor-analytic fit. Gamma priors are (shape, rate) and in units of the features' scale inside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FactorConfig {
+    /// The scale of the features.
+    pub scale: FactorScale,
     /// Largest number of clusters, `N`.
     pub truncation: usize,
     /// Number of columns of the loadings, `L`: the largest dimension of a cluster (W 3.5.4: 50).
@@ -81,6 +93,7 @@ impl Default for FactorConfig {
     fn default() -> Self {
         use FactorStart::{Own, PerClass, Pooled};
         Self {
+            scale: FactorScale::NormalScores,
             truncation: 20,
             max_factors: 50,
             concentration_shape: 0.05,
@@ -101,8 +114,8 @@ impl Default for FactorConfig {
             unlabelled_starts: [1, 2, 3, 4, 6].map(Own).to_vec(),
             restarts: 1,
             averaging: 0.1,
-            max_iterations: 200,
-            tolerance: 1e-6,
+            max_iterations: 100,
+            tolerance: 1e-5,
             seed: 0,
         }
     }

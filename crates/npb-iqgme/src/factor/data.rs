@@ -3,6 +3,8 @@
 use npb_data::{Labels, Mask, PatternIndex, Standardiser, Table};
 use npb_linalg::faer::Mat;
 
+use super::config::FactorScale;
+use super::margins::Margins;
 use crate::{FactorConfig, IqgmeError};
 
 /// Values further out than this many standard deviations are moved here, so that their squares are finite.
@@ -65,6 +67,7 @@ pub struct FactorData {
     pub(crate) columns: PatternIndex,
     /// +1, -1, or 0 for an unlabelled row.
     pub(crate) signs: Vec<f64>,
+    pub(crate) margins: Margins,
     pub(crate) standardiser: Standardiser,
     /// Table columns in the model: those that vary.
     pub(crate) active: Vec<usize>,
@@ -87,7 +90,12 @@ impl FactorData {
         }
         let classes = classes(labels)?;
         let signs = signs(table, labels, &classes)?;
-        let standardiser = Standardiser::fit(table);
+        let margins = match config.scale {
+            FactorScale::Standardised => Margins(None),
+            FactorScale::NormalScores => Margins::normal_scores(table),
+        };
+        let scores = margins.apply(table)?;
+        let standardiser = Standardiser::fit(&scores);
         let (constant, empty) = (
             standardiser.constant_columns(),
             standardiser.empty_columns(),
@@ -95,16 +103,29 @@ impl FactorData {
         let active: Vec<usize> = (0..table.n_cols())
             .filter(|j| !constant.contains(j) && !empty.contains(j))
             .collect();
-        let cells = Cells::new(&standardiser.apply(table)?.select_columns(&active)?);
+        let cells = Cells::new(&standardiser.apply(&scores)?.select_columns(&active)?);
         Ok(Self {
             columns: cells.columns(),
             cells,
             n_labelled: signs.iter().filter(|s| **s != 0.0).count(),
             signs,
+            margins,
             standardiser,
             active,
             classes,
         })
+    }
+
+    /// Rows in the units and columns of training.
+    pub(crate) fn prepare(
+        margins: &Margins,
+        standardiser: &Standardiser,
+        active: &[usize],
+        table: &Table,
+    ) -> Result<Cells, IqgmeError> {
+        table.check_columns(standardiser.column_names())?;
+        let standardised = standardiser.apply(&margins.apply(table)?)?;
+        Ok(Cells::new(&standardised.select_columns(active)?))
     }
 
     /// Number of training rows.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::FactorStart;
 use super::data::{Cells, FactorData};
+use super::margins::Margins;
 use super::predict::Predictor;
 use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
@@ -152,7 +153,7 @@ fn weigh(mut runs: Vec<FactorRun>, averaging: f64, n_observed: usize) -> Vec<Fac
     runs
 }
 
-/// A cluster in the user's units.
+/// A cluster; its mean is in the user's units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FactorCluster {
     /// Posterior mean of its weight.
@@ -173,6 +174,7 @@ pub struct FactorCluster {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Wire {
     config: FactorConfig,
+    margins: Margins,
     standardiser: Standardiser,
     active: Vec<usize>,
     classes: Vec<String>,
@@ -198,6 +200,7 @@ impl FactorFit {
         Ok(Self {
             wire: Wire {
                 config,
+                margins: data.margins,
                 standardiser: data.standardiser,
                 active: data.active,
                 classes: data.classes,
@@ -290,12 +293,12 @@ impl FactorFit {
         (0..state.n_clusters()).map(cluster).collect()
     }
 
-    /// Posterior mean of the loadings in the user's units: a row for each of [`model_columns`](Self::model_columns), a column for each factor in use.
+    /// Posterior mean of the loadings, in standard deviations of the features on the scale of the model: a row for each of
+    /// [`model_columns`](Self::model_columns), a column for each factor in use.
     pub fn loadings(&self) -> Mat<f64> {
         let state = self.state();
-        let sd = self.wire.standardiser.sd();
         Mat::from_fn(self.wire.active.len(), state.n_factors(), |k, l| {
-            sd[self.wire.active[k]] * state.features.mean[(k, l)]
+            state.features.mean[(k, l)]
         })
     }
 
@@ -382,18 +385,18 @@ impl FactorFit {
             }
         }
         for (row, density) in density.iter_mut().enumerate() {
-            let observed = self
-                .wire
-                .active
-                .iter()
-                .filter(|&&j| table.is_observed(row, j));
-            *density -= observed.map(|&j| sd[j].ln()).sum::<f64>();
+            for &j in &self.wire.active {
+                if let Some(value) = table.get(row, j) {
+                    *density += self.wire.margins.ln_slope(j, value) - sd[j].ln();
+                }
+            }
         }
         Ok(density)
     }
 
-    /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row. A constant column is
-    /// completed by its constant; a column that had no observed value in training stays missing.
+    /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row. On the scale of normal
+    /// scores the two are taken there: what is reported is the value at the mean, and half the range from one standard deviation below to one above. A
+    /// constant column is completed by its constant; a column that had no observed value in training stays missing.
     pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
         let cells = self.cells(table)?;
         // Mean and mean square over the runs, in the same order for each.
@@ -413,19 +416,16 @@ impl FactorFit {
         let standardiser = &self.wire.standardiser;
         for &j in standardiser.constant_columns() {
             for row in (0..table.n_rows()).filter(|&row| !table.is_observed(row, j)) {
-                mean.set(row, j, standardiser.mean()[j]);
+                mean.set(row, j, self.to_units(j, 0.0));
                 sd.set(row, j, 0.0);
             }
         }
         for (place, [first, second]) in places.iter().zip(sums) {
             let column = self.wire.active[place.feature];
             mean.set(place.row, column, self.to_units(column, first));
-            let variance = (second - first * first).max(0.0);
-            sd.set(
-                place.row,
-                column,
-                standardiser.sd()[column] * variance.sqrt(),
-            );
+            let own = (second - first * first).max(0.0).sqrt();
+            let range = self.to_units(column, first + own) - self.to_units(column, first - own);
+            sd.set(place.row, column, 0.5 * range);
         }
         Ok(Imputation {
             completed: mean.table(table)?,
@@ -456,12 +456,19 @@ impl FactorFit {
     }
 
     fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {
-        let standardised = self.wire.standardiser.apply(table)?;
-        Ok(Cells::new(&standardised.select_columns(&self.wire.active)?))
+        let Wire {
+            margins,
+            standardiser,
+            active,
+            ..
+        } = &self.wire;
+        FactorData::prepare(margins, standardiser, active, table)
     }
 
     fn to_units(&self, column: usize, value: f64) -> f64 {
-        self.wire.standardiser.mean()[column] + self.wire.standardiser.sd()[column] * value
+        let standardiser = &self.wire.standardiser;
+        let score = standardiser.mean()[column] + standardiser.sd()[column] * value;
+        self.wire.margins.value(column, score)
     }
 
     /// Writes the fit to a file that [`load`](Self::load) reads.
@@ -495,6 +502,9 @@ impl FactorFit {
             return Err(saved(
                 "columns of the model: not ascending or not in the table".to_owned(),
             ));
+        }
+        if !wire.margins.is_valid(n_columns) {
+            return Err(saved("scales of the columns".to_owned()));
         }
         if !matches!(wire.classes.len(), 0 | 2) || wire.runs.is_empty() {
             return Err(saved("classes or runs: impossible number".to_owned()));

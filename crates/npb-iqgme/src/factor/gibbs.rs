@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::bound::Priors;
-use super::data::{Cells, FactorData};
+use super::data::FactorData;
 use super::features::{FeatureStats, gamma};
 use super::forms::{Features, Forms};
 use super::predict::{Drawn, draw_expert};
@@ -217,8 +217,13 @@ impl<'d> FactorSampler<'d> {
         if self.data.n_labelled == 0 {
             return Err(IqgmeError::Unlabelled);
         }
-        let standardised = self.data.standardiser.apply(table)?;
-        let cells = Cells::new(&standardised.select_columns(&self.data.active)?);
+        let FactorData {
+            margins,
+            standardiser,
+            active,
+            ..
+        } = self.data;
+        let cells = FactorData::prepare(margins, standardiser, active, table)?;
         let forms = Forms::new(&self.draw.features(), &cells);
         let clusters = self.draw.clusters();
         let mut probability = vec![0.0; cells.n_rows()];

@@ -17,7 +17,7 @@ use crate::IqgmeError;
 pub(crate) struct Predictor {
     clusters: Vec<Cluster>,
     experts: Vec<Expert>,
-    /// `ln` of the weights, to add up to 1 over the clusters that are kept.
+    /// None at the means.
     drawn: Option<Drawn>,
 }
 

@@ -17,6 +17,9 @@ const START: u64 = 1;
 /// Variance of the factors at the start.
 const FIRST_VARIANCE: f64 = 0.1;
 
+/// K-means runs for each start.
+const K_MEANS_TRIES: usize = 10;
+
 /// Power iterations for principal components: a start need not be exact.
 const POWER_ITERATIONS: usize = 4;
 
@@ -134,7 +137,7 @@ fn clusters(
     let mut centres: Vec<Vec<f64>> = Vec::new();
     let mut assigned = vec![usize::MAX; n];
     for members in &parts {
-        let found = k_means(points, members, each, rng);
+        let found = best_k_means(points, members, each, rng);
         for &i in members {
             assigned[i] = (centres.len() + nearest(&points[i], &found).0) % config.truncation;
         }
@@ -154,6 +157,27 @@ fn clusters(
         .iter()
         .map(|rank| used.binary_search(rank).expect("is among them"))
         .collect()
+}
+
+/// The tightest of several k-means: which of its optima one ends in is chance.
+fn best_k_means(
+    points: &[Vec<f64>],
+    members: &[usize],
+    clusters: usize,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Vec<Vec<f64>> {
+    let mut best = (f64::INFINITY, Vec::new());
+    for _ in 0..if clusters > 1 { K_MEANS_TRIES } else { 1 } {
+        let centres = k_means(points, members, clusters, rng);
+        let spread: f64 = members
+            .iter()
+            .map(|&i| nearest(&points[i], &centres).1)
+            .sum();
+        if spread < best.0 {
+            best = (spread, centres);
+        }
+    }
+    best.1
 }
 
 /// Observed cells minus their cluster's mean.
@@ -218,7 +242,7 @@ fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
     product
 }
 
-/// Orthonormal columns with the same span; directions that are not there are random no longer but zero.
+/// Orthonormal columns with the same span; where columns depend on others, zeros.
 fn orthonormalise(basis: &mut Mat<f64>) {
     // Twice, because once is not enough when columns are nearly parallel.
     for _ in 0..2 {

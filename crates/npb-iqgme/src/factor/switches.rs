@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::experts::coordinate;
 use super::features::{Derived, worth_dropping};
-use super::rows::{Cluster, ExpertMoments, RowFactors, Rows, dot, multiply};
+use super::rows::{Cluster, RowFactors, Rows, dot, multiply};
 use super::state::{FactorState, submatrix};
 use crate::FactorConfig;
 use npb_priors::dist::Gamma;
@@ -205,11 +205,7 @@ struct Added {
 impl Candidates<'_> {
     fn added(&self, gram: &Mat<f64>, covariance: &Mat<f64>, labelled: bool) -> Vec<Added> {
         let Cluster { used, noise, .. } = self.cluster;
-        let has_expert = self
-            .cluster
-            .expert
-            .as_ref()
-            .is_some_and(|_: &ExpertMoments| labelled);
+        let has_expert = labelled && self.cluster.expert.is_some();
         let one = |&l: &usize| {
             let cross: Vec<f64> = used.iter().map(|&m| gram[(m, l)]).collect();
             let explained = dot(&multiply(covariance, &cross), &cross);

@@ -292,34 +292,23 @@ impl<'d> FactorVb<'d> {
     /// The evidence lower bound of the current posterior, in parts.
     pub fn bound(&mut self) -> Result<FactorBound, IqgmeError> {
         self.prepare_forms();
-        self.bound_with(&self.state, &self.derived)
+        let forms = self.forms.as_ref().expect("prepared");
+        self.bound_with(&self.state, &self.derived, forms)
     }
 
     /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity.
     pub fn bound_at(&self, state: &FactorState) -> Result<FactorBound, IqgmeError> {
         let forms = Forms::new(&Features::expected(state), &self.data.cells);
-        let rows = Rows {
-            forms: &forms,
-            ..self.row_view(&forms)
-        };
-        let derived = derived(state, self.iteration)?;
-        let value = bound(
-            state,
-            &derived,
-            &rows,
-            &self.factors,
-            &self.config,
-            &self.priors,
-        );
-        self.numerical("expert covariance", 0, value)
+        self.bound_with(state, &derived(state, self.iteration)?, &forms)
     }
 
     fn bound_with(
         &self,
         state: &FactorState,
         derived: &Derived,
+        forms: &Forms,
     ) -> Result<FactorBound, IqgmeError> {
-        let rows = self.row_view(self.forms.as_ref().expect("prepared"));
+        let rows = self.row_view(forms);
         let value = bound(
             state,
             derived,

@@ -24,7 +24,7 @@ fn simulation(seed: u64) -> Simulation {
     }
 }
 
-/// A fall of more than rounding, if `after_update` sees one in 25 iterations.
+/// The first fall by more than rounding in 25 iterations of the bound with what `tamper` adds to it.
 fn first_fall(
     seed: u64,
     mut tamper: impl FnMut(FactorUpdate, &mut FactorVb<'_>) -> f64,

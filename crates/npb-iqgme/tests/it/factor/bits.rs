@@ -1,0 +1,108 @@
+//! Equal bits on any number of threads and after a stop; saved fits.
+
+use std::ops::ControlFlow;
+
+use npb_infer::Stop;
+use npb_infer::testing::{attack_file, same_bits_on_threads};
+use npb_iqgme::{
+    Every, FactorConfig, FactorFit, FactorScale, FactorStart, IqgmeError, fit_factor,
+    fit_factor_with_checkpoints,
+};
+
+use super::data::{Simulation, config};
+
+fn both() -> FactorConfig {
+    FactorConfig {
+        scale: FactorScale::NormalScores,
+        starts: vec![FactorStart::Pooled(2), FactorStart::PerClass(1)],
+        max_iterations: 15,
+        ..config(1)
+    }
+}
+
+#[test]
+fn same_on_1_2_and_4_threads() {
+    let simulation = Simulation {
+        n: 120,
+        p: 70,
+        ..Simulation::small()
+    };
+    let (table, labels, _) = simulation.draw(1);
+    same_bits_on_threads(&[1, 2, 4], || {
+        let fitted = fit_factor(&table, &labels, &both()).unwrap();
+        let mut bytes = fitted.to_bytes().unwrap();
+        let answers = fitted.predict_proba(&table).unwrap().into_iter();
+        for value in answers.chain(fitted.ln_density(&table).unwrap()) {
+            bytes.extend(value.to_bits().to_le_bytes());
+        }
+        bytes
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_fit_that_was_stopped_goes_on_to_the_same_bits() {
+    let (table, labels, _) = Simulation::small().draw(2);
+    let config = both();
+    let wanted = fit_factor(&table, &labels, &config)
+        .unwrap()
+        .to_bytes()
+        .unwrap();
+    let folder = std::env::temp_dir().join(format!("npb-iqgme-factor-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("run");
+    let go_on = |config: &FactorConfig, last: u64| {
+        fit_factor_with_checkpoints(&table, &labels, config, &path, Every::sweeps(4), |_, r| {
+            if r.iteration < last {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })
+    };
+    let stopped = go_on(&config, 6).unwrap();
+    assert_eq!(stopped.stop(), &Stop::Cancelled);
+    assert_ne!(stopped.to_bytes().unwrap(), wanted);
+    assert_eq!(go_on(&config, 99).unwrap().to_bytes().unwrap(), wanted);
+    // Once more: nothing is left to do.
+    assert_eq!(go_on(&config, 0).unwrap().to_bytes().unwrap(), wanted);
+    let other = FactorConfig {
+        seed: 9,
+        ..config.clone()
+    };
+    assert!(matches!(go_on(&other, 99), Err(IqgmeError::Saved { .. })));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn damaged_files_are_errors_or_valid_fits() {
+    let simulation = Simulation {
+        n: 12,
+        p: 3,
+        used: vec![vec![0]],
+        ..Simulation::small()
+    };
+    let (table, labels, _) = simulation.draw(3);
+    let config = FactorConfig {
+        max_factors: 2,
+        starts: vec![FactorStart::Pooled(1)],
+        max_iterations: 5,
+        ..both()
+    };
+    let fitted = fit_factor(&table, &labels, &config).unwrap();
+    let bytes = fitted.to_bytes().unwrap();
+    let loaded = FactorFit::from_bytes(&bytes).unwrap();
+    assert_eq!(
+        loaded.predict_proba(&table).unwrap(),
+        fitted.predict_proba(&table).unwrap()
+    );
+    assert_eq!(loaded.config(), fitted.config());
+    let exercise = |f: &FactorFit| {
+        let _ = f.predict_proba(&table);
+        let _ = f.impute(&table);
+        let _ = f.ln_density(&table);
+        let _ = f.predict_interval(&table, 0.9, 3);
+        let _ = (f.clusters(), f.loadings(), f.n_clusters());
+    };
+    attack_file(&bytes, 1500, 1, FactorFit::from_bytes, exercise).unwrap();
+}
