@@ -82,4 +82,4 @@ pub use rvm::{Rvm, RvmConfig};
 pub use structure::{SharedStructure, StructureConfig};
 pub use svm::{Kernel, Svm, SvmConfig};
 pub use tasks::{Sharing, TaskLogistic, TaskLogisticConfig};
-pub use trees::{BoostedTrees, BoostedTreesConfig, RandomForest, RandomForestConfig};
+pub use trees::{BoostedTrees, BoostedTreesConfig, RandomForest, RandomForestConfig, TaskColumn};

@@ -20,7 +20,7 @@ const CENTRE_ROUNDS: usize = 10;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MixtureConfig {
-    /// Numbers of components from 1 to this are tried; the one of the best Bayesian information criterion is kept.
+    /// Components are added one by one up to this number, as long as the Bayesian information criterion improves.
     pub max_components: usize,
     /// At most this many EM iterations.
     pub iterations: usize,
@@ -82,17 +82,17 @@ impl GaussianMixture {
         positive("tolerance", config.tolerance)?;
         positive("ridge", config.ridge)?;
         let start = Start::fit(train)?;
-        let mut best: Option<(f64, Self)> = None;
-        for k in 1..=config.max_components.min(train.n_rows()) {
+        let mut best = Self::fit_components(train, &start, 1, config)?;
+        let mut least = best.information_criterion(train.n_rows());
+        for k in 2..=config.max_components.min(train.n_rows()) {
             let mixture = Self::fit_components(train, &start, k, config)?;
             let criterion = mixture.information_criterion(train.n_rows());
-            if best.as_ref().is_none_or(|(least, _)| criterion < *least) {
-                best = Some((criterion, mixture));
+            if criterion >= least {
+                break;
             }
+            (best, least) = (mixture, criterion);
         }
-        let (n_rows, n_cols) = (train.n_rows(), train.n_cols());
-        best.map(|(_, mixture)| mixture)
-            .ok_or(BaselineError::Empty { n_rows, n_cols })
+        Ok(best)
     }
 
     fn fit_components(

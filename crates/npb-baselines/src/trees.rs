@@ -18,12 +18,25 @@ use crate::tasks::{Tasks, one_per_row};
 const BOOSTING: &str = "boosted trees";
 const FOREST: &str = "random forest";
 
+/// How [`BoostedTrees`] sees tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskColumn {
+    /// Their positions in ascending order: a split parts the lower from the higher. Learns fast where tasks of a kind have
+    /// neighbouring numbers.
+    Number,
+    /// Levels without order.
+    Level,
+}
+
 /// Settings of [`BoostedTrees`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BoostedTreesConfig {
     /// How far the trees are grown; perpetual's only tuning parameter.
     pub budget: f32,
+    /// How tasks become a column.
+    pub task_column: TaskColumn,
     /// Seed of the sampling of rows and columns.
     pub seed: u64,
 }
@@ -32,6 +45,7 @@ impl Default for BoostedTreesConfig {
     fn default() -> Self {
         Self {
             budget: 1.0,
+            task_column: TaskColumn::Number,
             seed: 0,
         }
     }
@@ -40,7 +54,7 @@ impl Default for BoostedTreesConfig {
 /// Gradient-boosted trees for two classes, straight from rows with holes.
 ///
 /// Library: perpetual, one thread, log loss without class weights. Holes are left to the trees, which learn a side for them
-/// at every split. Tasks, when given, are one more column, split by level.
+/// at every split. Tasks, when given, are one more column.
 ///
 /// ```
 /// use npb_baselines::{BoostedTrees, BoostedTreesConfig};
@@ -84,7 +98,7 @@ impl BoostedTrees {
             .set_budget(config.budget)
             .set_seed(config.seed)
             .set_num_threads(Some(1));
-        if tasks.is_some() {
+        if tasks.is_some() && config.task_column == TaskColumn::Level {
             booster = booster.set_categorical_features(Some(HashSet::from([train.n_cols()])));
         }
         booster.cfg.auto_class_weights = false;

@@ -1,5 +1,6 @@
 //! npb-iqgme: figures of chapter 3, and the model on trial beyond them.
 
+mod comparators;
 mod factor;
 mod finite;
 mod gibbs;
@@ -18,7 +19,10 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     mcar::FIG_3_5,
     mcar::FIG_3_6,
     finite::FIG_3_7,
+    quality::FIG_3_8,
+    quality::FIG_3_9,
     gibbs::FIG_3_10,
+    quality::FIG_3_12,
     factor::FIG_3_13,
     quality::SMALL_SETS,
     quality::CALIBRATION,

@@ -3,8 +3,8 @@
 use npb_baselines::{
     BaselineError, BoostedTrees, BoostedTreesConfig, ClusteredConfig, ClusteredLogistic,
     GaussianMixture, IntegratedConfig, IntegratedLogistic, Kernel, MixtureConfig, RandomForest,
-    RandomForestConfig, Rvm, RvmConfig, SharedStructure, Sharing, StructureConfig, TaskLogistic,
-    TaskLogisticConfig,
+    RandomForestConfig, Rvm, RvmConfig, SharedStructure, Sharing, StructureConfig, TaskColumn,
+    TaskLogistic, TaskLogisticConfig,
 };
 use npb_data::{DataError, Table};
 
@@ -209,6 +209,32 @@ fn a_task_that_training_did_not_have() {
             ),
             _ => assert!(found.unwrap()[0].is_finite(), "{name}"),
         }
+    }
+}
+
+/// The classes of the odd tasks are the other way round: without tasks nothing can be learnt.
+#[test]
+fn boosted_trees_tell_tasks_apart() {
+    let n = 240;
+    let x = |i: usize| (i * 37 % 101) as f64 / 50.0 - 1.0;
+    let table = Table::complete(n, 1, (0..n).map(x).collect()).unwrap();
+    let tasks: Vec<usize> = (0..n).map(|i| i % 2).collect();
+    let labels: Vec<bool> = (0..n).map(|i| (x(i) > 0.0) == (i % 2 == 0)).collect();
+    let right = |tasks: Option<&[usize]>, task_column| {
+        let config = BoostedTreesConfig {
+            task_column,
+            ..Default::default()
+        };
+        let trees = BoostedTrees::fit(&table, tasks, &labels, &config).unwrap();
+        let p = trees.probability(&table, tasks).unwrap();
+        p.iter()
+            .zip(&labels)
+            .filter(|(p, l)| (**p > 0.5) == **l)
+            .count()
+    };
+    assert!(right(None, TaskColumn::Number) < 180);
+    for column in [TaskColumn::Number, TaskColumn::Level] {
+        assert!(right(Some(&tasks), column) > 220, "{column:?}");
     }
 }
 

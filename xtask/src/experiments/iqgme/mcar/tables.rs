@@ -1,7 +1,7 @@
 //! Tables and the figure of figures 3.5 and 3.6.
 
 use super::data::Source;
-use super::{FRACTIONS, METHODS, OURS, setting};
+use super::{COMPARATORS, FRACTIONS, OURS, setting};
 use crate::Result;
 use crate::reproduce::{
     Figure, Panel, Point, Record, ResultRow, Series, TextTable, lines, mean_and_sd, short,
@@ -73,7 +73,7 @@ pub(super) fn differences(records: &[Record]) -> TextTable {
     let mut rows = Vec::new();
     for setting in settings {
         let ours = auc(OURS, setting);
-        for (method, _) in METHODS.iter().filter(|(method, _)| *method != OURS) {
+        for (method, _) in COMPARATORS {
             let theirs = auc(method, setting);
             let pairs = ours.iter().filter_map(|(trial, a)| {
                 let (_, b) = theirs.iter().find(|(other, _)| other == trial)?;
@@ -87,7 +87,7 @@ pub(super) fn differences(records: &[Record]) -> TextTable {
             let error = sd.map_or(String::new(), |sd| short(sd / (pairs.len() as f64).sqrt()));
             rows.push(vec![
                 setting.to_owned(),
-                (*method).to_owned(),
+                method.to_owned(),
                 short(mean),
                 error,
                 pairs.len().to_string(),
@@ -108,31 +108,74 @@ pub(super) fn differences(records: &[Record]) -> TextTable {
     }
 }
 
-/// Comparators beside the figures recorded for a reference implementation.
+/// Comparators beside the figures recorded for a reference implementation, and trees beside those of other libraries.
 pub(super) fn recorded(source: &Source, results: &[ResultRow]) -> TextTable {
-    let mut rows = Vec::new();
-    for (method, missing, figures) in source.recorded {
-        for (train, figure) in FRACTIONS.iter().zip(figures) {
-            let setting = setting(*missing, *train);
-            if let Some(row) = find(results, &setting, method) {
-                let numbers = [
-                    format!("{:.4}", row.mean),
-                    figure.to_string(),
-                    short(row.mean - figure),
-                ];
-                rows.push([vec![(*method).to_owned(), setting], numbers.to_vec()].concat());
-            }
-        }
-    }
+    let curves = source.recorded.iter();
+    let figures = curves.flat_map(|(method, missing, figures)| {
+        let points = FRACTIONS.iter().zip(figures.iter());
+        points.map(move |(train, figure)| (*method, *missing, *train, *figure, "the same"))
+    });
+    let trees = source.trees.iter();
+    let trees = trees.map(|&(method, missing, figure)| (method, missing, 0.5, figure, "another"));
+    let row = |(method, missing, train, figure, algorithm): (&str, f64, f64, f64, &str)| {
+        let setting = setting(missing, train);
+        let found = find(results, &setting, method)?.mean;
+        Some(vec![
+            method.to_owned(),
+            setting,
+            format!("{found:.4}"),
+            figure.to_string(),
+            short(found - figure),
+            algorithm.to_owned(),
+        ])
+    };
+    let header = [
+        "method",
+        "setting",
+        "ours",
+        "recorded",
+        "difference",
+        "algorithm",
+    ];
     TextTable {
-        title: "Comparators beside the mean AUC recorded for a reference implementation on the same splits".to_owned(),
-        header: ["method", "setting", "ours", "recorded", "difference"].map(str::to_owned).to_vec(),
-        rows,
+        title: "Comparators beside the mean AUC recorded elsewhere on the same splits, by the same algorithm or another of its kind".to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: figures.chain(trees).filter_map(row).collect(),
     }
 }
 
-/// One panel per missing fraction: our method, its plug-in variant and every comparator.
-pub(super) fn figure(source: &Source, results: &[ResultRow]) -> Result<Figure> {
+/// Two pictures, so that curves can be told apart: after conditional means or with holes as they are, and after unconditional means.
+pub(super) fn figures(source: &Source, results: &[ResultRow]) -> Result<Vec<Figure>> {
+    let unconditional = |method: &str| method.ends_with("+mean");
+    // Chained equations are near the Gaussian's conditional means: the table has them all, the picture the best-known pair.
+    let conditional = |method: &str| {
+        !unconditional(method) && (!method.ends_with("+chained") || method == "svm-rbf+chained")
+    };
+    let first = picture(
+        source,
+        results,
+        "auc",
+        "AUC: holes as they are, or conditional means",
+        &conditional,
+    )?;
+    let second = picture(
+        source,
+        results,
+        "auc-unconditional",
+        "AUC: unconditional means",
+        &|method| method == OURS || unconditional(method),
+    )?;
+    Ok(vec![first, second])
+}
+
+/// One panel per missing fraction.
+fn picture(
+    source: &Source,
+    results: &[ResultRow],
+    name: &str,
+    title: &str,
+    shown: &dyn Fn(&str) -> bool,
+) -> Result<Figure> {
     let mut panels = Vec::new();
     for missing in [0.25, 0.5] {
         let curve = |method: &str| -> Series {
@@ -141,7 +184,8 @@ pub(super) fn figure(source: &Source, results: &[ResultRow]) -> Result<Figure> {
                 Some(Point {
                     x: train,
                     y: row.mean,
-                    sd: row.sd,
+                    // As in the thesis, so that bars can be read.
+                    sd: row.sd.filter(|_| method == OURS),
                 })
             };
             Series {
@@ -151,6 +195,7 @@ pub(super) fn figure(source: &Source, results: &[ResultRow]) -> Result<Figure> {
         };
         let series: Vec<Series> = methods(results)
             .into_iter()
+            .filter(|method| shown(method))
             .map(curve)
             .filter(|s| !s.points.is_empty())
             .collect();
@@ -163,8 +208,8 @@ pub(super) fn figure(source: &Source, results: &[ResultRow]) -> Result<Figure> {
             });
         }
     }
-    let caption = "Mean over trials; bars are one standard deviation over trials.";
-    lines("auc", &format!("AUC on {}", source.name), caption, &panels)
+    let caption = "Mean over trials; bars are one standard deviation over trials, of our method.";
+    lines(name, &format!("{}, {title}", source.name), caption, &panels)
 }
 
 #[cfg(test)]

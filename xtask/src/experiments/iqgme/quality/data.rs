@@ -1,8 +1,9 @@
 //! Real data sets, their masks and splits, and the two sides of a split as a method sees them.
 
 use std::fs::File;
+use std::io::Read;
 
-use npb_data::read::{self, Column, DelimitedOptions};
+use npb_data::read::{self, Column, DelimitedOptions, Separator};
 use npb_data::{Labels, Mask, Split, Standardiser, Table, splits};
 use npb_infer::stream;
 
@@ -17,37 +18,54 @@ const SPLIT: u64 = 2;
 /// Where a data set is. The positive class is the second one in alphabetical order.
 pub(super) struct Source {
     pub(super) name: &'static str,
-    file: &'static str,
+    /// Files, one below the other.
+    files: &'static [&'static str],
+    separator: Separator,
     label: usize,
     skip: &'static [usize],
 }
 
+const COMMA: Separator = Separator::Char(',');
+
 pub(super) const IONOSPHERE: Source = Source {
     name: "ionosphere",
-    file: "ionosphere.data",
+    files: &["ionosphere.data"],
+    separator: COMMA,
     label: 34,
     skip: &[],
 };
 
 pub(super) const WDBC: Source = Source {
     name: "wdbc",
-    file: "wdbc.data",
+    files: &["wdbc.data"],
+    separator: COMMA,
     label: 1,
     skip: &[0],
 };
 
 pub(super) const MAMMOGRAPHIC: Source = Source {
     name: "mammographic",
-    file: "mammographic_masses.data",
+    files: &["mammographic_masses.data"],
+    separator: COMMA,
     label: 5,
     skip: &[],
 };
 
 pub(super) const HEPATITIS: Source = Source {
     name: "hepatitis",
-    file: "hepatitis.data",
+    files: &["hepatitis.data"],
+    separator: COMMA,
     label: 0,
     skip: &[],
+};
+
+/// Surgical lesion or not; without hospital number, outcome, codes of the lesion and `cp_data`.
+pub(super) const HORSE_COLIC: Source = Source {
+    name: "horse-colic",
+    files: &["horse-colic.data", "horse-colic.test"],
+    separator: Separator::Blanks,
+    label: 23,
+    skip: &[2, 22, 24, 25, 26, 27],
 };
 
 /// A data set, with the masks and splits that come with it.
@@ -62,16 +80,24 @@ pub(super) struct Data {
 
 impl Data {
     pub(super) fn load(context: &Context<'_>, source: &Source) -> Result<Self> {
-        let path = context.data_file(source.name, source.file);
         let options = DelimitedOptions {
             header: false,
+            separator: source.separator.clone(),
             skip: source.skip.iter().map(|&c| Column::Index(c)).collect(),
             ..Default::default()
         };
+        let (mut text, mut checksums) = (Vec::new(), String::new());
+        for file in source.files {
+            let path = context.data_file(source.name, file);
+            File::open(&path)?.read_to_end(&mut text)?;
+            // The last line of a file may lack its end.
+            if text.last().is_some_and(|&byte| byte != b'\n') {
+                text.push(b'\n');
+            }
+            checksums += &sha256_of(&path)?;
+        }
         let label = Column::Index(source.label);
-        let (table, labels) =
-            read::labelled_table(source.file, File::open(&path)?, &label, &options)?;
-        let mut checksums = sha256_of(&path)?;
+        let (table, labels) = read::labelled_table(source.name, &text[..], &label, &options)?;
         let masks = context.data_file(source.name, "splits/masks.txt");
         let splits = context.data_file(source.name, "splits/splits.txt");
         let given = if masks.is_file() && splits.is_file() {
