@@ -8,6 +8,7 @@ mod priors;
 use crate::reproduce::Experiment;
 
 pub(crate) use bsvd::{SpeedLine, bsvd_speed};
+pub(crate) use itf::{Scenario, Simulated};
 
 /// All experiments, in the order of the report.
 pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {

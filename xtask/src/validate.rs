@@ -8,6 +8,7 @@ mod alarms;
 mod bsvd;
 mod calibration;
 mod iqgme;
+mod itf;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,7 +44,8 @@ pub(crate) struct Findings {
 
 /// All checks, in the order of the report.
 fn all() -> impl Iterator<Item = &'static Check> {
-    bsvd::CHECKS.iter().chain(iqgme::CHECKS)
+    let models = [bsvd::CHECKS, iqgme::CHECKS, itf::CHECKS];
+    models.into_iter().flatten()
 }
 
 #[derive(Args)]

@@ -6,8 +6,8 @@
 //! depend on **one column alone**:
 //!
 //! 1. Every cell gets a score vector. A category: its level. A number: Hermite polynomials of its normal score (a direction: sines and
-//!    cosines), and, as for every other cell, its place in the clusters of a mixture fitted to this column only: the
-//!    leading principal components of its labels in the draws.
+//!    cosines); a vector or curve: the leading principal components of its coordinates' normal scores; and, as for every other cell, its
+//!    place in the clusters of a mixture fitted to this column only: the leading principal components of its labels in the draws.
 //! 2. T = Σ of the squared cross-products of the centred scores over the rows observed in both columns; for two categories this is
 //!    Pearson's χ².
 //! 3. p = (1 + #{permuted T ≥ T}) / (1 + permutations), one column's rows permuted.
@@ -36,8 +36,10 @@ const PERMUTATION: u64 = 2;
 
 /// Numbers in a score vector.
 const WIDTH: usize = 8;
-/// Those that hold functions of the value when a cell is one number.
+/// Those that hold functions of the value when a cell is one number, a vector or a curve.
 const OF_VALUE: usize = 4;
+/// Longer vectors are scored by their clusters alone.
+const MAX_COORDINATES: usize = 256;
 
 /// The moves of a mixture of one column: rows count alike in all of them.
 const MOVES: [ItfMove; 5] = [
@@ -400,6 +402,12 @@ impl Scores {
                 }
             }
         }
+        if let Some(components) = of_vectors(cells, &observed) {
+            first = OF_VALUE;
+            for (&i, component) in observed.iter().zip(components) {
+                scores[i].get_or_insert_default()[..OF_VALUE].copy_from_slice(&component);
+            }
+        }
         let draws = own_clusterings(name, law, cells, config, key)?;
         add_components(&mut scores, &observed, &draws, first);
         Ok(Self::Numbers(scores))
@@ -467,6 +475,39 @@ fn of_angles(values: &[Option<f64>], period: f64) -> Vec<[f64; OF_VALUE]> {
         })
     };
     values.iter().map(functions).collect()
+}
+
+/// The leading principal components of the normal scores of coordinates, a missing one counting as 0, in units of the first's standard
+/// deviation. `None` for cells that are no vectors or curves, or of more than [`MAX_COORDINATES`].
+fn of_vectors(cells: &Cells, observed: &[usize]) -> Option<Vec<[f64; OF_VALUE]>> {
+    let rows = observed.iter().map(|&i| cells.coordinates(i));
+    let rows: Vec<Vec<f64>> = rows.collect::<Option<_>>()?;
+    let d = rows.first()?.len();
+    if d > MAX_COORDINATES {
+        return None;
+    }
+    let mut scores = vec![Vec::with_capacity(d); rows.len()];
+    for j in 0..d {
+        let values = rows.iter().map(|row| Some(row[j]).filter(|x| !x.is_nan()));
+        let functions = of_ranks(&values.collect::<Vec<_>>());
+        for (score, [z, ..]) in scores.iter_mut().zip(functions) {
+            score.push(z);
+        }
+    }
+    let product = |a: usize, b: usize| scores.iter().map(|z| z[a] * z[b]).sum::<f64>();
+    let eigen = Mat::from_fn(d, d, product)
+        .self_adjoint_eigen(Side::Lower)
+        .ok()?;
+    // Eigenvalues rise.
+    let component = |z: &Vec<f64>, k: usize| -> f64 {
+        let direction = eigen.U().col(d - 1 - k);
+        z.iter().enumerate().map(|(j, z)| z * direction[j]).sum()
+    };
+    let squares: f64 = scores.iter().map(|z| component(z, 0).powi(2)).sum();
+    let scale = (rows.len() as f64 / squares.max(f64::MIN_POSITIVE)).sqrt();
+    let leading =
+        |z: &Vec<f64>| std::array::from_fn(|k| if k < d { scale * component(z, k) } else { 0.0 });
+    Some(scores.iter().map(leading).collect())
 }
 
 /// Labels of all rows in draws of a mixture of this column alone.

@@ -35,6 +35,39 @@ impl RowLabels<'_> {
     };
 }
 
+/// Numbers of clusters 0, 1, ..., n−1 side by side.
+pub trait Clusters {
+    /// n.
+    fn n_clusters(&self) -> usize;
+
+    /// One more cluster, whose numbers are still to be set.
+    fn push_empty(&mut self);
+
+    /// Drops the clusters from `n_clusters` on; does nothing when there are no more.
+    fn truncate(&mut self, n_clusters: usize);
+
+    /// Swaps the names of two clusters, both below [`n_clusters`](Self::n_clusters).
+    fn swap(&mut self, a: usize, b: usize);
+}
+
+impl<T: Clone + Default> Clusters for Vec<T> {
+    fn n_clusters(&self) -> usize {
+        self.len()
+    }
+
+    fn push_empty(&mut self) {
+        self.push(T::default());
+    }
+
+    fn truncate(&mut self, n_clusters: usize) {
+        self.truncate(n_clusters);
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.as_mut_slice().swap(a, b);
+    }
+}
+
 /// The law of a cell given its cluster, for one column (one data type of the paper, B section 3.2).
 ///
 /// # Cells, parts and missing values
@@ -68,7 +101,7 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     /// The cells of one column.
     type Data: Clone + Debug + Send + Sync;
     /// Hyperparameters and the parameters of all clusters of one column.
-    type Params: Clone + Debug + Send + Sync + Serialize + DeserializeOwned;
+    type Params: Clusters + Clone + Debug + Send + Sync + Serialize + DeserializeOwned;
     /// Sufficient statistics of one cluster; `()` for a kernel that is never collapsed and has its own `update`.
     type Stats: Clone + Debug + Send + Sync;
 
@@ -105,22 +138,16 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     /// Hyperparameters drawn from their priors, and no clusters yet.
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> Self::Params;
 
-    /// Number of clusters that have parameters.
-    fn n_clusters(&self, params: &Self::Params) -> usize;
-
     /// Adds one cluster, drawn from the prior given the hyperparameters.
-    fn push_prior(&self, params: &mut Self::Params, rng: &mut Xoshiro256PlusPlus);
-
-    /// Drops the clusters from `n_clusters` on; does nothing when there are no more.
-    fn truncate(&self, params: &mut Self::Params, n_clusters: usize);
-
-    /// Swaps the names of two clusters, both below [`n_clusters`](Self::n_clusters).
-    fn swap(&self, params: &mut Self::Params, a: usize, b: usize);
+    fn push_prior(&self, params: &mut Self::Params, rng: &mut Xoshiro256PlusPlus) {
+        params.push_empty();
+        self.draw(params, params.n_clusters() - 1, &self.no_stats(), rng);
+    }
 
     /// One draw of all parameters and hyperparameters given all labels (step 5 of the paper): clusters without rows from
     /// the prior, the others from the posterior or by any move that leaves it invariant.
     ///
-    /// `labels`: one per row, all below [`n_clusters`](Self::n_clusters). `pool`: statistics to reuse from sweep to sweep.
+    /// `labels`: one per row, all below [`Clusters::n_clusters`]. `pool`: statistics to reuse from sweep to sweep.
     /// The default sums statistics and draws cluster by cluster; a kernel with hyperparameters, missing parts or
     /// other latent variables overrides it.
     fn update(
@@ -132,7 +159,7 @@ pub trait Kernel: Clone + Debug + Send + Sync {
         rng: &mut Xoshiro256PlusPlus,
     ) {
         self.tally(data, labels, params, pool);
-        for cluster in 0..self.n_clusters(params) {
+        for cluster in 0..params.n_clusters() {
             self.draw(params, cluster, &pool[cluster], rng);
         }
     }
@@ -145,7 +172,7 @@ pub trait Kernel: Clone + Debug + Send + Sync {
         params: &Self::Params,
         pool: &mut Vec<Self::Stats>,
     ) {
-        let n_clusters = self.n_clusters(params);
+        let n_clusters = params.n_clusters();
         pool.iter_mut().for_each(|stats| self.clear(stats));
         if pool.len() < n_clusters {
             pool.resize(n_clusters, self.no_stats());
@@ -227,8 +254,9 @@ pub trait Kernel: Clone + Debug + Send + Sync {
         unreachable!("a kernel without statistics");
     }
 
-    /// ln p(cell | cells in `stats`) of an observed cell that is not in `stats`. Equals a difference of
-    /// [`ln_evidence`](Self::ln_evidence).
+    /// ln p(cell | cells in `stats`) of an observed cell that is not in `stats`: by default the difference of
+    /// [`ln_evidence`](Self::ln_evidence) with and without it. Override it where there is a shorter way: it is asked for every row and side
+    /// of a split.
     fn ln_predictive(
         &self,
         params: &Self::Params,
@@ -236,8 +264,9 @@ pub trait Kernel: Clone + Debug + Send + Sync {
         data: &Self::Data,
         row: usize,
     ) -> f64 {
-        let _ = (params, stats, data, row);
-        unreachable!("a kernel without statistics");
+        let mut with = stats.clone();
+        self.add(&mut with, data, row);
+        self.ln_evidence(params, &with) - self.ln_evidence(params, stats)
     }
 
     /// Replaces the parameters of one cluster by a draw given the cells in `stats` (from the prior when there are none) and the

@@ -51,7 +51,7 @@
 //! | which columns depend on each other: mutual information, verdicts at a level | [`Dependence`] |
 //! | which rows belong together, clusters by column | [`PairTable`], [`point_clustering`], [`summarise_clusters`] |
 //! | drive the sampler, stop and resume | [`ItfSampler`], [`ItfRun`], [`Checkpoint`], [`ItfState`] |
-//! | a law of cells of your own | [`Kernel`] |
+//! | a law of cells of your own | [`Kernel`], [`Clusters`] |
 //! | errors | [`ItfError`] |
 
 mod clustering;
@@ -79,7 +79,7 @@ pub use draw::{BlockDraw, ColumnDraw, Draw};
 pub use error::ItfError;
 pub use fit::{ChainSummary, Checkpoint, ItfFit, ItfRun, fit, fit_data};
 pub use gibbs::ItfSampler;
-pub use kernel::{Kernel, RowLabels};
+pub use kernel::{Clusters, Kernel, RowLabels};
 pub use npb_data;
 pub use predict::{Imputation, ImputedCell, ItfRows};
 pub use state::{Block, ColumnState, ItfState};

@@ -8,8 +8,8 @@ use npb_priors::special::ln_beta;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use super::support::{CellError, ClusterTable, pick_ln, setting};
-use crate::kernel::{Kernel, RowLabels};
+use super::support::{CellError, ClusterTable, clusters_in, pick_ln, setting};
+use crate::kernel::{Clusters, Kernel, RowLabels};
 
 /// Parts x_j in {0, 1}, independent in a cluster: x_j = 1 with probability p_jk ~ Beta(s m_j, s (1 − m_j)).
 ///
@@ -149,6 +149,8 @@ impl BernoulliParams {
     }
 }
 
+clusters_in!(BernoulliParams: ln_p);
+
 impl Kernel for Bernoulli {
     type Data = BernoulliData;
     type Params = BernoulliParams;
@@ -179,23 +181,6 @@ impl Kernel for Bernoulli {
                 .collect(),
             ln_p: ClusterTable::new(2 * self.n_parts),
         }
-    }
-
-    fn n_clusters(&self, params: &BernoulliParams) -> usize {
-        params.ln_p.n_clusters()
-    }
-
-    fn push_prior(&self, params: &mut BernoulliParams, rng: &mut Xoshiro256PlusPlus) {
-        params.ln_p.push();
-        self.draw(params, params.ln_p.n_clusters() - 1, &self.no_stats(), rng);
-    }
-
-    fn truncate(&self, params: &mut BernoulliParams, n_clusters: usize) {
-        params.ln_p.truncate(n_clusters);
-    }
-
-    fn swap(&self, params: &mut BernoulliParams, a: usize, b: usize) {
-        params.ln_p.swap(a, b);
     }
 
     fn update(

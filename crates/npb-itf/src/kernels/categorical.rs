@@ -8,7 +8,8 @@ use npb_priors::special::ln_rising_factorial;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{Kernel, RowLabels};
+use super::support::{ClusterTable, clusters_in};
+use crate::kernel::{Clusters, Kernel, RowLabels};
 
 /// Levels 0..L with probabilities θ_k ~ Dirichlet(a, ..., a) in cluster k; ln a ~ N(ln 1/2, 1), shared by the clusters.
 ///
@@ -44,13 +45,10 @@ pub struct CategoricalData {
 pub struct CategoricalParams {
     /// a.
     concentration: f64,
-    n_clusters: usize,
-    /// Room for this many clusters.
-    width: usize,
-    /// `ln_theta[level * width + cluster]`; one more level, all zeros, for missing cells.
-    ln_theta: Vec<f64>,
+    /// ln θ, level by level; one more level, all zeros, for missing cells.
+    ln_theta: ClusterTable,
     /// Exponentials of `ln_theta`.
-    theta: Vec<f64>,
+    theta: ClusterTable,
 }
 
 /// Location and scale of ln a.
@@ -134,34 +132,11 @@ impl CategoricalData {
 impl CategoricalParams {
     /// Probability of a level in a cluster.
     pub fn probability(&self, level: usize, cluster: usize) -> f64 {
-        self.theta[level * self.width + cluster]
-    }
-
-    fn n_rows(&self) -> usize {
-        self.theta.len() / self.width.max(1)
-    }
-
-    /// Makes room for one more cluster.
-    fn widen(&mut self, n_levels: usize) {
-        if self.n_clusters < self.width {
-            return;
-        }
-        let width = (2 * self.width).max(8);
-        let wider = |table: &[f64], fill: f64| {
-            let mut wide = vec![fill; (n_levels + 1) * width];
-            for (new, old) in wide
-                .chunks_exact_mut(width)
-                .zip(table.chunks_exact(self.width.max(1)))
-            {
-                new[..old.len()].copy_from_slice(old);
-            }
-            wide
-        };
-        self.ln_theta = wider(&self.ln_theta, 0.0);
-        self.theta = wider(&self.theta, 1.0);
-        self.width = width;
+        self.theta.get(level, cluster)
     }
 }
+
+clusters_in!(CategoricalParams: theta, ln_theta);
 
 impl Kernel for Categorical {
     type Data = CategoricalData;
@@ -185,33 +160,8 @@ impl Kernel for Categorical {
         let (location, scale) = LN_CONCENTRATION;
         CategoricalParams {
             concentration: normal(location, scale, rng).exp(),
-            n_clusters: 0,
-            width: 0,
-            ln_theta: Vec::new(),
-            theta: Vec::new(),
-        }
-    }
-
-    fn n_clusters(&self, params: &CategoricalParams) -> usize {
-        params.n_clusters
-    }
-
-    fn push_prior(&self, params: &mut CategoricalParams, rng: &mut Xoshiro256PlusPlus) {
-        params.widen(self.n_levels);
-        params.n_clusters += 1;
-        let none = self.no_stats();
-        self.draw(params, params.n_clusters - 1, &none, rng);
-    }
-
-    fn truncate(&self, params: &mut CategoricalParams, n_clusters: usize) {
-        params.n_clusters = params.n_clusters.min(n_clusters);
-    }
-
-    fn swap(&self, params: &mut CategoricalParams, a: usize, b: usize) {
-        for level in 0..self.n_levels {
-            let start = level * params.width;
-            params.ln_theta.swap(start + a, start + b);
-            params.theta.swap(start + a, start + b);
+            ln_theta: ClusterTable::new(self.n_levels + 1),
+            theta: ClusterTable::new(self.n_levels + 1),
         }
     }
 
@@ -225,7 +175,7 @@ impl Kernel for Categorical {
     ) {
         self.tally(data, labels, params, pool);
         self.move_concentration(params, pool, rng);
-        for cluster in 0..params.n_clusters {
+        for cluster in 0..params.n_clusters() {
             self.draw(params, cluster, &pool[cluster], rng);
         }
     }
@@ -239,13 +189,7 @@ impl Kernel for Categorical {
         _: RowLabels<'_>,
         out: &mut [f64],
     ) {
-        look_up(
-            &params.ln_theta,
-            params.width,
-            &data.codes[rows],
-            n_clusters,
-            out,
-        );
+        look_up(&params.ln_theta, &data.codes[rows], n_clusters, out);
     }
 
     fn likelihoods(
@@ -257,13 +201,7 @@ impl Kernel for Categorical {
         _: RowLabels<'_>,
         out: &mut [f64],
     ) -> f64 {
-        look_up(
-            &params.theta,
-            params.width,
-            &data.codes[rows],
-            n_clusters,
-            out,
-        );
+        look_up(&params.theta, &data.codes[rows], n_clusters, out);
         0.0
     }
 
@@ -322,10 +260,11 @@ impl Kernel for Categorical {
         let mut ln_theta = vec![0.0; self.n_levels];
         law.sample_ln(&mut ln_theta, rng);
         for (level, ln) in ln_theta.into_iter().enumerate() {
-            params.ln_theta[level * params.width + cluster] = ln;
+            params.ln_theta.set(level, cluster, ln);
             // Not 0: a row always has some cluster with a positive number.
-            params.theta[level * params.width + cluster] = ln.exp().max(1e-200);
+            params.theta.set(level, cluster, ln.exp().max(1e-200));
         }
+        params.theta.set(self.n_levels, cluster, 1.0);
     }
 
     fn expected(
@@ -384,8 +323,6 @@ impl Kernel for Categorical {
     fn check(&self, params: &CategoricalParams) -> Result<(), String> {
         let CategoricalParams {
             concentration,
-            n_clusters,
-            width,
             ln_theta,
             theta,
         } = params;
@@ -395,23 +332,18 @@ impl Kernel for Categorical {
         if !(*concentration > 0.0 && concentration.is_finite()) {
             return Err(format!("category concentration {concentration}"));
         }
-        let entries = (self.n_levels + 1).checked_mul(*width);
-        let sizes = entries == Some(theta.len()) && theta.len() == ln_theta.len();
-        if !sizes || n_clusters > width || (*width > 0 && params.n_rows() != self.n_levels + 1) {
-            return Err("category probabilities: sizes do not agree".to_owned());
+        let of_missing =
+            |level: usize, x: f64, expected: f64| level < self.n_levels || x == expected;
+        theta.check("category probabilities", self.n_levels + 1, |level, p| {
+            (0.0..=1.0 + 1e-9).contains(&p) && of_missing(level, p, 1.0)
+        })?;
+        ln_theta.check("category probabilities", self.n_levels + 1, |level, ln| {
+            (f64::MIN..=1e-9).contains(&ln) && of_missing(level, ln, 0.0)
+        })?;
+        match theta.n_clusters() == ln_theta.n_clusters() {
+            true => Ok(()),
+            false => Err("category probabilities: sizes do not agree".to_owned()),
         }
-        if !theta.iter().all(|p| (0.0..=1.0 + 1e-9).contains(p))
-            || !ln_theta.iter().all(|l| (f64::MIN..=1e-9).contains(l))
-        {
-            return Err("category probabilities: not in [0, 1]".to_owned());
-        }
-        let missing = self.n_levels * width;
-        if theta[missing..].iter().any(|&p| p != 1.0)
-            || ln_theta[missing..].iter().any(|&l| l != 0.0)
-        {
-            return Err("category probabilities: the row of missing cells".to_owned());
-        }
-        Ok(())
     }
 }
 
@@ -439,8 +371,8 @@ impl Categorical {
 }
 
 /// Copies the row of a table that belongs to each code.
-fn look_up(table: &[f64], width: usize, codes: &[u32], n_clusters: usize, out: &mut [f64]) {
+fn look_up(table: &ClusterTable, codes: &[u32], n_clusters: usize, out: &mut [f64]) {
     for (out, &code) in out.chunks_exact_mut(n_clusters).zip(codes) {
-        out.copy_from_slice(&table[code as usize * width..][..n_clusters]);
+        out.copy_from_slice(table.row(code as usize, n_clusters));
     }
 }

@@ -6,8 +6,10 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::special::{LN_SQRT_2PI, ln_gamma};
 use serde::{Deserialize, Serialize};
 
-use super::support::{CellError, ClusterTable, positive, positive_gamma, setting, standard};
-use crate::kernel::{Kernel, RowLabels};
+use super::support::{
+    CellError, ClusterTable, clusters_in, positive, positive_gamma, setting, standard,
+};
+use crate::kernel::{Clusters, Kernel, RowLabels};
 
 /// The basis in which the mean curves of clusters are expanded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -385,7 +387,8 @@ impl CurveData {
         Ok(data)
     }
 
-    fn row(&self, row: usize) -> &[f64] {
+    /// z of a row, NaN where missing.
+    pub(super) fn row(&self, row: usize) -> &[f64] {
         &self.z[row * self.n_points..][..self.n_points]
     }
 
@@ -418,6 +421,8 @@ impl CurveParams {
     }
 }
 
+clusters_in!(CurveParams: table);
+
 impl Kernel for Curve {
     type Data = CurveData;
     type Params = CurveParams;
@@ -441,23 +446,6 @@ impl Kernel for Curve {
             roughness: (0..self.n_levels()).map(v).collect(),
             table: ClusterTable::new(2 * self.n_points + 1),
         }
-    }
-
-    fn n_clusters(&self, params: &CurveParams) -> usize {
-        params.table.n_clusters()
-    }
-
-    fn push_prior(&self, params: &mut CurveParams, rng: &mut Xoshiro256PlusPlus) {
-        params.table.push();
-        self.draw(params, params.table.n_clusters() - 1, &self.no_stats(), rng);
-    }
-
-    fn truncate(&self, params: &mut CurveParams, n_clusters: usize) {
-        params.table.truncate(n_clusters);
-    }
-
-    fn swap(&self, params: &mut CurveParams, a: usize, b: usize) {
-        params.table.swap(a, b);
     }
 
     fn update(
@@ -581,18 +569,6 @@ impl Kernel for Curve {
             + PRECISION.0 * PRECISION.1.ln()
             - of.shape * of.rate.ln()
             - of.points * LN_SQRT_2PI
-    }
-
-    fn ln_predictive(
-        &self,
-        params: &CurveParams,
-        stats: &CurveStats,
-        data: &CurveData,
-        row: usize,
-    ) -> f64 {
-        let mut with = stats.clone();
-        self.add(&mut with, data, row);
-        self.ln_evidence(params, &with) - self.ln_evidence(params, stats)
     }
 
     fn draw(

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::support::{CellError, ClusterTable, setting};
 use super::{Normal, NormalData, NormalParams};
-use crate::kernel::{Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, RowLabels};
 
 /// x_j ~ N(μ_jk, 1/λ_jk), independent given cluster k; priors and learned hyperparameters of each coordinate as in [`Normal`].
 ///
@@ -125,6 +125,14 @@ impl DiagonalNormal {
 }
 
 impl DiagonalNormalData {
+    /// The coordinates of a row, NaN where missing.
+    pub(super) fn row(&self, row: usize) -> Vec<f64> {
+        let coordinates = self.coordinates.iter();
+        coordinates
+            .map(|c| c.value(row).unwrap_or(f64::NAN))
+            .collect()
+    }
+
     /// `rows`: one number per coordinate, finite, `None` where missing.
     ///
     /// # Errors
@@ -137,6 +145,29 @@ impl DiagonalNormalData {
             n_rows: rows.len(),
             coordinates: coordinates.collect(),
         })
+    }
+}
+
+impl Clusters for DiagonalNormalParams {
+    fn n_clusters(&self) -> usize {
+        self.table.n_clusters()
+    }
+
+    fn push_empty(&mut self) {
+        let coordinates = self.coordinates.iter_mut();
+        coordinates.for_each(Clusters::push_empty);
+        self.table.push_empty();
+    }
+
+    fn truncate(&mut self, n_clusters: usize) {
+        let coordinates = self.coordinates.iter_mut();
+        coordinates.for_each(|of| of.truncate(n_clusters));
+        self.table.truncate(n_clusters);
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.coordinates.iter_mut().for_each(|of| of.swap(a, b));
+        self.table.swap(a, b);
     }
 }
 
@@ -164,32 +195,6 @@ impl Kernel for DiagonalNormal {
         }
     }
 
-    fn n_clusters(&self, params: &DiagonalNormalParams) -> usize {
-        params.table.n_clusters()
-    }
-
-    fn push_prior(&self, params: &mut DiagonalNormalParams, rng: &mut Xoshiro256PlusPlus) {
-        for (kernel, params) in self.coordinates.iter().zip(&mut params.coordinates) {
-            kernel.push_prior(params, rng);
-        }
-        params.table.push();
-        self.refresh(params, params.table.n_clusters() - 1);
-    }
-
-    fn truncate(&self, params: &mut DiagonalNormalParams, n_clusters: usize) {
-        for (kernel, params) in self.coordinates.iter().zip(&mut params.coordinates) {
-            kernel.truncate(params, n_clusters);
-        }
-        params.table.truncate(n_clusters);
-    }
-
-    fn swap(&self, params: &mut DiagonalNormalParams, a: usize, b: usize) {
-        for (kernel, params) in self.coordinates.iter().zip(&mut params.coordinates) {
-            kernel.swap(params, a, b);
-        }
-        params.table.swap(a, b);
-    }
-
     fn update(
         &self,
         data: &DiagonalNormalData,
@@ -215,7 +220,7 @@ impl Kernel for DiagonalNormal {
         pool: &mut Vec<Vec<Reals>>,
     ) {
         pool.clear();
-        pool.resize(self.n_clusters(params), self.no_stats());
+        pool.resize(params.n_clusters(), self.no_stats());
         for (row, &label) in labels.iter().enumerate() {
             self.add(&mut pool[label as usize], data, row);
         }
@@ -371,7 +376,7 @@ impl Kernel for DiagonalNormal {
         params.table.check("vector", 3 * n, |_, x| x.is_finite())?;
         for (kernel, of) in self.coordinates.iter().zip(&params.coordinates) {
             kernel.check(of)?;
-            if kernel.n_clusters(of) != params.table.n_clusters() {
+            if of.n_clusters() != params.table.n_clusters() {
                 return Err("vector: sizes do not agree".to_owned());
             }
         }

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::band::Band;
 use super::diagonal_normal::transposed;
 use super::support::{
-    CellError, ClusterTable, pick_ln, positive, positive_gamma, setting, standard,
+    CellError, ClusterTable, clusters_in, pick_ln, positive, positive_gamma, setting, standard,
 };
-use crate::kernel::{Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, RowLabels};
 
 /// z ~ N(μ_k, Λ_k⁻¹) in cluster k, z_j = (x_j − centre_j)/scale_j, with a normal-Wishart prior:
 /// Λ_k ~ W((b I)⁻¹, d + 2), so that E Λ_k⁻¹ = b I, and μ_k ~ N(m, (s Λ_k)⁻¹).
@@ -376,7 +376,8 @@ impl FullNormalData {
         Ok(data)
     }
 
-    fn row(&self, row: usize) -> &[f64] {
+    /// z of a row, NaN where missing.
+    pub(super) fn row(&self, row: usize) -> &[f64] {
         &self.z[row * self.d..][..self.d]
     }
 
@@ -409,6 +410,8 @@ impl FullNormalParams {
     }
 }
 
+clusters_in!(FullNormalParams: table);
+
 impl Kernel for FullNormal {
     type Data = FullNormalData;
     type Params = FullNormalParams;
@@ -433,23 +436,6 @@ impl Kernel for FullNormal {
             rate: pick_ln(&mut [0.0; RATES], rng),
             table: ClusterTable::new(self.rows().n()),
         }
-    }
-
-    fn n_clusters(&self, params: &FullNormalParams) -> usize {
-        params.table.n_clusters()
-    }
-
-    fn push_prior(&self, params: &mut FullNormalParams, rng: &mut Xoshiro256PlusPlus) {
-        params.table.push();
-        self.draw(params, params.table.n_clusters() - 1, &self.no_stats(), rng);
-    }
-
-    fn truncate(&self, params: &mut FullNormalParams, n_clusters: usize) {
-        params.table.truncate(n_clusters);
-    }
-
-    fn swap(&self, params: &mut FullNormalParams, a: usize, b: usize) {
-        params.table.swap(a, b);
     }
 
     fn update(
@@ -588,18 +574,6 @@ impl Kernel for FullNormal {
         stats.units + of_gamma + of_mean + prior
             - 0.5 * posterior.df * factor.ln_det()
             - 0.5 * n * d as f64 * std::f64::consts::PI.ln()
-    }
-
-    fn ln_predictive(
-        &self,
-        params: &FullNormalParams,
-        stats: &FullNormalStats,
-        data: &FullNormalData,
-        row: usize,
-    ) -> f64 {
-        let mut with = stats.clone();
-        self.add(&mut with, data, row);
-        self.ln_evidence(params, &with) - self.ln_evidence(params, stats)
     }
 
     fn draw(

@@ -112,22 +112,6 @@ impl Kernel for LogNormal {
         self.logs.initial(rng)
     }
 
-    fn n_clusters(&self, params: &NormalParams) -> usize {
-        self.logs.n_clusters(params)
-    }
-
-    fn push_prior(&self, params: &mut NormalParams, rng: &mut Xoshiro256PlusPlus) {
-        self.logs.push_prior(params, rng);
-    }
-
-    fn truncate(&self, params: &mut NormalParams, n_clusters: usize) {
-        self.logs.truncate(params, n_clusters);
-    }
-
-    fn swap(&self, params: &mut NormalParams, a: usize, b: usize) {
-        self.logs.swap(params, a, b);
-    }
-
     fn update(
         &self,
         data: &LogNormalData,

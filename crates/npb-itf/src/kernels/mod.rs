@@ -61,7 +61,7 @@ use npb_infer::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
 use crate::data;
-use crate::kernel::{Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, RowLabels};
 
 /// A kernel and the parameters of its clusters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -120,6 +120,8 @@ macro_rules! columns {
                     $(Column::$name(fitted) => {
                         let $k = &fitted.kernel;
                         let $p = &mut fitted.params;
+                        // Not every expression needs all that is bound.
+                        let _ = $k;
                         $body
                     })+
                 }
@@ -300,7 +302,7 @@ impl Column {
 
     /// Number of clusters with parameters.
     pub fn n_clusters(&self) -> usize {
-        for_column!(self, |k, p| k.n_clusters(p))
+        for_column!(self, |k, p| p.n_clusters())
     }
 
     /// Number of levels of a category, `None` for numbers.
@@ -318,17 +320,17 @@ impl Column {
 
     /// Adds prior draws until there are `n_clusters`.
     pub(crate) fn grow(&mut self, n_clusters: usize, rng: &mut Xoshiro256PlusPlus) {
-        for_column!(mut self, |k, p| while k.n_clusters(p) < n_clusters {
+        for_column!(mut self, |k, p| while p.n_clusters() < n_clusters {
             k.push_prior(p, rng);
         })
     }
 
     pub(crate) fn truncate(&mut self, n_clusters: usize) {
-        for_column!(mut self, |k, p| k.truncate(p, n_clusters))
+        for_column!(mut self, |k, p| p.truncate(n_clusters))
     }
 
     pub(crate) fn swap(&mut self, a: usize, b: usize) {
-        for_column!(mut self, |k, p| k.swap(p, a, b))
+        for_column!(mut self, |k, p| p.swap(a, b))
     }
 
     /// See [`Kernel::ln_likelihoods`].
@@ -529,6 +531,27 @@ impl Column {
     /// Checks a column that comes from a file.
     pub(crate) fn check(&self) -> Result<(), String> {
         for_column!(self, |k, p| k.check(p))
+    }
+}
+
+impl Cells {
+    /// The level of a row, `None` where it is missing and for cells that are no levels.
+    pub(crate) fn level(&self, row: usize) -> Option<u32> {
+        match self {
+            Cells::Categorical(data) => data.code(row),
+            Cells::Ordinal(data) => data.code(row),
+            _ => None,
+        }
+    }
+
+    /// The coordinates of a vector or the points of a curve, NaN where missing; `None` for other cells.
+    pub(crate) fn coordinates(&self, row: usize) -> Option<Vec<f64>> {
+        match self {
+            Cells::FullNormal(data) => Some(data.row(row).to_vec()),
+            Cells::DiagonalNormal(data) => Some(data.row(row)),
+            Cells::Curve(data) => Some(data.row(row).to_vec()),
+            _ => None,
+        }
     }
 }
 

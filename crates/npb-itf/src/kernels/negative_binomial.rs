@@ -9,8 +9,8 @@ use npb_priors::special::{ln_beta, ln_gamma, ln_rising_factorial, log_sum_exp};
 use serde::{Deserialize, Serialize};
 
 use super::poisson::check_counts;
-use super::support::{CellError, ClusterTable, pick_ln, poisson, positive_gamma};
-use crate::kernel::{Kernel, RowLabels};
+use super::support::{CellError, ClusterTable, clusters_in, pick_ln, poisson, positive_gamma};
+use crate::kernel::{Clusters, Kernel, RowLabels};
 
 /// p(x) = Γ(r + x) / (Γ(r) x!) p^r (1 − p)^x in cluster k, r = r_k uniform on 2^g / 8, g = 0..14, p = p_k ~ Beta(a, b).
 ///
@@ -195,6 +195,8 @@ impl NegativeBinomialParams {
     }
 }
 
+clusters_in!(NegativeBinomialParams: logs, sizes);
+
 impl Kernel for NegativeBinomial {
     type Data = NegativeBinomialData;
     type Params = NegativeBinomialParams;
@@ -215,27 +217,6 @@ impl Kernel for NegativeBinomial {
             sizes: Vec::new(),
             logs: ClusterTable::new(3),
         }
-    }
-
-    fn n_clusters(&self, params: &NegativeBinomialParams) -> usize {
-        params.sizes.len()
-    }
-
-    fn push_prior(&self, params: &mut NegativeBinomialParams, rng: &mut Xoshiro256PlusPlus) {
-        params.sizes.push(0);
-        params.logs.push();
-        let cluster = params.sizes.len() - 1;
-        self.draw(params, cluster, &self.no_stats(), rng);
-    }
-
-    fn truncate(&self, params: &mut NegativeBinomialParams, n_clusters: usize) {
-        params.sizes.truncate(n_clusters);
-        params.logs.truncate(n_clusters);
-    }
-
-    fn swap(&self, params: &mut NegativeBinomialParams, a: usize, b: usize) {
-        params.sizes.swap(a, b);
-        params.logs.swap(a, b);
     }
 
     fn update(
@@ -316,19 +297,6 @@ impl Kernel for NegativeBinomial {
 
     fn ln_evidence(&self, params: &NegativeBinomialParams, stats: &NegativeBinomialStats) -> f64 {
         log_sum_exp(&self.ln_evidences(params, stats)) - (SIZES as f64).ln()
-    }
-
-    fn ln_predictive(
-        &self,
-        params: &NegativeBinomialParams,
-        stats: &NegativeBinomialStats,
-        data: &NegativeBinomialData,
-        row: usize,
-    ) -> f64 {
-        let mut with = *stats;
-        self.add(&mut with, data, row);
-        log_sum_exp(&self.ln_evidences(params, &with))
-            - log_sum_exp(&self.ln_evidences(params, stats))
     }
 
     fn draw(

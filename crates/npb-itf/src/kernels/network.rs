@@ -9,7 +9,7 @@ use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use super::support::{CellError, pick_ln, setting};
-use crate::kernel::{Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, RowLabels};
 
 /// Stochastic blocks: row i is linked to row j with probability p_ab when they are in clusters a and b, p_ab ~ Beta(s m, s (1 − m)).
 ///
@@ -487,6 +487,27 @@ impl NetworkParams {
     }
 }
 
+impl Clusters for NetworkParams {
+    fn n_clusters(&self) -> usize {
+        self.out.n
+    }
+
+    /// Of a directed network the kernel adds the way back.
+    fn push_empty(&mut self) {
+        self.out.push();
+    }
+
+    fn truncate(&mut self, n_clusters: usize) {
+        self.out.n = self.out.n.min(n_clusters);
+        self.back.n = self.back.n.min(n_clusters);
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.out.swap(a, b);
+        self.back.swap(a, b);
+    }
+}
+
 impl Kernel for Network {
     type Data = NetworkData;
     type Params = NetworkParams;
@@ -520,12 +541,8 @@ impl Kernel for Network {
         }
     }
 
-    fn n_clusters(&self, params: &NetworkParams) -> usize {
-        params.out.n
-    }
-
     fn push_prior(&self, params: &mut NetworkParams, rng: &mut Xoshiro256PlusPlus) {
-        params.out.push();
+        params.push_empty();
         if self.directed {
             params.back.push();
         }
@@ -536,16 +553,6 @@ impl Kernel for Network {
         {
             self.draw_pair(params, pair, [0; 2], rng);
         }
-    }
-
-    fn truncate(&self, params: &mut NetworkParams, n_clusters: usize) {
-        params.out.n = params.out.n.min(n_clusters);
-        params.back.n = params.back.n.min(n_clusters);
-    }
-
-    fn swap(&self, params: &mut NetworkParams, a: usize, b: usize) {
-        params.out.swap(a, b);
-        params.back.swap(a, b);
     }
 
     fn update(

@@ -9,6 +9,7 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
+use super::support::clusters_in;
 use crate::kernel::{Kernel, RowLabels};
 
 /// x ~ N(μ_k, 1/λ_k) in cluster k, with μ_k ~ N(m, 1/(s λ_k)), λ_k ~ Gamma(2, b) and learned hyperparameters.
@@ -192,6 +193,8 @@ impl NormalParams {
     }
 }
 
+clusters_in!(NormalParams: means, precisions, constants);
+
 impl Kernel for Normal {
     type Data = NormalData;
     type Params = NormalParams;
@@ -215,31 +218,6 @@ impl Kernel for Normal {
             precisions: Vec::new(),
             constants: Vec::new(),
         }
-    }
-
-    fn n_clusters(&self, params: &NormalParams) -> usize {
-        params.means.len()
-    }
-
-    fn push_prior(&self, params: &mut NormalParams, rng: &mut Xoshiro256PlusPlus) {
-        params.means.push(0.0);
-        params.precisions.push(0.0);
-        params.constants.push(0.0);
-        let cluster = params.means.len() - 1;
-        let drawn = self.law(params).sample(rng);
-        self.set(params, cluster, drawn);
-    }
-
-    fn truncate(&self, params: &mut NormalParams, n_clusters: usize) {
-        params.means.truncate(n_clusters);
-        params.precisions.truncate(n_clusters);
-        params.constants.truncate(n_clusters);
-    }
-
-    fn swap(&self, params: &mut NormalParams, a: usize, b: usize) {
-        params.means.swap(a, b);
-        params.precisions.swap(a, b);
-        params.constants.swap(a, b);
     }
 
     fn update(

@@ -6,8 +6,8 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::special::{log_sum_exp, normal_cdf, normal_quantile};
 use serde::{Deserialize, Serialize};
 
-use super::support::{CellError, ClusterTable, pick, pick_ln, setting};
-use crate::kernel::{Kernel, RowLabels};
+use super::support::{CellError, ClusterTable, clusters_in, pick, pick_ln, setting};
+use crate::kernel::{Clusters, Kernel, RowLabels};
 use crate::numeric::exp_rows;
 
 /// Levels 0..L as intervals of a hidden number: level l when c_l < z ≤ c_(l+1), z ~ N(μ_k, σ_k²) in cluster k.
@@ -238,6 +238,8 @@ impl OrdinalParams {
     }
 }
 
+clusters_in!(OrdinalParams: ln_p, chosen);
+
 impl Kernel for Ordinal {
     type Data = OrdinalData;
     type Params = OrdinalParams;
@@ -261,26 +263,6 @@ impl Kernel for Ordinal {
             chosen: Vec::new(),
             ln_p: ClusterTable::new(self.levels() + 1),
         }
-    }
-
-    fn n_clusters(&self, params: &OrdinalParams) -> usize {
-        params.chosen.len()
-    }
-
-    fn push_prior(&self, params: &mut OrdinalParams, rng: &mut Xoshiro256PlusPlus) {
-        params.chosen.push(0);
-        params.ln_p.push();
-        self.draw(params, params.chosen.len() - 1, &self.no_stats(), rng);
-    }
-
-    fn truncate(&self, params: &mut OrdinalParams, n_clusters: usize) {
-        params.chosen.truncate(n_clusters);
-        params.ln_p.truncate(n_clusters);
-    }
-
-    fn swap(&self, params: &mut OrdinalParams, a: usize, b: usize) {
-        params.chosen.swap(a, b);
-        params.ln_p.swap(a, b);
     }
 
     fn ln_likelihoods(

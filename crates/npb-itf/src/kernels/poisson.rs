@@ -7,9 +7,10 @@ use npb_priors::special::{ln_gamma, ln_rising_factorial};
 use serde::{Deserialize, Serialize};
 
 use super::support::{
-    CellError, ClusterTable, MAX_COUNT, pick_ln, poisson, positive, positive_gamma, setting,
+    CellError, ClusterTable, MAX_COUNT, clusters_in, pick_ln, poisson, positive, positive_gamma,
+    setting,
 };
-use crate::kernel::{Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, RowLabels};
 
 /// x ~ Poisson(m ρ_k) in cluster k, with ρ_k ~ Gamma(a, b) and learned hyperparameters.
 ///
@@ -155,6 +156,8 @@ impl PoissonParams {
     }
 }
 
+clusters_in!(PoissonParams: means);
+
 impl Kernel for Poisson {
     type Data = PoissonData;
     type Params = PoissonParams;
@@ -174,24 +177,6 @@ impl Kernel for Poisson {
             rate: positive_gamma(RATE.0, RATE.1, rng),
             means: ClusterTable::new(2),
         }
-    }
-
-    fn n_clusters(&self, params: &PoissonParams) -> usize {
-        params.means.n_clusters()
-    }
-
-    fn push_prior(&self, params: &mut PoissonParams, rng: &mut Xoshiro256PlusPlus) {
-        params.means.push();
-        let cluster = params.means.n_clusters() - 1;
-        self.draw(params, cluster, &PoissonStats::default(), rng);
-    }
-
-    fn truncate(&self, params: &mut PoissonParams, n_clusters: usize) {
-        params.means.truncate(n_clusters);
-    }
-
-    fn swap(&self, params: &mut PoissonParams, a: usize, b: usize) {
-        params.means.swap(a, b);
     }
 
     fn update(

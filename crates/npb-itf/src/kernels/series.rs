@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::band::Band;
 use super::support::{
-    CellError, ClusterTable, pick_ln, positive, positive_gamma, setting, standard,
+    CellError, ClusterTable, clusters_in, pick_ln, positive, positive_gamma, setting, standard,
 };
-use crate::kernel::{Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, RowLabels};
 
 /// Autoregression: z_t = β₀ + φ₁ z_(t−1) + ... + φ_p z_(t−p) + e_t in cluster k, e_t ~ N(0, 1/λ), z = (y − centre)/scale.
 ///
@@ -148,38 +148,39 @@ impl Series {
         self.centre + self.scale * z
     }
 
-    /// For every h: ln p(values, h) up to the uniform prior of h, and the posterior of λ (shape, rate) with the factor and mean of
-    /// the coefficients.
-    fn regressions(&self, stats: &SeriesStats) -> [Regression; SMOOTHNESS] {
-        std::array::from_fn(|h| self.regression(stats, h))
+    /// ln p(values | h) for every h, computed in the memory of `work`.
+    fn ln_evidences(&self, stats: &SeriesStats, work: &mut Regression) -> [f64; SMOOTHNESS] {
+        // SHAPE is 2: ln Γ(SHAPE) is 0.
+        let ln_constant = ln_gamma(SHAPE + 0.5 * stats.moments[0]) - stats.moments[0] * LN_SQRT_2PI;
+        std::array::from_fn(|h| self.regress(stats, h, work) + ln_constant)
     }
 
-    fn regression(&self, stats: &SeriesStats, h: usize) -> Regression {
+    /// The regression with one h; returns ln p(values | h) up to what does not depend on h.
+    fn regress(&self, stats: &SeriesStats, h: usize, out: &mut Regression) -> f64 {
         let (d, n) = (self.order + 1, stats.moments[0]);
         let spread = 4f64.powi(h as i32);
-        let (prior, rate) = (4.0 / spread, SHAPE / spread);
-        let mut factor = Band::default();
+        let ln_spread = h as f64 * 2.0 * std::f64::consts::LN_2;
+        let Regression {
+            shape,
+            rate,
+            factor,
+            half_solved,
+        } = out;
         factor.reset(d, d);
         for i in 0..d {
             (0..=i).for_each(|j| factor.add(i, j, stats.moments[packed(i, j)]));
-            factor.add(i, i, prior);
+            factor.add(i, i, 4.0 / spread);
         }
         factor.factor();
-        let mut mean: Vec<f64> = (0..d).map(|j| stats.moments[packed(d, j)]).collect();
-        factor.solve_lower(&mut mean);
-        let explained: f64 = mean.iter().map(|x| x * x).sum();
+        half_solved.clear();
+        half_solved.extend((0..d).map(|j| stats.moments[packed(d, j)]));
+        factor.solve_lower(half_solved);
+        let explained: f64 = half_solved.iter().map(|x| x * x).sum();
         let unexplained = (stats.moments[packed(d, d)] - explained).max(0.0);
-        let (shape_n, rate_n) = (SHAPE + 0.5 * n, rate + 0.5 * unexplained);
-        let of_coefficients = 0.5 * d as f64 * prior.ln() - factor.half_ln_det();
-        let of_precision =
-            SHAPE * rate.ln() - shape_n * rate_n.ln() + ln_gamma(shape_n) - ln_gamma(SHAPE);
-        Regression {
-            ln_evidence: of_coefficients + of_precision - n * LN_SQRT_2PI,
-            shape: shape_n,
-            rate: rate_n,
-            factor,
-            half_solved: mean,
-        }
+        (*shape, *rate) = (SHAPE + 0.5 * n, SHAPE / spread + 0.5 * unexplained);
+        let of_coefficients =
+            0.5 * d as f64 * (2.0 * std::f64::consts::LN_2 - ln_spread) - factor.half_ln_det();
+        of_coefficients + SHAPE * (SHAPE.ln() - ln_spread) - *shape * rate.ln()
     }
 
     fn set(&self, params: &mut SeriesParams, cluster: usize, coefficients: &[f64], lambda: f64) {
@@ -222,8 +223,8 @@ fn weight(coefficients: &[f64], lambda: f64, i: usize, j: usize) -> f64 {
 }
 
 /// Posterior of one regression.
+#[derive(Default)]
 struct Regression {
-    ln_evidence: f64,
     shape: f64,
     rate: f64,
     /// Of the posterior precision of the coefficients over λ.
@@ -415,6 +416,8 @@ impl SeriesParams {
     }
 }
 
+clusters_in!(SeriesParams: parameters, weights);
+
 impl Kernel for Series {
     type Data = SeriesData;
     type Params = SeriesParams;
@@ -437,31 +440,6 @@ impl Kernel for Series {
             parameters: ClusterTable::new(self.order + 2),
             weights: ClusterTable::new(n_moments(self.order)),
         }
-    }
-
-    fn n_clusters(&self, params: &SeriesParams) -> usize {
-        params.weights.n_clusters()
-    }
-
-    fn push_prior(&self, params: &mut SeriesParams, rng: &mut Xoshiro256PlusPlus) {
-        params.parameters.push();
-        params.weights.push();
-        self.draw(
-            params,
-            params.weights.n_clusters() - 1,
-            &self.no_stats(),
-            rng,
-        );
-    }
-
-    fn truncate(&self, params: &mut SeriesParams, n_clusters: usize) {
-        params.parameters.truncate(n_clusters);
-        params.weights.truncate(n_clusters);
-    }
-
-    fn swap(&self, params: &mut SeriesParams, a: usize, b: usize) {
-        params.parameters.swap(a, b);
-        params.weights.swap(a, b);
     }
 
     fn update(
@@ -569,20 +547,8 @@ impl Kernel for Series {
     }
 
     fn ln_evidence(&self, _: &SeriesParams, stats: &SeriesStats) -> f64 {
-        let evidences = self.regressions(stats).map(|r| r.ln_evidence);
+        let evidences = self.ln_evidences(stats, &mut Regression::default());
         stats.start + log_sum_exp(&evidences) - (SMOOTHNESS as f64).ln()
-    }
-
-    fn ln_predictive(
-        &self,
-        params: &SeriesParams,
-        stats: &SeriesStats,
-        data: &SeriesData,
-        row: usize,
-    ) -> f64 {
-        let mut with = stats.clone();
-        self.add(&mut with, data, row);
-        self.ln_evidence(params, &with) - self.ln_evidence(params, stats)
     }
 
     fn draw(
@@ -592,12 +558,12 @@ impl Kernel for Series {
         stats: &SeriesStats,
         rng: &mut Xoshiro256PlusPlus,
     ) {
-        let regressions = self.regressions(stats);
-        let mut weights = regressions.each_ref().map(|r| r.ln_evidence);
-        let law = &regressions[pick_ln(&mut weights, rng)];
+        let mut law = Regression::default();
+        let mut weights = self.ln_evidences(stats, &mut law);
+        self.regress(stats, pick_ln(&mut weights, rng), &mut law);
         let lambda = positive_gamma(law.shape, law.rate, rng);
         let sd = lambda.sqrt().recip();
-        let mut coefficients = law.half_solved.clone();
+        let mut coefficients = law.half_solved;
         coefficients
             .iter_mut()
             .for_each(|x| *x += sd * standard(rng));

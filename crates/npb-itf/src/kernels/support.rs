@@ -5,6 +5,8 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::Clusters;
+
 /// A cell or a setting that a kernel cannot take.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -91,10 +93,6 @@ impl ClusterTable {
         self.n_rows
     }
 
-    pub(super) fn n_clusters(&self) -> usize {
-        self.n_clusters
-    }
-
     /// The numbers of a row for the clusters 0..`n_clusters`.
     #[inline(always)]
     pub(super) fn row(&self, row: usize, n_clusters: usize) -> &[f64] {
@@ -107,34 +105,6 @@ impl ClusterTable {
 
     pub(super) fn set(&mut self, row: usize, cluster: usize, value: f64) {
         self.values[row * self.width + cluster] = value;
-    }
-
-    /// One more cluster, of zeros.
-    pub(super) fn push(&mut self) {
-        if self.n_clusters == self.width {
-            let width = (2 * self.width).max(8);
-            let mut wide = vec![0.0; self.n_rows * width];
-            for row in 0..self.n_rows {
-                wide[row * width..][..self.n_clusters]
-                    .copy_from_slice(self.row(row, self.n_clusters));
-            }
-            self.values = wide;
-            self.width = width;
-        }
-        self.n_clusters += 1;
-        for row in 0..self.n_rows {
-            self.set(row, self.n_clusters - 1, 0.0);
-        }
-    }
-
-    pub(super) fn truncate(&mut self, n_clusters: usize) {
-        self.n_clusters = self.n_clusters.min(n_clusters);
-    }
-
-    pub(super) fn swap(&mut self, a: usize, b: usize) {
-        for row in 0..self.n_rows {
-            self.values.swap(row * self.width + a, row * self.width + b);
-        }
     }
 
     /// Checks a table that comes from a file: `n_rows` rows, and `fits(row, value)` for all its numbers.
@@ -159,6 +129,67 @@ impl ClusterTable {
         Ok(())
     }
 }
+
+impl Clusters for ClusterTable {
+    fn n_clusters(&self) -> usize {
+        self.n_clusters
+    }
+
+    /// Of zeros.
+    fn push_empty(&mut self) {
+        if self.n_clusters == self.width {
+            let width = (2 * self.width).max(8);
+            let mut wide = vec![0.0; self.n_rows * width];
+            for row in 0..self.n_rows {
+                wide[row * width..][..self.n_clusters]
+                    .copy_from_slice(self.row(row, self.n_clusters));
+            }
+            self.values = wide;
+            self.width = width;
+        }
+        self.n_clusters += 1;
+        for row in 0..self.n_rows {
+            self.set(row, self.n_clusters - 1, 0.0);
+        }
+    }
+
+    fn truncate(&mut self, n_clusters: usize) {
+        self.n_clusters = self.n_clusters.min(n_clusters);
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        for row in 0..self.n_rows {
+            self.values.swap(row * self.width + a, row * self.width + b);
+        }
+    }
+}
+
+/// Makes fields that hold numbers of clusters the clusters of their struct.
+macro_rules! clusters_in {
+    ($params:ty: $first:ident $(, $more:ident)*) => {
+        impl $crate::kernel::Clusters for $params {
+            fn n_clusters(&self) -> usize {
+                $crate::kernel::Clusters::n_clusters(&self.$first)
+            }
+
+            fn push_empty(&mut self) {
+                $crate::kernel::Clusters::push_empty(&mut self.$first);
+                $($crate::kernel::Clusters::push_empty(&mut self.$more);)*
+            }
+
+            fn truncate(&mut self, n_clusters: usize) {
+                $crate::kernel::Clusters::truncate(&mut self.$first, n_clusters);
+                $($crate::kernel::Clusters::truncate(&mut self.$more, n_clusters);)*
+            }
+
+            fn swap(&mut self, a: usize, b: usize) {
+                $crate::kernel::Clusters::swap(&mut self.$first, a, b);
+                $($crate::kernel::Clusters::swap(&mut self.$more, a, b);)*
+            }
+        }
+    };
+}
+pub(super) use clusters_in;
 
 pub(super) fn positive(x: f64) -> bool {
     x.is_finite() && x > 0.0

@@ -9,8 +9,8 @@ use npb_priors::special::log_sum_exp;
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
-use super::support::{CellError, ClusterTable, pick_ln, positive, setting};
-use crate::kernel::{Kernel, RowLabels};
+use super::support::{CellError, ClusterTable, clusters_in, pick_ln, positive, setting};
+use crate::kernel::{Clusters, Kernel, RowLabels};
 
 /// p(x) = exp(κ cos(x − μ)) / (2π I₀(κ)) in cluster k (von Mises), angles x scaled to a circumference of 2π.
 ///
@@ -216,6 +216,8 @@ impl VonMisesParams {
     }
 }
 
+clusters_in!(VonMisesParams: table);
+
 impl Kernel for VonMises {
     type Data = VonMisesData;
     type Params = VonMisesParams;
@@ -233,23 +235,6 @@ impl Kernel for VonMises {
         VonMisesParams {
             table: ClusterTable::new(ROWS),
         }
-    }
-
-    fn n_clusters(&self, params: &VonMisesParams) -> usize {
-        params.table.n_clusters()
-    }
-
-    fn push_prior(&self, params: &mut VonMisesParams, rng: &mut Xoshiro256PlusPlus) {
-        params.table.push();
-        self.draw(params, params.table.n_clusters() - 1, &self.no_stats(), rng);
-    }
-
-    fn truncate(&self, params: &mut VonMisesParams, n_clusters: usize) {
-        params.table.truncate(n_clusters);
-    }
-
-    fn swap(&self, params: &mut VonMisesParams, a: usize, b: usize) {
-        params.table.swap(a, b);
     }
 
     fn ln_likelihoods(
@@ -307,18 +292,6 @@ impl Kernel for VonMises {
 
     fn ln_evidence(&self, _: &VonMisesParams, stats: &VonMisesStats) -> f64 {
         log_sum_exp(&self.ln_evidences(stats)) - (KAPPAS as f64).ln()
-    }
-
-    fn ln_predictive(
-        &self,
-        _: &VonMisesParams,
-        stats: &VonMisesStats,
-        data: &VonMisesData,
-        row: usize,
-    ) -> f64 {
-        let mut with = *stats;
-        self.add(&mut with, data, row);
-        log_sum_exp(&self.ln_evidences(&with)) - log_sum_exp(&self.ln_evidences(stats))
     }
 
     fn draw(

@@ -290,8 +290,9 @@ fn rows_far_from_every_cluster_have_finite_densities() {
     let rng = &mut npb_infer::stream(3, [8; 4]);
     let columns: Vec<Vec<f64>> = (0..2)
         .map(|_| {
-            let cell =
-                |i: usize| f64::from(i % 2 == 0) + 0.003 * rng.sample::<f64, _>(StandardNormal);
+            let cell = |i: usize| {
+                f64::from(i.is_multiple_of(2)) + 0.003 * rng.sample::<f64, _>(StandardNormal)
+            };
             (0..200).map(cell).collect()
         })
         .collect();
@@ -306,6 +307,20 @@ fn rows_far_from_every_cluster_have_finite_densities() {
         let rows = fitted.rows(&between).unwrap();
         let both = fitted.ln_density(&rows);
         let conditional = fitted.ln_conditional(&rows, &["x"]).unwrap();
+        // The same from a table without x.
+        let mut columns = between.columns().to_vec();
+        columns[0] = MixedColumn::Real(vec![None; 3]);
+        let shown = fitted.rows(&MixedTable::new(names(), columns).unwrap());
+        let cells = [(1, 0), (0, 0), (2, 0)];
+        let held_out = fitted.ln_held_out(&shown.unwrap(), &rows, &cells).unwrap();
+        for ((row, _), found) in cells.into_iter().zip(held_out) {
+            let expected = conditional[row];
+            assert!(
+                (found - expected).abs() < 1e-9 * expected.abs().max(1.0),
+                "{found} {expected}"
+            );
+        }
+        assert!(fitted.ln_held_out(&rows, &rows, &cells).is_err());
         for (both, conditional) in both.iter().zip(&conditional) {
             assert!(both.is_finite(), "{structure:?}: {both}");
             assert!(conditional.is_finite(), "{structure:?}: {conditional}");

@@ -31,7 +31,7 @@ pub(super) const R: usize = 1;
 pub(super) const C1: usize = 2;
 pub(super) const C2: usize = 3;
 const C3: usize = 4;
-const NAMES: [&str; 5] = ["T", "R", "C1", "C2", "C3"];
+pub(super) const NAMES: [&str; 5] = ["T", "R", "C1", "C2", "C3"];
 
 /// Rows without R.
 const HELD_OUT_R: usize = 50;
@@ -40,7 +40,7 @@ pub(super) const HELD_OUT_LEVELS: [usize; 2] = [10, 50];
 
 /// How the clusterings of the columns depend on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scenario {
+pub(crate) enum Scenario {
     /// One label of two drives all columns.
     One,
     /// R and C1 follow T, C3 follows C2; the two groups are independent.
@@ -51,6 +51,11 @@ pub(super) enum Scenario {
 type Labels = [usize; 5];
 
 impl Scenario {
+    /// Whether two fields depend on each other.
+    pub(crate) fn are_dependent(self, a: usize, b: usize) -> bool {
+        self == Self::One || (a < C2) == (b < C2)
+    }
+
     /// Every combination of labels with its probability.
     fn law(self) -> Vec<(Labels, f64)> {
         match self {
@@ -94,7 +99,7 @@ pub(super) struct HeldOut {
 pub(super) type Answer = Vec<f64>;
 
 /// One data set.
-pub(super) struct Simulated {
+pub(crate) struct Simulated {
     scenario: Scenario,
     series: Vec<[f64; N_TIMES]>,
     vectors: Vec<[f64; N_COORDINATES]>,
@@ -104,7 +109,7 @@ pub(super) struct Simulated {
 }
 
 impl Simulated {
-    pub(super) fn draw(scenario: Scenario, n_rows: usize, seed: u64) -> Result<Self> {
+    pub(crate) fn draw(scenario: Scenario, n_rows: usize, seed: u64) -> Result<Self> {
         let rng = &mut stream(seed, [0, 0, 0, CELLS]);
         let normal = Normal::new(0.0, 1.0)?;
         let law = scenario.law();
@@ -144,7 +149,7 @@ impl Simulated {
     }
 
     /// The table without the hidden cells, and its fields: T, R, C1, C2, C3.
-    pub(super) fn table(&self) -> Result<(MixedTable, Vec<Field>)> {
+    pub(crate) fn table(&self) -> Result<(MixedTable, Vec<Field>)> {
         let widths = [N_TIMES, N_COORDINATES, 1, 1, 1];
         let measures = [
             Measure::Series,
@@ -307,10 +312,23 @@ mod tests {
         let both = |(l, _): &&(Labels, f64)| l[T] > 0 && l[C1] == 1;
         let p: f64 = law.iter().filter(both).map(|(_, p)| p).sum();
         assert!((p - 0.6).abs() < 1e-12, "{p}");
-        // The two groups are independent.
-        let both = |(l, _): &&(Labels, f64)| l[T] == 0 && l[C3] == 1;
-        let p: f64 = law.iter().filter(both).map(|(_, p)| p).sum();
-        assert!((p - 1.0 / 6.0).abs() < 1e-12, "{p}");
+    }
+
+    #[test]
+    fn fields_depend_as_is_said() {
+        for scenario in [Scenario::One, Scenario::Own] {
+            let law = scenario.law();
+            let p = |wanted: &dyn Fn(&Labels) -> bool| -> f64 {
+                let found = law.iter().filter(|(labels, _)| wanted(labels));
+                found.map(|(_, p)| p).sum()
+            };
+            for (a, b) in (0..5).flat_map(|b| (0..b).map(move |a| (a, b))) {
+                let both = p(&|l| l[a] == 0 && l[b] == 0);
+                let apart = p(&|l| l[a] == 0) * p(&|l| l[b] == 0);
+                let dependent = (both - apart).abs() > 1e-9;
+                assert_eq!(scenario.are_dependent(a, b), dependent, "{a}, {b}");
+            }
+        }
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! Tables 1 and 2: hidden cells of simulated tables, when one clustering drives all columns and when each has its own.
 
-use npb_itf::{ImputedCell, ItfConfig, ItfData, Structure, fit_data};
+use std::collections::BTreeSet;
 
-use super::scenarios::{Answer, C1, C2, HELD_OUT_LEVELS, Scenario, Simulated};
-use super::tables::{difference, header, with_sd};
-use super::{DPM, ITF, TRUTH};
+use npb_itf::{
+    DependenceConfig, ImputedCell, ItfConfig, ItfData, ItfFit, ItfRows, Structure, fit_data,
+};
+
+use super::scenarios::{Answer, C1, C2, HELD_OUT_LEVELS, NAMES, Scenario, Simulated};
+use super::tables::{difference, header, verdict, with_sd};
+use super::{DPM, ITF, ONE_BLOCK, TRUTH};
 use crate::Result;
 use crate::reproduce::{
     Context, Experiment, Outcome, Record, Report, ResultRow, Scale, TextTable, Trial, short,
@@ -27,9 +31,6 @@ pub(in super::super) const TABLE_2: Experiment = Experiment {
     run: |context| reproduce(context, Scenario::Own),
 };
 
-/// The paper's model: one block of columns.
-const ONE_BLOCK: &str = "npb:itf/one-block";
-
 const METHODS: [(&str, Option<Structure>); 4] = [
     (ITF, Some(Structure::TensorBlocks)),
     (ONE_BLOCK, Some(Structure::Tensor)),
@@ -46,6 +47,8 @@ const MEASURED: [(&str, &str); 5] = [
     ("C2", "error_rate_further"),
 ];
 
+/// Share of verdicts that may be wrong.
+const MOST_WRONG: f64 = 0.02;
 /// Errors may be this much larger than those with true parameters.
 const WITHIN: f64 = 1.1;
 
@@ -54,18 +57,29 @@ fn reproduce(context: &Context<'_>, scenario: Scenario) -> Result<Report> {
     let trials = design(context.scale);
     let records = context.run_trials(&trials, |trial, seed| {
         let data = Simulated::draw(scenario, n_rows, seed)?;
-        let answers = match trial.work {
-            None => data.truth(),
-            Some(structure) => predict(&data, &config(context.scale, structure, seed))?,
-        };
-        Ok(outcome(&data, &answers))
+        Ok(match trial.work {
+            None => outcome(&data, &data.truth()),
+            Some(structure) => {
+                let (fit, rows) = fit(&data, &config(context.scale, structure, seed))?;
+                let mut outcome = outcome(&data, &predict(&data, &fit, &rows)?);
+                let verdicts = structure == Structure::TensorBlocks;
+                let settings = verdicts.then(|| dependence(context.scale, seed));
+                add_dependence(&fit, &rows, settings.as_ref(), &mut outcome)?;
+                outcome
+            }
+        })
     })?;
     let records = by_column(&records);
     let results = summarise(&records, |_, setting, method, metric| {
         printed(scenario, setting, method, metric)
     });
     Ok(Report {
-        tables: vec![overview(&results), comparison(&records, &results)],
+        tables: vec![
+            overview(&results),
+            comparison(&records, &results),
+            pairs(scenario, &results),
+            wrong_verdicts(scenario, &results),
+        ],
         notes: notes(),
         results,
         ..Default::default()
@@ -94,7 +108,13 @@ fn config(scale: Scale, structure: Structure, seed: u64) -> ItfConfig {
             thin: 1,
             ..config
         },
-        Scale::Quick | Scale::Paper => config,
+        Scale::Quick => ItfConfig {
+            chains: 2,
+            burn_in: 300,
+            thin: 2,
+            ..config
+        },
+        Scale::Paper => config,
     }
 }
 
@@ -121,12 +141,18 @@ fn design(scale: Scale) -> Vec<Trial<Option<Structure>>> {
     trials
 }
 
-/// Fits a mixture to the table and answers for its hidden cells.
-fn predict(data: &Simulated, config: &ItfConfig) -> Result<Vec<Answer>> {
+/// Fits a mixture to the table.
+fn fit(data: &Simulated, config: &ItfConfig) -> Result<(ItfFit, ItfRows)> {
     let (table, fields) = data.table()?;
     let columns = ItfData::from_fields(&table, &fields)?;
     let fit = fit_data(&columns, config)?;
-    let cells = fit.impute_cells(&fit.rows_of(&columns, true)?, 0.9)?;
+    let rows = fit.rows_of(&columns, true)?;
+    Ok((fit, rows))
+}
+
+/// Answers for the hidden cells.
+fn predict(data: &Simulated, fit: &ItfFit, rows: &ItfRows) -> Result<Vec<Answer>> {
+    let cells = fit.impute_cells(rows, 0.9)?;
     let answer = |row, field| {
         let asked = |cell: &&ImputedCell| (cell.row, cell.column) == (row, field);
         let cell = cells.iter().find(asked);
@@ -139,7 +165,63 @@ fn predict(data: &Simulated, config: &ItfConfig) -> Result<Vec<Answer>> {
         .collect()
 }
 
-/// Metrics are named `column metric` until [`by_column`] takes them apart.
+fn dependence(scale: Scale, seed: u64) -> DependenceConfig {
+    let config = DependenceConfig {
+        seed,
+        ..Default::default()
+    };
+    match scale {
+        Scale::Smoke => DependenceConfig {
+            burn_in: 20,
+            thin: 1,
+            permutations: 199,
+            ..config
+        },
+        Scale::Quick | Scale::Paper => config,
+    }
+}
+
+/// All pairs of fields.
+fn all_pairs() -> impl Iterator<Item = (usize, usize)> {
+    (0..NAMES.len()).flat_map(|b| (0..b).map(move |a| (a, b)))
+}
+
+fn pair_name((a, b): (usize, usize)) -> String {
+    format!("{}-{}", NAMES[a], NAMES[b])
+}
+
+/// Adds mutual information of latent indices for all pairs and, with `settings`, verdicts.
+fn add_dependence(
+    fit: &ItfFit,
+    rows: &ItfRows,
+    settings: Option<&DependenceConfig>,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let draws = fit.draws();
+    let mut add = |pair: (usize, usize), metric: &str, value: f64| {
+        let name = format!("{} {metric}", pair_name(pair));
+        outcome.metrics.insert(name, value);
+    };
+    for (a, b) in all_pairs() {
+        let information = draws.iter().map(|draw| draw.mutual_information(a, b));
+        add(
+            (a, b),
+            "information",
+            information.sum::<f64>() / draws.len() as f64,
+        );
+    }
+    let Some(settings) = settings else {
+        return Ok(());
+    };
+    for pair in fit.dependence(rows, settings)?.pairs() {
+        let place = (pair.a, pair.b);
+        add(place, "same_block", pair.same_block);
+        add(place, "dependent", f64::from(pair.dependent));
+    }
+    Ok(())
+}
+
+/// Metrics are named `column metric` or `pair metric` until [`by_column`] takes them apart.
 fn outcome(data: &Simulated, answers: &[Answer]) -> Outcome {
     let mut outcome = Outcome::default();
     for (column, metric) in MEASURED {
@@ -155,15 +237,16 @@ fn outcome(data: &Simulated, answers: &[Answer]) -> Outcome {
     outcome
 }
 
-/// One record for each column of a record, the column in its setting; seconds stay with the record.
+/// One record for each column and pair of a record, which goes into its setting; seconds stay with the record.
 fn by_column(records: &[Record]) -> Vec<Record> {
     let mut all = Vec::new();
     for record in records {
-        for column in ["", "R", "C1", "C2"] {
+        let places = record.outcome.metrics.keys().map(|name| place(name).0);
+        for column in places.collect::<BTreeSet<&str>>() {
             let mut part = record.clone();
             part.outcome.metrics.clear();
             for (name, &value) in &record.outcome.metrics {
-                let (of, metric) = name.split_once(' ').unwrap_or(("", name));
+                let (of, metric) = place(name);
                 if of == column {
                     part.outcome.metrics.insert(metric.to_owned(), value);
                 }
@@ -177,8 +260,18 @@ fn by_column(records: &[Record]) -> Vec<Record> {
     all
 }
 
-fn setting(column: &str) -> String {
-    format!("column={column}")
+/// A column or pair, and the metric.
+fn place(name: &str) -> (&str, &str) {
+    name.split_once(' ').unwrap_or(("", name))
+}
+
+fn setting(place: &str) -> String {
+    let key = if place.contains('-') {
+        "pair"
+    } else {
+        "column"
+    };
+    format!("{key}={place}")
 }
 
 /// What the paper prints, for tables with other parameters.
@@ -265,8 +358,76 @@ fn comparison(records: &[Record], results: &[ResultRow]) -> TextTable {
     }
 }
 
-fn verdict(met: bool) -> String {
-    if met { "met" } else { "missed" }.to_owned()
+/// What the mixtures and the verdicts say about every pair.
+fn pairs(scenario: Scenario, results: &[ResultRow]) -> TextTable {
+    let line = |pair: (usize, usize)| {
+        let cell = |method, metric| {
+            let row = find(results, &setting(&pair_name(pair)), method, metric);
+            row.map_or(String::new(), with_sd)
+        };
+        let share = |metric| {
+            let row = find(results, &setting(&pair_name(pair)), ITF, metric);
+            row.map_or(String::new(), |row| short(row.mean))
+        };
+        let truth = if scenario.are_dependent(pair.0, pair.1) {
+            "dependent"
+        } else {
+            "independent"
+        };
+        vec![
+            pair_name(pair),
+            truth.to_owned(),
+            share("dependent"),
+            share("same_block"),
+            cell(ITF, "information"),
+            cell(ONE_BLOCK, "information"),
+            cell(DPM, "information"),
+        ]
+    };
+    TextTable {
+        title: "Dependence: verdicts, and mutual information of the latent indices (nats; standard deviation over data sets)".to_owned(),
+        header: header(&[
+            "pair",
+            "truth",
+            "called dependent",
+            "in one block",
+            ITF,
+            ONE_BLOCK,
+            DPM,
+        ]),
+        rows: all_pairs().map(line).collect(),
+    }
+}
+
+/// How often verdicts are wrong, and what the joint mixture's indices would say.
+fn wrong_verdicts(scenario: Scenario, results: &[ResultRow]) -> TextTable {
+    let (mut wrong, mut total) = (0.0, 0);
+    for pair in all_pairs() {
+        let row = find(results, &setting(&pair_name(pair)), ITF, "dependent");
+        let Some(row) = row else { continue };
+        let share = match scenario.are_dependent(pair.0, pair.1) {
+            true => 1.0 - row.mean,
+            false => row.mean,
+        };
+        wrong += share * row.trials as f64;
+        total += row.trials;
+    }
+    let share = wrong / total.max(1) as f64;
+    let independent = all_pairs().filter(|&(a, b)| !scenario.are_dependent(a, b));
+    let of_joint = independent.count() as f64 / all_pairs().count() as f64;
+    let line = |who: &str, share: f64, met: String| vec![who.to_owned(), short(share), met];
+    TextTable {
+        title: format!("Share of wrong verdicts at level 0.01, of {total}"),
+        header: header(&["verdicts", "wrong", "at most 0.02"]),
+        rows: vec![
+            line("tests of pairs", share, verdict(share <= MOST_WRONG)),
+            line(
+                "indices of npb:dpm: one index for all columns, all pairs dependent",
+                of_joint,
+                verdict(of_joint <= MOST_WRONG),
+            ),
+        ],
+    }
 }
 
 fn notes() -> Vec<String> {
@@ -278,6 +439,10 @@ fn notes() -> Vec<String> {
         format!(
             "Held out: R of 50 rows (`error_real`: root mean squared error of the coordinates over the standard deviation of R), C1 and C2 of {few} \
              rows each (`error_rate`: share of wrong levels) and of {more} further rows (`error_rate_further`). Rows are drawn for each column by itself."
+        ),
+        format!(
+            "Dependence: mutual information of latent indices is that of a fit, averaged over its draws; verdicts come from tests of pairs by permutation \
+             (`{ITF}`'s, which ask the columns, not the fit). `{DPM}` has one index for all columns: the information of every pair is its entropy."
         ),
         format!(
             "`{TRUTH}`: the best prediction from the other cells of the row by one who knows all parameters, but no labels. `{ITF}`: the default, with \
@@ -296,7 +461,8 @@ mod tests {
         let data = Simulated::draw(Scenario::One, 200, 5).unwrap();
         for (name, structure) in METHODS {
             let Some(structure) = structure else { continue };
-            let answers = predict(&data, &config(Scale::Smoke, structure, 5)).unwrap();
+            let (fit, rows) = fit(&data, &config(Scale::Smoke, structure, 5)).unwrap();
+            let answers = predict(&data, &fit, &rows).unwrap();
             for (hidden, answer) in data.held_out.iter().zip(&answers) {
                 let total: f64 = answer.iter().sum();
                 let fits = match hidden.field {
@@ -311,17 +477,19 @@ mod tests {
     #[test]
     fn metrics_are_sorted_by_column() {
         let data = Simulated::draw(Scenario::Own, 200, 5).unwrap();
-        let outcome = outcome(&data, &data.truth());
+        let mut outcome = outcome(&data, &data.truth());
+        outcome.metrics.insert("T-R dependent".to_owned(), 1.0);
         let (real, rate) = (
             outcome.metrics["R error_real"],
             outcome.metrics["C2 error_rate"],
         );
         let records = by_column(&[super::super::tables::tests::record(TRUTH, 0, outcome)]);
         let results = summarise(&records, |_, _, _, _| None);
-        assert_eq!(results.len(), MEASURED.len());
+        assert_eq!(results.len(), MEASURED.len() + 1);
         let mean = |column, metric| find(&results, column, TRUTH, metric).unwrap().mean;
         assert_eq!(mean("column=R", "error_real"), real);
         assert_eq!(mean("column=C2", "error_rate"), rate);
+        assert_eq!(mean("pair=T-R", "dependent"), 1.0);
     }
 
     #[test]

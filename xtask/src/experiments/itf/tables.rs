@@ -14,6 +14,11 @@ pub(super) fn with_sd(row: &ResultRow) -> String {
     }
 }
 
+/// Whether a goal is met.
+pub(super) fn verdict(met: bool) -> String {
+    if met { "met" } else { "missed" }.to_owned()
+}
+
 /// A metric of `method` minus that of `other` on the same trials in one setting: mean and its standard error; none when no trial
 /// has both.
 pub(super) fn difference(

@@ -2,7 +2,7 @@
 
 use npb_infer::testing::{JointModel, JointTest};
 use npb_infer::{Xoshiro256PlusPlus, stream};
-use npb_itf::{Kernel, RowLabels};
+use npb_itf::{Clusters, Kernel, RowLabels};
 
 /// Clusters on trial; labels use all but the last.
 pub(super) const CLUSTERS: usize = 4;
@@ -327,19 +327,19 @@ fn names_of_clusters<K: Kernel>(
             .collect()
     };
     let before = ln(params);
-    kernel.swap(params, 1, 3);
+    params.swap(1, 3);
     if !K::COUPLED {
         for (a, b) in before.iter().zip(ln(params)) {
             assert_eq!(*a, [b[0], b[3], b[2], b[1]]);
         }
     }
-    kernel.swap(params, 1, 3);
+    params.swap(1, 3);
     assert_eq!(before, ln(params));
     (0..20).for_each(|_| kernel.push_prior(params, &mut rng(5)));
-    assert_eq!(kernel.n_clusters(params), CLUSTERS + 20);
-    kernel.truncate(params, 100);
-    kernel.truncate(params, CLUSTERS);
-    assert_eq!(kernel.n_clusters(params), CLUSTERS);
+    assert_eq!(params.n_clusters(), CLUSTERS + 20);
+    params.truncate(100);
+    params.truncate(CLUSTERS);
+    assert_eq!(params.n_clusters(), CLUSTERS);
     assert_eq!(before, ln(params));
     kernel.check(params).expect("valid parameters");
 }
