@@ -100,11 +100,7 @@ impl<'d> IqgmeSampler<'d> {
     /// A configuration out of range; numerical trouble.
     pub fn new(data: &'d IqgmeData, config: GibbsConfig, chain: u64) -> Result<Self, IqgmeError> {
         config.validate()?;
-        let starts = if data.n_labelled > 0 {
-            &config.model.starts
-        } else {
-            &config.model.unlabelled_starts
-        };
+        let starts = &config.model.starts;
         let from = starts[chain as usize % starts.len()];
         let (n_components, responsibilities) =
             start::responsibilities(data, &config.model, from, chain)?;
