@@ -43,17 +43,17 @@ struct Source {
     positive: Vec<bool>,
 }
 
+/// A task with its table, holes and all, its training rows and its test rows.
+type Part<'a> = (&'a Source, Table, Vec<usize>, Vec<usize>);
+
 /// Tasks with holes, split and standardised.
-fn problem(parts: Vec<(&Source, Table, Vec<usize>, Vec<usize>)>) -> Result<Problem> {
+fn problem(parts: Vec<Part<'_>>) -> Result<Problem> {
     let trains: Vec<Table> = parts
         .iter()
         .map(|(_, table, train, _)| table.select_rows(train))
         .collect();
     let standardiser = Standardiser::fit(&stacked(&trains)?);
-    let task = |((source, table, train, test), train_table): (
-        (&Source, Table, Vec<usize>, Vec<usize>),
-        Table,
-    )| {
+    let task = |((source, table, train, test), train_table): (Part<'_>, Table)| {
         let positive = |rows: &[usize]| rows.iter().map(|&i| source.positive[i]).collect();
         Ok(TaskSides {
             name: source.name.clone(),

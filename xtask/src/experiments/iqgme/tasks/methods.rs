@@ -66,6 +66,9 @@ pub(super) const METHODS: [(&str, Method); 15] = {
     ]
 };
 
+/// Fills the holes of any rows as was learnt from the training rows.
+type Filler = Box<dyn Fn(&Table) -> Result<Table>>;
+
 impl Method {
     /// Whether the method is made for rows with, or without, holes.
     pub(super) fn takes(self, holes: bool) -> bool {
@@ -127,7 +130,7 @@ impl Method {
     fn comparator(self, problem: &Problem) -> Result<Vec<Vec<f64>>> {
         let trains: Vec<Table> = problem.tasks.iter().map(|t| t.train.clone()).collect();
         let train = stacked(&trains)?;
-        let fill: Box<dyn Fn(&Table) -> Result<Table>> = match self.fill() {
+        let fill: Filler = match self.fill() {
             Fill::None => Box::new(|table: &Table| Ok(table.clone())),
             Fill::Mean => {
                 let imputer = MeanImputer::fit(&train)?;
