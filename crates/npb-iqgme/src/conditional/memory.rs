@@ -11,7 +11,9 @@ pub(crate) struct Memory {
 /// The copy lies elsewhere, so its numbers may start at another offset.
 impl Clone for Memory {
     fn clone(&self) -> Self {
-        let len = self.values.len().saturating_sub(LINE);
+        let Some(len) = self.values.len().checked_sub(LINE) else {
+            return Self::default();
+        };
         let mut copy = Self::zeros(len);
         copy.get_mut(len).copy_from_slice(self.get(len));
         copy

@@ -297,7 +297,8 @@ fn more_than_two_classes() {
 #[test]
 fn unlabelled_rows_and_single_moves() {
     let (table, _) = three_gaussians(12, 200, 0, 0.1, 1.0);
-    let fitted = fit_gibbs(&table, &no_labels(&table), &chains(12, 60, 60)).unwrap();
+    // Long: chains start with up to twelve clusters, and these merge one row at a time.
+    let fitted = fit_gibbs(&table, &no_labels(&table), &chains(12, 500, 100)).unwrap();
     assert!(mostly_three(&fitted.clusters()), "{:?}", fitted.clusters());
     let config = chains(12, 1, 1);
     let data = IqgmeData::new(&table, &no_labels(&table), &config.model).unwrap();
