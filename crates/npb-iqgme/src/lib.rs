@@ -90,7 +90,9 @@ pub use gibbs::fit::{GibbsChain, GibbsDraw, GibbsFit, ScalarSummary, TrainingCel
 pub use gibbs::state::{DrawnComponent, GibbsParameters, GibbsState};
 pub use mixture::Mixture;
 pub use npb_data;
+pub use npb_infer;
 pub use npb_infer::checkpoint::Every;
+pub use npb_priors;
 pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use tasks::{

@@ -342,20 +342,11 @@ impl ItfFit {
         if rows.n_rows() == 0 {
             return Err(ItfError::NoRows);
         }
+        self.check_columns_of(rows)?;
         let laws = &self.draws()[0].columns;
-        if rows.cells().len() != laws.len() {
-            return Err(ItfError::Argument {
-                argument: "rows (number of columns)",
-                value: rows.cells().len().to_string(),
-                rule: "that of training",
-            });
-        }
         let scores = (0..laws.len()).into_par_iter().map(|j| {
             let (law, cells) = (&laws[j].law, &rows.cells()[j]);
             let name = &self.columns()[j].name;
-            if !law.fits(cells) {
-                return Err(ItfError::OtherKernel { name: name.clone() });
-            }
             Scores::of(name, law, cells, config, j as u64)
         });
         scores.collect()

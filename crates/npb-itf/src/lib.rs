@@ -81,6 +81,8 @@ pub use fit::{ChainSummary, Checkpoint, ItfFit, ItfRun, fit, fit_data};
 pub use gibbs::ItfSampler;
 pub use kernel::{Clusters, Kernel, RowLabels};
 pub use npb_data;
+pub use npb_infer;
+pub use npb_priors;
 pub use predict::{Imputation, ImputedCell, ItfRows};
 pub use state::{Block, ColumnState, ItfState};
 pub use summary::{CellSummary, ClusterSummary, ColumnSummary, summarise_clusters};

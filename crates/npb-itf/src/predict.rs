@@ -152,15 +152,39 @@ impl ItfFit {
 
     /// Log predictive density of the observed cells of each row, 0 for a row without any; low values are anomalies.
     /// Cost for each row: draws × (columns × clusters + top-level clusters × columns × clusters).
-    pub fn ln_density(&self, rows: &ItfRows) -> Vec<f64> {
-        self.ln_density_of(rows, |_| true)
+    ///
+    /// # Errors
+    /// Rows of a fit with other columns.
+    pub fn ln_density(&self, rows: &ItfRows) -> Result<Vec<f64>, ItfError> {
+        self.check_columns_of(rows)?;
+        Ok(self.ln_density_of(rows, |_| true))
+    }
+
+    /// Rows may be those of another fit: as many columns, of the same kinds.
+    pub(crate) fn check_columns_of(&self, rows: &ItfRows) -> Result<(), ItfError> {
+        let laws = &self.draws()[0].columns;
+        if rows.cells.len() != laws.len() {
+            return Err(ItfError::Argument {
+                argument: "rows (number of columns)",
+                value: rows.cells.len().to_string(),
+                rule: "that of training",
+            });
+        }
+        let mut pairs = laws.iter().zip(&rows.cells);
+        match pairs.position(|(column, cells)| !column.law.fits(cells)) {
+            None => Ok(()),
+            Some(j) => Err(ItfError::OtherKernel {
+                name: self.columns()[j].name.clone(),
+            }),
+        }
     }
 
     /// Log predictive density of the observed cells of `columns` given the other observed cells, for each row.
     ///
     /// # Errors
-    /// A column that does not exist.
+    /// A column that does not exist; rows of a fit with other columns.
     pub fn ln_conditional(&self, rows: &ItfRows, columns: &[&str]) -> Result<Vec<f64>, ItfError> {
+        self.check_columns_of(rows)?;
         let targets = columns.iter().map(|name| self.column_index(name));
         let targets: Vec<usize> = targets.collect::<Result<_, _>>()?;
         let row = |row| {
@@ -186,13 +210,15 @@ impl ItfFit {
     /// by cell: a row is asked about once.
     ///
     /// # Errors
-    /// Another number of rows in `whole` than in `shown`, a cell that does not exist or that is shown.
+    /// Another number of rows in `whole` than in `shown`, a cell that does not exist or that is shown; rows of a fit with other columns.
     pub fn ln_held_out(
         &self,
         shown: &ItfRows,
         whole: &ItfRows,
         cells: &[(usize, usize)],
     ) -> Result<Vec<f64>, ItfError> {
+        self.check_columns_of(shown)?;
+        self.check_columns_of(whole)?;
         let bad = |&&(row, column): &&(usize, usize)| {
             row >= shown.n_rows
                 || column >= shown.cells.len()
@@ -253,8 +279,9 @@ impl ItfFit {
     /// value of every part.
     ///
     /// # Errors
-    /// A column that does not exist.
+    /// A column that does not exist; rows of a fit with other columns.
     pub fn predict(&self, rows: &ItfRows, column: &str) -> Result<Vec<Vec<f64>>, ItfError> {
+        self.check_columns_of(rows)?;
         let target = self.column_index(column)?;
         let row = |row| {
             let asked: Vec<RowInDraw> = self.ask(rows, row, |j| j != target).collect();
@@ -305,8 +332,9 @@ impl ItfFit {
     /// simulated values).
     ///
     /// # Errors
-    /// A level not between 0 and 1.
+    /// A level not between 0 and 1; rows of a fit with other columns.
     pub fn impute_cells(&self, rows: &ItfRows, level: f64) -> Result<Vec<ImputedCell>, ItfError> {
+        self.check_columns_of(rows)?;
         if !(level > 0.0 && level < 1.0) {
             return Err(ItfError::Argument {
                 argument: "level",

@@ -155,7 +155,7 @@ fn odd_columns_give_finite_answers() {
             let fitted =
                 fit(&table, &short(structure)).unwrap_or_else(|e| panic!("column {k}: {e}"));
             let rows = fitted.training_rows(&table).unwrap();
-            let densities = fitted.ln_density(&rows);
+            let densities = fitted.ln_density(&rows).unwrap();
             assert!(
                 densities.iter().all(|d| d.is_finite()),
                 "column {k}: {densities:?}"
@@ -270,7 +270,8 @@ fn independent_groups_of_columns_are_found_and_cells_filled_in() {
     let (sum, n) = errors.fold((0.0, 0.0), |(sum, n), e| (sum + e, n + 1.0));
     assert!((sum / n).sqrt() < 1.8, "{}", (sum / n).sqrt());
     // Conditioning: ln p(a, b) = ln p(a | b) + ln p(b).
-    let both = fitted.ln_density(&fitted.rows(&whole.select_rows(&[1])).unwrap())[0];
+    let second = fitted.rows(&whole.select_rows(&[1])).unwrap();
+    let both = fitted.ln_density(&second).unwrap()[0];
     let rows = fitted.rows(&whole.select_rows(&[1])).unwrap();
     let conditional = fitted
         .ln_conditional(&rows, &["g0x0", "g0x1", "g0c"])
@@ -305,7 +306,7 @@ fn rows_far_from_every_cluster_have_finite_densities() {
     for structure in ALL {
         let fitted = fit(&of(columns.clone()), &short(structure)).unwrap();
         let rows = fitted.rows(&between).unwrap();
-        let both = fitted.ln_density(&rows);
+        let both = fitted.ln_density(&rows).unwrap();
         let conditional = fitted.ln_conditional(&rows, &["x"]).unwrap();
         // The same from a table without x.
         let mut columns = between.columns().to_vec();
@@ -328,5 +329,27 @@ fn rows_far_from_every_cluster_have_finite_densities() {
         for predicted in fitted.predict(&rows, "x").unwrap() {
             assert!(predicted.iter().all(|x| x.is_finite()), "{structure:?}");
         }
+    }
+}
+
+/// Rows read by one fit are no rows of another with other columns: an error everywhere, no panic.
+#[test]
+fn rows_of_another_fit_are_errors() {
+    let of = |columns: Vec<(&str, MixedColumn)>| {
+        let (names, columns) = columns.into_iter().map(|(n, c)| (n.to_owned(), c)).unzip();
+        MixedTable::new(names, columns).unwrap()
+    };
+    let real = || MixedColumn::Real((0..12).map(|i| Some(f64::from(i % 3))).collect());
+    let count = || MixedColumn::Count((0..12).map(|i| Some(i % 4)).collect());
+    let fitted = fit(&of(vec![("x", real()), ("y", real())]), &short(ALL[0])).unwrap();
+    for columns in [vec![("x", real())], vec![("x", real()), ("y", count())]] {
+        let table = of(columns);
+        let other = fit(&table, &short(ALL[0])).unwrap();
+        let rows = other.rows(&table).unwrap();
+        assert!(fitted.ln_density(&rows).is_err());
+        assert!(fitted.ln_conditional(&rows, &["x"]).is_err());
+        assert!(fitted.ln_held_out(&rows, &rows, &[]).is_err());
+        assert!(fitted.predict(&rows, "x").is_err());
+        assert!(fitted.impute_cells(&rows, 0.9).is_err());
     }
 }
