@@ -77,6 +77,6 @@ mod tests {
             })
             .collect();
         assert!(copies.iter().all(|copy| copy.get(3) == [1.0, 2.0, 3.0]));
-        assert_eq!(Memory::default().clone().values.len(), LINE);
+        assert!(Memory::default().clone().values.is_empty());
     }
 }
