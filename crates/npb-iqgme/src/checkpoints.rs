@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use npb_data::{Labels, Table};
 use npb_infer::checkpoint::{self, Checkpointer, Every};
 use npb_infer::storage::StorageError;
-use npb_infer::{VbReport, stream};
+use npb_infer::{VbOutcome, VbReport, stream};
 use rand::RngExt;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::fit::{IqgmeFit, Run, make_runs};
 use crate::vb::{IqgmeData, IqgmeVb};
-use crate::{IqgmeConfig, IqgmeError, IqgmeState, Start};
+use crate::{IqgmeConfig, IqgmeError};
 
 /// Name in checkpoint files.
 const MODEL: &str = "npb-iqgme/run";
@@ -38,59 +39,90 @@ pub fn fit_with_checkpoints(
     let fingerprint = fingerprint(&data);
     let path = path.as_ref();
     let runs = make_runs(&data, config, |k, start, restart| {
-        let mut path = path.as_os_str().to_owned();
-        path.push(format!(".{k}"));
-        Resumable {
-            data: &data,
-            config,
-            key: Key {
-                start,
-                restart,
-                data: fingerprint,
+        let key = Key {
+            start,
+            restart,
+            data: fingerprint,
+        };
+        let file = RunFile::new(path, k, MODEL, config, key);
+        let (vb, outcome) = file.run(
+            every,
+            |report| watch(k, report),
+            |saved| match saved {
+                None => IqgmeVb::new(&data, config.clone(), start, restart),
+                Some((state, trace)) => IqgmeVb::resume(&data, config.clone(), state, trace),
             },
-            path: path.into(),
-        }
-        .run(every, |report| watch(k, report))
+            |vb, watch| vb.run(watch),
+            IqgmeVb::state,
+        )?;
+        Run::new(start, outcome, vb)
     })?;
     IqgmeFit::new(data, config.clone(), runs)
 }
 
-/// What a checkpoint is of, beside the configuration.
+/// What a run is of, beside the configuration; `S` is its start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct Key {
-    start: Start,
-    restart: u64,
+pub(crate) struct Key<S> {
+    pub(crate) start: S,
+    pub(crate) restart: u64,
     /// Fingerprint of the data.
-    data: u64,
+    pub(crate) data: u64,
 }
 
-/// What a checkpoint holds; `S` is the state or a reference to it.
+/// What a checkpoint holds, owned or borrowed: configuration, key, trace and state.
 #[derive(Serialize, Deserialize)]
-struct Checkpoint<C, T, S> {
+struct Checkpoint<C, K, T, S> {
     config: C,
-    key: Key,
+    key: K,
     trace: T,
     state: S,
 }
 
-/// One run with its checkpoint file.
-struct Resumable<'a> {
-    data: &'a IqgmeData,
-    config: &'a IqgmeConfig,
-    key: Key,
+/// The checkpoint file of one variational run.
+pub(crate) struct RunFile<'a, C, K> {
+    model: &'static str,
+    config: &'a C,
+    key: K,
     path: PathBuf,
 }
 
-impl Resumable<'_> {
-    fn run(
+impl<'a, C, K> RunFile<'a, C, K>
+where
+    C: PartialEq + Serialize + DeserializeOwned,
+    K: PartialEq + Serialize + DeserializeOwned,
+{
+    /// Of run `k`: `path` with `.k` appended. `model`: name in the file.
+    pub(crate) fn new(path: &Path, k: usize, model: &'static str, config: &'a C, key: K) -> Self {
+        let mut path = path.as_os_str().to_owned();
+        path.push(format!(".{k}"));
+        Self {
+            model,
+            config,
+            key,
+            path: path.into(),
+        }
+    }
+
+    /// Makes the run, from what the file holds or from its start, with checkpoints. `begin`: the run at a saved state and its trace, or at its
+    /// start; `run`: makes its iterations and shows each one.
+    pub(crate) fn run<V, S: Serialize + DeserializeOwned>(
         &self,
         every: Every,
         watch: impl Fn(&VbReport) -> ControlFlow<()>,
-    ) -> Result<Run, IqgmeError> {
-        let (mut vb, mut trace) = self.begin()?;
-        let mut writer = Checkpointer::new(&self.path, MODEL, env!("CARGO_PKG_VERSION"), every);
+        begin: impl FnOnce(Option<(S, Vec<VbReport>)>) -> Result<V, IqgmeError>,
+        run: impl FnOnce(
+            &mut V,
+            &mut dyn FnMut(&VbReport, &S) -> ControlFlow<()>,
+        ) -> Result<VbOutcome, IqgmeError>,
+        state: impl Fn(&V) -> &S,
+    ) -> Result<(V, VbOutcome), IqgmeError> {
+        let saved = self.saved()?;
+        let mut trace = saved.as_ref().map_or(Vec::new(), |saved| saved.1.clone());
+        let mut vb = begin(saved)?;
+        let mut writer =
+            Checkpointer::new(&self.path, self.model, env!("CARGO_PKG_VERSION"), every);
         let mut failed: Option<StorageError> = None;
-        let outcome = vb.run(|report, state| {
+        let outcome = run(&mut vb, &mut |report, state| {
             trace.push(*report);
             if let Err(error) = writer.offer(report.iteration, || self.content(&trace, state)) {
                 failed = Some(error);
@@ -100,26 +132,22 @@ impl Resumable<'_> {
         })?;
         match failed {
             Some(error) => return Err(error.into()),
-            None => writer.write(&self.content(&trace, vb.state()))?,
+            None => writer.write(&self.content(&trace, state(&vb)))?,
         }
-        Run::new(self.key.start, outcome, vb)
+        Ok((vb, outcome))
     }
 
-    /// The run where it was stopped, or at its start, and its trace.
-    fn begin(&self) -> Result<(IqgmeVb<'_>, Vec<VbReport>), IqgmeError> {
-        type Saved = Checkpoint<IqgmeConfig, Vec<VbReport>, IqgmeState>;
-        let config = self.config.clone();
-        let Some(saved) = checkpoint::resume::<Saved>(&self.path, MODEL)? else {
-            let Key { start, restart, .. } = self.key;
-            let vb = IqgmeVb::new(self.data, config, start, restart)?;
-            return Ok((vb, Vec::new()));
+    /// State and trace where the run was stopped, if it was.
+    fn saved<S: DeserializeOwned>(&self) -> Result<Option<(S, Vec<VbReport>)>, IqgmeError> {
+        let Some(saved) =
+            checkpoint::resume::<Checkpoint<C, K, Vec<VbReport>, S>>(&self.path, self.model)?
+        else {
+            return Ok(None);
         };
-        let numbered = saved.trace.iter().zip(1..);
+        let mut numbered = saved.trace.iter().zip(1..);
         if saved.key != self.key
-            || saved.config != config
-            || !numbered
-                .into_iter()
-                .all(|(report, number)| report.iteration == number)
+            || saved.config != *self.config
+            || !numbered.all(|(report, number)| report.iteration == number)
         {
             let path = self.path.display();
             return Err(IqgmeError::Saved {
@@ -128,18 +156,17 @@ impl Resumable<'_> {
                 ),
             });
         }
-        let vb = IqgmeVb::resume(self.data, config, saved.state, saved.trace.clone())?;
-        Ok((vb, saved.trace))
+        Ok(Some((saved.state, saved.trace)))
     }
 
-    fn content<'s>(
+    fn content<'s, S>(
         &'s self,
         trace: &'s [VbReport],
-        state: &'s IqgmeState,
-    ) -> Checkpoint<&'s IqgmeConfig, &'s [VbReport], &'s IqgmeState> {
+        state: &'s S,
+    ) -> Checkpoint<&'s C, &'s K, &'s [VbReport], &'s S> {
         Checkpoint {
             config: self.config,
-            key: self.key,
+            key: &self.key,
             trace,
             state,
         }

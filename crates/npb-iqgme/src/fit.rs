@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{ExpertPosterior, Gate, Start};
 use crate::experts;
 use crate::predict::{CellTerm, Experts, Predictor};
+use crate::runs::{central_intervals, check_level, run_all, weigh};
 use crate::state::check_experts;
 use crate::units::{Filling, Units};
 use crate::vb::{IqgmeData, IqgmeVb, class_of_rows};
@@ -28,9 +29,6 @@ const INTERVAL: u64 = 2;
 const IMPUTE: u64 = 3;
 const COUNT: u64 = 4;
 const PICK: u64 = 5;
-
-/// Runs that weigh less than this share of the best one are left out of predictions.
-const LEAST_WEIGHT: f64 = 1e-3;
 
 /// Fits the model: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
@@ -56,15 +54,7 @@ pub(crate) fn make_runs(
     } else {
         &config.unlabelled_starts
     };
-    let starts: Vec<(Start, u64)> = starts
-        .iter()
-        .flat_map(|&start| (0..config.restarts as u64).map(move |restart| (start, restart)))
-        .collect();
-    starts
-        .par_iter()
-        .enumerate()
-        .map(|(k, &(start, restart))| make(k, start, restart))
-        .collect()
+    run_all(starts, config.restarts, make)
 }
 
 /// Fits a Dirichlet process mixture of Gaussians to rows without labels: clusters, densities, imputation.
@@ -123,36 +113,6 @@ impl Run {
             .last()
             .map_or(f64::NEG_INFINITY, |report| report.elbo)
     }
-}
-
-/// Weights in predictions, and the best run first. A run that weighs less than a thousandth of the best one has no part in predictions.
-fn weigh(mut runs: Vec<Run>, averaging: f64, n_observed: usize) -> Vec<Run> {
-    // A stable sort: of equal runs the first one stays first.
-    runs.sort_by(|a, b| b.elbo().total_cmp(&a.elbo()));
-    let elbos: Vec<f64> = runs.iter().map(Run::elbo).collect();
-    let weights = relative_weights(&elbos, averaging, n_observed);
-    for (run, weight) in runs.iter_mut().zip(weights) {
-        run.weight = weight;
-    }
-    runs
-}
-
-/// Weights of runs with these bounds, the best one first.
-pub(crate) fn relative_weights(elbos: &[f64], averaging: f64, n_observed: usize) -> Vec<f64> {
-    let relative = |(k, elbo): (usize, &f64)| {
-        let fall = (elbo - elbos[0]) / (averaging * n_observed as f64);
-        if k == 0 {
-            1.0
-        } else if fall > LEAST_WEIGHT.ln() {
-            fall.exp()
-        } else {
-            0.0
-        }
-    };
-    let mut weights: Vec<f64> = elbos.iter().enumerate().map(relative).collect();
-    let total: f64 = weights.iter().sum();
-    weights.iter_mut().for_each(|weight| *weight /= total);
-    weights
 }
 
 /// A class probability with its uncertainty.
@@ -333,9 +293,12 @@ impl IqgmeFit {
     pub(crate) fn new(
         data: IqgmeData,
         config: IqgmeConfig,
-        runs: Vec<Run>,
+        mut runs: Vec<Run>,
     ) -> Result<Self, IqgmeError> {
-        let runs = weigh(runs, config.averaging, data.n_observed());
+        let weights = weigh(&mut runs, Run::elbo, config.averaging, data.n_observed());
+        for (run, weight) in runs.iter_mut().zip(weights) {
+            run.weight = weight;
+        }
         Self::from_wire(Wire {
             config,
             units: Units {
@@ -488,42 +451,23 @@ impl IqgmeFit {
         level: f64,
         draws: usize,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        if !(level > 0.0 && level < 1.0) {
-            return Err(IqgmeError::Argument {
-                argument: "level",
-                value: level.to_string(),
-                rule: "between 0 and 1",
-            });
-        }
+        check_level(level)?;
         at_least("draws", draws, 2)?;
         let mean = self.predict_proba(table)?;
         let rows = self.wire.units.rows(table)?;
-        let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
+        let drawn: Vec<Vec<f64>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
                 let (run, predictor) = self.pick(draw);
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
-                predictor.draw(&run.state, &mut rng)?.probabilities(
+                predictor.draw(&run.state, &mut rng)?.second_class(
                     &rows,
                     Gate::AtMeans,
                     Experts::AtMeans,
                 )
             })
             .collect::<Result<_, IqgmeError>>()?;
-        Ok(mean
-            .into_iter()
-            .enumerate()
-            .map(|(row, mean)| {
-                let mut values: Vec<f64> = drawn.iter().map(|d| d[row][0]).collect();
-                values.sort_by(f64::total_cmp);
-                let at = |q: f64| values[((q * draws as f64) as usize).min(draws - 1)];
-                ProbabilityInterval {
-                    mean,
-                    lower: at(0.5 - 0.5 * level),
-                    upper: at(0.5 + 0.5 * level),
-                }
-            })
-            .collect())
+        Ok(central_intervals(mean, &drawn, level))
     }
 
     /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); the

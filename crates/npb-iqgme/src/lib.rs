@@ -62,6 +62,7 @@ mod predict;
 mod prior;
 mod responsibilities;
 mod rows;
+mod runs;
 mod start;
 mod state;
 mod stats;

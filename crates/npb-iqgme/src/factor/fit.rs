@@ -18,6 +18,8 @@ use super::margins::Margins;
 use super::predict::Predictor;
 use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
+use crate::fit::at_least;
+use crate::runs::{central_intervals, check_level, run_all, weigh};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
 
@@ -27,9 +29,6 @@ const MODEL: &str = "npb-iqgme/factor";
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;
 const PICK: u64 = 5;
-
-/// Runs that weigh less than this share of the best one are left out of predictions.
-const LEAST_WEIGHT: f64 = 1e-3;
 
 /// Fits the factor-analytic variant: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
@@ -77,15 +76,7 @@ pub(crate) fn make_runs(
     } else {
         &config.unlabelled_starts
     };
-    let starts: Vec<(FactorStart, u64)> = starts
-        .iter()
-        .flat_map(|&start| (0..config.restarts as u64).map(move |restart| (start, restart)))
-        .collect();
-    starts
-        .par_iter()
-        .enumerate()
-        .map(|(k, &(start, restart))| make(k, start, restart))
-        .collect()
+    run_all(starts, config.restarts, make)
 }
 
 /// One run: where it started, how it went, and the posterior it ended in.
@@ -135,24 +126,6 @@ impl FactorRun {
     }
 }
 
-/// Weights in predictions, and the best run first.
-fn weigh(mut runs: Vec<FactorRun>, averaging: f64, n_observed: usize) -> Vec<FactorRun> {
-    // A stable sort: of equal runs the first one stays first.
-    runs.sort_by(|a, b| b.elbo().total_cmp(&a.elbo()));
-    let best = runs[0].elbo();
-    for (k, run) in runs.iter_mut().enumerate() {
-        let fall = (run.elbo() - best) / (averaging * n_observed as f64);
-        run.weight = match k {
-            0 => 1.0,
-            _ if fall > LEAST_WEIGHT.ln() => fall.exp(),
-            _ => 0.0,
-        };
-    }
-    let total: f64 = runs.iter().map(|run| run.weight).sum();
-    runs.iter_mut().for_each(|run| run.weight /= total);
-    runs
-}
-
 /// A cluster; its mean is in the user's units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FactorCluster {
@@ -194,9 +167,13 @@ impl FactorFit {
     pub(crate) fn new(
         data: FactorData,
         config: FactorConfig,
-        runs: Vec<FactorRun>,
+        mut runs: Vec<FactorRun>,
     ) -> Result<Self, IqgmeError> {
-        let runs = weigh(runs, config.averaging, data.n_observed().max(1));
+        let n_observed = data.n_observed().max(1);
+        let weights = weigh(&mut runs, FactorRun::elbo, config.averaging, n_observed);
+        for (run, weight) in runs.iter_mut().zip(weights) {
+            run.weight = weight;
+        }
         Ok(Self {
             wire: Wire {
                 config,
@@ -332,17 +309,8 @@ impl FactorFit {
         level: f64,
         draws: usize,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        let argument = |argument, value: String, rule| IqgmeError::Argument {
-            argument,
-            value,
-            rule,
-        };
-        if !(level > 0.0 && level < 1.0) {
-            return Err(argument("level", level.to_string(), "between 0 and 1"));
-        }
-        if draws < 2 {
-            return Err(argument("draws", draws.to_string(), "at least 2"));
-        }
+        check_level(level)?;
+        at_least("draws", draws, 2)?;
         let mean = self.predict_proba(table)?;
         let cells = self.cells(table)?;
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
@@ -354,17 +322,7 @@ impl FactorFit {
                 predictor.probability(state, &cells)
             })
             .collect::<Result<_, IqgmeError>>()?;
-        let interval = |(row, mean): (usize, f64)| {
-            let mut values: Vec<f64> = drawn.iter().map(|d| d[row]).collect();
-            values.sort_by(f64::total_cmp);
-            let at = |q: f64| values[((q * draws as f64) as usize).min(draws - 1)];
-            ProbabilityInterval {
-                mean,
-                lower: at(0.5 - 0.5 * level),
-                upper: at(0.5 + 0.5 * level),
-            }
-        };
-        Ok(mean.into_iter().enumerate().map(interval).collect())
+        Ok(central_intervals(mean, &drawn, level))
     }
 
     /// Probabilities of the clusters given the observed features, one vector for each row, in the order of [`clusters`](Self::clusters).

@@ -19,6 +19,7 @@ use crate::fit::{
 };
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Predictor};
+use crate::runs::check_level;
 use crate::units::Units;
 use crate::vb::{IqgmeData, class_of_rows};
 
@@ -409,13 +410,7 @@ impl GibbsFit {
         level: f64,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
         self.two_classes("predict_interval")?;
-        if !(level > 0.0 && level < 1.0) {
-            return Err(IqgmeError::Argument {
-                argument: "level",
-                value: level.to_string(),
-                rule: "between 0 and 1",
-            });
-        }
+        check_level(level)?;
         let by_draw = self.predict_draws(table)?;
         let of_row = |row: usize| {
             let values: Vec<f64> = by_draw.iter().map(|draw| draw[row][0]).collect();

@@ -16,9 +16,10 @@ use super::fold::{Atoms, fold};
 use super::state::MultiTaskState;
 use super::vb::{MultiTaskVb, TaskUpdate};
 use crate::config::Gate;
-use crate::fit::{at_least, relative_weights};
+use crate::fit::at_least;
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
+use crate::runs::{central_intervals, check_level, run_all, weigh};
 use crate::state::Expert;
 use crate::{IqgmeData, IqgmeError, ProbabilityInterval};
 
@@ -71,18 +72,8 @@ pub(super) fn make_runs(
     config: &TasksConfig,
     make: impl Fn(usize, TaskStart, u64) -> Result<TaskRun, IqgmeError> + Sync,
 ) -> Result<Vec<TaskRun>, IqgmeError> {
-    let restarts = config.single.restarts as u64;
-    let starts: Vec<(TaskStart, u64)> = config
-        .starts
-        .iter()
-        .chain(&config.summary_starts)
-        .flat_map(|&start| (0..restarts).map(move |restart| (start, restart)))
-        .collect();
-    starts
-        .par_iter()
-        .enumerate()
-        .map(|(k, &(start, restart))| make(k, start, restart))
-        .collect()
+    let starts = [&config.starts[..], &config.summary_starts[..]].concat();
+    run_all(&starts, config.single.restarts, make)
 }
 
 /// One run: where it started, how it went, and the posterior it ended in.
@@ -153,14 +144,13 @@ impl MultiTaskFit {
         config: TasksConfig,
         mut runs: Vec<TaskRun>,
     ) -> Result<Self, IqgmeError> {
-        // A stable sort: of equal runs the first one stays first.
-        let by_bound = |a: &TaskRun, b: &TaskRun| b.elbo().total_cmp(&a.elbo());
         let mut summaries = runs.split_off(config.starts.len() * config.single.restarts);
-        runs.sort_by(by_bound);
-        summaries.sort_by(by_bound);
-        let elbos: Vec<f64> = runs.iter().map(TaskRun::elbo).collect();
-        let averaging = config.single.averaging;
-        let weights = relative_weights(&elbos, averaging, data.pooled.n_observed());
+        let weights = |runs: &mut [TaskRun]| {
+            let n_observed = data.pooled.n_observed();
+            weigh(runs, TaskRun::elbo, config.single.averaging, n_observed)
+        };
+        weights(&mut summaries);
+        let weights = weights(&mut runs);
         for (run, weight) in runs.iter_mut().zip(weights) {
             run.weight = weight;
         }
@@ -259,7 +249,7 @@ impl MultiTaskFit {
         let mut mean: Vec<f64> = vec![0.0; table.n_rows()];
         for (run, predictor) in self.weighed() {
             let predictor = predictor.with_weights(logs(run.state.gate_weights(j, gate)));
-            let probability = second_class(&predictor, &rows, gate, Experts::Integrated)?;
+            let probability = predictor.second_class(&rows, gate, Experts::Integrated)?;
             for (sum, probability) in mean.iter_mut().zip(probability) {
                 *sum += run.weight * probability;
             }
@@ -285,13 +275,7 @@ impl MultiTaskFit {
         level: f64,
         draws: usize,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        if !(level > 0.0 && level < 1.0) {
-            return Err(IqgmeError::Argument {
-                argument: "level",
-                value: level.to_string(),
-                rule: "between 0 and 1",
-            });
-        }
+        check_level(level)?;
         at_least("draws", draws, 2)?;
         let j = self.position(task)?;
         let mean = self.predict_proba(task, table)?;
@@ -306,20 +290,10 @@ impl MultiTaskFit {
                 let mut components = run.state.components.clone();
                 components.push(run.state.vacant.clone());
                 let drawn = predictor.draw_parts(&components, &weights, &mut rng)?;
-                second_class(&drawn, &rows, Gate::AtMeans, Experts::AtMeans)
+                drawn.second_class(&rows, Gate::AtMeans, Experts::AtMeans)
             })
             .collect::<Result<_, IqgmeError>>()?;
-        let of_row = |(row, mean): (usize, f64)| {
-            let mut values: Vec<f64> = drawn.iter().map(|d| d[row]).collect();
-            values.sort_by(f64::total_cmp);
-            let at = |q: f64| values[((q * draws as f64) as usize).min(draws - 1)];
-            ProbabilityInterval {
-                mean,
-                lower: at(0.5 - 0.5 * level),
-                upper: at(0.5 + 0.5 * level),
-            }
-        };
-        Ok(mean.into_iter().enumerate().map(of_row).collect())
+        Ok(central_intervals(mean, &drawn, level))
     }
 
     /// One run, drawn by weight.
@@ -456,17 +430,6 @@ fn predictor(run: &TaskRun) -> Result<Predictor, IqgmeError> {
             source,
         }
     })
-}
-
-/// Probability of the second of two classes, for every row.
-fn second_class(
-    predictor: &Predictor,
-    rows: &Rows,
-    gate: Gate,
-    experts: Experts,
-) -> Result<Vec<f64>, IqgmeError> {
-    let probabilities = predictor.probabilities(rows, gate, experts)?;
-    Ok(probabilities.into_iter().flatten().collect())
 }
 
 fn logs(weights: Vec<f64>) -> Vec<f64> {

@@ -1,0 +1,83 @@
+//! What fits that average over several variational runs have in common.
+
+use rayon::prelude::*;
+
+use crate::IqgmeError;
+use crate::fit::ProbabilityInterval;
+
+/// A run that weighs less than this share of the best one has no part in predictions.
+const LEAST_WEIGHT: f64 = 1e-3;
+
+/// Makes the runs from all starts, each so many times, in parallel: `make` gets the number of the run, its start and its restart.
+pub(crate) fn run_all<S: Copy + Sync, R: Send>(
+    starts: &[S],
+    restarts: usize,
+    make: impl Fn(usize, S, u64) -> Result<R, IqgmeError> + Sync,
+) -> Result<Vec<R>, IqgmeError> {
+    (0..starts.len() * restarts)
+        .into_par_iter()
+        .map(|k| make(k, starts[k / restarts], (k % restarts) as u64))
+        .collect()
+}
+
+/// Sorts runs by their bounds, the best one first; of equal runs the first one stays first. Says what each weighs in predictions.
+pub(crate) fn weigh<R>(
+    runs: &mut [R],
+    elbo: impl Fn(&R) -> f64,
+    averaging: f64,
+    n_observed: usize,
+) -> Vec<f64> {
+    runs.sort_by(|a, b| elbo(b).total_cmp(&elbo(a)));
+    let elbos: Vec<f64> = runs.iter().map(elbo).collect();
+    relative_weights(&elbos, averaging, n_observed)
+}
+
+/// Weights of runs with these bounds, the best one first.
+pub(crate) fn relative_weights(elbos: &[f64], averaging: f64, n_observed: usize) -> Vec<f64> {
+    let relative = |(k, elbo): (usize, &f64)| {
+        let fall = (elbo - elbos[0]) / (averaging * n_observed as f64);
+        if k == 0 {
+            1.0
+        } else if fall > LEAST_WEIGHT.ln() {
+            fall.exp()
+        } else {
+            0.0
+        }
+    };
+    let mut weights: Vec<f64> = elbos.iter().enumerate().map(relative).collect();
+    let total: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|weight| *weight /= total);
+    weights
+}
+
+/// The level of an interval.
+pub(crate) fn check_level(level: f64) -> Result<(), IqgmeError> {
+    if level > 0.0 && level < 1.0 {
+        return Ok(());
+    }
+    Err(IqgmeError::Argument {
+        argument: "level",
+        value: level.to_string(),
+        rule: "between 0 and 1",
+    })
+}
+
+/// Central intervals that hold `level` of the draws, around given means. `drawn`: draw, row.
+pub(crate) fn central_intervals(
+    means: Vec<f64>,
+    drawn: &[Vec<f64>],
+    level: f64,
+) -> Vec<ProbabilityInterval> {
+    let draws = drawn.len();
+    let of_row = |(row, mean): (usize, f64)| {
+        let mut values: Vec<f64> = drawn.iter().map(|draw| draw[row]).collect();
+        values.sort_by(f64::total_cmp);
+        let at = |q: f64| values[((q * draws as f64) as usize).min(draws - 1)];
+        ProbabilityInterval {
+            mean,
+            lower: at(0.5 - 0.5 * level),
+            upper: at(0.5 + 0.5 * level),
+        }
+    };
+    means.into_iter().enumerate().map(of_row).collect()
+}
