@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
+use crate::config::Likelihood;
 use crate::gibbs::GivenColumns;
 use crate::view::View;
 
@@ -149,20 +150,22 @@ impl CellMoments {
     ) {
         self.draws += 1;
         let share = (self.draws as f64).recip();
-        let response = view.response();
+        let response =
+            |n: usize| view.response_at(cells.rows[n] as usize, cells.columns[n] as usize);
         let latents: Vec<f64> = cells
             .rows
             .par_iter()
             .zip(&cells.columns)
             .map(|(&i, &j)| view.latent(i as usize, j as usize))
             .collect();
-        let averaged = given_columns.filter(|_| !response.is_discrete());
+        let averaged = given_columns.filter(|_| view.likelihood == Likelihood::Gaussian);
         let moments = self.mean.par_iter_mut().zip(&mut self.squares);
         moments
             .zip(&mut self.noise_variance)
             .zip(&latents)
             .enumerate()
             .for_each(|(n, (((mean, squares), noise), &x))| {
+                let response = response(n);
                 let value = response.mean(x);
                 let expected = averaged.map_or(value, |given| {
                     let (i, j) = (cells.rows[n] as usize, cells.columns[n] as usize);
@@ -178,7 +181,9 @@ impl CellMoments {
             .zip(&mut self.up_to)
             .zip(&cells.values)
             .zip(&latents)
-            .for_each(|((((sum, below), up_to), &y), &x)| {
+            .enumerate()
+            .for_each(|(n, ((((sum, below), up_to), &y), &x))| {
+                let response = response(n);
                 *sum = ln_add_exp(*sum, response.ln_density(y, x));
                 let (b, u) = response.cdf(y, x);
                 *below += (b - *below) * share;

@@ -131,6 +131,12 @@ pub struct BsvdConfig {
     pub rank_b: f64,
     /// Prior of the noise precision `alpha`.
     pub noise: GammaPrior,
+    /// Each row has noise of its own, of precision `alpha w_i`, `w_i ~ Gamma(h, h)` with h inferred (W: one precision for all). Gaussian likelihood only.
+    pub row_noise: bool,
+    /// Each column has noise of its own; with `row_noise` an entry has precision `alpha w_i w_j`.
+    pub column_noise: bool,
+    /// Least and largest h; see [`noise_shapes`](Self::noise_shapes).
+    pub noise_shape_range: (f64, f64),
     /// Prior of the precision `alpha_s` of the half-normal scales `s_k`.
     pub scale: GammaPrior,
     /// The factors of a component have a mean on each side, itself standard normal (W: mean zero): then the intercepts of rows go along with their
@@ -180,6 +186,9 @@ impl Default for BsvdConfig {
             rank_a: 1.0,
             rank_b: 1.0,
             noise: VAGUE,
+            row_noise: true,
+            column_noise: true,
+            noise_shape_range: (1.0, 1024.0),
             scale: VAGUE,
             factor_means: true,
             factor_update: FactorUpdate::Joint,
@@ -250,6 +259,16 @@ impl BsvdConfig {
             positive(field, prior.rate)?;
         }
         positive("offset_precision", self.offset_precision)?;
+        let (least, most) = self.noise_shape_range;
+        positive("noise_shape_range.0", least)?;
+        positive("noise_shape_range.1", most)?;
+        if least > most {
+            return Err(out(
+                "noise_shape_range.1",
+                most,
+                format!("at least {least}"),
+            ));
+        }
         if let Units::Given { centre, scale } = self.units {
             positive("units.scale", scale)?;
             if !centre.is_finite() {
@@ -294,6 +313,22 @@ impl BsvdConfig {
             "without latents first",
             "begin with latents, every sweep (thresholds may come just before) for a probit likelihood",
         ))
+    }
+
+    /// Values that h, the shape of the noise weights, can take; a priori all are alike: four for each doubling, from the least of
+    /// [`noise_shape_range`](Self::noise_shape_range) on.
+    pub fn noise_shapes(&self) -> Vec<f64> {
+        let (least, most) = self.noise_shape_range;
+        // An end that is a step away counts, whatever rounding says.
+        let steps = (4.0 * (most / least).log2() + 1e-9).floor();
+        let step = |n: u32| least * (0.25 * f64::from(n)).exp2();
+        (0..=steps as u32).map(step).collect()
+    }
+
+    /// Whether rows, and whether columns, have noise of their own.
+    pub(crate) fn own_noise(&self) -> (bool, bool) {
+        let gaussian = !self.likelihood.is_probit();
+        (gaussian && self.row_noise, gaussian && self.column_noise)
     }
 
     /// Prior odds of a switch with `K` candidates, its weight integrated out.

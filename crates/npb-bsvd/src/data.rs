@@ -243,6 +243,8 @@ impl BsvdData {
             row_intercepts: config.row_intercepts,
             column_intercepts: config.column_intercepts,
             thresholds: config.likelihood.n_thresholds(),
+            row_noise: config.own_noise().0,
+            column_noise: config.own_noise().1,
         }
     }
 }

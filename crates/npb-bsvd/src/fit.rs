@@ -432,6 +432,8 @@ impl BsvdFit {
             row_intercepts: self.config.row_intercepts,
             column_intercepts: self.config.column_intercepts,
             thresholds: self.config.likelihood.n_thresholds(),
+            row_noise: self.config.own_noise().0,
+            column_noise: self.config.own_noise().1,
         }
     }
 }

@@ -8,7 +8,8 @@ use std::ops::ControlFlow;
 use npb_infer::{
     Sweep, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, resume_sweeps, stream,
 };
-use npb_priors::dist::{Gamma, Normal};
+use npb_priors::dist::{Categorical, Gamma, Normal};
+use npb_priors::special::ln_gamma;
 use npb_priors::{GammaPrior, ParameterError};
 use pulp::Arch;
 use rand::RngExt;
@@ -168,7 +169,8 @@ impl GivenColumns<'_> {
             let own = SideState::part(&self.columns.coefficients, j, features.n_features());
             features.dot(i, own)
         });
-        self.offset + intercept + known + dot(coefficients, regressors)
+        let root = f64::from(self.design[j * self.stride + self.width]);
+        self.offset + intercept + known + dot(coefficients, regressors) / root
     }
 }
 
@@ -325,10 +327,15 @@ impl<'d> BsvdSampler<'d> {
             });
         }
         self.memory.row_means_known = false;
+        // Noise weights of rows ask for their residuals.
+        let row_task = match self.config.own_noise().0 {
+            true => Task::DrawAndSum,
+            false => Task::Draw,
+        };
         match step {
             BsvdMove::Thresholds => self.thresholds(),
             BsvdMove::Latents => self.latents(),
-            BsvdMove::Rows => self.side(Side::Rows, Task::Draw),
+            BsvdMove::Rows => self.side(Side::Rows, row_task),
             BsvdMove::Columns => self.side(Side::Columns, Task::DrawAndSum),
             BsvdMove::Switches => self.switches(|board, order, rng| board.scan(order, rng)),
             BsvdMove::Rescale => {
@@ -437,6 +444,7 @@ impl<'d> BsvdSampler<'d> {
             other,
             &state.scales,
             other_features,
+            &other.noise_weights,
             n_other,
             &mut memory.design,
         );
@@ -460,7 +468,8 @@ impl<'d> BsvdSampler<'d> {
         let drawn = config.likelihood.is_probit() && task != Task::Latents;
         let values = if drawn { values } else { &cells.values };
         let roots = (!roots.is_empty()).then_some(&roots[..]);
-        let wants_means = side == Side::Rows && task == Task::Draw && !coordinates;
+        let drawing = matches!(task, Task::Draw | Task::DrawAndSum);
+        let wants_means = side == Side::Rows && drawing && !coordinates;
         let mut means = std::mem::take(&mut memory.row_means);
         if wants_means {
             means.resize(cells.len() * regressors.layout().width, 0.0);
@@ -484,6 +493,7 @@ impl<'d> BsvdSampler<'d> {
             prior_linear: &memory.prior_linear,
             task,
             coordinates,
+            noise_shape: own.noise_shape,
             key: (config.seed, [config.chain, *sweep, code]),
             block_name: name,
             pool: &memory.pool,
@@ -496,6 +506,7 @@ impl<'d> BsvdSampler<'d> {
             factors: &mut own.factors,
             intercepts: &mut own.intercepts,
             coefficients: &mut own.coefficients,
+            weights: &mut own.noise_weights,
             latents: &mut memory.linear,
             sums: &mut memory.block_sums,
         });
@@ -505,8 +516,7 @@ impl<'d> BsvdSampler<'d> {
         if matches!(task, Task::DrawAndSum | Task::Sum) {
             let mut total = ResidualSums::default();
             for block in &memory.block_sums {
-                total.first += block.first;
-                total.second += block.second;
+                total.add(block, 1.0);
             }
             memory.residuals = Some(total);
         }
@@ -581,7 +591,11 @@ impl<'d> BsvdSampler<'d> {
         let mut sums = self.residuals()?;
         let mut rng = self.rng(OFFSET, 0);
         let state = &mut self.state;
-        let weight = self.data.total_weight();
+        let weight = if self.config.likelihood.is_probit() {
+            self.data.total_weight()
+        } else {
+            sums.weight
+        };
         let alpha = state.noise_precision;
         let precision = self.config.offset_precision + alpha * weight;
         let linear = alpha * (sums.first + weight * state.offset);
@@ -641,6 +655,7 @@ impl<'d> BsvdSampler<'d> {
             giving,
             &state.scales,
             features,
+            &[],
             n,
             &mut memory.design,
         );
@@ -815,6 +830,9 @@ impl<'d> BsvdSampler<'d> {
             }
             if !own.coefficient_mean.is_empty() {
                 coefficients(own, &self.config, &mut rng)?;
+            }
+            if !own.noise_weights.is_empty() {
+                noise_shape(own, &self.config.noise_shapes(), &mut rng)?;
             }
         }
         Ok(())
@@ -1008,6 +1026,26 @@ fn coefficients(
     for (precision, &squares) in own.coefficient_precision.iter_mut().zip(&sums) {
         *precision = draw_precision(config.coefficient, n, squares, rng)?;
     }
+    Ok(())
+}
+
+/// h given the noise weights, `n (h ln h - ln Gamma(h)) + (h - 1) sum ln w - h sum w` and a uniform prior on the grid.
+fn noise_shape(
+    own: &mut SideState,
+    grid: &[f64],
+    rng: &mut Xoshiro256PlusPlus,
+) -> Result<(), BsvdError> {
+    let n = own.noise_weights.len() as f64;
+    let (mut sum, mut ln_sum) = (0.0, 0.0);
+    for &w in &own.noise_weights {
+        sum += f64::from(w);
+        ln_sum += f64::from(w).ln();
+    }
+    let terms: Vec<f64> = grid
+        .iter()
+        .map(|&h| n * (h * h.ln() - ln_gamma(h)) + (h - 1.0) * ln_sum - h * sum)
+        .collect();
+    own.noise_shape = grid[Categorical::from_ln_weights(&terms)?.sample(rng)];
     Ok(())
 }
 

@@ -12,15 +12,20 @@ use crate::tuning::Tuning;
 /// Third word of the keys of random streams.
 const START: u64 = 0;
 
+/// Noise weights start near 1.
+const START_SHAPE: f64 = 10.0;
+
 /// All candidates on, with small scales.
 pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
     let shape = data.shape(config);
-    let side = |n: usize, q: usize, intercepts: bool| SideState {
+    let side = |n: usize, q: usize, intercepts: bool, noise: bool| SideState {
         intercepts: vec![0.0; if intercepts { n } else { 0 }],
         coefficients: vec![0.0; n * q],
         coefficient_mean: vec![0.0; q],
         intercept_precision: 10.0,
         coefficient_precision: vec![100.0; q],
+        noise_weights: vec![1.0; if noise { n } else { 0 }],
+        noise_shape: START_SHAPE,
         ..SideState::default()
     };
     let mut state = BsvdState {
@@ -38,8 +43,18 @@ pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
         threshold_step: 0.05,
         tuning: Tuning::default(),
         offset: 0.0,
-        rows: side(shape.n_rows, shape.column_features, shape.row_intercepts),
-        columns: side(shape.n_cols, shape.row_features, shape.column_intercepts),
+        rows: side(
+            shape.n_rows,
+            shape.column_features,
+            shape.row_intercepts,
+            shape.row_noise,
+        ),
+        columns: side(
+            shape.n_cols,
+            shape.row_features,
+            shape.column_intercepts,
+            shape.column_noise,
+        ),
     };
     switch_on(data, config, &mut state);
     state
