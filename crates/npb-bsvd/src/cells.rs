@@ -191,6 +191,32 @@ impl CellMoments {
             });
     }
 
+    /// Takes in the draws of another chain.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.draws += other.draws;
+        if other.draws == 0 {
+            return;
+        }
+        let share = other.draws as f64 / self.draws as f64;
+        let before = (self.draws - other.draws) as f64;
+        for n in 0..self.mean.len() {
+            let step = other.mean[n] - self.mean[n];
+            self.mean[n] += share * step;
+            self.squares[n] += other.squares[n] + before * share * step * step;
+        }
+        for (all, new) in [
+            (&mut self.noise_variance, &other.noise_variance),
+            (&mut self.below, &other.below),
+            (&mut self.up_to, &other.up_to),
+        ] {
+            for (all, new) in all.iter_mut().zip(new) {
+                *all += share * (new - *all);
+            }
+        }
+        let sums = self.ln_density_sum.iter_mut().zip(&other.ln_density_sum);
+        sums.for_each(|(all, new)| *all = ln_add_exp(*all, *new));
+    }
+
     /// Checks sizes and ranges against the cells.
     pub(crate) fn check(&self, cells: &Cells) -> Result<(), BsvdError> {
         let (n, held_out) = (cells.len(), cells.values.len());

@@ -260,14 +260,13 @@ impl BsvdConfig {
         }
         positive("offset_precision", self.offset_precision)?;
         let (least, most) = self.noise_shape_range;
-        positive("noise_shape_range.0", least)?;
-        positive("noise_shape_range.1", most)?;
-        if least > most {
-            return Err(out(
-                "noise_shape_range.1",
-                most,
-                format!("at least {least}"),
-            ));
+        // Written so that NaN fails.
+        if !(least >= LEAST_SHAPE && least.is_finite()) {
+            return Err(out("noise_shape_range.0", least, "at least 0.01"));
+        }
+        if !(most >= least && most <= MOST_SHAPE) {
+            let rule = format!("from {least} to 1e9");
+            return Err(out("noise_shape_range.1", most, rule));
         }
         if let Units::Given { centre, scale } = self.units {
             positive("units.scale", scale)?;
@@ -336,6 +335,10 @@ impl BsvdConfig {
         (self.rank_a / (self.rank_b * (candidates as f64 - 1.0))).ln()
     }
 }
+
+/// Shapes of noise weights beyond these have no meaning: weights of no size at all, or all the same.
+const LEAST_SHAPE: f64 = 0.01;
+const MOST_SHAPE: f64 = 1e9;
 
 /// More components than any machine would bear.
 pub(crate) const MOST_CANDIDATES: usize = 4096;

@@ -5,9 +5,7 @@ mod tests;
 
 use std::ops::ControlFlow;
 
-use npb_infer::{
-    Sweep, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, resume_sweeps, stream,
-};
+use npb_infer::{Stop, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, stream};
 use npb_priors::dist::{Categorical, Gamma, Normal};
 use npb_priors::special::ln_gamma;
 use npb_priors::{GammaPrior, ParameterError};
@@ -18,7 +16,7 @@ use rayon::prelude::*;
 
 use crate::axes::turn_to_axes;
 use crate::config::BsvdMove;
-use crate::data::BsvdData;
+use crate::data::{self, BsvdData};
 use crate::features::Features;
 use crate::kernel::{Layout, Real, draw_coefficients};
 use crate::probit::{self, Latents};
@@ -48,6 +46,7 @@ const LATENTS: u64 = 9;
 const THRESHOLDS: u64 = 10;
 const TRANSLATE: u64 = 11;
 const SHEAR: u64 = 12;
+const TRACED: u64 = 13;
 
 /// Scans of the switches for one pass over the cells: they cost next to nothing.
 const SCANS: usize = 3;
@@ -65,8 +64,9 @@ const MOST_PRECISION: f64 = 1e15;
 /// Share of accepted moves of thresholds that the adaptation aims at.
 const ACCEPTANCE: f64 = 0.3;
 
-/// How many of the largest scales are traced.
+/// How many of the largest scales, and how many cells, are traced.
 const TRACED_SCALES: usize = 10;
+const TRACED_CELLS: usize = 8;
 
 /// The sampler: borrows the data, owns state and scratch memory.
 ///
@@ -115,6 +115,8 @@ struct Memory {
     /// Means of the coefficients of all rows given the rest of the state, when `row_means_known`.
     row_means: Vec<f32>,
     row_means_known: bool,
+    /// Of the entries, up to a constant; when residuals were last summed.
+    ln_likelihood: f64,
 }
 
 impl Default for Memory {
@@ -136,6 +138,7 @@ impl Default for Memory {
             linear: Vec::new(),
             row_means: Vec::new(),
             row_means_known: false,
+            ln_likelihood: f64::NAN,
         }
     }
 }
@@ -239,8 +242,10 @@ impl<'d> BsvdSampler<'d> {
         self.sweep
     }
 
-    /// Scalars of the sweeps made by [`run`](Self::run): rank, candidates, noise standard deviation, offset (both in units of the data), precision of
-    /// the scales, and the largest scales `s_k sqrt(I J)` in units of the data, falling, 0 where there are fewer.
+    /// Scalars of the sweeps made by [`run`](Self::run), none of which depends on how components are numbered: rank, candidates, noise standard deviation,
+    /// offset (both in units of the data), precision of the scales; the largest scales `s_k sqrt(I J)` in units of the data, falling, 0 where there are
+    /// fewer; the ln likelihood of the entries (of the latent entries behind a link) when residuals were last summed, up to a constant, in units of the
+    /// model; the noise-free values of some cells, drawn from the seed, in units of the data (behind a link: latent values).
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
@@ -282,19 +287,29 @@ impl<'d> BsvdSampler<'d> {
     /// As [`sweep`](Self::sweep).
     pub fn run(
         &mut self,
-        watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
+        mut watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
     ) -> Result<SweepOutcome, BsvdError> {
         let plan = self.config.sweeps;
-        let trace = std::mem::replace(&mut self.trace, Trace::new(trace_names()));
-        let outcome = resume_sweeps(self, &plan, trace, Self::traced_sweep, watch)?;
-        self.trace = outcome.trace.clone();
-        Ok(outcome)
-    }
-
-    fn traced_sweep(&mut self, _: Sweep, scalars: &mut [f64]) -> Result<(), BsvdError> {
-        self.sweep()?;
-        self.scalars(scalars);
-        Ok(())
+        let mut scalars = vec![f64::NAN; self.trace.names().len()];
+        let mut stop = Stop::Completed;
+        for sweep in self.trace.n_sweeps() as u64 + 1..=plan.total() {
+            self.sweep()?;
+            self.scalars(&mut scalars);
+            self.trace.push(&scalars);
+            let report = SweepReport {
+                sweep,
+                kept: plan.is_kept(sweep),
+                trace: &self.trace,
+            };
+            if watch(&report, self).is_break() {
+                stop = Stop::Cancelled;
+                break;
+            }
+        }
+        Ok(SweepOutcome {
+            stop,
+            trace: self.trace.clone(),
+        })
     }
 
     fn scalars(&self, out: &mut [f64]) {
@@ -308,8 +323,17 @@ impl<'d> BsvdSampler<'d> {
         let norm = unit * (self.data.n_rows() as f64 * self.data.n_cols() as f64).sqrt();
         let mut scales = state.scales.clone();
         scales.sort_by(|a, b| b.total_cmp(a));
-        for (n, out) in out[5..].iter_mut().enumerate() {
+        let (largest, rest) = out[5..].split_at_mut(TRACED_SCALES);
+        for (n, out) in largest.iter_mut().enumerate() {
             *out = scales.get(n).map_or(0.0, |s| s * norm);
+        }
+        rest[0] = self.memory.ln_likelihood;
+        for (n, out) in rest[1..].iter_mut().enumerate() {
+            // The same cells in all chains of a seed.
+            let mut rng = stream(self.config.seed, [0, 0, TRACED, n as u64]);
+            let i = rng.random_range(0..self.data.n_rows());
+            let j = rng.random_range(0..self.data.n_cols());
+            *out = self.data.centre + unit * state.latent(i, j, &self.data.side);
         }
     }
 
@@ -519,6 +543,7 @@ impl<'d> BsvdSampler<'d> {
                 total.add(block, 1.0);
             }
             memory.residuals = Some(total);
+            memory.ln_likelihood = ln_likelihood(data, state, total.second);
         }
         Ok(())
     }
@@ -963,6 +988,19 @@ impl<'d> BsvdSampler<'d> {
     }
 }
 
+/// ln likelihood of normal entries up to a constant, given their weighted squared residuals.
+fn ln_likelihood(data: &BsvdData, state: &BsvdState, squares: f64) -> f64 {
+    let ln_weights = |cells: &data::Cells, own: &SideState| -> f64 {
+        let ln_weight = |(i, &w): (usize, &f32)| cells.range(i).len() as f64 * f64::from(w).ln();
+        own.noise_weights.iter().enumerate().map(ln_weight).sum()
+    };
+    let alpha = state.noise_precision;
+    let ln_precisions = data.n_observed() as f64 * alpha.ln()
+        + ln_weights(&data.rows, &state.rows)
+        + ln_weights(&data.columns, &state.columns);
+    0.5 * (ln_precisions - alpha * squares)
+}
+
 /// One time through the switches; a parameter, so that tests can put a wrong one in its place.
 type Scan =
     fn(&mut Switchboard<'_>, &[usize], &mut Xoshiro256PlusPlus) -> Result<(), ParameterError>;
@@ -1079,5 +1117,8 @@ pub(crate) fn trace_names() -> Vec<String> {
         "scale_precision",
     ];
     let scales = (1..=TRACED_SCALES).map(|k| format!("scale_{k}"));
-    fixed.into_iter().map(str::to_owned).chain(scales).collect()
+    let cells = (1..=TRACED_CELLS).map(|n| format!("cell_{n}"));
+    let fixed = fixed.into_iter().map(str::to_owned);
+    let rest = std::iter::once("ln_likelihood".to_owned()).chain(cells);
+    fixed.chain(scales).chain(rest).collect()
 }

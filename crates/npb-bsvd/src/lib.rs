@@ -52,6 +52,7 @@
 //! | what | where |
 //! |---|---|
 //! | fit in one call | [`fit`], of [`Entries`]: ratings, levels, [`Hits`] among trials |
+//! | several chains, and whether they agree | [`fit_chains`], [`BsvdFit::pooled`], [`BsvdFit::diagnostics`] |
 //! | settings, moves as values | [`BsvdConfig`], [`BsvdMove`], [`Scheduled`], [`Likelihood`] |
 //! | any cell, by index or name | [`BsvdFit::predict`], [`Prediction`], [`CellPosterior`], [`Key`] |
 //! | held-out entries | [`BsvdFit::evaluate`], [`Evaluation`]; followed from the start: [`Cells`], [`CellMoments`] |
@@ -62,7 +63,7 @@
 //! | go on, keep, hand over | [`fit_with_checkpoints`], [`BsvdFit::extend`], [`BsvdFit::save`], [`BsvdFit::write_draw_npy`], [`Part`] |
 //! | drive the chain | [`BsvdData`], [`BsvdSampler`], [`Record`] |
 //! | one draw | [`BsvdState`], [`SideState`] |
-//! | features | [`Features`], [`SideInformation`] |
+//! | features | [`Features`], [`SideInformation`], [`missingness`], [`popularity`] |
 //! | errors | [`BsvdError`] |
 
 mod acquire;
@@ -109,8 +110,8 @@ pub use entries::{Entries, Hits};
 pub use error::BsvdError;
 pub use evaluate::Evaluation;
 pub use export::Part;
-pub use features::{Features, SideInformation, missingness};
-pub use fit::{BsvdFit, Record, fit};
+pub use features::{Features, SideInformation, missingness, popularity};
+pub use fit::{BsvdFit, Record, fit, fit_chains};
 pub use fold_in::Folded;
 pub use gibbs::BsvdSampler;
 pub use names::Key;

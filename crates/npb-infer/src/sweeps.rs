@@ -164,6 +164,16 @@ impl Trace {
             .collect()
     }
 
+    /// Adds the scalars of a further sweep, for a model that makes its sweeps itself.
+    ///
+    /// # Panics
+    /// When there are not as many as names.
+    pub fn push(&mut self, scalars: &[f64]) {
+        assert_eq!(scalars.len(), self.names.len(), "scalars of a trace");
+        let row = self.push_row();
+        self.values[row].copy_from_slice(scalars);
+    }
+
     /// Adds a row of NaN for the next sweep to fill.
     fn push_row(&mut self) -> Range<usize> {
         let start = self.values.len();
