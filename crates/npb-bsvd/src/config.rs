@@ -142,6 +142,10 @@ pub struct BsvdConfig {
     /// The factors of a component have a mean on each side, itself standard normal (W: mean zero): then the intercepts of rows go along with their
     /// factors, and those of columns with theirs.
     pub factor_means: bool,
+    /// The mean of the factors of a row also depends on its features (as in Macau), and so for columns; next to the coefficients of W 5.14.
+    pub feature_links: bool,
+    /// Prior of the precision of the links, one for each side.
+    pub link: GammaPrior,
     /// How rows and columns are drawn.
     pub factor_update: FactorUpdate,
     /// Precision of the normal prior (mean zero) of the offset.
@@ -191,6 +195,11 @@ impl Default for BsvdConfig {
             noise_shape_range: (1.0, 1024.0),
             scale: VAGUE,
             factor_means: true,
+            feature_links: true,
+            link: GammaPrior {
+                shape: 1.0,
+                rate: 0.1,
+            },
             factor_update: FactorUpdate::Joint,
             offset_precision: 0.1,
             row_intercepts: true,
@@ -254,6 +263,7 @@ impl BsvdConfig {
             ("scale", self.scale),
             ("intercept", self.intercept),
             ("coefficient", self.coefficient),
+            ("link", self.link),
         ] {
             positive(field, prior.shape)?;
             positive(field, prior.rate)?;

@@ -245,6 +245,16 @@ impl BsvdData {
             thresholds: config.likelihood.n_thresholds(),
             row_noise: config.own_noise().0,
             column_noise: config.own_noise().1,
+            row_links: if config.feature_links {
+                q(&self.side.rows)
+            } else {
+                0
+            },
+            column_links: if config.feature_links {
+                q(&self.side.columns)
+            } else {
+                0
+            },
         }
     }
 }

@@ -535,6 +535,16 @@ impl BsvdFit {
             thresholds: self.config.likelihood.n_thresholds(),
             row_noise: self.config.own_noise().0,
             column_noise: self.config.own_noise().1,
+            row_links: if self.config.feature_links {
+                q(&self.side.rows)
+            } else {
+                0
+            },
+            column_links: if self.config.feature_links {
+                q(&self.side.columns)
+            } else {
+                0
+            },
         }
     }
 }

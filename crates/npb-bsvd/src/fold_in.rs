@@ -11,6 +11,7 @@ use crate::BsvdError;
 use crate::config::Likelihood;
 use crate::features::Features;
 use crate::fit::{BsvdFit, QUESTION};
+use crate::links;
 use crate::names::Key;
 use crate::predict::{CellPosterior, LEVEL, Prediction};
 use crate::probit::draw_latent;
@@ -502,6 +503,7 @@ impl Work<'_> {
         let own = self.side.of(view.state);
         let mut diagonal = vec![1.0; own.factor_mean.len()];
         self.prior_linear.clone_from(&own.factor_mean);
+        links::add_expected(&own.links, self.features, &mut self.prior_linear);
         if !own.intercepts.is_empty() {
             diagonal.push(own.intercept_precision);
             self.prior_linear.push(0.0);

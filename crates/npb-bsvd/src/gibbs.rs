@@ -19,6 +19,7 @@ use crate::config::BsvdMove;
 use crate::data::{self, BsvdData};
 use crate::features::Features;
 use crate::kernel::{Layout, Real, draw_coefficients};
+use crate::links::{self, deviations};
 use crate::probit::{self, Latents};
 use crate::products::{Candidates, ProductPass, column_sums, dot, squared_deviations};
 use crate::regression::{
@@ -515,6 +516,7 @@ impl<'d> BsvdSampler<'d> {
             noise_precision: state.noise_precision,
             prior_precision: &memory.prior_precision,
             prior_linear: &memory.prior_linear,
+            links: &own.links,
             task,
             coordinates,
             noise_shape: own.noise_shape,
@@ -774,13 +776,23 @@ impl<'d> BsvdSampler<'d> {
             if rank == 0 {
                 return;
             }
-            let lengths = &mut self.memory.lengths;
-            squared_deviations(&own.factors, &own.factor_mean, lengths);
+            let memory = &mut self.memory;
+            let lengths = &mut memory.lengths;
+            deviations(
+                own,
+                side.features(&self.data.side),
+                rank,
+                &mut memory.design,
+            );
+            squared_deviations(&memory.design, &vec![0.0; rank], lengths);
             let means = f64::from(u8::from(self.config.factor_means));
-            let n = (own.factors.len() / rank) as f64 + means;
+            let links = own.links.len() / rank;
+            let n = (own.factors.len() / rank + links) as f64 + means;
             let scales = state.scales.iter_mut().zip(&mut own.factor_mean);
-            for (length, (s, mean)) in lengths.iter_mut().zip(scales) {
-                *length += *mean * *mean;
+            for (k, (length, (s, mean))) in lengths.iter_mut().zip(scales).enumerate() {
+                let own_links = &mut own.links[k * links..(k + 1) * links];
+                let squares: f64 = own_links.iter().map(|b| b * b).sum();
+                *length += *mean * *mean + own.link_precision * squares;
                 let prior = state.scale_precision * *s * *s;
                 let usable =
                     length.is_finite() && *length > 0.0 && prior.is_finite() && prior > 0.0;
@@ -791,6 +803,7 @@ impl<'d> BsvdSampler<'d> {
                 };
                 *s = (*s / growth).max(f64::MIN_POSITIVE);
                 *mean *= growth;
+                own_links.iter_mut().for_each(|b| *b *= growth);
                 *length = growth;
             }
             let lines = own.factors.par_chunks_exact_mut(rank).with_min_len(1024);
@@ -809,18 +822,15 @@ impl<'d> BsvdSampler<'d> {
         }
         let mut rng = self.rng(SHEAR, 0);
         let (state, memory) = (&mut self.state, &mut self.memory);
-        let mut moments = |side: &SideState| {
-            Moments::new(
-                memory.arch,
-                &side.factors,
-                &side.factor_mean,
-                &mut memory.design,
-            )
+        let known = &self.data.side;
+        let mut moments = |side: Side, own: &SideState| {
+            Moments::new(memory.arch, own, side.features(known), &mut memory.design)
         };
-        let (mut rows, mut columns) = (moments(&state.rows), moments(&state.columns));
+        let mut rows = moments(Side::Rows, &state.rows);
+        let mut columns = moments(Side::Columns, &state.columns);
         exchange(&mut rows, &mut columns, &state.scales, &mut rng);
-        rows.apply(&mut state.rows.factors, &mut state.rows.factor_mean);
-        columns.apply(&mut state.columns.factors, &mut state.columns.factor_mean);
+        rows.apply(&mut state.rows);
+        columns.apply(&mut state.columns);
     }
 
     fn scale_precision(&mut self) -> Result<(), BsvdError> {
@@ -844,15 +854,15 @@ impl<'d> BsvdSampler<'d> {
                 own.intercept_precision =
                     draw_precision(self.config.intercept, n, squares, &mut rng)?;
             }
-            let rank = self.state.scales.len();
-            if self.config.factor_means && rank > 0 {
-                column_sums(&own.factors, rank, &mut self.memory.lengths);
-                let n = (own.factors.len() / rank) as f64;
-                for (mean, sum) in own.factor_mean.iter_mut().zip(&self.memory.lengths) {
-                    let z: f64 = rng.sample(StandardNormal);
-                    *mean = sum / (n + 1.0) + z / (n + 1.0).sqrt();
-                }
-            }
+            let features = side.features(&self.data.side);
+            links::draw(
+                own,
+                features.filter(|_| self.config.feature_links),
+                self.config.factor_means,
+                self.config.link,
+                self.sweep,
+                &mut rng,
+            )?;
             if !own.coefficient_mean.is_empty() {
                 coefficients(own, &self.config, &mut rng)?;
             }
@@ -947,13 +957,30 @@ impl<'d> BsvdSampler<'d> {
                 normals(&mut means[rank..], &mut rng);
             }
             let means = &means[rank..];
+            let features = [&self.data.side.rows, &self.data.side.columns][n_side].as_ref();
+            let features = features.filter(|_| self.config.feature_links);
+            let q = features.map_or(0, Features::n_features);
+            let links = &mut candidates.links[n_side];
+            links.clone_from(&own.links);
+            links.resize(width * q, 0.0);
+            let new_links = &mut links[rank * q..];
+            normals(new_links, &mut rng);
+            let sd = own.link_precision.sqrt().recip();
+            new_links.iter_mut().for_each(|b| *b *= sd);
+            let new_links = &*new_links;
             let blocks = to.par_chunks_mut(CANDIDATE_ROWS * stride).enumerate();
             blocks.for_each(|(n_block, lines)| {
                 let mut rng = stream(seed, [chain, sweep, block, item + 2 * (n_block as u64 + 1)]);
+                let (mut known, mut expected) = (vec![0.0f32; q], means.to_vec());
                 for (n, line) in lines.chunks_exact_mut(stride).enumerate() {
                     let i = n_block * CANDIDATE_ROWS + n;
                     line[..rank].copy_from_slice(SideState::part(&own.factors, i, rank));
-                    for (x, &mean) in line[rank..width].iter_mut().zip(means) {
+                    if let Some(features) = features {
+                        features.write(i, &mut known);
+                        expected.copy_from_slice(means);
+                        links::add_expected(new_links, &known, &mut expected);
+                    }
+                    for (x, &mean) in line[rank..width].iter_mut().zip(&expected) {
                         let z: f64 = rng.sample(StandardNormal);
                         *x = (mean + z) as f32;
                     }
@@ -968,16 +995,19 @@ impl<'d> BsvdSampler<'d> {
         self.state.scales.clear();
         self.state.scales.extend(active.iter().map(|&k| scales[k]));
         let candidates = &self.memory.candidates;
-        for (own, from, means) in [
-            (&mut self.state.rows, &candidates.rows, &candidates.means[0]),
-            (
-                &mut self.state.columns,
-                &candidates.columns,
-                &candidates.means[1],
-            ),
-        ] {
+        let state = &mut self.state;
+        let sides = [
+            (&mut state.rows, &candidates.rows),
+            (&mut state.columns, &candidates.columns),
+        ];
+        for (n_side, (own, from)) in sides.into_iter().enumerate() {
+            let (means, links) = (&candidates.means[n_side], &candidates.links[n_side]);
             own.factor_mean.clear();
             own.factor_mean.extend(active.iter().map(|&k| means[k]));
+            let q = links.len() / layout.width;
+            own.links.clear();
+            let kept = active.iter().flat_map(|&k| &links[k * q..(k + 1) * q]);
+            own.links.extend(kept);
             let spare = &mut self.memory.spare;
             spare.clear();
             for line in from.chunks_exact(layout.stride) {

@@ -81,6 +81,7 @@ mod fit;
 mod fold_in;
 mod gibbs;
 mod kernel;
+mod links;
 mod names;
 mod posterior;
 mod predict;

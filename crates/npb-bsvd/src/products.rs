@@ -21,6 +21,8 @@ pub(crate) struct Candidates {
     pub(crate) columns: Vec<f32>,
     /// Their means, of rows and of columns.
     pub(crate) means: [Vec<f64>; 2],
+    /// Their links to features.
+    pub(crate) links: [Vec<f64>; 2],
 }
 
 /// What the pass knows.

@@ -15,6 +15,7 @@ use crate::BsvdError;
 use crate::data::Cells;
 use crate::features::Features;
 use crate::kernel::{self, Layout, Real};
+use crate::links;
 use crate::products::dot;
 use crate::rescale::normals;
 use crate::state::SideState;
@@ -116,6 +117,8 @@ pub(crate) struct Pass<'a> {
     /// Prior precision of the regression coefficients, and precision times mean.
     pub(crate) prior_precision: &'a [f64],
     pub(crate) prior_linear: &'a [f64],
+    /// Of the factors of this side to its features; or empty.
+    pub(crate) links: &'a [f64],
     pub(crate) task: Task,
     /// Draw the coefficients of a row one at a time, not jointly.
     pub(crate) coordinates: bool,
@@ -168,6 +171,7 @@ pub(crate) struct Scratch {
     column: Vec<f64>,
     x: Vec<f64>,
     mean: Vec<f64>,
+    prior: Vec<f64>,
     features: Vec<f32>,
 }
 
@@ -353,8 +357,12 @@ impl Pass<'_> {
             let factors = &mut target.factors[n * rank..(n + 1) * rank];
             let own = &mut target.intercepts[n * usize::from(intercept)..];
             let coefficients = &mut target.coefficients[n * features..(n + 1) * features];
+            scratch.prior.clear();
+            scratch.prior.extend_from_slice(self.prior_linear);
+            links::add_expected(self.links, &scratch.features, &mut scratch.prior[..rank]);
             let mut row = Row {
                 pass: self,
+                prior_linear: &scratch.prior,
                 index: i,
                 range: self.cells.range(i),
                 features: &scratch.features,
@@ -481,6 +489,8 @@ impl Typing for f64 {
 /// One row at work.
 struct Row<'a, 'p, T> {
     pass: &'a Pass<'p>,
+    /// Prior precision times prior mean of its coefficients.
+    prior_linear: &'a [f64],
     index: usize,
     range: Range<usize>,
     features: &'a [f32],
@@ -509,7 +519,7 @@ impl<T: Real> Row<'_, '_, T> {
             line[r] += pass.prior_precision[r];
         }
         let linear = &mut sums[width * stride..][..width];
-        for (b, &prior) in linear.iter_mut().zip(pass.prior_linear) {
+        for (b, &prior) in linear.iter_mut().zip(self.prior_linear) {
             *b = *b * noise_precision + prior;
         }
         let (seed, [chain, sweep, code]) = pass.key;
@@ -566,7 +576,7 @@ impl<T: Real> Row<'_, '_, T> {
             let column = &columns[k * n..(k + 1) * n];
             let (square, product) = T::square_and_product(pass.arch, column, left);
             let precision = pass.prior_precision[k] + noise_precision * square;
-            let linear = pass.prior_linear[k] + noise_precision * (product + square * *x);
+            let linear = self.prior_linear[k] + noise_precision * (product + square * *x);
             let z: f64 = rng.sample(StandardNormal);
             let new = linear / precision + z / precision.sqrt();
             T::add_scaled(pass.arch, T::from_f64(*x - new), column, left);

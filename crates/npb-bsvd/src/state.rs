@@ -18,6 +18,10 @@ pub struct SideState {
     pub factors: Vec<f32>,
     /// Mean of the factors of each active component; zeros when there is none.
     pub factor_mean: Vec<f64>,
+    /// `B`, rank x q, or empty: the mean of a factor of row i grows by `R_i . B_k`, R_i the row's own q features.
+    pub links: Vec<f64>,
+    /// Precision of the links.
+    pub link_precision: f64,
     /// n intercepts, or none.
     pub intercepts: Vec<f32>,
     /// n x q coefficients on the q features of the other side: `G_C` of rows, `G_R` of columns (W 5.14).
@@ -137,6 +141,17 @@ impl BsvdState {
         )?;
         self.rows.check(shape.n_rows, rank, shape.column_features)?;
         self.columns.check(shape.n_cols, rank, shape.row_features)?;
+        for (side, links) in [
+            (&self.rows, shape.row_links),
+            (&self.columns, shape.column_links),
+        ] {
+            expect(
+                rank.checked_mul(links) == Some(side.links.len())
+                    && side.links.iter().all(|b| b.is_finite())
+                    && positive(side.link_precision),
+                "links",
+            )?;
+        }
         expect(
             self.rows.intercepts.is_empty() != shape.row_intercepts
                 && self.columns.intercepts.is_empty() != shape.column_intercepts,
@@ -162,6 +177,9 @@ pub(crate) struct Shape {
     pub(crate) thresholds: usize,
     pub(crate) row_noise: bool,
     pub(crate) column_noise: bool,
+    /// Features of rows, and of columns, that factors are linked to.
+    pub(crate) row_links: usize,
+    pub(crate) column_links: usize,
 }
 
 impl SideState {

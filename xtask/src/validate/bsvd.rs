@@ -106,6 +106,7 @@ impl Model {
             scale: MILD,
             intercept: MILD,
             coefficient: MILD,
+            link: MILD,
             offset_precision: 1.0,
             row_intercepts: extras,
             column_intercepts: extras,
@@ -159,6 +160,7 @@ impl Model {
         n: usize,
         rank: usize,
         q: usize,
+        own_features: Option<&Features>,
         (intercepts, noise): (bool, bool),
         rng: &mut Xoshiro256PlusPlus,
     ) -> SideState {
@@ -191,8 +193,25 @@ impl Model {
             };
             (0..n).flat_map(|_| row()).collect()
         };
+        let mut factors = around(&factor_mean, &vec![1.0; rank]);
+        let linked = own_features.map_or(0, Features::n_features);
+        let link_precision = gamma(config.link, rng);
+        let links: Vec<f64> = (0..rank * linked)
+            .map(|_| normal(link_precision, rng))
+            .collect();
+        if let Some(features) = own_features {
+            let mut known = vec![0.0; linked];
+            for (at, factor) in factors.iter_mut().enumerate() {
+                features.write(at / rank, &mut known);
+                let own = &links[at % rank * linked..][..linked];
+                let products = own.iter().zip(&known);
+                *factor += products.map(|(b, &f)| b * f64::from(f)).sum::<f64>() as f32;
+            }
+        }
         SideState {
-            factors: around(&factor_mean, &vec![1.0; rank]),
+            factors,
+            links,
+            link_precision,
             coefficients: around(&coefficient_mean, &coefficient_precision),
             intercepts: if intercepts {
                 around(&[0.0], &[intercept_precision])
@@ -288,8 +307,22 @@ impl JointModel for Model {
             scale_precision,
             noise_precision: gamma(config.noise, rng),
             offset: normal(config.offset_precision, rng),
-            rows: self.side_state(self.n_rows, rank, of_columns, rows, rng),
-            columns: self.side_state(self.n_cols, rank, of_rows, columns, rng),
+            rows: self.side_state(
+                self.n_rows,
+                rank,
+                of_columns,
+                self.side.rows.as_ref(),
+                rows,
+                rng,
+            ),
+            columns: self.side_state(
+                self.n_cols,
+                rank,
+                of_rows,
+                self.side.columns.as_ref(),
+                columns,
+                rng,
+            ),
             scales,
             ..self.start.clone()
         }

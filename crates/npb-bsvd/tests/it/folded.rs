@@ -48,6 +48,9 @@ fn exact(
 ) -> Exact {
     let rows = &state.rows;
     let mut prior_mean = rows.factor_mean.clone();
+    for (mean, links) in prior_mean.iter_mut().zip(rows.links.chunks(features.len())) {
+        *mean += links.iter().zip(features).map(|(b, x)| b * x).sum::<f64>();
+    }
     prior_mean.push(0.0);
     prior_mean.extend(&rows.coefficient_mean);
     let mut prior_variance = vec![1.0; state.rank()];

@@ -255,7 +255,7 @@ fn simple(method: Method, sides: &Sides) -> Result<Vec<f64>> {
 }
 
 const MEANS: &str = "npb:bsvd (the default) has an offset and intercepts of users and films, each with a learnt precision, and noise that differs from user to \
-                     user and from film to film; one-noise has one noise precision for all; global-mean that and the offset alone, as the thesis; long makes \
+                     user and from film to film; features have coefficients (W 5.14) and move the means of factors; one-noise has one noise precision for all; global-mean that and the offset alone, as the thesis; long makes \
                      200 + 1,000 sweeps; fixed-rank-K holds K switches on, with one noise precision. biases: global mean, user and film biases by least \
                      squares.";
 const SCORES: &str = "rmse and nmae are of the posterior mean as it is; rmse_clipped of predictions clipped to 1 to 5; nmae_rounded of predictions rounded to \

@@ -71,11 +71,12 @@ pub(super) fn fixed_rank(rank: usize, config: BsvdConfig) -> BsvdConfig {
     }
 }
 
-/// The thesis's means and noise: one global mean, one precision.
+/// The thesis's means and noise: one global mean, one precision, features that factors know nothing of.
 pub(super) fn global_mean(config: BsvdConfig) -> BsvdConfig {
     BsvdConfig {
         row_intercepts: false,
         column_intercepts: false,
+        feature_links: false,
         ..one_noise(config)
     }
 }
