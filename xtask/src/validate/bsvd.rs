@@ -183,6 +183,11 @@ impl Model {
             .map(|_| mean(config.common_coefficients, rng))
             .collect();
         let factor_mean: Vec<f64> = (0..rank).map(|_| mean(config.factor_means, rng)).collect();
+        let linked = own_features.map_or(0, Features::n_features);
+        let link_precision = gamma(config.link, rng);
+        let links: Vec<f64> = (0..rank * linked)
+            .map(|_| normal(link_precision, rng))
+            .collect();
         // As many numbers for each of n rows as there are means, each with its precision.
         let mut around = |means: &[f64], precisions: &[f64]| -> Vec<f32> {
             let pairs = || means.iter().zip(precisions);
@@ -194,11 +199,6 @@ impl Model {
             (0..n).flat_map(|_| row()).collect()
         };
         let mut factors = around(&factor_mean, &vec![1.0; rank]);
-        let linked = own_features.map_or(0, Features::n_features);
-        let link_precision = gamma(config.link, rng);
-        let links: Vec<f64> = (0..rank * linked)
-            .map(|_| normal(link_precision, rng))
-            .collect();
         if let Some(features) = own_features {
             let mut known = vec![0.0; linked];
             for (at, factor) in factors.iter_mut().enumerate() {
