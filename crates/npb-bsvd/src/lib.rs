@@ -6,8 +6,8 @@
 //! y_ij = offset + r_i + c_j + sum_k z_k s_k U_ik V_jk + G_C,i . C_j + G_R,j . R_i + noise
 //! ```
 //!
-//! `z_k` switches components on and off, so that the rank is part of the posterior; `R` and `C` are known features of rows and columns. Source: C.
-//! Wang, thesis 2010, chapter 5. Model, updates and what differs from the source are in the repository's `docs/bsvd.md`.
+//! `z_k` switches components on and off, so that the rank is part of the posterior; `R` and `C` are known features of rows and columns, which also say what
+//! to expect of `U` and `V`; each row and column has noise of its own. Source: C. Wang, thesis 2010, chapter 5. Model, updates and what differs from the source are in the repository's `docs/bsvd.md`.
 //!
 //! ```
 //! use npb_bsvd::npb_data::read::{MovieLens, movielens};
