@@ -144,7 +144,7 @@ pub struct BsvdConfig {
     pub factor_means: bool,
     /// The mean of the factors of a row also depends on its features (as in Macau), and so for columns; next to the coefficients of W 5.14.
     pub feature_links: bool,
-    /// Prior of the precision of the links, one for each side.
+    /// Prior of the precision of the links, one for each side: features of like scales are expected.
     pub link: GammaPrior,
     /// How rows and columns are drawn.
     pub factor_update: FactorUpdate,
