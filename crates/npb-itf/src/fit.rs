@@ -5,7 +5,7 @@ use std::path::Path;
 
 use npb_data::MixedTable;
 use npb_infer::diagnostics::{ChainDiagnostics, summarise};
-use npb_infer::{Stop, SweepReport, Trace, resume_sweeps, run_chains, storage};
+use npb_infer::{Stop, SweepReport, Trace, run_chains, storage};
 use serde::{Deserialize, Serialize};
 
 use crate::data::ColumnInfo;
@@ -78,6 +78,7 @@ impl<'d> ItfRun<'d> {
             chain,
             trace: Trace::new(SCALARS),
             draws: Vec::new(),
+            // Until it has been run to its end.
             stop: Stop::Cancelled,
         })
     }
@@ -115,32 +116,42 @@ impl<'d> ItfRun<'d> {
         })
     }
 
-    /// Makes the sweeps that are left, until `watch` stops it.
+    /// Makes the sweeps that are left, until `watch` stops it. The watcher sees the run as it is after the sweep, trace and kept draws
+    /// included, and may take a [`checkpoint`](Self::checkpoint).
     pub fn run(
         &mut self,
         mut watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
     ) -> Stop {
-        let trace = std::mem::replace(&mut self.trace, Trace::new(SCALARS));
         let plan = self.sampler.config().plan();
-        let outcome = resume_sweeps(
-            self,
-            &plan,
-            trace,
-            |run, sweep, scalars| {
-                run.sampler.monitored_sweep(sweep, scalars);
-                if sweep.kept {
-                    let draw = run.sampler.draw();
-                    scalars[SCALARS.len() - 1] = mean_information(&draw);
-                    run.draws.push(draw);
-                }
-                Ok::<_, std::convert::Infallible>(())
-            },
-            |report, run| watch(report, run),
-        );
-        let Ok(outcome) = outcome;
-        self.trace = outcome.trace;
-        self.stop = outcome.stop;
-        outcome.stop
+        // What a checkpoint taken by the watcher says; else two runs to the same sweep would differ.
+        self.stop = Stop::Cancelled;
+        for number in self.trace.n_sweeps() as u64 + 1..=plan.total() {
+            let kept = plan.is_kept(number);
+            self.traced_sweep(kept);
+            let report = SweepReport {
+                sweep: number,
+                kept,
+                trace: &self.trace,
+            };
+            if watch(&report, self).is_break() {
+                return self.stop;
+            }
+        }
+        self.stop = Stop::Completed;
+        self.stop
+    }
+
+    fn traced_sweep(&mut self, kept: bool) {
+        self.sampler.sweep();
+        let mut scalars = [f64::NAN; SCALARS.len()];
+        let [.., information] = &mut scalars;
+        if kept {
+            let draw = self.sampler.draw();
+            *information = mean_information(&draw);
+            self.draws.push(draw);
+        }
+        self.sampler.summarise(&mut scalars);
+        self.trace.push(&scalars);
     }
 
     /// The sampler.
@@ -153,17 +164,17 @@ impl<'d> ItfRun<'d> {
         &self.draws
     }
 
-    /// What [`resume`](Self::resume) needs, outside a run.
-    pub fn checkpoint(&self) -> Checkpoint {
-        self.checkpoint_with(&self.trace)
+    /// Monitored scalars of all sweeps so far.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
     }
 
-    /// What [`resume`](Self::resume) needs, inside a watcher, which holds the trace in its report.
-    pub fn checkpoint_with(&self, trace: &Trace) -> Checkpoint {
+    /// What [`resume`](Self::resume) needs.
+    pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
             chain: self.chain,
             state: self.sampler.state().clone(),
-            trace: trace.clone(),
+            trace: self.trace.clone(),
             draws: self.draws.clone(),
             stop: self.stop,
         }
@@ -213,10 +224,16 @@ pub struct ChainSummary {
     pub state: ItfState,
 }
 
-/// What is stored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// Layouts of saved fits.
+#[derive(Deserialize)]
 enum Wire {
     V1(WireV1),
+}
+
+/// The same, borrowed.
+#[derive(Serialize)]
+enum WireRef<'a> {
+    V1(&'a WireV1),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -335,7 +352,7 @@ impl ItfFit {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ItfError> {
-        let wire = Wire::V1(self.wire.clone());
+        let wire = WireRef::V1(&self.wire);
         Ok(storage::save(
             path,
             MODEL,
@@ -357,7 +374,7 @@ impl ItfFit {
     /// # Errors
     /// The fit cannot be encoded.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ItfError> {
-        let wire = Wire::V1(self.wire.clone());
+        let wire = WireRef::V1(&self.wire);
         Ok(storage::to_bytes(MODEL, env!("CARGO_PKG_VERSION"), &wire)?)
     }
 

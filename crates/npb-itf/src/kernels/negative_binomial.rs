@@ -5,18 +5,20 @@ use std::ops::Range;
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dist::Beta;
-use npb_priors::special::{ln_beta, ln_gamma, ln_rising_factorial, log_sum_exp};
+use npb_priors::special::{ln_beta, ln_gamma, ln_rising_factorial};
 use serde::{Deserialize, Serialize};
 
 use super::poisson::check_counts;
 use super::support::{CellError, ClusterTable, clusters_in, pick_ln, poisson, positive_gamma};
 use crate::kernel::{Clusters, Kernel, RowLabels};
+use crate::numeric::{exp_rows, ln_gammas};
 
 /// p(x) = Γ(r + x) / (Γ(r) x!) p^r (1 − p)^x in cluster k, r = r_k uniform on 2^g / 8, g = 0..14, p = p_k ~ Beta(a, b).
 ///
 /// Mean r (1 − p)/p, variance mean / p: from geometric-like tails at small r to nearly Poisson at large r. With r on a grid both
 /// parameters of a cluster can be integrated out, so that nothing has to be augmented or sliced. a and b are learned, together,
-/// uniform on the grid of a = 1 + 2^g / 2, g = 0..5, and b = 2^g / 2, g = 0..10: with a > 1 predictions have a mean.
+/// uniform on the grid of a = 2 + 2^g / 2, g = 0..5, and b = 2^g / 2, g = 0..10: with a > 2 predictions have a mean and a variance, so that
+/// means over draws settle.
 ///
 /// ```
 /// use npb_infer::stream;
@@ -48,7 +50,7 @@ fn size(g: usize) -> f64 {
 /// a and b at a position of the grid of both.
 fn betas((g, h): (usize, usize)) -> (f64, f64) {
     let half_power = |g: usize| 0.5 * 2f64.powi(g as i32);
-    (1.0 + half_power(g), half_power(h))
+    (2.0 + half_power(g), half_power(h))
 }
 
 /// Cells of a column of counts.
@@ -96,28 +98,19 @@ impl NegativeBinomial {
         let (a, b) = betas(params.prior);
         let (n, total) = (stats.n as f64, stats.total as f64);
         let none = ln_beta(a, b);
-        std::array::from_fn(|g| stats.ways[g] + ln_beta(a + n * size(g), b + total) - none)
-    }
-
-    /// Draws a and b given the clusters with cells.
-    fn move_prior(
-        &self,
-        params: &mut NegativeBinomialParams,
-        pool: &[NegativeBinomialStats],
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
-        let (mut n, mut ln_p, mut ln_q) = (0.0, 0.0, 0.0);
-        for k in (0..params.sizes.len()).filter(|&k| pool[k].n > 0) {
-            n += 1.0;
-            ln_p += params.logs.get(LN_P, k);
-            ln_q += params.logs.get(LN_Q, k);
+        if n * size(SIZES - 1) + total > 1e9 {
+            let evidence = |g: usize| stats.ways[g] + ln_beta(a + n * size(g), b + total) - none;
+            return std::array::from_fn(evidence);
         }
-        let mut weights: [f64; BETAS.0 * BETAS.1] = std::array::from_fn(|g| {
-            let (a, b) = betas((g / BETAS.1, g % BETAS.1));
-            a * ln_p + b * ln_q - n * ln_beta(a, b)
-        });
-        let g = pick_ln(&mut weights, rng);
-        params.prior = (g / BETAS.1, g % BETAS.1);
+        // The same with all log gamma functions at once.
+        let mut x = [b + total; 2 * SIZES + 4];
+        for g in 0..SIZES {
+            x[g] = a + n * size(g);
+            x[SIZES + g] = x[g] + b + total;
+        }
+        let ln = ln_gammas(x);
+        let common = ln[2 * SIZES] - none;
+        std::array::from_fn(|g| stats.ways[g] + ln[g] - ln[SIZES + g] + common)
     }
 
     fn sample(
@@ -210,6 +203,10 @@ impl Kernel for NegativeBinomial {
         data.codes[row] != 0
     }
 
+    fn cell_key(&self, data: &NegativeBinomialData, row: usize) -> Option<u64> {
+        Some(u64::from(data.codes[row]))
+    }
+
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> NegativeBinomialParams {
         let g = pick_ln(&mut [0.0; BETAS.0 * BETAS.1], rng);
         NegativeBinomialParams {
@@ -219,24 +216,29 @@ impl Kernel for NegativeBinomial {
         }
     }
 
-    fn update(
+    /// Draws a and b given the clusters with cells.
+    fn move_hyperparameters(
         &self,
-        data: &NegativeBinomialData,
-        labels: &[u32],
         params: &mut NegativeBinomialParams,
-        pool: &mut Vec<NegativeBinomialStats>,
+        pool: &[NegativeBinomialStats],
         rng: &mut Xoshiro256PlusPlus,
     ) {
-        self.tally(data, labels, params, pool);
-        let clusters = 0..params.sizes.len();
-        clusters
-            .clone()
-            .for_each(|k| self.draw(params, k, &pool[k], rng));
-        self.move_prior(params, pool, rng);
-        // Those without cells follow the new hyperparameters.
-        for k in clusters.filter(|&k| pool[k].n == 0) {
-            self.draw(params, k, &pool[k], rng);
+        let (mut n, mut ln_p, mut ln_q) = (0.0, 0.0, 0.0);
+        for k in (0..params.sizes.len()).filter(|&k| pool[k].n > 0) {
+            n += 1.0;
+            ln_p += params.logs.get(LN_P, k);
+            ln_q += params.logs.get(LN_Q, k);
         }
+        let mut weights: [f64; BETAS.0 * BETAS.1] = std::array::from_fn(|g| {
+            let (a, b) = betas((g / BETAS.1, g % BETAS.1));
+            a * ln_p + b * ln_q - n * ln_beta(a, b)
+        });
+        let g = pick_ln(&mut weights, rng);
+        params.prior = (g / BETAS.1, g % BETAS.1);
+    }
+
+    fn has_cells(&self, stats: &NegativeBinomialStats) -> bool {
+        stats.n > 0
     }
 
     fn ln_likelihoods(
@@ -296,7 +298,9 @@ impl Kernel for NegativeBinomial {
     }
 
     fn ln_evidence(&self, params: &NegativeBinomialParams, stats: &NegativeBinomialStats) -> f64 {
-        log_sum_exp(&self.ln_evidences(params, stats)) - (SIZES as f64).ln()
+        let mut evidences = self.ln_evidences(params, stats);
+        let largest = exp_rows(&mut evidences, SIZES);
+        largest + (evidences.iter().sum::<f64>() / SIZES as f64).ln()
     }
 
     fn draw(

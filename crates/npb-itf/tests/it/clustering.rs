@@ -151,7 +151,7 @@ fn table() -> MixedTable {
 fn fitted(keep_labels: bool) -> ItfFit {
     let config = ItfConfig {
         chains: 2,
-        burn_in: 60,
+        burn_in: 300,
         keep: 30,
         thin: 2,
         keep_labels,
