@@ -589,6 +589,6 @@ fn normal_like(values: impl Iterator<Item = Option<f64>> + Clone) -> Result<Norm
         _ => largest * (ratios.sum::<f64>() / n).sqrt(),
     };
     Normal::new(mean, scale).ok_or_else(|| {
-        format!("mean {mean} and standard deviation {scale}: rescale it to a deviation between 1e-150 and 1e150")
+        format!("mean {mean:e} and standard deviation {scale:e}: rescale it to a deviation between 1e-150 and 1e150")
     })
 }

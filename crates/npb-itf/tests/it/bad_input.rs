@@ -1,7 +1,8 @@
 //! Odd tables and bad input: a finite answer, or an error that says where.
 
 use npb_data::{MixedColumn, MixedTable};
-use npb_itf::{ItfConfig, ItfError, ItfFit, Structure, fit};
+use npb_itf::kernels::{Cells, Network, NetworkData, PoissonData, Series, SeriesData};
+use npb_itf::{ItfConfig, ItfData, ItfError, ItfFit, Structure, fit, fit_data};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -176,5 +177,84 @@ fn rows_of_another_fit_are_errors() {
         assert!(fitted.ln_held_out(&rows, &rows, &[]).is_err());
         assert!(fitted.predict(&rows, "x").is_err());
         assert!(fitted.impute_cells(&rows, 0.9).is_err());
+    }
+}
+
+/// What a sampler would stumble over is refused when data are made, by name, row and part.
+#[test]
+fn cells_and_columns_that_cannot_be_are_named() {
+    let says = |error: &dyn std::fmt::Display, words: &[&str]| {
+        let message = error.to_string();
+        for word in words {
+            assert!(message.contains(word), "{message:?} does not say {word:?}");
+        }
+    };
+    let real = || MixedColumn::Real(vec![Some(1.0), None, Some(2.0)]);
+    let mut data = ItfData::new();
+    data.push_table_column("x", &real()).unwrap();
+    let error = data.push_table_column("x", &real()).unwrap_err();
+    says(&error, &["\"x\"", "twice"]);
+    let error = data
+        .push_table_column("y", &MixedColumn::Count(vec![Some(1)]))
+        .unwrap_err();
+    says(&error, &["\"y\"", "1 rows", "3"]);
+    let names = || ["x", "x"].map(str::to_owned).to_vec();
+    let error = MixedTable::new(names(), vec![real(), real()]).unwrap_err();
+    says(&error, &["\"x\"", "differ"]);
+
+    let too_many = Some(1 << 60);
+    says(
+        &PoissonData::new(&[Some(1), too_many]).unwrap_err(),
+        &["row 1", "count"],
+    );
+    // A column of negative whole numbers is no column of counts, and a fit with counts does not read it as one.
+    let counts = one(
+        "k",
+        MixedColumn::Count((0..12).map(|i| Some(i % 3)).collect()),
+    );
+    let fitted = fit(&counts, &short(Structure::Tensor)).unwrap();
+    let negative = one("k", MixedColumn::Real(vec![Some(-1.0)]));
+    let error = fitted.rows(&negative).map(|_| ()).unwrap_err();
+    says(&error, &["\"k\"", "real", "count"]);
+
+    says(&Series::new(1, 0, 0.0, 1.0).unwrap_err(), &["n_times", "0"]);
+    let series = Series::new(1, 3, 0.0, 1.0).unwrap();
+    let long = vec![Some(1.0); 4];
+    let error = SeriesData::new(&series, &[vec![], long]).unwrap_err();
+    says(&error, &["row 1", "4 parts", "3"]);
+    let network = Network::new(3, false).unwrap();
+    let error = NetworkData::new(&network, &[(0, 3)], &[]).unwrap_err();
+    says(&error, &["row 0", "3 is not one of the nodes"]);
+}
+
+/// Series of length 0 are missing cells; a column of nothing else is a column without cells.
+#[test]
+fn series_of_length_0_are_missing_cells() {
+    let series = Series::new(1, 5, 0.0, 1.0).unwrap();
+    let some = |i: usize| {
+        (0..i % 4)
+            .map(|t| Some(t as f64))
+            .collect::<Vec<Option<f64>>>()
+    };
+    for rows in [(0..24).map(some).collect(), vec![Vec::new(); 24]] {
+        let cells = Cells::Series(SeriesData::new(&series, &rows).unwrap());
+        let mut data = ItfData::new();
+        let x = MixedColumn::Real((0..24).map(|i| Some(f64::from(i % 4))).collect());
+        data.push_table_column("x", &x).unwrap();
+        let rng = &mut npb_infer::stream(1, [0; 4]);
+        data.push("s", series.clone().column(rng), cells).unwrap();
+        for structure in ALL {
+            let fitted = fit_data(&data, &short(structure)).unwrap();
+            let rows = fitted.rows_of(&data, true).unwrap();
+            let finite = |x: &f64| x.is_finite();
+            assert!(fitted.ln_density(&rows).unwrap().iter().all(finite));
+            let imputed = fitted.impute_cells(&rows, 0.9).unwrap();
+            assert!(
+                imputed
+                    .iter()
+                    .flat_map(|cell| &cell.expected)
+                    .all(|x| x.is_finite())
+            );
+        }
     }
 }
