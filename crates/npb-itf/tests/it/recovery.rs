@@ -82,3 +82,24 @@ fn predictions_of_positive_numbers_stay_among_the_data() {
         .unwrap()[0][0];
     assert!((2.9..5.2).contains(&predicted), "{predicted}");
 }
+
+/// Clusters that no row is in keep to the scale of the counts: the expected count of a new row is that of the rows, although a fourth of the
+/// weight or so is on a new cluster.
+#[test]
+fn predictions_of_counts_stay_among_the_data() {
+    let counts = [6, 5, 7, 6, 6, 5, 7, 6, 5, 6].map(Some).to_vec();
+    let table =
+        |counts| MixedTable::new(vec!["k".to_owned()], vec![MixedColumn::Count(counts)]).unwrap();
+    let config = ItfConfig {
+        chains: 1,
+        burn_in: 100,
+        keep: 1000,
+        thin: 1,
+        ..ItfConfig::default()
+    };
+    let fitted = fit(&table(counts), &config).unwrap();
+    let predicted = fitted
+        .predict(&fitted.rows(&table(vec![None])).unwrap(), "k")
+        .unwrap()[0][0];
+    assert!((5.0..7.5).contains(&predicted), "{predicted}");
+}
