@@ -127,10 +127,7 @@ fn shown<T>(cell: T, rng: &mut Xoshiro256PlusPlus) -> Option<T> {
 }
 
 fn measure(size: Size, timed: usize, seed: u64) -> Result<Outcome> {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(1)
-        .use_current_thread()
-        .build()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
     pool.install(|| measure_here(size, timed, seed))
 }
 
