@@ -1,10 +1,9 @@
 //! The result of a fit, and what can be asked of it.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use npb_data::{Labels, Table};
-use npb_infer::{Stop, VbOutcome, VbReport, storage, stream};
+use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
 use npb_linalg::faer::Mat;
 use npb_priors::dp::dominant_count_distribution;
 use npb_priors::special::ln_add_exp;
@@ -20,9 +19,6 @@ use crate::state::check_experts;
 use crate::units::{Filling, Units};
 use crate::vb::{IqgmeData, IqgmeVb, class_of_rows};
 use crate::{Expert, IqgmeConfig, IqgmeError, IqgmeState};
-
-/// Name in saved files.
-const MODEL: &str = "npb-iqgme";
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;
@@ -211,11 +207,18 @@ pub struct MissingCell {
 }
 
 impl MissingCell {
+    /// The share of its distribution that lies below `x`.
+    pub fn cdf(&self, x: f64) -> f64 {
+        let (below, total) = self.terms.iter().fold((0.0, 0.0), |(below, total), term| {
+            (below + term.weight * term.below(x), total + term.weight)
+        });
+        below / total
+    }
+
     /// The value below which this share of its distribution lies; `level` between 0 and 1.
     pub fn quantile(&self, level: f64) -> f64 {
-        let below = |x: f64| -> f64 { self.terms.iter().map(|t| t.weight * t.below(x)).sum() };
-        let total: f64 = self.terms.iter().map(|t| t.weight).sum();
-        let wanted = level.clamp(0.0, 1.0) * total;
+        let below = |x: f64| self.cdf(x);
+        let wanted = level.clamp(0.0, 1.0);
         let (mut low, mut high) = (self.mean, self.mean);
         let mut reach = self.sd.max(f64::MIN_POSITIVE);
         while below(low) > wanted && reach.is_finite() {
@@ -271,7 +274,7 @@ pub struct ClassifierSummary {
 
 /// What is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Wire {
+pub struct Wire {
     config: IqgmeConfig,
     units: Units,
     classes: Vec<String>,
@@ -761,37 +764,19 @@ impl IqgmeFit {
         }
         Ok(all)
     }
+}
 
-    /// Writes the fit to a file that [`load`](Self::load) reads.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {
-        Ok(storage::save(
-            path,
-            MODEL,
-            env!("CARGO_PKG_VERSION"),
-            &self.wire,
-        )?)
+impl Saved for IqgmeFit {
+    const MODEL: &'static str = "npb-iqgme/fit";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Content = Wire;
+    type Error = IqgmeError;
+
+    fn content(&self) -> &Wire {
+        &self.wire
     }
 
-    /// Reads a fit written by [`save`](Self::save). A truncated, altered or foreign file is an error that says which.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, IqgmeError> {
-        Self::checked(storage::load(path, MODEL)?)
-    }
-
-    /// The bytes that [`save`](Self::save) writes.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, IqgmeError> {
-        Ok(storage::to_bytes(
-            MODEL,
-            env!("CARGO_PKG_VERSION"),
-            &self.wire,
-        )?)
-    }
-
-    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, IqgmeError> {
-        Self::checked(storage::from_bytes(MODEL, bytes)?)
-    }
-
-    fn checked(wire: Wire) -> Result<Self, IqgmeError> {
+    fn from_content(wire: Wire) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
         wire.config.validate()?;
         wire.units.check().map_err(saved)?;

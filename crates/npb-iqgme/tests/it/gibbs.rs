@@ -7,7 +7,7 @@ use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_infer::{Stop, SweepPlan};
 use npb_iqgme::{
     Every, GibbsConfig, GibbsFit, GibbsMove, IqgmeConfig, IqgmeData, IqgmeSampler, PriorScale,
-    StickRule, fit, fit_gibbs, fit_gibbs_with_checkpoints,
+    Saved, StickRule, fit, fit_gibbs, fit_gibbs_with_checkpoints,
 };
 
 use crate::data::{config, three_gaussians};

@@ -2,7 +2,7 @@
 
 use npb_data::Labels;
 use npb_data::metrics::{auc, log_loss};
-use npb_iqgme::{ExpertPosterior, IqgmeConfig, IqgmeFit, Start, fit, fit_unlabelled};
+use npb_iqgme::{ExpertPosterior, IqgmeConfig, IqgmeFit, Saved, Start, fit, fit_unlabelled};
 
 use crate::data::{corners, three_gaussians};
 
