@@ -12,6 +12,7 @@
 //! - [`diagnostics`]: rank-normalised split R-hat, effective sample sizes, Monte Carlo errors;
 //! - [`Saved`], [`storage`] and [`checkpoint`]: fits in files, the one format of these, and runs
 //!   that survive being killed;
+//! - [`ranges`]: checks of configurations, in the same words everywhere;
 //! - [`testing`]: the proofs that every model crate runs, from the joint-distribution test to
 //!   hostile files.
 //!
@@ -35,6 +36,7 @@
 
 pub mod checkpoint;
 pub mod diagnostics;
+pub mod ranges;
 mod restart;
 mod saved;
 mod stop;

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::bound::trace_product;
-use crate::config::{Gate, above, at_least};
+use crate::config::{Gate, MOST_COMPONENTS, MOST_RUNS};
 use crate::fit::{Evaluation, Imputation, MissingCell, most_probable, with_first_class};
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
@@ -26,6 +26,7 @@ use crate::state::dot;
 use crate::units::Units;
 use crate::vb::{IqgmeData, class_of_rows};
 use crate::{IqgmeConfig, IqgmeError, start};
+use npb_infer::ranges::{above, at_least, up_to};
 
 /// Key of the random stream of starts.
 const START: u64 = 50;
@@ -73,12 +74,12 @@ impl Default for QgmeConfig {
 impl QgmeConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), IqgmeError> {
-        at_least("components", self.components, 1)?;
-        at_least("starts", self.starts, 1)?;
+        up_to("components", self.components, MOST_COMPONENTS)?;
+        up_to("starts", self.starts, MOST_RUNS)?;
         above("covariance_rows", self.covariance_rows, 0.0)?;
         above("expert_ridge", self.expert_ridge, 0.0)?;
-        at_least("max_iterations", self.max_iterations as usize, 1)?;
-        above("tolerance", self.tolerance, 0.0)
+        at_least("max_iterations", self.max_iterations, 1)?;
+        Ok(above("tolerance", self.tolerance, 0.0)?)
     }
 }
 

@@ -455,7 +455,7 @@ impl IqgmeFit {
         draws: usize,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
         check_level(level)?;
-        at_least("draws", draws, 2)?;
+        check_draws(draws, 2)?;
         let mean = self.predict_proba(table)?;
         let rows = self.wire.units.rows(table)?;
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
@@ -523,6 +523,7 @@ impl IqgmeFit {
 
     /// `draws` completed tables, each a joint draw from the predictive distribution of the missing cells, for multiple imputation.
     pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
+        check_draws(draws, 1)?;
         let rows = self.wire.units.rows(table)?;
         (0..draws as u64)
             .into_par_iter()
@@ -659,7 +660,7 @@ impl IqgmeFit {
                 rule: "between 0 and 1",
             });
         }
-        at_least("draws", draws, 1)?;
+        check_draws(draws, 1)?;
         let sticks = &self.state().sticks;
         let mut rng = stream(self.wire.config.seed, [0, 0, COUNT, 0]);
         let weights = |out: &mut [f64]| sticks.sample_weights(out, &mut rng);
@@ -805,22 +806,18 @@ impl Saved for IqgmeFit {
     }
 }
 
-pub(crate) fn at_least(
-    argument: &'static str,
-    value: usize,
-    least: usize,
-) -> Result<(), IqgmeError> {
-    if value >= least {
+/// Draws are kept until all of them are there.
+pub(crate) fn check_draws(draws: usize, least: usize) -> Result<(), IqgmeError> {
+    if (least..=100_000).contains(&draws) {
         return Ok(());
     }
-    let rule = if least == 1 {
-        "at least 1"
-    } else {
-        "at least 2"
+    let rule = match least {
+        1 => "between 1 and 100000",
+        _ => "between 2 and 100000",
     };
     Err(IqgmeError::Argument {
-        argument,
-        value: value.to_string(),
+        argument: "draws",
+        value: draws.to_string(),
         rule,
     })
 }

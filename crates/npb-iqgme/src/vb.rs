@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use npb_data::{Labels, Standardiser, Table};
+use npb_infer::ranges::OutOfRange;
 use npb_infer::{VbOutcome, VbReport, resume_vb};
 use npb_linalg::faer::{Mat, Scale};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
@@ -49,11 +50,10 @@ impl IqgmeData {
         }
         let classes = classes_seen(labels)?;
         if classes.len() > 2 && config.expert_posterior == ExpertPosterior::ExpectationPropagation {
-            return Err(IqgmeError::Config {
-                field: "expert_posterior",
-                value: "expectation_propagation".to_owned(),
-                rule: format!("variational with {} classes", classes.len()),
-            });
+            let rule = format!("variational with {} classes", classes.len());
+            return Err(
+                OutOfRange::new("expert_posterior", "expectation_propagation", rule).into(),
+            );
         }
         let standardiser = Standardiser::fit(table);
         let (constant, empty) = (

@@ -17,7 +17,7 @@ use super::margins::Margins;
 use super::predict::Predictor;
 use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
-use crate::fit::at_least;
+use crate::fit::check_draws;
 use crate::runs::{central_intervals, check_level, run_all, weigh};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
@@ -306,7 +306,7 @@ impl FactorFit {
         draws: usize,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
         check_level(level)?;
-        at_least("draws", draws, 2)?;
+        check_draws(draws, 2)?;
         let mean = self.predict_proba(table)?;
         let cells = self.cells(table)?;
         let drawn: Vec<Vec<f64>> = (0..draws as u64)

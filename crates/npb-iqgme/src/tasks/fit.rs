@@ -15,7 +15,7 @@ use super::fold::{Atoms, fold};
 use super::state::MultiTaskState;
 use super::vb::{MultiTaskVb, TaskUpdate};
 use crate::config::Gate;
-use crate::fit::at_least;
+use crate::fit::check_draws;
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
 use crate::runs::{central_intervals, check_level, run_all, weigh};
@@ -272,7 +272,7 @@ impl MultiTaskFit {
         draws: usize,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
         check_level(level)?;
-        at_least("draws", draws, 2)?;
+        check_draws(draws, 2)?;
         let j = self.position(task)?;
         let mean = self.predict_proba(task, table)?;
         let rows = self.rows(table)?;
