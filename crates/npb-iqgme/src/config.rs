@@ -31,7 +31,7 @@ pub enum PriorScale {
     Covariance,
     /// The prior mean of a component's precision is the precision of all rows (`nu_0 B_0 = S^-1`).
     Precision,
-    /// As `Covariance`, times the factor at which the bound is highest.
+    /// As `Covariance`, times the factor at which the bound is highest (the default).
     Bound,
 }
 
@@ -112,7 +112,7 @@ impl Default for IqgmeConfig {
             mean_strength: 1.0,
             dof_excess: 2.0,
             dof_per_feature: 0.25,
-            prior_scale: PriorScale::Covariance,
+            prior_scale: PriorScale::Bound,
             expert_shape: 0.1,
             expert_rate: 0.1,
             expert_mean_strength: 1.0,

@@ -285,6 +285,9 @@ impl VbUpdate {
     ];
 }
 
+/// Components have settled when the bound changes by less than this, relatively, or by ten times the tolerance.
+const SETTLED: f64 = 1e-4;
+
 /// One run of variational Bayes. Drive it with [`step`](Self::step) or [`run`](Self::run).
 ///
 /// Cost of an iteration: `N P^2` for each row, `N min(|o|, |m|)^3` for each missing pattern, `N P^3` once; memory `O(N + P)` for each row.
@@ -326,6 +329,10 @@ pub struct IqgmeVb<'d> {
     soft: Vec<f64>,
     responsibilities: Responsibilities,
     iteration: u64,
+    /// The bound of the iteration before; NaN at the first.
+    last_bound: f64,
+    /// Whether iterations move the prior scale.
+    scale_is_free: bool,
     /// What a run has behind it.
     trace: Vec<VbReport>,
 }
@@ -360,6 +367,8 @@ impl<'d> IqgmeVb<'d> {
                 &responsibilities,
             ),
             iteration: 0,
+            last_bound: f64::NAN,
+            scale_is_free: false,
             trace: Vec::new(),
         };
         vb.start()?;
@@ -386,6 +395,7 @@ impl<'d> IqgmeVb<'d> {
             });
         }
         let mut prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
+        let scale_is_free = state.prior_scale != prior.scale;
         prior
             .set_scale(state.prior_scale, &data.covariance)
             .map_err(prior_failed)?;
@@ -402,6 +412,8 @@ impl<'d> IqgmeVb<'d> {
             responsibilities: Responsibilities::zeros(data.rows.len(), n_components),
             state,
             iteration: trace.len() as u64,
+            last_bound: trace.last().map_or(f64::NAN, |report| report.elbo),
+            scale_is_free,
             trace,
         };
         for (h, component) in vb.state.components.iter().enumerate() {
@@ -439,7 +451,8 @@ impl<'d> IqgmeVb<'d> {
         Ok(())
     }
 
-    /// One iteration: the rows, then sticks, components, experts, their prior and the concentration. Returns the bound.
+    /// One iteration: the rows, then sticks, components, experts, their prior and the concentration; the scale of the components' prior, too, once the
+    /// components have settled (a scale that may shrink from the start on lets the gate cut components along class boundaries). Returns the bound.
     pub fn step(&mut self) -> Result<f64, IqgmeError> {
         self.iteration += 1;
         self.apply(VbUpdate::Rows)?;
@@ -450,6 +463,9 @@ impl<'d> IqgmeVb<'d> {
                 value: bound,
             });
         }
+        let little = SETTLED.max(10.0 * self.config.tolerance) * bound.abs().max(1.0);
+        self.scale_is_free |= (bound - self.last_bound).abs() < little;
+        self.last_bound = bound;
         self.update_parameters()?;
         Ok(bound)
     }
@@ -562,8 +578,11 @@ impl<'d> IqgmeVb<'d> {
 
     fn update_parameters(&mut self) -> Result<(), IqgmeError> {
         VbUpdate::PARAMETERS
-            .iter()
-            .try_for_each(|&update| self.apply(update))
+            .into_iter()
+            .try_for_each(|update| match update {
+                VbUpdate::PriorScale if !self.scale_is_free => Ok(()),
+                _ => self.apply(update),
+            })
     }
 
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`VbUpdate::PARAMETERS`].

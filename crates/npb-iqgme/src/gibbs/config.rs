@@ -1,10 +1,10 @@
 //! What a user may set.
 
 use npb_infer::SweepPlan;
-use npb_infer::ranges::{OutOfRange, at_least, up_to};
+use npb_infer::ranges::{at_least, up_to};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{MOST_COMPONENTS, MOST_RUNS, PriorScale};
+use crate::config::{MOST_COMPONENTS, MOST_RUNS};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// How infinitely many sticks are handled.
@@ -53,7 +53,8 @@ impl GibbsMove {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GibbsConfig {
-    /// Priors, starts (chain c starts as the start numbered c, going round) and seed. What else there is in it concerns variational runs.
+    /// Priors, starts (chain c starts as the start numbered c, going round) and seed. What else there is in it concerns variational runs; a sampler has no
+    /// bound and takes [`PriorScale::Bound`](crate::PriorScale::Bound) for `Covariance`.
     pub model: IqgmeConfig,
     /// How infinitely many sticks are handled.
     pub sticks: StickRule,
@@ -88,10 +89,6 @@ impl GibbsConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), IqgmeError> {
         self.model.validate()?;
-        if self.model.prior_scale == PriorScale::Bound {
-            let rule = "covariance or precision: a sampler has no bound";
-            return Err(OutOfRange::new("prior_scale", "bound", rule).into());
-        }
         if let StickRule::Blocked(components) = self.sticks {
             up_to("sticks", components, MOST_COMPONENTS)?;
         }

@@ -3,7 +3,7 @@
 use npb_infer::ranges::{OutOfRange, above, up_to};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ExpertPosterior, MOST_COMPONENTS, MOST_RUNS, Start};
+use crate::config::{ExpertPosterior, MOST_COMPONENTS, MOST_RUNS, PriorScale, Start};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
@@ -45,6 +45,7 @@ impl Default for TasksConfig {
         Self {
             single: IqgmeConfig {
                 averaging: 1.0,
+                prior_scale: PriorScale::Covariance,
                 ..IqgmeConfig::default()
             },
             atoms: 50,
