@@ -285,9 +285,6 @@ impl VbUpdate {
     ];
 }
 
-/// Components have settled when the bound changes by less than this, relatively, or by ten times the tolerance.
-const SETTLED: f64 = 1e-4;
-
 /// One run of variational Bayes. Drive it with [`step`](Self::step) or [`run`](Self::run).
 ///
 /// Cost of an iteration: `N P^2` for each row, `N min(|o|, |m|)^3` for each missing pattern, `N P^3` once; memory `O(N + P)` for each row.
@@ -452,7 +449,7 @@ impl<'d> IqgmeVb<'d> {
     }
 
     /// One iteration: the rows, then sticks, components, experts, their prior and the concentration; the scale of the components' prior, too, once the
-    /// components have settled (a scale that may shrink from the start on lets the gate cut components along class boundaries). Returns the bound.
+    /// bound has come to rest without (a scale that may shrink from the start on lets the gate cut components along class boundaries). Returns the bound.
     pub fn step(&mut self) -> Result<f64, IqgmeError> {
         self.iteration += 1;
         self.apply(VbUpdate::Rows)?;
@@ -463,7 +460,7 @@ impl<'d> IqgmeVb<'d> {
                 value: bound,
             });
         }
-        let little = SETTLED.max(10.0 * self.config.tolerance) * bound.abs().max(1.0);
+        let little = self.config.tolerance * bound.abs().max(1.0);
         self.scale_is_free |= (bound - self.last_bound).abs() < little;
         self.last_bound = bound;
         self.update_parameters()?;
