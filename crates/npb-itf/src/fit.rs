@@ -1,20 +1,16 @@
 //! The result of a fit.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use npb_data::MixedTable;
 use npb_infer::diagnostics::{ChainDiagnostics, summarise};
-use npb_infer::{Stop, SweepReport, Trace, run_chains, storage};
+use npb_infer::{Saved, Stop, SweepReport, Trace, run_chains};
 use serde::{Deserialize, Serialize};
 
 use crate::data::ColumnInfo;
 use crate::draw::Draw;
 use crate::gibbs::{SCALARS, check_state};
 use crate::{ItfConfig, ItfData, ItfError, ItfSampler, ItfState};
-
-/// Name in saved files.
-const MODEL: &str = "npb-itf";
 
 /// Fits the model to a table, every column with the kernel of its kind: all chains of the configuration, in parallel on the
 /// caller's rayon pool.
@@ -224,20 +220,9 @@ pub struct ChainSummary {
     pub state: ItfState,
 }
 
-/// Layouts of saved fits.
-#[derive(Deserialize)]
-enum Wire {
-    V1(WireV1),
-}
-
-/// The same, borrowed.
-#[derive(Serialize)]
-enum WireRef<'a> {
-    V1(&'a WireV1),
-}
-
+/// What is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct WireV1 {
+pub struct Wire {
     config: ItfConfig,
     n_rows: usize,
     columns: Vec<ColumnInfo>,
@@ -267,7 +252,7 @@ struct WireV1 {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ItfFit {
-    wire: WireV1,
+    wire: Wire,
 }
 
 impl ItfFit {
@@ -291,14 +276,14 @@ impl ItfFit {
                 state: chain.state,
             });
         }
-        let wire = WireV1 {
+        let wire = Wire {
             config: config.clone(),
             n_rows: data.n_rows(),
             columns: data.infos().to_vec(),
             chains: summaries,
             draws,
         };
-        Self::checked(Wire::V1(wire))
+        Self::from_content(wire)
     }
 
     /// The configuration of the fit.
@@ -346,48 +331,19 @@ impl ItfFit {
         let traces: Vec<&Trace> = self.wire.chains.iter().map(|chain| &chain.trace).collect();
         summarise(&traces, &self.wire.config.plan())
     }
+}
 
-    /// Writes the fit to a file that [`load`](Self::load) reads.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ItfError> {
-        let wire = WireRef::V1(&self.wire);
-        Ok(storage::save(
-            path,
-            MODEL,
-            env!("CARGO_PKG_VERSION"),
-            &wire,
-        )?)
+impl Saved for ItfFit {
+    const MODEL: &'static str = "npb-itf";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Content = Wire;
+    type Error = ItfError;
+
+    fn content(&self) -> &Wire {
+        &self.wire
     }
 
-    /// Reads a fit written by [`save`](Self::save).
-    ///
-    /// # Errors
-    /// A truncated, altered or foreign file, or contents that contradict one another; the error says which.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, ItfError> {
-        Self::checked(storage::load(path, MODEL)?)
-    }
-
-    /// The bytes that [`save`](Self::save) writes.
-    ///
-    /// # Errors
-    /// The fit cannot be encoded.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, ItfError> {
-        let wire = WireRef::V1(&self.wire);
-        Ok(storage::to_bytes(MODEL, env!("CARGO_PKG_VERSION"), &wire)?)
-    }
-
-    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
-    ///
-    /// # Errors
-    /// As [`load`](Self::load).
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ItfError> {
-        Self::checked(storage::from_bytes(MODEL, bytes)?)
-    }
-
-    fn checked(wire: Wire) -> Result<Self, ItfError> {
-        let Wire::V1(wire) = wire;
+    fn from_content(wire: Wire) -> Result<Self, ItfError> {
         wire.config.validate()?;
         let n_columns = wire.columns.len();
         if wire.draws.is_empty() || wire.chains.is_empty() || n_columns == 0 || wire.n_rows == 0 {

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use npb_infer::storage;
 use npb_infer::testing::{same_bits_on_threads, same_bits_when_resumed};
-use npb_itf::{Checkpoint, ItfConfig, ItfData, ItfMove, ItfRun, Structure, fit};
+use npb_itf::{Checkpoint, ItfConfig, ItfData, ItfMove, ItfRun, Saved, Structure, fit};
 
 use crate::tables::{ALL, grouped, short};
 

@@ -2,7 +2,7 @@
 
 use npb_data::MixedTable;
 use npb_infer::testing::attack_file;
-use npb_itf::{ItfConfig, ItfFit, Structure, fit};
+use npb_itf::{ItfConfig, ItfFit, Saved, Structure, fit};
 
 use crate::tables::{grouped, short};
 
