@@ -164,6 +164,16 @@ impl Trace {
             .collect()
     }
 
+    /// Adds the scalars of the next sweep: for loops that keep a trace of their own.
+    ///
+    /// # Panics
+    /// When there are not as many as names.
+    pub fn push(&mut self, scalars: &[f64]) {
+        assert_eq!(scalars.len(), self.names.len(), "one number for each name");
+        let row = self.push_row();
+        self.values[row].copy_from_slice(scalars);
+    }
+
     /// Adds a row of NaN for the next sweep to fill.
     fn push_row(&mut self) -> Range<usize> {
         let start = self.values.len();
