@@ -16,6 +16,7 @@
 mod bench;
 mod data;
 mod experiments;
+mod processor;
 mod reproduce;
 #[cfg(test)]
 mod scratch;

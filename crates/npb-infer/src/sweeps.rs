@@ -164,12 +164,12 @@ impl Trace {
             .collect()
     }
 
-    /// Adds the scalars of a further sweep, for a model that makes its sweeps itself.
+    /// Adds the scalars of the next sweep: for loops that keep a trace of their own.
     ///
     /// # Panics
     /// When there are not as many as names.
     pub fn push(&mut self, scalars: &[f64]) {
-        assert_eq!(scalars.len(), self.names.len(), "scalars of a trace");
+        assert_eq!(scalars.len(), self.names.len(), "one number for each name");
         let row = self.push_row();
         self.values[row].copy_from_slice(scalars);
     }

@@ -1,6 +1,7 @@
 //! Settings of a fit.
 
 use npb_infer::SweepPlan;
+use npb_infer::ranges::{OutOfRange, at_least, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
@@ -151,6 +152,8 @@ impl Default for ItfConfig {
     }
 }
 
+/// All chains are kept.
+const MOST_CHAINS: usize = 4096;
 /// Largest mean of a concentration's prior: with more, a column would have thousands of clusters.
 const MAX_CONCENTRATION: f64 = 1000.0;
 
@@ -165,16 +168,14 @@ impl ItfConfig {
         gamma("column_concentration", self.column_concentration)?;
         let per_cluster = self.lower_sharing == LowerConcentration::PerTopCluster;
         if per_cluster && self.structure.has_blocks() {
-            return Err(ItfError::Config {
-                field: "lower_sharing",
-                value: "per_top_cluster".to_owned(),
-                rule: "shared when the structure has blocks (a column takes its concentration along)",
-            });
+            let rule =
+                "shared when the structure has blocks (a column takes its concentration along)";
+            return Err(OutOfRange::new("lower_sharing", "per_top_cluster", rule).into());
         }
-        at_least_1("moves (number of)", self.moves.len() as u64)?;
-        at_least_1("chains", self.chains as u64)?;
-        at_least_1("keep", self.keep)?;
-        at_least_1("thin", self.thin)
+        at_least("moves (number of)", self.moves.len() as u64, 1)?;
+        up_to("chains", self.chains, MOST_CHAINS)?;
+        at_least("keep", self.keep, 1)?;
+        Ok(at_least("thin", self.thin, 1)?)
     }
 
     /// Sweeps of a chain and which of them are kept.
@@ -191,25 +192,12 @@ impl ItfConfig {
     }
 }
 
-fn gamma(field: &'static str, prior: GammaPrior) -> Result<(), ItfError> {
+fn gamma(field: &'static str, prior: GammaPrior) -> Result<(), OutOfRange> {
     let fits = prior.validate().is_ok() && prior.shape / prior.rate <= MAX_CONCENTRATION;
     if fits {
         return Ok(());
     }
-    Err(ItfError::Config {
-        field,
-        value: format!("(shape {}, rate {})", prior.shape, prior.rate),
-        rule: "finite and positive, with a mean of at most 1000",
-    })
-}
-
-fn at_least_1(field: &'static str, value: u64) -> Result<(), ItfError> {
-    if value >= 1 {
-        return Ok(());
-    }
-    Err(ItfError::Config {
-        field,
-        value: value.to_string(),
-        rule: "at least 1",
-    })
+    let value = format!("(shape {}, rate {})", prior.shape, prior.rate);
+    let rule = "finite and positive, with a mean of at most 1000";
+    Err(OutOfRange::new(field, value, rule))
 }

@@ -19,6 +19,7 @@
 //! P(p ≤ level) ≤ level at any sample size, however well the mixture fits; ties count against dependence.
 //! The one exception is a network, whose rows are drawn in turn: there it is enough that the other column is no network.
 
+use npb_infer::ranges::OutOfRange;
 use npb_infer::stream;
 use npb_linalg::faer::{Mat, Side};
 use npb_priors::special::normal_quantile;
@@ -90,7 +91,8 @@ impl DependenceConfig {
     /// # Errors
     /// [`ItfError::Config`].
     pub fn validate(&self) -> Result<(), ItfError> {
-        let bad = |field, value: String, rule| Err(ItfError::Config { field, value, rule });
+        let bad =
+            |field, value: String, rule: &str| Err(OutOfRange::new(field, value, rule).into());
         let inside = |x: f64| x > 0.0 && x < 1.0;
         if !inside(self.level) {
             let rule = "above 0 and below 1";

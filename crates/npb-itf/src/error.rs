@@ -1,21 +1,15 @@
 //! What can go wrong.
 
 use npb_data::ColumnKind;
+use npb_infer::ranges::OutOfRange;
 
 /// Errors of this crate. Not having converged is not one of them: diagnostics say how far the chains agree.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ItfError {
     /// A configuration value is out of range.
-    #[error("config: {field} = {value}: must be {rule}")]
-    Config {
-        /// Name of the field.
-        field: &'static str,
-        /// The value given.
-        value: String,
-        /// What it must be.
-        rule: &'static str,
-    },
+    #[error(transparent)]
+    Config(#[from] OutOfRange),
     /// No rows.
     #[error("the table has no rows: a fit needs at least one")]
     NoRows,

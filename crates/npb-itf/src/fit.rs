@@ -1,20 +1,16 @@
 //! The result of a fit.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use npb_data::MixedTable;
 use npb_infer::diagnostics::{ChainDiagnostics, summarise};
-use npb_infer::{Stop, SweepReport, Trace, resume_sweeps, run_chains, storage};
+use npb_infer::{Saved, Stop, SweepReport, Trace, run_chains};
 use serde::{Deserialize, Serialize};
 
 use crate::data::ColumnInfo;
 use crate::draw::Draw;
 use crate::gibbs::{SCALARS, check_state};
 use crate::{ItfConfig, ItfData, ItfError, ItfSampler, ItfState};
-
-/// Name in saved files.
-const MODEL: &str = "npb-itf";
 
 /// Fits the model to a table, every column with the kernel of its kind: all chains of the configuration, in parallel on the
 /// caller's rayon pool.
@@ -78,6 +74,7 @@ impl<'d> ItfRun<'d> {
             chain,
             trace: Trace::new(SCALARS),
             draws: Vec::new(),
+            // Until it has been run to its end.
             stop: Stop::Cancelled,
         })
     }
@@ -115,32 +112,42 @@ impl<'d> ItfRun<'d> {
         })
     }
 
-    /// Makes the sweeps that are left, until `watch` stops it.
+    /// Makes the sweeps that are left, until `watch` stops it. The watcher sees the run as it is after the sweep, trace and kept draws
+    /// included, and may take a [`checkpoint`](Self::checkpoint).
     pub fn run(
         &mut self,
         mut watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
     ) -> Stop {
-        let trace = std::mem::replace(&mut self.trace, Trace::new(SCALARS));
         let plan = self.sampler.config().plan();
-        let outcome = resume_sweeps(
-            self,
-            &plan,
-            trace,
-            |run, sweep, scalars| {
-                run.sampler.monitored_sweep(sweep, scalars);
-                if sweep.kept {
-                    let draw = run.sampler.draw();
-                    scalars[SCALARS.len() - 1] = mean_information(&draw);
-                    run.draws.push(draw);
-                }
-                Ok::<_, std::convert::Infallible>(())
-            },
-            |report, run| watch(report, run),
-        );
-        let Ok(outcome) = outcome;
-        self.trace = outcome.trace;
-        self.stop = outcome.stop;
-        outcome.stop
+        // What a checkpoint taken by the watcher says; else two runs to the same sweep would differ.
+        self.stop = Stop::Cancelled;
+        for number in self.trace.n_sweeps() as u64 + 1..=plan.total() {
+            let kept = plan.is_kept(number);
+            self.traced_sweep(kept);
+            let report = SweepReport {
+                sweep: number,
+                kept,
+                trace: &self.trace,
+            };
+            if watch(&report, self).is_break() {
+                return self.stop;
+            }
+        }
+        self.stop = Stop::Completed;
+        self.stop
+    }
+
+    fn traced_sweep(&mut self, kept: bool) {
+        self.sampler.sweep();
+        let mut scalars = [f64::NAN; SCALARS.len()];
+        let [.., information] = &mut scalars;
+        if kept {
+            let draw = self.sampler.draw();
+            *information = mean_information(&draw);
+            self.draws.push(draw);
+        }
+        self.sampler.summarise(&mut scalars);
+        self.trace.push(&scalars);
     }
 
     /// The sampler.
@@ -153,17 +160,17 @@ impl<'d> ItfRun<'d> {
         &self.draws
     }
 
-    /// What [`resume`](Self::resume) needs, outside a run.
-    pub fn checkpoint(&self) -> Checkpoint {
-        self.checkpoint_with(&self.trace)
+    /// Monitored scalars of all sweeps so far.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
     }
 
-    /// What [`resume`](Self::resume) needs, inside a watcher, which holds the trace in its report.
-    pub fn checkpoint_with(&self, trace: &Trace) -> Checkpoint {
+    /// What [`resume`](Self::resume) needs.
+    pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
             chain: self.chain,
             state: self.sampler.state().clone(),
-            trace: trace.clone(),
+            trace: self.trace.clone(),
             draws: self.draws.clone(),
             stop: self.stop,
         }
@@ -215,12 +222,7 @@ pub struct ChainSummary {
 
 /// What is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-enum Wire {
-    V1(WireV1),
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct WireV1 {
+pub struct Wire {
     config: ItfConfig,
     n_rows: usize,
     columns: Vec<ColumnInfo>,
@@ -250,7 +252,7 @@ struct WireV1 {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ItfFit {
-    wire: WireV1,
+    wire: Wire,
 }
 
 impl ItfFit {
@@ -274,14 +276,14 @@ impl ItfFit {
                 state: chain.state,
             });
         }
-        let wire = WireV1 {
+        let wire = Wire {
             config: config.clone(),
             n_rows: data.n_rows(),
             columns: data.infos().to_vec(),
             chains: summaries,
             draws,
         };
-        Self::checked(Wire::V1(wire))
+        Self::from_content(wire)
     }
 
     /// The configuration of the fit.
@@ -329,48 +331,19 @@ impl ItfFit {
         let traces: Vec<&Trace> = self.wire.chains.iter().map(|chain| &chain.trace).collect();
         summarise(&traces, &self.wire.config.plan())
     }
+}
 
-    /// Writes the fit to a file that [`load`](Self::load) reads.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ItfError> {
-        let wire = Wire::V1(self.wire.clone());
-        Ok(storage::save(
-            path,
-            MODEL,
-            env!("CARGO_PKG_VERSION"),
-            &wire,
-        )?)
+impl Saved for ItfFit {
+    const MODEL: &'static str = "npb-itf";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Content = Wire;
+    type Error = ItfError;
+
+    fn content(&self) -> &Wire {
+        &self.wire
     }
 
-    /// Reads a fit written by [`save`](Self::save).
-    ///
-    /// # Errors
-    /// A truncated, altered or foreign file, or contents that contradict one another; the error says which.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, ItfError> {
-        Self::checked(storage::load(path, MODEL)?)
-    }
-
-    /// The bytes that [`save`](Self::save) writes.
-    ///
-    /// # Errors
-    /// The fit cannot be encoded.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, ItfError> {
-        let wire = Wire::V1(self.wire.clone());
-        Ok(storage::to_bytes(MODEL, env!("CARGO_PKG_VERSION"), &wire)?)
-    }
-
-    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
-    ///
-    /// # Errors
-    /// As [`load`](Self::load).
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ItfError> {
-        Self::checked(storage::from_bytes(MODEL, bytes)?)
-    }
-
-    fn checked(wire: Wire) -> Result<Self, ItfError> {
-        let Wire::V1(wire) = wire;
+    fn from_content(wire: Wire) -> Result<Self, ItfError> {
         wire.config.validate()?;
         let n_columns = wire.columns.len();
         if wire.draws.is_empty() || wire.chains.is_empty() || n_columns == 0 || wire.n_rows == 0 {

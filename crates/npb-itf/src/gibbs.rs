@@ -8,7 +8,7 @@ mod sticks;
 mod swaps;
 mod top;
 
-use npb_infer::{Sweep, Xoshiro256PlusPlus, stream};
+use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::GammaPrior;
 use npb_priors::dp::{
     LazySticks, draw_concentration_given_labels, draw_concentration_given_partitions,
@@ -27,10 +27,12 @@ use crate::{ItfConfig, ItfData, ItfError, ItfMove, Structure};
 pub(crate) use split_merge::shuffle;
 use split_merge::{Plan, Sides, allocate, ln_anchors, plan};
 
-/// One of how many columns split-merge and block moves try in a sweep.
+/// One of how many columns a sweep tries in moves of single columns.
 const COLUMN_SHARE: usize = 20;
 /// Splits or merges of top-level clusters tried in a sweep.
 const TOP_ATTEMPTS: u64 = 2;
+/// Splits or merges of the clusters of columns tried in a sweep: so many, or more with many columns.
+const LOWER_ATTEMPTS: usize = 2;
 /// Categories of more levels than this start like other cells.
 const MAX_START_LEVELS: usize = 16;
 /// How often the cells of a column are allocated to start from.
@@ -71,6 +73,8 @@ pub struct ItfSampler<'d> {
     sweep: u64,
     state: ItfState,
     pools: Vec<Stats>,
+    /// What is alike among the cells of each column.
+    kinds: Vec<Option<rows::Kinds>>,
     scratch: rows::Scratch,
     ln_likelihood: f64,
 }
@@ -198,6 +202,9 @@ impl<'d> ItfSampler<'d> {
     fn with(data: &'d ItfData, config: ItfConfig, chain: u64, state: ItfState, sweep: u64) -> Self {
         Self {
             pools: state.columns.iter().map(|c| c.law.pool()).collect(),
+            kinds: (data.laws().iter().zip(data.cells()))
+                .map(|(law, cells)| rows::Kinds::new(law, cells))
+                .collect(),
             data,
             config,
             chain,
@@ -229,7 +236,7 @@ impl<'d> ItfSampler<'d> {
     }
 
     /// Log likelihood of all cells given sticks and parameters, labels summed out, as of the last
-    /// [`ItfMove::Rows`]; NaN before it.
+    /// [`ItfMove::Rows`] or [`ItfMove::LowerLabels`]; NaN before it.
     pub fn ln_likelihood(&self) -> f64 {
         self.ln_likelihood
     }
@@ -248,18 +255,15 @@ impl<'d> ItfSampler<'d> {
         }
     }
 
-    /// One sweep of a run, with the monitored scalars.
-    pub(crate) fn monitored_sweep(&mut self, sweep: Sweep, scalars: &mut [f64]) {
-        self.sweep();
-        debug_assert_eq!(self.sweep, sweep.number);
+    /// Writes the monitored scalars, all but the last, which takes a draw.
+    pub(crate) fn summarise(&self, scalars: &mut [f64; SCALARS.len()]) {
         let occupied =
             |labels: &[u32]| urn::counts(labels).iter().filter(|&&m| m > 0).count() as f64;
+        let labels = (0..self.state.columns.len()).map(|j| self.state.labels(j));
         scalars[0] = self.ln_likelihood;
         scalars[1] = self.state.blocks.len() as f64;
         scalars[2] = self.state.blocks.iter().map(|b| occupied(&b.labels)).sum();
-        scalars[3] = (0..self.state.columns.len())
-            .map(|j| occupied(self.state.labels(j)))
-            .sum();
+        scalars[3] = labels.map(occupied).sum();
     }
 
     /// Makes one move, as in place `position` of the list of moves of the present sweep: random numbers are keyed by it.
@@ -412,10 +416,9 @@ impl<'d> ItfSampler<'d> {
         for b in 0..self.state.blocks.len() {
             let config = &self.config;
             let two_levels = config.structure.has_lower();
-            let cells: Vec<&Cells> = (self.state.columns.iter().zip(self.data.cells()))
-                .filter(|(column, _)| column.block == b)
-                .map(|(_, cells)| cells)
-                .collect();
+            let inside = self.state.columns_of(b);
+            let cells: Vec<&Cells> = inside.iter().map(|&j| &self.data.cells()[j]).collect();
+            let kinds: Vec<_> = inside.iter().map(|&j| self.kinds[j].as_ref()).collect();
             let mut columns: Vec<&mut ColumnState> = self
                 .state
                 .columns
@@ -433,6 +436,7 @@ impl<'d> ItfSampler<'d> {
                 labels,
                 &mut columns,
                 &cells,
+                &kinds,
                 &mut |column, n, rng| grow_concentrations(config, column, n, rng),
                 rows::Key {
                     seed: config.seed,
@@ -443,9 +447,7 @@ impl<'d> ItfSampler<'d> {
                 &mut self.scratch,
             );
         }
-        if draw == rows::Draw::Both {
-            self.ln_likelihood = ln_likelihood;
-        }
+        self.ln_likelihood = ln_likelihood;
     }
 
     /// Tries splits and merges in blocks drawn at random.
@@ -525,7 +527,7 @@ impl<'d> ItfSampler<'d> {
 
     fn split_merge_lower(&mut self, position: u64) {
         let n_columns = self.state.columns.len();
-        for attempt in 0..n_columns.div_ceil(COLUMN_SHARE) {
+        for attempt in 0..LOWER_ATTEMPTS.max(n_columns.div_ceil(COLUMN_SHARE)) {
             let rng = &mut self.stream(position, attempt as u64);
             let j = rng.random_range(0..n_columns);
             if self.is_collapsed(j) {
@@ -549,13 +551,11 @@ impl<'d> ItfSampler<'d> {
         shuffle(&mut members, rng);
         let n_top = urn::n_labels(top);
         let mut sides = LowerSides {
-            law,
-            cells,
-            stats: law.pool(),
+            urn: CellUrn::new([(law, cells)]),
             top,
             counts: vec![[0; 2]; n_top],
         };
-        law.urn_reset(cells, &mut sides.stats, 2);
+        sides.urn.reset(2);
         let (choice, ln_q) = allocate(plan, &members, &column.labels, &mut sides, rng);
         let observed = |side: bool| {
             let placed = members
@@ -584,8 +584,8 @@ impl<'d> ItfSampler<'d> {
                 .map(|(r, group)| ln_label_probability(group, column.concentration(r)))
                 .sum()
         };
-        let mut stats = sides.stats;
         let mut ln_split = ln_labels(&split) - ln_labels(&merged);
+        let mut stats = sides.urn.into_stats().next().unwrap_or(law.pool());
         ln_split += law.urn_ln_evidence(cells, &stats, 0) + law.urn_ln_evidence(cells, &stats, 1);
         law.urn_merge(cells, &mut stats, 0, 1, 2);
         ln_split -= law.urn_ln_evidence(cells, &stats, 2);
@@ -940,41 +940,37 @@ struct UrnSides<'a, U> {
 }
 
 impl<U: Urn> Sides for UrnSides<'_, U> {
-    fn ln_odds(&self, row: usize) -> f64 {
-        let weight = |side: usize| self.sizes[side].ln() + self.urn.ln_weight(side, row);
-        weight(1) - weight(0)
+    fn weights(&mut self, row: usize, rng: &mut Xoshiro256PlusPlus) -> [f64; 2] {
+        let mut weights = [0.0; 2];
+        self.urn.weights(row, rng, &mut weights);
+        [0, 1].map(|side| self.sizes[side] * weights[side])
     }
 
-    fn place(&mut self, other: bool, row: usize) {
+    fn place(&mut self, other: bool, row: usize, rng: &mut Xoshiro256PlusPlus) {
         self.sizes[usize::from(other)] += 1.0;
-        self.urn.add(usize::from(other), row);
+        self.urn.add(usize::from(other), row, rng);
     }
 }
 
-/// Two clusters of a column in places 0 and 1 of its statistics.
+/// Two clusters of a column in places 0 and 1 of an urn.
 struct LowerSides<'a> {
-    law: &'a Column,
-    cells: &'a Cells,
-    stats: Stats,
+    urn: CellUrn<'a>,
     top: &'a [u32],
     /// Rows of each side by top-level cluster.
     counts: Vec<[usize; 2]>,
 }
 
 impl Sides for LowerSides<'_> {
-    fn ln_odds(&self, row: usize) -> f64 {
-        let [kept, other] = self.counts[self.top[row] as usize].map(|m| m as f64 + 0.5);
-        let weight = |side| {
-            self.law
-                .urn_ln_predictive(self.cells, &self.stats, side, row)
-        };
-        (other / kept).ln() + weight(1) - weight(0)
+    fn weights(&mut self, row: usize, rng: &mut Xoshiro256PlusPlus) -> [f64; 2] {
+        let mut weights = [0.0; 2];
+        self.urn.weights(row, rng, &mut weights);
+        let sizes = self.counts[self.top[row] as usize].map(|m| m as f64 + 0.5);
+        [0, 1].map(|side| sizes[side] * weights[side])
     }
 
-    fn place(&mut self, other: bool, row: usize) {
+    fn place(&mut self, other: bool, row: usize, rng: &mut Xoshiro256PlusPlus) {
         self.counts[self.top[row] as usize][usize::from(other)] += 1;
-        self.law
-            .urn_add(self.cells, &mut self.stats, usize::from(other), row);
+        self.urn.add(usize::from(other), row, rng);
     }
 }
 
@@ -1026,7 +1022,7 @@ fn try_split_merge(
     if plan.split {
         urn.reset(2);
         for &(row, label) in &new {
-            urn.add(usize::from(label as usize == plan.other), row as usize);
+            urn.count(usize::from(label as usize == plan.other), row as usize);
         }
     }
     Some(new)

@@ -109,6 +109,10 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     /// and passes [`RowLabels`]; otherwise rows are drawn in parallel and the argument is [`RowLabels::NONE`].
     const COUPLED: bool = false;
 
+    /// Whether point predictions are geometric means: [`expected`](Self::expected) parts are then averaged over clusters and draws by
+    /// their logarithms. For positive numbers whose predictive law has no mean.
+    const GEOMETRIC: bool = false;
+
     // Cells.
 
     /// Number of rows.
@@ -133,6 +137,14 @@ pub trait Kernel: Clone + Debug + Send + Sync {
         None
     }
 
+    /// A number that tells cells of a column apart: two cells with the same one have the same likelihoods, whatever the parameters.
+    /// `None` when a cell is too large for that, or when likelihoods depend on other rows. Columns of few different cells are
+    /// looked up in tables.
+    fn cell_key(&self, data: &Self::Data, row: usize) -> Option<u64> {
+        let _ = (data, row);
+        None
+    }
+
     // Parameters.
 
     /// Hyperparameters drawn from their priors, and no clusters yet.
@@ -148,8 +160,8 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     /// the prior, the others from the posterior or by any move that leaves it invariant.
     ///
     /// `labels`: one per row, all below [`Clusters::n_clusters`]. `pool`: statistics to reuse from sweep to sweep.
-    /// The default sums statistics and draws cluster by cluster; a kernel with hyperparameters, missing parts or
-    /// other latent variables overrides it.
+    /// The default sums statistics and calls [`redraw`](Self::redraw); a kernel with missing parts or other latent variables, or
+    /// whose hyperparameters are drawn with the parameters integrated out, overrides it.
     fn update(
         &self,
         data: &Self::Data,
@@ -159,9 +171,41 @@ pub trait Kernel: Clone + Debug + Send + Sync {
         rng: &mut Xoshiro256PlusPlus,
     ) {
         self.tally(data, labels, params, pool);
-        for cluster in 0..params.n_clusters() {
-            self.draw(params, cluster, &pool[cluster], rng);
+        self.redraw(params, pool, rng);
+    }
+
+    /// Draws the parameters of all clusters given their statistics, then hyperparameters, and clusters without cells once more, as
+    /// these follow the new hyperparameters.
+    fn redraw(
+        &self,
+        params: &mut Self::Params,
+        pool: &[Self::Stats],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let clusters = 0..params.n_clusters();
+        clusters
+            .clone()
+            .for_each(|k| self.draw(params, k, &pool[k], rng));
+        self.move_hyperparameters(params, pool, rng);
+        for k in clusters.filter(|&k| !self.has_cells(&pool[k])) {
+            self.draw(params, k, &pool[k], rng);
         }
+    }
+
+    /// Draws hyperparameters given the parameters of the clusters with cells; nothing for a kernel that has none.
+    fn move_hyperparameters(
+        &self,
+        params: &mut Self::Params,
+        pool: &[Self::Stats],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let _ = (params, pool, rng);
+    }
+
+    /// Whether a cell has been taken in, for a kernel that overrides [`move_hyperparameters`](Self::move_hyperparameters).
+    fn has_cells(&self, stats: &Self::Stats) -> bool {
+        let _ = stats;
+        true
     }
 
     /// Fills `pool` with the statistics of all clusters.

@@ -50,6 +50,7 @@
 //! | kept draws: weights, parameters, labels, mutual information | [`Draw`] |
 //! | which columns depend on each other: mutual information, verdicts at a level | [`Dependence`] |
 //! | which rows belong together, clusters by column | [`PairTable`], [`point_clustering`], [`summarise_clusters`] |
+//! | keep a fit in a file | [`Saved`] |
 //! | drive the sampler, stop and resume | [`ItfSampler`], [`ItfRun`], [`Checkpoint`], [`ItfState`] |
 //! | a law of cells of your own | [`Kernel`], [`Clusters`] |
 //! | errors | [`ItfError`] |
@@ -82,6 +83,7 @@ pub use gibbs::ItfSampler;
 pub use kernel::{Clusters, Kernel, RowLabels};
 pub use npb_data;
 pub use npb_infer;
+pub use npb_infer::Saved;
 pub use npb_priors;
 pub use predict::{Imputation, ImputedCell, ItfRows};
 pub use state::{Block, ColumnState, ItfState};

@@ -13,6 +13,7 @@ use crate::data::{codes, levels};
 use crate::draw::{ColumnDraw, Draw};
 use crate::kernel::RowLabels;
 use crate::kernels::Cells;
+use crate::numeric::pick;
 use crate::{ColumnInfo, ItfData, ItfError, ItfFit};
 
 /// Keys of the random streams of questions to a fit.
@@ -276,7 +277,7 @@ impl ItfFit {
     }
 
     /// Predicts one column from the other observed cells of each row (its own cell is not looked at): class probabilities, or the expected
-    /// value of every part.
+    /// value of every part (the geometric mean for positive numbers of a [`LogNormal`](crate::kernels::LogNormal)).
     ///
     /// # Errors
     /// A column that does not exist; rows of a fit with other columns.
@@ -480,7 +481,7 @@ impl ItfFit {
         })
     }
 
-    /// The mixture over draws and clusters of what kernels expect.
+    /// The mean over draws and clusters of what kernels expect, geometric for kernels that ask for it.
     fn expected(
         &self,
         rows: &ItfRows,
@@ -490,6 +491,7 @@ impl ItfFit {
         asked: &[RowInDraw],
         weights: &[f64],
     ) -> Vec<f64> {
+        let geometric = self.draws()[0].columns[column].law.is_geometric();
         let mut mean: Vec<f64> = Vec::new();
         let (mut likelihoods, mut parts) = (Vec::new(), Vec::new());
         for ((draw, asked), weight) in self.draws().iter().zip(asked).zip(weights) {
@@ -512,11 +514,17 @@ impl ItfFit {
                 let others = own.others(draw, column, &mut counts);
                 own.law
                     .expected(cluster, cells, row, ignore_observed, others, &mut parts);
+                if geometric {
+                    parts.iter_mut().for_each(|x| *x = x.ln());
+                }
                 mean.resize(parts.len(), 0.0);
                 mean.iter_mut()
                     .zip(&parts)
                     .for_each(|(m, x)| *m += weight * p * x);
             }
+        }
+        if geometric {
+            mean.iter_mut().for_each(|x| *x = x.exp());
         }
         mean
     }
@@ -711,20 +719,6 @@ fn draw_weights(asked: &[RowInDraw], training: bool) -> Vec<f64> {
 
 fn ln_mean(ln: &[f64]) -> f64 {
     log_sum_exp(ln) - (ln.len() as f64).ln()
-}
-
-fn pick(weights: &[f64], mut u: f64) -> usize {
-    let mut last = 0;
-    for (k, &weight) in weights.iter().enumerate() {
-        if weight > 0.0 {
-            last = k;
-            u -= weight;
-            if u < 0.0 {
-                break;
-            }
-        }
-    }
-    last
 }
 
 /// The draw of sample number `sample` of `n`, so that draws come up in proportion to their weights.

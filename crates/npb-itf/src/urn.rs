@@ -1,13 +1,23 @@
-//! Clusters of rows with everything below them integrated out: what one more row in a cluster is worth.
+//! Clusters of rows with everything below them integrated out, and rows allocated to them one after the other.
 //!
 //! Top-level clusters hold rows; what a row brings is either its lower labels, whose sticks are integrated out (B (15)), or, with one
 //! level, its cells, whose parameters are integrated out. Split-merge moves and moves of columns are the same for both.
+//!
+//! Totals are exact. The weights that rows are allocated by need not be: they are proposals, and the moves divide by the probability of
+//! what was proposed. So they are short cuts, close to the predictive distributions.
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dp::{ln_label_probability, predictive_weights};
 use rand::RngExt;
 
+use crate::kernel::RowLabels;
 use crate::kernels::{Cells, Column, Stats};
+use crate::numeric::{Product, exp_rows, pick};
+
+/// Weights to allocate by are at least this much of the largest, so that every allocation can be proposed.
+const FLOOR: f64 = 1e-150;
+/// Clusters are handled in groups of this many.
+const LANES: usize = 4;
 
 /// Rows in clusters.
 pub(crate) trait Urn {
@@ -17,14 +27,12 @@ pub(crate) trait Urn {
     fn n_clusters(&self) -> usize;
     /// One more, empty cluster.
     fn push(&mut self);
-    /// ln p(row | rows of the cluster).
-    fn ln_weight(&self, cluster: usize, row: usize) -> f64;
+    /// Writes for every cluster a number about proportional to p(row | rows of the cluster), the largest 1, all positive.
+    fn weights(&mut self, row: usize, rng: &mut Xoshiro256PlusPlus, out: &mut [f64]);
     /// Puts a row into a cluster.
-    fn add(&mut self, cluster: usize, row: usize);
+    fn add(&mut self, cluster: usize, row: usize, rng: &mut Xoshiro256PlusPlus);
     /// Puts a row into a cluster when only totals are asked for afterwards.
-    fn count(&mut self, cluster: usize, row: usize) {
-        self.add(cluster, row);
-    }
+    fn count(&mut self, cluster: usize, row: usize);
     /// ln p(rows of the cluster).
     fn ln_total(&self, cluster: usize) -> f64;
     /// ln p(all rows | their clusters); the urn then holds them.
@@ -38,97 +46,160 @@ pub(crate) trait Urn {
     }
 }
 
-/// The lower labels of one column in top-level clusters.
-struct LabelColumn<'a> {
-    labels: &'a [u32],
-    concentration: &'a dyn Fn(usize) -> f64,
-    n_labels: usize,
-    /// `counts[cluster * n_labels + label]`.
-    counts: Vec<usize>,
-    /// Rows of each cluster.
-    totals: Vec<usize>,
-    /// Predictive weights of the labels, laid out like the counts (B (15), corrected).
-    weights: Vec<f64>,
+/// One number for every label of several columns and every cluster, clusters innermost; rows know their labels by one code for each
+/// column.
+pub(crate) struct CodedTable {
+    n_columns: usize,
+    /// First code of every column, and one more for the end.
+    offsets: Vec<u32>,
+    /// `codes[row * n_columns + column]`.
+    codes: Vec<u32>,
+    /// Clusters there is room for, a multiple of [`LANES`].
+    width: usize,
 }
 
-impl LabelColumn<'_> {
-    fn resize(&mut self, n_clusters: usize) {
-        let old = self.totals.len();
-        self.counts.resize(n_clusters * self.n_labels, 0);
-        self.weights.resize(n_clusters * self.n_labels, 0.0);
-        self.totals.resize(n_clusters, 0);
-        (old..n_clusters).for_each(|cluster| self.weigh(cluster));
-    }
-
-    fn count(&mut self, cluster: usize, row: usize) {
-        self.counts[cluster * self.n_labels + self.labels[row] as usize] += 1;
-        self.totals[cluster] += 1;
-    }
-
-    /// Computes the predictive weights of a cluster.
-    fn weigh(&mut self, cluster: usize) {
-        let range = cluster * self.n_labels..(cluster + 1) * self.n_labels;
-        let beta = (self.concentration)(cluster);
-        let counts = &self.counts[range.clone()];
-        label_weights(counts, self.totals[cluster], beta, &mut self.weights[range]);
-    }
-}
-
-/// Predictive weights of all labels with the sticks integrated out (B (15), corrected), `total` the sum of `counts`.
-pub(crate) fn label_weights(counts: &[usize], total: usize, beta: f64, out: &mut [f64]) {
-    let mut at_or_after = total;
-    let mut rest = 1.0;
-    for (weight, &m) in out.iter_mut().zip(counts) {
-        let inverse = 1.0 / (1.0 + beta + at_or_after as f64);
-        at_or_after -= m;
-        *weight = rest * (1.0 + m as f64) * inverse;
-        rest *= (beta + at_or_after as f64) * inverse;
-    }
-}
-
-/// Top-level clusters of rows with several columns' lower labels.
-pub(crate) struct LabelUrn<'a> {
-    columns: Vec<LabelColumn<'a>>,
-    n_clusters: usize,
-}
-
-impl<'a> LabelUrn<'a> {
-    /// Takes a row out of its cluster.
-    pub(crate) fn remove(&mut self, cluster: usize, row: usize) {
-        for column in &mut self.columns {
-            column.counts[cluster * column.n_labels + column.labels[row] as usize] -= 1;
-            column.totals[cluster] -= 1;
-            column.weigh(cluster);
+impl CodedTable {
+    /// `columns`: the labels of every column.
+    pub(crate) fn new(columns: &[&[u32]]) -> Self {
+        let mut offsets = vec![0];
+        for labels in columns {
+            offsets.push(offsets[offsets.len() - 1] + n_labels(labels) as u32);
+        }
+        let (p, n_rows) = (columns.len(), columns.first().map_or(0, |c| c.len()));
+        let mut codes = vec![0; n_rows * p];
+        for (j, labels) in columns.iter().enumerate() {
+            for (codes, &label) in codes.chunks_exact_mut(p).zip(*labels) {
+                codes[j] = offsets[j] + label;
+            }
+        }
+        Self {
+            n_columns: p,
+            offsets,
+            codes,
+            width: LANES,
         }
     }
 
+    /// The codes of a row, column by column.
+    pub(crate) fn codes(&self, row: usize) -> &[u32] {
+        &self.codes[row * self.n_columns..][..self.n_columns]
+    }
+
+    /// The codes of a column's labels.
+    pub(crate) fn codes_of(&self, column: usize) -> std::ops::Range<usize> {
+        self.offsets[column] as usize..self.offsets[column + 1] as usize
+    }
+
+    fn n_codes(&self) -> usize {
+        self.offsets[self.n_columns] as usize
+    }
+
+    /// Clusters there is room for.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Numbers in a table.
+    pub(crate) fn len(&self) -> usize {
+        self.n_codes() * self.width
+    }
+
+    /// Makes room for `n` clusters in all `tables`, filled with `fill`.
+    pub(crate) fn widen<const N: usize>(&mut self, n: usize, tables: [(&mut Vec<f64>, f64); N]) {
+        if n <= self.width {
+            return;
+        }
+        let (old, n_codes) = (self.width, self.n_codes());
+        self.width = n.next_power_of_two();
+        for (table, fill) in tables {
+            let mut wide = vec![fill; n_codes * self.width];
+            let lines = wide.chunks_exact_mut(self.width);
+            for (to, from) in lines.zip(table.chunks_exact(old)) {
+                to[..old].copy_from_slice(from);
+            }
+            *table = wide;
+        }
+    }
+}
+
+/// Divides by the largest, which must be positive.
+pub(crate) fn scale(products: &mut [f64]) {
+    let largest = products.iter().fold(0.0, |a: f64, &b| a.max(b));
+    let factor = largest.recip();
+    products.iter_mut().for_each(|p| *p *= factor);
+}
+
+/// Top-level clusters of rows with several columns' lower labels.
+///
+/// Rows are allocated by (count + 1/2) / (size + labels / 2) for every column, totals are exact.
+pub(crate) struct LabelUrn<'a> {
+    /// β of every column in each top-level cluster, by its place in this urn.
+    concentrations: Vec<&'a dyn Fn(usize) -> f64>,
+    coded: CodedTable,
+    n_clusters: usize,
+    /// Rows with each label in each cluster, plus [`PSEUDO_COUNT`].
+    counts: Vec<f64>,
+    sizes: Vec<f64>,
+    /// 1 / (size + `base`).
+    inverses: Vec<f64>,
+    /// Pseudo-count of a cluster, averaged over columns.
+    base: f64,
+    /// Room for the weights of one row.
+    products: Vec<f64>,
+}
+
+/// What a label counts before it has been seen.
+const PSEUDO_COUNT: f64 = 0.5;
+
+impl<'a> LabelUrn<'a> {
     /// `columns`: labels, and the concentration in each top-level cluster (by its place in this urn).
     pub(crate) fn new(
         columns: impl IntoIterator<Item = (&'a [u32], &'a dyn Fn(usize) -> f64)>,
     ) -> Self {
-        let column = |(labels, concentration): (&'a [u32], _)| LabelColumn {
-            labels,
-            concentration,
-            n_labels: n_labels(labels),
-            counts: Vec::new(),
-            totals: Vec::new(),
-            weights: Vec::new(),
-        };
+        let (labels, concentrations): (Vec<&[u32]>, Vec<_>) = columns.into_iter().unzip();
+        let coded = CodedTable::new(&labels);
         Self {
-            columns: columns.into_iter().map(column).collect(),
+            base: PSEUDO_COUNT * coded.n_codes() as f64 / labels.len().max(1) as f64,
+            concentrations,
+            coded,
             n_clusters: 0,
+            counts: Vec::new(),
+            sizes: Vec::new(),
+            products: Vec::new(),
+            inverses: Vec::new(),
         }
+    }
+
+    /// Takes a row out of its cluster.
+    pub(crate) fn remove(&mut self, cluster: usize, row: usize) {
+        self.change(cluster, row, -1.0);
+    }
+
+    fn change(&mut self, cluster: usize, row: usize, by: f64) {
+        let width = self.coded.width();
+        for &code in self.coded.codes(row) {
+            self.counts[code as usize * width + cluster] += by;
+        }
+        self.sizes[cluster] += by;
+        self.inverses[cluster] = (self.sizes[cluster] + self.base).recip();
+    }
+
+    fn make_room(&mut self, n_clusters: usize) {
+        self.n_clusters = n_clusters;
+        self.coded
+            .widen(n_clusters, [(&mut self.counts, PSEUDO_COUNT)]);
+        self.sizes.resize(self.coded.width(), 0.0);
+        self.inverses.resize(self.coded.width(), self.base.recip());
     }
 }
 
 impl Urn for LabelUrn<'_> {
     fn reset(&mut self, n_clusters: usize) {
-        self.n_clusters = n_clusters;
-        for column in &mut self.columns {
-            column.counts.clear();
-            column.totals.clear();
-            column.resize(n_clusters);
-        }
+        self.counts.clear();
+        self.sizes.clear();
+        self.inverses.clear();
+        self.counts.resize(self.coded.len(), PSEUDO_COUNT);
+        self.make_room(n_clusters);
     }
 
     fn n_clusters(&self) -> usize {
@@ -136,72 +207,112 @@ impl Urn for LabelUrn<'_> {
     }
 
     fn push(&mut self) {
-        self.n_clusters += 1;
-        for column in &mut self.columns {
-            column.resize(self.n_clusters);
+        self.make_room(self.n_clusters + 1);
+    }
+
+    fn weights(&mut self, row: usize, _: &mut Xoshiro256PlusPlus, out: &mut [f64]) {
+        let (width, products) = (self.coded.width(), &mut self.products);
+        products.clear();
+        products.resize(width, 1.0);
+        for (part, codes) in self.coded.codes(row).chunks(8).enumerate() {
+            if part > 0 {
+                scale(products);
+            }
+            for &code in codes {
+                let line = &self.counts[code as usize * width..][..width];
+                for ((p, count), inverse) in products.iter_mut().zip(line).zip(&self.inverses) {
+                    *p *= count * inverse;
+                }
+            }
+        }
+        scale(products);
+        for (out, p) in out.iter_mut().zip(products) {
+            *out = p.max(FLOOR);
         }
     }
 
-    fn ln_weight(&self, cluster: usize, row: usize) -> f64 {
-        let weight = |column: &LabelColumn<'_>| {
-            column.weights[cluster * column.n_labels + column.labels[row] as usize]
-        };
-        // One logarithm for several columns: a product of eight weights stays far inside the range of f64.
-        let ln_product =
-            |columns: &[LabelColumn<'_>]| columns.iter().map(weight).product::<f64>().ln();
-        self.columns.chunks(8).map(ln_product).sum()
-    }
-
-    fn add(&mut self, cluster: usize, row: usize) {
-        for column in &mut self.columns {
-            column.count(cluster, row);
-            column.weigh(cluster);
-        }
+    fn add(&mut self, cluster: usize, row: usize, _: &mut Xoshiro256PlusPlus) {
+        self.change(cluster, row, 1.0);
     }
 
     fn count(&mut self, cluster: usize, row: usize) {
-        for column in &mut self.columns {
-            column.count(cluster, row);
-        }
+        self.change(cluster, row, 1.0);
     }
 
     fn ln_total(&self, cluster: usize) -> f64 {
-        let total = |column: &LabelColumn<'_>| {
-            let counts = &column.counts[cluster * column.n_labels..][..column.n_labels];
-            ln_label_probability(counts, (column.concentration)(cluster))
+        let (width, mut counts) = (self.coded.width(), Vec::new());
+        let total = |(j, concentration): (usize, &&dyn Fn(usize) -> f64)| {
+            let codes = self.coded.codes_of(j);
+            counts.clear();
+            counts.extend(codes.map(|code| self.counts[code * width + cluster] as usize));
+            ln_label_probability(&counts, concentration(cluster))
         };
-        self.columns.iter().map(total).sum()
+        self.concentrations.iter().enumerate().map(total).sum()
     }
 }
 
+/// From this many cells on a cluster's cells are weighed by drawn parameters.
+const DRAWN_FROM: usize = 16;
+
+/// The cells of one column in clusters.
+struct CellColumn<'a> {
+    law: &'a Column,
+    cells: &'a Cells,
+    stats: Stats,
+    /// The law with parameters drawn given the cells of the clusters.
+    drawn: Column,
+    /// Cells in each cluster, and how many there were when its parameters were drawn (0 for not at all).
+    sizes: Vec<[usize; 2]>,
+}
+
 /// The cells of several columns in clusters.
+///
+/// Cells are allocated to small clusters by predictive densities, to others by parameters drawn given their cells, again whenever a
+/// cluster has grown by a quarter. Such draws have the same law whether labels are proposed or followed, and cancel.
 pub(crate) struct CellUrn<'a> {
-    columns: Vec<(&'a Column, &'a Cells, Stats)>,
+    columns: Vec<CellColumn<'a>>,
     n_clusters: usize,
+    ln_weights: Vec<f64>,
+    likelihoods: Vec<f64>,
 }
 
 impl<'a> CellUrn<'a> {
     /// All columns must be collapsed for their cells.
     pub(crate) fn new(columns: impl IntoIterator<Item = (&'a Column, &'a Cells)>) -> Self {
-        let columns = columns
-            .into_iter()
-            .map(|(law, cells)| (law, cells, law.pool()));
+        let column = |(law, cells): (&'a Column, &'a Cells)| {
+            let mut drawn = law.clone();
+            drawn.truncate(0);
+            CellColumn {
+                law,
+                cells,
+                stats: law.pool(),
+                drawn,
+                sizes: Vec::new(),
+            }
+        };
         Self {
-            columns: columns.collect(),
+            columns: columns.into_iter().map(column).collect(),
             n_clusters: 0,
+            ln_weights: Vec::new(),
+            likelihoods: Vec::new(),
         }
     }
 
     /// The statistics, column by column.
     pub(crate) fn into_stats(self) -> impl Iterator<Item = Stats> {
-        self.columns.into_iter().map(|(_, _, stats)| stats)
+        self.columns.into_iter().map(|column| column.stats)
     }
 }
 
 impl Urn for CellUrn<'_> {
     fn reset(&mut self, n_clusters: usize) {
         self.n_clusters = n_clusters;
-        for (law, cells, stats) in &mut self.columns {
+        for column in &mut self.columns {
+            column.sizes.clear();
+            column.sizes.resize(n_clusters, [0; 2]);
+            let CellColumn {
+                law, cells, stats, ..
+            } = column;
             law.urn_reset(cells, stats, n_clusters);
         }
     }
@@ -212,48 +323,86 @@ impl Urn for CellUrn<'_> {
 
     fn push(&mut self) {
         self.n_clusters += 1;
-        for (law, cells, stats) in &mut self.columns {
-            law.urn_push(cells, stats);
+        for column in &mut self.columns {
+            column.sizes.push([0; 2]);
+            column
+                .law
+                .urn_reserve(column.cells, &mut column.stats, self.n_clusters);
         }
     }
 
-    fn ln_weight(&self, cluster: usize, row: usize) -> f64 {
-        let weight = |(law, cells, stats): &(&Column, &Cells, Stats)| {
-            law.urn_ln_predictive(cells, stats, cluster, row)
-        };
-        self.columns.iter().map(weight).sum()
+    fn weights(&mut self, row: usize, rng: &mut Xoshiro256PlusPlus, out: &mut [f64]) {
+        let n = self.n_clusters;
+        let padded = n.next_multiple_of(LANES);
+        let (sum, likelihoods) = (&mut self.ln_weights, &mut self.likelihoods);
+        sum.clear();
+        sum.resize(n, 0.0);
+        likelihoods.resize(padded, 0.0);
+        for column in &mut self.columns {
+            let (law, cells) = (column.law, column.cells);
+            if !law.is_observed(cells, row) {
+                continue;
+            }
+            if column.sizes.iter().any(|&[_, drawn]| drawn > 0) {
+                column.drawn.grow(padded, rng);
+                let rows = row..row + 1;
+                let others = RowLabels::NONE;
+                (column.drawn).ln_likelihoods(cells, rows, padded, others, likelihoods);
+            }
+            for (cluster, &[_, drawn]) in column.sizes.iter().enumerate() {
+                sum[cluster] += if drawn > 0 {
+                    likelihoods[cluster]
+                } else {
+                    law.urn_ln_predictive(cells, &column.stats, cluster, row)
+                };
+            }
+        }
+        exp_rows(sum, n);
+        for (out, weight) in out.iter_mut().zip(sum) {
+            *out = weight.max(FLOOR);
+        }
     }
 
-    fn add(&mut self, cluster: usize, row: usize) {
-        for (law, cells, stats) in &mut self.columns {
+    fn add(&mut self, cluster: usize, row: usize, rng: &mut Xoshiro256PlusPlus) {
+        for column in &mut self.columns {
+            let (law, cells, stats) = (column.law, column.cells, &mut column.stats);
+            if !law.is_observed(cells, row) {
+                continue;
+            }
             law.urn_add(cells, stats, cluster, row);
+            let [size, drawn] = &mut column.sizes[cluster];
+            *size += 1;
+            if *size >= DRAWN_FROM && *size >= *drawn + *drawn / 4 {
+                *drawn = *size;
+                column.drawn.grow(cluster + 1, rng);
+                column.drawn.urn_draw(cells, stats, cluster, cluster, rng);
+            }
+        }
+    }
+
+    fn count(&mut self, cluster: usize, row: usize) {
+        for column in &mut self.columns {
+            column
+                .law
+                .urn_add(column.cells, &mut column.stats, cluster, row);
         }
     }
 
     fn ln_total(&self, cluster: usize) -> f64 {
-        let total = |(law, cells, stats): &(&Column, &Cells, Stats)| {
-            law.urn_ln_evidence(cells, stats, cluster)
+        let total = |column: &CellColumn<'_>| {
+            column
+                .law
+                .urn_ln_evidence(column.cells, &column.stats, cluster)
         };
         self.columns.iter().map(total).sum()
     }
 }
 
-/// Predictive weight of a label with the sticks integrated out (B (15), corrected), `total` the sum of `counts`.
-#[inline]
-pub(crate) fn label_weight(counts: &[usize], total: usize, beta: f64, label: usize) -> f64 {
-    let mut at_or_after = total;
-    let mut weight = 1.0;
-    for &m in &counts[..label] {
-        let whole = 1.0 + beta + at_or_after as f64;
-        at_or_after -= m;
-        weight *= (beta + at_or_after as f64) / whole;
-    }
-    weight * (1.0 + counts[label] as f64) / (1.0 + beta + at_or_after as f64)
-}
-
 /// One more than the largest label.
 pub(crate) fn n_labels(labels: &[u32]) -> usize {
-    labels.iter().max().map_or(0, |&k| k as usize + 1)
+    // Written so that it is turned into vector instructions: it is asked for all columns many times a sweep.
+    let largest = labels.iter().fold(0, |a: u32, &b| a.max(b));
+    largest as usize + usize::from(!labels.is_empty())
 }
 
 /// Number of rows with each label, for labels up to the largest.
@@ -263,12 +412,11 @@ pub(crate) fn counts(labels: &[u32]) -> Vec<usize> {
     counts
 }
 
-/// Gives rows labels one after the other in the given order, each with the probability that the stick-breaking prior and the rows
+/// Gives rows labels one after the other in the given order, each about with the probability that the stick-breaking prior and the rows
 /// before it give it, or takes the given labels.
 ///
 /// This visits every labelling with positive probability q. Returns the labels and ln [P(labels) p(rows | labels) / q], with
-/// P = exp ln_label_probability(counts, `alpha`) and p = exp Σ `ln_total`: the product of the normalisers met on the way.
-/// Afterwards the urn holds the rows.
+/// P = exp ln_label_probability(counts, `alpha`) and p = exp Σ `ln_total`. Afterwards the urn holds the rows.
 pub(crate) fn sequential(
     urn: &mut (impl Urn + ?Sized),
     alpha: f64,
@@ -292,7 +440,7 @@ pub(crate) fn sequential_below(
     let mut labels = vec![0; order.len()];
     let mut counts: Vec<Vec<usize>> = vec![Vec::new(); n_labels(top)];
     let (mut prior, mut weights) = (Vec::new(), Vec::new());
-    let mut ln_weight = 0.0;
+    let mut q = Product::default();
     // Labels below k have been given to some row.
     let mut k = 0;
     urn.reset(given.map_or(1, |given| n_labels(given) + 1));
@@ -301,22 +449,24 @@ pub(crate) fn sequential_below(
         let counts = &mut counts[top[row] as usize];
         prior.resize(k, 0.0);
         let beyond = predictive_weights(counts, beta, &mut prior);
-        weights.clear();
-        weights.extend((0..k).map(|label| prior[label].ln() + urn.ln_weight(label, row)));
-        weights.push(beyond.ln() + urn.ln_weight(k, row));
-        let total = npb_priors::special::log_sum_exp(&weights);
-        ln_weight += total;
+        weights.resize(urn.n_clusters(), 0.0);
+        urn.weights(row, rng, &mut weights);
+        weights.truncate(k + 1);
+        weights.iter_mut().zip(&prior).for_each(|(w, p)| *w *= p);
+        weights[k] *= beyond;
+        let total: f64 = weights.iter().sum();
         let label = match given {
             Some(given) => given[row] as usize,
-            None => {
-                let place = pick_ln(&weights, total, rng);
-                if place < k {
-                    place
-                } else {
-                    k + beyond_label(beta, rng)
-                }
-            }
+            None => match pick(&weights, rng.random::<f64>() * total) {
+                place if place < k => place,
+                _ => k + beyond_label(beta, rng),
+            },
         };
+        q.times(weights[label.min(k)] / total);
+        if let Some(passed) = label.checked_sub(k) {
+            q.times((1.0 + beta).recip());
+            q.times_ln(passed as f64 * (beta / (1.0 + beta)).ln());
+        }
         if label >= counts.len() {
             counts.resize(label + 1, 0);
         }
@@ -325,9 +475,12 @@ pub(crate) fn sequential_below(
             urn.push();
         }
         counts[label] += 1;
-        urn.add(label, row);
+        urn.add(label, row, rng);
         labels[row] = label as u32;
     }
+    let ln_labels = counts.iter().map(|c| ln_label_probability(c, beta));
+    let ln_rows = (0..k).map(|cluster| urn.ln_total(cluster));
+    let ln_weight = ln_labels.sum::<f64>() + ln_rows.sum::<f64>() - q.ln();
     (labels, ln_weight)
 }
 
@@ -338,16 +491,4 @@ fn beyond_label(alpha: f64, rng: &mut Xoshiro256PlusPlus) -> usize {
         passed += 1;
     }
     passed
-}
-
-/// An index with probability exp(weight − total).
-pub(crate) fn pick_ln(weights: &[f64], total: f64, rng: &mut Xoshiro256PlusPlus) -> usize {
-    let mut left: f64 = rng.random();
-    for (k, weight) in weights.iter().enumerate() {
-        left -= (weight - total).exp();
-        if left < 0.0 {
-            return k;
-        }
-    }
-    0
 }

@@ -5,6 +5,7 @@ mod cells;
 mod figures;
 mod groups;
 mod mixed_sets;
+mod scaling;
 mod scenarios;
 mod simulated;
 mod tables;
@@ -30,4 +31,5 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     figures::FIGURE_2,
     figures::FIGURE_3,
     groups::GROUPS,
+    scaling::SCALING,
 ];

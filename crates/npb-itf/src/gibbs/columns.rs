@@ -12,6 +12,7 @@ use npb_priors::special::{ln_gamma, ln_normalize};
 use rand::RngExt;
 
 use super::{COLUMN_SHARE, ItfSampler, draw_gamma, launch, shuffle};
+use crate::numeric::pick;
 use crate::state::Block;
 use crate::urn::{self, CellUrn, LabelUrn, Urn};
 
@@ -133,12 +134,8 @@ impl ItfSampler<'_> {
         let mut weights: Vec<f64> = occupied.iter().map(|&b| ln_old(b)).collect();
         weights.push(ln_new);
         ln_normalize(&mut weights);
-        let mut left: f64 = rng.random();
-        let chosen = weights.iter().position(|w| {
-            left -= w;
-            left < 0.0
-        });
-        let block = match chosen.and_then(|place| occupied.get(place)) {
+        let chosen = pick(&weights, rng.random());
+        let block = match occupied.get(chosen) {
             Some(&block) => block,
             None if alone => present,
             None => {
@@ -327,14 +324,10 @@ impl ItfSampler<'_> {
         if !ln_normalize(&mut weights).is_finite() {
             return;
         }
-        let mut left: f64 = rng.random();
-        let chosen = weights.iter().position(|w| {
-            left -= w;
-            left < 0.0
-        });
-        let Some(block) = chosen.filter(|&block| block != present) else {
+        let block = pick(&weights, rng.random());
+        if block == present {
             return;
-        };
+        }
         let column = &mut self.state.columns[j];
         column.block = block;
         column.labels = proposals.swap_remove(block);

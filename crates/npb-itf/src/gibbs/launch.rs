@@ -7,10 +7,10 @@
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dp::ln_partition_probability;
-use npb_priors::special::log_sum_exp;
 use rand::RngExt;
 
-use crate::urn::{LabelUrn, Urn, pick_ln};
+use crate::numeric::{Product, pick};
+use crate::urn::{LabelUrn, Urn};
 
 /// Scans before the one that counts.
 const SCANS: usize = 2;
@@ -54,40 +54,34 @@ impl Scan<'_, '_> {
         forced: Option<&[u32]>,
         rng: &mut Xoshiro256PlusPlus,
     ) -> Option<f64> {
-        let (mut candidates, mut weights) = (Vec::new(), Vec::new());
-        let mut ln_q = 0.0;
+        let mut weights = Vec::new();
+        let mut q = Product::default();
         for &row in order {
             let row = row as usize;
             let old = self.names[row] as usize;
             self.urn.remove(old, row);
             self.sizes[old] -= 1;
-            candidates.clear();
-            candidates.extend((0..self.sizes.len()).filter(|&name| self.sizes[name] > 0));
-            weights.clear();
-            weights.extend(
-                candidates
-                    .iter()
-                    .map(|&name| (self.sizes[name] as f64).ln() + self.urn.ln_weight(name, row)),
-            );
+            let n = self.sizes.len();
+            weights.resize(self.urn.n_clusters(), 0.0);
+            self.urn.weights(row, rng, &mut weights);
             // The place past the last name is always an empty cluster.
-            weights.push(self.alpha.ln() + self.urn.ln_weight(self.sizes.len(), row));
-            let total = log_sum_exp(&weights);
+            weights.truncate(n + 1);
+            let sizes = self.sizes.iter().map(|&m| m as f64).chain([self.alpha]);
+            weights.iter_mut().zip(sizes).for_each(|(w, m)| *w *= m);
+            let total: f64 = weights.iter().sum();
             // A row that was alone and stays alone keeps its name.
             let alone = self.sizes[old] == 0;
             let (place, name) = match forced.map(|forced| forced[row] as usize) {
-                Some(wanted) => match candidates.iter().position(|&name| name == wanted) {
-                    Some(place) => (place, wanted),
-                    None if alone && wanted != old => return None,
-                    None if !alone && wanted < self.n_launch => return None,
-                    None => (candidates.len(), wanted),
+                Some(wanted) if self.sizes.get(wanted).is_some_and(|&m| m > 0) => (wanted, wanted),
+                Some(wanted) if alone && wanted != old => return None,
+                Some(wanted) if !alone && wanted < self.n_launch => return None,
+                Some(wanted) => (n, wanted),
+                None => match pick(&weights, rng.random::<f64>() * total) {
+                    place if place < n => (place, place),
+                    _ => (n, if alone { old } else { n }),
                 },
-                None => {
-                    let place = pick_ln(&weights, total, rng);
-                    let new = if alone { old } else { self.sizes.len() };
-                    (place, candidates.get(place).copied().unwrap_or(new))
-                }
             };
-            ln_q += weights[place] - total;
+            q.times(weights[place] / total);
             if self.sizes.len() <= name {
                 self.sizes.resize(name + 1, 0);
             }
@@ -95,10 +89,10 @@ impl Scan<'_, '_> {
                 self.urn.push();
             }
             self.sizes[name] += 1;
-            self.urn.add(name, row);
+            self.urn.add(name, row, rng);
             self.names[row] = name as u32;
         }
-        Some(ln_q)
+        Some(q.ln())
     }
 }
 
@@ -115,7 +109,7 @@ pub(super) fn propose(
     let sizes = crate::urn::counts(&launch);
     urn.reset(sizes.len() + 1);
     for (row, &name) in launch.iter().enumerate() {
-        urn.add(name as usize, row);
+        urn.count(name as usize, row);
     }
     let mut scan = Scan {
         urn,

@@ -9,6 +9,7 @@
 //!
 //! P(c_0 = r) ∝ λ_r ∏_j Σ_k ψ_rk p(y_j | θ_k), then P(c_j = k | r) ∝ ψ_rk p(y_j | θ_k).
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use npb_infer::{Xoshiro256PlusPlus, stream};
@@ -17,7 +18,7 @@ use rayon::prelude::*;
 
 use super::sticks::Sticks;
 use crate::kernel::RowLabels;
-use crate::kernels::Cells;
+use crate::kernels::{Cells, Column};
 use crate::state::ColumnState;
 use crate::urn;
 
@@ -29,6 +30,8 @@ const TAIL: f64 = 1e-3;
 const MAX_STICKS: usize = 512;
 /// Labels are added in groups of this many, so that loops over them fill vector registers.
 const LANES: usize = 4;
+/// A column has kinds of cells when there are so many rows for each.
+const ROWS_OF_A_KIND: usize = 8;
 /// Rows of one unit of work.
 const CHUNK: usize = 64;
 
@@ -58,7 +61,81 @@ struct Lower {
     n_all: usize,
     /// `psi[k * n_top_all + r]`.
     psi: Vec<f64>,
+    /// `psi_by_top[r * n_all + k]`.
+    psi_by_top: Vec<f64>,
     sticks: Vec<Sticks>,
+}
+
+/// Which cells of a column are alike, for columns of few different ones: all that rows ask of such a cell is computed once for all of
+/// its kind.
+#[derive(Clone, Debug)]
+pub(super) struct Kinds {
+    /// Kind of every row's cell.
+    codes: Vec<u32>,
+    /// A row with a cell of each kind.
+    firsts: Vec<u32>,
+}
+
+impl Kinds {
+    /// `None` when there are too many for a table to pay, or when cells have no kinds.
+    pub(super) fn new(law: &Column, cells: &Cells) -> Option<Self> {
+        let n_rows = law.n_rows(cells);
+        let most = n_rows / ROWS_OF_A_KIND;
+        let mut seen = HashMap::new();
+        let (mut codes, mut firsts) = (Vec::with_capacity(n_rows), Vec::new());
+        for row in 0..n_rows {
+            let key = law.cell_key(cells, row)?;
+            let code = *seen.entry(key).or_insert(firsts.len() as u32);
+            if code as usize == firsts.len() {
+                firsts.push(row as u32);
+                if firsts.len() > most {
+                    return None;
+                }
+            }
+            codes.push(code);
+        }
+        Some(Self { codes, firsts })
+    }
+}
+
+/// Likelihoods of the cells of a column, in all K labels and summed over them in all top-level clusters.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    /// `likelihoods[code * K + k]`, each kind divided by a factor.
+    likelihoods: Vec<f64>,
+    /// Logarithms of the factors.
+    ln_factors: Vec<f64>,
+    /// `sums[code * n_top + r]` = Σ_k ψ_rk likelihood; with one level a copy of the likelihoods.
+    sums: Vec<f64>,
+}
+
+impl Table {
+    /// `n`: K. `lower`: sticks, `None` with one level.
+    fn fill(
+        &mut self,
+        kinds: &Kinds,
+        (law, cells): (&Column, &Cells),
+        n: usize,
+        n_top: usize,
+        lower: Option<&Lower>,
+    ) {
+        let n_kinds = kinds.firsts.len();
+        self.likelihoods.resize(n_kinds * n, 0.0);
+        self.sums.resize(n_kinds * n_top, 0.0);
+        self.ln_factors.clear();
+        let lines = self.likelihoods.chunks_exact_mut(n);
+        for ((&first, line), sums) in
+            (kinds.firsts.iter().zip(lines)).zip(self.sums.chunks_exact_mut(n_top))
+        {
+            let rows = first as usize..first as usize + 1;
+            let ln_factor = law.likelihoods(cells, rows, n, RowLabels::NONE, line);
+            self.ln_factors.push(ln_factor);
+            match lower {
+                None => sums.copy_from_slice(line),
+                Some(lower) => lower.all_sums(n_top, line, sums),
+            }
+        }
+    }
 }
 
 /// Memory of the move, kept from sweep to sweep.
@@ -66,6 +143,7 @@ struct Lower {
 pub(super) struct Scratch {
     top: Sticks,
     lower: Vec<Lower>,
+    tables: Vec<Table>,
     flags: Vec<Flag>,
     /// `labels[row * (1 + number of columns)]`, top label first.
     labels: Vec<u32>,
@@ -112,13 +190,15 @@ struct Block<'a> {
     lower: &'a [Lower],
     columns: &'a [&'a mut ColumnState],
     cells: &'a [&'a Cells],
+    kinds: &'a [Option<&'a Kinds>],
+    /// One for every column; empty for one without kinds.
+    tables: &'a [Table],
     top_labels: &'a [u32],
 }
 
-/// Draws new labels of one block and returns the log likelihood of its rows given sticks and parameters, labels summed out
-/// (NaN when top labels stay).
+/// Draws new labels of one block and returns the log likelihood of its rows given sticks and parameters, labels summed out.
 ///
-/// `columns`: those of the block, their cells beside them. `top_labels`: of the block. `grow_top(n)` makes the
+/// `columns`: those of the block, their cells and what is alike among these beside them. `top_labels`: of the block. `grow_top(n)` makes the
 /// concentrations of top-level clusters up to n.
 #[allow(clippy::too_many_arguments)] // the parts of one block, borrowed one by one
 pub(super) fn draw_labels(
@@ -128,6 +208,7 @@ pub(super) fn draw_labels(
     top_labels: &mut [u32],
     columns: &mut [&mut ColumnState],
     cells: &[&Cells],
+    kinds: &[Option<&Kinds>],
     grow_concentrations: &mut dyn FnMut(&mut ColumnState, usize, &mut Xoshiro256PlusPlus),
     key: Key,
     scratch: &mut Scratch,
@@ -138,6 +219,7 @@ pub(super) fn draw_labels(
     let Scratch {
         top,
         lower,
+        tables,
         flags,
         labels: new,
         ln_likelihoods,
@@ -176,6 +258,14 @@ pub(super) fn draw_labels(
         column.law.grow(needed, &mut key.stream(1, j as u64));
     }
     flags.sort_unstable_by_key(|flag| (flag.row, flag.level));
+    tables.resize_with(n_columns.max(tables.len()), Table::default);
+    for (j, column) in columns.iter().enumerate() {
+        if let Some(kinds) = kinds[j] {
+            let lower = lower.get(j);
+            let n = lower.map_or(n_top, |lower| lower.n);
+            tables[j].fill(kinds, (&column.law, cells[j]), n, n_top, lower);
+        }
+    }
 
     let width = 1 + if two_levels { n_columns } else { 0 };
     new.resize(n_rows * width, 0);
@@ -187,6 +277,8 @@ pub(super) fn draw_labels(
         lower,
         columns,
         cells,
+        kinds,
+        tables,
         top_labels,
     };
     let chunk_key = |chunk: usize| key.stream(2, chunk as u64);
@@ -317,8 +409,11 @@ impl Lower {
         let n_top = self.sticks.len();
         self.psi.clear();
         self.psi.resize(self.n_all * n_top, 0.0);
+        self.psi_by_top.clear();
         for (r, sticks) in self.sticks.iter_mut().enumerate() {
             sticks.extend_to(self.n_all, column.concentration(r), rng);
+            self.psi_by_top
+                .extend_from_slice(&sticks.weights[..self.n_all]);
             for (k, &weight) in sticks.weights[..self.n_all].iter().enumerate() {
                 self.psi[k * n_top + r] = weight;
             }
@@ -409,11 +504,13 @@ impl Block<'_> {
             sums,
         } = buffers;
         let n = rows.len();
-        let total: usize = (0..self.columns.len()).map(|j| self.n_labels(j) * n).sum();
+        let without_kinds = || (0..self.columns.len()).filter(|&j| self.kinds[j].is_none());
+        let total: usize = without_kinds().map(|j| self.n_labels(j) * n).sum();
         likelihoods.resize(total, 0.0);
         let mut ln_factor = 0.0;
         let mut rest = &mut likelihoods[..];
-        for (j, column) in self.columns.iter().enumerate() {
+        for j in without_kinds() {
+            let column = &self.columns[j];
             let k = self.n_labels(j);
             let (these, after) = rest.split_at_mut(n * k);
             let others = others(running, j);
@@ -445,10 +542,7 @@ impl Block<'_> {
             self.draw_flagged(row, &flags[..end], running, rng, one, out);
             flags = &flags[end..];
         }
-        match self.draw {
-            Draw::Both => ln_factor + ln_sum,
-            Draw::Lower => f64::NAN,
-        }
+        ln_factor + ln_sum
     }
 
     /// A row that sees labels beyond K somewhere; the plain way.
@@ -566,8 +660,32 @@ impl Lower {
     /// ψ_rk times the likelihoods.
     #[inline(always)]
     fn weights<'a>(&'a self, r: usize, likelihoods: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
-        let psi = self.psi[r..].iter().step_by(self.n_top());
+        let psi = &self.psi_by_top[r * self.n_all..];
         likelihoods.iter().zip(psi).map(|(l, p)| l * p)
+    }
+
+    /// [`pick`] from [`weights`](Self::weights) for `u` below their [`sum`](Self::sum), without branches; `None` when all are 0.
+    #[inline(always)]
+    fn pick(&self, r: usize, likelihoods: &[f64], u: f64) -> Option<u32> {
+        let (mut sum, mut passed) = (0.0, 0);
+        for weight in self.weights(r, likelihoods) {
+            sum += weight;
+            passed += u32::from(sum <= u);
+        }
+        ((passed as usize) < likelihoods.len()).then_some(passed)
+    }
+
+    /// Σ_k ψ_rk L_k for r below `n_top`, terms added in the order of labels.
+    #[inline(always)]
+    fn all_sums(&self, n_top: usize, likelihoods: &[f64], out: &mut [f64]) {
+        let mut from = 0;
+        while from + 8 <= n_top {
+            self.sums::<8>(from, likelihoods, out);
+            from += 8;
+        }
+        if from < n_top {
+            self.sums::<LANES>(from, likelihoods, out);
+        }
     }
 
     #[inline(always)]
@@ -624,60 +742,70 @@ impl pulp::NullaryFnOnce for DrawChunk<'_, '_> {
         for (i, out) in out.chunks_exact_mut(block.width()).enumerate() {
             let row = rows.start + i;
             let mut start = 0;
-            if block.draw == Draw::Both {
-                weights.copy_from_slice(&block.top[..n_top]);
-                for j in 0..block.columns.len() {
+            weights.copy_from_slice(&block.top[..n_top]);
+            for j in 0..block.columns.len() {
+                let factors = if let Some(kinds) = block.kinds[j] {
+                    let (code, table) = (kinds.codes[row] as usize, &block.tables[j]);
+                    ln_likelihood += table.ln_factors[code];
+                    &table.sums[code * n_top..][..n_top]
+                } else {
                     let k = block.n_labels(j);
                     let these = &likelihoods[start + i * k..][..k];
                     start += n * k;
-                    let factors = match block.lower.get(j) {
+                    match block.lower.get(j) {
                         None => these,
                         Some(lower) => {
                             let sums = &mut sums[j * n_top..][..n_top];
-                            let mut from = 0;
-                            while from + 8 <= n_top {
-                                lower.sums::<8>(from, these, sums);
-                                from += 8;
-                            }
-                            if from < n_top {
-                                lower.sums::<LANES>(from, these, sums);
-                            }
+                            lower.all_sums(n_top, these, sums);
                             sums
                         }
-                    };
-                    let mut largest = 0.0;
-                    for (weight, factor) in weights.iter_mut().zip(factors) {
-                        *weight *= factor;
-                        largest = if *weight > largest { *weight } else { largest };
                     }
-                    if !(SAFE.recip()..=SAFE).contains(&largest) && largest > 0.0 {
-                        weights.iter_mut().for_each(|w| *w /= largest);
-                        ln_likelihood += largest.ln();
+                };
+                let mut largest = 0.0;
+                for (weight, factor) in weights.iter_mut().zip(factors) {
+                    *weight *= factor;
+                    largest = if *weight > largest { *weight } else { largest };
+                }
+                if !(SAFE.recip()..=SAFE).contains(&largest) && largest > 0.0 {
+                    weights.iter_mut().for_each(|w| *w /= largest);
+                    ln_likelihood += largest.ln();
+                }
+            }
+            let total: f64 = weights.iter().sum();
+            if total > 0.0 {
+                ln_likelihood += total.ln();
+            }
+            out[0] = block.top_labels[row];
+            if block.draw == Draw::Both {
+                let u = rng.random::<f64>() * total;
+                match pick(weights.iter().copied(), u) {
+                    Some(top) => out[0] = top as u32,
+                    None => {
+                        block.keep(row, out);
+                        continue;
                     }
                 }
-                let total: f64 = weights.iter().sum();
-                let u = rng.random::<f64>() * total;
-                let Some(top) = pick(weights.iter().copied(), u) else {
-                    block.keep(row, out);
-                    continue;
-                };
-                ln_likelihood += total.ln();
-                out[0] = top as u32;
-            } else {
-                out[0] = block.top_labels[row];
             }
             let top = out[0] as usize;
             let mut start = 0;
             for (j, lower) in block.lower.iter().enumerate() {
-                let these = &likelihoods[start + i * lower.n..][..lower.n];
-                start += n * lower.n;
-                let total = match block.draw {
-                    Draw::Both => sums[j * n_top + top],
-                    Draw::Lower => lower.sum(top, these),
+                let (these, known) = if let Some(kinds) = block.kinds[j] {
+                    let (code, table) = (kinds.codes[row] as usize, &block.tables[j]);
+                    let these = &table.likelihoods[code * lower.n..][..lower.n];
+                    (these, &table.sums[code * n_top..][..n_top])
+                } else {
+                    let these = &likelihoods[start + i * lower.n..][..lower.n];
+                    start += n * lower.n;
+                    (these, &sums[j * n_top..][..n_top])
+                };
+                // Sums below K are known, added up in the same order as in `pick`, so that u is below the whole.
+                let total = match known.get(top) {
+                    Some(&total) => total,
+                    None => lower.sum(top, these),
                 };
                 let u = rng.random::<f64>() * total;
-                let label = pick(lower.weights(top, these), u);
-                out[1 + j] = label.map_or(block.columns[j].labels[row], |k| k as u32);
+                let label = lower.pick(top, these, u);
+                out[1 + j] = label.unwrap_or(block.columns[j].labels[row]);
             }
         }
         ln_likelihood
@@ -686,7 +814,10 @@ impl pulp::NullaryFnOnce for DrawChunk<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use npb_data::{MixedColumn, MixedTable};
+
     use super::*;
+    use crate::{ItfConfig, ItfData, ItfMove, ItfSampler, Structure};
 
     #[test]
     fn flags_say_which_slices_lie_below_the_edge() {
@@ -704,5 +835,51 @@ mod tests {
         flag(&far, 4, 3, &mut flags, &mut rng);
         assert_eq!(flags.len(), 10);
         assert!(flags.iter().all(|flag| flag.extra >= 3 && flag.level == 3));
+    }
+
+    /// What is looked up in tables is what would be computed cell by cell: the same labels, bit by bit.
+    #[test]
+    fn kinds_of_cells_change_no_label() {
+        let rng = &mut stream(2, [0; 4]);
+        let column = |j: usize| {
+            let mut cell = |z: usize| {
+                let noise: u64 = rng.random_range(0..4);
+                (rng.random::<f64>() > 0.1).then_some(5 * (z as u64 % 3) + noise)
+            };
+            let cells: Vec<_> = (0..120).map(|row| cell(row + j)).collect();
+            match j % 3 {
+                0 => MixedColumn::Count(cells),
+                1 => MixedColumn::Real(cells.iter().map(|x| x.map(|x| x as f64)).collect()),
+                _ => MixedColumn::Categorical {
+                    levels: (0..14).map(|l| l.to_string()).collect(),
+                    codes: cells.iter().map(|x| x.map(|x| x as u32)).collect(),
+                },
+            }
+        };
+        let columns: Vec<MixedColumn> = (0..6).map(column).collect();
+        let names = (0..6).map(|j| j.to_string()).collect();
+        let data = ItfData::from_table(&MixedTable::new(names, columns).unwrap()).unwrap();
+        for structure in [Structure::TensorBlocks, Structure::Joint] {
+            for moves in [ItfMove::ALL.to_vec(), ItfMove::PAPER.to_vec()] {
+                let config = ItfConfig {
+                    structure,
+                    moves,
+                    ..ItfConfig::default()
+                };
+                let mut one = ItfSampler::new(&data, config.clone(), 0).unwrap();
+                let mut other = ItfSampler::new(&data, config, 0).unwrap();
+                assert!(one.kinds.iter().all(Option::is_some));
+                other.kinds.fill(None);
+                for _ in 0..20 {
+                    one.sweep();
+                    other.sweep();
+                    for j in 0..6 {
+                        assert_eq!(one.state().labels(j), other.state().labels(j));
+                    }
+                    let difference = one.ln_likelihood() - other.ln_likelihood();
+                    assert!(difference.abs() < 1e-6 || one.ln_likelihood().is_nan());
+                }
+            }
+        }
     }
 }

@@ -3,6 +3,8 @@
 use npb_infer::Xoshiro256PlusPlus;
 use rand::RngExt;
 
+use crate::numeric::Product;
+
 /// Two rows and what is to become of their clusters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
@@ -82,8 +84,7 @@ pub(super) fn ln_anchors(kept: usize, other: usize, n: usize) -> f64 {
 /// Allocates the members of both clusters, in the order given, to `keep` (false) or `other` (true), and returns the sides with
 /// the logarithm of their probability; a merge takes the present sides.
 ///
-/// `members`: the other rows of the two clusters. `ln_odds(row)`: of `other` against `keep`, given the rows placed so far. `place(other,
-/// row)` is called for every row, those of the plan first.
+/// `members`: the other rows of the two clusters.
 pub(super) fn allocate(
     plan: Plan,
     members: &[u32],
@@ -91,35 +92,31 @@ pub(super) fn allocate(
     state: &mut impl Sides,
     rng: &mut Xoshiro256PlusPlus,
 ) -> (Vec<bool>, f64) {
-    state.place(false, plan.first);
-    state.place(true, plan.second);
-    let mut ln_q = 0.0;
+    state.place(false, plan.first, rng);
+    state.place(true, plan.second, rng);
+    let mut q = Product::default();
     let mut sides = Vec::with_capacity(members.len());
     for &row in members {
         let row = row as usize;
-        let ln_odds = state.ln_odds(row);
-        // ln P(other) = −ln(1 + e^−x), ln P(keep) = −ln(1 + e^x).
-        let other = if plan.split {
-            rng.random::<f64>() < 1.0 / (1.0 + (-ln_odds).exp())
+        let [keep, other] = state.weights(row, rng);
+        let total = keep + other;
+        let goes = if plan.split {
+            rng.random::<f64>() * total < other
         } else {
             labels[row] as usize == plan.other
         };
-        let x = if other { -ln_odds } else { ln_odds };
-        ln_q -= if x > 0.0 {
-            x + (-x).exp().ln_1p()
-        } else {
-            x.exp().ln_1p()
-        };
-        state.place(other, row);
-        sides.push(other);
+        q.times(if goes { other } else { keep } / total);
+        state.place(goes, row, rng);
+        sides.push(goes);
     }
-    (sides, ln_q)
+    (sides, q.ln())
 }
 
 /// What the two clusters hold so far.
 pub(super) trait Sides {
-    fn ln_odds(&self, row: usize) -> f64;
-    fn place(&mut self, other: bool, row: usize);
+    /// What the row is allocated to `keep` and to `other` by, given the rows placed so far: positive numbers.
+    fn weights(&mut self, row: usize, rng: &mut Xoshiro256PlusPlus) -> [f64; 2];
+    fn place(&mut self, other: bool, row: usize, rng: &mut Xoshiro256PlusPlus);
 }
 
 /// Puts `rows` in random order.

@@ -4,60 +4,96 @@ use npb_infer::Xoshiro256PlusPlus;
 use rand::RngExt;
 
 use super::sticks::Sticks;
+use crate::numeric::pick;
 use crate::state::ColumnState;
-use crate::urn::{self, label_weight, label_weights};
+use crate::urn::{self, CodedTable, scale};
 
-/// Lower labels of one column in the top-level clusters, with the predictive weight of every label.
-struct Counts {
-    n_labels: usize,
-    /// `counts[r * n_labels + k]`.
-    counts: Vec<usize>,
-    totals: Vec<usize>,
-    /// Predictive weights, laid out like the counts.
-    weights: Vec<f64>,
+/// Lower labels of the columns in the top-level clusters, with the predictive weight of every label.
+struct Weights {
+    coded: CodedTable,
+    /// Rows with each label in each cluster.
+    counts: Vec<f64>,
+    /// Predictive weights of one more row.
+    more: Vec<f64>,
+    /// Those of one of the rows that are there, itself taken out.
+    same: Vec<f64>,
+    /// Rows of each cluster.
+    sizes: Vec<f64>,
 }
 
-impl Counts {
-    fn new(column: &ColumnState, top_labels: &[u32]) -> Self {
-        let n_labels = urn::n_labels(&column.labels);
-        let n_top = urn::n_labels(top_labels);
-        let mut counts = vec![0; n_top * n_labels];
-        let mut totals = vec![0; n_top];
-        for (&r, &k) in top_labels.iter().zip(&column.labels) {
-            counts[r as usize * n_labels + k as usize] += 1;
-            totals[r as usize] += 1;
-        }
-        let mut counts = Self {
-            n_labels,
-            counts,
-            totals,
-            weights: vec![0.0; n_top * n_labels],
+impl Weights {
+    fn new(columns: &[&mut ColumnState], top_labels: &[u32]) -> Self {
+        let labels: Vec<&[u32]> = columns.iter().map(|c| &c.labels[..]).collect();
+        let coded = CodedTable::new(&labels);
+        let mut weights = Self {
+            counts: vec![0.0; coded.len()],
+            more: vec![0.0; coded.len()],
+            same: vec![0.0; coded.len()],
+            sizes: Vec::new(),
+            coded,
         };
-        (0..n_top).for_each(|r| counts.weigh(column, r));
-        counts
+        weights.grow(columns, urn::n_labels(top_labels));
+        for (row, &r) in top_labels.iter().enumerate() {
+            weights.count(row, r as usize, 1.0);
+        }
+        (0..weights.sizes.len()).for_each(|r| weights.weigh(columns, r));
+        weights
     }
 
-    /// Computes the predictive weights of a top-level cluster.
-    fn weigh(&mut self, column: &ColumnState, r: usize) {
-        let range = r * self.n_labels..(r + 1) * self.n_labels;
-        let counts = &self.counts[range.clone()];
-        let beta = column.concentration(r);
-        label_weights(counts, self.totals[r], beta, &mut self.weights[range]);
-    }
-
-    fn grow(&mut self, column: &ColumnState, n_top: usize) {
-        for r in self.totals.len()..n_top {
-            self.totals.push(0);
-            self.counts.resize((r + 1) * self.n_labels, 0);
-            self.weights.resize((r + 1) * self.n_labels, 0.0);
-            self.weigh(column, r);
+    /// Makes room for clusters up to `n`.
+    fn grow(&mut self, columns: &[&mut ColumnState], n: usize) {
+        let tables = [&mut self.counts, &mut self.more, &mut self.same];
+        self.coded.widen(n, tables.map(|table| (table, 0.0)));
+        for r in self.sizes.len()..n {
+            self.sizes.push(0.0);
+            self.weigh(columns, r);
         }
     }
 
-    /// The weight of a label in a cluster from which one row with it has been taken.
-    fn weight_without(&self, column: &ColumnState, r: usize, label: usize) -> f64 {
-        let counts = &self.counts[r * self.n_labels..][..self.n_labels];
-        label_weight(counts, self.totals[r], column.concentration(r), label)
+    fn count(&mut self, row: usize, r: usize, by: f64) {
+        let width = self.coded.width();
+        for &code in self.coded.codes(row) {
+            self.counts[code as usize * width + r] += by;
+        }
+        self.sizes[r] += by;
+    }
+
+    /// Computes the predictive weights of a top-level cluster (B (15), corrected).
+    fn weigh(&mut self, columns: &[&mut ColumnState], r: usize) {
+        let width = self.coded.width();
+        for (j, column) in columns.iter().enumerate() {
+            let beta = column.concentration(r);
+            let mut from = self.sizes[r];
+            let (mut rest, mut rest_without) = (1.0, 1.0);
+            for code in self.coded.codes_of(j) {
+                let (place, m) = (code * width + r, self.counts[code * width + r]);
+                let (all, without) = ((1.0 + beta + from).recip(), (beta + from).recip());
+                from -= m;
+                self.more[place] = rest * (1.0 + m) * all;
+                self.same[place] = rest_without * m * without;
+                rest *= (beta + from) * all;
+                // Used for labels from here on only if there are rows with them.
+                rest_without *= (beta + from - 1.0) * without;
+            }
+        }
+    }
+
+    /// Multiplies `weights` by those of a row in all clusters; it is now in cluster `old`.
+    fn multiply(&self, row: usize, old: usize, weights: &mut [f64]) {
+        let width = self.coded.width();
+        for (part, codes) in self.coded.codes(row).chunks(8).enumerate() {
+            // A product of eight weights stays far inside the range of f64.
+            if part > 0 {
+                scale(weights);
+            }
+            let mut own = weights[old];
+            for &code in codes {
+                let line = &self.more[code as usize * width..][..width];
+                own *= self.same[code as usize * width + old];
+                weights.iter_mut().zip(line).for_each(|(w, x)| *w *= x);
+            }
+            weights[old] = own;
+        }
     }
 }
 
@@ -73,8 +109,7 @@ pub(super) fn draw_top_labels(
 ) {
     let mut sticks = Sticks::default();
     sticks.draw(&urn::counts(top_labels), alpha, rng);
-    let mut tables: Vec<Counts> = columns.iter().map(|c| Counts::new(c, top_labels)).collect();
-    let mut candidates: Vec<usize> = Vec::new();
+    let mut table = Weights::new(columns, top_labels);
     let mut weights: Vec<f64> = Vec::new();
     for row in 0..top_labels.len() {
         let old = top_labels[row] as usize;
@@ -82,60 +117,26 @@ pub(super) fn draw_top_labels(
         while sticks.rest(sticks.len()) > u {
             sticks.extend_to(sticks.len() + 1, alpha, rng);
         }
-        candidates.clear();
-        candidates.extend((0..sticks.len()).filter(|&r| sticks.weights[r] > u || r == old));
-        if let [_] = candidates[..] {
-            continue;
-        }
-        if let Some(&last) = candidates.last()
-            && last
-                >= tables
-                    .first()
-                    .map_or(usize::MAX, |table| table.totals.len())
-        {
-            for (column, table) in columns.iter_mut().zip(&mut tables) {
-                grow(column, last + 1, rng);
-                table.grow(column, last + 1);
-            }
+        let n = sticks.len();
+        if n > table.sizes.len() {
+            columns.iter_mut().for_each(|column| grow(column, n, rng));
+            table.grow(columns, n);
         }
         weights.clear();
-        weights.resize(candidates.len(), 1.0);
-        for (j, (column, table)) in columns.iter().zip(&mut tables).enumerate() {
-            let label = column.labels[row] as usize;
-            table.counts[old * table.n_labels + label] -= 1;
-            table.totals[old] -= 1;
-            for (weight, &r) in weights.iter_mut().zip(&candidates) {
-                *weight *= if r == old {
-                    table.weight_without(column, r, label)
-                } else {
-                    table.weights[r * table.n_labels + label]
-                };
-            }
-            // A product of eight weights stays far inside the range of f64.
-            if j % 8 == 7 {
-                let largest = weights.iter().fold(0.0, |a: f64, &b| a.max(b));
-                weights.iter_mut().for_each(|w| *w /= largest);
-            }
+        weights.resize(table.coded.width(), 0.0);
+        for (weight, &stick) in weights.iter_mut().zip(&sticks.weights) {
+            *weight = f64::from(u8::from(stick > u));
         }
+        weights[old] = 1.0;
+        table.multiply(row, old, &mut weights);
         let total: f64 = weights.iter().sum();
-        let mut left = rng.random::<f64>() * total;
-        let mut new = old;
-        for (&weight, &r) in weights.iter().zip(&candidates) {
-            left -= weight;
-            if left < 0.0 {
-                new = r;
-                break;
-            }
-        }
-        top_labels[row] = new as u32;
-        for (column, table) in columns.iter().zip(&mut tables) {
-            let label = column.labels[row] as usize;
-            table.counts[new * table.n_labels + label] += 1;
-            table.totals[new] += 1;
-            if new != old {
-                table.weigh(column, old);
-                table.weigh(column, new);
-            }
+        let new = pick(&weights, rng.random::<f64>() * total);
+        if new != old && weights[new] > 0.0 {
+            top_labels[row] = new as u32;
+            table.count(row, old, -1.0);
+            table.count(row, new, 1.0);
+            table.weigh(columns, old);
+            table.weigh(columns, new);
         }
     }
 }

@@ -156,6 +156,10 @@ impl Kernel for Categorical {
         Some(self.n_levels)
     }
 
+    fn cell_key(&self, data: &CategoricalData, row: usize) -> Option<u64> {
+        Some(u64::from(data.codes[row]))
+    }
+
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> CategoricalParams {
         let (location, scale) = LN_CONCENTRATION;
         CategoricalParams {

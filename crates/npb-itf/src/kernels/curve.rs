@@ -266,28 +266,6 @@ impl Curve {
         }
     }
 
-    /// Draws the v_l given the clusters with cells.
-    fn move_roughness(
-        &self,
-        params: &mut CurveParams,
-        pool: &[CurveStats],
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
-        let mut shapes = vec![ROUGHNESS.0; self.n_levels()];
-        let mut rates = vec![ROUGHNESS.1; self.n_levels()];
-        for k in (0..params.table.n_clusters()).filter(|&k| pool[k].n > 0) {
-            let lambda = params.table.get(2 * self.n_points, k);
-            for (w, &level) in self.levels.iter().enumerate() {
-                let theta = params.table.get(self.n_points + w, k);
-                shapes[level] += 0.5;
-                rates[level] += 0.5 * lambda * theta * theta;
-            }
-        }
-        for (level, v) in params.roughness.iter_mut().enumerate() {
-            *v = positive_gamma(shapes[level], rates[level], rng).recip();
-        }
-    }
-
     fn set(&self, params: &mut CurveParams, cluster: usize, theta: &[f64], lambda: f64) {
         let mut curve = vec![0.0; self.n_points];
         for (w, &c) in theta.iter().enumerate() {
@@ -469,15 +447,33 @@ impl Kernel for Curve {
             }
             pool[cluster].add_curve(&z, 1.0);
         }
-        let clusters = 0..params.table.n_clusters();
-        clusters
-            .clone()
-            .for_each(|k| self.draw(params, k, &pool[k], rng));
-        self.move_roughness(params, pool, rng);
-        // Those without cells follow the new hyperparameters.
-        for k in clusters.filter(|&k| pool[k].n == 0) {
-            self.draw(params, k, &pool[k], rng);
+        self.redraw(params, pool, rng);
+    }
+
+    /// Draws the v_l given the clusters with cells.
+    fn move_hyperparameters(
+        &self,
+        params: &mut CurveParams,
+        pool: &[CurveStats],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let mut shapes = vec![ROUGHNESS.0; self.n_levels()];
+        let mut rates = vec![ROUGHNESS.1; self.n_levels()];
+        for k in (0..params.table.n_clusters()).filter(|&k| pool[k].n > 0) {
+            let lambda = params.table.get(2 * self.n_points, k);
+            for (w, &level) in self.levels.iter().enumerate() {
+                let theta = params.table.get(self.n_points + w, k);
+                shapes[level] += 0.5;
+                rates[level] += 0.5 * lambda * theta * theta;
+            }
         }
+        for (level, v) in params.roughness.iter_mut().enumerate() {
+            *v = positive_gamma(shapes[level], rates[level], rng).recip();
+        }
+    }
+
+    fn has_cells(&self, stats: &CurveStats) -> bool {
+        stats.n > 0
     }
 
     fn ln_likelihoods(

@@ -217,62 +217,6 @@ impl FullNormal {
         params.table.set(rows.constant(), cluster, constant);
     }
 
-    /// Draws m, s and b given the clusters with cells.
-    fn move_hyperparameters(
-        &self,
-        params: &mut FullNormalParams,
-        pool: &[FullNormalStats],
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
-        let (d, rows) = (self.d(), self.rows());
-        let occupied: Vec<usize> = (0..params.table.n_clusters())
-            .filter(|&k| pool[k].n > 0)
-            .collect();
-        let n = occupied.len() as f64;
-        let (table, s) = (&params.table, params.strength);
-        let of_pair = |i: usize, j: usize| {
-            let precisions = occupied.iter().map(|&k| table.get(rows.precision(i, j), k));
-            s * precisions.sum::<f64>() + f64::from(u8::from(i == j))
-        };
-        let precision = Mat::from_fn(d, d, of_pair);
-        let pull = |i: usize| -> f64 {
-            let of_cluster = |&k: &usize| -> f64 {
-                let terms =
-                    (0..d).map(|j| table.get(rows.precision(i, j), k) * table.get(rows.mean(j), k));
-                terms.sum()
-            };
-            s * occupied.iter().map(of_cluster).sum::<f64>()
-        };
-        let mut mean: Vec<f64> = (0..d).map(pull).collect();
-        if let Ok(factor) = Cholesky::new(precision.as_ref()) {
-            factor.sample_canonical(&mut mean, rng);
-            params.mean = mean;
-        }
-        let table = &params.table;
-        let length = |&k: &usize| -> f64 {
-            let entry = |j: usize| -> f64 {
-                let terms = (j..d).map(|i| {
-                    table.get(rows.factor(i, j), k) * (table.get(rows.mean(i), k) - params.mean[i])
-                });
-                terms.sum()
-            };
-            (0..d).map(|j| entry(j).powi(2)).sum()
-        };
-        let lengths: f64 = occupied.iter().map(length).sum();
-        let trace = |&k: &usize| {
-            (0..d)
-                .map(|j| table.get(rows.precision(j, j), k))
-                .sum::<f64>()
-        };
-        let traces: f64 = occupied.iter().map(trace).sum();
-        let shape = STRENGTH.0 + 0.5 * n * d as f64;
-        params.strength = positive_gamma(shape, STRENGTH.1 + 0.5 * lengths, rng);
-        let mut weights: [f64; RATES] = std::array::from_fn(|g| {
-            0.5 * n * d as f64 * self.df() * rate(g).ln() - 0.5 * rate(g) * traces
-        });
-        params.rate = pick_ln(&mut weights, rng);
-    }
-
     /// Fills the missing coordinates of z by conditional means or draws; returns ln p(observed coordinates) in units of z.
     fn fill(
         &self,
@@ -464,15 +408,67 @@ impl Kernel for FullNormal {
             pool[cluster].add_vector(&z, 1.0);
             work.z = z;
         }
-        let clusters = 0..params.table.n_clusters();
-        clusters
-            .clone()
-            .for_each(|k| self.draw(params, k, &pool[k], rng));
-        self.move_hyperparameters(params, pool, rng);
-        // Those without cells follow the new hyperparameters.
-        for k in clusters.filter(|&k| pool[k].n == 0) {
-            self.draw(params, k, &pool[k], rng);
+        self.redraw(params, pool, rng);
+    }
+
+    /// Draws m, s and b given the clusters with cells.
+    fn move_hyperparameters(
+        &self,
+        params: &mut FullNormalParams,
+        pool: &[FullNormalStats],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let (d, rows) = (self.d(), self.rows());
+        let occupied: Vec<usize> = (0..params.table.n_clusters())
+            .filter(|&k| pool[k].n > 0)
+            .collect();
+        let n = occupied.len() as f64;
+        let (table, s) = (&params.table, params.strength);
+        let of_pair = |i: usize, j: usize| {
+            let precisions = occupied.iter().map(|&k| table.get(rows.precision(i, j), k));
+            s * precisions.sum::<f64>() + f64::from(u8::from(i == j))
+        };
+        let precision = Mat::from_fn(d, d, of_pair);
+        let pull = |i: usize| -> f64 {
+            let of_cluster = |&k: &usize| -> f64 {
+                let terms =
+                    (0..d).map(|j| table.get(rows.precision(i, j), k) * table.get(rows.mean(j), k));
+                terms.sum()
+            };
+            s * occupied.iter().map(of_cluster).sum::<f64>()
+        };
+        let mut mean: Vec<f64> = (0..d).map(pull).collect();
+        if let Ok(factor) = Cholesky::new(precision.as_ref()) {
+            factor.sample_canonical(&mut mean, rng);
+            params.mean = mean;
         }
+        let table = &params.table;
+        let length = |&k: &usize| -> f64 {
+            let entry = |j: usize| -> f64 {
+                let terms = (j..d).map(|i| {
+                    table.get(rows.factor(i, j), k) * (table.get(rows.mean(i), k) - params.mean[i])
+                });
+                terms.sum()
+            };
+            (0..d).map(|j| entry(j).powi(2)).sum()
+        };
+        let lengths: f64 = occupied.iter().map(length).sum();
+        let trace = |&k: &usize| {
+            (0..d)
+                .map(|j| table.get(rows.precision(j, j), k))
+                .sum::<f64>()
+        };
+        let traces: f64 = occupied.iter().map(trace).sum();
+        let shape = STRENGTH.0 + 0.5 * n * d as f64;
+        params.strength = positive_gamma(shape, STRENGTH.1 + 0.5 * lengths, rng);
+        let mut weights: [f64; RATES] = std::array::from_fn(|g| {
+            0.5 * n * d as f64 * self.df() * rate(g).ln() - 0.5 * rate(g) * traces
+        });
+        params.rate = pick_ln(&mut weights, rng);
+    }
+
+    fn has_cells(&self, stats: &FullNormalStats) -> bool {
+        stats.n > 0
     }
 
     fn ln_likelihoods(

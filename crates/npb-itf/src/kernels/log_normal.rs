@@ -12,8 +12,8 @@ use crate::kernel::{Kernel, RowLabels};
 
 /// ln x ~ N(μ_k, 1/λ_k) in cluster k, with priors and learned hyperparameters of ln x as in [`Normal`].
 ///
-/// Densities are of x, not of ln x. The expected part is the median e^μ: predictive means do not exist, the tails of ln x being those
-/// of a Student law.
+/// Densities are of x, not of ln x. The expected part is the median e^μ, and a prediction the geometric mean of these: predictive means
+/// do not exist, the tails of ln x being those of a Student law.
 ///
 /// ```
 /// use npb_infer::stream;
@@ -100,12 +100,18 @@ impl Kernel for LogNormal {
     type Params = NormalParams;
     type Stats = LogNormalStats;
 
+    const GEOMETRIC: bool = true;
+
     fn n_rows(&self, data: &LogNormalData) -> usize {
         self.logs.n_rows(&data.logs)
     }
 
     fn is_observed(&self, data: &LogNormalData, row: usize) -> bool {
         self.logs.is_observed(&data.logs, row)
+    }
+
+    fn cell_key(&self, data: &LogNormalData, row: usize) -> Option<u64> {
+        self.logs.cell_key(&data.logs, row)
     }
 
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> NormalParams {

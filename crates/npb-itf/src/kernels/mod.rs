@@ -318,6 +318,14 @@ impl Column {
         for_column!(self, |k, p| coupled(k))
     }
 
+    /// Whether point predictions are geometric means.
+    pub fn is_geometric(&self) -> bool {
+        fn geometric<K: Kernel>(_: &K) -> bool {
+            K::GEOMETRIC
+        }
+        for_column!(self, |k, p| geometric(k))
+    }
+
     /// Adds prior draws until there are `n_clusters`.
     pub(crate) fn grow(&mut self, n_clusters: usize, rng: &mut Xoshiro256PlusPlus) {
         for_column!(mut self, |k, p| while p.n_clusters() < n_clusters {
@@ -426,19 +434,19 @@ impl Column {
         for_cells!(self, cells, |k, p, d| k.is_collapsed(d))
     }
 
-    /// Makes room for the statistics of `n_clusters` clusters and clears them.
+    /// Makes the statistics those of `n_clusters` clusters without cells.
     pub(crate) fn urn_reset(&self, cells: &Cells, stats: &mut Stats, n_clusters: usize) {
         for_urn!(self, cells, stats, |k, p, d, s| {
-            if s.len() < n_clusters {
-                s.resize(n_clusters, k.no_stats());
-            }
-            s[..n_clusters].iter_mut().for_each(|stats| k.clear(stats));
+            s.iter_mut().for_each(|stats| k.clear(stats));
+            s.resize(n_clusters, k.no_stats());
         })
     }
 
-    /// One more cluster without cells.
-    pub(crate) fn urn_push(&self, cells: &Cells, stats: &mut Stats) {
-        for_urn!(self, cells, stats, |k, p, d, s| s.push(k.no_stats()))
+    /// Makes room for the statistics of more clusters, without cells.
+    pub(crate) fn urn_reserve(&self, cells: &Cells, stats: &mut Stats, n_clusters: usize) {
+        for_urn!(self, cells, stats, |k, p, d, s| {
+            s.resize(n_clusters, k.no_stats())
+        })
     }
 
     /// Takes a cell in, unless it is missing.
@@ -513,6 +521,11 @@ impl Column {
         for_cells!(self, cells, |k, p, d| k.is_observed(d, row))
     }
 
+    /// See [`Kernel::cell_key`].
+    pub(crate) fn cell_key(&self, cells: &Cells, row: usize) -> Option<u64> {
+        for_cells!(self, cells, |k, p, d| k.cell_key(d, row))
+    }
+
     /// Whether any part of the cell is missing.
     pub fn has_gap(&self, cells: &Cells, row: usize) -> bool {
         for_cells!(self, cells, |k, p, d| k.has_gap(d, row))
@@ -576,6 +589,6 @@ fn normal_like(values: impl Iterator<Item = Option<f64>> + Clone) -> Result<Norm
         _ => largest * (ratios.sum::<f64>() / n).sqrt(),
     };
     Normal::new(mean, scale).ok_or_else(|| {
-        format!("mean {mean} and standard deviation {scale}: rescale it to a deviation between 1e-150 and 1e150")
+        format!("mean {mean:e} and standard deviation {scale:e}: rescale it to a deviation between 1e-150 and 1e150")
     })
 }

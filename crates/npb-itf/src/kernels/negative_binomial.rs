@@ -2,21 +2,25 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dist::Beta;
-use npb_priors::special::{ln_beta, ln_gamma, ln_rising_factorial, log_sum_exp};
+use npb_priors::special::{ln_beta, ln_gamma, ln_rising_factorial};
 use serde::{Deserialize, Serialize};
 
 use super::poisson::check_counts;
 use super::support::{CellError, ClusterTable, clusters_in, pick_ln, poisson, positive_gamma};
 use crate::kernel::{Clusters, Kernel, RowLabels};
+use crate::numeric::{exp_rows, ln_gammas};
 
-/// p(x) = Γ(r + x) / (Γ(r) x!) p^r (1 − p)^x in cluster k, r = r_k uniform on 2^g / 8, g = 0..14, p = p_k ~ Beta(a, b).
+/// p(x) = Γ(r + x) / (Γ(r) x!) p^r (1 − p)^x in cluster k, r = r_k uniform on 2^g / 8, g = 0..14, p = p_k ~ Beta(2 + r t, s) given r.
 ///
-/// Mean r (1 − p)/p, variance mean / p: from geometric-like tails at small r to nearly Poisson at large r. With r on a grid both
-/// parameters of a cluster can be integrated out, so that nothing has to be augmented or sliced. a and b are learned, together,
-/// uniform on the grid of a = 1 + 2^g / 2, g = 0..5, and b = 2^g / 2, g = 0..10: with a > 1 predictions have a mean.
+/// Mean r (1 − p)/p, variance mean / p: from geometric-like tails at small r to nearly Poisson at large r, where the mean is about
+/// Gamma(s, t). With r on a grid both parameters of a cluster can be integrated out, so that nothing has to be augmented or sliced. s and t
+/// are learned, together, uniform on the grid of s = 2^h / 2, h = 0..8, and t = 4^(1 − j), j = 0..8. That p depends on r keeps the means
+/// of clusters of all sizes on the scale of the counts, also of clusters that no row is in; and with 2 + r t > 2 predictions have a mean and a
+/// variance, so that means over draws settle.
 ///
 /// ```
 /// use npb_infer::stream;
@@ -38,17 +42,41 @@ pub struct NegativeBinomial;
 
 /// Number of values that r can take.
 const SIZES: usize = 14;
-/// Numbers of values that a and b can take.
-const BETAS: (usize, usize) = (5, 10);
+/// Numbers of values that s and t can take.
+const PRIORS: (usize, usize) = (8, 8);
 
 fn size(g: usize) -> f64 {
     0.125 * 2f64.powi(g as i32)
 }
 
-/// a and b at a position of the grid of both.
-fn betas((g, h): (usize, usize)) -> (f64, f64) {
-    let half_power = |g: usize| 0.5 * 2f64.powi(g as i32);
-    (1.0 + half_power(g), half_power(h))
+/// Positions of s and t on their grids.
+type Prior = (usize, usize);
+
+/// s and t.
+fn shape_and_rate((h, j): Prior) -> (f64, f64) {
+    (0.5 * 2f64.powi(h as i32), 4f64.powi(1 - j as i32))
+}
+
+/// The parameters of the law of p given r.
+fn betas(prior: Prior, g: usize) -> (f64, f64) {
+    let (s, t) = shape_and_rate(prior);
+    (2.0 + t * size(g), s)
+}
+
+/// ln B of these for every r, at `h * PRIORS.1 + j`.
+static LN_BETAS: LazyLock<Vec<[f64; SIZES]>> = LazyLock::new(|| {
+    let all = (0..PRIORS.0).flat_map(|h| (0..PRIORS.1).map(move |j| (h, j)));
+    let ln_betas = |prior| {
+        std::array::from_fn(|g| {
+            let (a, b) = betas(prior, g);
+            ln_beta(a, b)
+        })
+    };
+    all.map(ln_betas).collect()
+});
+
+fn ln_betas((h, j): Prior) -> &'static [f64; SIZES] {
+    &LN_BETAS[h * PRIORS.1 + j]
 }
 
 /// Cells of a column of counts.
@@ -65,8 +93,7 @@ pub struct NegativeBinomialData {
 /// Hyperparameters and parameters of all clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NegativeBinomialParams {
-    /// Positions of a and b on their grids.
-    prior: (usize, usize),
+    prior: Prior,
     /// Position of r of every cluster.
     sizes: Vec<u32>,
     /// Rows `R_LN_P`, `LN_P` and `LN_Q`.
@@ -93,31 +120,24 @@ impl NegativeBinomial {
         params: &NegativeBinomialParams,
         stats: &NegativeBinomialStats,
     ) -> [f64; SIZES] {
-        let (a, b) = betas(params.prior);
         let (n, total) = (stats.n as f64, stats.total as f64);
-        let none = ln_beta(a, b);
-        std::array::from_fn(|g| stats.ways[g] + ln_beta(a + n * size(g), b + total) - none)
-    }
-
-    /// Draws a and b given the clusters with cells.
-    fn move_prior(
-        &self,
-        params: &mut NegativeBinomialParams,
-        pool: &[NegativeBinomialStats],
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
-        let (mut n, mut ln_p, mut ln_q) = (0.0, 0.0, 0.0);
-        for k in (0..params.sizes.len()).filter(|&k| pool[k].n > 0) {
-            n += 1.0;
-            ln_p += params.logs.get(LN_P, k);
-            ln_q += params.logs.get(LN_Q, k);
+        let none = ln_betas(params.prior);
+        if n * size(SIZES - 1) + total > 1e9 {
+            return std::array::from_fn(|g| {
+                let (a, b) = betas(params.prior, g);
+                stats.ways[g] + ln_beta(a + n * size(g), b + total) - none[g]
+            });
         }
-        let mut weights: [f64; BETAS.0 * BETAS.1] = std::array::from_fn(|g| {
-            let (a, b) = betas((g / BETAS.1, g % BETAS.1));
-            a * ln_p + b * ln_q - n * ln_beta(a, b)
-        });
-        let g = pick_ln(&mut weights, rng);
-        params.prior = (g / BETAS.1, g % BETAS.1);
+        // The same with all log gamma functions at once.
+        let (b, _) = shape_and_rate(params.prior);
+        let mut x = [b + total; 2 * SIZES + 4];
+        for g in 0..SIZES {
+            let (a, _) = betas(params.prior, g);
+            x[g] = a + n * size(g);
+            x[SIZES + g] = x[g] + b + total;
+        }
+        let ln = ln_gammas(x);
+        std::array::from_fn(|g| stats.ways[g] + ln[g] - ln[SIZES + g] + ln[2 * SIZES] - none[g])
     }
 
     fn sample(
@@ -210,33 +230,47 @@ impl Kernel for NegativeBinomial {
         data.codes[row] != 0
     }
 
+    fn cell_key(&self, data: &NegativeBinomialData, row: usize) -> Option<u64> {
+        Some(u64::from(data.codes[row]))
+    }
+
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> NegativeBinomialParams {
-        let g = pick_ln(&mut [0.0; BETAS.0 * BETAS.1], rng);
+        let place = pick_ln(&mut [0.0; PRIORS.0 * PRIORS.1], rng);
         NegativeBinomialParams {
-            prior: (g / BETAS.1, g % BETAS.1),
+            prior: (place / PRIORS.1, place % PRIORS.1),
             sizes: Vec::new(),
             logs: ClusterTable::new(3),
         }
     }
 
-    fn update(
+    /// Draws s and t given the clusters with cells.
+    fn move_hyperparameters(
         &self,
-        data: &NegativeBinomialData,
-        labels: &[u32],
         params: &mut NegativeBinomialParams,
-        pool: &mut Vec<NegativeBinomialStats>,
+        pool: &[NegativeBinomialStats],
         rng: &mut Xoshiro256PlusPlus,
     ) {
-        self.tally(data, labels, params, pool);
-        let clusters = 0..params.sizes.len();
-        clusters
-            .clone()
-            .for_each(|k| self.draw(params, k, &pool[k], rng));
-        self.move_prior(params, pool, rng);
-        // Those without cells follow the new hyperparameters.
-        for k in clusters.filter(|&k| pool[k].n == 0) {
-            self.draw(params, k, &pool[k], rng);
+        // Clusters of each size, and sums of ln p, r ln p and ln(1 - p) over all of them.
+        let mut n = [0.0; SIZES];
+        let (mut ln_p, mut r_ln_p, mut ln_q) = (0.0, 0.0, 0.0);
+        for k in (0..params.sizes.len()).filter(|&k| pool[k].n > 0) {
+            n[params.sizes[k] as usize] += 1.0;
+            ln_p += params.logs.get(LN_P, k);
+            r_ln_p += params.logs.get(R_LN_P, k);
+            ln_q += params.logs.get(LN_Q, k);
         }
+        let mut weights: [f64; PRIORS.0 * PRIORS.1] = std::array::from_fn(|place| {
+            let prior = (place / PRIORS.1, place % PRIORS.1);
+            let (s, t) = shape_and_rate(prior);
+            let constants = n.iter().zip(ln_betas(prior)).map(|(n, ln)| n * ln);
+            2.0 * ln_p + t * r_ln_p + s * ln_q - constants.sum::<f64>()
+        });
+        let place = pick_ln(&mut weights, rng);
+        params.prior = (place / PRIORS.1, place % PRIORS.1);
+    }
+
+    fn has_cells(&self, stats: &NegativeBinomialStats) -> bool {
+        stats.n > 0
     }
 
     fn ln_likelihoods(
@@ -296,7 +330,9 @@ impl Kernel for NegativeBinomial {
     }
 
     fn ln_evidence(&self, params: &NegativeBinomialParams, stats: &NegativeBinomialStats) -> f64 {
-        log_sum_exp(&self.ln_evidences(params, stats)) - (SIZES as f64).ln()
+        let mut evidences = self.ln_evidences(params, stats);
+        let largest = exp_rows(&mut evidences, SIZES);
+        largest + (evidences.iter().sum::<f64>() / SIZES as f64).ln()
     }
 
     fn draw(
@@ -307,7 +343,7 @@ impl Kernel for NegativeBinomial {
         rng: &mut Xoshiro256PlusPlus,
     ) {
         let g = pick_ln(&mut self.ln_evidences(params, stats), rng);
-        let (a, b) = betas(params.prior);
+        let (a, b) = betas(params.prior, g);
         let law = Beta::new(a + stats.n as f64 * size(g), b + stats.total as f64);
         let (ln_p, ln_q) = law.map_or((-1.0, -1.0), |law| law.sample_ln(rng));
         // Finite also where p rounds to 0 or 1.
@@ -365,7 +401,7 @@ impl Kernel for NegativeBinomial {
     }
 
     fn check(&self, params: &NegativeBinomialParams) -> Result<(), String> {
-        if params.prior.0 >= BETAS.0 || params.prior.1 >= BETAS.1 {
+        if params.prior.0 >= PRIORS.0 || params.prior.1 >= PRIORS.1 {
             return Err("negative binomial hyperparameters".to_owned());
         }
         let sizes = params.sizes.len() == params.logs.n_clusters();

@@ -3,13 +3,12 @@
 use std::ops::Range;
 
 use npb_infer::Xoshiro256PlusPlus;
-use npb_priors::dist::{Conjugate, Gamma, NormalGamma, Reals, Statistics};
+use npb_priors::dist::{Conjugate, NormalGamma, Reals, Statistics};
 use npb_priors::special::{LN_SQRT_2PI, ln_gamma, ln_normalize};
-use rand::{Rng, RngExt};
-use rand_distr::StandardNormal;
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use super::support::clusters_in;
+use super::support::{clusters_in, pick, positive_gamma, standard};
 use crate::kernel::{Kernel, RowLabels};
 
 /// x ~ N(μ_k, 1/λ_k) in cluster k, with μ_k ~ N(m, 1/(s λ_k)), λ_k ~ Gamma(2, b) and learned hyperparameters.
@@ -91,40 +90,6 @@ impl Normal {
         prior.posterior(stats).unwrap_or(prior)
     }
 
-    /// Draws m, s and b given means and precisions of the clusters with cells.
-    fn move_hyperparameters(
-        &self,
-        params: &mut NormalParams,
-        pool: &[Reals],
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
-        let clusters = params.means.iter().zip(&params.precisions).zip(pool);
-        let occupied = clusters.filter(|(_, stats)| stats.n() > 0).map(|(c, _)| c);
-        let (mut n, mut weight, mut weighted, mut precisions) = (0.0, 0.0, 0.0, 0.0);
-        for (&mean, &precision) in occupied.clone() {
-            n += 1.0;
-            weight += params.strength * precision;
-            weighted += params.strength * precision * (mean - self.centre);
-            precisions += precision;
-        }
-        let total = weight + (self.scale * self.scale).recip();
-        params.mean = self.centre + weighted / total + total.sqrt().recip() * standard(rng);
-
-        let square = |(&mean, &precision)| precision * (mean - params.mean) * (mean - params.mean);
-        let squares: f64 = occupied.map(square).sum();
-        let (shape, rate) = STRENGTH;
-        params.strength = positive_gamma(shape + 0.5 * n, rate + 0.5 * squares, rng);
-
-        let mut weights = [0.0; RATES];
-        for (g, weight) in weights.iter_mut().enumerate() {
-            let rate = self.rate(g);
-            // Shape times ln(rate), up to a constant.
-            *weight = -SHAPE * n * g as f64 * 4f64.ln() - rate * precisions;
-        }
-        ln_normalize(&mut weights);
-        params.rate = self.rate(pick(&weights, rng));
-    }
-
     fn set(&self, params: &mut NormalParams, cluster: usize, (mean, precision): (f64, f64)) {
         params.means[cluster] = mean;
         params.precisions[cluster] = precision;
@@ -140,29 +105,6 @@ fn ln_gamma_half_step(a: f64) -> f64 {
     let r = a.recip();
     let r2 = r * r;
     0.5 * a.ln() - r * (0.125 - r2 * (1.0 / 192.0 - r2 * (1.0 / 640.0 - r2 * (17.0 / 14_336.0))))
-}
-
-fn standard<R: Rng + ?Sized>(rng: &mut R) -> f64 {
-    rng.sample(StandardNormal)
-}
-
-/// A gamma draw that neither underflows to 0 nor overflows.
-fn positive_gamma<R: Rng + ?Sized>(shape: f64, rate: f64, rng: &mut R) -> f64 {
-    Gamma::new(shape, rate)
-        .expect("positive shape and rate")
-        .sample(rng)
-        .clamp(1e-100, 1e100)
-}
-
-fn pick<R: Rng + ?Sized>(probabilities: &[f64], rng: &mut R) -> usize {
-    let mut left: f64 = rng.random();
-    for (k, p) in probabilities.iter().enumerate() {
-        left -= p;
-        if left < 0.0 {
-            return k;
-        }
-    }
-    0
 }
 
 impl NormalData {
@@ -208,6 +150,10 @@ impl Kernel for Normal {
         data.observed[row]
     }
 
+    fn cell_key(&self, data: &NormalData, row: usize) -> Option<u64> {
+        Some(data.value(row).map_or(u64::MAX, f64::to_bits))
+    }
+
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> NormalParams {
         let (shape, rate) = STRENGTH;
         NormalParams {
@@ -220,25 +166,42 @@ impl Kernel for Normal {
         }
     }
 
-    fn update(
+    /// Draws m, s and b given means and precisions of the clusters with cells.
+    fn move_hyperparameters(
         &self,
-        data: &NormalData,
-        labels: &[u32],
         params: &mut NormalParams,
-        pool: &mut Vec<Reals>,
+        pool: &[Reals],
         rng: &mut Xoshiro256PlusPlus,
     ) {
-        self.tally(data, labels, params, pool);
-        for cluster in 0..params.means.len() {
-            self.draw(params, cluster, &pool[cluster], rng);
+        let clusters = params.means.iter().zip(&params.precisions).zip(pool);
+        let occupied = clusters.filter(|(_, stats)| stats.n() > 0).map(|(c, _)| c);
+        let (mut n, mut weight, mut weighted, mut precisions) = (0.0, 0.0, 0.0, 0.0);
+        for (&mean, &precision) in occupied.clone() {
+            n += 1.0;
+            weight += params.strength * precision;
+            weighted += params.strength * precision * (mean - self.centre);
+            precisions += precision;
         }
-        self.move_hyperparameters(params, pool, rng);
-        // Those without cells follow the new hyperparameters.
-        for cluster in 0..params.means.len() {
-            if pool[cluster].n() == 0 {
-                self.draw(params, cluster, &pool[cluster], rng);
-            }
+        let total = weight + (self.scale * self.scale).recip();
+        params.mean = self.centre + weighted / total + total.sqrt().recip() * standard(rng);
+
+        let square = |(&mean, &precision)| precision * (mean - params.mean) * (mean - params.mean);
+        let squares: f64 = occupied.map(square).sum();
+        let (shape, rate) = STRENGTH;
+        params.strength = positive_gamma(shape + 0.5 * n, rate + 0.5 * squares, rng);
+
+        let mut weights = [0.0; RATES];
+        for (g, weight) in weights.iter_mut().enumerate() {
+            let rate = self.rate(g);
+            // Shape times ln(rate), up to a constant.
+            *weight = -SHAPE * n * g as f64 * 4f64.ln() - rate * precisions;
         }
+        ln_normalize(&mut weights);
+        params.rate = self.rate(pick(&weights, rng));
+    }
+
+    fn has_cells(&self, stats: &Reals) -> bool {
+        stats.n() > 0
     }
 
     fn ln_likelihoods(

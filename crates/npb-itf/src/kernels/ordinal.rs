@@ -258,6 +258,10 @@ impl Kernel for Ordinal {
         Some(self.levels())
     }
 
+    fn cell_key(&self, data: &OrdinalData, row: usize) -> Option<u64> {
+        Some(u64::from(data.codes[row]))
+    }
+
     fn initial(&self, _: &mut Xoshiro256PlusPlus) -> OrdinalParams {
         OrdinalParams {
             chosen: Vec::new(),

@@ -82,27 +82,6 @@ impl Poisson {
         setting("scale", scale, fits, "between 1e-100 and 1e100")?;
         Ok(Self { scale })
     }
-
-    /// Draws a and b given the clusters with cells.
-    fn move_hyperparameters(
-        &self,
-        params: &mut PoissonParams,
-        pool: &[PoissonStats],
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
-        let clusters = 0..params.means.n_clusters();
-        let occupied = clusters.filter(|&k| pool[k].n > 0);
-        let (mut n, mut sum, mut ln_sum) = (0.0, 0.0, 0.0);
-        for k in occupied {
-            n += 1.0;
-            sum += params.means.get(MEAN, k) / self.scale;
-            ln_sum += params.means.get(LN_MEAN, k) - self.scale.ln();
-        }
-        let ln_weight = |&a: &f64| a * (n * params.rate.ln() + ln_sum) - n * ln_gamma(a);
-        let mut weights = SHAPES.each_ref().map(ln_weight);
-        params.shape = SHAPES[pick_ln(&mut weights, rng)];
-        params.rate = positive_gamma(RATE.0 + n * params.shape, RATE.1 + sum, rng);
-    }
 }
 
 impl PoissonData {
@@ -171,6 +150,10 @@ impl Kernel for Poisson {
         !data.values[row].is_nan()
     }
 
+    fn cell_key(&self, data: &PoissonData, row: usize) -> Option<u64> {
+        Some(data.values[row].to_bits())
+    }
+
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> PoissonParams {
         PoissonParams {
             shape: SHAPES[pick_ln(&mut [0.0; SHAPES.len()], rng)],
@@ -179,24 +162,29 @@ impl Kernel for Poisson {
         }
     }
 
-    fn update(
+    /// Draws a and b given the clusters with cells.
+    fn move_hyperparameters(
         &self,
-        data: &PoissonData,
-        labels: &[u32],
         params: &mut PoissonParams,
-        pool: &mut Vec<PoissonStats>,
+        pool: &[PoissonStats],
         rng: &mut Xoshiro256PlusPlus,
     ) {
-        self.tally(data, labels, params, pool);
         let clusters = 0..params.means.n_clusters();
-        clusters
-            .clone()
-            .for_each(|k| self.draw(params, k, &pool[k], rng));
-        self.move_hyperparameters(params, pool, rng);
-        // Those without cells follow the new hyperparameters.
-        for k in clusters.filter(|&k| pool[k].n == 0) {
-            self.draw(params, k, &pool[k], rng);
+        let occupied = clusters.filter(|&k| pool[k].n > 0);
+        let (mut n, mut sum, mut ln_sum) = (0.0, 0.0, 0.0);
+        for k in occupied {
+            n += 1.0;
+            sum += params.means.get(MEAN, k) / self.scale;
+            ln_sum += params.means.get(LN_MEAN, k) - self.scale.ln();
         }
+        let ln_weight = |&a: &f64| a * (n * params.rate.ln() + ln_sum) - n * ln_gamma(a);
+        let mut weights = SHAPES.each_ref().map(ln_weight);
+        params.shape = SHAPES[pick_ln(&mut weights, rng)];
+        params.rate = positive_gamma(RATE.0 + n * params.shape, RATE.1 + sum, rng);
+    }
+
+    fn has_cells(&self, stats: &PoissonStats) -> bool {
+        stats.n > 0
     }
 
     fn ln_likelihoods(

@@ -465,9 +465,7 @@ impl Kernel for Series {
             add_moments(self.order, &z, &mut pool[cluster].moments);
             work.z = z;
         }
-        for cluster in 0..params.weights.n_clusters() {
-            self.draw(params, cluster, &pool[cluster], rng);
-        }
+        self.redraw(params, pool, rng);
     }
 
     fn ln_likelihoods(

@@ -213,18 +213,7 @@ pub(super) fn pick_ln<R: Rng + ?Sized>(ln_weights: &mut [f64], rng: &mut R) -> u
 
 /// Draws a position with these probabilities.
 pub(super) fn pick<R: Rng + ?Sized>(probabilities: &[f64], rng: &mut R) -> usize {
-    let mut left: f64 = rng.random();
-    let mut last = 0;
-    for (k, &p) in probabilities.iter().enumerate() {
-        if p > 0.0 {
-            last = k;
-            left -= p;
-            if left < 0.0 {
-                break;
-            }
-        }
-    }
-    last
+    crate::numeric::pick(probabilities, rng.random())
 }
 
 /// A Poisson draw of any mean.

@@ -132,8 +132,10 @@ fn table() -> MixedTable {
     let mut rng = stream(5, [0; 4]);
     let n = 60;
     let group = |i: usize| i % 2;
+    // Nearly normal within groups: one cluster each beyond doubt.
+    let mut noise = || (0..4).map(|_| rng.random::<f64>()).sum::<f64>();
     let x = (0..n)
-        .map(|i| Some(6.0 * group(i) as f64 + rng.random::<f64>()))
+        .map(|i| Some(6.0 * group(i) as f64 + noise()))
         .collect();
     let codes = (0..n)
         .map(|i| (i != 4).then_some(group(i) as u32))

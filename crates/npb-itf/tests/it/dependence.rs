@@ -453,7 +453,7 @@ fn odd_questions() {
     ] {
         let error = model.dependence(&rows, &config).unwrap_err();
         assert!(
-            matches!(error, ItfError::Config { field: f, .. } if f == field),
+            matches!(&error, ItfError::Config(out) if out.field == field),
             "{error}"
         );
     }

@@ -1,9 +1,13 @@
 //! Tests of npb-itf from outside.
 
+mod bad_input;
+mod bits;
 mod clustering;
 mod dependence;
 mod exact;
 mod fields;
 mod kernels;
-mod runs;
+mod recovery;
 mod sampler;
+mod saved;
+mod tables;

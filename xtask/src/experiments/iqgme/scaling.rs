@@ -1,7 +1,6 @@
 //! Time of an iteration and memory by number of rows, on one thread.
 
 use std::fs;
-use std::time::Instant;
 
 use npb_data::{Labels, Table};
 use npb_infer::stream;
@@ -9,6 +8,7 @@ use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeState, IqgmeVb, Start};
 use rand::{Rng, RngExt};
 
 use crate::Result;
+use crate::processor::seconds_of;
 use crate::reproduce::{
     Context, Experiment, Outcome, Panel, Point, Report, ResultRow, Scale, Series, TextTable, Trial,
     lines, short, summarise,
@@ -211,25 +211,6 @@ fn resident_bytes() -> Option<f64> {
         .find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(1024.0 * kilobytes)
-}
-
-/// Seconds that this thread takes for `work`: of the processor's time where the system tells, else of the wall clock.
-fn seconds_of<T>(work: impl FnOnce() -> T) -> (f64, T) {
-    let (wall, processor) = (Instant::now(), processor_seconds());
-    let result = work();
-    let seconds = match (processor, processor_seconds()) {
-        (Some(start), Some(end)) => end - start,
-        _ => wall.elapsed().as_secs_f64(),
-    };
-    (seconds, result)
-}
-
-fn processor_seconds() -> Option<f64> {
-    // The system brings its account up to date when a thread gives way, else only some hundred times a second.
-    std::thread::yield_now();
-    let statistics = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let nanoseconds: f64 = statistics.split_whitespace().next()?.parse().ok()?;
-    Some(1e-9 * nanoseconds)
 }
 
 /// A metric of a case by number of rows.

@@ -321,7 +321,7 @@ impl Groups {
 }
 
 /// A Poisson draw: arrivals until the time is up.
-fn poisson(rate: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
+pub(super) fn poisson(rate: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
     let (mut time, mut count) = (0.0, 0.0);
     loop {
         time -= (1.0 - rng.random::<f64>()).ln();

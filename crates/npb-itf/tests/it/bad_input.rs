@@ -1,133 +1,12 @@
-//! Whole runs: equal bits, files, bad input, recovery.
-
-use std::ops::ControlFlow;
+//! Odd tables and bad input: a finite answer, or an error that says where.
 
 use npb_data::{MixedColumn, MixedTable};
-use npb_infer::storage;
-use npb_infer::testing::{attack_file, same_bits_on_threads, same_bits_when_resumed};
-use npb_itf::{Checkpoint, ItfConfig, ItfData, ItfError, ItfFit, ItfRun, Structure, fit};
+use npb_itf::kernels::{Cells, Network, NetworkData, PoissonData, Series, SeriesData};
+use npb_itf::{ItfConfig, ItfData, ItfError, ItfFit, Structure, fit, fit_data};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
-fn levels(names: &[&str]) -> Vec<String> {
-    names.iter().map(|&n| n.to_owned()).collect()
-}
-
-/// `groups` independent groups of three columns (real, real, three levels), three clusters each; a tenth missing.
-fn grouped(n: usize, groups: usize, seed: u64) -> MixedTable {
-    let rng = &mut npb_infer::stream(seed, [7; 4]);
-    let (mut names, mut columns) = (Vec::new(), Vec::new());
-    for g in 0..groups {
-        let z: Vec<usize> = (0..n).map(|_| rng.random_range(0..3)).collect();
-        for c in 0..2 {
-            let cell = |&z: &usize| {
-                let noise: f64 = rng.sample(StandardNormal);
-                (rng.random::<f64>() > 0.1).then_some([-4.0, 0.0, 4.0][(z + c) % 3] + noise)
-            };
-            names.push(format!("g{g}x{c}"));
-            columns.push(MixedColumn::Real(z.iter().map(cell).collect()));
-        }
-        let cell = |&z: &usize| {
-            let code = if rng.random::<f64>() < 0.85 {
-                z
-            } else {
-                rng.random_range(0..3)
-            };
-            (rng.random::<f64>() > 0.1).then_some(code as u32)
-        };
-        names.push(format!("g{g}c"));
-        columns.push(MixedColumn::Categorical {
-            levels: levels(&["a", "b", "c"]),
-            codes: z.iter().map(cell).collect(),
-        });
-    }
-    MixedTable::new(names, columns).unwrap()
-}
-
-fn short(structure: Structure) -> ItfConfig {
-    ItfConfig {
-        structure,
-        chains: 2,
-        burn_in: 5,
-        keep: 3,
-        thin: 2,
-        ..ItfConfig::default()
-    }
-}
-
-const ALL: [Structure; 4] = [
-    Structure::Tensor,
-    Structure::Joint,
-    Structure::TensorBlocks,
-    Structure::JointBlocks,
-];
-
-#[test]
-fn the_number_of_threads_changes_no_bit() {
-    let table = grouped(150, 2, 1);
-    for structure in ALL {
-        let run = || fit(&table, &short(structure)).unwrap().to_bytes().unwrap();
-        same_bits_on_threads(&[1, 2, 4], run).unwrap();
-    }
-}
-
-#[test]
-fn a_resumed_run_ends_in_the_same_bits() {
-    let data = ItfData::from_table(&grouped(80, 2, 2)).unwrap();
-    let config = short(Structure::TensorBlocks);
-    let advance = |run: &mut ItfRun<'_>, n: u64| {
-        if n == 0 {
-            return;
-        }
-        let end = run.sampler().n_sweeps() + n;
-        run.run(|report, _| match report.sweep == end {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        });
-    };
-    let save = |run: &ItfRun<'_>| storage::to_bytes("run", "0", &run.checkpoint()).unwrap();
-    let load = |bytes: &[u8]| {
-        let checkpoint: Checkpoint = storage::from_bytes("run", bytes).unwrap();
-        ItfRun::resume(&data, config.clone(), checkpoint).unwrap()
-    };
-    let start = || ItfRun::new(&data, config.clone(), 1).unwrap();
-    same_bits_when_resumed(11, &[0, 1, 4, 7, 10], start, advance, save, load).unwrap();
-}
-
-fn ask(fit: &ItfFit, table: &MixedTable) {
-    let Ok(rows) = fit.rows(table) else { return };
-    let _ = fit.ln_density(&rows);
-    let _ = fit.predict(&rows, &fit.columns()[0].name.clone());
-    let _ = fit.diagnostics();
-    for draw in fit.draws() {
-        let _ = draw.mutual_information(0, 1);
-    }
-}
-
-#[test]
-fn damaged_files_are_errors_or_valid_fits() {
-    let table = grouped(3, 1, 3).select_columns(&[0, 2]).unwrap();
-    for structure in [Structure::TensorBlocks, Structure::Joint] {
-        let config = ItfConfig {
-            chains: 1,
-            burn_in: 2,
-            keep: 1,
-            thin: 1,
-            ..short(structure)
-        };
-        let fitted = fit(&table, &config).unwrap();
-        let bytes = fitted.to_bytes().unwrap();
-        assert_eq!(
-            ItfFit::from_bytes(&bytes).unwrap().to_bytes().unwrap(),
-            bytes
-        );
-        attack_file(&bytes, 500, 1, ItfFit::from_bytes, |f| ask(f, &table)).unwrap();
-    }
-}
-
-fn one(name: &str, column: MixedColumn) -> MixedTable {
-    MixedTable::new(vec![name.to_owned()], vec![column]).unwrap()
-}
+use crate::tables::{ALL, grouped, levels, one, short};
 
 #[test]
 fn odd_columns_give_finite_answers() {
@@ -232,59 +111,6 @@ fn bad_input_is_an_error_that_says_where() {
     assert!(fitted.impute(&table, 1.0).is_err());
 }
 
-#[test]
-fn independent_groups_of_columns_are_found_and_cells_filled_in() {
-    let whole = grouped(300, 2, 6);
-    let config = ItfConfig {
-        chains: 2,
-        burn_in: 150,
-        keep: 25,
-        thin: 2,
-        ..ItfConfig::default()
-    };
-    let fitted = fit(&whole, &config).unwrap();
-    let mean = |a: usize, b: usize| {
-        let draws = fitted.draws();
-        draws
-            .iter()
-            .map(|d| d.mutual_information(a, b))
-            .sum::<f64>()
-            / draws.len() as f64
-    };
-    for a in 0..6 {
-        for b in 0..a {
-            let information = mean(a, b);
-            assert_eq!(a / 3 == b / 3, information > 0.2, "{a} {b}: {information}");
-        }
-    }
-    // From the other columns of its group a real cell is known to about its noise, not to its spread of 3.4.
-    let rows = fitted.training_rows(&whole).unwrap();
-    let predicted = fitted.predict(&rows, "g0x0").unwrap();
-    let MixedColumn::Real(truth) = whole.column(0) else {
-        unreachable!()
-    };
-    let errors = truth
-        .iter()
-        .zip(&predicted)
-        .filter_map(|(t, p)| Some((t.as_ref()? - p[0]).powi(2)));
-    let (sum, n) = errors.fold((0.0, 0.0), |(sum, n), e| (sum + e, n + 1.0));
-    assert!((sum / n).sqrt() < 1.8, "{}", (sum / n).sqrt());
-    // Conditioning: ln p(a, b) = ln p(a | b) + ln p(b).
-    let second = fitted.rows(&whole.select_rows(&[1])).unwrap();
-    let both = fitted.ln_density(&second).unwrap()[0];
-    let rows = fitted.rows(&whole.select_rows(&[1])).unwrap();
-    let conditional = fitted
-        .ln_conditional(&rows, &["g0x0", "g0x1", "g0c"])
-        .unwrap()[0];
-    let others = fitted
-        .ln_conditional(&rows, &["g1x0", "g1x1", "g1c"])
-        .unwrap()[0];
-    assert!(
-        (both - conditional - others).abs() < 0.2,
-        "{both} {conditional} {others}"
-    );
-}
-
 /// A row between tight clusters: each is impossible in numbers in one of its columns, none in all together.
 #[test]
 fn rows_far_from_every_cluster_have_finite_densities() {
@@ -351,5 +177,84 @@ fn rows_of_another_fit_are_errors() {
         assert!(fitted.ln_held_out(&rows, &rows, &[]).is_err());
         assert!(fitted.predict(&rows, "x").is_err());
         assert!(fitted.impute_cells(&rows, 0.9).is_err());
+    }
+}
+
+/// What a sampler would stumble over is refused when data are made, by name, row and part.
+#[test]
+fn cells_and_columns_that_cannot_be_are_named() {
+    let says = |error: &dyn std::fmt::Display, words: &[&str]| {
+        let message = error.to_string();
+        for word in words {
+            assert!(message.contains(word), "{message:?} does not say {word:?}");
+        }
+    };
+    let real = || MixedColumn::Real(vec![Some(1.0), None, Some(2.0)]);
+    let mut data = ItfData::new();
+    data.push_table_column("x", &real()).unwrap();
+    let error = data.push_table_column("x", &real()).unwrap_err();
+    says(&error, &["\"x\"", "twice"]);
+    let error = data
+        .push_table_column("y", &MixedColumn::Count(vec![Some(1)]))
+        .unwrap_err();
+    says(&error, &["\"y\"", "1 rows", "3"]);
+    let names = || ["x", "x"].map(str::to_owned).to_vec();
+    let error = MixedTable::new(names(), vec![real(), real()]).unwrap_err();
+    says(&error, &["\"x\"", "differ"]);
+
+    let too_many = Some(1 << 60);
+    says(
+        &PoissonData::new(&[Some(1), too_many]).unwrap_err(),
+        &["row 1", "count"],
+    );
+    // A column of negative whole numbers is no column of counts, and a fit with counts does not read it as one.
+    let counts = one(
+        "k",
+        MixedColumn::Count((0..12).map(|i| Some(i % 3)).collect()),
+    );
+    let fitted = fit(&counts, &short(Structure::Tensor)).unwrap();
+    let negative = one("k", MixedColumn::Real(vec![Some(-1.0)]));
+    let error = fitted.rows(&negative).map(|_| ()).unwrap_err();
+    says(&error, &["\"k\"", "real", "count"]);
+
+    says(&Series::new(1, 0, 0.0, 1.0).unwrap_err(), &["n_times", "0"]);
+    let series = Series::new(1, 3, 0.0, 1.0).unwrap();
+    let long = vec![Some(1.0); 4];
+    let error = SeriesData::new(&series, &[vec![], long]).unwrap_err();
+    says(&error, &["row 1", "4 parts", "3"]);
+    let network = Network::new(3, false).unwrap();
+    let error = NetworkData::new(&network, &[(0, 3)], &[]).unwrap_err();
+    says(&error, &["row 0", "3 is not one of the nodes"]);
+}
+
+/// Series of length 0 are missing cells; a column of nothing else is a column without cells.
+#[test]
+fn series_of_length_0_are_missing_cells() {
+    let series = Series::new(1, 5, 0.0, 1.0).unwrap();
+    let some = |i: usize| {
+        (0..i % 4)
+            .map(|t| Some(t as f64))
+            .collect::<Vec<Option<f64>>>()
+    };
+    for rows in [(0..24).map(some).collect(), vec![Vec::new(); 24]] {
+        let cells = Cells::Series(SeriesData::new(&series, &rows).unwrap());
+        let mut data = ItfData::new();
+        let x = MixedColumn::Real((0..24).map(|i| Some(f64::from(i % 4))).collect());
+        data.push_table_column("x", &x).unwrap();
+        let rng = &mut npb_infer::stream(1, [0; 4]);
+        data.push("s", series.clone().column(rng), cells).unwrap();
+        for structure in ALL {
+            let fitted = fit_data(&data, &short(structure)).unwrap();
+            let rows = fitted.rows_of(&data, true).unwrap();
+            let finite = |x: &f64| x.is_finite();
+            assert!(fitted.ln_density(&rows).unwrap().iter().all(finite));
+            let imputed = fitted.impute_cells(&rows, 0.9).unwrap();
+            assert!(
+                imputed
+                    .iter()
+                    .flat_map(|cell| &cell.expected)
+                    .all(|x| x.is_finite())
+            );
+        }
     }
 }

@@ -1,0 +1,105 @@
+//! What a fit finds in simulated tables.
+
+use npb_data::{Field, Measure, MixedColumn, MixedTable};
+use npb_itf::{ItfConfig, ItfData, fit, fit_data};
+
+use crate::tables::grouped;
+
+#[test]
+fn independent_groups_of_columns_are_found_and_cells_filled_in() {
+    let whole = grouped(300, 2, 6);
+    let config = ItfConfig {
+        chains: 2,
+        burn_in: 150,
+        keep: 25,
+        thin: 2,
+        ..ItfConfig::default()
+    };
+    let fitted = fit(&whole, &config).unwrap();
+    let mean = |a: usize, b: usize| {
+        let draws = fitted.draws();
+        draws
+            .iter()
+            .map(|d| d.mutual_information(a, b))
+            .sum::<f64>()
+            / draws.len() as f64
+    };
+    for a in 0..6 {
+        for b in 0..a {
+            let information = mean(a, b);
+            assert_eq!(a / 3 == b / 3, information > 0.2, "{a} {b}: {information}");
+        }
+    }
+    // From the other columns of its group a real cell is known to about its noise, not to its spread of 3.4.
+    let rows = fitted.training_rows(&whole).unwrap();
+    let predicted = fitted.predict(&rows, "g0x0").unwrap();
+    let MixedColumn::Real(truth) = whole.column(0) else {
+        unreachable!()
+    };
+    let errors = truth
+        .iter()
+        .zip(&predicted)
+        .filter_map(|(t, p)| Some((t.as_ref()? - p[0]).powi(2)));
+    let (sum, n) = errors.fold((0.0, 0.0), |(sum, n), e| (sum + e, n + 1.0));
+    assert!((sum / n).sqrt() < 1.8, "{}", (sum / n).sqrt());
+    // Conditioning: ln p(a, b) = ln p(a | b) + ln p(b).
+    let second = fitted.rows(&whole.select_rows(&[1])).unwrap();
+    let both = fitted.ln_density(&second).unwrap()[0];
+    let rows = fitted.rows(&whole.select_rows(&[1])).unwrap();
+    let conditional = fitted
+        .ln_conditional(&rows, &["g0x0", "g0x1", "g0c"])
+        .unwrap()[0];
+    let others = fitted
+        .ln_conditional(&rows, &["g1x0", "g1x1", "g1c"])
+        .unwrap()[0];
+    assert!(
+        (both - conditional - others).abs() < 0.2,
+        "{both} {conditional} {others}"
+    );
+}
+
+/// Few rows leave much weight to clusters that no row is in, whose laws are as wide as the prior: the arithmetic mean of positive
+/// numbers does not exist then, and a mean of means is anything. The geometric mean stays among the data.
+#[test]
+fn predictions_of_positive_numbers_stay_among_the_data() {
+    let values = [3.0, 4.5, 3.7, 5.2, 4.1, 3.3, 2.9, 4.8];
+    let table = |values: Vec<Option<f64>>| {
+        MixedTable::new(vec!["x".to_owned()], vec![MixedColumn::Real(values)]).unwrap()
+    };
+    let fields = [Field::new("x", Measure::Positive, vec![0])];
+    let data = ItfData::from_fields(&table(values.map(Some).to_vec()), &fields).unwrap();
+    let new = data.read_like(&table(vec![None]), &fields).unwrap();
+    let config = ItfConfig {
+        chains: 1,
+        burn_in: 50,
+        keep: 400,
+        thin: 1,
+        ..ItfConfig::default()
+    };
+    let fitted = fit_data(&data, &config).unwrap();
+    let predicted = fitted
+        .predict(&fitted.rows_of(&new, false).unwrap(), "x")
+        .unwrap()[0][0];
+    assert!((2.9..5.2).contains(&predicted), "{predicted}");
+}
+
+/// Clusters that no row is in keep to the scale of the counts: the expected count of a new row is that of the rows, although a fourth of the
+/// weight or so is on a new cluster.
+#[test]
+fn predictions_of_counts_stay_among_the_data() {
+    let counts = [6, 5, 7, 6, 6, 5, 7, 6, 5, 6].map(Some).to_vec();
+    let table =
+        |counts| MixedTable::new(vec!["k".to_owned()], vec![MixedColumn::Count(counts)]).unwrap();
+    let config = ItfConfig {
+        chains: 1,
+        burn_in: 100,
+        keep: 1000,
+        thin: 1,
+        ..ItfConfig::default()
+    };
+    let fitted = fit(&table(counts), &config).unwrap();
+    let predicted = fitted
+        .predict(&fitted.rows(&table(vec![None])).unwrap(), "k")
+        .unwrap()[0][0];
+    assert!((5.0..7.5).contains(&predicted), "{predicted}");
+}
