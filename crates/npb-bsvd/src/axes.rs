@@ -82,6 +82,10 @@ fn hand_over(scales: &[f64], giving: &mut SideState, taking: &mut SideState) {
 /// Orthonormal columns become the factors, their mean square 1.
 fn take(side: &mut SideState, vectors: &Mat<f64>, length: f64) {
     let vectors: MatRef<'_, f64> = vectors.as_ref();
+    // Means and links are drawn again before they are used.
+    let links = side.links.len() / side.factor_mean.len().max(1);
+    side.links.clear();
+    side.links.resize(vectors.ncols() * links, 0.0);
     side.factors.clear();
     for i in 0..vectors.nrows() {
         let line = (0..vectors.ncols()).map(|k| (length * vectors[(i, k)]) as f32);

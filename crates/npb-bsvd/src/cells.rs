@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
+use crate::config::Likelihood;
 use crate::gibbs::GivenColumns;
 use crate::view::View;
 
@@ -149,20 +150,22 @@ impl CellMoments {
     ) {
         self.draws += 1;
         let share = (self.draws as f64).recip();
-        let response = view.response();
+        let response =
+            |n: usize| view.response_at(cells.rows[n] as usize, cells.columns[n] as usize);
         let latents: Vec<f64> = cells
             .rows
             .par_iter()
             .zip(&cells.columns)
             .map(|(&i, &j)| view.latent(i as usize, j as usize))
             .collect();
-        let averaged = given_columns.filter(|_| !response.is_discrete());
+        let averaged = given_columns.filter(|_| view.likelihood == Likelihood::Gaussian);
         let moments = self.mean.par_iter_mut().zip(&mut self.squares);
         moments
             .zip(&mut self.noise_variance)
             .zip(&latents)
             .enumerate()
             .for_each(|(n, (((mean, squares), noise), &x))| {
+                let response = response(n);
                 let value = response.mean(x);
                 let expected = averaged.map_or(value, |given| {
                     let (i, j) = (cells.rows[n] as usize, cells.columns[n] as usize);
@@ -178,12 +181,40 @@ impl CellMoments {
             .zip(&mut self.up_to)
             .zip(&cells.values)
             .zip(&latents)
-            .for_each(|((((sum, below), up_to), &y), &x)| {
+            .enumerate()
+            .for_each(|(n, ((((sum, below), up_to), &y), &x))| {
+                let response = response(n);
                 *sum = ln_add_exp(*sum, response.ln_density(y, x));
                 let (b, u) = response.cdf(y, x);
                 *below += (b - *below) * share;
                 *up_to += (u - *up_to) * share;
             });
+    }
+
+    /// Takes in the draws of another chain.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.draws += other.draws;
+        if other.draws == 0 {
+            return;
+        }
+        let share = other.draws as f64 / self.draws as f64;
+        let before = (self.draws - other.draws) as f64;
+        for n in 0..self.mean.len() {
+            let step = other.mean[n] - self.mean[n];
+            self.mean[n] += share * step;
+            self.squares[n] += other.squares[n] + before * share * step * step;
+        }
+        for (all, new) in [
+            (&mut self.noise_variance, &other.noise_variance),
+            (&mut self.below, &other.below),
+            (&mut self.up_to, &other.up_to),
+        ] {
+            for (all, new) in all.iter_mut().zip(new) {
+                *all += share * (new - *all);
+            }
+        }
+        let sums = self.ln_density_sum.iter_mut().zip(&other.ln_density_sum);
+        sums.for_each(|(all, new)| *all = ln_add_exp(*all, *new));
     }
 
     /// Checks sizes and ranges against the cells.

@@ -131,11 +131,21 @@ pub struct BsvdConfig {
     pub rank_b: f64,
     /// Prior of the noise precision `alpha`.
     pub noise: GammaPrior,
+    /// Each row has noise of its own, of precision `alpha w_i`, `w_i ~ Gamma(h, h)` with h inferred (W: one precision for all). Gaussian likelihood only.
+    pub row_noise: bool,
+    /// Each column has noise of its own; with `row_noise` an entry has precision `alpha w_i w_j`.
+    pub column_noise: bool,
+    /// Least and largest h; see [`noise_shapes`](Self::noise_shapes).
+    pub noise_shape_range: (f64, f64),
     /// Prior of the precision `alpha_s` of the half-normal scales `s_k`.
     pub scale: GammaPrior,
     /// The factors of a component have a mean on each side, itself standard normal (W: mean zero): then the intercepts of rows go along with their
     /// factors, and those of columns with theirs.
     pub factor_means: bool,
+    /// The mean of the factors of a row also depends on its features (as in Macau), and so for columns; next to the coefficients of W 5.14.
+    pub feature_links: bool,
+    /// Prior of the precision of the links, one for each side: features of like scales are expected.
+    pub link: GammaPrior,
     /// How rows and columns are drawn.
     pub factor_update: FactorUpdate,
     /// Precision of the normal prior (mean zero) of the offset.
@@ -180,8 +190,16 @@ impl Default for BsvdConfig {
             rank_a: 1.0,
             rank_b: 1.0,
             noise: VAGUE,
+            row_noise: true,
+            column_noise: true,
+            noise_shape_range: (1.0, 1024.0),
             scale: VAGUE,
             factor_means: true,
+            feature_links: true,
+            link: GammaPrior {
+                shape: 1.0,
+                rate: 0.1,
+            },
             factor_update: FactorUpdate::Joint,
             offset_precision: 0.1,
             row_intercepts: true,
@@ -245,11 +263,21 @@ impl BsvdConfig {
             ("scale", self.scale),
             ("intercept", self.intercept),
             ("coefficient", self.coefficient),
+            ("link", self.link),
         ] {
             positive(field, prior.shape)?;
             positive(field, prior.rate)?;
         }
         positive("offset_precision", self.offset_precision)?;
+        let (least, most) = self.noise_shape_range;
+        // Written so that NaN fails.
+        if !(least >= LEAST_SHAPE && least.is_finite()) {
+            return Err(out("noise_shape_range.0", least, "at least 0.01"));
+        }
+        if !(most >= least && most <= MOST_SHAPE) {
+            let rule = format!("from {least} to 1e9");
+            return Err(out("noise_shape_range.1", most, rule));
+        }
         if let Units::Given { centre, scale } = self.units {
             positive("units.scale", scale)?;
             if !centre.is_finite() {
@@ -296,11 +324,31 @@ impl BsvdConfig {
         ))
     }
 
+    /// Values that h, the shape of the noise weights, can take; a priori all are alike: four for each doubling, from the least of
+    /// [`noise_shape_range`](Self::noise_shape_range) on.
+    pub fn noise_shapes(&self) -> Vec<f64> {
+        let (least, most) = self.noise_shape_range;
+        // An end that is a step away counts, whatever rounding says.
+        let steps = (4.0 * (most / least).log2() + 1e-9).floor();
+        let step = |n: u32| least * (0.25 * f64::from(n)).exp2();
+        (0..=steps as u32).map(step).collect()
+    }
+
+    /// Whether rows, and whether columns, have noise of their own.
+    pub(crate) fn own_noise(&self) -> (bool, bool) {
+        let gaussian = !self.likelihood.is_probit();
+        (gaussian && self.row_noise, gaussian && self.column_noise)
+    }
+
     /// Prior odds of a switch with `K` candidates, its weight integrated out.
     pub(crate) fn ln_prior_odds(&self, candidates: usize) -> f64 {
         (self.rank_a / (self.rank_b * (candidates as f64 - 1.0))).ln()
     }
 }
+
+/// Shapes of noise weights beyond these have no meaning: weights of no size at all, or all the same.
+const LEAST_SHAPE: f64 = 0.01;
+const MOST_SHAPE: f64 = 1e9;
 
 /// More components than any machine would bear.
 pub(crate) const MOST_CANDIDATES: usize = 4096;

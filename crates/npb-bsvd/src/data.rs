@@ -243,6 +243,18 @@ impl BsvdData {
             row_intercepts: config.row_intercepts,
             column_intercepts: config.column_intercepts,
             thresholds: config.likelihood.n_thresholds(),
+            row_noise: config.own_noise().0,
+            column_noise: config.own_noise().1,
+            row_links: if config.feature_links {
+                q(&self.side.rows)
+            } else {
+                0
+            },
+            column_links: if config.feature_links {
+                q(&self.side.columns)
+            } else {
+                0
+            },
         }
     }
 }

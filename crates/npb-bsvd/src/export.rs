@@ -28,6 +28,10 @@ pub enum Part {
     RowCoefficients,
     /// `G_R`: columns x row features.
     ColumnCoefficients,
+    /// `w`: rows x 1, or x 0 when rows have no noise of their own.
+    RowNoiseWeights,
+    /// The same of columns.
+    ColumnNoiseWeights,
 }
 
 /// A table of numbers, row by row.
@@ -41,10 +45,14 @@ impl Part {
     /// The side whose rows the table has.
     fn side(self) -> Option<Side> {
         match self {
-            Self::RowFactors | Self::RowIntercepts | Self::RowCoefficients => Some(Side::Rows),
-            Self::ColumnFactors | Self::ColumnIntercepts | Self::ColumnCoefficients => {
-                Some(Side::Columns)
-            }
+            Self::RowFactors
+            | Self::RowIntercepts
+            | Self::RowCoefficients
+            | Self::RowNoiseWeights => Some(Side::Rows),
+            Self::ColumnFactors
+            | Self::ColumnIntercepts
+            | Self::ColumnCoefficients
+            | Self::ColumnNoiseWeights => Some(Side::Columns),
             Self::Scales => None,
         }
     }
@@ -57,6 +65,8 @@ impl Part {
             Self::ColumnIntercepts => &state.columns.intercepts,
             Self::RowCoefficients => &state.rows.coefficients,
             Self::ColumnCoefficients => &state.columns.coefficients,
+            Self::RowNoiseWeights => &state.rows.noise_weights,
+            Self::ColumnNoiseWeights => &state.columns.noise_weights,
             Self::Scales => {
                 let scales: Vec<f32> = state.scales.iter().map(|&s| s as f32).collect();
                 return Table {
@@ -75,7 +85,7 @@ impl Part {
 }
 
 impl BsvdFit {
-    /// Writes the scalars of every sweep as CSV: a header, then `sweep,kept,rank,...`, one line for each sweep. Cost: a look at the trace.
+    /// Writes the scalars of every sweep as CSV: a header, then `chain,sweep,kept,rank,...`, one line for each sweep of each chain. Cost: a look at the trace.
     ///
     /// # Errors
     /// The writer refuses.
@@ -90,19 +100,21 @@ impl BsvdFit {
     /// # let model = fit(&ratings, SideInformation::default(), &Cells::default(), &BsvdConfig { candidates: 6, ..BsvdConfig::default() })?;
     /// let mut file = Vec::new();
     /// model.write_trace_csv(&mut file)?;
-    /// assert!(file.starts_with(b"sweep,kept,rank,"));
+    /// assert!(file.starts_with(b"chain,sweep,kept,rank,"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn write_trace_csv(&self, mut out: impl Write) -> Result<(), BsvdError> {
-        writeln!(out, "sweep,kept,{}", self.trace.names().join(","))?;
-        for index in 0..self.trace.n_sweeps() {
-            let sweep = index as u64 + 1;
-            let kept = u8::from(self.config.sweeps.is_kept(sweep));
-            write!(out, "{sweep},{kept}")?;
-            for value in self.trace.row(index) {
-                write!(out, ",{value}")?;
+        writeln!(out, "chain,sweep,kept,{}", self.trace.names().join(","))?;
+        for (chain, trace) in self.traces().enumerate() {
+            for index in 0..trace.n_sweeps() {
+                let sweep = index as u64 + 1;
+                let kept = u8::from(self.config.sweeps.is_kept(sweep));
+                write!(out, "{chain},{sweep},{kept}")?;
+                for value in trace.row(index) {
+                    write!(out, ",{value}")?;
+                }
+                writeln!(out)?;
             }
-            writeln!(out)?;
         }
         Ok(out.flush()?)
     }

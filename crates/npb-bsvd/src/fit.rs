@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use npb_infer::{Stop, SweepPlan, SweepReport, Trace, stream};
+use npb_infer::{Stop, SweepPlan, SweepReport, Trace, run_chains, stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
@@ -37,8 +37,10 @@ pub struct BsvdFit {
     pub config: BsvdConfig,
     /// Why the run ended.
     pub stop: Stop,
-    /// Scalars of every sweep; see [`BsvdSampler::trace`].
+    /// Scalars of every sweep; see [`BsvdSampler::trace`]. Of several chains: those of the first.
     pub trace: Trace,
+    /// Those of the other chains.
+    pub(crate) more_traces: Vec<Trace>,
     /// Cells that were followed.
     pub cells: Cells,
     /// What is known of them.
@@ -86,6 +88,49 @@ pub fn fit(
     let sampler = BsvdSampler::new(&data, config.clone())?;
     let record = Record::new(&data, config, cells.clone())?;
     go_on(sampler, record)
+}
+
+/// As [`fit`], by several chains (numbers `config.chain`, `config.chain + 1`, ...): what they found is pooled, and how far they agree is in
+/// [`BsvdFit::diagnostics`].
+///
+/// Chains run in parallel on the caller's rayon pool; the result does not depend on the number of threads. Cost: that of each chain; the
+/// data are held once, states and stored draws by every chain.
+///
+/// # Errors
+/// As [`fit`]; no chain.
+///
+/// ```
+/// # use npb_bsvd::npb_data::{Rating, Ratings};
+/// # use npb_bsvd::{BsvdConfig, Cells, SideInformation, fit_chains};
+/// # let places = (0..12u32).flat_map(|i| (0..9u32).map(move |j| (i, j)));
+/// # let value = |i: u32, j: u32| (f64::from(i) - 5.0) * (f64::from(j) - 3.0) + f64::from((i * 7 + j * 11) % 5);
+/// # let entries: Vec<Rating> = places.filter(|(i, j)| (i + j) % 3 != 0)
+/// #     .map(|(row, column)| Rating { row, column, value: value(row, column) }).collect();
+/// # let ratings = Ratings::new(12, 9, &entries)?;
+/// let config = BsvdConfig { candidates: 6, ..BsvdConfig::default() };
+/// let model = fit_chains(&ratings, SideInformation::default(), &Cells::default(), &config, 4)?;
+/// let (name, noise) = &model.diagnostics()[2];
+/// assert_eq!(name, "noise_sd");
+/// assert!(noise.rhat.ok_or("draws")? < 1.2 && noise.ess_bulk.ok_or("draws")? > 20.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn fit_chains(
+    entries: &impl Entries,
+    side: SideInformation,
+    cells: &Cells,
+    config: &BsvdConfig,
+    chains: usize,
+) -> Result<BsvdFit, BsvdError> {
+    let data = entries.prepare(side, config)?;
+    let fits = run_chains(chains, |number| {
+        let config = BsvdConfig {
+            chain: config.chain.wrapping_add(number),
+            ..config.clone()
+        };
+        let record = Record::new(&data, &config, cells.clone())?;
+        go_on(BsvdSampler::new(&data, config)?, record)
+    })?;
+    BsvdFit::pooled(fits)
 }
 
 /// What a run leaves behind, gathered sweep by sweep: give [`watch`](Self::watch) each report of [`BsvdSampler::run`].
@@ -164,6 +209,7 @@ impl<'d> Record<'d> {
             config,
             stop,
             trace,
+            more_traces: Vec::new(),
             cells: self.cells,
             moments: self.moments,
             draws: self.draws,
@@ -201,6 +247,55 @@ fn go_on(mut sampler: BsvdSampler<'_>, mut record: Record<'_>) -> Result<BsvdFit
 }
 
 impl BsvdFit {
+    /// One fit of several that differ in chain and seed only, run apart (by [`fit_with_checkpoints`](crate::fit_with_checkpoints), say, each to a file of its
+    /// own): moments, stored draws and traces of all. Names and last state are those of the first.
+    ///
+    /// # Errors
+    /// No fit; other sizes, features, units, followed cells or configurations.
+    pub fn pooled(fits: Vec<Self>) -> Result<Self, BsvdError> {
+        let mut fits = fits.into_iter();
+        let Some(mut all) = fits.next() else {
+            return Err(BsvdError::Argument {
+                argument: "chains",
+                value: "0".to_owned(),
+                rule: "at least 1",
+            });
+        };
+        for (number, fit) in (2..).zip(fits) {
+            let alike = BsvdConfig {
+                chain: all.config.chain,
+                seed: all.config.seed,
+                ..fit.config
+            };
+            let same = alike == all.config
+                && fit.cells == all.cells
+                && fit.side == all.side
+                && (fit.centre, fit.scale) == (all.centre, all.scale)
+                && fit.row_counts == all.row_counts
+                && fit.column_counts == all.column_counts;
+            if !same {
+                return Err(BsvdError::State {
+                    what: format!(
+                        "fit {number} is of other entries, features, cells or another configuration than the first"
+                    ),
+                });
+            }
+            all.moments.merge(&fit.moments);
+            all.draws.extend(fit.draws);
+            all.more_traces.push(fit.trace);
+            all.more_traces.extend(fit.more_traces);
+            if all.stop == Stop::Completed {
+                all.stop = fit.stop;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Traces of all chains.
+    pub(crate) fn traces(&self) -> impl Iterator<Item = &Trace> {
+        std::iter::once(&self.trace).chain(&self.more_traces)
+    }
+
     /// Number of rows, I.
     pub fn n_rows(&self) -> usize {
         self.row_counts.len()
@@ -333,8 +428,14 @@ impl BsvdFit {
     /// `entries`: those of the fit. Cost: that of the sweeps.
     ///
     /// # Errors
-    /// Other entries than those of the fit (sizes, numbers of entries, or units); numerical trouble.
+    /// Other entries than those of the fit (sizes, numbers of entries, or units); numerical trouble; a fit of several chains: each of them can be made longer
+    /// before they are [`pooled`](Self::pooled).
     pub fn extend(&self, entries: &impl Entries, more: u64) -> Result<Self, BsvdError> {
+        if !self.more_traces.is_empty() {
+            return Err(BsvdError::State {
+                what: "a fit of several chains: extend each before they are pooled".to_owned(),
+            });
+        }
         let spacing = spacing(&self.config);
         let mut config = self.config.clone();
         config.sweeps.keep = config.sweeps.keep.saturating_add(more);
@@ -381,7 +482,7 @@ impl BsvdFit {
     /// stay, moments and draws start anew, and the seed is another one, so that random numbers are not used twice. When there is a burn-in, candidates
     /// that were switched off are on again at its start, with small scales: the new entries may call for them.
     ///
-    /// `cells`: to be followed from now on. Cost: that of the sweeps.
+    /// `cells`: to be followed from now on. Of several chains the first goes on. Cost: that of the sweeps.
     ///
     /// # Errors
     /// A matrix of another size; cells that do not exist; numerical trouble.
@@ -432,6 +533,18 @@ impl BsvdFit {
             row_intercepts: self.config.row_intercepts,
             column_intercepts: self.config.column_intercepts,
             thresholds: self.config.likelihood.n_thresholds(),
+            row_noise: self.config.own_noise().0,
+            column_noise: self.config.own_noise().1,
+            row_links: if self.config.feature_links {
+                q(&self.side.rows)
+            } else {
+                0
+            },
+            column_links: if self.config.feature_links {
+                q(&self.side.columns)
+            } else {
+                0
+            },
         }
     }
 }

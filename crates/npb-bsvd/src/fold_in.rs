@@ -3,6 +3,7 @@
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
+use npb_priors::dist::Gamma;
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -10,6 +11,7 @@ use crate::BsvdError;
 use crate::config::Likelihood;
 use crate::features::Features;
 use crate::fit::{BsvdFit, QUESTION};
+use crate::links;
 use crate::names::Key;
 use crate::predict::{CellPosterior, LEVEL, Prediction};
 use crate::probit::draw_latent;
@@ -28,10 +30,15 @@ const PAIR: usize = 2;
 const FIRST_STEPS: usize = 100;
 const LATER_STEPS: usize = 5;
 
+/// The same of the chain of a new row's noise weight: next to the row's numbers it changes little.
+const FIRST_NOISE_STEPS: usize = 20;
+const LATER_NOISE_STEPS: usize = 2;
+
 /// A row (or column) that came after the fit, with its posterior given the entries it has.
 ///
-/// Each stored draw of the fit is taken as it is. Given it the new row has, with the Gaussian likelihood, an exact normal conditional, of which an
-/// antithetic pair of draws is kept. With probit likelihoods the conditional is normal given latent entries: one chain draws these and the row in turn
+/// Each stored draw of the fit is taken as it is. Given it, and how noisy its entries are, the new row has with the Gaussian likelihood an exact normal
+/// conditional, of which an antithetic pair of draws is kept. A row with noise of its own takes its weight and its numbers in turn, in one chain of 20 steps at
+/// the first stored draw and 2 at each further one. With probit likelihoods the conditional is normal given latent entries: one chain draws these and the row in turn
 /// (the sampler's own two moves), 100 steps at the first stored draw, then, as latent entries hardly change from draw to draw, 5 at each further one; 345
 /// steps over 50 draws. A step leaves of the start at most the share of information that a level lacks of its latent entry: 0.36 at even odds, 0.8 where
 /// one outcome is twenty times as likely as the other; and the prior of the row lowers that.
@@ -45,13 +52,15 @@ pub struct Folded<'a> {
     features: Vec<f32>,
     /// Of each draw the pair, one after the other: factors, intercept, coefficients.
     samples: Vec<f32>,
+    /// Of each draw the factor of the noise precision.
+    weights: Vec<f64>,
 }
 
 impl Folded<'_> {
     fn profile(&self) -> Profile<'_> {
         let mut rest = &self.samples[..];
         let mut lines = Vec::with_capacity(PAIR * self.views.len());
-        for view in &self.views {
+        for (view, &noise_weight) in self.views.iter().zip(&self.weights) {
             let own = self.side.of(view.state);
             let (rank, intercept) = (view.state.rank(), usize::from(!own.intercepts.is_empty()));
             let width = rank + intercept + own.coefficient_mean.len();
@@ -63,6 +72,7 @@ impl Folded<'_> {
                     intercept: sample[rank..rank + intercept].first().map_or(0.0, |&r| r),
                     coefficients: &sample[rank + intercept..],
                     features: &self.features,
+                    noise_weight,
                 });
             }
         }
@@ -198,6 +208,7 @@ impl BsvdFit {
                 place: index,
                 target: (value - self.centre) / self.scale,
                 outcome: None,
+                trials: 1.0,
                 weight: 1.0,
             }),
             Likelihood::Gaussian => Err(refuse(index, value, "is not a finite number")),
@@ -257,18 +268,21 @@ impl BsvdFit {
             lines: Vec::new(),
             known: Vec::new(),
             pair: Default::default(),
+            weight: 1.0,
             samples: Vec::new(),
+            weights: Vec::new(),
         };
         for (draw, view) in views.iter().enumerate() {
             work.draw(draw, view)?;
         }
-        let samples = work.samples;
+        let (samples, weights) = (work.samples, work.weights);
         Ok(Folded {
             fit: self,
             side,
             views,
             features,
             samples,
+            weights,
         })
     }
 
@@ -315,6 +329,8 @@ struct Entry {
     /// Level (from 0) or hits, and trials.
     outcome: Option<(u32, Option<u32>)>,
     /// Number of trials.
+    trials: f64,
+    /// These, times the noise weight of the column in the draw at hand.
     weight: f64,
 }
 
@@ -324,7 +340,8 @@ impl Entry {
             place,
             target: 0.0,
             outcome: Some((outcome, trials)),
-            weight: trials.map_or(1.0, f64::from),
+            trials: trials.map_or(1.0, f64::from),
+            weight: 1.0,
         }
     }
 }
@@ -344,15 +361,36 @@ struct Work<'a> {
     /// What of each entry the row has no part in.
     known: Vec<f64>,
     pair: [Vec<f64>; PAIR],
+    /// Noise weight of the row.
+    weight: f64,
     samples: Vec<f32>,
+    weights: Vec<f64>,
 }
 
 impl Work<'_> {
     /// Draws the pair for one stored draw.
     fn draw(&mut self, number: usize, view: &View<'_>) -> Result<(), BsvdError> {
-        self.prior(view);
         self.regressors(view);
-        self.weigh(view.state.noise_precision);
+        if !self.side.of(view.state).noise_weights.is_empty() {
+            self.noise_chain(number, view)?;
+        } else {
+            self.factor(number, view)?;
+            if view.likelihood.is_probit() && !self.entries.is_empty() {
+                self.chain(view, number == 0);
+            } else {
+                self.conditional(view.state.noise_precision, true);
+            }
+        }
+        let samples = self.pair.iter().flatten();
+        self.samples.extend(samples.map(|&x| x as f32));
+        self.weights.push(self.weight);
+        Ok(())
+    }
+
+    /// The factor of the precision of the row's numbers.
+    fn factor(&mut self, number: usize, view: &View<'_>) -> Result<(), BsvdError> {
+        self.prior(view);
+        self.weigh(self.weight * view.state.noise_precision);
         self.factor
             .factor(self.precision.as_ref())
             .map_err(|e| BsvdError::Numerical {
@@ -361,15 +399,41 @@ impl Work<'_> {
                 item: 0,
                 pivot: e.pivot,
                 value: e.value,
-            })?;
-        if view.likelihood.is_probit() && !self.entries.is_empty() {
-            self.chain(view, number == 0);
-        } else {
-            self.conditional(view.state.noise_precision, true);
+            })
+    }
+
+    /// The row's noise weight and its numbers in turn, the weight as the stored draw before left it.
+    fn noise_chain(&mut self, number: usize, view: &View<'_>) -> Result<(), BsvdError> {
+        let steps = match number {
+            0 => FIRST_NOISE_STEPS,
+            _ => LATER_NOISE_STEPS,
+        };
+        for step in 1..=steps {
+            self.factor(number, view)?;
+            self.conditional(self.weight * view.state.noise_precision, step == steps);
+            if step < steps {
+                let squares = self.weighted_squares();
+                let shape = self.side.of(view.state).noise_shape;
+                let precision = view.state.noise_precision;
+                let law = Gamma::new(
+                    shape + 0.5 * self.entries.len() as f64,
+                    shape + 0.5 * precision * squares,
+                )?;
+                self.weight = law.sample(&mut self.rng).max(f64::MIN_POSITIVE);
+            }
         }
-        let samples = self.pair.iter().flatten();
-        self.samples.extend(samples.map(|&x| x as f32));
         Ok(())
+    }
+
+    /// Sum of squared residuals given the first of the pair, weighted by the columns.
+    fn weighted_squares(&self) -> f64 {
+        let width = self.pair[0].len();
+        let square = |(n, entry): (usize, &Entry)| {
+            let line = &self.lines[n * width..(n + 1) * width];
+            let residual = entry.target - self.known[n] - inner(line, &self.pair[0]);
+            entry.weight * residual * residual
+        };
+        self.entries.iter().enumerate().map(square).sum()
     }
 
     /// Latent entries and the row in turn.
@@ -439,6 +503,7 @@ impl Work<'_> {
         let own = self.side.of(view.state);
         let mut diagonal = vec![1.0; own.factor_mean.len()];
         self.prior_linear.clone_from(&own.factor_mean);
+        links::add_expected(&own.links, self.features, &mut self.prior_linear);
         if !own.intercepts.is_empty() {
             diagonal.push(own.intercept_precision);
             self.prior_linear.push(0.0);
@@ -465,7 +530,8 @@ impl Work<'_> {
         let mut own = vec![0.0; features.map_or(0, Features::n_features)];
         self.lines.clear();
         self.known.clear();
-        for entry in &self.entries {
+        for entry in &mut self.entries {
+            entry.weight = entry.trials * other.noise_weight(entry.place);
             let theirs = Line::of(other, entry.place, state.rank(), &[]);
             let scaled = theirs.factors.iter().zip(&state.scales);
             self.lines.extend(scaled.map(|(&v, s)| f64::from(v) * s));

@@ -5,10 +5,9 @@ mod tests;
 
 use std::ops::ControlFlow;
 
-use npb_infer::{
-    Sweep, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, resume_sweeps, stream,
-};
-use npb_priors::dist::{Gamma, Normal};
+use npb_infer::{Stop, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, stream};
+use npb_priors::dist::{Categorical, Gamma, Normal};
+use npb_priors::special::ln_gamma;
 use npb_priors::{GammaPrior, ParameterError};
 use pulp::Arch;
 use rand::RngExt;
@@ -17,9 +16,10 @@ use rayon::prelude::*;
 
 use crate::axes::turn_to_axes;
 use crate::config::BsvdMove;
-use crate::data::BsvdData;
+use crate::data::{self, BsvdData};
 use crate::features::Features;
 use crate::kernel::{Layout, Real, draw_coefficients};
+use crate::links::{self, deviations};
 use crate::probit::{self, Latents};
 use crate::products::{Candidates, ProductPass, column_sums, dot, squared_deviations};
 use crate::regression::{
@@ -47,6 +47,7 @@ const LATENTS: u64 = 9;
 const THRESHOLDS: u64 = 10;
 const TRANSLATE: u64 = 11;
 const SHEAR: u64 = 12;
+const TRACED: u64 = 13;
 
 /// Scans of the switches for one pass over the cells: they cost next to nothing.
 const SCANS: usize = 3;
@@ -64,8 +65,9 @@ const MOST_PRECISION: f64 = 1e15;
 /// Share of accepted moves of thresholds that the adaptation aims at.
 const ACCEPTANCE: f64 = 0.3;
 
-/// How many of the largest scales are traced.
+/// How many of the largest scales, and how many cells, are traced.
 const TRACED_SCALES: usize = 10;
+const TRACED_CELLS: usize = 8;
 
 /// The sampler: borrows the data, owns state and scratch memory.
 ///
@@ -114,6 +116,8 @@ struct Memory {
     /// Means of the coefficients of all rows given the rest of the state, when `row_means_known`.
     row_means: Vec<f32>,
     row_means_known: bool,
+    /// Of the entries, up to a constant; when residuals were last summed.
+    ln_likelihood: f64,
 }
 
 impl Default for Memory {
@@ -135,6 +139,7 @@ impl Default for Memory {
             linear: Vec::new(),
             row_means: Vec::new(),
             row_means_known: false,
+            ln_likelihood: f64::NAN,
         }
     }
 }
@@ -168,7 +173,8 @@ impl GivenColumns<'_> {
             let own = SideState::part(&self.columns.coefficients, j, features.n_features());
             features.dot(i, own)
         });
-        self.offset + intercept + known + dot(coefficients, regressors)
+        let root = f64::from(self.design[j * self.stride + self.width]);
+        self.offset + intercept + known + dot(coefficients, regressors) / root
     }
 }
 
@@ -237,8 +243,10 @@ impl<'d> BsvdSampler<'d> {
         self.sweep
     }
 
-    /// Scalars of the sweeps made by [`run`](Self::run): rank, candidates, noise standard deviation, offset (both in units of the data), precision of
-    /// the scales, and the largest scales `s_k sqrt(I J)` in units of the data, falling, 0 where there are fewer.
+    /// Scalars of the sweeps made by [`run`](Self::run), none of which depends on how components are numbered: rank, candidates, noise standard deviation,
+    /// offset (both in units of the data), precision of the scales; the largest scales `s_k sqrt(I J)` in units of the data, falling, 0 where there are
+    /// fewer; the ln likelihood of the entries (of the latent entries behind a link) when residuals were last summed, up to a constant, in units of the
+    /// model; the noise-free values of some cells, drawn from the seed, in units of the data (behind a link: latent values).
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
@@ -280,19 +288,29 @@ impl<'d> BsvdSampler<'d> {
     /// As [`sweep`](Self::sweep).
     pub fn run(
         &mut self,
-        watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
+        mut watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
     ) -> Result<SweepOutcome, BsvdError> {
         let plan = self.config.sweeps;
-        let trace = std::mem::replace(&mut self.trace, Trace::new(trace_names()));
-        let outcome = resume_sweeps(self, &plan, trace, Self::traced_sweep, watch)?;
-        self.trace = outcome.trace.clone();
-        Ok(outcome)
-    }
-
-    fn traced_sweep(&mut self, _: Sweep, scalars: &mut [f64]) -> Result<(), BsvdError> {
-        self.sweep()?;
-        self.scalars(scalars);
-        Ok(())
+        let mut scalars = vec![f64::NAN; self.trace.names().len()];
+        let mut stop = Stop::Completed;
+        for sweep in self.trace.n_sweeps() as u64 + 1..=plan.total() {
+            self.sweep()?;
+            self.scalars(&mut scalars);
+            self.trace.push(&scalars);
+            let report = SweepReport {
+                sweep,
+                kept: plan.is_kept(sweep),
+                trace: &self.trace,
+            };
+            if watch(&report, self).is_break() {
+                stop = Stop::Cancelled;
+                break;
+            }
+        }
+        Ok(SweepOutcome {
+            stop,
+            trace: self.trace.clone(),
+        })
     }
 
     fn scalars(&self, out: &mut [f64]) {
@@ -306,8 +324,17 @@ impl<'d> BsvdSampler<'d> {
         let norm = unit * (self.data.n_rows() as f64 * self.data.n_cols() as f64).sqrt();
         let mut scales = state.scales.clone();
         scales.sort_by(|a, b| b.total_cmp(a));
-        for (n, out) in out[5..].iter_mut().enumerate() {
+        let (largest, rest) = out[5..].split_at_mut(TRACED_SCALES);
+        for (n, out) in largest.iter_mut().enumerate() {
             *out = scales.get(n).map_or(0.0, |s| s * norm);
+        }
+        rest[0] = self.memory.ln_likelihood;
+        for (n, out) in rest[1..].iter_mut().enumerate() {
+            // The same cells in all chains of a seed.
+            let mut rng = stream(self.config.seed, [0, 0, TRACED, n as u64]);
+            let i = rng.random_range(0..self.data.n_rows());
+            let j = rng.random_range(0..self.data.n_cols());
+            *out = self.data.centre + unit * state.latent(i, j, &self.data.side);
         }
     }
 
@@ -325,10 +352,15 @@ impl<'d> BsvdSampler<'d> {
             });
         }
         self.memory.row_means_known = false;
+        // Noise weights of rows ask for their residuals.
+        let row_task = match self.config.own_noise().0 {
+            true => Task::DrawAndSum,
+            false => Task::Draw,
+        };
         match step {
             BsvdMove::Thresholds => self.thresholds(),
             BsvdMove::Latents => self.latents(),
-            BsvdMove::Rows => self.side(Side::Rows, Task::Draw),
+            BsvdMove::Rows => self.side(Side::Rows, row_task),
             BsvdMove::Columns => self.side(Side::Columns, Task::DrawAndSum),
             BsvdMove::Switches => self.switches(|board, order, rng| board.scan(order, rng)),
             BsvdMove::Rescale => {
@@ -437,6 +469,7 @@ impl<'d> BsvdSampler<'d> {
             other,
             &state.scales,
             other_features,
+            &other.noise_weights,
             n_other,
             &mut memory.design,
         );
@@ -460,7 +493,8 @@ impl<'d> BsvdSampler<'d> {
         let drawn = config.likelihood.is_probit() && task != Task::Latents;
         let values = if drawn { values } else { &cells.values };
         let roots = (!roots.is_empty()).then_some(&roots[..]);
-        let wants_means = side == Side::Rows && task == Task::Draw && !coordinates;
+        let drawing = matches!(task, Task::Draw | Task::DrawAndSum);
+        let wants_means = side == Side::Rows && drawing && !coordinates;
         let mut means = std::mem::take(&mut memory.row_means);
         if wants_means {
             means.resize(cells.len() * regressors.layout().width, 0.0);
@@ -482,8 +516,10 @@ impl<'d> BsvdSampler<'d> {
             noise_precision: state.noise_precision,
             prior_precision: &memory.prior_precision,
             prior_linear: &memory.prior_linear,
+            links: &own.links,
             task,
             coordinates,
+            noise_shape: own.noise_shape,
             key: (config.seed, [config.chain, *sweep, code]),
             block_name: name,
             pool: &memory.pool,
@@ -496,6 +532,7 @@ impl<'d> BsvdSampler<'d> {
             factors: &mut own.factors,
             intercepts: &mut own.intercepts,
             coefficients: &mut own.coefficients,
+            weights: &mut own.noise_weights,
             latents: &mut memory.linear,
             sums: &mut memory.block_sums,
         });
@@ -505,10 +542,10 @@ impl<'d> BsvdSampler<'d> {
         if matches!(task, Task::DrawAndSum | Task::Sum) {
             let mut total = ResidualSums::default();
             for block in &memory.block_sums {
-                total.first += block.first;
-                total.second += block.second;
+                total.add(block, 1.0);
             }
             memory.residuals = Some(total);
+            memory.ln_likelihood = ln_likelihood(data, state, total.second);
         }
         Ok(())
     }
@@ -581,7 +618,11 @@ impl<'d> BsvdSampler<'d> {
         let mut sums = self.residuals()?;
         let mut rng = self.rng(OFFSET, 0);
         let state = &mut self.state;
-        let weight = self.data.total_weight();
+        let weight = if self.config.likelihood.is_probit() {
+            self.data.total_weight()
+        } else {
+            sums.weight
+        };
         let alpha = state.noise_precision;
         let precision = self.config.offset_precision + alpha * weight;
         let linear = alpha * (sums.first + weight * state.offset);
@@ -641,6 +682,7 @@ impl<'d> BsvdSampler<'d> {
             giving,
             &state.scales,
             features,
+            &[],
             n,
             &mut memory.design,
         );
@@ -734,13 +776,23 @@ impl<'d> BsvdSampler<'d> {
             if rank == 0 {
                 return;
             }
-            let lengths = &mut self.memory.lengths;
-            squared_deviations(&own.factors, &own.factor_mean, lengths);
+            let memory = &mut self.memory;
+            let lengths = &mut memory.lengths;
+            deviations(
+                own,
+                side.features(&self.data.side),
+                rank,
+                &mut memory.design,
+            );
+            squared_deviations(&memory.design, &vec![0.0; rank], lengths);
             let means = f64::from(u8::from(self.config.factor_means));
-            let n = (own.factors.len() / rank) as f64 + means;
+            let links = own.links.len() / rank;
+            let n = (own.factors.len() / rank + links) as f64 + means;
             let scales = state.scales.iter_mut().zip(&mut own.factor_mean);
-            for (length, (s, mean)) in lengths.iter_mut().zip(scales) {
-                *length += *mean * *mean;
+            for (k, (length, (s, mean))) in lengths.iter_mut().zip(scales).enumerate() {
+                let own_links = &mut own.links[k * links..(k + 1) * links];
+                let squares: f64 = own_links.iter().map(|b| b * b).sum();
+                *length += *mean * *mean + own.link_precision * squares;
                 let prior = state.scale_precision * *s * *s;
                 let usable =
                     length.is_finite() && *length > 0.0 && prior.is_finite() && prior > 0.0;
@@ -751,6 +803,7 @@ impl<'d> BsvdSampler<'d> {
                 };
                 *s = (*s / growth).max(f64::MIN_POSITIVE);
                 *mean *= growth;
+                own_links.iter_mut().for_each(|b| *b *= growth);
                 *length = growth;
             }
             let lines = own.factors.par_chunks_exact_mut(rank).with_min_len(1024);
@@ -769,18 +822,15 @@ impl<'d> BsvdSampler<'d> {
         }
         let mut rng = self.rng(SHEAR, 0);
         let (state, memory) = (&mut self.state, &mut self.memory);
-        let mut moments = |side: &SideState| {
-            Moments::new(
-                memory.arch,
-                &side.factors,
-                &side.factor_mean,
-                &mut memory.design,
-            )
+        let known = &self.data.side;
+        let mut moments = |side: Side, own: &SideState| {
+            Moments::new(memory.arch, own, side.features(known), &mut memory.design)
         };
-        let (mut rows, mut columns) = (moments(&state.rows), moments(&state.columns));
+        let mut rows = moments(Side::Rows, &state.rows);
+        let mut columns = moments(Side::Columns, &state.columns);
         exchange(&mut rows, &mut columns, &state.scales, &mut rng);
-        rows.apply(&mut state.rows.factors, &mut state.rows.factor_mean);
-        columns.apply(&mut state.columns.factors, &mut state.columns.factor_mean);
+        rows.apply(&mut state.rows);
+        columns.apply(&mut state.columns);
     }
 
     fn scale_precision(&mut self) -> Result<(), BsvdError> {
@@ -804,17 +854,20 @@ impl<'d> BsvdSampler<'d> {
                 own.intercept_precision =
                     draw_precision(self.config.intercept, n, squares, &mut rng)?;
             }
-            let rank = self.state.scales.len();
-            if self.config.factor_means && rank > 0 {
-                column_sums(&own.factors, rank, &mut self.memory.lengths);
-                let n = (own.factors.len() / rank) as f64;
-                for (mean, sum) in own.factor_mean.iter_mut().zip(&self.memory.lengths) {
-                    let z: f64 = rng.sample(StandardNormal);
-                    *mean = sum / (n + 1.0) + z / (n + 1.0).sqrt();
-                }
-            }
+            let features = side.features(&self.data.side);
+            links::draw(
+                own,
+                features.filter(|_| self.config.feature_links),
+                self.config.factor_means,
+                self.config.link,
+                self.sweep,
+                &mut rng,
+            )?;
             if !own.coefficient_mean.is_empty() {
                 coefficients(own, &self.config, &mut rng)?;
+            }
+            if !own.noise_weights.is_empty() {
+                noise_shape(own, &self.config.noise_shapes(), &mut rng)?;
             }
         }
         Ok(())
@@ -904,13 +957,30 @@ impl<'d> BsvdSampler<'d> {
                 normals(&mut means[rank..], &mut rng);
             }
             let means = &means[rank..];
+            let features = [&self.data.side.rows, &self.data.side.columns][n_side].as_ref();
+            let features = features.filter(|_| self.config.feature_links);
+            let q = features.map_or(0, Features::n_features);
+            let links = &mut candidates.links[n_side];
+            links.clone_from(&own.links);
+            links.resize(width * q, 0.0);
+            let new_links = &mut links[rank * q..];
+            normals(new_links, &mut rng);
+            let sd = own.link_precision.sqrt().recip();
+            new_links.iter_mut().for_each(|b| *b *= sd);
+            let new_links = &*new_links;
             let blocks = to.par_chunks_mut(CANDIDATE_ROWS * stride).enumerate();
             blocks.for_each(|(n_block, lines)| {
                 let mut rng = stream(seed, [chain, sweep, block, item + 2 * (n_block as u64 + 1)]);
+                let (mut known, mut expected) = (vec![0.0f32; q], means.to_vec());
                 for (n, line) in lines.chunks_exact_mut(stride).enumerate() {
                     let i = n_block * CANDIDATE_ROWS + n;
                     line[..rank].copy_from_slice(SideState::part(&own.factors, i, rank));
-                    for (x, &mean) in line[rank..width].iter_mut().zip(means) {
+                    if let Some(features) = features {
+                        features.write(i, &mut known);
+                        expected.copy_from_slice(means);
+                        links::add_expected(new_links, &known, &mut expected);
+                    }
+                    for (x, &mean) in line[rank..width].iter_mut().zip(&expected) {
                         let z: f64 = rng.sample(StandardNormal);
                         *x = (mean + z) as f32;
                     }
@@ -925,16 +995,19 @@ impl<'d> BsvdSampler<'d> {
         self.state.scales.clear();
         self.state.scales.extend(active.iter().map(|&k| scales[k]));
         let candidates = &self.memory.candidates;
-        for (own, from, means) in [
-            (&mut self.state.rows, &candidates.rows, &candidates.means[0]),
-            (
-                &mut self.state.columns,
-                &candidates.columns,
-                &candidates.means[1],
-            ),
-        ] {
+        let state = &mut self.state;
+        let sides = [
+            (&mut state.rows, &candidates.rows),
+            (&mut state.columns, &candidates.columns),
+        ];
+        for (n_side, (own, from)) in sides.into_iter().enumerate() {
+            let (means, links) = (&candidates.means[n_side], &candidates.links[n_side]);
             own.factor_mean.clear();
             own.factor_mean.extend(active.iter().map(|&k| means[k]));
+            let q = links.len() / layout.width;
+            own.links.clear();
+            let kept = active.iter().flat_map(|&k| &links[k * q..(k + 1) * q]);
+            own.links.extend(kept);
             let spare = &mut self.memory.spare;
             spare.clear();
             for line in from.chunks_exact(layout.stride) {
@@ -943,6 +1016,19 @@ impl<'d> BsvdSampler<'d> {
             std::mem::swap(&mut own.factors, spare);
         }
     }
+}
+
+/// ln likelihood of normal entries up to a constant, given their weighted squared residuals.
+fn ln_likelihood(data: &BsvdData, state: &BsvdState, squares: f64) -> f64 {
+    let ln_weights = |cells: &data::Cells, own: &SideState| -> f64 {
+        let ln_weight = |(i, &w): (usize, &f32)| cells.range(i).len() as f64 * f64::from(w).ln();
+        own.noise_weights.iter().enumerate().map(ln_weight).sum()
+    };
+    let alpha = state.noise_precision;
+    let ln_precisions = data.n_observed() as f64 * alpha.ln()
+        + ln_weights(&data.rows, &state.rows)
+        + ln_weights(&data.columns, &state.columns);
+    0.5 * (ln_precisions - alpha * squares)
 }
 
 /// One time through the switches; a parameter, so that tests can put a wrong one in its place.
@@ -1011,6 +1097,26 @@ fn coefficients(
     Ok(())
 }
 
+/// h given the noise weights, `n (h ln h - ln Gamma(h)) + (h - 1) sum ln w - h sum w` and a uniform prior on the grid.
+fn noise_shape(
+    own: &mut SideState,
+    grid: &[f64],
+    rng: &mut Xoshiro256PlusPlus,
+) -> Result<(), BsvdError> {
+    let n = own.noise_weights.len() as f64;
+    let (mut sum, mut ln_sum) = (0.0, 0.0);
+    for &w in &own.noise_weights {
+        sum += f64::from(w);
+        ln_sum += f64::from(w).ln();
+    }
+    let terms: Vec<f64> = grid
+        .iter()
+        .map(|&h| n * (h * h.ln() - ln_gamma(h)) + (h - 1.0) * ln_sum - h * sum)
+        .collect();
+    own.noise_shape = grid[Categorical::from_ln_weights(&terms)?.sample(rng)];
+    Ok(())
+}
+
 fn finite(sweep: u64, what: &'static str, value: f64) -> Result<(), BsvdError> {
     if value.is_finite() {
         Ok(())
@@ -1041,5 +1147,8 @@ pub(crate) fn trace_names() -> Vec<String> {
         "scale_precision",
     ];
     let scales = (1..=TRACED_SCALES).map(|k| format!("scale_{k}"));
-    fixed.into_iter().map(str::to_owned).chain(scales).collect()
+    let cells = (1..=TRACED_CELLS).map(|n| format!("cell_{n}"));
+    let fixed = fixed.into_iter().map(str::to_owned);
+    let rest = std::iter::once("ln_likelihood".to_owned()).chain(cells);
+    fixed.chain(scales).chain(rest).collect()
 }

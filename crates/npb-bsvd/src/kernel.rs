@@ -4,6 +4,8 @@
 //! A cell is a row of numbers: `width` regressors, the response, zeros up to `stride`. Sums run over a block of cells in single (or, on request,
 //! double) precision and are added to totals in double precision, block after block.
 
+use std::ops::Mul;
+
 use pulp::{Arch, Simd, WithSimd};
 
 /// Strides are multiples of this: the widest register in use, of single precision.
@@ -48,7 +50,7 @@ impl Layout {
 }
 
 /// A number of a cell: f32, or f64 where noise is so small that single precision would add to it.
-pub(crate) trait Real: Copy + Default + Send + Sync + 'static {
+pub(crate) trait Real: Copy + Default + Mul<Output = Self> + Send + Sync + 'static {
     fn from_f32(x: f32) -> Self;
     fn from_f64(x: f64) -> Self;
     fn to_f64(self) -> f64;

@@ -6,8 +6,8 @@
 //! y_ij = offset + r_i + c_j + sum_k z_k s_k U_ik V_jk + G_C,i . C_j + G_R,j . R_i + noise
 //! ```
 //!
-//! `z_k` switches components on and off, so that the rank is part of the posterior; `R` and `C` are known features of rows and columns. Source: C.
-//! Wang, thesis 2010, chapter 5. Model, updates and what differs from the source are in the repository's `docs/bsvd.md`.
+//! `z_k` switches components on and off, so that the rank is part of the posterior; `R` and `C` are known features of rows and columns, which also say what
+//! to expect of `U` and `V`; each row and column has noise of its own. Source: C. Wang, thesis 2010, chapter 5. Model, updates and what differs from the source are in the repository's `docs/bsvd.md`.
 //!
 //! ```
 //! use npb_bsvd::npb_data::read::{MovieLens, movielens};
@@ -52,6 +52,7 @@
 //! | what | where |
 //! |---|---|
 //! | fit in one call | [`fit`], of [`Entries`]: ratings, levels, [`Hits`] among trials |
+//! | several chains, and whether they agree | [`fit_chains`], [`BsvdFit::pooled`], [`BsvdFit::diagnostics`] |
 //! | settings, moves as values | [`BsvdConfig`], [`BsvdMove`], [`Scheduled`], [`Likelihood`] |
 //! | any cell, by index or name | [`BsvdFit::predict`], [`Prediction`], [`CellPosterior`], [`Key`] |
 //! | held-out entries | [`BsvdFit::evaluate`], [`Evaluation`]; followed from the start: [`Cells`], [`CellMoments`] |
@@ -62,7 +63,7 @@
 //! | go on, keep, hand over | [`fit_with_checkpoints`], [`BsvdFit::extend`], [`BsvdFit::save`], [`BsvdFit::write_draw_npy`], [`Part`] |
 //! | drive the chain | [`BsvdData`], [`BsvdSampler`], [`Record`] |
 //! | one draw | [`BsvdState`], [`SideState`] |
-//! | features | [`Features`], [`SideInformation`] |
+//! | features | [`Features`], [`SideInformation`], [`missingness`], [`popularity`] |
 //! | errors | [`BsvdError`] |
 
 mod acquire;
@@ -80,6 +81,7 @@ mod fit;
 mod fold_in;
 mod gibbs;
 mod kernel;
+mod links;
 mod names;
 mod posterior;
 mod predict;
@@ -109,8 +111,8 @@ pub use entries::{Entries, Hits};
 pub use error::BsvdError;
 pub use evaluate::Evaluation;
 pub use export::Part;
-pub use features::{Features, SideInformation, missingness};
-pub use fit::{BsvdFit, Record, fit};
+pub use features::{Features, SideInformation, missingness, popularity};
+pub use fit::{BsvdFit, Record, fit, fit_chains};
 pub use fold_in::Folded;
 pub use gibbs::BsvdSampler;
 pub use names::Key;

@@ -1,6 +1,7 @@
 //! The posterior of rank, noise, singular values and components.
 
-use npb_infer::stream;
+use npb_infer::diagnostics::{ChainDiagnostics, summarise};
+use npb_infer::{Trace, stream};
 use npb_linalg::faer::Mat;
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -11,6 +12,7 @@ use crate::BsvdError;
 use crate::config::MOST_CANDIDATES;
 use crate::fit::{BsvdFit, QUESTION};
 use crate::products::singular_values;
+use crate::side::Side;
 use crate::summary::{Summary, check_level};
 use crate::view::View;
 
@@ -110,9 +112,59 @@ impl BsvdFit {
         Ok(Summary::of(&self.kept(NOISE_SD)?, level))
     }
 
+    /// Standard deviation of the noise of each row, units of the data, averaged over columns as their prior has them: of someone whose entries follow the
+    /// pattern closely it is small. Root of the posterior mean of `1 / (alpha w_i)`; all the same when rows have no noise of their own. Cost: a look at each
+    /// row in each stored draw.
+    ///
+    /// # Errors
+    /// No stored draw; a likelihood without noise of its own.
+    pub fn row_noise(&self) -> Result<Vec<f64>, BsvdError> {
+        self.noise_of(Side::Rows)
+    }
+
+    /// The same of each column.
+    ///
+    /// # Errors
+    /// As [`row_noise`](Self::row_noise).
+    pub fn column_noise(&self) -> Result<Vec<f64>, BsvdError> {
+        self.noise_of(Side::Columns)
+    }
+
+    fn noise_of(&self, side: Side) -> Result<Vec<f64>, BsvdError> {
+        let views = self.views(1)?;
+        if self.config.likelihood.is_probit() {
+            return Err(BsvdError::Likelihood {
+                question: "noise",
+                likelihood: self.config.likelihood,
+            });
+        }
+        let mut variances = vec![0.0; self.size(side)];
+        for view in &views {
+            let own = side.of(view.state);
+            for (i, variance) in variances.iter_mut().enumerate() {
+                *variance += (view.state.noise_precision * own.noise_weight(i)).recip();
+            }
+        }
+        let draws = views.len() as f64;
+        Ok(variances
+            .into_iter()
+            .map(|v| self.scale * (v / draws).sqrt())
+            .collect())
+    }
+
+    /// Split R-hat and effective sample sizes of the scalars of [`trace`](crate::BsvdSampler::trace) over the kept draws of all chains, with their names. R-hat
+    /// near 1 (below 1.01 to 1.05) means that chains, and the halves of each, cannot be told apart; that of a single chain sees its drift only.
+    ///
+    /// Predictions are averages over cells that hardly depend on what mixes slowest: the rank and the smallest scales.
+    pub fn diagnostics(&self) -> Vec<(String, ChainDiagnostics)> {
+        let traces: Vec<&Trace> = self.traces().collect();
+        summarise(&traces, &self.config.sweeps)
+    }
+
     /// A scalar of the trace in the kept draws.
     fn kept(&self, scalar: usize) -> Result<Vec<f64>, BsvdError> {
-        let values = self.trace.kept(&self.config.sweeps, scalar);
+        let kept = self.traces().map(|t| t.kept(&self.config.sweeps, scalar));
+        let values: Vec<f64> = kept.flatten().collect();
         let possible = values
             .iter()
             .all(|v| v.is_finite() && *v >= 0.0 && *v < 1e300);

@@ -64,23 +64,18 @@ pub struct Prediction {
 /// ```
 #[derive(Clone, Debug)]
 pub struct CellPosterior<'a> {
-    views: Vec<View<'a>>,
-    /// Latent values: of the first draw, then of the second, and so on, equally many for each.
-    latents: Vec<f64>,
+    likelihood: Likelihood,
+    /// Latent values, and how entries come of them: of the first draw, then of the second, and so on.
+    draws: Vec<(f64, Response<'a>)>,
 }
 
 impl<'a> CellPosterior<'a> {
-    pub(crate) fn new(views: Vec<View<'a>>, latents: Vec<f64>) -> Self {
-        Self { views, latents }
+    pub(crate) fn new(likelihood: Likelihood, draws: Vec<(f64, Response<'a>)>) -> Self {
+        Self { likelihood, draws }
     }
 
-    fn draws(&self) -> impl Iterator<Item = (f64, Response<'_>)> + '_ {
-        let each = self.latents.len() / self.views.len();
-        let responses = self.views.iter().map(View::response);
-        self.latents
-            .chunks_exact(each)
-            .zip(responses)
-            .flat_map(|(latents, response)| latents.iter().map(move |&x| (x, response)))
+    fn draws(&self) -> impl Iterator<Item = (f64, Response<'a>)> + '_ {
+        self.draws.iter().copied()
     }
 
     /// Draws of the noise-free value, in order.
@@ -129,7 +124,7 @@ impl<'a> CellPosterior<'a> {
 
     fn over_draws(&self, f: impl Fn(f64, Response) -> f64) -> f64 {
         let total: f64 = self.draws().map(|(x, response)| f(x, response)).sum();
-        total / self.latents.len() as f64
+        total / self.draws.len() as f64
     }
 
     /// Probability that a new entry is at most `y`.
@@ -155,7 +150,7 @@ impl<'a> CellPosterior<'a> {
     /// Probabilities of the levels of a new entry: 1, ..., L of the ordinal likelihood; 0 and 1 of the binary one, and of one trial of the binomial
     /// one; none of the Gaussian.
     pub fn level_probabilities(&self) -> Vec<f64> {
-        let levels = match self.views[0].likelihood {
+        let levels = match self.likelihood {
             Likelihood::Gaussian => 0..0,
             Likelihood::Ordinal { levels } => 1..levels + 1,
             Likelihood::Binary | Likelihood::Binomial => 0..2,
@@ -174,9 +169,9 @@ impl<'a> CellPosterior<'a> {
         let (h, n) = (f64::from(hits), f64::from(trials));
         let ways = ln_gamma(n + 1.0) - ln_gamma(h + 1.0) - ln_gamma(n - h + 1.0);
         let terms: Vec<f64> = self
-            .latents
+            .draws
             .iter()
-            .map(|&x| ways + h * ln_phi(x) + (n - h) * ln_phi(-x))
+            .map(|&(x, _)| ways + h * ln_phi(x) + (n - h) * ln_phi(-x))
             .collect();
         Ok(log_sum_exp(&terms) - (terms.len() as f64).ln())
     }
@@ -195,7 +190,7 @@ impl<'a> CellPosterior<'a> {
     }
 
     fn check_hits(&self, hits: u32, trials: u32) -> Result<(), BsvdError> {
-        let likelihood = self.views[0].likelihood;
+        let likelihood = self.likelihood;
         if !matches!(likelihood, Likelihood::Binary | Likelihood::Binomial) {
             return Err(BsvdError::Likelihood {
                 question: "hits among trials",
@@ -236,7 +231,7 @@ impl<'a> CellPosterior<'a> {
         let (mut lower, mut upper) = parts.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), q| {
             (a.min(q), b.max(q))
         });
-        if self.views[0].response().is_discrete() {
+        if self.likelihood != Likelihood::Gaussian {
             while lower < upper && self.cdf(lower) < p {
                 lower += 1.0;
             }
@@ -267,8 +262,7 @@ impl<'a> CellPosterior<'a> {
 
     /// `n` new entries, noise included, from the stored draws in turn.
     pub fn sample<R: Rng + ?Sized>(&self, n: usize, rng: &mut R) -> Vec<f64> {
-        let draws = self.draws().collect::<Vec<_>>();
-        let in_turn = draws.iter().cycle().take(n);
+        let in_turn = self.draws.iter().cycle().take(n);
         in_turn
             .map(|(x, response)| response.sample(*x, rng))
             .collect()
@@ -322,7 +316,7 @@ impl BsvdFit {
         column: impl Into<Key<'k>>,
     ) -> Result<CellPosterior<'_>, BsvdError> {
         let (i, j) = (self.row(row)?, self.column(column)?);
-        Ok(self.posterior(self.views(1)?, i, j))
+        Ok(self.posterior(&self.views(1)?, i, j))
     }
 
     /// Many cells at once, in parallel; values of `cells` are not looked at. Intervals hold `level`.
@@ -346,7 +340,7 @@ impl BsvdFit {
         cells.check(self.n_rows(), self.n_cols())?;
         let views = self.views(1)?;
         let draw = |view: &View<'_>| -> Vec<f32> {
-            let response = view.response();
+            let response = view.response(1.0);
             let places = cells.rows.iter().zip(&cells.columns);
             places
                 .map(|(&i, &j)| response.mean(view.latent(i as usize, j as usize)) as f32)
@@ -367,13 +361,13 @@ impl BsvdFit {
             .into_par_iter()
             .map(|n| {
                 let (i, j) = (cells.rows[n] as usize, cells.columns[n] as usize);
-                f(n, &self.posterior(views.clone(), i, j))
+                f(n, &self.posterior(&views, i, j))
             })
             .collect()
     }
 
-    fn posterior<'a>(&'a self, views: Vec<View<'a>>, i: usize, j: usize) -> CellPosterior<'a> {
-        let latents = views.iter().map(|view| view.latent(i, j)).collect();
-        CellPosterior::new(views, latents)
+    fn posterior<'a>(&'a self, views: &[View<'a>], i: usize, j: usize) -> CellPosterior<'a> {
+        let draw = |view: &View<'a>| (view.latent(i, j), view.response_at(i, j));
+        CellPosterior::new(self.config.likelihood, views.iter().map(draw).collect())
     }
 }

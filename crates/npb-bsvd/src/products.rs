@@ -21,6 +21,8 @@ pub(crate) struct Candidates {
     pub(crate) columns: Vec<f32>,
     /// Their means, of rows and of columns.
     pub(crate) means: [Vec<f64>; 2],
+    /// Their links to features.
+    pub(crate) links: [Vec<f64>; 2],
 }
 
 /// What the pass knows.
@@ -111,8 +113,14 @@ impl ProductPass<'_> {
         if let Some(roots) = self.roots {
             let cells = work.cells.chunks_exact_mut(stride);
             for (cell, &root) in cells.zip(&roots[start..start + count]) {
-                cell.iter_mut()
-                    .for_each(|x| *x = T::from_f64(x.to_f64() * f64::from(root)));
+                weigh(cell, f64::from(root));
+            }
+        }
+        if !(self.rows.noise_weights.is_empty() && self.columns.noise_weights.is_empty()) {
+            let own = self.rows.noise_weight(i);
+            for (cell, &j) in work.cells.chunks_exact_mut(stride).zip(others) {
+                let weight = own * self.columns.noise_weight(j as usize);
+                weigh(cell, weight.sqrt());
             }
         }
     }
@@ -139,6 +147,12 @@ impl ProductPass<'_> {
                 row,
             )
     }
+}
+
+/// Multiplies a cell by the root of its weight.
+fn weigh<T: Real>(cell: &mut [T], root: f64) {
+    let root = T::from_f64(root);
+    cell.iter_mut().for_each(|x| *x = *x * root);
 }
 
 struct Block<T> {

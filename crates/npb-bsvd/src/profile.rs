@@ -49,13 +49,15 @@ impl<'a> Profile<'a> {
 
     /// The posterior of one cell of the row.
     pub(crate) fn cell(&self, j: usize) -> CellPosterior<'a> {
-        let latent = |(view, line): (&View<'_>, &Line<'_>)| {
+        let draw = |(view, line): (&View<'a>, &Line<'_>)| {
             let mut x = [0.0];
             view.latents(self.side, line, j, &mut x);
-            x[0]
+            let other = self.side.opposite().of(view.state);
+            let weight = line.noise_weight * other.noise_weight(j);
+            (x[0], view.response(weight))
         };
-        let latents = self.drawn().into_iter().map(latent).collect();
-        CellPosterior::new(self.views.to_vec(), latents)
+        let draws = self.drawn().into_iter().map(draw).collect();
+        CellPosterior::new(self.fit.config.likelihood, draws)
     }
 
     /// The n columns with the largest posterior means, largest first.
@@ -100,7 +102,7 @@ impl<'a> Profile<'a> {
             let mut moments = vec![(0.0, 0.0); len];
             for (count, (view, line)) in (1..).zip(&drawn) {
                 view.latents(self.side, line, first, &mut values);
-                let response = view.response();
+                let response = view.response(1.0);
                 for ((mean, squares), &x) in moments.iter_mut().zip(&values) {
                     let value = response.mean(x);
                     let step = value - *mean;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use npb_infer::stream;
+use npb_priors::dist::Gamma;
 use pulp::Arch;
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -14,6 +15,7 @@ use crate::BsvdError;
 use crate::data::Cells;
 use crate::features::Features;
 use crate::kernel::{self, Layout, Real};
+use crate::links;
 use crate::products::dot;
 use crate::rescale::normals;
 use crate::state::SideState;
@@ -21,11 +23,22 @@ use crate::state::SideState;
 /// Blocks of cells that stay in memory, so that the residuals of most rows need no second look at the other side.
 const BUFFERED: usize = 16;
 
-/// `sum w r` and `sum w r^2` over cells.
+/// Sums over cells of known noise: of weights `w`, `w r` and `w r^2`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ResidualSums {
+    /// Of rows and columns with noise of their own; 0 otherwise.
+    pub(crate) weight: f64,
     pub(crate) first: f64,
     pub(crate) second: f64,
+}
+
+impl ResidualSums {
+    /// Adds those of a row whose cells have a further common weight.
+    pub(crate) fn add(&mut self, other: &Self, weight: f64) {
+        self.weight += weight * other.weight;
+        self.first += weight * other.first;
+        self.second += weight * other.second;
+    }
 }
 
 /// Which numbers of a side are regressed on.
@@ -45,14 +58,16 @@ impl Regressors {
     }
 }
 
-/// Fills the table of regressors that the rows see, one line for each column: its scaled factors, a one, its features.
+/// Fills the table of regressors that the rows see, one line for each column: its scaled factors, a one, its features; then, where the response will be,
+/// the root of its weight, by which the line is multiplied.
 ///
-/// `other`: state of the columns; `scales`: of the active components.
+/// `other`: state of the columns; `scales`: of the active components; `weights`: of the columns, empty when all are 1.
 pub(crate) fn fill_design(
     regressors: &Regressors,
     other: &SideState,
     scales: &[f64],
     features: Option<&Features>,
+    weights: &[f32],
     n: usize,
     design: &mut Vec<f32>,
 ) {
@@ -73,6 +88,12 @@ pub(crate) fn fill_design(
         }
         if let Some(features) = features {
             features.write(j, &mut line[at..]);
+            at += features.n_features();
+        }
+        line[at] = 1.0;
+        if let Some(weight) = weights.get(j) {
+            let root = weight.sqrt();
+            line[..=at].iter_mut().for_each(|x| *x *= root);
         }
     });
 }
@@ -96,9 +117,13 @@ pub(crate) struct Pass<'a> {
     /// Prior precision of the regression coefficients, and precision times mean.
     pub(crate) prior_precision: &'a [f64],
     pub(crate) prior_linear: &'a [f64],
+    /// Of the factors of this side to its features; or empty.
+    pub(crate) links: &'a [f64],
     pub(crate) task: Task,
     /// Draw the coefficients of a row one at a time, not jointly.
     pub(crate) coordinates: bool,
+    /// h of the noise weights of this side, when it has noise of its own.
+    pub(crate) noise_shape: f64,
     /// Seed, chain, sweep and number of the move.
     pub(crate) key: (u64, [u64; 3]),
     pub(crate) block_name: &'static str,
@@ -146,6 +171,7 @@ pub(crate) struct Scratch {
     column: Vec<f64>,
     x: Vec<f64>,
     mean: Vec<f64>,
+    prior: Vec<f64>,
     features: Vec<f32>,
 }
 
@@ -164,6 +190,8 @@ pub(crate) struct Target<'a> {
     pub(crate) factors: &'a mut [f32],
     pub(crate) intercepts: &'a mut [f32],
     pub(crate) coefficients: &'a mut [f32],
+    /// Noise weights; none when the side has no noise of its own.
+    pub(crate) weights: &'a mut [f32],
     /// Means of the draws given the other side, all coefficients of a row together; or empty when nobody asks.
     pub(crate) means: &'a mut [f32],
     /// Latent values of the cells, written by that task only.
@@ -180,6 +208,7 @@ impl Target<'_> {
             .intercepts
             .split_at_mut(rows * usize::from(r.intercept));
         let (coefficients, coefficients_rest) = self.coefficients.split_at_mut(rows * r.features);
+        let (weights, weights_rest) = self.weights.split_at_mut(rows.min(self.weights.len()));
         let means = rows * r.layout().width;
         let (means, means_rest) = self.means.split_at_mut(means.min(self.means.len()));
         let (sums, sums_rest) = self.sums.split_at_mut(blocks);
@@ -188,6 +217,7 @@ impl Target<'_> {
                 factors,
                 intercepts,
                 coefficients,
+                weights,
                 means,
                 latents,
                 sums,
@@ -196,6 +226,7 @@ impl Target<'_> {
                 factors: factors_rest,
                 intercepts: intercepts_rest,
                 coefficients: coefficients_rest,
+                weights: weights_rest,
                 means: means_rest,
                 latents: latents_rest,
                 sums: sums_rest,
@@ -261,12 +292,24 @@ impl Pass<'_> {
         total: &mut ResidualSums,
     ) {
         let (mut first, mut second) = (0.0, 0.0);
-        match self.roots {
-            None => residuals.iter().for_each(|r| first += r.to_f64()),
+        let roots = self.roots.map(|roots| &roots[cells.clone()]);
+        match roots {
             Some(roots) => residuals
                 .iter()
-                .zip(&roots[cells])
+                .zip(roots)
                 .for_each(|(r, &root)| first += r.to_f64() * f64::from(root)),
+            None if self.other.noise_weights.is_empty() => {
+                total.weight += residuals.len() as f64;
+                residuals.iter().for_each(|r| first += r.to_f64());
+            }
+            None => {
+                let weights = &self.other.noise_weights;
+                for (r, &j) in residuals.iter().zip(&self.cells.others[cells]) {
+                    let weight = f64::from(weights[j as usize]);
+                    total.weight += weight;
+                    first += r.to_f64() * weight.sqrt();
+                }
+            }
         }
         residuals
             .iter()
@@ -314,13 +357,18 @@ impl Pass<'_> {
             let factors = &mut target.factors[n * rank..(n + 1) * rank];
             let own = &mut target.intercepts[n * usize::from(intercept)..];
             let coefficients = &mut target.coefficients[n * features..(n + 1) * features];
+            scratch.prior.clear();
+            scratch.prior.extend_from_slice(self.prior_linear);
+            links::add_expected(self.links, &scratch.features, &mut scratch.prior[..rank]);
             let mut row = Row {
                 pass: self,
+                prior_linear: &scratch.prior,
                 index: i,
                 range: self.cells.range(i),
                 features: &scratch.features,
                 typed: &mut typed,
                 layout,
+                weight: target.weights.get(n).map_or(1.0, |&w| f64::from(w)),
             };
             let draws = matches!(self.task, Task::Draw | Task::DrawAndSum);
             if !draws || self.coordinates {
@@ -355,9 +403,20 @@ impl Pass<'_> {
             }
             match self.task {
                 Task::Draw => {}
-                Task::DrawAndSum | Task::Sum => row.residuals(&scratch.x, |cells, residuals| {
-                    self.add_residuals(cells, residuals, &mut total);
-                }),
+                Task::DrawAndSum | Task::Sum => {
+                    let mut own = ResidualSums::default();
+                    row.residuals(&scratch.x, |cells, residuals| {
+                        self.add_residuals(cells, residuals, &mut own);
+                    });
+                    let weight = target.weights.get_mut(n);
+                    let weight = weight.map_or(Ok(1.0), |weight| {
+                        if draws {
+                            *weight = self.draw_weight(i, &own)?;
+                        }
+                        Ok::<_, BsvdError>(f64::from(*weight))
+                    })?;
+                    total.add(&own, weight);
+                }
                 // Their response is taken to be zero.
                 Task::Latents => row.residuals(&scratch.x, |cells, residuals| {
                     let out = &mut target.latents[cells.start - first_cell..];
@@ -371,7 +430,25 @@ impl Pass<'_> {
         T::give_back(scratch, typed);
         Ok(())
     }
+
+    /// Draws the noise weight of row `i`, given its coefficients: the residuals `r`, weighted by the other side, are `N(0, 1 / (alpha w))`.
+    fn draw_weight(&self, i: usize, residuals: &ResidualSums) -> Result<f32, BsvdError> {
+        let (seed, [chain, sweep, code]) = self.key;
+        let mut rng = stream(seed, [chain, sweep, code + NOISE_OF_SIDE, i as u64]);
+        let n = self.cells.range(i).len() as f64;
+        let shape = self.noise_shape + 0.5 * n;
+        let rate = self.noise_shape + 0.5 * self.noise_precision * residuals.second;
+        let drawn = Gamma::new(shape, rate)?.sample(&mut rng) as f32;
+        Ok(drawn.clamp(LEAST_WEIGHT, MOST_WEIGHT))
+    }
 }
+
+/// From the number of a pass to that of the noise weights drawn in it, in keys of random streams.
+const NOISE_OF_SIDE: u64 = 100;
+
+/// Far beyond what data could ask for; products of two stay within single precision.
+const LEAST_WEIGHT: f32 = 1e-12;
+const MOST_WEIGHT: f32 = 1e12;
 
 fn widen(from: &[f32], to: &mut [f64]) {
     to.iter_mut()
@@ -412,11 +489,15 @@ impl Typing for f64 {
 /// One row at work.
 struct Row<'a, 'p, T> {
     pass: &'a Pass<'p>,
+    /// Prior precision times prior mean of its coefficients.
+    prior_linear: &'a [f64],
     index: usize,
     range: Range<usize>,
     features: &'a [f32],
     typed: &'a mut Typed<T>,
     layout: Layout,
+    /// Common factor of the weights of its cells.
+    weight: f64,
 }
 
 impl<T: Real> Row<'_, '_, T> {
@@ -431,14 +512,15 @@ impl<T: Real> Row<'_, '_, T> {
         self.sum(sums);
         let pass = self.pass;
         let Layout { width, stride } = self.layout;
+        let noise_precision = pass.noise_precision * self.weight;
         for r in 0..width {
             let line = &mut sums[r * stride..][..=r];
-            line.iter_mut().for_each(|v| *v *= pass.noise_precision);
+            line.iter_mut().for_each(|v| *v *= noise_precision);
             line[r] += pass.prior_precision[r];
         }
         let linear = &mut sums[width * stride..][..width];
-        for (b, &prior) in linear.iter_mut().zip(pass.prior_linear) {
-            *b = *b * pass.noise_precision + prior;
+        for (b, &prior) in linear.iter_mut().zip(self.prior_linear) {
+            *b = *b * noise_precision + prior;
         }
         let (seed, [chain, sweep, code]) = pass.key;
         normals(
@@ -488,12 +570,13 @@ impl<T: Real> Row<'_, '_, T> {
         }
         let (seed, [chain, sweep, code]) = pass.key;
         let mut rng = stream(seed, [chain, sweep, code, self.index as u64]);
+        let noise_precision = pass.noise_precision * self.weight;
         let Typed { columns, left, .. } = &mut *self.typed;
         for (k, x) in x.iter_mut().enumerate() {
             let column = &columns[k * n..(k + 1) * n];
             let (square, product) = T::square_and_product(pass.arch, column, left);
-            let precision = pass.prior_precision[k] + pass.noise_precision * square;
-            let linear = pass.prior_linear[k] + pass.noise_precision * (product + square * *x);
+            let precision = pass.prior_precision[k] + noise_precision * square;
+            let linear = self.prior_linear[k] + noise_precision * (product + square * *x);
             let z: f64 = rng.sample(StandardNormal);
             let new = linear / precision + z / precision.sqrt();
             T::add_scaled(pass.arch, T::from_f64(*x - new), column, left);
@@ -540,7 +623,7 @@ impl<T: Real> Row<'_, '_, T> {
             } else {
                 f64::from(y)
             };
-            cell[width] = T::from_f64(y - pass.known(self.features, j));
+            cell[width] = T::from_f64((y - pass.known(self.features, j)) * f64::from(line[width]));
         }
         let weighted = pass.roots.filter(|_| pass.task != Task::Latents);
         if let Some(roots) = weighted {

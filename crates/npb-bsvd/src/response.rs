@@ -22,11 +22,6 @@ pub(crate) enum Response<'a> {
 }
 
 impl Response<'_> {
-    /// Whether entries are whole numbers.
-    pub(crate) fn is_discrete(&self) -> bool {
-        !matches!(self, Self::Gaussian { .. })
-    }
-
     /// `E[y | x]`.
     pub(crate) fn mean(&self, x: f64) -> f64 {
         match *self {

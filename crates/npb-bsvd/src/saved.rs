@@ -88,7 +88,8 @@ impl BsvdFit {
         expect(total(&self.column_counts) == entries, "numbers of entries")?;
         self.cells.check(self.n_rows(), self.n_cols())?;
         self.moments.check(&self.cells)?;
-        let scalars = self.trace.names() == BsvdSampler::scalar_names();
+        let names = BsvdSampler::scalar_names();
+        let scalars = self.traces().all(|trace| trace.names() == names);
         expect(scalars, "scalars of the trace")?;
         let shape = self.shape();
         self.last.check(&shape)?;

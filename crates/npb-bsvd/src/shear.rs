@@ -5,9 +5,12 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
+use crate::features::Features;
 use crate::kernel::{Layout, Real};
+use crate::links;
+use crate::state::SideState;
 
-/// Second moments of the factors of a side about their means, with the means' own prior term, and the map that these factors have to go through.
+/// Second moments of the factors of a side about what is expected of them, with the prior terms of means and links, and the map that these factors have to go through.
 pub(crate) struct Moments {
     rank: usize,
     /// rank x rank, symmetric.
@@ -17,20 +20,18 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// Of n x rank factors. `table`: scratch.
-    pub(crate) fn new(arch: Arch, factors: &[f32], means: &[f64], table: &mut Vec<f32>) -> Self {
+    /// Of the factors of a side with these features. `table`: scratch.
+    pub(crate) fn new(
+        arch: Arch,
+        own: &SideState,
+        features: Option<&Features>,
+        table: &mut Vec<f32>,
+    ) -> Self {
+        let means = &own.factor_mean;
         let rank = means.len();
+        let links = own.links.len() / rank;
         let layout = Layout::new(rank);
-        table.clear();
-        table.resize(factors.len() / rank * layout.stride, 0.0);
-        let lines = table.par_chunks_exact_mut(layout.stride).with_min_len(256);
-        lines
-            .zip(factors.par_chunks_exact(rank))
-            .for_each(|(line, factors)| {
-                for ((to, &x), mean) in line.iter_mut().zip(factors).zip(means) {
-                    *to = (f64::from(x) - mean) as f32;
-                }
-            });
+        links::deviations(own, features, layout.stride, table);
         let mut sums = vec![0.0; layout.sums_len()];
         for cells in table.chunks(layout.cells_in_block() * layout.stride) {
             f32::add_products(arch, cells, layout, false, &mut sums);
@@ -40,7 +41,12 @@ impl Moments {
         for k in 0..rank {
             map[k * rank + k] = 1.0;
             for l in 0..=k {
-                let product = sums[k * layout.stride + l] + means[k] * means[l];
+                let pairs = own.links[k * links..][..links]
+                    .iter()
+                    .zip(&own.links[l * links..]);
+                let linked: f64 = pairs.map(|(a, b)| a * b).sum();
+                let product =
+                    sums[k * layout.stride + l] + means[k] * means[l] + own.link_precision * linked;
                 products[k * rank + l] = product;
                 products[l * rank + k] = product;
             }
@@ -68,15 +74,21 @@ impl Moments {
         }
     }
 
-    /// Sends factors and their means through the map.
-    pub(crate) fn apply(&self, factors: &mut [f32], means: &mut [f64]) {
+    /// Sends factors, their means and their links through the map.
+    pub(crate) fn apply(&self, own: &mut SideState) {
         let rank = self.rank;
         let single: Vec<f32> = self.map.iter().map(|&x| x as f32).collect();
-        let old = means.to_vec();
-        for (k, mean) in means.iter_mut().enumerate() {
-            *mean = (0..rank).map(|q| old[q] * self.map[q * rank + k]).sum();
+        let links = own.links.len() / rank;
+        for (table, width) in [(&mut own.factor_mean, 1), (&mut own.links, links)] {
+            let old = table.clone();
+            for (at, x) in table.iter_mut().enumerate() {
+                let (k, f) = (at / width, at % width);
+                *x = (0..rank)
+                    .map(|q| old[q * width + f] * self.map[q * rank + k])
+                    .sum();
+            }
         }
-        let lines = factors.par_chunks_exact_mut(rank).with_min_len(256);
+        let lines = own.factors.par_chunks_exact_mut(rank).with_min_len(256);
         lines.for_each_init(
             || vec![0.0f32; rank],
             |new, line| {

@@ -57,6 +57,8 @@ pub(crate) struct Line<'a> {
     pub(crate) coefficients: &'a [f32],
     /// Its own.
     pub(crate) features: &'a [f32],
+    /// Factor of the noise precision.
+    pub(crate) noise_weight: f64,
 }
 
 impl<'a> Line<'a> {
@@ -68,6 +70,7 @@ impl<'a> Line<'a> {
             intercept: own.intercepts.get(i).copied().unwrap_or(0.0),
             coefficients: SideState::part(&own.coefficients, i, q),
             features,
+            noise_weight: own.noise_weight(i),
         }
     }
 }

@@ -12,15 +12,24 @@ use crate::tuning::Tuning;
 /// Third word of the keys of random streams.
 const START: u64 = 0;
 
+/// Links start near 0.
+const START_LINK: f64 = 10.0;
+
+/// Noise weights start near 1.
+const START_SHAPE: f64 = 10.0;
+
 /// All candidates on, with small scales.
 pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
     let shape = data.shape(config);
-    let side = |n: usize, q: usize, intercepts: bool| SideState {
+    let side = |n: usize, q: usize, intercepts: bool, noise: bool| SideState {
         intercepts: vec![0.0; if intercepts { n } else { 0 }],
         coefficients: vec![0.0; n * q],
         coefficient_mean: vec![0.0; q],
         intercept_precision: 10.0,
         coefficient_precision: vec![100.0; q],
+        noise_weights: vec![1.0; if noise { n } else { 0 }],
+        noise_shape: START_SHAPE,
+        link_precision: START_LINK,
         ..SideState::default()
     };
     let mut state = BsvdState {
@@ -38,8 +47,18 @@ pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
         threshold_step: 0.05,
         tuning: Tuning::default(),
         offset: 0.0,
-        rows: side(shape.n_rows, shape.column_features, shape.row_intercepts),
-        columns: side(shape.n_cols, shape.row_features, shape.column_intercepts),
+        rows: side(
+            shape.n_rows,
+            shape.column_features,
+            shape.row_intercepts,
+            shape.row_noise,
+        ),
+        columns: side(
+            shape.n_cols,
+            shape.row_features,
+            shape.column_intercepts,
+            shape.column_noise,
+        ),
     };
     switch_on(data, config, &mut state);
     state
@@ -47,14 +66,15 @@ pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
 
 /// Switches all inactive candidates of a state on, with small scales: not a move of the chain but the start of one that burns in.
 pub(crate) fn switch_on(data: &BsvdData, config: &BsvdConfig, state: &mut BsvdState) {
+    let shape = data.shape(config);
     let rank = state.rank();
     let more = state.candidates - rank;
     state
         .scales
         .resize(state.candidates, start_scale(data, state.candidates));
-    for (item, n, side) in [
-        (0, data.n_rows(), &mut state.rows),
-        (1, data.n_cols(), &mut state.columns),
+    for (item, n, links, side) in [
+        (0, shape.n_rows, shape.row_links, &mut state.rows),
+        (1, shape.n_cols, shape.column_links, &mut state.columns),
     ] {
         let mut rng = stream(config.seed, [config.chain, 0, START, item]);
         let before = std::mem::take(&mut side.factors);
@@ -68,6 +88,7 @@ pub(crate) fn switch_on(data: &BsvdData, config: &BsvdConfig, state: &mut BsvdSt
             }));
         }
         side.factor_mean.resize(state.candidates, 0.0);
+        side.links.resize(state.candidates * links, 0.0);
     }
 }
 

@@ -18,6 +18,10 @@ pub struct SideState {
     pub factors: Vec<f32>,
     /// Mean of the factors of each active component; zeros when there is none.
     pub factor_mean: Vec<f64>,
+    /// `B`, rank x q, or empty: the mean of a factor of row i grows by `R_i . B_k`, R_i the row's own q features.
+    pub links: Vec<f64>,
+    /// Precision of the links.
+    pub link_precision: f64,
     /// n intercepts, or none.
     pub intercepts: Vec<f32>,
     /// n x q coefficients on the q features of the other side: `G_C` of rows, `G_R` of columns (W 5.14).
@@ -28,6 +32,10 @@ pub struct SideState {
     pub intercept_precision: f64,
     /// Precision of the coefficients of each feature, length q.
     pub coefficient_precision: Vec<f64>,
+    /// n factors of the noise precision, or none: entry (i, j) has precision `alpha w_i w_j`, `w ~ Gamma(h, h)` a priori.
+    pub noise_weights: Vec<f32>,
+    /// h; the larger, the more alike the noise is everywhere.
+    pub noise_shape: f64,
 }
 
 /// One draw from the posterior, in units of the model:
@@ -96,6 +104,14 @@ impl BsvdState {
         x
     }
 
+    /// Noise precision of cell (i, j), `alpha w_i w_j`.
+    ///
+    /// # Panics
+    /// When the cell does not exist.
+    pub fn cell_noise_precision(&self, i: usize, j: usize) -> f64 {
+        self.noise_precision * self.rows.noise_weight(i) * self.columns.noise_weight(j)
+    }
+
     /// Singular values of the active components together, `U diag(s) V'`, falling; units of the model. Unlike the `s_k` they do not depend on how the
     /// components are turned within their space. Cost: rank squared for each row and column.
     pub fn singular_values(&self) -> Vec<f64> {
@@ -125,10 +141,26 @@ impl BsvdState {
         )?;
         self.rows.check(shape.n_rows, rank, shape.column_features)?;
         self.columns.check(shape.n_cols, rank, shape.row_features)?;
+        for (side, links) in [
+            (&self.rows, shape.row_links),
+            (&self.columns, shape.column_links),
+        ] {
+            expect(
+                rank.checked_mul(links) == Some(side.links.len())
+                    && side.links.iter().all(|b| b.is_finite())
+                    && positive(side.link_precision),
+                "links",
+            )?;
+        }
         expect(
             self.rows.intercepts.is_empty() != shape.row_intercepts
                 && self.columns.intercepts.is_empty() != shape.column_intercepts,
             "intercepts",
+        )?;
+        expect(
+            self.rows.noise_weights.is_empty() != shape.row_noise
+                && self.columns.noise_weights.is_empty() != shape.column_noise,
+            "noise weights",
         )
     }
 }
@@ -143,12 +175,22 @@ pub(crate) struct Shape {
     pub(crate) row_intercepts: bool,
     pub(crate) column_intercepts: bool,
     pub(crate) thresholds: usize,
+    pub(crate) row_noise: bool,
+    pub(crate) column_noise: bool,
+    /// Features of rows, and of columns, that factors are linked to.
+    pub(crate) row_links: usize,
+    pub(crate) column_links: usize,
 }
 
 impl SideState {
     /// Row `i` of a table of `width` columns.
     pub(crate) fn part(table: &[f32], i: usize, width: usize) -> &[f32] {
         &table[i * width..(i + 1) * width]
+    }
+
+    /// Factor of the noise precision of row (or column) `i`.
+    pub(crate) fn noise_weight(&self, i: usize) -> f64 {
+        self.noise_weights.get(i).map_or(1.0, |&w| f64::from(w))
     }
 
     fn check(&self, n: usize, rank: usize, q: usize) -> Result<(), BsvdError> {
@@ -174,6 +216,12 @@ impl SideState {
                 && self.coefficient_precision.len() == q
                 && self.coefficient_precision.iter().all(|&p| positive(p)),
             "precisions",
+        )?;
+        expect(
+            positive(self.noise_shape)
+                && (self.noise_weights.is_empty() || table(&self.noise_weights, 1))
+                && self.noise_weights.iter().all(|&w| w > 0.0),
+            "noise weights",
         )
     }
 }

@@ -17,30 +17,31 @@ pub(crate) struct View<'a> {
     pub(crate) scale: f64,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
     /// `x_ij` in units of the model. Cost: rank and features.
     pub(crate) fn latent(&self, i: usize, j: usize) -> f64 {
         self.state.latent(i, j, self.side)
     }
 
-    /// From latent values to entries.
-    pub(crate) fn response(&self) -> Response<'_> {
+    /// From latent values to entries at a cell.
+    pub(crate) fn response_at(&self, i: usize, j: usize) -> Response<'a> {
+        let (rows, columns) = (&self.state.rows, &self.state.columns);
+        self.response(rows.noise_weight(i) * columns.noise_weight(j))
+    }
+
+    /// From latent values to entries where the noise precision has a factor `weight`.
+    pub(crate) fn response(&self, weight: f64) -> Response<'a> {
         match self.likelihood {
             Likelihood::Gaussian => Response::Gaussian {
                 centre: self.centre,
                 scale: self.scale,
-                noise_sd: self.noise_sd(),
+                noise_sd: self.scale / (self.state.noise_precision * weight).sqrt(),
             },
             Likelihood::Ordinal { .. } => Response::Ordinal {
                 thresholds: &self.state.thresholds,
             },
             Likelihood::Binary | Likelihood::Binomial => Response::Bernoulli,
         }
-    }
-
-    /// Standard deviation of the noise in units of the data.
-    pub(crate) fn noise_sd(&self) -> f64 {
-        self.scale / self.state.noise_precision.sqrt()
     }
 
     /// Latent values of one row with the columns `from..from + out.len()` (or of a column with rows).

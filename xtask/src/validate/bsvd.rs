@@ -18,7 +18,7 @@ use crate::reproduce::Scale;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "bsvd/calibration",
-        what: "ranks of rank, noise, an unobserved cell, a feature's weight and an intercept among posterior draws",
+        what: "ranks of rank, noise, an unobserved cell, a feature's weight, an intercept and a noise weight among posterior draws",
         run: calibrate,
     },
     Check {
@@ -64,6 +64,8 @@ enum Quantity {
     /// Coefficient of a column on the first feature of the rows.
     Weight,
     Intercept,
+    /// Factor of the noise precision of a row.
+    NoiseWeight,
     /// Sum of squared residuals, which ties data and state.
     Residuals,
 }
@@ -79,6 +81,7 @@ impl Quantity {
             Self::Cell => "unobserved cell",
             Self::Weight => "weight of a feature",
             Self::Intercept => "intercept of a row",
+            Self::NoiseWeight => "noise weight of a row",
             Self::Residuals => "squared residuals",
         }
     }
@@ -103,9 +106,14 @@ impl Model {
             scale: MILD,
             intercept: MILD,
             coefficient: MILD,
+            link: MILD,
             offset_precision: 1.0,
             row_intercepts: extras,
             column_intercepts: extras,
+            row_noise: extras,
+            column_noise: extras,
+            // Entries with a fourth moment.
+            noise_shape_range: (8.0, 64.0),
             sweeps: SweepPlan {
                 burn_in: 0,
                 keep: 1,
@@ -152,10 +160,19 @@ impl Model {
         n: usize,
         rank: usize,
         q: usize,
-        intercepts: bool,
+        own_features: Option<&Features>,
+        (intercepts, noise): (bool, bool),
         rng: &mut Xoshiro256PlusPlus,
     ) -> SideState {
         let config = &self.config;
+        let shapes = config.noise_shapes();
+        let noise_shape = shapes[rng.random_range(0..shapes.len())];
+        let own = GammaPrior {
+            shape: noise_shape,
+            rate: noise_shape,
+        };
+        let weights = if noise { n } else { 0 };
+        let noise_weights = (0..weights).map(|_| gamma(own, rng) as f32).collect();
         let intercept_precision = gamma(config.intercept, rng);
         let coefficient_precision: Vec<f64> =
             (0..q).map(|_| gamma(config.coefficient, rng)).collect();
@@ -166,6 +183,11 @@ impl Model {
             .map(|_| mean(config.common_coefficients, rng))
             .collect();
         let factor_mean: Vec<f64> = (0..rank).map(|_| mean(config.factor_means, rng)).collect();
+        let linked = own_features.map_or(0, Features::n_features);
+        let link_precision = gamma(config.link, rng);
+        let links: Vec<f64> = (0..rank * linked)
+            .map(|_| normal(link_precision, rng))
+            .collect();
         // As many numbers for each of n rows as there are means, each with its precision.
         let mut around = |means: &[f64], precisions: &[f64]| -> Vec<f32> {
             let pairs = || means.iter().zip(precisions);
@@ -176,8 +198,20 @@ impl Model {
             };
             (0..n).flat_map(|_| row()).collect()
         };
+        let mut factors = around(&factor_mean, &vec![1.0; rank]);
+        if let Some(features) = own_features {
+            let mut known = vec![0.0; linked];
+            for (at, factor) in factors.iter_mut().enumerate() {
+                features.write(at / rank, &mut known);
+                let own = &links[at % rank * linked..][..linked];
+                let products = own.iter().zip(&known);
+                *factor += products.map(|(b, &f)| b * f64::from(f)).sum::<f64>() as f32;
+            }
+        }
         SideState {
-            factors: around(&factor_mean, &vec![1.0; rank]),
+            factors,
+            links,
+            link_precision,
             coefficients: around(&coefficient_mean, &coefficient_precision),
             intercepts: if intercepts {
                 around(&[0.0], &[intercept_precision])
@@ -188,6 +222,8 @@ impl Model {
             coefficient_mean,
             intercept_precision,
             coefficient_precision,
+            noise_weights,
+            noise_shape,
         }
     }
 
@@ -264,13 +300,29 @@ impl JointModel for Model {
         let rank = scales.len();
         let features = |f: &Option<Features>| f.as_ref().map_or(0, Features::n_features);
         let (of_rows, of_columns) = (features(&self.side.rows), features(&self.side.columns));
+        let rows = (config.row_intercepts, config.row_noise);
+        let columns = (config.column_intercepts, config.column_noise);
         BsvdState {
             candidates: config.candidates,
             scale_precision,
             noise_precision: gamma(config.noise, rng),
             offset: normal(config.offset_precision, rng),
-            rows: self.side_state(self.n_rows, rank, of_columns, config.row_intercepts, rng),
-            columns: self.side_state(self.n_cols, rank, of_rows, config.column_intercepts, rng),
+            rows: self.side_state(
+                self.n_rows,
+                rank,
+                of_columns,
+                self.side.rows.as_ref(),
+                rows,
+                rng,
+            ),
+            columns: self.side_state(
+                self.n_cols,
+                rank,
+                of_rows,
+                self.side.columns.as_ref(),
+                columns,
+                rng,
+            ),
             scales,
             ..self.start.clone()
         }
@@ -278,7 +330,8 @@ impl JointModel for Model {
 
     fn simulate(&self, state: &BsvdState, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
         let value = |&(i, j): &(u32, u32)| {
-            state.latent(i as usize, j as usize, &self.side) + normal(state.noise_precision, rng)
+            let (i, j) = (i as usize, j as usize);
+            state.latent(i, j, &self.side) + normal(state.cell_noise_precision(i, j), rng)
         };
         self.observed.iter().map(value).collect()
     }
@@ -308,6 +361,7 @@ impl JointModel for Model {
             Quantity::Cell => state.latent(self.hidden.0, self.hidden.1, &self.side),
             Quantity::Weight => f64::from(state.columns.coefficients[0]),
             Quantity::Intercept => f64::from(state.rows.intercepts[0]),
+            Quantity::NoiseWeight => f64::from(state.rows.noise_weights[1]),
             Quantity::Residuals => residuals(),
         };
         self.quantities.iter().map(value).collect()
@@ -315,8 +369,9 @@ impl JointModel for Model {
 }
 
 fn calibrate(plan: &Plan) -> Result<Findings> {
-    use Quantity::{Cell, Intercept, Noise, Rank, Weight};
-    let model = Model::new((12, 10), true, &[Rank, Noise, Cell, Weight, Intercept])?;
+    use Quantity::{Cell, Intercept, Noise, NoiseWeight, Rank, Weight};
+    let quantities = [Rank, Noise, Cell, Weight, Intercept, NoiseWeight];
+    let model = Model::new((12, 10), true, &quantities)?;
     let (replications, draws, burn_in, thin) = match plan.scale {
         Scale::Smoke => (20, 9, 5, 1),
         Scale::Quick => (500, 99, 100, 5),
@@ -335,7 +390,8 @@ fn calibrate(plan: &Plan) -> Result<Findings> {
 
 fn false_alarms(plan: &Plan) -> Result<Findings> {
     use Quantity::{
-        Cell, Intercept, LargestScale, Noise, Offset, Rank, Residuals, ScalePrecision, Weight,
+        Cell, Intercept, LargestScale, Noise, NoiseWeight, Offset, Rank, Residuals, ScalePrecision,
+        Weight,
     };
     let plain = [
         Rank,
@@ -346,7 +402,7 @@ fn false_alarms(plan: &Plan) -> Result<Findings> {
         Cell,
         Residuals,
     ];
-    let extras = [&plain[..], &[Weight, Intercept]].concat();
+    let extras = [&plain[..], &[Weight, Intercept, NoiseWeight]].concat();
     let length = match plan.scale {
         Scale::Smoke => 5,
         Scale::Quick => 40,

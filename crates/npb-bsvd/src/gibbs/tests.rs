@@ -37,6 +37,12 @@ enum Fault {
     MaskIgnored,
     /// Every entry counts as one trial.
     TrialsIgnored,
+    /// All entries have the same noise, but the sampler has weights.
+    AlikeNoise,
+    /// Noise weights have another prior.
+    OtherNoiseShapes,
+    /// Links have another prior.
+    OtherLinks,
     /// Thresholds of the sampler are not those of the entries.
     LevelsShifted,
 }
@@ -71,7 +77,10 @@ fn model_of(likelihood: Likelihood, moves: &[BsvdMove], fault: Fault) -> Model {
         scale: MILD,
         intercept: MILD,
         coefficient: MILD,
+        link: MILD,
         offset_precision: 1.0,
+        // Entries need a finite fourth moment for the test to be one.
+        noise_shape_range: (8.0, 64.0),
         schedule: moves
             .iter()
             .map(|&step| Scheduled { step, every: 1 })
@@ -109,6 +118,8 @@ impl Model {
             Fault::RateAsScale => config.noise.rate = config.noise.rate.recip(),
             Fault::NoOffsetPrior => config.offset_precision = 1e-9,
             Fault::NoPriorOdds => config.rank_a = 2.0,
+            Fault::OtherLinks => config.link.rate *= 3.0,
+            Fault::OtherNoiseShapes => config.noise_shape_range = (4.0, 16.0),
             _ => {}
         }
         config
@@ -201,6 +212,13 @@ impl JointModel for Model {
             "y times x",
             "residuals",
             "an unseen row",
+            "row links",
+            "column link precision",
+            "row factors times features",
+            "row noise",
+            "noise of an unseen row",
+            "column noise shape",
+            "weighted residuals",
             "second threshold",
             "last threshold",
         ]
@@ -219,50 +237,86 @@ impl JointModel for Model {
             }
         }
         let rank = scales.len();
-        let mut side = |n: usize, q: usize, intercepts: bool| {
-            let intercept_precision = gamma(config.intercept, rng);
-            let coefficient_precision: Vec<f64> =
-                (0..q).map(|_| gamma(config.coefficient, rng)).collect();
-            let coefficient_mean: Vec<f64> = (0..q)
-                .map(|_| {
-                    if config.common_coefficients {
-                        normal(rng)
-                    } else {
-                        0.0
-                    }
-                })
-                .collect();
-            let factor_mean: Vec<f64> = (0..rank)
-                .map(|_| {
-                    if config.factor_means {
-                        normal(rng)
-                    } else {
-                        0.0
-                    }
-                })
-                .collect();
-            SideState {
-                factors: (0..n * rank)
-                    .map(|c| (factor_mean[c % rank] + normal(rng)) as f32)
-                    .collect(),
-                factor_mean,
-                intercepts: (0..if intercepts { n } else { 0 })
-                    .map(|_| (normal(rng) / intercept_precision.sqrt()) as f32)
-                    .collect(),
-                coefficients: (0..n * q)
-                    .map(|c| {
-                        (coefficient_mean[c % q]
-                            + normal(rng) / coefficient_precision[c % q].sqrt())
-                            as f32
+        let shapes = config.noise_shapes();
+        let linked =
+            |features: &'_ Option<Features>| features.clone().filter(|_| config.feature_links);
+        let (of_rows, of_columns) = (linked(&self.side.rows), linked(&self.side.columns));
+        let mut side =
+            |n: usize, q: usize, own_features: Option<&Features>, intercepts: bool, noise: bool| {
+                let noise_shape = shapes[rng.random_range(0..shapes.len())];
+                let own = GammaPrior {
+                    shape: noise_shape,
+                    rate: noise_shape,
+                };
+                let intercept_precision = gamma(config.intercept, rng);
+                let coefficient_precision: Vec<f64> =
+                    (0..q).map(|_| gamma(config.coefficient, rng)).collect();
+                let coefficient_mean: Vec<f64> = (0..q)
+                    .map(|_| {
+                        if config.common_coefficients {
+                            normal(rng)
+                        } else {
+                            0.0
+                        }
                     })
-                    .collect(),
-                coefficient_mean,
-                intercept_precision,
-                coefficient_precision,
-            }
-        };
-        let rows = side(ROWS_N, 2, config.row_intercepts);
-        let columns = side(COLUMNS_N, 1, config.column_intercepts);
+                    .collect();
+                let factor_mean: Vec<f64> = (0..rank)
+                    .map(|_| {
+                        if config.factor_means {
+                            normal(rng)
+                        } else {
+                            0.0
+                        }
+                    })
+                    .collect();
+                let link_precision = gamma(config.link, rng);
+                let q_own = own_features.map_or(0, Features::n_features);
+                let links: Vec<f64> = (0..rank * q_own)
+                    .map(|_| normal(rng) / link_precision.sqrt())
+                    .collect();
+                let mut factors = Vec::new();
+                for i in 0..n {
+                    let mut known = vec![0.0; q_own];
+                    if let Some(features) = own_features {
+                        features.write(i, &mut known);
+                    }
+                    let mut expected = factor_mean.clone();
+                    links::add_expected(&links, &known, &mut expected);
+                    factors.extend(expected.iter().map(|mean| (mean + normal(rng)) as f32));
+                }
+                SideState {
+                    factors,
+                    links,
+                    link_precision,
+                    factor_mean,
+                    intercepts: (0..if intercepts { n } else { 0 })
+                        .map(|_| (normal(rng) / intercept_precision.sqrt()) as f32)
+                        .collect(),
+                    coefficients: (0..n * q)
+                        .map(|c| {
+                            (coefficient_mean[c % q]
+                                + normal(rng) / coefficient_precision[c % q].sqrt())
+                                as f32
+                        })
+                        .collect(),
+                    coefficient_mean,
+                    intercept_precision,
+                    coefficient_precision,
+                    noise_weights: (0..if noise { n } else { 0 })
+                        .map(|_| gamma(own, rng) as f32)
+                        .collect(),
+                    noise_shape,
+                }
+            };
+        let noise = config.own_noise();
+        let rows = side(ROWS_N, 2, of_rows.as_ref(), config.row_intercepts, noise.0);
+        let columns = side(
+            COLUMNS_N,
+            1,
+            of_columns.as_ref(),
+            config.column_intercepts,
+            noise.1,
+        );
         BsvdState {
             candidates: config.candidates,
             scales,
@@ -282,9 +336,18 @@ impl JointModel for Model {
     }
 
     fn simulate(&self, state: &BsvdState, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
-        let sd = state.noise_precision.sqrt().recip();
+        let sd = |n: usize| {
+            let (i, j) = self.cells[n];
+            if self.fault == Fault::AlikeNoise {
+                return state.noise_precision.sqrt().recip();
+            }
+            state
+                .cell_noise_precision(i as usize, j as usize)
+                .sqrt()
+                .recip()
+        };
         let entry = |(n, x): (usize, f64)| match self.config.likelihood {
-            Likelihood::Gaussian => x + sd * normal(rng),
+            Likelihood::Gaussian => x + sd(n) * normal(rng),
             Likelihood::Ordinal { .. } => {
                 let latent = x + normal(rng);
                 let shift = if self.fault == Fault::LevelsShifted {
@@ -328,6 +391,20 @@ impl JointModel for Model {
         let x = self.latents(state);
         let sum = |f: &dyn Fn(f64, f64) -> f64| data.iter().zip(&x).map(|(&y, &x)| f(y, x)).sum();
         let (rows, columns) = (&state.rows, &state.columns);
+        let rank = state.rank();
+        let linked = (0..ROWS_N * rows.links.len())
+            .map(|at| {
+                f64::from(rows.factors[at])
+                    * ((at / rank) as f64 * 1.7).sin()
+                    * rows.links[at % rank]
+            })
+            .sum();
+        let residuals = data.iter().zip(&x).zip(&self.cells);
+        let weighted = residuals
+            .map(|((y, x), &(i, j))| {
+                (y - x).powi(2) * state.cell_noise_precision(i as usize, j as usize)
+            })
+            .sum::<f64>();
         vec![
             state.rank() as f64,
             state.noise_precision,
@@ -350,6 +427,13 @@ impl JointModel for Model {
             sum(&|y, x| y * x),
             sum(&|y, x| (y - x).powi(2)),
             state.latent(2, 1, &self.side),
+            rows.links.iter().map(|b| b * b).sum(),
+            columns.link_precision,
+            linked,
+            rows.noise_weights.iter().map(|&w| f64::from(w)).sum(),
+            rows.noise_weight(2),
+            columns.noise_shape.ln(),
+            weighted,
             state.thresholds.get(1).copied().unwrap_or(0.0),
             state.thresholds.last().copied().unwrap_or(0.0),
         ]
@@ -477,6 +561,9 @@ fn without_options_the_joint_law_is_left_alone() {
     model.config.factor_means = false;
     model.config.common_coefficients = false;
     model.config.row_intercepts = false;
+    model.config.feature_links = false;
+    model.config.row_noise = false;
+    model.config.column_noise = false;
     let report = TEST.run(&model);
     assert!(report.passed(), "{report}");
 }
@@ -541,7 +628,8 @@ fn probit_faults_are_seen() {
 #[test]
 fn faults_are_seen() {
     use Fault::{
-        HalfShape, MaskIgnored, NoOffsetPrior, NoPriorOdds, RateAsScale, ScaleFirst, StaleResidual,
+        AlikeNoise, HalfShape, MaskIgnored, NoOffsetPrior, NoPriorOdds, OtherLinks,
+        OtherNoiseShapes, RateAsScale, ScaleFirst, StaleResidual,
     };
     for fault in [
         ScaleFirst,
@@ -551,6 +639,9 @@ fn faults_are_seen() {
         NoOffsetPrior,
         NoPriorOdds,
         MaskIgnored,
+        AlikeNoise,
+        OtherNoiseShapes,
+        OtherLinks,
     ] {
         let report = TEST.run(&model(&ALL, fault));
         assert!(!report.passed(), "{fault:?} was not seen: {report}");
@@ -580,15 +671,15 @@ fn rows_are_averaged_exactly() {
         sampler.sweep += 1;
         sampler.apply(BsvdMove::Rows).unwrap();
         for ((first, second), &(i, j)) in sums.iter_mut().zip(&cells) {
-            let x = sampler.state.latent(i, j, &model.side);
-            *first += x / f64::from(draws);
-            *second += x * x / f64::from(draws);
+            // Its mean given the noise weight of the row, which moves.
+            let exact = sampler.given_columns().unwrap().latent(i, j);
+            let off = sampler.state.latent(i, j, &model.side) - exact;
+            *first += off / f64::from(draws);
+            *second += off * off / f64::from(draws);
         }
     }
-    let exact = sampler.given_columns().unwrap();
     for ((mean, second), &(i, j)) in sums.into_iter().zip(&cells) {
-        let error = ((second - mean * mean) / f64::from(draws)).sqrt();
-        let distance = (exact.latent(i, j) - mean) / error;
+        let distance = mean / ((second - mean * mean) / f64::from(draws)).sqrt();
         assert!(distance.abs() < 4.5, "{i}, {j}: {distance}");
     }
 }

@@ -1,7 +1,7 @@
 //! New rows and columns: against the exact conditional, and against a fit that had them.
 
 use npb_bsvd::npb_data::{Rating, Ratings};
-use npb_bsvd::{BsvdFit, BsvdState, Cells, Features, Folded, SideInformation, fit};
+use npb_bsvd::{BsvdConfig, BsvdFit, BsvdState, Cells, Features, Folded, SideInformation, fit};
 use npb_infer::stream;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
@@ -29,16 +29,28 @@ fn regressors(fit: &BsvdFit, state: &BsvdState, j: usize) -> Vec<f64> {
     line
 }
 
-/// Mean and variance of the noise-free value at column `j` in one draw, by the other formula: n x n, prior covariance.
+/// Of the noise-free value at column `j` in one draw, by the other formula: n x n, prior covariance.
+struct Exact {
+    mean: f64,
+    variance: f64,
+    /// ln density of the entries, up to a constant.
+    ln_evidence: f64,
+}
+
+/// `weight`: factor of the noise precision of the new row.
 fn exact(
     fit: &BsvdFit,
     state: &BsvdState,
+    weight: f64,
     entries: &[(usize, f64)],
     features: &[f64],
     j: usize,
-) -> (f64, f64) {
+) -> Exact {
     let rows = &state.rows;
     let mut prior_mean = rows.factor_mean.clone();
+    for (mean, links) in prior_mean.iter_mut().zip(rows.links.chunks(features.len())) {
+        *mean += links.iter().zip(features).map(|(b, x)| b * x).sum::<f64>();
+    }
     prior_mean.push(0.0);
     prior_mean.extend(&rows.coefficient_mean);
     let mut prior_variance = vec![1.0; state.rank()];
@@ -67,7 +79,9 @@ fn exact(
     let n = entries.len();
     let matrix = Mat::from_fn(n, n, |a, b| {
         let noise = if a == b {
-            state.noise_precision.recip()
+            let own = state.columns.noise_weights.get(entries[a].0);
+            let column = own.map_or(1.0, |&w| f64::from(w));
+            (state.noise_precision * weight * column).recip()
         } else {
             0.0
         };
@@ -79,14 +93,20 @@ fn exact(
         .zip(&lines)
         .map(|(&(j, y), line)| (y - centre) / scale - known(j) - inner(line, &prior_mean))
         .collect();
+    let mut ln_evidence = 0.0;
     if n > 0 {
         let factor = Cholesky::new(matrix.as_ref()).unwrap();
         factor.solve_l(&mut g);
         factor.solve_l(&mut r);
+        ln_evidence = -0.5 * (factor.ln_det() + inner(&r, &r));
     }
     let mean = known(j) + inner(&target, &prior_mean) + inner(&g, &r);
     let variance = covariance(&target, &target) - inner(&g, &g);
-    (centre + scale * mean, scale * scale * variance)
+    Exact {
+        mean: centre + scale * mean,
+        variance: scale * scale * variance,
+        ln_evidence,
+    }
 }
 
 /// A matrix with features of rows and columns that tell something.
@@ -127,7 +147,12 @@ fn featured() -> (Ratings, SideInformation) {
 #[test]
 fn a_new_row_has_its_exact_conditional_in_every_draw() {
     let (ratings, side) = featured();
-    let fit = fit(&ratings, side, &Cells::default(), &config(80, 100)).unwrap();
+    let config = BsvdConfig {
+        row_noise: false,
+        ..config(80, 100)
+    };
+    let fit = fit(&ratings, side, &Cells::default(), &config).unwrap();
+    assert_eq!(fit.draws()[0].columns.noise_weights.len(), 30);
     let features = [0.7, -1.2];
     for entries in [
         &[][..],
@@ -139,16 +164,76 @@ fn a_new_row_has_its_exact_conditional_in_every_draw() {
             let values = folded.cell(j).unwrap().values();
             let mut ratio = 0.0;
             for (draw, pair) in fit.draws().iter().zip(values.chunks_exact(2)) {
-                let (mean, variance) = exact(&fit, draw, entries, &features, j);
+                let exact = exact(&fit, draw, 1.0, entries, &features, j);
                 // The pair lies on both sides of the exact mean, which it has to single precision.
                 let middle = 0.5 * (pair[0] + pair[1]);
-                assert!((middle - mean).abs() < 1e-4, "{middle} {mean}");
-                ratio += (pair[0] - middle).powi(2) / variance / 100.0;
+                assert!(
+                    (middle - exact.mean).abs() < 1e-4,
+                    "{middle} {}",
+                    exact.mean
+                );
+                ratio += (pair[0] - middle).powi(2) / exact.variance / 100.0;
             }
             // A mean of 100 squared standard normals: 1, with standard deviation 0.14.
             assert!((ratio - 1.0).abs() < 0.6, "{ratio}");
         }
     }
+}
+
+/// Against the mixture over its noise weight, summed on a grid; entries that fit together and entries that do not.
+#[test]
+fn a_new_row_finds_out_how_noisy_it_is() {
+    let (ratings, side) = featured();
+    let config = BsvdConfig {
+        stored_draws: 400,
+        noise_shape_range: (2.0, 4.0),
+        ..config(100, 400)
+    };
+    let fit = fit(&ratings, side, &Cells::default(), &config).unwrap();
+    let features = [0.7, -1.2];
+    let noise = |entries: &[(usize, f64)]| {
+        let (mut mean, mut variance) = (0.0, 0.0);
+        for draw in fit.draws() {
+            let terms = (0..80).map(|n| {
+                let weight = 10f64.powf(0.06 * f64::from(n) - 4.0);
+                let exact = exact(&fit, draw, weight, entries, &features, 4);
+                let h = draw.rows.noise_shape;
+                // Of the logarithm, in which the grid is even.
+                let ln_prior = h * (weight.ln() - weight);
+                let density = (ln_prior + exact.ln_evidence + 20.0).exp();
+                (density, exact.mean, (draw.noise_precision * weight).recip())
+            });
+            let total = terms.clone().map(|t| t.0).sum::<f64>() * fit.draws().len() as f64;
+            for (density, of_mean, of_noise) in terms {
+                mean += density * of_mean / total;
+                let column = f64::from(draw.columns.noise_weights[4]);
+                variance += density * of_noise / column / total * fit.units().1.powi(2);
+            }
+        }
+        let folded = fit.fold_in_row(entries, &features).unwrap();
+        let cell = folded.predict(4).unwrap();
+        let found = cell.predictive_sd.powi(2) - cell.sd.powi(2);
+        // Monte Carlo errors of 400 draws.
+        assert!(
+            (cell.mean - mean).abs() < 0.1 * cell.sd,
+            "{} {mean}",
+            cell.mean
+        );
+        assert!((found / variance - 1.0).abs() < 0.15, "{found} {variance}");
+        found
+    };
+    let row: Vec<(usize, f64)> = ratings
+        .row(8)
+        .0
+        .iter()
+        .map(|&j| j as usize)
+        .zip(ratings.row(8).1.iter().copied())
+        .collect();
+    let shaken: Vec<(usize, f64)> = row
+        .iter()
+        .map(|&(j, y)| (j, y + if j % 2 == 0 { 4.0 } else { -4.0 }))
+        .collect();
+    assert!(noise(&shaken) > 2.0 * noise(&row));
 }
 
 /// Means and standard deviations of cells (row `i` of the fit, or the folded row) over some columns.

@@ -3,6 +3,7 @@
 mod acquired;
 mod bad_input;
 mod bits;
+mod chains;
 mod folded;
 mod levels;
 mod predicted;

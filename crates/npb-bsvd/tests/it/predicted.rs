@@ -71,7 +71,7 @@ fn a_prediction_is_that_of_the_draws() {
     let noise: Vec<f64> = fit
         .draws()
         .iter()
-        .map(|draw| fit.units().1 / draw.noise_precision.sqrt())
+        .map(|draw| fit.units().1 / draw.cell_noise_precision(i, j).sqrt())
         .collect();
     let noise_variance = noise.iter().map(|s| s * s).sum::<f64>() / n;
     let predicted = fit.predict(i, j).unwrap();

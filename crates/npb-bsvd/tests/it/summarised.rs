@@ -181,7 +181,7 @@ fn draws_are_written_for_other_programs() {
     fit.write_trace_csv(&mut file).unwrap();
     let text = String::from_utf8(file).unwrap();
     assert_eq!(text.lines().count(), 1 + 9);
-    assert!(text.lines().nth(6).unwrap().starts_with("6,1,"));
+    assert!(text.lines().nth(6).unwrap().starts_with("0,6,1,"));
 }
 
 #[test]

@@ -52,22 +52,32 @@ pub(super) fn long(config: BsvdConfig) -> BsvdConfig {
     }
 }
 
-/// Switches held on: `rank` components, as probabilistic matrix factorisation has them. Prior odds this large beat any likelihood.
+/// One noise precision for all entries, as in the thesis.
+pub(super) fn one_noise(config: BsvdConfig) -> BsvdConfig {
+    BsvdConfig {
+        row_noise: false,
+        column_noise: false,
+        ..config
+    }
+}
+
+/// Switches held on: `rank` components and one noise precision, as probabilistic matrix factorisation has them. Prior odds this large beat any likelihood.
 pub(super) fn fixed_rank(rank: usize, config: BsvdConfig) -> BsvdConfig {
     BsvdConfig {
         candidates: rank,
         max_candidates: rank,
         rank_a: 1e300,
-        ..config
+        ..one_noise(config)
     }
 }
 
-/// The thesis's means: one global mean.
+/// The thesis's means and noise: one global mean, one precision, features that factors know nothing of.
 pub(super) fn global_mean(config: BsvdConfig) -> BsvdConfig {
     BsvdConfig {
         row_intercepts: false,
         column_intercepts: false,
-        ..config
+        feature_links: false,
+        ..one_noise(config)
     }
 }
 
