@@ -1,6 +1,9 @@
 //! What a user may set.
 
+use std::fmt::Display;
+
 use npb_infer::SweepPlan;
+use npb_infer::ranges::{OutOfRange, above, at_least};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
@@ -256,8 +259,8 @@ impl BsvdConfig {
         if self.max_candidates > MOST_CANDIDATES {
             return Err(out("max_candidates", self.max_candidates, "at most 4096"));
         }
-        positive("rank_a", self.rank_a)?;
-        positive("rank_b", self.rank_b)?;
+        above("rank_a", self.rank_a, 0.0)?;
+        above("rank_b", self.rank_b, 0.0)?;
         for (field, prior) in [
             ("noise", self.noise),
             ("scale", self.scale),
@@ -265,10 +268,10 @@ impl BsvdConfig {
             ("coefficient", self.coefficient),
             ("link", self.link),
         ] {
-            positive(field, prior.shape)?;
-            positive(field, prior.rate)?;
+            above(field, prior.shape, 0.0)?;
+            above(field, prior.rate, 0.0)?;
         }
-        positive("offset_precision", self.offset_precision)?;
+        above("offset_precision", self.offset_precision, 0.0)?;
         let (least, most) = self.noise_shape_range;
         // Written so that NaN fails.
         if !(least >= LEAST_SHAPE && least.is_finite()) {
@@ -279,7 +282,7 @@ impl BsvdConfig {
             return Err(out("noise_shape_range.1", most, rule));
         }
         if let Units::Given { centre, scale } = self.units {
-            positive("units.scale", scale)?;
+            above("units.scale", scale, 0.0)?;
             if !centre.is_finite() {
                 return Err(out("units.centre", centre, "finite"));
             }
@@ -288,7 +291,7 @@ impl BsvdConfig {
         for scheduled in &self.schedule {
             at_least("schedule.every", scheduled.every, 1)?;
         }
-        positive("threshold_precision", self.threshold_precision)?;
+        above("threshold_precision", self.threshold_precision, 0.0)?;
         if let Likelihood::Ordinal { levels } = self.likelihood {
             at_least("likelihood.levels", u64::from(levels), 2)?;
             if levels > MOST_LEVELS {
@@ -297,7 +300,7 @@ impl BsvdConfig {
         }
         self.check_latents()?;
         at_least("sweeps.keep", self.sweeps.keep, 1)?;
-        at_least("sweeps.thin", self.sweeps.thin, 1)
+        Ok(at_least("sweeps.thin", self.sweeps.thin, 1)?)
     }
 
     /// Latent entries are not part of the state: each sweep must begin with drawing them, and draw them again when thresholds have changed.
@@ -353,27 +356,6 @@ const MOST_SHAPE: f64 = 1e9;
 /// More components than any machine would bear.
 pub(crate) const MOST_CANDIDATES: usize = 4096;
 
-fn out(field: &'static str, value: impl ToString, rule: impl ToString) -> BsvdError {
-    BsvdError::Config {
-        field,
-        value: value.to_string(),
-        rule: rule.to_string(),
-    }
-}
-
-/// Written so that NaN fails.
-fn positive(field: &'static str, value: f64) -> Result<(), BsvdError> {
-    if value.is_finite() && value > 0.0 {
-        Ok(())
-    } else {
-        Err(out(field, value, "finite and > 0"))
-    }
-}
-
-fn at_least(field: &'static str, value: u64, least: u64) -> Result<(), BsvdError> {
-    if value >= least {
-        Ok(())
-    } else {
-        Err(out(field, value, format!("at least {least}")))
-    }
+fn out(field: &'static str, value: impl Display, rule: impl Into<String>) -> BsvdError {
+    OutOfRange::new(field, value, rule).into()
 }

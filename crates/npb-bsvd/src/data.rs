@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use npb_data::Ratings;
+use npb_infer::ranges::OutOfRange;
 use rayon::prelude::*;
 
 use crate::config::{Likelihood, Units};
@@ -104,11 +105,12 @@ impl BsvdData {
         fits("row features", side.rows.as_ref(), ratings.n_rows())?;
         fits("column features", side.columns.as_ref(), ratings.n_cols())?;
         if config.likelihood == Likelihood::Binomial {
-            return Err(BsvdError::Config {
-                field: "likelihood",
-                value: "binomial".to_owned(),
-                rule: "given with numbers of trials: see BsvdData::binomial".to_owned(),
-            });
+            return Err(OutOfRange::new(
+                "likelihood",
+                "binomial",
+                "given with numbers of trials: see BsvdData::binomial",
+            )
+            .into());
         }
         let probit = config.likelihood.is_probit();
         let (centre, scale) = if probit {
@@ -142,11 +144,12 @@ impl BsvdData {
     ) -> Result<Self, BsvdError> {
         config.validate()?;
         if config.likelihood != Likelihood::Binomial {
-            return Err(BsvdError::Config {
-                field: "likelihood",
-                value: format!("{:?}", config.likelihood),
-                rule: "binomial where trials are given".to_owned(),
-            });
+            return Err(OutOfRange::new(
+                "likelihood",
+                format!("{:?}", config.likelihood),
+                "binomial where trials are given",
+            )
+            .into());
         }
         if hits.n_observed() == 0 {
             return Err(BsvdError::NoEntries);

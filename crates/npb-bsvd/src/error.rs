@@ -1,19 +1,14 @@
 //! What can go wrong.
 
+use npb_infer::ranges::OutOfRange;
+
 /// Errors of this crate. A run that was stopped early is not one of them: that is a status of the fit.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BsvdError {
     /// A configuration value is out of range.
-    #[error("config: {field} = {value}: must be {rule}")]
-    Config {
-        /// Name of the field.
-        field: &'static str,
-        /// The value given.
-        value: String,
-        /// What it must be.
-        rule: String,
-    },
+    #[error(transparent)]
+    Config(#[from] OutOfRange),
     /// There is no entry at all.
     #[error("no entry is observed: a fit needs at least one")]
     NoEntries,

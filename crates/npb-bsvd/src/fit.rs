@@ -31,7 +31,7 @@ const CONTINUED: u64 = 1;
 /// ([`BsvdConfig::stored_draws`]): [`predict`](Self::predict), [`top`](Self::top), [`fold_in_row`](Self::fold_in_row),
 /// [`similar_rows`](Self::similar_rows), [`components`](Self::components), [`evaluate`](Self::evaluate), [`next_cells`](Self::next_cells).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, remote = "Self")]
+#[serde(deny_unknown_fields)]
 pub struct BsvdFit {
     /// Configuration of the run.
     pub config: BsvdConfig,

@@ -5,6 +5,7 @@ mod tests;
 
 use std::ops::ControlFlow;
 
+use npb_infer::ranges::OutOfRange;
 use npb_infer::{Stop, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, stream};
 use npb_priors::dist::{Categorical, Gamma, Normal};
 use npb_priors::special::ln_gamma;
@@ -1130,11 +1131,12 @@ fn prepared_for(data: &BsvdData, config: &BsvdConfig) -> Result<(), BsvdError> {
     if data.likelihood == config.likelihood {
         return Ok(());
     }
-    Err(BsvdError::Config {
-        field: "likelihood",
-        value: format!("{:?}", config.likelihood),
-        rule: format!("that of the data, {:?}", data.likelihood),
-    })
+    Err(OutOfRange::new(
+        "likelihood",
+        format!("{:?}", config.likelihood),
+        format!("that of the data, {:?}", data.likelihood),
+    )
+    .into())
 }
 
 /// Names of the traced scalars.

@@ -118,6 +118,7 @@ pub use gibbs::BsvdSampler;
 pub use names::Key;
 pub use npb_data;
 pub use npb_infer;
+pub use npb_infer::Saved;
 pub use npb_priors;
 pub use posterior::{Components, Loadings};
 pub use predict::{CellPosterior, Prediction};

@@ -1,67 +1,29 @@
 //! Fits in files.
 
-use std::path::Path;
-
-use npb_infer::storage;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use npb_infer::Saved;
 
 use crate::fit::BsvdFit;
 use crate::gibbs::BsvdSampler;
 use crate::side::Side;
 use crate::{BsvdError, Features};
 
-/// Name in saved files.
-const MODEL: &str = "npb-bsvd/fit";
+impl Saved for BsvdFit {
+    const MODEL: &'static str = "npb-bsvd/fit";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Content = Self;
+    type Error = BsvdError;
 
-/// Layouts of saved fits.
-#[derive(Deserialize)]
-enum Wire {
-    V1(BsvdFit),
-}
+    fn content(&self) -> &Self {
+        self
+    }
 
-/// The same, borrowed.
-#[derive(Serialize)]
-enum WireRef<'a> {
-    V1(&'a BsvdFit),
+    fn from_content(fit: Self) -> Result<Self, BsvdError> {
+        fit.check()?;
+        Ok(fit)
+    }
 }
 
 impl BsvdFit {
-    /// Writes the fit, stored draws and all, to a file that [`load`](Self::load) reads.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), BsvdError> {
-        let version = env!("CARGO_PKG_VERSION");
-        Ok(storage::save(path, MODEL, version, &WireRef::V1(self))?)
-    }
-
-    /// Reads a fit written by [`save`](Self::save).
-    ///
-    /// # Errors
-    /// A truncated, altered or foreign file, or one whose numbers contradict each other: the error says which.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, BsvdError> {
-        let Wire::V1(fit) = storage::load(path, MODEL)?;
-        Ok(fit)
-    }
-
-    /// The bytes that [`save`](Self::save) writes.
-    ///
-    /// # Errors
-    /// None for a fit that exists; the signature follows the file format.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, BsvdError> {
-        let version = env!("CARGO_PKG_VERSION");
-        Ok(storage::to_bytes(MODEL, version, &WireRef::V1(self))?)
-    }
-
-    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
-    ///
-    /// # Errors
-    /// As [`load`](Self::load).
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, BsvdError> {
-        let Wire::V1(fit) = storage::from_bytes(MODEL, bytes)?;
-        Ok(fit)
-    }
-
     /// Checks everything that methods rely on.
     fn check(&self) -> Result<(), BsvdError> {
         let expect = |holds: bool, what: &str| match holds {
@@ -107,19 +69,4 @@ fn check_features(features: &Features, n: usize) -> Result<(), BsvdError> {
         found: features.n_rows(),
         expected: n,
     })
-}
-
-impl Serialize for BsvdFit {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Made by `remote = "Self"`: the fields as they are.
-        Self::serialize(self, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for BsvdFit {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fit = Self::deserialize(deserializer)?;
-        fit.check().map_err(D::Error::custom)?;
-        Ok(fit)
-    }
 }

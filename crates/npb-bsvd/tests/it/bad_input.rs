@@ -143,10 +143,7 @@ fn levels_and_counts_out_of_range() {
     assert!(message(&fewer, &trials(3.0)).contains("row 1, column 0"));
     assert!(matches!(
         BsvdData::new(&hits(1.0), none(), &binomial),
-        Err(BsvdError::Config {
-            field: "likelihood",
-            ..
-        })
+        Err(BsvdError::Config(out)) if out.field == "likelihood"
     ));
 }
 
@@ -210,7 +207,7 @@ fn settings_out_of_range() {
     });
     for (field, config) in cases {
         match BsvdData::new(&data, none(), &config) {
-            Err(BsvdError::Config { field: found, .. }) => assert_eq!(found, field),
+            Err(BsvdError::Config(out)) => assert_eq!(out.field, field),
             other => panic!("{field}: {other:?}"),
         }
     }

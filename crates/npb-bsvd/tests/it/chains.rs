@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use rand::RngExt;
 
 use npb_bsvd::{
-    BsvdConfig, BsvdData, BsvdFit, BsvdSampler, Cells, SideInformation, fit, fit_chains,
+    BsvdConfig, BsvdData, BsvdFit, BsvdSampler, Cells, Saved, SideInformation, fit, fit_chains,
 };
 
 use crate::predicted::config;

@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use npb_bsvd::{Acquisition, BsvdFit, Cells, Features, SideInformation, fit, fit_with_checkpoints};
+use npb_bsvd::{
+    Acquisition, BsvdFit, Cells, Features, Saved, SideInformation, fit, fit_with_checkpoints,
+};
 use npb_infer::checkpoint::Every;
 use npb_infer::testing::attack_file;
 
