@@ -4,10 +4,12 @@
 //! sampler".
 
 pub(crate) mod checkpoints;
+mod collapsed;
 pub(crate) mod config;
 pub(crate) mod fit;
 mod parameters;
 mod rows;
+mod split_merge;
 pub(crate) mod state;
 mod sticks;
 #[cfg(test)]
@@ -42,6 +44,7 @@ const EXPERTS: u64 = 38;
 const EXPERT_PRIOR: u64 = 39;
 const TAIL: u64 = 40;
 const START: u64 = 41;
+const SPLITS: u64 = 42;
 
 /// Rounds of experts given the labels of the start, before labels move.
 const START_ROUNDS: u64 = 10;
@@ -330,6 +333,10 @@ impl<'d> IqgmeSampler<'d> {
     pub fn apply(&mut self, step: GibbsMove) -> Result<(), IqgmeError> {
         match step {
             GibbsMove::Rows => self.rows(),
+            GibbsMove::SplitMerge => {
+                self.split_merge();
+                Ok(())
+            }
             GibbsMove::Swaps => {
                 self.swaps();
                 Ok(())
