@@ -26,6 +26,7 @@ use rand_distr::Exp1;
 use rayon::prelude::*;
 
 use crate::prior::Prior;
+use crate::rows::Pattern;
 use crate::stats::Stats;
 use crate::vb::{IqgmeData, prior_failed};
 use crate::{IqgmeError, multinomial, start};
@@ -273,6 +274,10 @@ impl<'d> IqgmeSampler<'d> {
     /// Features that are missing in the row at a sorted position.
     fn missing_at(&self, position: usize) -> &'d [usize] {
         missing_at(self.data, position)
+    }
+
+    fn observed_at(&self, position: usize) -> &'d [usize] {
+        &pattern_at(self.data, position).observed
     }
 
     /// Scalars of the sweeps made by [`run`](Self::run): concentration, number of components with rows, share of rows of the largest one, and log-likelihood
@@ -530,7 +535,11 @@ fn positions(data: &IqgmeData) -> Vec<usize> {
 
 /// Features that are missing in the row at a sorted position.
 fn missing_at(data: &IqgmeData, position: usize) -> &[usize] {
+    &pattern_at(data, position).missing
+}
+
+fn pattern_at(data: &IqgmeData, position: usize) -> &Pattern {
     let rows = &data.rows;
     let group = rows.groups.partition_point(|g| g.rows.end <= position);
-    &rows.patterns[rows.groups[group].pattern].missing
+    &rows.patterns[rows.groups[group].pattern]
 }

@@ -7,6 +7,7 @@ use npb_linalg::faer::MatRef;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::{NormalWishart, Wishart, sample_probit};
 use npb_priors::special::{ln_gamma, ln_phi};
+use pulp::Arch;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Gamma, StandardNormal};
 
@@ -28,6 +29,7 @@ pub(super) struct Collapsed {
 /// Memory for questions about one row.
 #[derive(Default)]
 pub(super) struct Scratch {
+    arch: Arch,
     deviation: Vec<f64>,
     product: Vec<f64>,
     noise: Vec<f64>,
@@ -103,7 +105,12 @@ impl Collapsed {
         let deviations = x.iter().zip(self.mean()).map(|(x, mean)| x - mean);
         scratch.deviation.extend(deviations);
         missing.iter().for_each(|&j| scratch.deviation[j] = 0.0);
-        multiply(self.scale(), &scratch.deviation, &mut scratch.product);
+        multiply(
+            scratch.arch,
+            self.scale(),
+            &scratch.deviation,
+            &mut scratch.product,
+        );
         let mut distance = dot(&scratch.deviation, &scratch.product);
         let mut ln_det = self.ln_det;
         scratch.noise.clear();
@@ -190,7 +197,12 @@ impl Collapsed {
         scratch.utilities.clear();
         for k in 0..n_utilities {
             let (mean, covariance) = self.expert(k);
-            multiply(covariance, &scratch.extended, &mut scratch.product);
+            multiply(
+                scratch.arch,
+                covariance,
+                &scratch.extended,
+                &mut scratch.product,
+            );
             let variance = 1.0 + dot(&scratch.extended, &scratch.product);
             let mean = dot(mean, &scratch.extended);
             scratch.utilities.push([mean, variance.sqrt()]);
@@ -208,10 +220,20 @@ impl Collapsed {
         scratch.deviation.clear();
         let deviations = x.iter().zip(mean.iter()).map(|(x, mean)| x - mean);
         scratch.deviation.extend(deviations);
-        multiply(scale, &scratch.deviation, &mut scratch.product);
+        multiply(
+            scratch.arch,
+            scale,
+            &scratch.deviation,
+            &mut scratch.product,
+        );
         let distance = dot(&scratch.deviation, &scratch.product);
         self.ln_det += (distance / spread).ln_1p();
-        subtract_square(scale, &scratch.product, 1.0 / (spread + distance));
+        subtract_square(
+            scratch.arch,
+            scale,
+            &scratch.product,
+            1.0 / (spread + distance),
+        );
         for (mean, deviation) in mean.iter_mut().zip(&scratch.deviation) {
             *mean += deviation / self.strength;
         }
@@ -221,10 +243,15 @@ impl Collapsed {
         let size = (p + 1) * (p + 2);
         for (expert, t) in experts.chunks_exact_mut(size).zip(t) {
             let (mean, covariance) = expert.split_at_mut(p + 1);
-            multiply(covariance, &scratch.extended, &mut scratch.product);
+            multiply(
+                scratch.arch,
+                covariance,
+                &scratch.extended,
+                &mut scratch.product,
+            );
             let variance = 1.0 + dot(&scratch.extended, &scratch.product);
             let gain = (t - dot(mean, &scratch.extended)) / variance;
-            subtract_square(covariance, &scratch.product, 1.0 / variance);
+            subtract_square(scratch.arch, covariance, &scratch.product, 1.0 / variance);
             for (mean, product) in mean.iter_mut().zip(&scratch.product) {
                 *mean += gain * product;
             }
@@ -259,22 +286,32 @@ fn draw_gamma(shape: f64, rng: &mut impl Rng) -> f64 {
 }
 
 /// `product = A x` for a symmetric matrix.
-fn multiply(a: &[f64], x: &[f64], product: &mut Vec<f64>) {
+fn multiply(arch: Arch, a: &[f64], x: &[f64], product: &mut Vec<f64>) {
     product.clear();
     product.resize(x.len(), 0.0);
-    for (column, x) in a.chunks_exact(x.len()).zip(x) {
-        for (product, a) in product.iter_mut().zip(column) {
-            *product += a * x;
-        }
-    }
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            for (column, x) in a.chunks_exact(x.len()).zip(x) {
+                for (product, a) in product.iter_mut().zip(column) {
+                    *product += a * x;
+                }
+            }
+        },
+    );
 }
 
 /// `A -= factor v v'`.
-fn subtract_square(a: &mut [f64], v: &[f64], factor: f64) {
-    for (column, x) in a.chunks_exact_mut(v.len()).zip(v) {
-        let x = factor * x;
-        for (a, v) in column.iter_mut().zip(v) {
-            *a -= x * v;
-        }
-    }
+fn subtract_square(arch: Arch, a: &mut [f64], v: &[f64], factor: f64) {
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            for (column, x) in a.chunks_exact_mut(v.len()).zip(v) {
+                let x = factor * x;
+                for (a, v) in column.iter_mut().zip(v) {
+                    *a -= x * v;
+                }
+            }
+        },
+    );
 }

@@ -20,12 +20,16 @@ use super::{IqgmeSampler, SPLITS};
 use crate::vb::IqgmeData;
 
 /// Pairs of rows that are drawn in one move.
-const PAIRS: u64 = 3;
-/// Rows that one pair may allocate, summed over particles: so many, and this share of all rows.
-const ROWS: usize = 500;
-const SHARE_OF_ROWS: usize = 20;
+const PAIRS: u64 = 2;
+/// Rows that one pair may allocate, summed over particles: so many, or this share of all rows.
+const ROWS: usize = 400;
+const SHARE_OF_ROWS: usize = 50;
 /// Most particles of a kind.
 const PARTICLES: usize = 16;
+/// Logarithm of the odds by which particles are drawn towards a guide, in every other pair.
+const PULL: f64 = 3.0;
+/// Iterations of the k-means that is the guide.
+const GUIDE_ITERATIONS: usize = 5;
 
 impl IqgmeSampler<'_> {
     pub(super) fn split_merge(&mut self) {
@@ -37,7 +41,8 @@ impl IqgmeSampler<'_> {
             let rng = &mut self.rng(SPLITS, pair);
             let first = rng.random_range(0..n);
             let second = (first + rng.random_range(1..n)) % n;
-            if let Some(found) = self.allocation(first, second, rng) {
+            let pull = if pair % 2 == 0 { 0.0 } else { PULL };
+            if let Some(found) = self.allocation([first, second], pull, rng) {
                 self.put(found, rng);
             }
         }
@@ -46,8 +51,8 @@ impl IqgmeSampler<'_> {
     /// Allocates the rows of the components of two rows anew. Nothing when it would cost too much, there is no label for another component, or numbers fail.
     fn allocation(
         &self,
-        first: usize,
-        second: usize,
+        [first, second]: [usize; 2],
+        pull: f64,
         rng: &mut Xoshiro256PlusPlus,
     ) -> Option<Allocation> {
         let labels = [self.labels[first], self.labels[second]];
@@ -58,7 +63,7 @@ impl IqgmeSampler<'_> {
         rows.shuffle(rng);
         rows.splice(0..0, [first, second]);
         // The size of the set is the same before and after, so that leaving it be by its size alone favours neither.
-        let room = ROWS + self.labels.len() / SHARE_OF_ROWS;
+        let room = ROWS.max(self.labels.len() / SHARE_OF_ROWS);
         if rng.random_range(0..rows.len()) >= room {
             return None;
         }
@@ -90,6 +95,12 @@ impl IqgmeSampler<'_> {
         let scan = Scan {
             sampler: self,
             rows: &rows,
+            guide: if pull > 0.0 {
+                self.guide(&rows)
+            } else {
+                vec![0; rows.len()]
+            },
+            pull,
             sizes,
             empty,
         };
@@ -110,6 +121,40 @@ impl IqgmeSampler<'_> {
         let exchange = -rng.sample::<f64, _>(Exp1) < ln_ratio;
         let chosen = kinds[usize::from(now_split != exchange)].take()?;
         chosen.one(&scan, parts, rng)
+    }
+
+    /// Two groups of rows by k-means on their observed features that starts from the first two. It knows nothing of how the rows are allocated now.
+    fn guide(&self, rows: &[usize]) -> Vec<usize> {
+        let p = self.data.rows.n_features;
+        let row = |i: usize| &self.data.rows.values[i * p..][..p];
+        let mut centres = [row(rows[0]).to_vec(), row(rows[1]).to_vec()];
+        let mut groups = vec![0; rows.len()];
+        for _ in 0..GUIDE_ITERATIONS {
+            let mut sums = [vec![0.0; p], vec![0.0; p]];
+            let mut counts = [vec![1e-9; p], vec![1e-9; p]];
+            for (group, &i) in groups.iter_mut().zip(rows) {
+                let observed = self.observed_at(i);
+                let distance = |centre: &Vec<f64>| -> f64 {
+                    observed
+                        .iter()
+                        .map(|&j| (row(i)[j] - centre[j]).powi(2))
+                        .sum()
+                };
+                *group = usize::from(distance(&centres[1]) < distance(&centres[0]));
+                for &j in observed {
+                    sums[*group][j] += row(i)[j];
+                    counts[*group][j] += 1.0;
+                }
+            }
+            for (centre, (sum, count)) in centres.iter_mut().zip(sums.iter().zip(&counts)) {
+                let means = sum.iter().zip(count).map(|(sum, count)| sum / count);
+                centre
+                    .iter_mut()
+                    .zip(means)
+                    .for_each(|(to, mean)| *to = mean);
+            }
+        }
+        groups
     }
 
     /// Puts an allocation in place, and draws what was integrated out.
@@ -248,6 +293,9 @@ struct Scan<'a> {
     rows: &'a [usize],
     sizes: Sizes,
     empty: Collapsed,
+    /// By row: the group that the guide has it in, and how much particles are drawn to it.
+    guide: Vec<usize>,
+    pull: f64,
 }
 
 /// Two components in the making.
@@ -255,11 +303,14 @@ struct Scan<'a> {
 struct Particle {
     parts: [Collapsed; 2],
     rows: [usize; 2],
+    /// Rows that are where the guide has them, of those that had a choice.
+    guided: usize,
 }
 
 impl Particle {
     fn copy_from(&mut self, other: &Self) {
         self.rows = other.rows;
+        self.guided = other.guided;
         for (part, other) in self.parts.iter_mut().zip(&other.parts) {
             part.copy_from(other);
         }
@@ -312,6 +363,7 @@ impl Scan<'_> {
         let start = Particle {
             parts: [self.empty.clone(), self.empty.clone()],
             rows: [0; 2],
+            guided: 0,
         };
         let mut cloud = Cloud {
             particles: vec![start; n],
@@ -347,6 +399,10 @@ impl Scan<'_> {
                     &mut scratch,
                     rng,
                 )?;
+                let choice = open == [true, true];
+                if choice {
+                    candidates.ln[self.guide[step]] += self.pull;
+                }
                 let total = ln_add_exp(candidates.ln[0], candidates.ln[1]);
                 let u = rng.random::<f64>().ln() + total;
                 let side = kept.unwrap_or(usize::from(u >= candidates.ln[0]));
@@ -356,10 +412,14 @@ impl Scan<'_> {
                 let told = if labelled { &t[..] } else { &[] };
                 particle.parts[side].add(&candidates.x[side], told, &mut scratch);
                 particle.rows[side] += 1;
+                particle.guided += usize::from(choice && side == self.guide[step]);
                 cloud.sides.push(side);
                 cloud.values.extend_from_slice(&candidates.x[side]);
                 cloud.utilities.extend_from_slice(t);
             }
+        }
+        for (ln_weight, particle) in cloud.ln_weights.iter_mut().zip(&cloud.particles) {
+            *ln_weight -= self.pull * particle.guided as f64;
         }
         cloud.ln_evidence += ln_mean(&cloud.ln_weights);
         cloud.ln_evidence.is_finite().then_some(cloud)
