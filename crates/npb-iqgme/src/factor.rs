@@ -14,6 +14,7 @@ mod gibbs;
 mod margins;
 mod predict;
 mod rows;
+mod stacking;
 mod start;
 mod state;
 mod switches;

@@ -10,6 +10,7 @@ use rand::RngExt;
 
 use super::data::FactorData;
 use super::fit::{FactorFit, FactorRun, make_runs};
+use super::stacking;
 use super::vb::FactorVb;
 use crate::checkpoints::{Key, RunFile};
 use crate::{FactorConfig, IqgmeError};
@@ -54,7 +55,8 @@ pub fn fit_factor_with_checkpoints(
         )?;
         FactorRun::new(start, outcome, vb)
     })?;
-    FactorFit::new(data, config.clone(), runs)
+    let stacked = stacking::weights(table, labels, config)?;
+    FactorFit::new(data, config.clone(), runs, stacked)
 }
 
 /// A number that is, but for chance, another one for other rows or labels.

@@ -16,11 +16,16 @@ pub enum FactorStart {
     Own(usize),
     /// K-means within each class (unlabelled rows join the nearest cluster), with this many clusters for each class; pooled factors.
     PerClass(usize),
+    /// Rows in order of their mean square, cut into so many groups of one size: clusters that differ in spread, not in location. Pooled factors.
+    BySpread(usize),
 }
 
 impl FactorStart {
     pub(crate) fn clusters(self) -> usize {
-        let (Self::Pooled(clusters) | Self::Own(clusters) | Self::PerClass(clusters)) = self;
+        let (Self::Pooled(clusters)
+        | Self::Own(clusters)
+        | Self::PerClass(clusters)
+        | Self::BySpread(clusters)) = self;
         clusters
     }
 }
@@ -79,7 +84,10 @@ pub struct FactorConfig {
     pub unlabelled_starts: Vec<FactorStart>,
     /// Runs of every start, each with its own random numbers.
     pub restarts: usize,
-    /// How predictions average over runs, as [`crate::IqgmeConfig::averaging`].
+    /// Runs are weighed by how well they foretell labels in cross-validation with so many folds; 0: by their bounds. Without labels, or with fewer than
+    /// two rows of a class, by their bounds.
+    pub folds: usize,
+    /// How predictions average over runs that are weighed by their bounds, as [`crate::IqgmeConfig::averaging`].
     pub averaging: f64,
     /// At most this many iterations in a run.
     pub max_iterations: u64,
@@ -91,7 +99,7 @@ pub struct FactorConfig {
 
 impl Default for FactorConfig {
     fn default() -> Self {
-        use FactorStart::{Own, PerClass, Pooled};
+        use FactorStart::{BySpread, Own, PerClass, Pooled};
         Self {
             scale: FactorScale::NormalScores,
             truncation: 20,
@@ -110,9 +118,10 @@ impl Default for FactorConfig {
             expert_shape: 0.1,
             expert_rate: 0.1,
             expert_mean_strength: 1.0,
-            starts: vec![Pooled(1), PerClass(1), PerClass(2), Own(3)],
+            starts: vec![Pooled(1), PerClass(1), PerClass(2), Own(3), BySpread(2)],
             unlabelled_starts: [1, 2, 3, 4, 6].map(Own).to_vec(),
             restarts: 1,
+            folds: 5,
             averaging: 0.1,
             max_iterations: 100,
             tolerance: 1e-5,

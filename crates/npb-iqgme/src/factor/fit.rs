@@ -16,6 +16,7 @@ use super::config::FactorStart;
 use super::data::{Cells, FactorData};
 use super::margins::Margins;
 use super::predict::Predictor;
+use super::stacking;
 use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
 use crate::fit::at_least;
@@ -33,7 +34,7 @@ const PICK: u64 = 5;
 /// Fits the factor-analytic variant: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes, rows may be unlabelled (all of them, too: then there is no
-/// classifier). Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
+/// classifier). Cost: with labels every run is made `config.folds` times more, with at most 15 iterations each, to find its weight. Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 ///
 /// ```
 /// use npb_data::{Labels, Table};
@@ -62,7 +63,8 @@ pub fn fit_factor(
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
         FactorRun::new(start, outcome, vb)
     })?;
-    FactorFit::new(data, config.clone(), runs)
+    let stacked = stacking::weights(table, labels, config)?;
+    FactorFit::new(data, config.clone(), runs, stacked)
 }
 
 /// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its start and its restart.
@@ -168,11 +170,18 @@ impl FactorFit {
         data: FactorData,
         config: FactorConfig,
         mut runs: Vec<FactorRun>,
+        stacked: Option<Vec<f64>>,
     ) -> Result<Self, IqgmeError> {
-        let n_observed = data.n_observed().max(1);
-        let weights = weigh(&mut runs, FactorRun::elbo, config.averaging, n_observed);
-        for (run, weight) in runs.iter_mut().zip(weights) {
+        let by_stacking = stacked.is_some();
+        for (run, weight) in runs.iter_mut().zip(stacked.into_iter().flatten()) {
             run.weight = weight;
+        }
+        let n_observed = data.n_observed().max(1);
+        let by_bound = weigh(&mut runs, FactorRun::elbo, config.averaging, n_observed);
+        if !by_stacking {
+            for (run, weight) in runs.iter_mut().zip(by_bound) {
+                run.weight = weight;
+            }
         }
         Ok(Self {
             wire: Wire {

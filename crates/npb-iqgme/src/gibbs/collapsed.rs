@@ -292,7 +292,7 @@ fn multiply(arch: Arch, a: &[f64], x: &[f64], product: &mut Vec<f64>) {
     arch.dispatch(
         #[inline(always)]
         || {
-            for (column, x) in a.chunks_exact(x.len()).zip(x) {
+            for (column, x) in a.chunks_exact(x.len().max(1)).zip(x) {
                 for (product, a) in product.iter_mut().zip(column) {
                     *product += a * x;
                 }
@@ -306,7 +306,7 @@ fn subtract_square(arch: Arch, a: &mut [f64], v: &[f64], factor: f64) {
     arch.dispatch(
         #[inline(always)]
         || {
-            for (column, x) in a.chunks_exact_mut(v.len()).zip(v) {
+            for (column, x) in a.chunks_exact_mut(v.len().max(1)).zip(v) {
                 let x = factor * x;
                 for (a, v) in column.iter_mut().zip(v) {
                     *a -= x * v;
