@@ -26,5 +26,5 @@ pub use config::{FactorConfig, FactorScale, FactorStart};
 pub use data::FactorData;
 pub use fit::{FactorCluster, FactorFit, FactorRun, fit_factor};
 pub use gibbs::{FactorDraw, FactorMove, FactorSampler};
-pub use state::{FactorExpert, FactorState, FeatureFactor};
+pub use state::{FactorExpert, FactorState, FeatureFactor, SpreadEffect};
 pub use vb::{FactorUpdate, FactorVb};

@@ -78,6 +78,8 @@ pub struct FactorConfig {
     pub expert_rate: f64,
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,
+    /// Precision of the normal prior of the effect that a row's spread has on its score, the spread in its standard deviations; 0 leaves the effect out.
+    pub spread_precision: f64,
     /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
     pub starts: Vec<FactorStart>,
     /// Starts to try instead when no row has a label.
@@ -118,6 +120,7 @@ impl Default for FactorConfig {
             expert_shape: 0.1,
             expert_rate: 0.1,
             expert_mean_strength: 1.0,
+            spread_precision: 1.0,
             starts: vec![Pooled(1), PerClass(1), PerClass(2), Own(3), BySpread(2)],
             unlabelled_starts: [1, 2, 3, 4, 6].map(Own).to_vec(),
             restarts: 1,
@@ -155,6 +158,7 @@ impl FactorConfig {
             above(field, value, 0.0)?;
         }
         not_negative("cluster_noise", self.cluster_noise)?;
+        not_negative("spread_precision", self.spread_precision)?;
         not_negative("averaging", self.averaging)?;
         at_least("max_iterations", self.max_iterations as usize, 1)?;
         for (field, starts) in [

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::FactorStart;
-use super::data::{Cells, FactorData};
+use super::data::{Cells, FactorData, SpreadUnits};
 use super::margins::Margins;
 use super::predict::Predictor;
 use super::stacking;
@@ -152,6 +152,7 @@ struct Wire {
     margins: Margins,
     standardiser: Standardiser,
     active: Vec<usize>,
+    spread_units: SpreadUnits,
     classes: Vec<String>,
     /// The best run first.
     runs: Vec<FactorRun>,
@@ -189,6 +190,7 @@ impl FactorFit {
                 margins: data.margins,
                 standardiser: data.standardiser,
                 active: data.active,
+                spread_units: data.spread_units,
                 classes: data.classes,
                 runs,
             },
@@ -294,9 +296,11 @@ impl FactorFit {
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         self.classifies()?;
         let cells = self.cells(table)?;
+        let spread = self.wire.spread_units.apply(&cells);
         let mut mean = vec![0.0; table.n_rows()];
         for run in self.weighed() {
-            let probability = Predictor::new(&run.state).probability(&run.state, &cells)?;
+            let predictor = Predictor::new(&run.state);
+            let probability = predictor.probability(&run.state, &cells, &spread)?;
             for (sum, p) in mean.iter_mut().zip(probability) {
                 *sum += run.weight * p;
             }
@@ -322,13 +326,14 @@ impl FactorFit {
         at_least("draws", draws, 2)?;
         let mean = self.predict_proba(table)?;
         let cells = self.cells(table)?;
+        let spread = self.wire.spread_units.apply(&cells);
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
                 let state = &self.pick(draw).state;
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
                 let predictor = Predictor::draw(state, &mut rng).map_err(failed)?;
-                predictor.probability(state, &cells)
+                predictor.probability(state, &cells, &spread)
             })
             .collect::<Result<_, IqgmeError>>()?;
         Ok(central_intervals(mean, &drawn, level))
@@ -469,6 +474,10 @@ impl FactorFit {
             return Err(saved(
                 "columns of the model: not ascending or not in the table".to_owned(),
             ));
+        }
+        let SpreadUnits { location, scale } = wire.spread_units;
+        if !(location.is_finite() && scale.is_finite() && scale > 0.0) {
+            return Err(saved("units of the rows' spread".to_owned()));
         }
         if !wire.margins.is_valid(n_columns) {
             return Err(saved("scales of the columns".to_owned()));

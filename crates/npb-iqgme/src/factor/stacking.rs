@@ -118,10 +118,12 @@ impl Fold {
             margins,
             standardiser,
             active,
+            spread_units,
             ..
         } = &self.data;
         let cells = FactorData::prepare(margins, standardiser, active, &self.left_out)?;
-        let probability = Predictor::new(&state).probability(&state, &cells)?;
+        let spread = spread_units.apply(&cells);
+        let probability = Predictor::new(&state).probability(&state, &cells, &spread)?;
         let each = probability.into_iter().zip(&self.second);
         Ok(each
             .map(|(p, second)| if *second { p } else { 1.0 - p })
