@@ -5,6 +5,9 @@
 //! it is worth; the kind that is now has the present state for its first particle. Then kinds are exchanged by Metropolis's rule, a particle of the kind that is left
 //! becomes the state, and parameters, labels and sticks are drawn given it. With one particle this is the sequentially allocated split and merge of Dahl, with more
 //! a particle Gibbs step (Andrieu, Doucet and Holenstein) whose model indicator is the kind.
+//!
+//! Rows that come early to a split have little to go by. So in every other pair particles are drawn towards a guide, a clustering of the rows that does not look at the
+//! state; the weights are twisted by it on the way and untwisted at the end.
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dist::Dirichlet;
