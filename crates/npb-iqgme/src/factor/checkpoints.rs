@@ -23,6 +23,7 @@ const MODEL: &str = "npb-iqgme/factor-run";
 ///
 /// Run `k` writes to the file `path` with `.k` appended, when `every` says so and at its end; delete the files when the fit is saved. `watch` sees the
 /// report of every iteration, with the run's number (runs go on in parallel); when it breaks, that run ends there.
+/// What weights of runs are found by (`config.folds`) is short and made anew.
 ///
 /// Errors: as [`fit_factor`](crate::fit_factor); a checkpoint that cannot be written or read, or that is of other data, another configuration or run.
 pub fn fit_factor_with_checkpoints(
