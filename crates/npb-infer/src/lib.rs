@@ -10,8 +10,9 @@
 //! - [`run_sweeps`] and [`run_chains`]: the Gibbs loop with traces of named scalars, and several
 //!   chains in parallel;
 //! - [`diagnostics`]: rank-normalised split R-hat, effective sample sizes, Monte Carlo errors;
-//! - [`storage`] and [`checkpoint`]: the one file format of saved models, and runs that survive
-//!   being killed;
+//! - [`Saved`], [`storage`] and [`checkpoint`]: fits in files, the one format of these, and runs
+//!   that survive being killed;
+//! - [`ranges`]: checks of configurations, in the same words everywhere;
 //! - [`testing`]: the proofs that every model crate runs, from the joint-distribution test to
 //!   hostile files.
 //!
@@ -35,7 +36,9 @@
 
 pub mod checkpoint;
 pub mod diagnostics;
+pub mod ranges;
 mod restart;
+mod saved;
 mod stop;
 pub mod storage;
 mod stream;
@@ -45,6 +48,7 @@ mod vb;
 
 pub use rand_xoshiro::Xoshiro256PlusPlus;
 pub use restart::{BestRestart, RestartError, best_restart};
+pub use saved::Saved;
 pub use stop::Stop;
 pub use stream::stream;
 pub use sweeps::{

@@ -12,10 +12,10 @@
 //! | ... | payload: bincode 2, little-endian, integers of fixed width |
 //! | 8 | CRC-64/XZ of everything before |
 //!
-//! **What a model crate does.** It saves *wire structs*: an enum of versions, such as
-//! `enum Wire { V1(FitV1) }`, of plain structs without tagged, untagged, flattened or skipped serde
-//! fields, and validates every field after loading (a checksum is no defence against a forged
-//! file), reporting [`FormatError::Invalid`].
+//! **What a model crate does.** It implements [`Saved`](crate::Saved): its content is a plain struct
+//! without tagged, untagged, flattened or skipped serde fields, every field of which it validates
+//! after loading (a checksum is no defence against a forged file), reporting
+//! [`FormatError::Invalid`] or an error of its own.
 //!
 //! **Hostile files.** [`from_bytes`] never panics, whatever the bytes, as long as the `Deserialize`
 //! of the value does not. Together with the bytes themselves it needs at most 16 times their number

@@ -1,9 +1,15 @@
 //! What a user may set.
 
 use npb_infer::VbLimits;
+use npb_infer::ranges::{above, at_least, not_negative, up_to};
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
+
+/// Memory and time grow with the number of components; nobody needs more.
+pub(crate) const MOST_COMPONENTS: usize = 4096;
+/// Starts, restarts or chains: all of them are kept.
+pub(crate) const MOST_RUNS: usize = 4096;
 
 /// Where a run starts: the responsibilities of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +31,7 @@ pub enum PriorScale {
     Covariance,
     /// The prior mean of a component's precision is the precision of all rows (`nu_0 B_0 = S^-1`).
     Precision,
-    /// As `Covariance`, times the factor at which the bound is highest.
+    /// As `Covariance`, times the factor at which the bound is highest (the default).
     Bound,
 }
 
@@ -106,7 +112,7 @@ impl Default for IqgmeConfig {
             mean_strength: 1.0,
             dof_excess: 2.0,
             dof_per_feature: 0.25,
-            prior_scale: PriorScale::Covariance,
+            prior_scale: PriorScale::Bound,
             expert_shape: 0.1,
             expert_rate: 0.1,
             expert_mean_strength: 1.0,
@@ -131,8 +137,8 @@ impl Default for IqgmeConfig {
 impl IqgmeConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), IqgmeError> {
-        at_least("truncation", self.truncation, 1)?;
-        at_least("restarts", self.restarts, 1)?;
+        up_to("truncation", self.truncation, MOST_COMPONENTS)?;
+        up_to("restarts", self.restarts, MOST_RUNS)?;
         above("concentration_shape", self.concentration_shape, 0.0)?;
         above("concentration_rate", self.concentration_rate, 0.0)?;
         above("mean_strength", self.mean_strength, 0.0)?;
@@ -143,17 +149,17 @@ impl IqgmeConfig {
         above("expert_rate", self.expert_rate, 0.0)?;
         above("expert_mean_strength", self.expert_mean_strength, 0.0)?;
         above("tolerance", self.tolerance, 0.0)?;
-        at_least("max_iterations", self.max_iterations as usize, 1)?;
+        at_least("max_iterations", self.max_iterations, 1)?;
         for (field, starts) in [
             ("starts", &self.starts),
             ("unlabelled_starts", &self.unlabelled_starts),
         ] {
-            at_least(field, starts.len(), 1)?;
+            up_to(field, starts.len(), MOST_RUNS)?;
             for start in starts {
                 let (Start::KMeans(clusters)
                 | Start::PerClass(clusters)
                 | Start::Mixture(clusters)) = *start;
-                at_least(field, clusters, 1)?;
+                up_to(field, clusters, MOST_COMPONENTS)?;
             }
         }
         Ok(())
@@ -164,42 +170,5 @@ impl IqgmeConfig {
             max_iterations: self.max_iterations,
             tolerance: self.tolerance,
         }
-    }
-}
-
-/// Written so that NaN fails.
-pub(crate) fn above(field: &'static str, value: f64, bound: f64) -> Result<(), IqgmeError> {
-    if value.is_finite() && value > bound {
-        Ok(())
-    } else {
-        Err(IqgmeError::Config {
-            field,
-            value: value.to_string(),
-            rule: format!("finite and > {bound}"),
-        })
-    }
-}
-
-pub(crate) fn not_negative(field: &'static str, value: f64) -> Result<(), IqgmeError> {
-    if value.is_finite() && value >= 0.0 {
-        Ok(())
-    } else {
-        Err(IqgmeError::Config {
-            field,
-            value: value.to_string(),
-            rule: "finite and >= 0".to_owned(),
-        })
-    }
-}
-
-pub(crate) fn at_least(field: &'static str, value: usize, least: usize) -> Result<(), IqgmeError> {
-    if value >= least {
-        Ok(())
-    } else {
-        Err(IqgmeError::Config {
-            field,
-            value: value.to_string(),
-            rule: format!("at least {least}"),
-        })
     }
 }

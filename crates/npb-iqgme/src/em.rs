@@ -5,10 +5,8 @@
 //! finite: covariances see `covariance_rows` further rows with the covariance of all data, experts have a ridge. Source: W 3.2.1; X. Liao, H. Li and L. Carin,
 //! "Quadratically gated mixture of experts for incomplete data classification", 2007. Equations in `docs/iqgme.md`.
 
-use std::path::Path;
-
 use npb_data::{Labels, Table};
-use npb_infer::{Stop, storage, stream};
+use npb_infer::{Saved, Stop, stream};
 use npb_linalg::condition::{Gaussian, Scratch};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
@@ -18,7 +16,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::bound::trace_product;
-use crate::config::{Gate, above, at_least};
+use crate::config::{Gate, MOST_COMPONENTS, MOST_RUNS};
 use crate::fit::{Evaluation, Imputation, MissingCell, most_probable, with_first_class};
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
@@ -28,9 +26,7 @@ use crate::state::dot;
 use crate::units::Units;
 use crate::vb::{IqgmeData, class_of_rows};
 use crate::{IqgmeConfig, IqgmeError, start};
-
-/// Name in saved files.
-const MODEL: &str = "npb-iqgme/em";
+use npb_infer::ranges::{above, at_least, up_to};
 
 /// Key of the random stream of starts.
 const START: u64 = 50;
@@ -78,18 +74,18 @@ impl Default for QgmeConfig {
 impl QgmeConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), IqgmeError> {
-        at_least("components", self.components, 1)?;
-        at_least("starts", self.starts, 1)?;
+        up_to("components", self.components, MOST_COMPONENTS)?;
+        up_to("starts", self.starts, MOST_RUNS)?;
         above("covariance_rows", self.covariance_rows, 0.0)?;
         above("expert_ridge", self.expert_ridge, 0.0)?;
-        at_least("max_iterations", self.max_iterations as usize, 1)?;
-        above("tolerance", self.tolerance, 0.0)
+        at_least("max_iterations", self.max_iterations, 1)?;
+        Ok(above("tolerance", self.tolerance, 0.0)?)
     }
 }
 
 /// What is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Wire {
+pub struct Wire {
     config: QgmeConfig,
     units: Units,
     classes: Vec<String>,
@@ -627,30 +623,19 @@ impl QgmeFit {
     pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
         self.wire.units.impute(table, self.cells_by_row(table)?)
     }
+}
 
-    /// Writes the fit to a file that [`load`](Self::load) reads.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {
-        let version = env!("CARGO_PKG_VERSION");
-        Ok(storage::save(path, MODEL, version, &self.wire)?)
+impl Saved for QgmeFit {
+    const MODEL: &'static str = "npb-iqgme/em";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Content = Wire;
+    type Error = IqgmeError;
+
+    fn content(&self) -> &Wire {
+        &self.wire
     }
 
-    /// Reads a fit written by [`save`](Self::save). A truncated, altered or foreign file is an error that says which.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, IqgmeError> {
-        Self::checked(storage::load(path, MODEL)?)
-    }
-
-    /// The bytes that [`save`](Self::save) writes.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, IqgmeError> {
-        let version = env!("CARGO_PKG_VERSION");
-        Ok(storage::to_bytes(MODEL, version, &self.wire)?)
-    }
-
-    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, IqgmeError> {
-        Self::checked(storage::from_bytes(MODEL, bytes)?)
-    }
-
-    fn checked(wire: Wire) -> Result<Self, IqgmeError> {
+    fn from_content(wire: Wire) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
         wire.config.validate()?;
         wire.units.check().map_err(saved)?;

@@ -1,5 +1,6 @@
 //! What can go wrong.
 
+use npb_infer::ranges::OutOfRange;
 use npb_linalg::NotPositiveDefinite;
 
 /// Errors of this crate. Not having converged is not one of them: it is a status of the fit.
@@ -7,15 +8,8 @@ use npb_linalg::NotPositiveDefinite;
 #[non_exhaustive]
 pub enum IqgmeError {
     /// A configuration value is out of range.
-    #[error("config: {field} = {value}: must be {rule}")]
-    Config {
-        /// Name of the field.
-        field: &'static str,
-        /// The value given.
-        value: String,
-        /// What it must be.
-        rule: String,
-    },
+    #[error(transparent)]
+    Config(#[from] OutOfRange),
     /// The training table has no rows.
     #[error("the table has no rows: a fit needs at least one")]
     NoRows,

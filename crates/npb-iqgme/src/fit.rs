@@ -1,10 +1,9 @@
 //! The result of a fit, and what can be asked of it.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use npb_data::{Labels, Table};
-use npb_infer::{Stop, VbOutcome, VbReport, storage, stream};
+use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
 use npb_linalg::faer::Mat;
 use npb_priors::dp::dominant_count_distribution;
 use npb_priors::special::ln_add_exp;
@@ -20,9 +19,6 @@ use crate::state::check_experts;
 use crate::units::{Filling, Units};
 use crate::vb::{IqgmeData, IqgmeVb, class_of_rows};
 use crate::{Expert, IqgmeConfig, IqgmeError, IqgmeState};
-
-/// Name in saved files.
-const MODEL: &str = "npb-iqgme";
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;
@@ -211,11 +207,18 @@ pub struct MissingCell {
 }
 
 impl MissingCell {
+    /// The share of its distribution that lies below `x`.
+    pub fn cdf(&self, x: f64) -> f64 {
+        let (below, total) = self.terms.iter().fold((0.0, 0.0), |(below, total), term| {
+            (below + term.weight * term.below(x), total + term.weight)
+        });
+        below / total
+    }
+
     /// The value below which this share of its distribution lies; `level` between 0 and 1.
     pub fn quantile(&self, level: f64) -> f64 {
-        let below = |x: f64| -> f64 { self.terms.iter().map(|t| t.weight * t.below(x)).sum() };
-        let total: f64 = self.terms.iter().map(|t| t.weight).sum();
-        let wanted = level.clamp(0.0, 1.0) * total;
+        let below = |x: f64| self.cdf(x);
+        let wanted = level.clamp(0.0, 1.0);
         let (mut low, mut high) = (self.mean, self.mean);
         let mut reach = self.sd.max(f64::MIN_POSITIVE);
         while below(low) > wanted && reach.is_finite() {
@@ -271,7 +274,7 @@ pub struct ClassifierSummary {
 
 /// What is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Wire {
+pub struct Wire {
     config: IqgmeConfig,
     units: Units,
     classes: Vec<String>,
@@ -452,7 +455,7 @@ impl IqgmeFit {
         draws: usize,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
         check_level(level)?;
-        at_least("draws", draws, 2)?;
+        check_draws(draws, 2)?;
         let mean = self.predict_proba(table)?;
         let rows = self.wire.units.rows(table)?;
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
@@ -520,6 +523,7 @@ impl IqgmeFit {
 
     /// `draws` completed tables, each a joint draw from the predictive distribution of the missing cells, for multiple imputation.
     pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
+        check_draws(draws, 1)?;
         let rows = self.wire.units.rows(table)?;
         (0..draws as u64)
             .into_par_iter()
@@ -656,7 +660,7 @@ impl IqgmeFit {
                 rule: "between 0 and 1",
             });
         }
-        at_least("draws", draws, 1)?;
+        check_draws(draws, 1)?;
         let sticks = &self.state().sticks;
         let mut rng = stream(self.wire.config.seed, [0, 0, COUNT, 0]);
         let weights = |out: &mut [f64]| sticks.sample_weights(out, &mut rng);
@@ -761,37 +765,19 @@ impl IqgmeFit {
         }
         Ok(all)
     }
+}
 
-    /// Writes the fit to a file that [`load`](Self::load) reads.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {
-        Ok(storage::save(
-            path,
-            MODEL,
-            env!("CARGO_PKG_VERSION"),
-            &self.wire,
-        )?)
+impl Saved for IqgmeFit {
+    const MODEL: &'static str = "npb-iqgme/fit";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Content = Wire;
+    type Error = IqgmeError;
+
+    fn content(&self) -> &Wire {
+        &self.wire
     }
 
-    /// Reads a fit written by [`save`](Self::save). A truncated, altered or foreign file is an error that says which.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, IqgmeError> {
-        Self::checked(storage::load(path, MODEL)?)
-    }
-
-    /// The bytes that [`save`](Self::save) writes.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, IqgmeError> {
-        Ok(storage::to_bytes(
-            MODEL,
-            env!("CARGO_PKG_VERSION"),
-            &self.wire,
-        )?)
-    }
-
-    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, IqgmeError> {
-        Self::checked(storage::from_bytes(MODEL, bytes)?)
-    }
-
-    fn checked(wire: Wire) -> Result<Self, IqgmeError> {
+    fn from_content(wire: Wire) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
         wire.config.validate()?;
         wire.units.check().map_err(saved)?;
@@ -820,22 +806,18 @@ impl IqgmeFit {
     }
 }
 
-pub(crate) fn at_least(
-    argument: &'static str,
-    value: usize,
-    least: usize,
-) -> Result<(), IqgmeError> {
-    if value >= least {
+/// Draws are kept until all of them are there.
+pub(crate) fn check_draws(draws: usize, least: usize) -> Result<(), IqgmeError> {
+    if (least..=100_000).contains(&draws) {
         return Ok(());
     }
-    let rule = if least == 1 {
-        "at least 1"
-    } else {
-        "at least 2"
+    let rule = match least {
+        1 => "between 1 and 100000",
+        _ => "between 2 and 100000",
     };
     Err(IqgmeError::Argument {
-        argument,
-        value: value.to_string(),
+        argument: "draws",
+        value: draws.to_string(),
         rule,
     })
 }

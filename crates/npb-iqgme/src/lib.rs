@@ -92,6 +92,7 @@ pub use gibbs::state::{DrawnComponent, GibbsParameters, GibbsState};
 pub use mixture::Mixture;
 pub use npb_data;
 pub use npb_infer;
+pub use npb_infer::Saved;
 pub use npb_infer::checkpoint::Every;
 pub use npb_priors;
 pub use predict::CellTerm;

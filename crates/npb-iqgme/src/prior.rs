@@ -1,5 +1,6 @@
 //! The priors with their data-dependent parts filled in.
 
+use npb_linalg::condition::{Gaussian, Scratch};
 use npb_linalg::faer::{Mat, Scale};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 
@@ -7,6 +8,12 @@ use crate::IqgmeConfig;
 use crate::config::PriorScale;
 use crate::rows::Rows;
 use crate::state::{Component, Expected, ExpertPrior};
+
+/// Rounds of fitting the covariance of all rows, at most; and how little a correlation moves in the last.
+const FITTING_ROUNDS: usize = 50;
+const FITTING_TOLERANCE: f64 = 1e-3;
+/// About so many rows are enough for it.
+const FITTING_ROWS: usize = 2048;
 
 /// Priors in standardised, centred units, in the form of the posterior that a vacant component and its expert have.
 #[derive(Clone, Debug)]
@@ -69,7 +76,8 @@ impl Prior {
 
 /// Covariance of incomplete rows that are centred at the available-case means: pairwise correlations of the rows in which both features are
 /// seen, shrunk towards zero by their own uncertainty (the ratio of the summed sampling variances to the summed squares), and further
-/// until the matrix is positive definite.
+/// until the matrix is positive definite. From there, if there are holes, a Gaussian is fitted to what is seen of the rows; its prior, uncorrelated features,
+/// is worth as many rows as the first shrinkage says. Pairs of features that are nearly one line stay so, although no pairwise matrix would let them.
 pub(crate) fn shrunk_covariance(rows: &Rows) -> Mat<f64> {
     let p = rows.n_features;
     let (products, counts) = pairwise_sums(rows);
@@ -88,11 +96,21 @@ pub(crate) fn shrunk_covariance(rows: &Rows) -> Mat<f64> {
             correlation[(i, j)] = r;
         }
     }
-    let mut shrinkage = if signal > 0.0 {
+    let shrinkage = if signal > 0.0 {
         (noise / signal).clamp(1e-4, 1.0)
     } else {
         1.0
     };
+    let start = positive_definite(&correlation, &variance, shrinkage);
+    if shrinkage == 1.0 || !rows.any_missing() {
+        return start;
+    }
+    fitted_covariance(rows, &variance, shrinkage, start)
+}
+
+/// The covariance of these correlations, shrunk by `shrinkage` or, by doubling that, until positive definite.
+fn positive_definite(correlation: &Mat<f64>, variance: &[f64], mut shrinkage: f64) -> Mat<f64> {
+    let p = variance.len();
     loop {
         let covariance = Mat::from_fn(p, p, |i, j| {
             let r = if i == j {
@@ -104,12 +122,93 @@ pub(crate) fn shrunk_covariance(rows: &Rows) -> Mat<f64> {
         });
         // At shrinkage 1 the matrix is diagonal with positive entries.
         if shrinkage >= 1.0
-            || Cholesky::new(covariance.as_ref()).is_ok_and(|f| well_conditioned(&f, &variance))
+            || Cholesky::new(covariance.as_ref()).is_ok_and(|f| well_conditioned(&f, variance))
         {
             return covariance;
         }
         shrinkage = (2.0 * shrinkage).min(1.0);
     }
+}
+
+/// Posterior mode of a Gaussian by expectation maximisation, the share `shrinkage` of it from a prior of uncorrelated features.
+fn fitted_covariance(
+    rows: &Rows,
+    variance: &[f64],
+    shrinkage: f64,
+    mut covariance: Mat<f64>,
+) -> Mat<f64> {
+    let p = rows.n_features;
+    let mut mean = vec![0.0; p];
+    for _ in 0..FITTING_ROUNDS {
+        let Some((new_mean, scatter)) = expected_scatter(rows, &mean, &covariance) else {
+            return covariance;
+        };
+        let new = Mat::from_fn(p, p, |i, j| {
+            let own = (1.0 - shrinkage) * scatter[(i, j)];
+            if i == j {
+                own + shrinkage * variance[i]
+            } else {
+                own
+            }
+        });
+        let well = |f: Cholesky| well_conditioned(&f, variance);
+        if !Cholesky::new(new.as_ref()).is_ok_and(well) {
+            return covariance;
+        }
+        let moved = |i: usize, j: usize| {
+            (new[(i, j)] - covariance[(i, j)]).abs() / (variance[i] * variance[j]).sqrt()
+        };
+        let all = (0..p).flat_map(|j| (j..p).map(move |i| (i, j)));
+        let change = all.map(|(i, j)| moved(i, j)).fold(0.0, f64::max);
+        (mean, covariance) = (new_mean, new);
+        if change < FITTING_TOLERANCE {
+            break;
+        }
+    }
+    covariance
+}
+
+/// Mean of the completed rows and their scatter around it, the uncertainty of what was completed included. None if the covariance has become singular to
+/// working precision.
+fn expected_scatter(
+    rows: &Rows,
+    mean: &[f64],
+    covariance: &Mat<f64>,
+) -> Option<(Vec<f64>, Mat<f64>)> {
+    let p = rows.n_features;
+    let gaussian = Gaussian::from_covariance(mean, covariance.as_ref()).ok()?;
+    let (mut first, mut second, mut count) = (vec![0.0; p], Mat::<f64>::zeros(p, p), 0.0);
+    let mut scratch = Scratch::default();
+    let mut row = vec![0.0; p];
+    let every = rows.len().div_ceil(FITTING_ROWS);
+    for group in rows.groups.iter().step_by(every) {
+        let pattern = &rows.patterns[group.pattern];
+        let mut given = gaussian
+            .condition(&pattern.observed, &pattern.missing, &mut scratch)
+            .ok()?;
+        let n = group.rows.len() as f64;
+        count += n;
+        let uncertain = given.covariance();
+        for (l, &j) in pattern.missing.iter().enumerate() {
+            for (k, &i) in pattern.missing.iter().enumerate() {
+                second[(i, j)] += n * uncertain[(k, l)];
+            }
+        }
+        for position in group.rows.clone() {
+            row.copy_from_slice(rows.row(position));
+            given.complete(&mut row);
+            for (j, &xj) in row.iter().enumerate() {
+                first[j] += xj;
+                let column = second.col_as_slice_mut(j);
+                for (to, &xi) in column.iter_mut().zip(&row) {
+                    *to += xi * xj;
+                }
+            }
+        }
+    }
+    let mean: Vec<f64> = first.iter().map(|x| x / count).collect();
+    let scatter = Mat::from_fn(p, p, |i, j| second[(i, j)] / count - mean[i] * mean[j]);
+    Some((mean, scatter))
 }
 
 /// Every feature keeps at least a millionth of its variance given those before it.

@@ -149,6 +149,11 @@ impl Rows {
         self.blocks.iter().any(found)
     }
 
+    /// Some row has a missing feature.
+    pub(crate) fn any_missing(&self) -> bool {
+        self.blocks.iter().any(|block| !block.complete)
+    }
+
     fn push_group(
         &mut self,
         table: &Table,

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use npb_data::{Labels, Standardiser, Table};
+use npb_infer::ranges::OutOfRange;
 use npb_infer::{VbOutcome, VbReport, resume_vb};
 use npb_linalg::faer::{Mat, Scale};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
@@ -49,11 +50,10 @@ impl IqgmeData {
         }
         let classes = classes_seen(labels)?;
         if classes.len() > 2 && config.expert_posterior == ExpertPosterior::ExpectationPropagation {
-            return Err(IqgmeError::Config {
-                field: "expert_posterior",
-                value: "expectation_propagation".to_owned(),
-                rule: format!("variational with {} classes", classes.len()),
-            });
+            let rule = format!("variational with {} classes", classes.len());
+            return Err(
+                OutOfRange::new("expert_posterior", "expectation_propagation", rule).into(),
+            );
         }
         let standardiser = Standardiser::fit(table);
         let (constant, empty) = (
@@ -326,6 +326,10 @@ pub struct IqgmeVb<'d> {
     soft: Vec<f64>,
     responsibilities: Responsibilities,
     iteration: u64,
+    /// The bound of the iteration before; NaN at the first.
+    last_bound: f64,
+    /// Whether iterations move the prior scale.
+    scale_is_free: bool,
     /// What a run has behind it.
     trace: Vec<VbReport>,
 }
@@ -360,6 +364,8 @@ impl<'d> IqgmeVb<'d> {
                 &responsibilities,
             ),
             iteration: 0,
+            last_bound: f64::NAN,
+            scale_is_free: false,
             trace: Vec::new(),
         };
         vb.start()?;
@@ -386,6 +392,7 @@ impl<'d> IqgmeVb<'d> {
             });
         }
         let mut prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
+        let scale_is_free = state.prior_scale != prior.scale;
         prior
             .set_scale(state.prior_scale, &data.covariance)
             .map_err(prior_failed)?;
@@ -402,6 +409,8 @@ impl<'d> IqgmeVb<'d> {
             responsibilities: Responsibilities::zeros(data.rows.len(), n_components),
             state,
             iteration: trace.len() as u64,
+            last_bound: trace.last().map_or(f64::NAN, |report| report.elbo),
+            scale_is_free,
             trace,
         };
         for (h, component) in vb.state.components.iter().enumerate() {
@@ -439,7 +448,8 @@ impl<'d> IqgmeVb<'d> {
         Ok(())
     }
 
-    /// One iteration: the rows, then sticks, components, experts, their prior and the concentration. Returns the bound.
+    /// One iteration: the rows, then sticks, components, experts, their prior and the concentration; the scale of the components' prior, too, once the
+    /// bound has come to rest without (a scale that may shrink from the start on lets the gate cut components along class boundaries). Returns the bound.
     pub fn step(&mut self) -> Result<f64, IqgmeError> {
         self.iteration += 1;
         self.apply(VbUpdate::Rows)?;
@@ -450,6 +460,9 @@ impl<'d> IqgmeVb<'d> {
                 value: bound,
             });
         }
+        let little = self.config.tolerance * bound.abs().max(1.0);
+        self.scale_is_free |= (bound - self.last_bound).abs() < little;
+        self.last_bound = bound;
         self.update_parameters()?;
         Ok(bound)
     }
@@ -562,8 +575,11 @@ impl<'d> IqgmeVb<'d> {
 
     fn update_parameters(&mut self) -> Result<(), IqgmeError> {
         VbUpdate::PARAMETERS
-            .iter()
-            .try_for_each(|&update| self.apply(update))
+            .into_iter()
+            .try_for_each(|update| match update {
+                VbUpdate::PriorScale if !self.scale_is_free => Ok(()),
+                _ => self.apply(update),
+            })
     }
 
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`VbUpdate::PARAMETERS`].

@@ -16,7 +16,7 @@ use crate::checkpoints::{Key, RunFile};
 use crate::{FactorConfig, IqgmeError};
 
 /// Name in checkpoint files.
-const MODEL: &str = "npb-iqgme/factor-run";
+const MODEL: &str = "npb-iqgme/factor/run";
 
 /// As [`fit_factor`](crate::fit_factor), with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and
 /// returns the same bits as if it had never stopped.

@@ -1,10 +1,11 @@
 //! What a user may set.
 
 use npb_infer::VbLimits;
+use npb_infer::ranges::{above, at_least, not_negative, up_to};
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
-use crate::config::{above, at_least, not_negative};
+use crate::config::{MOST_COMPONENTS, MOST_RUNS};
 
 /// Where a run starts: hard responsibilities, and the factors of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,9 +137,9 @@ impl Default for FactorConfig {
 impl FactorConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), IqgmeError> {
-        at_least("truncation", self.truncation, 1)?;
-        at_least("max_factors", self.max_factors, 1)?;
-        at_least("restarts", self.restarts, 1)?;
+        up_to("truncation", self.truncation, MOST_COMPONENTS)?;
+        up_to("max_factors", self.max_factors, MOST_COMPONENTS)?;
+        up_to("restarts", self.restarts, MOST_RUNS)?;
         for (field, value) in [
             ("concentration_shape", self.concentration_shape),
             ("concentration_rate", self.concentration_rate),
@@ -160,14 +161,14 @@ impl FactorConfig {
         not_negative("cluster_noise", self.cluster_noise)?;
         not_negative("spread_precision", self.spread_precision)?;
         not_negative("averaging", self.averaging)?;
-        at_least("max_iterations", self.max_iterations as usize, 1)?;
+        at_least("max_iterations", self.max_iterations, 1)?;
         for (field, starts) in [
             ("starts", &self.starts),
             ("unlabelled_starts", &self.unlabelled_starts),
         ] {
-            at_least(field, starts.len(), 1)?;
+            up_to(field, starts.len(), MOST_RUNS)?;
             for start in starts {
-                at_least(field, start.clusters(), 1)?;
+                up_to(field, start.clusters(), MOST_COMPONENTS)?;
             }
         }
         Ok(())

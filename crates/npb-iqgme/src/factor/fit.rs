@@ -1,10 +1,9 @@
 //! The result of a fit, and what can be asked of it.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use npb_data::{Labels, Standardiser, Table};
-use npb_infer::{Stop, VbOutcome, VbReport, storage, stream};
+use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
 use npb_priors::special::ln_add_exp;
@@ -19,13 +18,10 @@ use super::predict::Predictor;
 use super::stacking;
 use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
-use crate::fit::at_least;
+use crate::fit::check_draws;
 use crate::runs::{central_intervals, check_level, run_all, weigh};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
-
-/// Name in saved files.
-const MODEL: &str = "npb-iqgme/factor";
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;
@@ -147,7 +143,7 @@ pub struct FactorCluster {
 
 /// What is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Wire {
+pub struct Wire {
     config: FactorConfig,
     margins: Margins,
     standardiser: Standardiser,
@@ -323,7 +319,7 @@ impl FactorFit {
         draws: usize,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
         check_level(level)?;
-        at_least("draws", draws, 2)?;
+        check_draws(draws, 2)?;
         let mean = self.predict_proba(table)?;
         let cells = self.cells(table)?;
         let spread = self.wire.spread_units.apply(&cells);
@@ -442,30 +438,19 @@ impl FactorFit {
         let score = standardiser.mean()[column] + standardiser.sd()[column] * value;
         self.wire.margins.value(column, score)
     }
+}
 
-    /// Writes the fit to a file that [`load`](Self::load) reads.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {
-        let version = env!("CARGO_PKG_VERSION");
-        Ok(storage::save(path, MODEL, version, &self.wire)?)
+impl Saved for FactorFit {
+    const MODEL: &'static str = "npb-iqgme/factor";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Content = Wire;
+    type Error = IqgmeError;
+
+    fn content(&self) -> &Wire {
+        &self.wire
     }
 
-    /// Reads a fit written by [`save`](Self::save). A truncated, altered or foreign file is an error that says which.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, IqgmeError> {
-        Self::checked(storage::load(path, MODEL)?)
-    }
-
-    /// The bytes that [`save`](Self::save) writes.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, IqgmeError> {
-        let version = env!("CARGO_PKG_VERSION");
-        Ok(storage::to_bytes(MODEL, version, &self.wire)?)
-    }
-
-    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, IqgmeError> {
-        Self::checked(storage::from_bytes(MODEL, bytes)?)
-    }
-
-    fn checked(wire: Wire) -> Result<Self, IqgmeError> {
+    fn from_content(wire: Wire) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
         wire.config.validate()?;
         let n_columns = wire.standardiser.column_names().len();

@@ -17,7 +17,7 @@ use crate::checkpoints::fingerprint;
 use crate::vb::IqgmeData;
 
 /// Name in checkpoint files.
-const MODEL: &str = "npb-iqgme/chain";
+const MODEL: &str = "npb-iqgme/gibbs/run";
 
 /// What a checkpoint holds.
 #[derive(Serialize, Deserialize)]

@@ -1,9 +1,10 @@
 //! What a user may set.
 
 use npb_infer::SweepPlan;
+use npb_infer::ranges::{at_least, up_to};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{PriorScale, at_least};
+use crate::config::{MOST_COMPONENTS, MOST_RUNS};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// How infinitely many sticks are handled.
@@ -55,7 +56,8 @@ impl GibbsMove {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GibbsConfig {
-    /// Priors, starts (chain c starts as the start numbered c, going round) and seed. What else there is in it concerns variational runs.
+    /// Priors, starts (chain c starts as the start numbered c, going round) and seed. What else there is in it concerns variational runs; a sampler has no
+    /// bound and takes [`PriorScale::Bound`](crate::PriorScale::Bound) for `Covariance`.
     pub model: IqgmeConfig,
     /// How infinitely many sticks are handled.
     pub sticks: StickRule,
@@ -90,19 +92,12 @@ impl GibbsConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), IqgmeError> {
         self.model.validate()?;
-        if self.model.prior_scale == PriorScale::Bound {
-            return Err(IqgmeError::Config {
-                field: "prior_scale",
-                value: "bound".to_owned(),
-                rule: "covariance or precision: a sampler has no bound".to_owned(),
-            });
-        }
         if let StickRule::Blocked(components) = self.sticks {
-            at_least("sticks", components, 1)?;
+            up_to("sticks", components, MOST_COMPONENTS)?;
         }
-        at_least("moves", self.moves.len(), 1)?;
-        at_least("chains", self.chains, 1)?;
-        at_least("keep", self.sweeps.keep as usize, 1)?;
-        at_least("stored_draws", self.stored_draws as usize, 1)
+        up_to("moves", self.moves.len(), MOST_RUNS)?;
+        up_to("chains", self.chains, MOST_RUNS)?;
+        at_least("keep", self.sweeps.keep, 1)?;
+        Ok(at_least("stored_draws", self.stored_draws, 1)?)
     }
 }

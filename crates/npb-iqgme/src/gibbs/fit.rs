@@ -1,11 +1,10 @@
 //! What chains leave behind, and what can be asked of it.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use npb_data::{Labels, Table};
 use npb_infer::diagnostics::{ChainDiagnostics, summarise};
-use npb_infer::{Stop, SweepReport, Trace, run_chains, storage};
+use npb_infer::{Saved, Stop, SweepReport, Trace, run_chains};
 use npb_priors::special::ln_add_exp;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -22,9 +21,6 @@ use crate::predict::{Experts, Predictor};
 use crate::runs::check_level;
 use crate::units::Units;
 use crate::vb::{IqgmeData, class_of_rows};
-
-/// Name in saved files.
-const MODEL: &str = "npb-iqgme/gibbs";
 
 /// A stored draw breaks its stick, beyond the components that have rows, until less than this is left; one further component takes the rest.
 const LEAST_REST: f64 = 1e-3;
@@ -236,7 +232,7 @@ pub struct ScalarSummary {
 
 /// What is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Wire {
+pub struct Wire {
     config: GibbsConfig,
     units: Units,
     classes: Vec<String>,
@@ -509,37 +505,19 @@ impl GibbsFit {
     pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
         self.wire.units.impute(table, self.cells_by_row(table)?)
     }
+}
 
-    /// Writes the fit to a file that [`load`](Self::load) reads.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {
-        Ok(storage::save(
-            path,
-            MODEL,
-            env!("CARGO_PKG_VERSION"),
-            &self.wire,
-        )?)
+impl Saved for GibbsFit {
+    const MODEL: &'static str = "npb-iqgme/gibbs";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Content = Wire;
+    type Error = IqgmeError;
+
+    fn content(&self) -> &Wire {
+        &self.wire
     }
 
-    /// Reads a fit written by [`save`](Self::save). A truncated, altered or foreign file is an error that says which.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, IqgmeError> {
-        Self::checked(storage::load(path, MODEL)?)
-    }
-
-    /// The bytes that [`save`](Self::save) writes.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, IqgmeError> {
-        Ok(storage::to_bytes(
-            MODEL,
-            env!("CARGO_PKG_VERSION"),
-            &self.wire,
-        )?)
-    }
-
-    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, IqgmeError> {
-        Self::checked(storage::from_bytes(MODEL, bytes)?)
-    }
-
-    fn checked(wire: Wire) -> Result<Self, IqgmeError> {
+    fn from_content(wire: Wire) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
         wire.config.validate()?;
         wire.units.check().map_err(saved)?;

@@ -1,8 +1,9 @@
 //! What a user may set.
 
+use npb_infer::ranges::{OutOfRange, above, up_to};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ExpertPosterior, Start, above, at_least};
+use crate::config::{ExpertPosterior, MOST_COMPONENTS, MOST_RUNS, PriorScale, Start};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
@@ -44,6 +45,7 @@ impl Default for TasksConfig {
         Self {
             single: IqgmeConfig {
                 averaging: 1.0,
+                prior_scale: PriorScale::Covariance,
                 ..IqgmeConfig::default()
             },
             atoms: 50,
@@ -63,29 +65,25 @@ impl TasksConfig {
     pub fn validate(&self) -> Result<(), IqgmeError> {
         self.single.validate()?;
         if self.single.expert_posterior != ExpertPosterior::Variational {
-            return Err(IqgmeError::Config {
-                field: "expert_posterior",
-                value: format!("{:?}", self.single.expert_posterior),
-                rule: "variational for many tasks".to_owned(),
-            });
+            let value = format!("{:?}", self.single.expert_posterior);
+            let rule = "variational for many tasks";
+            return Err(OutOfRange::new("expert_posterior", value, rule).into());
         }
-        at_least("atoms", self.atoms, 1)?;
+        up_to("atoms", self.atoms, MOST_COMPONENTS)?;
         above("top_shape", self.top_shape, 0.0)?;
         above("top_rate", self.top_rate, 0.0)?;
-        at_least("starts", self.starts.len(), 1)?;
+        up_to("starts", self.starts.len(), MOST_RUNS)?;
         for start in self.starts.iter().chain(&self.summary_starts) {
             let (clusters, components) = match *start {
                 TaskStart::Pooled(start) => (1, size(start)),
                 TaskStart::Clustered(clusters, start) => (clusters, size(start)),
                 TaskStart::Separate(components) => (1, components),
             };
-            at_least("starts", clusters.min(components), 1)?;
+            up_to("starts", clusters, MOST_COMPONENTS)?;
+            up_to("starts", components, MOST_COMPONENTS)?;
             if clusters > self.atoms {
-                return Err(IqgmeError::Config {
-                    field: "starts",
-                    value: format!("{start:?}"),
-                    rule: format!("of at most as many clusters as atoms, {}", self.atoms),
-                });
+                let rule = format!("of at most as many clusters as atoms, {}", self.atoms);
+                return Err(OutOfRange::new("starts", format!("{start:?}"), rule).into());
             }
         }
         Ok(())

@@ -1,10 +1,9 @@
 //! The result of a fit of many tasks, and what can be asked of it.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use npb_data::{Standardiser, Table};
-use npb_infer::{Stop, VbOutcome, VbReport, storage, stream};
+use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
 use npb_linalg::faer::{Mat, Scale};
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
@@ -16,15 +15,12 @@ use super::fold::{Atoms, fold};
 use super::state::MultiTaskState;
 use super::vb::{MultiTaskVb, TaskUpdate};
 use crate::config::Gate;
-use crate::fit::at_least;
+use crate::fit::check_draws;
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
 use crate::runs::{central_intervals, check_level, run_all, weigh};
 use crate::state::Expert;
 use crate::{IqgmeData, IqgmeError, ProbabilityInterval};
-
-/// Name in saved files.
-const MODEL: &str = "npb-iqgme/tasks";
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 12;
@@ -118,7 +114,7 @@ impl TaskRun {
 
 /// What is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Wire {
+pub struct Wire {
     config: TasksConfig,
     standardiser: Standardiser,
     active: Vec<usize>,
@@ -276,7 +272,7 @@ impl MultiTaskFit {
         draws: usize,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
         check_level(level)?;
-        at_least("draws", draws, 2)?;
+        check_draws(draws, 2)?;
         let j = self.position(task)?;
         let mean = self.predict_proba(task, table)?;
         let rows = self.rows(table)?;
@@ -360,30 +356,19 @@ impl MultiTaskFit {
             .select_columns(&self.wire.active)?;
         Ok(Rows::new(&standardised, &vec![0.0; table.n_rows()]))
     }
+}
 
-    /// Writes the fit to a file that [`load`](Self::load) reads.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {
-        let version = env!("CARGO_PKG_VERSION");
-        Ok(storage::save(path, MODEL, version, &self.wire)?)
+impl Saved for MultiTaskFit {
+    const MODEL: &'static str = "npb-iqgme/tasks";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Content = Wire;
+    type Error = IqgmeError;
+
+    fn content(&self) -> &Wire {
+        &self.wire
     }
 
-    /// Reads a fit written by [`save`](Self::save). A truncated, altered or foreign file is an error that says which.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, IqgmeError> {
-        Self::checked(storage::load(path, MODEL)?)
-    }
-
-    /// The bytes that [`save`](Self::save) writes.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, IqgmeError> {
-        let version = env!("CARGO_PKG_VERSION");
-        Ok(storage::to_bytes(MODEL, version, &self.wire)?)
-    }
-
-    /// The fit in bytes made by [`to_bytes`](Self::to_bytes).
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, IqgmeError> {
-        Self::checked(storage::from_bytes(MODEL, bytes)?)
-    }
-
-    fn checked(wire: Wire) -> Result<Self, IqgmeError> {
+    fn from_content(wire: Wire) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
         wire.config.validate()?;
         let n_columns = wire.standardiser.column_names().len();

@@ -58,6 +58,27 @@ fn every_configuration_value_is_checked_by_name() {
             },
         ),
         (
+            "truncation",
+            IqgmeConfig {
+                truncation: usize::MAX,
+                ..good.clone()
+            },
+        ),
+        (
+            "starts",
+            IqgmeConfig {
+                starts: vec![Start::KMeans(usize::MAX)],
+                ..good.clone()
+            },
+        ),
+        (
+            "restarts",
+            IqgmeConfig {
+                restarts: usize::MAX,
+                ..good.clone()
+            },
+        ),
+        (
             "restarts",
             IqgmeConfig {
                 restarts: 0,

@@ -8,7 +8,7 @@ use npb_infer::Stop;
 use npb_infer::storage::{from_bytes, to_bytes};
 use npb_infer::testing::{same_bits_on_threads, same_bits_when_resumed};
 use npb_iqgme::{
-    Every, IqgmeConfig, IqgmeData, IqgmeError, IqgmeVb, Start, fit, fit_with_checkpoints,
+    Every, IqgmeConfig, IqgmeData, IqgmeError, IqgmeVb, Saved, Start, fit, fit_with_checkpoints,
 };
 
 use crate::data::{config, three_gaussians};

@@ -190,6 +190,7 @@ fn equals_the_evidence_of_one_gaussian() {
         mean_strength: 0.3,
         dof_excess: 3.5,
         dof_per_feature: 0.0,
+        prior_scale: PriorScale::Covariance,
         ..config(0)
     };
     let data = IqgmeData::new(&table, &Labels::from_strings(&none), &config).unwrap();

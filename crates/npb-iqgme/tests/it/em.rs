@@ -2,7 +2,7 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::testing::{attack_file, same_bits_on_threads};
-use npb_iqgme::{QgmeConfig, QgmeFit, fit_qgme};
+use npb_iqgme::{QgmeConfig, QgmeFit, Saved, fit_qgme};
 
 use crate::data::three_gaussians;
 use crate::multiclass::sectors;

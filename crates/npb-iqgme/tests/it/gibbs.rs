@@ -6,8 +6,8 @@ use npb_data::{Labels, Table};
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_infer::{Stop, SweepPlan};
 use npb_iqgme::{
-    Every, GibbsConfig, GibbsFit, GibbsMove, IqgmeConfig, IqgmeData, IqgmeSampler, PriorScale,
-    StickRule, fit, fit_gibbs, fit_gibbs_with_checkpoints,
+    Every, GibbsConfig, GibbsFit, GibbsMove, IqgmeData, IqgmeSampler, Saved, StickRule, fit,
+    fit_gibbs, fit_gibbs_with_checkpoints,
 };
 
 use crate::data::{config, three_gaussians};
@@ -154,16 +154,6 @@ fn bad_configurations_are_named() {
             "stored_draws",
             GibbsConfig {
                 stored_draws: 0,
-                ..good.clone()
-            },
-        ),
-        (
-            "prior_scale",
-            GibbsConfig {
-                model: IqgmeConfig {
-                    prior_scale: PriorScale::Bound,
-                    ..good.model.clone()
-                },
                 ..good.clone()
             },
         ),

@@ -3,7 +3,9 @@
 use npb_data::{Labels, Table};
 use npb_infer::stream;
 use npb_infer::testing::BoundMonitor;
-use npb_iqgme::{ExpertPosterior, IqgmeConfig, IqgmeData, IqgmeFit, IqgmeVb, Start, VbUpdate, fit};
+use npb_iqgme::{
+    ExpertPosterior, IqgmeConfig, IqgmeData, IqgmeFit, IqgmeVb, Saved, Start, VbUpdate, fit,
+};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 

@@ -1,7 +1,7 @@
 //! Saved fits: the same answers after a round trip, no harm from damaged files.
 
 use npb_infer::testing::attack_file;
-use npb_iqgme::{IqgmeFit, fit};
+use npb_iqgme::{IqgmeFit, Saved, fit};
 
 use crate::data::{config, three_gaussians};
 

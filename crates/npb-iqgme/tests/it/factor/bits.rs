@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use npb_infer::Stop;
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_iqgme::{
-    Every, FactorConfig, FactorFit, FactorScale, FactorStart, IqgmeError, fit_factor,
+    Every, FactorConfig, FactorFit, FactorScale, FactorStart, IqgmeError, Saved, fit_factor,
     fit_factor_with_checkpoints,
 };
 

@@ -97,7 +97,7 @@ pub(crate) fn config(seed: u64) -> TasksConfig {
             truncation: 6,
             max_iterations: 100,
             seed,
-            ..IqgmeConfig::default()
+            ..TasksConfig::default().single
         },
         atoms: 12,
         starts: vec![TaskStart::Pooled(Start::KMeans(4)), TaskStart::Separate(2)],

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table, metrics};
 use npb_iqgme::{
-    Atoms, Every, IqgmeConfig, MultiTaskFit, Start, Task, TaskStart, TasksConfig, fit, fit_tasks,
-    fit_tasks_with_checkpoints,
+    Atoms, Every, IqgmeConfig, MultiTaskFit, Saved, Start, Task, TaskStart, TasksConfig, fit,
+    fit_tasks, fit_tasks_with_checkpoints,
 };
 use rayon::ThreadPoolBuilder;
 

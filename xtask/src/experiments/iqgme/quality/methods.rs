@@ -10,6 +10,7 @@ use npb_data::metrics::{self, MetricError};
 use npb_data::{Table, splits};
 use npb_infer::stream;
 use npb_iqgme::{IqgmeConfig, IqgmeFit};
+use rand::RngExt;
 
 use super::OURS;
 use super::data::{Side, Sides};
@@ -136,9 +137,22 @@ impl Predicted {
                 "ece",
                 metrics::expected_calibration_error(p, positive, BINS)?,
             ),
+            ("ece_if_right", calibration_error_if_right(p)?),
         ];
         Ok(metrics.map(|(name, value)| (name.to_owned(), value)).into())
     }
+}
+
+/// The calibration error to expect of these probabilities if they were right: the mean over classes drawn from them.
+fn calibration_error_if_right(p: &[f64]) -> std::result::Result<f64, MetricError> {
+    const DRAWS: u64 = 200;
+    let mut sum = 0.0;
+    for draw in 0..DRAWS {
+        let mut rng = stream(draw, [0; 4]);
+        let classes: Vec<bool> = p.iter().map(|&p| rng.random::<f64>() < p).collect();
+        sum += metrics::expected_calibration_error(p, &classes, BINS)?;
+    }
+    Ok(sum / DRAWS as f64)
 }
 
 fn logistic(x: f64) -> f64 {

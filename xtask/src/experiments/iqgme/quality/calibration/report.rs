@@ -39,7 +39,14 @@ pub(super) fn report(sets: &[Data], records: &[Record]) -> Result<Report> {
             overview(
                 "Class probabilities of the test rows",
                 &results,
-                &["ece", "ece_pooled", "brier", "log_loss", "auc"],
+                &[
+                    "ece",
+                    "ece_if_right",
+                    "ece_pooled",
+                    "brier",
+                    "log_loss",
+                    "auc",
+                ],
             ),
             overview("Hidden cells", &results, &cells),
             differences(records, &compared, &others),
@@ -59,7 +66,7 @@ fn notes(sets: &[Data]) -> Vec<String> {
     };
     let rest = [
         "Features are in units of the training standard deviation; columns that are constant in training are left out. `ece`: expected calibration error \
-         with 10 bins of equal width, on the test rows of each trial (with so few rows it is above zero for perfect probabilities as well); \
+         with 10 bins of equal width, on the test rows of each trial; `ece_if_right`: what it would be on average if classes were drawn from these very probabilities (rows are few); \
          `ece_pooled`: of the test rows of all trials together. `npb:iqgme/plug-in` replaces the parameters by their posterior means.",
         "`coverage_68` and `coverage_95`: share of the hidden cells of training and test rows whose true values lie in the central interval of that \
          probability of the cell's distribution, a mixture of Student-t whose distribution function is evaluated at the truth. `imputed_rmse`: of the \

@@ -1,0 +1,86 @@
+//! Checks of configurations: the same rules, and the same words, in every model crate.
+
+use std::fmt::Display;
+
+use thiserror::Error;
+
+/// A field of a configuration that is out of range.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("config: {field} = {value}: must be {rule}")]
+pub struct OutOfRange {
+    /// Name of the field.
+    pub field: &'static str,
+    /// The value given.
+    pub value: String,
+    /// What it must be.
+    pub rule: String,
+}
+
+impl OutOfRange {
+    /// A field that breaks a rule, written to follow `must be`.
+    pub fn new(field: &'static str, value: impl Display, rule: impl Into<String>) -> Self {
+        Self {
+            field,
+            value: value.to_string(),
+            rule: rule.into(),
+        }
+    }
+}
+
+/// A finite number above a bound. NaN is an error.
+///
+/// # Errors
+/// [`OutOfRange`].
+pub fn above(field: &'static str, value: f64, bound: f64) -> Result<(), OutOfRange> {
+    if value.is_finite() && value > bound {
+        return Ok(());
+    }
+    Err(OutOfRange::new(
+        field,
+        value,
+        format!("finite and > {bound}"),
+    ))
+}
+
+/// A finite number that is zero or more. NaN is an error.
+///
+/// # Errors
+/// [`OutOfRange`].
+pub fn not_negative(field: &'static str, value: f64) -> Result<(), OutOfRange> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(());
+    }
+    Err(OutOfRange::new(field, value, "finite and >= 0"))
+}
+
+/// A count that may be as large as one has patience for: iterations, sweeps.
+///
+/// # Errors
+/// [`OutOfRange`].
+pub fn at_least(field: &'static str, value: u64, least: u64) -> Result<(), OutOfRange> {
+    if value >= least {
+        return Ok(());
+    }
+    Err(OutOfRange::new(field, value, format!("at least {least}")))
+}
+
+/// A count from 1 to `most`: whatever memory grows with.
+///
+/// ```
+/// use npb_infer::ranges::up_to;
+/// let error = up_to("truncation", 0, 4096).unwrap_err();
+/// assert_eq!(error.to_string(), "config: truncation = 0: must be between 1 and 4096");
+/// ```
+///
+/// # Errors
+/// [`OutOfRange`].
+pub fn up_to(field: &'static str, value: usize, most: usize) -> Result<(), OutOfRange> {
+    if (1..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(OutOfRange::new(
+        field,
+        value,
+        format!("between 1 and {most}"),
+    ))
+}
