@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::IqgmeError;
 use crate::config::{MOST_COMPONENTS, MOST_RUNS};
 
+/// Every fold holds a copy of nearly all rows.
+const MOST_FOLDS: usize = 100;
+
 /// Where a run starts: hard responsibilities, and the factors of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -140,6 +143,9 @@ impl FactorConfig {
         up_to("truncation", self.truncation, MOST_COMPONENTS)?;
         up_to("max_factors", self.max_factors, MOST_COMPONENTS)?;
         up_to("restarts", self.restarts, MOST_RUNS)?;
+        if self.folds > 0 {
+            up_to("folds", self.folds, MOST_FOLDS)?;
+        }
         for (field, value) in [
             ("concentration_shape", self.concentration_shape),
             ("concentration_rate", self.concentration_rate),
