@@ -4,10 +4,12 @@
 //! sampler".
 
 pub(crate) mod checkpoints;
+mod collapsed;
 pub(crate) mod config;
 pub(crate) mod fit;
 mod parameters;
 mod rows;
+mod split_merge;
 pub(crate) mod state;
 mod sticks;
 #[cfg(test)]
@@ -24,6 +26,7 @@ use rand_distr::Exp1;
 use rayon::prelude::*;
 
 use crate::prior::Prior;
+use crate::rows::Pattern;
 use crate::stats::Stats;
 use crate::vb::{IqgmeData, prior_failed};
 use crate::{IqgmeError, multinomial, start};
@@ -42,6 +45,7 @@ const EXPERTS: u64 = 38;
 const EXPERT_PRIOR: u64 = 39;
 const TAIL: u64 = 40;
 const START: u64 = 41;
+const SPLITS: u64 = 42;
 
 /// Rounds of experts given the labels of the start, before labels move.
 const START_ROUNDS: u64 = 10;
@@ -272,6 +276,10 @@ impl<'d> IqgmeSampler<'d> {
         missing_at(self.data, position)
     }
 
+    fn observed_at(&self, position: usize) -> &'d [usize] {
+        &pattern_at(self.data, position).observed
+    }
+
     /// Scalars of the sweeps made by [`run`](Self::run): concentration, number of components with rows, share of rows of the largest one, and log-likelihood
     /// of observed features and class labels given the components of the rows (with more than two classes: of the utilities).
     pub fn trace(&self) -> &Trace {
@@ -330,6 +338,10 @@ impl<'d> IqgmeSampler<'d> {
     pub fn apply(&mut self, step: GibbsMove) -> Result<(), IqgmeError> {
         match step {
             GibbsMove::Rows => self.rows(),
+            GibbsMove::SplitMerge => {
+                self.split_merge();
+                Ok(())
+            }
             GibbsMove::Swaps => {
                 self.swaps();
                 Ok(())
@@ -523,7 +535,11 @@ fn positions(data: &IqgmeData) -> Vec<usize> {
 
 /// Features that are missing in the row at a sorted position.
 fn missing_at(data: &IqgmeData, position: usize) -> &[usize] {
+    &pattern_at(data, position).missing
+}
+
+fn pattern_at(data: &IqgmeData, position: usize) -> &Pattern {
     let rows = &data.rows;
     let group = rows.groups.partition_point(|g| g.rows.end <= position);
-    &rows.patterns[rows.groups[group].pattern].missing
+    &rows.patterns[rows.groups[group].pattern]
 }

@@ -78,7 +78,7 @@ pub use error::IqgmeError;
 pub use factor::{
     FactorBound, FactorCluster, FactorConfig, FactorData, FactorDraw, FactorExpert, FactorFit,
     FactorMove, FactorRun, FactorSampler, FactorScale, FactorStart, FactorState, FactorUpdate,
-    FactorVb, FeatureFactor, fit_factor, fit_factor_with_checkpoints,
+    FactorVb, FeatureFactor, SpreadEffect, fit_factor, fit_factor_with_checkpoints,
 };
 pub use fit::{
     ClassifierSummary, ComponentSummary, Evaluation, Imputation, IqgmeFit, MissingCell,

@@ -352,9 +352,8 @@ impl JointModel for Model {
 fn calibrate(plan: &Plan) -> Result<Findings> {
     let (n_rows, replications, draws, burn_in, thin) = match plan.scale {
         Scale::Smoke => (10, 20, 9, 5, 1),
-        // Components are born and die slowly: draws must be far apart.
-        Scale::Quick => (40, 500, 99, 500, 20),
-        Scale::Paper => (100, 2_000, 99, 1_000, 50),
+        Scale::Quick => (40, 500, 99, 100, 5),
+        Scale::Paper => (100, 2_000, 99, 500, 20),
     };
     let model = Model::new(n_rows, 2, StickRule::Slice);
     let test = Calibration {

@@ -27,7 +27,7 @@ pub struct FactorBound {
     pub switches: f64,
     /// Minus the divergences of `q(theta, psi)`, `q(gamma)`, `q(u)` and `q(kappa)` from their priors.
     pub loadings: f64,
-    /// Minus the divergences of `q(w)` and `q(zeta, lambda)` from their priors.
+    /// Minus the divergences of `q(w)`, `q(zeta, lambda)` and `q(v)` from their priors.
     pub experts: f64,
     /// Sum of the absolute values of all terms, the scale of rounding errors.
     pub magnitude: f64,
@@ -84,11 +84,19 @@ impl Priors {
     }
 }
 
-/// The bound of a posterior: rows by their factors, locations and means of `q(t)` in `locations` and `rows.soft`.
+/// What the labels' terms of the bound want by row.
+pub(crate) struct Labelled<'a> {
+    /// `<t_i>`.
+    pub(crate) soft: &'a [f64],
+    pub(crate) spread: &'a [f64],
+}
+
+/// The bound of a posterior.
 pub(crate) fn bound(
     state: &FactorState,
     derived: &Derived,
     rows: &Rows<'_>,
+    labelled: &Labelled<'_>,
     factors: &RowFactors,
     config: &FactorConfig,
     priors: &Priors,
@@ -114,7 +122,11 @@ pub(crate) fn bound(
             score_second += rho * term.score_second;
         }
         if rows.signs[i] != 0.0 {
-            let (mu, t) = (state.soft_labels[i], rows.soft[i]);
+            let (mu, t) = (state.soft_labels[i], labelled.soft[i]);
+            let (effect, r) = (&state.spread_effect, labelled.spread[i]);
+            score_second += 2.0 * score * effect.mean * r
+                + (effect.mean * effect.mean + effect.variance) * r * r;
+            score += effect.mean * r;
             sum.soft_labels(ln_phi(rows.signs[i] * mu));
             sum.soft_labels(t * (score - mu));
             sum.soft_labels(-0.5 * (score_second - mu * mu));
@@ -134,7 +146,8 @@ pub(crate) fn bound(
     let on = state.switches.iter().flatten().filter(|b| **b).count() as f64;
     let off = (n * config.max_factors) as f64 - on;
     let sticks = state.sticks.elbo();
-    let experts = experts::bound(state, &priors.expert)?;
+    let mut experts = experts::bound(state, &priors.expert)?;
+    experts -= state.spread_effect.divergence(config.spread_precision);
     let switches = on * ln_on + off * ln_off;
     Ok(FactorBound {
         labels: sum.labels,

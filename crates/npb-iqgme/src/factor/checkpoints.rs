@@ -10,6 +10,7 @@ use rand::RngExt;
 
 use super::data::FactorData;
 use super::fit::{FactorFit, FactorRun, make_runs};
+use super::stacking;
 use super::vb::FactorVb;
 use crate::checkpoints::{Key, RunFile};
 use crate::{FactorConfig, IqgmeError};
@@ -22,6 +23,7 @@ const MODEL: &str = "npb-iqgme/factor/run";
 ///
 /// Run `k` writes to the file `path` with `.k` appended, when `every` says so and at its end; delete the files when the fit is saved. `watch` sees the
 /// report of every iteration, with the run's number (runs go on in parallel); when it breaks, that run ends there.
+/// What weights of runs are found by (`config.folds`) is short and made anew.
 ///
 /// Errors: as [`fit_factor`](crate::fit_factor); a checkpoint that cannot be written or read, or that is of other data, another configuration or run.
 pub fn fit_factor_with_checkpoints(
@@ -54,7 +56,8 @@ pub fn fit_factor_with_checkpoints(
         )?;
         FactorRun::new(start, outcome, vb)
     })?;
-    FactorFit::new(data, config.clone(), runs)
+    let stacked = stacking::weights(table, labels, config)?;
+    FactorFit::new(data, config.clone(), runs, stacked)
 }
 
 /// A number that is, but for chance, another one for other rows or labels.

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::IqgmeError;
 use crate::config::{MOST_COMPONENTS, MOST_RUNS};
 
+/// Every fold holds a copy of nearly all rows.
+const MOST_FOLDS: usize = 100;
+
 /// Where a run starts: hard responsibilities, and the factors of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -17,11 +20,16 @@ pub enum FactorStart {
     Own(usize),
     /// K-means within each class (unlabelled rows join the nearest cluster), with this many clusters for each class; pooled factors.
     PerClass(usize),
+    /// Rows in order of their mean square, cut into so many groups of one size: clusters that differ in spread, not in location. Pooled factors.
+    BySpread(usize),
 }
 
 impl FactorStart {
     pub(crate) fn clusters(self) -> usize {
-        let (Self::Pooled(clusters) | Self::Own(clusters) | Self::PerClass(clusters)) = self;
+        let (Self::Pooled(clusters)
+        | Self::Own(clusters)
+        | Self::PerClass(clusters)
+        | Self::BySpread(clusters)) = self;
         clusters
     }
 }
@@ -74,13 +82,18 @@ pub struct FactorConfig {
     pub expert_rate: f64,
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,
+    /// Precision of the normal prior of the effect that a row's spread has on its score, the spread in its standard deviations; 0 leaves the effect out.
+    pub spread_precision: f64,
     /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
     pub starts: Vec<FactorStart>,
     /// Starts to try instead when no row has a label.
     pub unlabelled_starts: Vec<FactorStart>,
     /// Runs of every start, each with its own random numbers.
     pub restarts: usize,
-    /// How predictions average over runs, as [`crate::IqgmeConfig::averaging`].
+    /// Runs are weighed by how well they foretell labels in cross-validation with so many folds; 0: by their bounds. Without labels, or with fewer than
+    /// two rows of a class, by their bounds.
+    pub folds: usize,
+    /// How predictions average over runs that are weighed by their bounds, as [`crate::IqgmeConfig::averaging`].
     pub averaging: f64,
     /// At most this many iterations in a run.
     pub max_iterations: u64,
@@ -92,7 +105,7 @@ pub struct FactorConfig {
 
 impl Default for FactorConfig {
     fn default() -> Self {
-        use FactorStart::{Own, PerClass, Pooled};
+        use FactorStart::{BySpread, Own, PerClass, Pooled};
         Self {
             scale: FactorScale::NormalScores,
             truncation: 20,
@@ -111,9 +124,11 @@ impl Default for FactorConfig {
             expert_shape: 0.1,
             expert_rate: 0.1,
             expert_mean_strength: 1.0,
-            starts: vec![Pooled(1), PerClass(1), PerClass(2), Own(3)],
+            spread_precision: 1.0,
+            starts: vec![Pooled(1), PerClass(1), PerClass(2), Own(3), BySpread(2)],
             unlabelled_starts: [1, 2, 3, 4, 6].map(Own).to_vec(),
             restarts: 1,
+            folds: 5,
             averaging: 0.1,
             max_iterations: 100,
             tolerance: 1e-5,
@@ -128,6 +143,9 @@ impl FactorConfig {
         up_to("truncation", self.truncation, MOST_COMPONENTS)?;
         up_to("max_factors", self.max_factors, MOST_COMPONENTS)?;
         up_to("restarts", self.restarts, MOST_RUNS)?;
+        if self.folds > 0 {
+            up_to("folds", self.folds, MOST_FOLDS)?;
+        }
         for (field, value) in [
             ("concentration_shape", self.concentration_shape),
             ("concentration_rate", self.concentration_rate),
@@ -147,6 +165,7 @@ impl FactorConfig {
             above(field, value, 0.0)?;
         }
         not_negative("cluster_noise", self.cluster_noise)?;
+        not_negative("spread_precision", self.spread_precision)?;
         not_negative("averaging", self.averaging)?;
         at_least("max_iterations", self.max_iterations, 1)?;
         for (field, starts) in [

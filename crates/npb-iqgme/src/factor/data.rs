@@ -2,6 +2,7 @@
 
 use npb_data::{Labels, Mask, PatternIndex, Standardiser, Table};
 use npb_linalg::faer::Mat;
+use serde::{Deserialize, Serialize};
 
 use super::config::FactorScale;
 use super::margins::Margins;
@@ -17,6 +18,36 @@ pub(crate) struct Cells {
     pub(crate) x: Mat<f64>,
     /// Rows by the features that they miss.
     pub(crate) patterns: PatternIndex,
+    /// Logarithm of the mean absolute value of what is observed of a row; none where that is nothing but zeros.
+    pub(crate) ln_spreads: Vec<Option<f64>>,
+}
+
+/// Mean and standard deviation of the rows' log spreads in training: the units of [`SpreadEffect`](super::SpreadEffect).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SpreadUnits {
+    pub(crate) location: f64,
+    pub(crate) scale: f64,
+}
+
+impl SpreadUnits {
+    fn of(ln_spreads: &[Option<f64>]) -> Self {
+        let known = || ln_spreads.iter().flatten();
+        let n = known().count().max(1) as f64;
+        let location = known().sum::<f64>() / n;
+        let square = known()
+            .map(|x| (x - location) * (x - location))
+            .sum::<f64>()
+            / n;
+        // Rows that are all alike have no spread to speak of.
+        let scale = if square > 1e-20 { square.sqrt() } else { 1.0 };
+        Self { location, scale }
+    }
+
+    /// Spreads of rows in these units; zero for a row of which nothing is known.
+    pub(crate) fn apply(&self, cells: &Cells) -> Vec<f64> {
+        let unit = |ln: &Option<f64>| ln.map_or(0.0, |ln| (ln - self.location) / self.scale);
+        cells.ln_spreads.iter().map(unit).collect()
+    }
 }
 
 impl Cells {
@@ -30,9 +61,19 @@ impl Cells {
                 0.0
             }
         };
+        let patterns = table.patterns();
+        let mut ln_spreads = vec![None; n];
+        for pattern in patterns.iter() {
+            let seen = pattern.observed.len() as f64;
+            for &i in &pattern.rows {
+                let sum: f64 = pattern.observed.iter().map(|&j| value(i, j).abs()).sum();
+                ln_spreads[i] = (sum > 0.0).then(|| (sum / seen).ln());
+            }
+        }
         Self {
             x: Mat::from_fn(n, p, value),
-            patterns: table.patterns(),
+            patterns,
+            ln_spreads,
         }
     }
 
@@ -67,6 +108,9 @@ pub struct FactorData {
     pub(crate) columns: PatternIndex,
     /// +1, -1, or 0 for an unlabelled row.
     pub(crate) signs: Vec<f64>,
+    /// By row, in `spread_units`.
+    pub(crate) spread: Vec<f64>,
+    pub(crate) spread_units: SpreadUnits,
     pub(crate) margins: Margins,
     pub(crate) standardiser: Standardiser,
     /// Table columns in the model: those that vary.
@@ -104,8 +148,11 @@ impl FactorData {
             .filter(|j| !constant.contains(j) && !empty.contains(j))
             .collect();
         let cells = Cells::new(&standardiser.apply(&scores)?.select_columns(&active)?);
+        let spread_units = SpreadUnits::of(&cells.ln_spreads);
         Ok(Self {
             columns: cells.columns(),
+            spread: spread_units.apply(&cells),
+            spread_units,
             cells,
             n_labelled: signs.iter().filter(|s| **s != 0.0).count(),
             signs,

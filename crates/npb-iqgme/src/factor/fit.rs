@@ -12,9 +12,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::FactorStart;
-use super::data::{Cells, FactorData};
+use super::data::{Cells, FactorData, SpreadUnits};
 use super::margins::Margins;
 use super::predict::Predictor;
+use super::stacking;
 use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
 use crate::fit::check_draws;
@@ -29,7 +30,7 @@ const PICK: u64 = 5;
 /// Fits the factor-analytic variant: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes, rows may be unlabelled (all of them, too: then there is no
-/// classifier). Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
+/// classifier). Cost: with labels every run is made `config.folds` times more, with at most 15 iterations each, to find its weight. Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 ///
 /// ```
 /// use npb_data::{Labels, Table};
@@ -58,7 +59,8 @@ pub fn fit_factor(
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
         FactorRun::new(start, outcome, vb)
     })?;
-    FactorFit::new(data, config.clone(), runs)
+    let stacked = stacking::weights(table, labels, config)?;
+    FactorFit::new(data, config.clone(), runs, stacked)
 }
 
 /// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its start and its restart.
@@ -146,6 +148,7 @@ pub struct Wire {
     margins: Margins,
     standardiser: Standardiser,
     active: Vec<usize>,
+    spread_units: SpreadUnits,
     classes: Vec<String>,
     /// The best run first.
     runs: Vec<FactorRun>,
@@ -164,11 +167,18 @@ impl FactorFit {
         data: FactorData,
         config: FactorConfig,
         mut runs: Vec<FactorRun>,
+        stacked: Option<Vec<f64>>,
     ) -> Result<Self, IqgmeError> {
-        let n_observed = data.n_observed().max(1);
-        let weights = weigh(&mut runs, FactorRun::elbo, config.averaging, n_observed);
-        for (run, weight) in runs.iter_mut().zip(weights) {
+        let by_stacking = stacked.is_some();
+        for (run, weight) in runs.iter_mut().zip(stacked.into_iter().flatten()) {
             run.weight = weight;
+        }
+        let n_observed = data.n_observed().max(1);
+        let by_bound = weigh(&mut runs, FactorRun::elbo, config.averaging, n_observed);
+        if !by_stacking {
+            for (run, weight) in runs.iter_mut().zip(by_bound) {
+                run.weight = weight;
+            }
         }
         Ok(Self {
             wire: Wire {
@@ -176,6 +186,7 @@ impl FactorFit {
                 margins: data.margins,
                 standardiser: data.standardiser,
                 active: data.active,
+                spread_units: data.spread_units,
                 classes: data.classes,
                 runs,
             },
@@ -281,9 +292,11 @@ impl FactorFit {
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         self.classifies()?;
         let cells = self.cells(table)?;
+        let spread = self.wire.spread_units.apply(&cells);
         let mut mean = vec![0.0; table.n_rows()];
         for run in self.weighed() {
-            let probability = Predictor::new(&run.state).probability(&run.state, &cells)?;
+            let predictor = Predictor::new(&run.state);
+            let probability = predictor.probability(&run.state, &cells, &spread)?;
             for (sum, p) in mean.iter_mut().zip(probability) {
                 *sum += run.weight * p;
             }
@@ -309,13 +322,14 @@ impl FactorFit {
         check_draws(draws, 2)?;
         let mean = self.predict_proba(table)?;
         let cells = self.cells(table)?;
+        let spread = self.wire.spread_units.apply(&cells);
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
                 let state = &self.pick(draw).state;
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
                 let predictor = Predictor::draw(state, &mut rng).map_err(failed)?;
-                predictor.probability(state, &cells)
+                predictor.probability(state, &cells, &spread)
             })
             .collect::<Result<_, IqgmeError>>()?;
         Ok(central_intervals(mean, &drawn, level))
@@ -445,6 +459,10 @@ impl Saved for FactorFit {
             return Err(saved(
                 "columns of the model: not ascending or not in the table".to_owned(),
             ));
+        }
+        let SpreadUnits { location, scale } = wire.spread_units;
+        if !(location.is_finite() && scale.is_finite() && scale > 0.0) {
+            return Err(saved("units of the rows' spread".to_owned()));
         }
         if !wire.margins.is_valid(n_columns) {
             return Err(saved("scales of the columns".to_owned()));

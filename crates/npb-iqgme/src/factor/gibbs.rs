@@ -19,9 +19,9 @@ use super::bound::Priors;
 use super::data::FactorData;
 use super::features::{FeatureStats, gamma};
 use super::forms::{Features, Forms};
-use super::predict::{Drawn, draw_expert};
+use super::predict::{Drawn, draw_expert, draw_spread_effect};
 use super::rows::{Cluster, RowFactors, Spread, dot, multiply};
-use super::state::FactorState;
+use super::state::{FactorState, SpreadEffect};
 use crate::{FactorConfig, IqgmeError};
 
 #[cfg(test)]
@@ -56,11 +56,13 @@ pub enum FactorMove {
     Experts,
     /// The prior that the experts share.
     ExpertPrior,
+    /// The effect of a row's spread.
+    SpreadEffect,
 }
 
 impl FactorMove {
     /// The moves of a sweep, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Rows,
         Self::Switches,
         Self::ClusterNoise,
@@ -70,6 +72,7 @@ impl FactorMove {
         Self::Scales,
         Self::Experts,
         Self::ExpertPrior,
+        Self::SpreadEffect,
     ];
 }
 
@@ -99,6 +102,8 @@ pub struct FactorDraw {
     pub experts: Vec<Vec<f64>>,
     /// `(zeta_l, lambda_l)`, the intercept last.
     pub expert_prior: Vec<(f64, f64)>,
+    /// `v`, see [`SpreadEffect`](crate::SpreadEffect).
+    pub spread_effect: f64,
     /// `z_i`.
     pub labels: Vec<usize>,
     /// `s_i` as columns, L x n.
@@ -221,10 +226,12 @@ impl<'d> FactorSampler<'d> {
             margins,
             standardiser,
             active,
+            spread_units,
             ..
         } = self.data;
         let cells = FactorData::prepare(margins, standardiser, active, table)?;
         let forms = Forms::new(&self.draw.features(), &cells);
+        let row_spreads = spread_units.apply(&cells);
         let clusters = self.draw.clusters();
         let mut probability = vec![0.0; cells.n_rows()];
         for (pattern, gram) in cells.patterns.iter().zip(&forms.grams) {
@@ -237,7 +244,8 @@ impl<'d> FactorSampler<'d> {
                     let s = cluster.locate(&spreads[h], gram, linear, None);
                     logs[h] = cluster.ln_evidence(&forms, i, gram, None, &spreads[h], &s);
                     let score = self.draw.score(h, &cluster.used, &s, &spreads[h]);
-                    positive[h] = normal_cdf(score.mean / score.variance.sqrt());
+                    let mean = score.mean + self.draw.spread_effect * row_spreads[i];
+                    positive[h] = normal_cdf(mean / score.variance.sqrt());
                 }
                 ln_normalize(&mut logs);
                 probability[i] = dot(&logs, &positive).min(1.0);
@@ -278,6 +286,7 @@ impl<'d> FactorSampler<'d> {
             FactorMove::Scales => self.move_scales(&mut rng),
             FactorMove::Experts => return self.move_experts(&mut rng),
             FactorMove::ExpertPrior => self.move_expert_prior(&mut rng),
+            FactorMove::SpreadEffect => self.move_spread_effect(&mut rng),
         }
         Ok(())
     }
@@ -336,6 +345,7 @@ impl<'d> FactorSampler<'d> {
         rng: &mut Xoshiro256PlusPlus,
     ) -> Result<DrawnRow, (usize, NotPositiveDefinite)> {
         let sign = self.data.signs[i];
+        let of_spread = self.draw.spread_effect * self.data.spread[i];
         let linear = forms.linear.col_as_slice(i);
         let mut logs = Vec::with_capacity(clusters.len());
         let mut means = Vec::with_capacity(clusters.len());
@@ -344,7 +354,7 @@ impl<'d> FactorSampler<'d> {
             let mut ln = cluster.ln_evidence(forms, i, gram, None, spread, &s);
             if sign != 0.0 {
                 let score = self.draw.score(h, &cluster.used, &s, spread);
-                ln += ln_phi(sign * score.mean / score.variance.sqrt());
+                ln += ln_phi(sign * (score.mean + of_spread) / score.variance.sqrt());
             }
             logs.push(ln);
             means.push(s);
@@ -363,11 +373,12 @@ impl<'d> FactorSampler<'d> {
         let mut t = 0.0;
         if sign != 0.0 {
             let sd = score.variance.sqrt();
-            t = sd * sample_probit(score.mean / sd, sign > 0.0, rng);
+            t = sd * sample_probit((score.mean + of_spread) / sd, sign > 0.0, rng);
             // A joint draw of factors and score, moved to the score that was drawn.
             let slope: Vec<f64> = used.iter().map(|&l| self.draw.experts[label][l]).collect();
             let intercept = self.draw.experts[label][self.draw.loading_precisions.len()];
-            let joint = dot(&slope, &own) + intercept + rng.sample::<f64, _>(StandardNormal);
+            let noise: f64 = rng.sample(StandardNormal);
+            let joint = dot(&slope, &own) + intercept + of_spread + noise;
             let gain = multiply(&spread.covariance, &slope);
             for (s, gain) in own.iter_mut().zip(gain) {
                 *s += gain * (t - joint) / score.variance;
@@ -402,8 +413,8 @@ impl<'d> FactorSampler<'d> {
                     .iter()
                     .map(|&i| {
                         let gram = &forms.grams[index.pattern_of_row(i)];
-                        self.draw
-                            .one_factor(forms, gram, self.data.signs[i], i, h, l)
+                        let left = (self.data.signs[i] != 0.0).then(|| self.left_to_experts(i));
+                        self.draw.one_factor(forms, gram, left, i, h, l)
                     })
                     .collect();
                 let evidence: f64 = ons.iter().map(|(c, r)| 0.5 * (r * r / c - c.ln())).sum();
@@ -558,8 +569,9 @@ impl<'d> FactorSampler<'d> {
                     continue;
                 }
                 let f = self.draw.seen_by_expert(h, i);
+                let left = self.left_to_experts(i);
                 for (j, b) in f.iter().enumerate() {
-                    linear[j] += self.draw.scores[i] * b;
+                    linear[j] += left * b;
                     for (k, a) in f.iter().enumerate() {
                         precision[(k, j)] += a * b;
                     }
@@ -571,6 +583,27 @@ impl<'d> FactorSampler<'d> {
             self.draw.experts[h] = linear;
         }
         Ok(())
+    }
+
+    /// A label's score less what the row's spread adds to it.
+    fn left_to_experts(&self, i: usize) -> f64 {
+        self.draw.scores[i] - self.draw.spread_effect * self.data.spread[i]
+    }
+
+    fn move_spread_effect(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        let mut precision = self.config.spread_precision;
+        if precision == 0.0 {
+            return;
+        }
+        let mut linear = 0.0;
+        for i in (0..self.data.n_rows()).filter(|&i| self.data.signs[i] != 0.0) {
+            let (h, r) = (self.draw.labels[i], self.data.spread[i]);
+            let score = dot(&self.draw.experts[h], &self.draw.seen_by_expert(h, i));
+            precision += r * r;
+            linear += r * (self.draw.scores[i] - score);
+        }
+        let z: f64 = rng.sample(StandardNormal);
+        self.draw.spread_effect = linear / precision + z / precision.sqrt();
     }
 
     fn move_expert_prior(&mut self, rng: &mut Xoshiro256PlusPlus) {
@@ -662,12 +695,12 @@ impl FactorDraw {
         factors.chain([1.0]).collect()
     }
 
-    /// Precision and pull of one factor of row `i` of cluster `h`, the others given, if its switch is on.
+    /// Precision and pull of one factor of row `i` of cluster `h`, the others given, if its switch is on. `left`: a label's score less what the spread adds.
     fn one_factor(
         &self,
         forms: &Forms,
         gram: &Mat<f64>,
-        sign: f64,
+        left: Option<f64>,
         i: usize,
         h: usize,
         l: usize,
@@ -681,11 +714,11 @@ impl FactorDraw {
         let explained: f64 = others.iter().map(|&m| gram[(m, l)] * s(m)).sum();
         let mut precision = 1.0 + kappa * gram[(l, l)];
         let mut pull = kappa * (forms.linear[(l, i)] - gram[(n_factors + h, l)] - explained);
-        if sign != 0.0 {
+        if let Some(left) = left {
             let expert = &self.experts[h];
             let rest: f64 = others.iter().map(|&m| expert[m] * s(m)).sum();
             precision += expert[l] * expert[l];
-            pull += expert[l] * (self.scores[i] - expert[n_factors] - rest);
+            pull += expert[l] * (left - expert[n_factors] - rest);
         }
         (precision, pull)
     }
@@ -758,11 +791,11 @@ fn first_draw(
     start: &FactorState,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Result<FactorDraw, NotPositiveDefinite> {
-    let (n, p) = (data.n_rows(), data.cells.n_features());
+    let p = data.cells.n_features();
     let (clusters, columns) = (config.truncation, config.max_factors);
     let (k, l) = (start.n_clusters(), start.n_factors());
     let drawn = Drawn::new(start, rng)?;
-    let mut draw = FactorDraw::prior(config, priors, [n, p], rng);
+    let mut draw = FactorDraw::prior(config, priors, &data.spread, p, rng);
     draw.concentration = start.sticks.alpha_mean().max(LEAST_CONCENTRATION);
     let mut weights = vec![0.0; clusters];
     start.sticks.sample_weights(&mut weights, rng);
@@ -795,6 +828,7 @@ fn first_draw(
     }
     draw.expert_prior[columns] = start.expert_prior[l].sample(rng);
     draw.mean_precision = start.mean_precision.sample(rng);
+    draw.spread_effect = draw_spread_effect(&start.spread_effect, rng);
     for h in 0..start.experts.len() {
         let expert = draw_expert(start, h, rng)?;
         draw.experts[h][..l].copy_from_slice(&expert[..l]);
@@ -804,13 +838,15 @@ fn first_draw(
 }
 
 impl FactorDraw {
-    /// A draw from the prior, for `n` rows and `p` features; scores of all rows.
+    /// A draw from the prior, for rows with these spreads and `p` features; scores of all rows.
     fn prior(
         config: &FactorConfig,
         priors: &Priors,
-        [n, p]: [usize; 2],
+        spread: &[f64],
+        p: usize,
         rng: &mut Xoshiro256PlusPlus,
     ) -> Self {
+        let n = spread.len();
         let (clusters, columns) = (config.truncation, config.max_factors);
         let concentration = gamma(config.concentration_shape, config.concentration_rate)
             .sample(rng)
@@ -863,6 +899,7 @@ impl FactorDraw {
             mean_precision,
             experts,
             expert_prior,
+            spread_effect: draw_spread_effect(&SpreadEffect::prior(config.spread_precision), rng),
             labels,
             factors,
             scores: vec![0.0; n],
@@ -870,7 +907,8 @@ impl FactorDraw {
         for i in 0..n {
             let h = draw.labels[i];
             let z: f64 = rng.sample(StandardNormal);
-            draw.scores[i] = dot(&draw.experts[h], &draw.seen_by_expert(h, i)) + z;
+            let of_experts = dot(&draw.experts[h], &draw.seen_by_expert(h, i));
+            draw.scores[i] = of_experts + draw.spread_effect * spread[i] + z;
         }
         draw
     }

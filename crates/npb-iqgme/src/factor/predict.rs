@@ -10,13 +10,14 @@ use super::data::Cells;
 use super::features::{gamma, noise};
 use super::forms::{Features, Forms};
 use super::rows::{Cluster, RowFactors, Rows, dot, multiply, quadratic};
-use super::state::{FactorExpert, FactorState, submatrix};
+use super::state::{FactorExpert, FactorState, SpreadEffect, submatrix};
 use crate::IqgmeError;
 
 /// The parameters as predictions see them: those of a posterior, or a draw from it.
 pub(crate) struct Predictor {
     clusters: Vec<Cluster>,
     experts: Vec<Expert>,
+    spread_effect: SpreadEffect,
     /// None at the means.
     drawn: Option<Drawn>,
 }
@@ -56,6 +57,7 @@ impl Predictor {
     pub(crate) fn new(state: &FactorState) -> Self {
         let weights = state.sticks.expected_weights();
         let noise = |h| state.noise_moments(h);
+        let effect = state.spread_effect;
         let expert = |h: usize, own: &[usize]| {
             let expert = &state.experts[h];
             Expert {
@@ -63,7 +65,7 @@ impl Predictor {
                 covariance: Some(submatrix(&expert.covariance, own)),
             }
         };
-        Self::with(state, &weights, noise, expert, None)
+        Self::with(state, &weights, noise, expert, (effect, None))
     }
 
     /// A draw of all parameters from their posterior.
@@ -78,12 +80,17 @@ impl Predictor {
         let experts: Vec<Vec<f64>> = (0..state.experts.len())
             .map(|h| draw_expert(state, h, rng))
             .collect::<Result<_, _>>()?;
+        let effect = SpreadEffect {
+            mean: draw_spread_effect(&state.spread_effect, rng),
+            variance: 0.0,
+        };
         let noise = |h: usize| kappas.get(h).map_or((1.0, 0.0), |k: &f64| (*k, k.ln()));
         let expert = |h: usize, own: &[usize]| Expert {
             mean: own.iter().map(|&l| experts[h][l]).collect(),
             covariance: None,
         };
-        Ok(Self::with(state, &weights, noise, expert, Some(drawn)))
+        let rest = (effect, Some(drawn));
+        Ok(Self::with(state, &weights, noise, expert, rest))
     }
 
     fn with(
@@ -91,7 +98,7 @@ impl Predictor {
         weights: &[f64],
         noise: impl Fn(usize) -> (f64, f64),
         expert: impl Fn(usize, &[usize]) -> Expert,
-        drawn: Option<Drawn>,
+        (spread_effect, drawn): (SpreadEffect, Option<Drawn>),
     ) -> Self {
         let n = state.n_clusters();
         let total: f64 = weights[..n].iter().sum();
@@ -111,6 +118,7 @@ impl Predictor {
             experts: (0..state.experts.len())
                 .map(|h| expert(h, &state.expert_coordinates(h)))
                 .collect(),
+            spread_effect,
             drawn,
         }
     }
@@ -178,11 +186,12 @@ impl Predictor {
         })
     }
 
-    /// Probability of the second class of each row.
+    /// Probability of the second class of each row. `spread`: by row, in the units of training.
     pub(crate) fn probability(
         &self,
         state: &FactorState,
         cells: &Cells,
+        spread: &[f64],
     ) -> Result<Vec<f64>, IqgmeError> {
         self.solve(
             state,
@@ -192,19 +201,26 @@ impl Predictor {
                 let mut probability = vec![0.0; cells.n_rows()];
                 for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
                     for (h, expert) in self.experts.iter().enumerate() {
-                        let Some(spread) = &spreads[0][h] else {
+                        let Some(factors_spread) = &spreads[0][h] else {
                             continue;
                         };
                         let slope = &expert.mean[..clusters[h].used.len()];
-                        let from_factors = quadratic(&spread.covariance, slope);
-                        let trace = expert.trace(&spread.covariance);
+                        let from_factors = quadratic(&factors_spread.covariance, slope);
+                        let trace = expert.trace(&factors_spread.covariance);
                         for &i in &pattern.rows {
                             let rho = factors.responsibility(i, h);
                             if rho > 0.0 {
                                 let s = factors.means[h].col_as_slice(i);
                                 let (score, variance) = expert.score(s);
-                                let spread = (1.0 + variance + from_factors + trace).sqrt();
-                                probability[i] += rho * normal_cdf(score / spread);
+                                let SpreadEffect {
+                                    mean,
+                                    variance: of_effect,
+                                } = self.spread_effect;
+                                let r = spread[i];
+                                let total =
+                                    1.0 + variance + from_factors + trace + of_effect * r * r;
+                                probability[i] +=
+                                    rho * normal_cdf((score + mean * r) / total.sqrt());
                             }
                         }
                     }
@@ -373,6 +389,11 @@ impl Drawn {
         }
         Ok(Self { mean, noise })
     }
+}
+
+/// `v`; 0 where it is left out.
+pub(crate) fn draw_spread_effect(effect: &SpreadEffect, rng: &mut impl Rng) -> f64 {
+    effect.mean + effect.variance.sqrt() * rng.sample::<f64, _>(StandardNormal)
 }
 
 /// All coordinates of an expert; those that its cluster does not use are zero.

@@ -124,6 +124,9 @@ fn clusters(
 ) -> Vec<usize> {
     let n = data.n_rows();
     let wanted = start.clusters().min(config.truncation);
+    if let FactorStart::BySpread(_) = start {
+        return by_spread(data, wanted);
+    }
     let of_sign = |sign: f64| -> Vec<usize> { (0..n).filter(|&i| data.signs[i] == sign).collect() };
     let parts: Vec<Vec<usize>> = match start {
         FactorStart::PerClass(_) if data.n_labelled > 0 => vec![of_sign(1.0), of_sign(-1.0)],
@@ -157,6 +160,30 @@ fn clusters(
         .iter()
         .map(|rank| used.binary_search(rank).expect("is among them"))
         .collect()
+}
+
+/// Rows in order of the mean square of what is observed of them, cut into groups of one size; larger squares first.
+fn by_spread(data: &FactorData, groups: usize) -> Vec<usize> {
+    let n = data.n_rows();
+    let x = &data.cells.x;
+    let mut squares = vec![0.0; n];
+    for pattern in data.cells.patterns.iter() {
+        for &i in &pattern.rows {
+            let sum: f64 = pattern
+                .observed
+                .iter()
+                .map(|&j| x[(i, j)] * x[(i, j)])
+                .sum();
+            squares[i] = sum / pattern.observed.len().max(1) as f64;
+        }
+    }
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by(|&a, &b| squares[b].total_cmp(&squares[a]));
+    let mut assigned = vec![0; n];
+    for (rank, i) in order.into_iter().enumerate() {
+        assigned[i] = rank * groups.min(n) / n;
+    }
+    assigned
 }
 
 /// The tightest of several k-means: which of its optima one ends in is chance.

@@ -41,6 +41,39 @@ pub struct FactorExpert {
     pub covariance: Mat<f64>,
 }
 
+/// `q(v)`: what a row's spread, the logarithm of the mean absolute value of its features in units of its standard deviation over the rows of training, adds
+/// to the score of its label, whatever its cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpreadEffect {
+    /// Mean.
+    pub mean: f64,
+    /// Variance; 0 where the effect is left out.
+    pub variance: f64,
+}
+
+impl SpreadEffect {
+    /// The prior with this precision; none at 0.
+    pub(crate) fn prior(precision: f64) -> Self {
+        Self {
+            mean: 0.0,
+            variance: if precision > 0.0 {
+                1.0 / precision
+            } else {
+                0.0
+            },
+        }
+    }
+
+    /// Divergence from the prior with this precision.
+    pub(crate) fn divergence(&self, precision: f64) -> f64 {
+        if precision == 0.0 {
+            return 0.0;
+        }
+        let variance = precision * self.variance;
+        0.5 * (variance + precision * self.mean * self.mean - 1.0 - variance.ln())
+    }
+}
+
 /// One variational posterior, in the standardised units of the fit. Only clusters with rows and columns of the loadings that some cluster uses are
 /// kept: all others are at their priors.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,6 +94,8 @@ pub struct FactorState {
     pub experts: Vec<FactorExpert>,
     /// `q(zeta_l, lambda_l)` of the L factors and, last, the intercept.
     pub expert_prior: Vec<NormalGamma>,
+    /// `q(v)`.
+    pub spread_effect: SpreadEffect,
     /// Locations of `q(t_i)`, a normal with variance 1 cut at zero; 0 for an unlabelled row.
     pub soft_labels: Vec<f64>,
 }
@@ -193,6 +228,12 @@ impl FactorState {
             expect(definite(&covariance, own.len()), "expert covariance")?;
             expect(all_finite(&expert.covariance), "expert covariance")?;
         }
+        let SpreadEffect { mean, variance } = self.spread_effect;
+        let known = variance.is_finite() && (variance > 0.0) == (config.spread_precision > 0.0);
+        expect(
+            mean.is_finite() && variance >= 0.0 && known,
+            "spread effect",
+        )?;
         expect(
             self.soft_labels.iter().all(|v| v.is_finite()),
             "soft labels",

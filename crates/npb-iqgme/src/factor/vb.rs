@@ -10,7 +10,7 @@ use npb_priors::dist::probit_moments;
 use npb_priors::dp::StickFactor;
 use serde::{Deserialize, Serialize};
 
-use super::bound::{FactorBound, Priors, bound};
+use super::bound::{FactorBound, Labelled, Priors, bound};
 use super::config::FactorStart;
 use super::data::FactorData;
 use super::experts;
@@ -18,7 +18,7 @@ use super::features::{self, Derived, FeatureStats, gamma};
 use super::forms::{Features, Forms};
 use super::rows::{Cluster, RowFactors, Rows, dot};
 use super::start::{Beginning, beginning};
-use super::state::{FactorExpert, FactorState, FeatureFactor};
+use super::state::{FactorExpert, FactorState, FeatureFactor, SpreadEffect};
 use super::switches::Judge;
 use crate::{FactorConfig, IqgmeError};
 
@@ -49,13 +49,15 @@ pub enum FactorUpdate {
     Experts,
     /// `q(zeta, lambda)`.
     ExpertPrior,
+    /// `q(v)`.
+    SpreadEffect,
     /// `q(alpha)`.
     Concentration,
 }
 
 impl FactorUpdate {
     /// The updates in the order of an iteration.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Rows,
         Self::SoftLabels,
         Self::ClusterNoise,
@@ -66,6 +68,7 @@ impl FactorUpdate {
         Self::Scales,
         Self::Experts,
         Self::ExpertPrior,
+        Self::SpreadEffect,
         Self::Concentration,
     ];
 }
@@ -97,6 +100,8 @@ pub struct FactorVb<'d> {
     factors: RowFactors,
     /// `<t>`.
     soft: Vec<f64>,
+    /// `<t>` without what the row's spread explains of it: what is left to the experts.
+    left: Vec<f64>,
     /// Of the current `q(theta, psi)`; none when that has moved.
     forms: Option<Forms>,
     iteration: u64,
@@ -116,6 +121,7 @@ impl<'d> FactorVb<'d> {
         let priors = Priors::new(&config);
         let state = first_state(data, &config, &priors, switches);
         let mut vb = Self {
+            left: soft_means(&state.soft_labels, &data.signs),
             soft: soft_means(&state.soft_labels, &data.signs),
             derived: Derived {
                 ln_det: Vec::new(),
@@ -155,6 +161,7 @@ impl<'d> FactorVb<'d> {
         let mut vb = Self {
             derived: derived(&state, trace.len() as u64)?,
             soft: soft_means(&state.soft_labels, &data.signs),
+            left: Vec::new(),
             factors: RowFactors {
                 n_clusters: clusters,
                 responsibilities: vec![0.0; clusters * data.n_rows()],
@@ -169,6 +176,7 @@ impl<'d> FactorVb<'d> {
             iteration: trace.len() as u64,
             trace,
         };
+        vb.leave_to_experts();
         vb.rows(false)?;
         Ok(vb)
     }
@@ -176,7 +184,8 @@ impl<'d> FactorVb<'d> {
     /// Parameters are fitted to the responsibilities and switches of the start before these may move.
     fn start(&mut self) -> Result<(), IqgmeError> {
         use FactorUpdate::{
-            ClusterNoise, Concentration, ExpertPrior, Experts, Features, Scales, SoftLabels, Sticks,
+            ClusterNoise, Concentration, ExpertPrior, Experts, Features, Scales, SoftLabels,
+            SpreadEffect, Sticks,
         };
         for update in [
             Sticks,
@@ -198,6 +207,7 @@ impl<'d> FactorVb<'d> {
                 Scales,
                 Experts,
                 ExpertPrior,
+                SpreadEffect,
                 Concentration,
             ] {
                 self.apply(update)?;
@@ -313,6 +323,10 @@ impl<'d> FactorVb<'d> {
             state,
             derived,
             &rows,
+            &Labelled {
+                soft: &self.soft,
+                spread: &self.data.spread,
+            },
             &self.factors,
             &self.config,
             &self.priors,
@@ -325,7 +339,7 @@ impl<'d> FactorVb<'d> {
             patterns: self.data.cells.patterns.patterns(),
             forms,
             signs: &self.data.signs,
-            soft: &self.soft,
+            soft: &self.left,
         }
     }
 
@@ -365,7 +379,7 @@ impl<'d> FactorVb<'d> {
                 let made = experts::update(
                     &mut self.state,
                     self.data,
-                    &self.soft,
+                    &self.left,
                     &clusters,
                     &self.factors,
                 );
@@ -376,28 +390,73 @@ impl<'d> FactorVb<'d> {
                     experts::update_prior(&mut self.state, &self.priors.expert);
                 }
             }
+            FactorUpdate::SpreadEffect => self.update_spread_effect(),
             FactorUpdate::Concentration => self.state.sticks.update_alpha(),
         }
         Ok(())
     }
 
-    fn update_soft_labels(&mut self) {
+    /// What the experts say of each labelled row, on average over clusters; 0 for the others.
+    fn scores(&self) -> Vec<f64> {
         let clusters = Cluster::all(&self.state);
-        for i in 0..self.data.n_rows() {
-            if self.data.signs[i] == 0.0 {
-                continue;
-            }
-            let mut location = 0.0;
+        let score = |i: usize| {
+            let mut score = 0.0;
             for (h, cluster) in clusters.iter().enumerate() {
                 let rho = self.factors.responsibility(i, h);
                 if let (true, Some(expert)) = (rho > 0.0, &cluster.expert) {
                     let s = self.factors.means[h].col_as_slice(i);
-                    location += rho * (dot(&expert.slope, s) + expert.intercept);
+                    score += rho * (dot(&expert.slope, s) + expert.intercept);
                 }
             }
-            self.state.soft_labels[i] = location;
+            score
+        };
+        let signs = self.data.signs.iter().enumerate();
+        signs
+            .map(|(i, sign)| if *sign == 0.0 { 0.0 } else { score(i) })
+            .collect()
+    }
+
+    fn update_soft_labels(&mut self) {
+        let effect = self.state.spread_effect.mean;
+        let scores = self.scores();
+        for (i, score) in scores.into_iter().enumerate() {
+            if self.data.signs[i] != 0.0 {
+                self.state.soft_labels[i] = score + effect * self.data.spread[i];
+            }
         }
         self.soft = soft_means(&self.state.soft_labels, &self.data.signs);
+        self.leave_to_experts();
+    }
+
+    fn leave_to_experts(&mut self) {
+        let effect = self.state.spread_effect.mean;
+        let rows = self
+            .soft
+            .iter()
+            .zip(&self.data.spread)
+            .zip(&self.data.signs);
+        let left = rows.map(|((t, r), sign)| if *sign == 0.0 { 0.0 } else { t - effect * r });
+        self.left = left.collect();
+    }
+
+    fn update_spread_effect(&mut self) {
+        let mut precision = self.config.spread_precision;
+        if precision == 0.0 || self.data.n_labelled == 0 {
+            return;
+        }
+        let mut linear = 0.0;
+        for (i, score) in self.scores().into_iter().enumerate() {
+            if self.data.signs[i] != 0.0 {
+                let r = self.data.spread[i];
+                precision += r * r;
+                linear += r * (self.soft[i] - score);
+            }
+        }
+        self.state.spread_effect = SpreadEffect {
+            mean: linear / precision,
+            variance: 1.0 / precision,
+        };
+        self.leave_to_experts();
     }
 
     fn update_cluster_noise(&mut self) {
@@ -612,6 +671,7 @@ fn first_state(
         noise: priors.cluster.map_or(Vec::new(), |g| vec![g; n_clusters]),
         experts,
         expert_prior,
+        spread_effect: SpreadEffect::prior(config.spread_precision),
         soft_labels: data.signs.clone(),
         switches,
     }

@@ -23,6 +23,8 @@ pub enum StickRule {
 pub enum GibbsMove {
     /// Label, utilities and missing features of every row: labels with the missing features integrated out and, with two classes, the utility too.
     Rows,
+    /// Splits and merges: rows of the components of two rows are allocated anew, parameters and sticks integrated out.
+    SplitMerge,
     /// Labels of components: neighbours with their sticks, and pairs without them.
     Swaps,
     /// The concentration, sticks integrated out, and then the sticks.
@@ -39,8 +41,9 @@ pub enum GibbsMove {
 
 impl GibbsMove {
     /// The moves of a sweep, in order.
-    pub const SWEEP: [Self; 6] = [
+    pub const SWEEP: [Self; 7] = [
         Self::Rows,
+        Self::SplitMerge,
         Self::Swaps,
         Self::Concentration,
         Self::Components,

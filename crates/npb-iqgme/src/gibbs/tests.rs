@@ -44,6 +44,8 @@ enum Fault {
     MaskIgnored,
     /// Gamma rate taken for a scale.
     RateAsScale,
+    /// Splits and merges with another concentration than that of the state.
+    WrongRatio,
     /// Neighbouring labels are swapped without regard to their sticks.
     FreeSwaps,
 }
@@ -164,6 +166,12 @@ impl Model {
                     let means = std::mem::replace(&mut sampler.parameters.expert_means, zeros);
                     sampler.apply(step)?;
                     sampler.parameters.expert_means = means;
+                }
+                (Fault::WrongRatio, GibbsMove::SplitMerge) => {
+                    sampler.parameters.concentration *= 2.0;
+                    sampler.apply(step)?;
+                    sampler.parameters.concentration *= 0.5;
+                    sampler.apply(GibbsMove::Sticks)?;
                 }
                 (Fault::FreeSwaps, GibbsMove::Swaps) => {
                     if sampler.parameters.components.len() > 1 {
@@ -461,14 +469,24 @@ fn each_move_alone_keeps_the_joint_law() {
 
 #[test]
 fn each_blocked_move_alone_keeps_the_joint_law() {
-    for step in [GibbsMove::Rows, GibbsMove::Swaps, GibbsMove::Concentration] {
+    for step in [
+        GibbsMove::Rows,
+        GibbsMove::SplitMerge,
+        GibbsMove::Swaps,
+        GibbsMove::Concentration,
+    ] {
         assert_right(&[step], 2, BLOCKED);
     }
 }
 
 #[test]
 fn moves_with_three_classes_keep_the_joint_law() {
-    for step in [GibbsMove::Rows, GibbsMove::Experts, GibbsMove::ExpertPrior] {
+    for step in [
+        GibbsMove::Rows,
+        GibbsMove::SplitMerge,
+        GibbsMove::Experts,
+        GibbsMove::ExpertPrior,
+    ] {
         assert_right(&[step], 3, StickRule::Slice);
     }
 }
@@ -518,6 +536,16 @@ fn a_mask_ignored_is_noticed() {
 #[test]
 fn a_rate_taken_for_a_scale_is_noticed() {
     assert_caught(Fault::RateAsScale);
+}
+
+#[test]
+fn splits_and_merges_with_a_wrong_ratio_are_noticed() {
+    let test = JointTest {
+        chains: 300,
+        length: 10,
+        ..test()
+    };
+    assert_caught_by(test, &[GibbsMove::SplitMerge], Fault::WrongRatio);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use npb_data::{Mask, Standardiser, Table};
 use npb_infer::testing::{JointModel, JointTest};
 
 use super::*;
-use crate::factor::data::Cells;
+use crate::factor::data::{Cells, SpreadUnits};
 use crate::factor::margins::Margins;
 
 /// What is wrong with a copy.
@@ -23,6 +23,8 @@ enum Fault {
     RateAsScale,
     /// The switches' odds are those of another prior.
     Odds,
+    /// Experts explain what the spread has explained.
+    Twice,
 }
 
 struct Model {
@@ -32,6 +34,8 @@ struct Model {
 
 const N: usize = 6;
 const P: usize = 4;
+/// Spreads of the rows; moves take them as given.
+const SPREAD: [f64; N] = [1.0, -0.5, 2.0, 0.3, -1.5, 0.0];
 
 fn config() -> FactorConfig {
     FactorConfig {
@@ -100,6 +104,11 @@ impl Model {
             columns: cells.columns(),
             cells,
             signs: signs.clone(),
+            spread: SPREAD.to_vec(),
+            spread_units: SpreadUnits {
+                location: 0.0,
+                scale: 1.0,
+            },
             margins: Margins(None),
             standardiser: Standardiser::fit(&table),
             active: (0..P).collect(),
@@ -138,6 +147,8 @@ impl JointModel for Model {
             "residual",
             "t s",
             "same",
+            "v",
+            "y v",
         ]
         .map(str::to_owned)
         .to_vec()
@@ -145,7 +156,7 @@ impl JointModel for Model {
 
     fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> FactorDraw {
         let config = config();
-        FactorDraw::prior(&config, &Priors::new(&config), [N, P], rng)
+        FactorDraw::prior(&config, &Priors::new(&config), &SPREAD, P, rng)
     }
 
     fn simulate(&self, draw: &FactorDraw, rng: &mut Xoshiro256PlusPlus) -> Data {
@@ -188,7 +199,15 @@ impl JointModel for Model {
         sampler.prepare_forms();
         for k in 0..sampler.moves.len() {
             let before = sampler.forms.clone();
+            let effect = sampler.draw.spread_effect;
+            let twice = self.fault == Fault::Twice && sampler.moves[k] == FactorMove::Experts;
+            if twice {
+                sampler.draw.spread_effect = 0.0;
+            }
             sampler.apply(sampler.moves[k]).unwrap();
+            if twice {
+                sampler.draw.spread_effect = effect;
+            }
             if self.fault == Fault::Stale {
                 sampler.forms = before;
             }
@@ -197,7 +216,8 @@ impl JointModel for Model {
         for i in (0..N).filter(|&i| !is_labelled(i)) {
             let h = draw.labels[i];
             let z: f64 = rng.sample(StandardNormal);
-            draw.scores[i] = dot(&draw.experts[h], &draw.seen_by_expert(h, i)) + z;
+            let of_experts = dot(&draw.experts[h], &draw.seen_by_expert(h, i));
+            draw.scores[i] = of_experts + draw.spread_effect * SPREAD[i] + z;
         }
     }
 
@@ -232,6 +252,8 @@ impl JointModel for Model {
             (x[(i, p)] - fitted).powi(2) * draw.noise[p] * draw.cluster_noise[h],
             draw.scores[0] * f[0] * draw.experts[h][0],
             f64::from(u8::from(draw.labels[0] == draw.labels[1])),
+            draw.spread_effect,
+            signs[4] * draw.spread_effect,
         ]
     }
 }
@@ -266,8 +288,16 @@ fn the_sweep_keeps_the_joint_law() {
 
 #[test]
 fn broken_copies_fail() {
-    use Fault::{MaskIgnored, MissingPrior, Odds, RateAsScale, Shape, Stale};
-    for fault in [Shape, Stale, MissingPrior, MaskIgnored, RateAsScale, Odds] {
+    use Fault::{MaskIgnored, MissingPrior, Odds, RateAsScale, Shape, Stale, Twice};
+    for fault in [
+        Shape,
+        Stale,
+        MissingPrior,
+        MaskIgnored,
+        RateAsScale,
+        Odds,
+        Twice,
+    ] {
         // The moves that use the residuals come after the loadings have moved.
         let mut moves = FactorMove::ALL.to_vec();
         moves.rotate_left(5);

@@ -190,6 +190,15 @@ fn updates_are_where_the_bound_is_highest() {
         );
         check(
             seed,
+            FactorUpdate::SpreadEffect,
+            |state| vec![state.spread_effect.mean, state.spread_effect.variance.ln()],
+            |state, values| {
+                state.spread_effect.mean = values[0];
+                state.spread_effect.variance = values[1].exp();
+            },
+        );
+        check(
+            seed,
             FactorUpdate::ExpertPrior,
             |state| {
                 let laws = state.expert_prior.iter();

@@ -1,0 +1,317 @@
+//! A component and its experts with their parameters integrated out: what the rows that are in it say of the next one.
+//!
+//! `mu, Lambda` are normal-Wishart given the rows, so a row is Student-t, and so are its missing features given the others. An expert's weights are normal
+//! given the utilities, so a utility is normal. Both laws change by rank one when a row comes in.
+
+use npb_linalg::faer::MatRef;
+use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_priors::dist::{NormalWishart, Wishart, sample_probit};
+use npb_priors::special::{ln_gamma, ln_phi};
+use pulp::Arch;
+use rand::{Rng, RngExt};
+use rand_distr::{Distribution, Gamma, StandardNormal};
+
+use super::state::{DrawnComponent, GibbsParameters};
+use crate::state::{Component, dot};
+
+/// Posterior of a component and its experts given the rows that were [added](Self::add).
+#[derive(Clone)]
+pub(super) struct Collapsed {
+    n_features: usize,
+    strength: f64,
+    dof: f64,
+    /// `-ln|B|`.
+    ln_det: f64,
+    /// Mean of the component; `B`, by column; for each utility mean and covariance of the expert.
+    numbers: Vec<f64>,
+}
+
+/// Memory for questions about one row.
+#[derive(Default)]
+pub(super) struct Scratch {
+    arch: Arch,
+    deviation: Vec<f64>,
+    product: Vec<f64>,
+    noise: Vec<f64>,
+    block: Vec<f64>,
+    factor: Cholesky,
+    /// Row with a one at its end.
+    extended: Vec<f64>,
+    /// Mean and standard deviation of each utility.
+    utilities: Vec<[f64; 2]>,
+}
+
+impl Collapsed {
+    /// Without rows.
+    pub(super) fn new(
+        prior: &Component,
+        parameters: &GibbsParameters,
+    ) -> Result<Self, NotPositiveDefinite> {
+        let p = prior.mean.len();
+        let factor = Cholesky::new(prior.scale_inverse.as_ref())?;
+        let mut numbers = prior.mean.clone();
+        let scale = factor.inverse();
+        numbers.extend((0..p).flat_map(|j| scale.col_as_slice(j).iter().copied()));
+        let means = parameters.expert_means.chunks_exact(p + 1);
+        for (mean, precision) in means.zip(parameters.expert_precisions.chunks_exact(p + 1)) {
+            numbers.extend_from_slice(mean);
+            let covariance = |(j, i)| if i == j { 1.0 / precision[j] } else { 0.0 };
+            let places = (0..=p).flat_map(|j| (0..=p).map(move |i| (j, i)));
+            numbers.extend(places.map(covariance));
+        }
+        Ok(Self {
+            n_features: p,
+            strength: prior.strength,
+            dof: prior.dof,
+            ln_det: factor.ln_det(),
+            numbers,
+        })
+    }
+
+    /// Becomes a copy of another one, in the memory it has.
+    pub(super) fn copy_from(&mut self, other: &Self) {
+        self.strength = other.strength;
+        self.dof = other.dof;
+        self.ln_det = other.ln_det;
+        self.numbers.copy_from_slice(&other.numbers);
+    }
+
+    fn mean(&self) -> &[f64] {
+        &self.numbers[..self.n_features]
+    }
+
+    fn scale(&self) -> &[f64] {
+        &self.numbers[self.n_features..][..self.n_features * self.n_features]
+    }
+
+    /// Mean and covariance of the expert of utility `k`.
+    fn expert(&self, k: usize) -> (&[f64], &[f64]) {
+        let (p, width) = (self.n_features, self.n_features + 1);
+        let first = p * width + k * width * (width + 1);
+        self.numbers[first..][..width * (width + 1)].split_at(width)
+    }
+
+    /// `ln p(x_o)`. With a generator the missing features are drawn given the others, too.
+    pub(super) fn ln_features(
+        &self,
+        x: &mut [f64],
+        missing: &[usize],
+        draw: Option<&mut impl Rng>,
+        scratch: &mut Scratch,
+    ) -> Result<f64, NotPositiveDefinite> {
+        let (p, m) = (self.n_features, missing.len());
+        let seen = (p - m) as f64;
+        scratch.deviation.clear();
+        let deviations = x.iter().zip(self.mean()).map(|(x, mean)| x - mean);
+        scratch.deviation.extend(deviations);
+        missing.iter().for_each(|&j| scratch.deviation[j] = 0.0);
+        multiply(
+            scratch.arch,
+            self.scale(),
+            &scratch.deviation,
+            &mut scratch.product,
+        );
+        let mut distance = dot(&scratch.deviation, &scratch.product);
+        let mut ln_det = self.ln_det;
+        scratch.noise.clear();
+        if m > 0 {
+            self.factor_missing(missing, &mut scratch.block, &mut scratch.factor)?;
+            let product = &scratch.product;
+            scratch.noise.extend(missing.iter().map(|&j| product[j]));
+            scratch.factor.solve_l(&mut scratch.noise);
+            distance -= dot(&scratch.noise, &scratch.noise);
+            ln_det += scratch.factor.ln_det();
+        }
+        let (distance, df) = (distance.max(0.0), self.dof - p as f64 + 1.0);
+        let spread = 1.0 + 1.0 / self.strength;
+        if let (Some(rng), true) = (draw, m > 0) {
+            let chi_square = 2.0 * draw_gamma(0.5 * (df + seen), rng);
+            let width = ((spread + distance) / chi_square).sqrt();
+            for z in &mut scratch.noise {
+                *z = width * rng.sample::<f64, _>(StandardNormal) - *z;
+            }
+            scratch.factor.solve_lt(&mut scratch.noise);
+            for (&j, noise) in missing.iter().zip(&scratch.noise) {
+                x[j] = self.numbers[j] + noise;
+            }
+        }
+        Ok(ln_gamma(0.5 * (df + seen))
+            - ln_gamma(0.5 * df)
+            - 0.5 * seen * (std::f64::consts::PI * spread).ln()
+            - 0.5 * ln_det
+            - 0.5 * (df + seen) * (distance / spread).ln_1p())
+    }
+
+    fn factor_missing(
+        &self,
+        missing: &[usize],
+        block: &mut Vec<f64>,
+        factor: &mut Cholesky,
+    ) -> Result<(), NotPositiveDefinite> {
+        let (p, m, scale) = (self.n_features, missing.len(), self.scale());
+        block.clear();
+        for &j in missing {
+            block.extend(missing.iter().map(|&i| scale[j * p + i]));
+        }
+        factor.factor(MatRef::from_column_major_slice(block, m, m))
+    }
+
+    /// `ln` of the weight of a row's class: its probability when it is drawn utility by utility, the winning one first. The utilities are `t`; with a
+    /// generator they are drawn. Over these draws the mean of the weight is the probability of the class.
+    pub(super) fn ln_class(
+        &self,
+        class: usize,
+        x: &[f64],
+        t: &mut [f64],
+        mut draw: Option<&mut impl Rng>,
+        scratch: &mut Scratch,
+    ) -> f64 {
+        self.utilities(x, t.len(), scratch);
+        let own = class.checked_sub(1);
+        let (mut ln, mut below) = (0.0, 0.0);
+        if let Some(own) = own {
+            let [mean, sd] = scratch.utilities[own];
+            ln += ln_phi(mean / sd);
+            if let Some(rng) = &mut draw {
+                t[own] = sd * sample_probit(mean / sd, true, *rng);
+            }
+            below = t[own];
+        }
+        for (k, &[mean, sd]) in scratch.utilities.iter().enumerate() {
+            if Some(k) == own {
+                continue;
+            }
+            let apart = (mean - below) / sd;
+            ln += ln_phi(-apart);
+            if let Some(rng) = &mut draw {
+                t[k] = below + sd * sample_probit(apart, false, *rng);
+            }
+        }
+        ln
+    }
+
+    fn utilities(&self, x: &[f64], n_utilities: usize, scratch: &mut Scratch) {
+        scratch.extended.clear();
+        scratch.extended.extend_from_slice(x);
+        scratch.extended.push(1.0);
+        scratch.utilities.clear();
+        for k in 0..n_utilities {
+            let (mean, covariance) = self.expert(k);
+            multiply(
+                scratch.arch,
+                covariance,
+                &scratch.extended,
+                &mut scratch.product,
+            );
+            let variance = 1.0 + dot(&scratch.extended, &scratch.product);
+            let mean = dot(mean, &scratch.extended);
+            scratch.utilities.push([mean, variance.sqrt()]);
+        }
+    }
+
+    /// Takes a row in. `t`: its utilities; none without a label.
+    pub(super) fn add(&mut self, x: &[f64], t: &[f64], scratch: &mut Scratch) {
+        let p = self.n_features;
+        let spread = 1.0 + 1.0 / self.strength;
+        self.strength += 1.0;
+        self.dof += 1.0;
+        let (mean, rest) = self.numbers.split_at_mut(p);
+        let (scale, experts) = rest.split_at_mut(p * p);
+        scratch.deviation.clear();
+        let deviations = x.iter().zip(mean.iter()).map(|(x, mean)| x - mean);
+        scratch.deviation.extend(deviations);
+        multiply(
+            scratch.arch,
+            scale,
+            &scratch.deviation,
+            &mut scratch.product,
+        );
+        let distance = dot(&scratch.deviation, &scratch.product);
+        self.ln_det += (distance / spread).ln_1p();
+        subtract_square(
+            scratch.arch,
+            scale,
+            &scratch.product,
+            1.0 / (spread + distance),
+        );
+        for (mean, deviation) in mean.iter_mut().zip(&scratch.deviation) {
+            *mean += deviation / self.strength;
+        }
+        scratch.extended.clear();
+        scratch.extended.extend_from_slice(x);
+        scratch.extended.push(1.0);
+        let size = (p + 1) * (p + 2);
+        for (expert, t) in experts.chunks_exact_mut(size).zip(t) {
+            let (mean, covariance) = expert.split_at_mut(p + 1);
+            multiply(
+                scratch.arch,
+                covariance,
+                &scratch.extended,
+                &mut scratch.product,
+            );
+            let variance = 1.0 + dot(&scratch.extended, &scratch.product);
+            let gain = (t - dot(mean, &scratch.extended)) / variance;
+            subtract_square(scratch.arch, covariance, &scratch.product, 1.0 / variance);
+            for (mean, product) in mean.iter_mut().zip(&scratch.product) {
+                *mean += gain * product;
+            }
+        }
+    }
+
+    /// Draws the parameters. Nothing when rounding has left a matrix that is none of a law.
+    pub(super) fn draw(
+        &self,
+        n_utilities: usize,
+        rng: &mut impl Rng,
+    ) -> Option<(DrawnComponent, Vec<Vec<f64>>)> {
+        let p = self.n_features;
+        let scale = MatRef::from_column_major_slice(self.scale(), p, p);
+        let wishart = Wishart::new(scale, self.dof).ok()?;
+        let law = NormalWishart::new(self.mean().to_vec(), self.strength, wishart).ok()?;
+        let (mean, precision) = law.sample(rng);
+        let expert = |k| {
+            let (mean, covariance) = self.expert(k);
+            let covariance = MatRef::from_column_major_slice(covariance, p + 1, p + 1);
+            let mut w = mean.to_vec();
+            Cholesky::new(covariance).ok()?.sample_moment(&mut w, rng);
+            Some(w)
+        };
+        let experts = (0..n_utilities).map(expert).collect::<Option<_>>()?;
+        Some((DrawnComponent { mean, precision }, experts))
+    }
+}
+
+fn draw_gamma(shape: f64, rng: &mut impl Rng) -> f64 {
+    Gamma::new(shape, 1.0).map_or(f64::NAN, |law| law.sample(rng))
+}
+
+/// `product = A x` for a symmetric matrix.
+fn multiply(arch: Arch, a: &[f64], x: &[f64], product: &mut Vec<f64>) {
+    product.clear();
+    product.resize(x.len(), 0.0);
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            for (column, x) in a.chunks_exact(x.len().max(1)).zip(x) {
+                for (product, a) in product.iter_mut().zip(column) {
+                    *product += a * x;
+                }
+            }
+        },
+    );
+}
+
+/// `A -= factor v v'`.
+fn subtract_square(arch: Arch, a: &mut [f64], v: &[f64], factor: f64) {
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            for (column, x) in a.chunks_exact_mut(v.len().max(1)).zip(v) {
+                let x = factor * x;
+                for (a, v) in column.iter_mut().zip(v) {
+                    *a -= x * v;
+                }
+            }
+        },
+    );
+}
