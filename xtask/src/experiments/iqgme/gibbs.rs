@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use npb_data::metrics;
 use npb_infer::SweepPlan;
-use npb_iqgme::{GibbsConfig, GibbsFit, IqgmeConfig, IqgmeFit, MissingCell, fit, fit_gibbs};
+use npb_iqgme::{
+    GibbsConfig, GibbsFit, IqgmeConfig, IqgmeFit, MissingCell, PriorScale, fit, fit_gibbs,
+};
 
 use super::mcar::IONOSPHERE;
 use super::mcar::data::{Cell, Data, Sides};
@@ -91,7 +93,7 @@ fn design(scale: Scale, data: &Data) -> Vec<Trial<(Option<GibbsConfig>, Cell)>> 
                     config: format!(
                         "{}\n{config:?}\n{:?}",
                         data.checksums,
-                        IqgmeConfig::default()
+                        variational_config(0)
                     ),
                     work: (config.clone(), cell),
                 });
@@ -105,6 +107,15 @@ fn setting(train: f64) -> String {
     format!("missing={MISSING};train={train}")
 }
 
+/// The default, but for the prior scale: that of the sampler, which has no bound to learn it by.
+fn variational_config(seed: u64) -> IqgmeConfig {
+    IqgmeConfig {
+        prior_scale: PriorScale::Covariance,
+        seed,
+        ..IqgmeConfig::default()
+    }
+}
+
 fn run(
     data: &Data,
     gibbs: Option<&GibbsConfig>,
@@ -113,10 +124,7 @@ fn run(
     seed: u64,
 ) -> Result<Outcome> {
     let sides = Sides::new(data, cell, run_seed)?;
-    let config = IqgmeConfig {
-        seed,
-        ..IqgmeConfig::default()
-    };
+    let config = variational_config(seed);
     let clock = Instant::now();
     let variational = fit(&sides.train, &sides.train_labels, &config)?;
     let seconds = clock.elapsed().as_secs_f64();
