@@ -22,7 +22,8 @@ pub(super) struct Collapsed {
     dof: f64,
     /// `-ln|B|`.
     ln_det: f64,
-    /// Mean of the component; `B`, by column; for each utility mean and covariance of the expert.
+    /// Mean of the component; `B`, by column; for each utility the expert's mean and `S`, by column, whose square `S S'` is its covariance: a prior precision
+    /// may be so small that nothing would be left of a covariance from which rows are subtracted.
     numbers: Vec<f64>,
 }
 
@@ -37,6 +38,8 @@ pub(super) struct Scratch {
     factor: Cholesky,
     /// Row with a one at its end.
     extended: Vec<f64>,
+    /// Row in the coordinates of an expert's root.
+    across: Vec<f64>,
     /// Mean and standard deviation of each utility.
     utilities: Vec<[f64; 2]>,
 }
@@ -55,9 +58,15 @@ impl Collapsed {
         let means = parameters.expert_means.chunks_exact(p + 1);
         for (mean, precision) in means.zip(parameters.expert_precisions.chunks_exact(p + 1)) {
             numbers.extend_from_slice(mean);
-            let covariance = |(j, i)| if i == j { 1.0 / precision[j] } else { 0.0 };
+            let root = |(j, i): (usize, usize)| {
+                if i == j {
+                    1.0 / precision[j].sqrt()
+                } else {
+                    0.0
+                }
+            };
             let places = (0..=p).flat_map(|j| (0..=p).map(move |i| (j, i)));
-            numbers.extend(places.map(covariance));
+            numbers.extend(places.map(root));
         }
         Ok(Self {
             n_features: p,
@@ -84,7 +93,7 @@ impl Collapsed {
         &self.numbers[self.n_features..][..self.n_features * self.n_features]
     }
 
-    /// Mean and covariance of the expert of utility `k`.
+    /// Mean of the expert of utility `k`, and the root of its covariance.
     fn expert(&self, k: usize) -> (&[f64], &[f64]) {
         let (p, width) = (self.n_features, self.n_features + 1);
         let first = p * width + k * width * (width + 1);
@@ -196,14 +205,9 @@ impl Collapsed {
         scratch.extended.push(1.0);
         scratch.utilities.clear();
         for k in 0..n_utilities {
-            let (mean, covariance) = self.expert(k);
-            multiply(
-                scratch.arch,
-                covariance,
-                &scratch.extended,
-                &mut scratch.product,
-            );
-            let variance = 1.0 + dot(&scratch.extended, &scratch.product);
+            let (mean, root) = self.expert(k);
+            products(root, &scratch.extended, &mut scratch.across);
+            let variance = 1.0 + dot(&scratch.across, &scratch.across);
             let mean = dot(mean, &scratch.extended);
             scratch.utilities.push([mean, variance.sqrt()]);
         }
@@ -228,9 +232,10 @@ impl Collapsed {
         );
         let distance = dot(&scratch.deviation, &scratch.product);
         self.ln_det += (distance / spread).ln_1p();
-        subtract_square(
+        subtract_outer(
             scratch.arch,
             scale,
+            &scratch.product,
             &scratch.product,
             1.0 / (spread + distance),
         );
@@ -242,16 +247,20 @@ impl Collapsed {
         scratch.extended.push(1.0);
         let size = (p + 1) * (p + 2);
         for (expert, t) in experts.chunks_exact_mut(size).zip(t) {
-            let (mean, covariance) = expert.split_at_mut(p + 1);
-            multiply(
-                scratch.arch,
-                covariance,
-                &scratch.extended,
-                &mut scratch.product,
-            );
-            let variance = 1.0 + dot(&scratch.extended, &scratch.product);
+            let (mean, root) = expert.split_at_mut(p + 1);
+            products(root, &scratch.extended, &mut scratch.across);
+            multiply(scratch.arch, root, &scratch.across, &mut scratch.product);
+            let variance = 1.0 + dot(&scratch.across, &scratch.across);
             let gain = (t - dot(mean, &scratch.extended)) / variance;
-            subtract_square(scratch.arch, covariance, &scratch.product, 1.0 / variance);
+            // S (I - f f' / v)^(1/2), f = S'x.
+            let factor = 1.0 / (variance + variance.sqrt());
+            subtract_outer(
+                scratch.arch,
+                root,
+                &scratch.product,
+                &scratch.across,
+                factor,
+            );
             for (mean, product) in mean.iter_mut().zip(&scratch.product) {
                 *mean += gain * product;
             }
@@ -270,13 +279,15 @@ impl Collapsed {
         let law = NormalWishart::new(self.mean().to_vec(), self.strength, wishart).ok()?;
         let (mean, precision) = law.sample(rng);
         let expert = |k| {
-            let (mean, covariance) = self.expert(k);
-            let covariance = MatRef::from_column_major_slice(covariance, p + 1, p + 1);
+            let (mean, root) = self.expert(k);
             let mut w = mean.to_vec();
-            Cholesky::new(covariance).ok()?.sample_moment(&mut w, rng);
-            Some(w)
+            for column in root.chunks_exact(p + 1) {
+                let z: f64 = rng.sample(StandardNormal);
+                w.iter_mut().zip(column).for_each(|(w, s)| *w += z * s);
+            }
+            w
         };
-        let experts = (0..n_utilities).map(expert).collect::<Option<_>>()?;
+        let experts = (0..n_utilities).map(expert).collect();
         Some((DrawnComponent { mean, precision }, experts))
     }
 }
@@ -285,7 +296,7 @@ fn draw_gamma(shape: f64, rng: &mut impl Rng) -> f64 {
     Gamma::new(shape, 1.0).map_or(f64::NAN, |law| law.sample(rng))
 }
 
-/// `product = A x` for a symmetric matrix.
+/// `product = A x` for a square matrix by column.
 fn multiply(arch: Arch, a: &[f64], x: &[f64], product: &mut Vec<f64>) {
     product.clear();
     product.resize(x.len(), 0.0);
@@ -301,17 +312,56 @@ fn multiply(arch: Arch, a: &[f64], x: &[f64], product: &mut Vec<f64>) {
     );
 }
 
-/// `A -= factor v v'`.
-fn subtract_square(arch: Arch, a: &mut [f64], v: &[f64], factor: f64) {
+/// `product = A'x` for a matrix by column.
+fn products(a: &[f64], x: &[f64], product: &mut Vec<f64>) {
+    product.clear();
+    product.extend(a.chunks_exact(x.len()).map(|column| dot(column, x)));
+}
+
+/// `A -= factor u v'`.
+fn subtract_outer(arch: Arch, a: &mut [f64], u: &[f64], v: &[f64], factor: f64) {
     arch.dispatch(
         #[inline(always)]
         || {
-            for (column, x) in a.chunks_exact_mut(v.len().max(1)).zip(v) {
-                let x = factor * x;
-                for (a, v) in column.iter_mut().zip(v) {
-                    *a -= x * v;
+            for (column, v) in a.chunks_exact_mut(u.len().max(1)).zip(v) {
+                let v = factor * v;
+                for (a, u) in column.iter_mut().zip(u) {
+                    *a -= v * u;
                 }
             }
         },
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_linalg::faer::mat;
+
+    use super::*;
+
+    /// An expert whose prior says next to nothing is the least squares fit of its utilities; a covariance that is stored as it is loses all digits here.
+    #[test]
+    fn experts_with_vague_priors_are_least_squares_fits() {
+        let prior = Component {
+            mean: vec![0.0],
+            strength: 1.0,
+            dof: 3.0,
+            scale_inverse: mat![[1.0]],
+        };
+        let parameters = GibbsParameters {
+            expert_means: vec![0.0; 2],
+            expert_precisions: vec![1e-24; 2],
+            ..GibbsParameters::none()
+        };
+        let mut part = Collapsed::new(&prior, &parameters).expect("a positive scale");
+        let scratch = &mut Scratch::default();
+        for (x, t) in [(-1.0, -2.5), (0.0, 1.0), (1.0, 1.5), (2.0, 4.0)] {
+            part.add(&[x], &[t], scratch);
+        }
+        part.utilities(&[3.0], 1, scratch);
+        let [mean, sd] = scratch.utilities[0];
+        // Line 0 + 2 x; the inverse of [[6, 2], [2, 4]] is [[4, -2], [-2, 6]] / 20.
+        assert!((mean - 6.0).abs() < 1e-3, "{mean}");
+        assert!((sd * sd - (1.0 + 1.5)).abs() < 1e-3, "{sd}");
+    }
 }

@@ -43,7 +43,7 @@ pub fn probit_moments(mu: f64, positive: bool) -> ProbitMoments {
     }
 }
 
-/// Draws t ~ N(mu, 1) given t > 0 (`positive`) or t < 0, for any finite mu.
+/// Draws t ~ N(mu, 1) given t > 0 (`positive`) or t < 0, for any finite mu; NaN gives NaN.
 ///
 /// Rejection with at least one acceptance in two; exact at any distance from the bulk (Robert 1995, Statistics and
 /// Computing 5).
@@ -54,6 +54,9 @@ pub fn sample_probit<R: Rng + ?Sized>(mu: f64, positive: bool, rng: &mut R) -> f
 
 /// Draws z - a for a standard normal z given z > a.
 pub(super) fn sample_excess<R: Rng + ?Sized>(a: f64, rng: &mut R) -> f64 {
+    if a.is_nan() {
+        return a; // Nothing would ever be accepted.
+    }
     if a < 0.0 {
         loop {
             let z: f64 = rng.sample(StandardNormal);
