@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use npb_infer::SweepPlan;
-use npb_infer::ranges::{OutOfRange, above, at_least};
+use npb_infer::ranges::{OutOfRange, above, at_least, gamma};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
@@ -268,8 +268,7 @@ impl BsvdConfig {
             ("coefficient", self.coefficient),
             ("link", self.link),
         ] {
-            above(field, prior.shape, 0.0)?;
-            above(field, prior.rate, 0.0)?;
+            gamma(field, prior)?;
         }
         above("offset_precision", self.offset_precision, 0.0)?;
         let (least, most) = self.noise_shape_range;

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use npb_priors::GammaPrior;
 use thiserror::Error;
 
 /// A field of a configuration that is out of range.
@@ -40,6 +41,18 @@ pub fn above(field: &'static str, value: f64, bound: f64) -> Result<(), OutOfRan
         value,
         format!("finite and > {bound}"),
     ))
+}
+
+/// A gamma prior: shape and rate finite and positive.
+///
+/// # Errors
+/// [`OutOfRange`].
+pub fn gamma(field: &'static str, prior: GammaPrior) -> Result<(), OutOfRange> {
+    if prior.validate().is_ok() {
+        return Ok(());
+    }
+    let value = format!("(shape {}, rate {})", prior.shape, prior.rate);
+    Err(OutOfRange::new(field, value, "finite and positive"))
 }
 
 /// A finite number that is zero or more. NaN is an error.

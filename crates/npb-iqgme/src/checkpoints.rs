@@ -11,8 +11,9 @@ use rand::RngExt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::data::IqgmeData;
 use crate::fit::{IqgmeFit, Run, make_runs};
-use crate::vb::{IqgmeData, IqgmeVb};
+use crate::vb::IqgmeVb;
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Name in checkpoint files.

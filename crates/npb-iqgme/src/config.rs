@@ -1,7 +1,8 @@
 //! What a user may set.
 
 use npb_infer::VbLimits;
-use npb_infer::ranges::{above, at_least, not_negative, up_to};
+use npb_infer::ranges::{above, at_least, gamma, not_negative, up_to};
+use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
@@ -31,7 +32,7 @@ pub enum PriorScale {
     Covariance,
     /// The prior mean of a component's precision is the precision of all rows (`nu_0 B_0 = S^-1`).
     Precision,
-    /// As `Covariance`, times the factor at which the bound is highest (the default).
+    /// As `Covariance`, times the factor from 1/10 to 10 at which the bound is highest (the default).
     Bound,
 }
 
@@ -62,10 +63,8 @@ pub enum Gate {
 pub struct IqgmeConfig {
     /// Largest number of components, `N` of the variational family.
     pub truncation: usize,
-    /// Shape of the Gamma prior of the concentration `alpha`.
-    pub concentration_shape: f64,
-    /// Rate of the Gamma prior of the concentration `alpha`.
-    pub concentration_rate: f64,
+    /// Prior of the concentration `alpha`.
+    pub concentration: GammaPrior,
     /// `u_0`: how many rows the prior mean of a component is worth.
     pub mean_strength: f64,
     /// Degrees of freedom of the Wishart prior: `nu_0 = P + dof_excess + dof_per_feature P`; `dof_excess` more than 1 (W: 2).
@@ -74,10 +73,8 @@ pub struct IqgmeConfig {
     pub dof_per_feature: f64,
     /// Scale of the Wishart prior.
     pub prior_scale: PriorScale,
-    /// Shape of the Gamma prior of the experts' precisions `lambda_p`.
-    pub expert_shape: f64,
-    /// Rate of the Gamma prior of the experts' precisions `lambda_p`.
-    pub expert_rate: f64,
+    /// Prior of the experts' precisions `lambda_p`.
+    pub expert: GammaPrior,
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,
     /// How the experts are found once the components have settled.
@@ -107,14 +104,18 @@ impl Default for IqgmeConfig {
     fn default() -> Self {
         Self {
             truncation: 20,
-            concentration_shape: 0.05,
-            concentration_rate: 0.05,
+            concentration: GammaPrior {
+                shape: 0.05,
+                rate: 0.05,
+            },
             mean_strength: 1.0,
             dof_excess: 2.0,
             dof_per_feature: 0.25,
             prior_scale: PriorScale::Bound,
-            expert_shape: 0.1,
-            expert_rate: 0.1,
+            expert: GammaPrior {
+                shape: 0.1,
+                rate: 0.1,
+            },
             expert_mean_strength: 1.0,
             expert_posterior: ExpertPosterior::Variational,
             gate: Gate::AtMeans,
@@ -139,14 +140,12 @@ impl IqgmeConfig {
     pub fn validate(&self) -> Result<(), IqgmeError> {
         up_to("truncation", self.truncation, MOST_COMPONENTS)?;
         up_to("restarts", self.restarts, MOST_RUNS)?;
-        above("concentration_shape", self.concentration_shape, 0.0)?;
-        above("concentration_rate", self.concentration_rate, 0.0)?;
+        gamma("concentration", self.concentration)?;
         above("mean_strength", self.mean_strength, 0.0)?;
         above("dof_excess", self.dof_excess, 1.0)?;
         not_negative("dof_per_feature", self.dof_per_feature)?;
         not_negative("averaging", self.averaging)?;
-        above("expert_shape", self.expert_shape, 0.0)?;
-        above("expert_rate", self.expert_rate, 0.0)?;
+        gamma("expert", self.expert)?;
         above("expert_mean_strength", self.expert_mean_strength, 0.0)?;
         above("tolerance", self.tolerance, 0.0)?;
         at_least("max_iterations", self.max_iterations, 1)?;

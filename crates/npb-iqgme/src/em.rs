@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bound::trace_product;
 use crate::config::{Gate, MOST_COMPONENTS, MOST_RUNS};
+use crate::data::{IqgmeData, class_of_rows};
 use crate::fit::{Evaluation, Imputation, MissingCell, most_probable, with_first_class};
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
@@ -24,7 +25,6 @@ use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
 use crate::state::dot;
 use crate::units::Units;
-use crate::vb::{IqgmeData, class_of_rows};
 use crate::{IqgmeConfig, IqgmeError, start};
 use npb_infer::ranges::{above, at_least, up_to};
 

@@ -24,7 +24,7 @@ pub use bound::FactorBound;
 pub use checkpoints::fit_factor_with_checkpoints;
 pub use config::{FactorConfig, FactorScale, FactorStart};
 pub use data::FactorData;
-pub use fit::{FactorCluster, FactorFit, FactorRun, fit_factor};
+pub use fit::{FactorComponent, FactorFit, FactorRun, fit_factor};
 pub use gibbs::{FactorDraw, FactorMove, FactorSampler};
 pub use state::{FactorExpert, FactorState, FeatureFactor, SpreadEffect};
 pub use vb::{FactorUpdate, FactorVb};

@@ -12,12 +12,13 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ExpertPosterior, Gate, Start};
+use crate::data::{IqgmeData, class_of_rows};
 use crate::experts;
 use crate::predict::{CellTerm, Experts, Predictor};
 use crate::runs::{central_intervals, check_level, run_all, weigh};
 use crate::state::check_experts;
 use crate::units::{Filling, Units};
-use crate::vb::{IqgmeData, IqgmeVb, class_of_rows};
+use crate::vb::IqgmeVb;
 use crate::{Expert, IqgmeConfig, IqgmeError, IqgmeState};
 
 /// Keys of the random streams of questions to a fit.
@@ -481,17 +482,8 @@ impl IqgmeFit {
 
     /// The most probable component of each row.
     pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
-        let largest = |weights: Vec<f64>| {
-            (0..weights.len()).fold(
-                0,
-                |best, h| if weights[h] > weights[best] { h } else { best },
-            )
-        };
-        Ok(self
-            .responsibilities(table)?
-            .into_iter()
-            .map(largest)
-            .collect())
+        let responsibilities = self.responsibilities(table)?;
+        Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
     }
 
     /// Log predictive density of the observed features of each row, in the user's units; low values are anomalies. Zero for a row without any.

@@ -25,10 +25,11 @@ use rand::RngExt;
 use rand_distr::Exp1;
 use rayon::prelude::*;
 
+use crate::data::IqgmeData;
 use crate::prior::Prior;
 use crate::rows::Pattern;
 use crate::stats::Stats;
-use crate::vb::{IqgmeData, prior_failed};
+use crate::vb::prior_failed;
 use crate::{IqgmeError, multinomial, start};
 use config::{GibbsConfig, GibbsMove, StickRule};
 use rows::{Drawn, Laws};

@@ -49,6 +49,7 @@ mod bound;
 mod checkpoints;
 mod conditional;
 mod config;
+mod data;
 mod em;
 mod error;
 mod experts;
@@ -73,10 +74,11 @@ mod vb;
 pub use bound::Bound;
 pub use checkpoints::fit_with_checkpoints;
 pub use config::{ExpertPosterior, Gate, IqgmeConfig, PriorScale, Start};
+pub use data::IqgmeData;
 pub use em::{QgmeConfig, QgmeFit, fit_qgme};
 pub use error::IqgmeError;
 pub use factor::{
-    FactorBound, FactorCluster, FactorConfig, FactorData, FactorDraw, FactorExpert, FactorFit,
+    FactorBound, FactorComponent, FactorConfig, FactorData, FactorDraw, FactorExpert, FactorFit,
     FactorMove, FactorRun, FactorSampler, FactorScale, FactorStart, FactorState, FactorUpdate,
     FactorVb, FeatureFactor, SpreadEffect, fit_factor, fit_factor_with_checkpoints,
 };
@@ -101,4 +103,4 @@ pub use tasks::{
     Atoms, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task, TaskRun, TaskStart,
     TaskState, TaskUpdate, TasksConfig, fit_tasks, fit_tasks_with_checkpoints,
 };
-pub use vb::{IqgmeData, IqgmeVb, VbUpdate};
+pub use vb::{IqgmeVb, VbUpdate};

@@ -9,6 +9,9 @@ use crate::config::PriorScale;
 use crate::rows::Rows;
 use crate::state::{Component, Expected, ExpertPrior};
 
+/// Factor by which the learned scale of the components' prior may differ from the one it starts with.
+const MOST_RESCALED: f64 = 10.0;
+
 /// Rounds of fitting the covariance of all rows, at most; and how little a correlation moves in the last.
 const FITTING_ROUNDS: usize = 50;
 const FITTING_TOLERANCE: f64 = 1e-3;
@@ -20,6 +23,8 @@ const FITTING_ROWS: usize = 2048;
 pub(crate) struct Prior {
     /// `c` in `B_0^-1 = c S`.
     pub(crate) scale: f64,
+    /// `c` before it is learned.
+    first_scale: f64,
     /// `p(mu_h, Lambda_h)`, with `m_0 = 0`.
     pub(crate) component: Component,
     pub(crate) expected: Expected,
@@ -50,15 +55,28 @@ impl Prior {
         };
         Ok(Self {
             scale,
+            first_scale: scale,
             expected: component.expected()?,
             component,
             expert: ExpertPrior {
                 mean: vec![0.0; n_coefficients],
                 strength: config.expert_mean_strength,
-                shape: config.expert_shape,
-                rate: vec![config.expert_rate; n_coefficients],
+                shape: config.expert.shape,
+                rate: vec![config.expert.rate; n_coefficients],
             },
         })
+    }
+
+    /// The scale at which the bound of `n_components` components is highest, whose expected precisions have `trace` in all: `sum tr(S nu_h B_h)`. It stays
+    /// within a factor of [`MOST_RESCALED`] of the first one: components whose rows agree in a feature, as rows do in features of few values, would have
+    /// a density without bound, and draw it towards zero.
+    pub(crate) fn best_scale(&self, n_components: usize, trace: f64) -> f64 {
+        let p = self.component.mean.len();
+        let best = self.component.dof * (p * n_components) as f64 / trace;
+        best.clamp(
+            self.first_scale / MOST_RESCALED,
+            self.first_scale * MOST_RESCALED,
+        )
     }
 
     /// `B_0^-1 = scale * covariance`.

@@ -8,7 +8,8 @@ use rand::{Rng, RngExt};
 
 use crate::IqgmeError;
 use crate::config::{IqgmeConfig, Start};
-use crate::vb::{IqgmeData, IqgmeVb};
+use crate::data::IqgmeData;
+use crate::vb::IqgmeVb;
 
 /// A start need not converge.
 const MIXTURE_ITERATIONS: u64 = 100;

@@ -9,6 +9,7 @@ use npb_iqgme::{
 };
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
+use npb_priors::GammaPrior;
 use npb_priors::dist::{Gamma, Normal, NormalGamma, NormalWishart, Wishart};
 use npb_priors::special::normal_cdf;
 use rand::{Rng, RngExt};
@@ -61,13 +62,17 @@ impl Model {
         Self {
             config: GibbsConfig {
                 model: IqgmeConfig {
-                    concentration_shape: 4.0,
-                    concentration_rate: 4.0,
+                    concentration: GammaPrior {
+                        shape: 4.0,
+                        rate: 4.0,
+                    },
                     mean_strength: STRENGTH,
                     dof_excess: EXCESS,
                     dof_per_feature: 0.0,
-                    expert_shape: 4.0,
-                    expert_rate: 4.0,
+                    expert: GammaPrior {
+                        shape: 4.0,
+                        rate: 4.0,
+                    },
                     ..IqgmeConfig::default()
                 },
                 sticks,
@@ -240,7 +245,7 @@ impl JointModel for Model {
 
     fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> GibbsState {
         let config = &self.config.model;
-        let gamma = Gamma::new(config.concentration_shape, config.concentration_rate);
+        let gamma = Gamma::new(config.concentration.shape, config.concentration.rate);
         let concentration = gamma.map_or(f64::NAN, |law| law.sample(rng));
         let (labels, ln_rests) = self.sticks(concentration, rng);
         let n = match self.config.sticks {
@@ -251,8 +256,8 @@ impl JointModel for Model {
         let shared = NormalGamma::new(
             0.0,
             config.expert_mean_strength,
-            config.expert_shape,
-            config.expert_rate,
+            config.expert.shape,
+            config.expert.rate,
         );
         let draw = |rng: &mut Xoshiro256PlusPlus| match &shared {
             Ok(law) => law.sample(rng),

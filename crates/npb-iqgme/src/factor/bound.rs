@@ -1,6 +1,7 @@
 //! The evidence lower bound.
 
 use npb_linalg::NotPositiveDefinite;
+use npb_priors::GammaPrior;
 use npb_priors::dist::{Gamma, NormalGamma};
 use npb_priors::special::ln_phi;
 
@@ -67,17 +68,18 @@ pub(crate) struct Priors {
 impl Priors {
     /// `config` has been checked.
     pub(crate) fn new(config: &FactorConfig) -> Self {
+        let prior = |prior: GammaPrior| gamma(prior.shape, prior.rate);
         Self {
-            noise: gamma(config.noise_shape, config.noise_rate),
-            loading: gamma(config.loading_shape, config.loading_rate),
-            mean: gamma(config.mean_shape, config.mean_rate),
+            noise: prior(config.noise),
+            loading: prior(config.loading),
+            mean: prior(config.mean),
             cluster: (config.cluster_noise > 0.0)
                 .then(|| gamma(config.cluster_noise, config.cluster_noise)),
             expert: NormalGamma::new(
                 0.0,
                 config.expert_mean_strength,
-                config.expert_shape,
-                config.expert_rate,
+                config.expert.shape,
+                config.expert.rate,
             )
             .expect("checked"),
         }

@@ -1,7 +1,8 @@
 //! What a user may set.
 
 use npb_infer::VbLimits;
-use npb_infer::ranges::{above, at_least, not_negative, up_to};
+use npb_infer::ranges::{above, at_least, gamma, not_negative, up_to};
+use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
@@ -54,32 +55,22 @@ pub struct FactorConfig {
     pub truncation: usize,
     /// Number of columns of the loadings, `L`: the largest dimension of a cluster (W 3.5.4: 50).
     pub max_factors: usize,
-    /// Shape of the Gamma prior of the concentration `alpha`.
-    pub concentration_shape: f64,
-    /// Rate of the Gamma prior of the concentration `alpha`.
-    pub concentration_rate: f64,
+    /// Prior of the concentration `alpha`.
+    pub concentration: GammaPrior,
     /// `a` of the switches' weights `Beta(a/L, b(L-1)/L)`: the number of factors that a cluster has a priori, about (W 3.5.4: 1).
     pub switch_on: f64,
     /// `b` of the switches' weights (W 3.5.4: 1).
     pub switch_off: f64,
-    /// Shape of the Gamma prior of `gamma_l`, the precision of a column of the loadings in units of the noise.
-    pub loading_shape: f64,
-    /// Rate of the Gamma prior of `gamma_l`.
-    pub loading_rate: f64,
-    /// Shape of the Gamma prior of `u`, the precision of the clusters' means in units of the noise.
-    pub mean_shape: f64,
-    /// Rate of the Gamma prior of `u`.
-    pub mean_rate: f64,
-    /// `e_0`, shape of the Gamma prior of the features' noise precisions `psi_p`.
-    pub noise_shape: f64,
-    /// `f_0`, rate of the Gamma prior of the features' noise precisions `psi_p`.
-    pub noise_rate: f64,
+    /// Prior of `gamma_l`, the precision of a column of the loadings in units of the noise.
+    pub loading: GammaPrior,
+    /// Prior of `u`, the precision of the clusters' means in units of the noise.
+    pub mean: GammaPrior,
+    /// `Gamma(e_0, f_0)`, prior of the features' noise precisions `psi_p`.
+    pub noise: GammaPrior,
     /// Shape and rate of the Gamma prior of `kappa_h`, a cluster's noise precision relative to that of the features; 0 fixes all `kappa_h` at 1.
     pub cluster_noise: f64,
-    /// Shape of the Gamma prior of the experts' precisions `lambda_l`.
-    pub expert_shape: f64,
-    /// Rate of the Gamma prior of the experts' precisions `lambda_l`.
-    pub expert_rate: f64,
+    /// Prior of the experts' precisions `lambda_l`.
+    pub expert: GammaPrior,
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,
     /// Precision of the normal prior of the effect that a row's spread has on its score, the spread in its standard deviations; 0 leaves the effect out.
@@ -110,19 +101,29 @@ impl Default for FactorConfig {
             scale: FactorScale::NormalScores,
             truncation: 20,
             max_factors: 50,
-            concentration_shape: 0.05,
-            concentration_rate: 0.05,
+            concentration: GammaPrior {
+                shape: 0.05,
+                rate: 0.05,
+            },
             switch_on: 1.0,
             switch_off: 1.0,
-            loading_shape: 0.1,
-            loading_rate: 0.1,
-            mean_shape: 1.0,
-            mean_rate: 1.0,
-            noise_shape: 1.0,
-            noise_rate: 0.1,
+            loading: GammaPrior {
+                shape: 0.1,
+                rate: 0.1,
+            },
+            mean: GammaPrior {
+                shape: 1.0,
+                rate: 1.0,
+            },
+            noise: GammaPrior {
+                shape: 1.0,
+                rate: 0.1,
+            },
             cluster_noise: 1.0,
-            expert_shape: 0.1,
-            expert_rate: 0.1,
+            expert: GammaPrior {
+                shape: 0.1,
+                rate: 0.1,
+            },
             expert_mean_strength: 1.0,
             spread_precision: 1.0,
             starts: vec![Pooled(1), PerClass(1), PerClass(2), Own(3), BySpread(2)],
@@ -146,19 +147,18 @@ impl FactorConfig {
         if self.folds > 0 {
             up_to("folds", self.folds, MOST_FOLDS)?;
         }
+        for (field, prior) in [
+            ("concentration", self.concentration),
+            ("loading", self.loading),
+            ("mean", self.mean),
+            ("noise", self.noise),
+            ("expert", self.expert),
+        ] {
+            gamma(field, prior)?;
+        }
         for (field, value) in [
-            ("concentration_shape", self.concentration_shape),
-            ("concentration_rate", self.concentration_rate),
             ("switch_on", self.switch_on),
             ("switch_off", self.switch_off),
-            ("loading_shape", self.loading_shape),
-            ("loading_rate", self.loading_rate),
-            ("mean_shape", self.mean_shape),
-            ("mean_rate", self.mean_rate),
-            ("noise_shape", self.noise_shape),
-            ("noise_rate", self.noise_rate),
-            ("expert_shape", self.expert_shape),
-            ("expert_rate", self.expert_rate),
             ("expert_mean_strength", self.expert_mean_strength),
             ("tolerance", self.tolerance),
         ] {

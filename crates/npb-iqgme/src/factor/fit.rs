@@ -18,7 +18,8 @@ use super::predict::Predictor;
 use super::stacking;
 use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
-use crate::fit::check_draws;
+use crate::data::class_of_rows;
+use crate::fit::{Evaluation, check_draws, most_probable, with_first_class};
 use crate::runs::{central_intervals, check_level, run_all, weigh};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
@@ -126,7 +127,7 @@ impl FactorRun {
 
 /// A cluster; its mean is in the user's units.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FactorCluster {
+pub struct FactorComponent {
     /// Posterior mean of its weight.
     pub weight: f64,
     /// Expected number of training rows.
@@ -252,7 +253,7 @@ impl FactorFit {
     }
 
     /// The clusters of the best run, larger ones first.
-    pub fn clusters(&self) -> Vec<FactorCluster> {
+    pub fn components(&self) -> Vec<FactorComponent> {
         let run = &self.wire.runs[0];
         let state = &run.state;
         let weights = state.sticks.expected_weights();
@@ -265,7 +266,7 @@ impl FactorFit {
             let mean = |(k, &j): (usize, &usize)| {
                 self.to_units(j, state.features.mean[(k, state.n_factors() + h)])
             };
-            FactorCluster {
+            FactorComponent {
                 weight: weights[h],
                 size: run.sizes[h],
                 mean: self.wire.active.iter().enumerate().map(mean).collect(),
@@ -311,6 +312,17 @@ impl FactorFit {
         Ok(probability.into_iter().map(name).collect())
     }
 
+    /// How well the labelled rows of a table are predicted. Errors: as [`predict_proba`](Self::predict_proba); no labelled row; a label that is not a class of
+    /// the fit.
+    pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
+        let classes = class_of_rows(table, labels, &self.wire.classes)?;
+        let second = self.predict_proba(table)?.into_iter();
+        Evaluation::new(
+            &with_first_class(second.map(|p| vec![p]).collect()),
+            &classes,
+        )
+    }
+
     /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters.
     pub fn predict_interval(
         &self,
@@ -335,10 +347,16 @@ impl FactorFit {
         Ok(central_intervals(mean, &drawn, level))
     }
 
-    /// Probabilities of the clusters given the observed features, one vector for each row, in the order of [`clusters`](Self::clusters).
+    /// Probabilities of the clusters given the observed features, one vector for each row, in the order of [`components`](Self::components).
     pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let state = self.state();
         Predictor::new(state).responsibilities(state, &self.cells(table)?)
+    }
+
+    /// The most probable cluster of each row.
+    pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
+        let responsibilities = self.responsibilities(table)?;
+        Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
     }
 
     /// Log density of the observed features of each row at the posterior means of the parameters, in the user's units. Zero for a row without any.

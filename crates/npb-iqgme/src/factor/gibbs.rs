@@ -482,8 +482,8 @@ impl<'d> FactorSampler<'d> {
     fn move_concentration(&mut self, rng: &mut Xoshiro256PlusPlus) {
         let sticks = (self.config.truncation - 1) as f64;
         let law = gamma(
-            self.config.concentration_shape + sticks,
-            self.config.concentration_rate - self.draw.ln_rest,
+            self.config.concentration.shape + sticks,
+            self.config.concentration.rate - self.draw.ln_rest,
         );
         self.draw.concentration = law.sample(rng).max(LEAST_CONCENTRATION);
     }
@@ -848,7 +848,7 @@ impl FactorDraw {
     ) -> Self {
         let n = spread.len();
         let (clusters, columns) = (config.truncation, config.max_factors);
-        let concentration = gamma(config.concentration_shape, config.concentration_rate)
+        let concentration = gamma(config.concentration.shape, config.concentration.rate)
             .sample(rng)
             .max(LEAST_CONCENTRATION);
         let (mut ln_weights, mut ln_left) = (vec![0.0; clusters], 0.0);

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use npb_infer::{VbOutcome, VbReport, resume_vb};
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
-use npb_priors::GammaPrior;
 use npb_priors::dist::probit_moments;
 use npb_priors::dp::StickFactor;
 use serde::{Deserialize, Serialize};
@@ -646,10 +645,6 @@ fn first_state(
     switches: Vec<Vec<bool>>,
 ) -> FactorState {
     let (n_clusters, n_factors) = (switches.len(), switches[0].len());
-    let alpha = GammaPrior {
-        shape: config.concentration_shape,
-        rate: config.concentration_rate,
-    };
     let expert_prior = vec![priors.expert; n_factors + 1];
     let experts = if data.n_labelled > 0 {
         let all: Vec<usize> = (0..=n_factors).collect();
@@ -658,7 +653,7 @@ fn first_state(
         Vec::new()
     };
     FactorState {
-        sticks: StickFactor::new(config.truncation, alpha).expect("validated"),
+        sticks: StickFactor::new(config.truncation, config.concentration).expect("validated"),
         features: FeatureFactor {
             mean: Mat::zeros(data.cells.n_features(), n_factors + n_clusters),
             shape: Vec::new(),

@@ -14,7 +14,7 @@ use super::fit::{GibbsFit, Record, run};
 use super::state::{GibbsState, n_missing};
 use crate::IqgmeError;
 use crate::checkpoints::fingerprint;
-use crate::vb::IqgmeData;
+use crate::data::IqgmeData;
 
 /// Name in checkpoint files.
 const MODEL: &str = "npb-iqgme/gibbs/run";

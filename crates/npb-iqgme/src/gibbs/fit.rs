@@ -13,6 +13,7 @@ use super::config::{GibbsConfig, StickRule};
 use super::{IqgmeSampler, SCALARS, TAIL, positions};
 use crate::IqgmeError;
 use crate::config::Gate;
+use crate::data::{IqgmeData, class_of_rows};
 use crate::fit::{
     Evaluation, Imputation, MissingCell, ProbabilityInterval, most_probable, with_first_class,
 };
@@ -20,7 +21,6 @@ use crate::mixture::Mixture;
 use crate::predict::{Experts, Predictor};
 use crate::runs::check_level;
 use crate::units::Units;
-use crate::vb::{IqgmeData, class_of_rows};
 
 /// A stored draw breaks its stick, beyond the components that have rows, until less than this is left; one further component takes the rest.
 const LEAST_REST: f64 = 1e-3;
@@ -331,7 +331,7 @@ impl GibbsFit {
     }
 
     /// Posterior of the number of components that have training rows: entry `k` is the probability of `k`.
-    pub fn clusters(&self) -> Vec<f64> {
+    pub fn cluster_distribution(&self) -> Vec<f64> {
         let counts = self.scalar(SCALARS[1]);
         let most = counts.iter().copied().fold(0.0, f64::max) as usize;
         let mut shares = vec![0.0; most + 1];

@@ -20,7 +20,7 @@ use super::collapsed::{Collapsed, Scratch};
 use super::config::StickRule;
 use super::state::{DrawnComponent, GibbsParameters};
 use super::{IqgmeSampler, SPLITS};
-use crate::vb::IqgmeData;
+use crate::data::IqgmeData;
 
 /// Pairs of rows that are drawn in one move.
 const PAIRS: u64 = 2;

@@ -6,7 +6,7 @@ use npb_priors::dp::weights_of_sticks;
 use serde::{Deserialize, Serialize};
 
 use super::config::StickRule;
-use crate::vb::IqgmeData;
+use crate::data::IqgmeData;
 
 /// Mean and precision of a component.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,6 +1,5 @@
 //! Sticks, concentration and the labels of components.
 
-use npb_priors::GammaPrior;
 use npb_priors::dist::Gamma;
 use npb_priors::dp::{
     draw_concentration_given_labels, draw_sticks_given_labels, ln_neighbour_swap_ratio,
@@ -13,13 +12,6 @@ use super::config::StickRule;
 use super::{CONCENTRATION, IqgmeSampler, STICKS, SWAPS, TAIL};
 
 impl IqgmeSampler<'_> {
-    fn concentration_prior(&self) -> GammaPrior {
-        GammaPrior {
-            shape: self.config.model.concentration_shape,
-            rate: self.config.model.concentration_rate,
-        }
-    }
-
     /// Sticks given labels and concentration.
     pub(super) fn sticks(&mut self) {
         let counts = self.counts();
@@ -35,7 +27,7 @@ impl IqgmeSampler<'_> {
 
     /// The concentration and then the sticks. Without truncation the sticks are integrated out; with it the concentration is drawn given them.
     pub(super) fn concentration(&mut self) {
-        let (counts, prior) = (self.counts(), self.concentration_prior());
+        let (counts, prior) = (self.counts(), self.config.model.concentration);
         let rng = &mut self.rng(CONCENTRATION, 0);
         let alpha = self.parameters.concentration;
         let drawn = match self.config.sticks {

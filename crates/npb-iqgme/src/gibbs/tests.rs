@@ -7,6 +7,7 @@ use npb_infer::testing::{JointModel, JointTest};
 use npb_infer::{Trace, Xoshiro256PlusPlus};
 use npb_linalg::Cholesky;
 use npb_linalg::faer::{Mat, mat};
+use npb_priors::GammaPrior;
 use npb_priors::dist::{Gamma, NormalGamma};
 use rand::{Rng, RngExt};
 use rand_distr::{Exp1, StandardNormal};
@@ -60,13 +61,17 @@ fn model(moves: &[GibbsMove], n_classes: usize, sticks: StickRule, fault: Fault)
     Model {
         config: GibbsConfig {
             model: IqgmeConfig {
-                concentration_shape: 3.0,
-                concentration_rate: 2.0,
+                concentration: GammaPrior {
+                    shape: 3.0,
+                    rate: 2.0,
+                },
                 mean_strength: 0.7,
                 dof_excess: 6.0,
                 dof_per_feature: 0.0,
-                expert_shape: 4.0,
-                expert_rate: 3.0,
+                expert: GammaPrior {
+                    shape: 4.0,
+                    rate: 3.0,
+                },
                 expert_mean_strength: 1.5,
                 ..IqgmeConfig::default()
             },
@@ -125,8 +130,8 @@ impl Model {
         let mut config = self.config.clone();
         config.model.seed = seed;
         match self.fault {
-            Fault::HalfShape => config.model.expert_shape += 0.5,
-            Fault::RateAsScale => config.model.concentration_rate = 0.5,
+            Fault::HalfShape => config.model.expert.shape += 0.5,
+            Fault::RateAsScale => config.model.concentration.rate = 0.5,
             _ => {}
         }
         config
@@ -242,7 +247,7 @@ impl JointModel for Model {
 
     fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> GibbsState {
         let (law, config) = (self.law(), &self.config.model);
-        let concentration = Gamma::new(config.concentration_shape, config.concentration_rate)
+        let concentration = Gamma::new(config.concentration.shape, config.concentration.rate)
             .unwrap()
             .sample(rng);
         let mut ln_rests: Vec<f64> = Vec::new();
@@ -294,8 +299,8 @@ impl JointModel for Model {
             let prior = NormalGamma::new(
                 0.0,
                 config.expert_mean_strength,
-                config.expert_shape,
-                config.expert_rate,
+                config.expert.shape,
+                config.expert.rate,
             );
             let (mean, precision) = prior.unwrap().sample(rng);
             expert_means.push(mean);

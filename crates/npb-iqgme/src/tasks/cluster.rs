@@ -4,7 +4,6 @@
 //! other tasks of a cluster make: a task never speaks for itself, else it would stay where it is. Tasks are moved one at a time until none wants to.
 
 use npb_infer::stream;
-use npb_priors::GammaPrior;
 use npb_priors::dp::{ConcentrationFactor, Sticks};
 use rand::RngExt;
 use rayon::prelude::*;
@@ -95,16 +94,12 @@ impl<'d> Clusters<'d> {
     ) -> Result<Self, IqgmeError> {
         let single = &config.single;
         let prior = Prior::new(single, &data.pooled.covariance, 1).map_err(prior_failed)?;
-        let alpha = GammaPrior {
-            shape: single.concentration_shape,
-            rate: single.concentration_rate,
-        };
         let n_clusters = cluster.iter().max().map_or(0, |m| m + 1);
         let p = data.pooled.rows.n_features;
         let mut found = Self {
             data,
             prior,
-            alpha: ConcentrationFactor::new(alpha).expect("validated"),
+            alpha: ConcentrationFactor::new(single.concentration).expect("validated"),
             truncation: n_components,
             n_components,
             cluster,

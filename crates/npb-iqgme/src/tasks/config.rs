@@ -1,6 +1,7 @@
 //! What a user may set.
 
-use npb_infer::ranges::{OutOfRange, above, up_to};
+use npb_infer::ranges::{OutOfRange, gamma, up_to};
+use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ExpertPosterior, MOST_COMPONENTS, MOST_RUNS, PriorScale, Start};
@@ -25,14 +26,12 @@ pub enum TaskStart {
 #[serde(default, deny_unknown_fields)]
 pub struct TasksConfig {
     /// What a fit of one task has too: priors, gate, averaging (1 here by default: runs that share less fit the features less well, not the labels), limits, seed; its `truncation` is the number of groups of each task, `N`, and
-    /// `concentration_shape` and `concentration_rate` are of the tasks' common concentration `alpha`. Its `starts` are not used.
+    /// `concentration` is the prior of the tasks' common `alpha`. Its `starts` are not used.
     pub single: IqgmeConfig,
     /// Largest number of atoms, `S` of the variational family.
     pub atoms: usize,
-    /// Shape of the Gamma prior of the upper concentration `beta`.
-    pub top_shape: f64,
-    /// Rate of the Gamma prior of the upper concentration `beta`.
-    pub top_rate: f64,
+    /// Prior of the upper concentration `beta`.
+    pub top_concentration: GammaPrior,
     /// Starts of the runs that predictions average over, each made `single.restarts` times.
     pub starts: Vec<TaskStart>,
     /// Starts of runs for summaries alone. Atoms, the tasks' weights of them and their similarity are of the run with the highest bound of all: runs that
@@ -49,8 +48,10 @@ impl Default for TasksConfig {
                 ..IqgmeConfig::default()
             },
             atoms: 50,
-            top_shape: 0.05,
-            top_rate: 0.05,
+            top_concentration: GammaPrior {
+                shape: 0.05,
+                rate: 0.05,
+            },
             starts: vec![TaskStart::Separate(1), TaskStart::Separate(2)],
             summary_starts: vec![
                 TaskStart::Pooled(Start::Mixture(10)),
@@ -70,8 +71,7 @@ impl TasksConfig {
             return Err(OutOfRange::new("expert_posterior", value, rule).into());
         }
         up_to("atoms", self.atoms, MOST_COMPONENTS)?;
-        above("top_shape", self.top_shape, 0.0)?;
-        above("top_rate", self.top_rate, 0.0)?;
+        gamma("top_concentration", self.top_concentration)?;
         up_to("starts", self.starts.len(), MOST_RUNS)?;
         for start in self.starts.iter().chain(&self.summary_starts) {
             let (clusters, components) = match *start {

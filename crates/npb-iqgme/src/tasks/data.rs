@@ -4,8 +4,8 @@ use npb_data::{Labels, Table};
 
 use super::TasksConfig;
 use crate::IqgmeError;
+use crate::data::{IqgmeData, class_of_rows};
 use crate::rows::Rows;
-use crate::vb::{IqgmeData, class_of_rows};
 
 /// One task as the user hands it in.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 
 use npb_infer::{VbOutcome, VbReport, resume_vb};
 use npb_linalg::faer::Scale;
-use npb_priors::GammaPrior;
 use npb_priors::dp::{ConcentrationFactor, StickFactor, Sticks};
 use npb_priors::special::ln_normalize;
 use rayon::prelude::*;
@@ -520,17 +519,15 @@ impl<'d> MultiTaskVb<'d> {
         Ok(())
     }
 
-    /// The scale of the Wishart prior at which the bound is highest: `c = nu_0 P K / sum tr(S nu_s B_s)` over the K atoms with rows.
+    /// The scale of the Wishart prior at which the bound is highest, from the atoms with rows.
     fn update_prior_scale(&mut self) -> Result<(), IqgmeError> {
         let covariance = &self.data.pooled.covariance;
-        let n_features = covariance.nrows();
-        if self.config.single.prior_scale != PriorScale::Bound || n_features == 0 {
+        if self.config.single.prior_scale != PriorScale::Bound || covariance.nrows() == 0 {
             return Ok(());
         }
         let trace = |expected: &Expected| trace_product(covariance, &expected.precision);
         let trace: f64 = self.expected.iter().map(trace).sum();
-        let n_cells = (n_features * self.expected.len()) as f64;
-        let scale = self.prior.component.dof * n_cells / trace;
+        let scale = self.prior.best_scale(self.expected.len(), trace);
         self.prior
             .set_scale(scale, covariance)
             .map_err(prior_failed)?;
@@ -632,10 +629,8 @@ fn prior_state(
     prior: &Prior,
     n_atoms: usize,
 ) -> MultiTaskState {
-    let gamma = |shape, rate| GammaPrior { shape, rate };
     let single = &config.single;
-    let alpha = gamma(single.concentration_shape, single.concentration_rate);
-    let alpha = ConcentrationFactor::new(alpha).expect("validated");
+    let alpha = ConcentrationFactor::new(single.concentration).expect("validated");
     let sticks = Sticks::new(single.truncation, alpha.mean()).expect("validated");
     let task = |task: &IqgmeData| TaskState {
         sticks: sticks.clone(),
@@ -644,8 +639,7 @@ fn prior_state(
     };
     let n_experts = if data.classifies() { n_atoms } else { 0 };
     MultiTaskState {
-        top: StickFactor::new(config.atoms, gamma(config.top_shape, config.top_rate))
-            .expect("validated"),
+        top: StickFactor::new(config.atoms, config.top_concentration).expect("validated"),
         tasks: data.tasks.iter().map(task).collect(),
         alpha,
         components: vec![prior.component.clone(); n_atoms],

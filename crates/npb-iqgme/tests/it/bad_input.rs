@@ -1,6 +1,7 @@
 //! Whatever a user hands in: an error that names the place, or a finite result.
 
 use npb_data::{Labels, Table};
+use npb_iqgme::npb_priors::GammaPrior;
 use npb_iqgme::{IqgmeConfig, IqgmeError, Start, fit, fit_unlabelled};
 
 use crate::data::{config, three_gaussians};
@@ -86,16 +87,22 @@ fn every_configuration_value_is_checked_by_name() {
             },
         ),
         (
-            "concentration_shape",
+            "concentration",
             IqgmeConfig {
-                concentration_shape: f64::NAN,
+                concentration: GammaPrior {
+                    shape: f64::NAN,
+                    ..good.concentration
+                },
                 ..good.clone()
             },
         ),
         (
-            "concentration_rate",
+            "concentration",
             IqgmeConfig {
-                concentration_rate: -1.0,
+                concentration: GammaPrior {
+                    rate: -1.0,
+                    ..good.concentration
+                },
                 ..good.clone()
             },
         ),
@@ -114,16 +121,22 @@ fn every_configuration_value_is_checked_by_name() {
             },
         ),
         (
-            "expert_shape",
+            "expert",
             IqgmeConfig {
-                expert_shape: f64::INFINITY,
+                expert: GammaPrior {
+                    shape: f64::INFINITY,
+                    ..good.expert
+                },
                 ..good.clone()
             },
         ),
         (
-            "expert_rate",
+            "expert",
             IqgmeConfig {
-                expert_rate: f64::NAN,
+                expert: GammaPrior {
+                    rate: f64::NAN,
+                    ..good.expert
+                },
                 ..good.clone()
             },
         ),
@@ -279,6 +292,34 @@ fn odd_tables_work() {
     let one_row = Table::complete(1, 3, vec![1.0, 2.0, 3.0]).unwrap();
     let fitted = fit_unlabelled(&one_row, &config(0)).unwrap();
     assert!(fitted.ln_density(&one_row).unwrap()[0].is_finite());
+}
+
+/// Many rows agree in columns of few values: the density of a component that holds only such rows has no bound.
+#[test]
+fn columns_of_few_values_keep_matrices_regular() {
+    let cell = |i: usize, j: usize| ((i * (2 * j + 3) + i / 7) % (j + 2)) as f64;
+    let cells: Vec<f64> = (0..400)
+        .flat_map(|i| (0..4).map(move |j| cell(i, j)))
+        .collect();
+    let table = Table::from_nan_coded(400, 4, &cells).unwrap();
+    let names: Vec<&str> = (0..400)
+        .map(|i| {
+            if cell(i, 0) + cell(i, 2) > 1.5 {
+                "a"
+            } else {
+                "b"
+            }
+        })
+        .collect();
+    let config = IqgmeConfig {
+        max_iterations: 1000,
+        ..IqgmeConfig::default()
+    };
+    let model = fit(&table, &labels(&names), &config).unwrap();
+    let probabilities = model.predict_proba(&table).unwrap();
+    assert!(probabilities.iter().all(|p| (0.0..=1.0).contains(p)));
+    let densities = model.ln_density(&table).unwrap();
+    assert!(densities.iter().all(|d| d.is_finite()));
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn saved_fits_answer_in_the_same_bits_and_damaged_files_do_no_harm() {
         let _ = f.predict_interval(&table, 0.9);
         let _ = f.ln_density(&table);
         let _ = (
-            f.clusters(),
+            f.cluster_distribution(),
             f.concentration(&[0.1]),
             f.training_cells(&[0.5]),
             f.diagnostics(),
@@ -221,7 +221,7 @@ fn clusters_cells_and_probabilities_of_simulated_data() {
             ..chains(7, 100, 200)
         };
         let fitted = fit_gibbs(&table, &labels, &config).unwrap();
-        let clusters = fitted.clusters();
+        let clusters = fitted.cluster_distribution();
         assert!(mostly_three(&clusters), "{sticks:?}: {clusters:?}");
         let cells = fitted.training_cells(&[0.05, 0.95]);
         assert_eq!(cells.len(), table.n_missing());
@@ -289,7 +289,11 @@ fn unlabelled_rows_and_single_moves() {
     let (table, _) = three_gaussians(12, 200, 0, 0.1, 1.0);
     // Long: chains start with up to twelve clusters, and these merge one row at a time.
     let fitted = fit_gibbs(&table, &no_labels(&table), &chains(12, 500, 100)).unwrap();
-    assert!(mostly_three(&fitted.clusters()), "{:?}", fitted.clusters());
+    assert!(
+        mostly_three(&fitted.cluster_distribution()),
+        "{:?}",
+        fitted.cluster_distribution()
+    );
     let config = chains(12, 1, 1);
     let data = IqgmeData::new(&table, &no_labels(&table), &config.model).unwrap();
     let mut chain = IqgmeSampler::new(&data, config, 0).unwrap();

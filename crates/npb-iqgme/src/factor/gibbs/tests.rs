@@ -2,6 +2,7 @@
 
 use npb_data::{Mask, Standardiser, Table};
 use npb_infer::testing::{JointModel, JointTest};
+use npb_priors::GammaPrior;
 
 use super::*;
 use crate::factor::data::{Cells, SpreadUnits};
@@ -41,19 +42,29 @@ fn config() -> FactorConfig {
     FactorConfig {
         truncation: 2,
         max_factors: 2,
-        concentration_shape: 2.0,
-        concentration_rate: 2.0,
+        concentration: GammaPrior {
+            shape: 2.0,
+            rate: 2.0,
+        },
         switch_on: 1.0,
         switch_off: 1.0,
-        loading_shape: 3.0,
-        loading_rate: 2.0,
-        mean_shape: 3.0,
-        mean_rate: 2.0,
-        noise_shape: 3.0,
-        noise_rate: 4.0,
+        loading: GammaPrior {
+            shape: 3.0,
+            rate: 2.0,
+        },
+        mean: GammaPrior {
+            shape: 3.0,
+            rate: 2.0,
+        },
+        noise: GammaPrior {
+            shape: 3.0,
+            rate: 4.0,
+        },
         cluster_noise: 4.0,
-        expert_shape: 3.0,
-        expert_rate: 2.0,
+        expert: GammaPrior {
+            shape: 3.0,
+            rate: 2.0,
+        },
         ..FactorConfig::default()
     }
 }
@@ -74,16 +85,24 @@ impl Model {
         let right = config();
         match self.fault {
             Fault::Shape => FactorConfig {
-                noise_shape: right.noise_shape + 0.5,
+                noise: GammaPrior {
+                    shape: right.noise.shape + 0.5,
+                    ..right.noise
+                },
                 ..right
             },
             Fault::MissingPrior => FactorConfig {
-                loading_shape: 1e-3,
-                loading_rate: 1e-3,
+                loading: GammaPrior {
+                    shape: 1e-3,
+                    rate: 1e-3,
+                },
                 ..right
             },
             Fault::RateAsScale => FactorConfig {
-                noise_rate: 1.0 / right.noise_rate,
+                noise: GammaPrior {
+                    rate: 1.0 / right.noise.rate,
+                    ..right.noise
+                },
                 ..right
             },
             Fault::Odds => FactorConfig {

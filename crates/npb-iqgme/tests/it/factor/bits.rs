@@ -102,7 +102,7 @@ fn damaged_files_are_errors_or_valid_fits() {
         let _ = f.impute(&table);
         let _ = f.ln_density(&table);
         let _ = f.predict_interval(&table, 0.9, 3);
-        let _ = (f.clusters(), f.loadings(), f.n_clusters());
+        let _ = (f.components(), f.loadings(), f.n_clusters());
     };
     attack_file(&bytes, 1500, 1, FactorFit::from_bytes, exercise).unwrap();
 }

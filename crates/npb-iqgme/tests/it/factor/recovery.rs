@@ -46,7 +46,7 @@ fn clusters_and_their_dimensions_are_found() {
     for seed in 0..3 {
         let (table, _, truth) = three_clusters().draw(seed);
         let fit = unlabelled(&table, seed);
-        let mut dimensions: Vec<usize> = fit.clusters().iter().map(|c| c.factors.len()).collect();
+        let mut dimensions: Vec<usize> = fit.components().iter().map(|c| c.factors.len()).collect();
         dimensions.sort_unstable();
         let found = (fit.n_clusters(), dimensions, pure(&fit, &table, &truth));
         let bounds: Vec<_> = fit
@@ -55,7 +55,7 @@ fn clusters_and_their_dimensions_are_found() {
             .map(|r| (r.start, r.elbo(), r.sizes.clone()))
             .collect();
         assert_eq!(found, (3, vec![2, 3, 4], 240), "seed {seed}: {bounds:?}");
-        for cluster in fit.clusters() {
+        for cluster in fit.components() {
             assert!((cluster.dimension.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         }
     }

@@ -126,7 +126,7 @@ fn configurations_out_of_range_are_named() {
             .to_string()
     };
     assert!(said(&|c| c.atoms = 0).contains("atoms"));
-    assert!(said(&|c| c.top_rate = -1.0).contains("top_rate"));
+    assert!(said(&|c| c.top_concentration.rate = -1.0).contains("top_concentration"));
     assert!(said(&|c| c.starts.clear()).contains("starts"));
     assert!(said(&|c| c.single.truncation = 0).contains("truncation"));
     let few = said(&|c| {
