@@ -43,6 +43,10 @@ impl Mixed {
         wanted.map_or(self.table.n_rows(), |n| n.min(self.table.n_rows()))
     }
 
+    pub(super) fn n_cols(&self) -> usize {
+        self.table.n_cols()
+    }
+
     /// The rows of a trial.
     pub(super) fn table(&self, scale: Scale, seed: u64) -> Result<MixedTable> {
         let rng = &mut stream(seed, [0, 0, 0, ROWS]);

@@ -1,0 +1,233 @@
+//! Training data in the form that the updates want.
+
+use npb_data::{Labels, Standardiser, Table};
+use npb_infer::ranges::OutOfRange;
+use npb_linalg::faer::Mat;
+
+use crate::config::ExpertPosterior;
+use crate::prior::shrunk_covariance;
+use crate::rows::Rows;
+use crate::{IqgmeConfig, IqgmeError};
+
+/// Training data ready for the updates: checked, standardised, sorted by missing pattern.
+#[derive(Clone, Debug)]
+pub struct IqgmeData {
+    pub(crate) rows: Rows,
+    pub(crate) standardiser: Standardiser,
+    /// Table columns in the model: those that vary.
+    pub(crate) active: Vec<usize>,
+    pub(crate) classes: Vec<String>,
+    /// Covariance of all rows, shrunk to positive definite.
+    pub(crate) covariance: Mat<f64>,
+    pub(crate) n_labelled: usize,
+}
+
+impl IqgmeData {
+    /// Checks and prepares a table with one label (or none) for each row.
+    ///
+    /// Columns that are constant or have no observed value carry no information and are left out of the model; see
+    /// [`crate::IqgmeFit::ignored_columns`]. Errors: no rows, no columns, another number of labels than rows, one class only.
+    pub fn new(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        if table.n_rows() == 0 {
+            return Err(IqgmeError::NoRows);
+        }
+        if table.n_cols() == 0 {
+            return Err(IqgmeError::NoColumns);
+        }
+        let classes = classes_seen(labels)?;
+        if classes.len() > 2 && config.expert_posterior == ExpertPosterior::ExpectationPropagation {
+            let rule = format!("variational with {} classes", classes.len());
+            return Err(
+                OutOfRange::new("expert_posterior", "expectation_propagation", rule).into(),
+            );
+        }
+        let standardiser = Standardiser::fit(table);
+        let (constant, empty) = (
+            standardiser.constant_columns(),
+            standardiser.empty_columns(),
+        );
+        let active: Vec<usize> = (0..table.n_cols())
+            .filter(|j| !constant.contains(j) && !empty.contains(j))
+            .collect();
+        Self::with_units(table, labels, standardiser, active, classes)
+    }
+
+    /// Takes rows as they are, in units in which the prior is `m_0 = 0` and `covariance` (P x P) is the `S` of `B_0^-1 = c S`: for data drawn from the model, and
+    /// whenever units are known beforehand. All columns are in the model; classes may be without rows.
+    ///
+    /// Errors: no rows, another number of labels than rows, a label that is no class, fewer than two classes, a covariance of another size.
+    pub fn in_given_units(
+        table: &Table,
+        labels: &Labels,
+        classes: &[String],
+        covariance: &Mat<f64>,
+    ) -> Result<Self, IqgmeError> {
+        let p = table.n_cols();
+        let argument = |argument, value: usize, rule| IqgmeError::Argument {
+            argument,
+            value: value.to_string(),
+            rule,
+        };
+        if p == 0 {
+            return Err(IqgmeError::NoColumns);
+        }
+        if classes.len() == 1 {
+            return Err(argument("classes", 1, "two or more, or none"));
+        }
+        if covariance.shape() != (p, p) {
+            let rule = "as many rows and columns as the table has columns";
+            return Err(argument("covariance", covariance.nrows(), rule));
+        }
+        // Two rows with means zero and standard deviations one.
+        let unit = [vec![-1.0; p], vec![1.0; p]].concat();
+        let unit = Table::complete(2, p, unit)?.with_column_names(table.column_names().to_vec())?;
+        let standardiser = Standardiser::fit(&unit);
+        let mut data = Self::with_units(
+            table,
+            labels,
+            standardiser,
+            (0..p).collect(),
+            classes.to_vec(),
+        )?;
+        data.covariance = covariance.clone();
+        Ok(data)
+    }
+
+    /// Prepares rows in the units, columns and classes of an earlier fit.
+    pub(crate) fn with_units(
+        table: &Table,
+        labels: &Labels,
+        standardiser: Standardiser,
+        active: Vec<usize>,
+        classes: Vec<String>,
+    ) -> Result<Self, IqgmeError> {
+        if table.n_rows() == 0 {
+            return Err(IqgmeError::NoRows);
+        }
+        let by_row = class_of_rows(table, labels, &classes)?;
+        let standardised = standardiser.apply(table)?.select_columns(&active)?;
+        let n_labelled = by_row.iter().flatten().count();
+        let n_utilities = match n_labelled {
+            0 => 0,
+            _ => classes.len() - 1,
+        };
+        let rows = Rows::with_classes(&standardised, &by_row, n_utilities);
+        let covariance = shrunk_covariance(&rows);
+        Ok(Self {
+            rows,
+            standardiser,
+            active,
+            classes,
+            covariance,
+            n_labelled,
+        })
+    }
+
+    /// Where `q(t)` starts: by sorted position, then utility.
+    pub(crate) fn first_locations(&self) -> Vec<f64> {
+        let n_utilities = self.rows.n_utilities;
+        let of_row = |class: &Option<usize>| {
+            let class = *class;
+            (1..=n_utilities).map(move |own| match class {
+                None => 0.0,
+                Some(class) if class == own => 1.0,
+                Some(_) => -1.0,
+            })
+        };
+        self.rows.classes.iter().flat_map(of_row).collect()
+    }
+
+    /// Numbers by sorted position, as many for each row as there are utilities, by table row.
+    pub(crate) fn utilities_by_row(&self, by_position: &[f64]) -> Vec<f64> {
+        let n_utilities = self.rows.n_utilities;
+        let mut by_row = vec![0.0; by_position.len()];
+        let each = by_position.chunks_exact(n_utilities.max(1));
+        for (values, &row) in each.zip(&self.rows.order) {
+            by_row[row * n_utilities..][..n_utilities].copy_from_slice(values);
+        }
+        by_row
+    }
+
+    /// The other way from [`Self::utilities_by_row`].
+    pub(crate) fn utilities_by_position(&self, by_row: &[f64]) -> Vec<f64> {
+        let n_utilities = self.rows.n_utilities;
+        let of_row = |&row: &usize| by_row[row * n_utilities..][..n_utilities].iter().copied();
+        self.rows.order.iter().flat_map(of_row).collect()
+    }
+
+    /// As [`Self::first_locations`], by table row.
+    pub(crate) fn first_soft_labels(&self) -> Vec<f64> {
+        self.utilities_by_row(&self.first_locations())
+    }
+
+    /// Labels as +1, -1 or 0 by table row.
+    pub(crate) fn signs_by_row(&self) -> Vec<f64> {
+        let mut by_row = vec![0.0; self.rows.len()];
+        for (&row, &sign) in self.rows.order.iter().zip(&self.rows.signs) {
+            by_row[row] = sign;
+        }
+        by_row
+    }
+
+    /// Number of observed cells in the model's columns.
+    pub fn n_observed(&self) -> usize {
+        let rows = &self.rows;
+        rows.groups
+            .iter()
+            .map(|group| group.rows.len() * rows.patterns[group.pattern].observed.len())
+            .sum()
+    }
+
+    /// Number of training rows.
+    pub fn n_rows(&self) -> usize {
+        self.rows.len()
+    }
+}
+
+/// The classes of the labelled rows, two or more; none when no row has a label.
+fn classes_seen(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
+    let counts = labels.counts();
+    let seen: Vec<String> = labels
+        .classes()
+        .iter()
+        .zip(&counts)
+        .filter(|(_, count)| **count > 0)
+        .map(|(class, _)| class.clone())
+        .collect();
+    match seen.as_slice() {
+        [] => Ok(Vec::new()),
+        [class] => Err(IqgmeError::OneClass {
+            class: class.clone(),
+            rows: counts.iter().sum(),
+        }),
+        _ => Ok(seen),
+    }
+}
+
+/// The class of each row, by its position in `classes`.
+pub(crate) fn class_of_rows(
+    table: &Table,
+    labels: &Labels,
+    classes: &[String],
+) -> Result<Vec<Option<usize>>, IqgmeError> {
+    if labels.n_rows() != table.n_rows() {
+        return Err(IqgmeError::LabelCount {
+            labels: labels.n_rows(),
+            rows: table.n_rows(),
+        });
+    }
+    (0..table.n_rows())
+        .map(|row| match labels.name(row) {
+            None => Ok(None),
+            Some(name) => match classes.iter().position(|class| class == name) {
+                Some(class) => Ok(Some(class)),
+                None => Err(IqgmeError::UnknownClass {
+                    row,
+                    label: name.to_owned(),
+                    classes: classes.to_vec(),
+                }),
+            },
+        })
+        .collect()
+}
