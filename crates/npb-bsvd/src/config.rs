@@ -134,7 +134,8 @@ pub struct BsvdConfig {
     pub rank_b: f64,
     /// Prior of the noise precision `alpha`.
     pub noise: GammaPrior,
-    /// Each row has noise of its own, of precision `alpha w_i`, `w_i ~ Gamma(h, h)` with h inferred (W: one precision for all). Gaussian likelihood only.
+    /// Each row has noise of its own, of precision `alpha w_i`, `w_i ~ Gamma(h, h)` with h inferred (W: one precision for all). Gaussian and
+    /// ordinal likelihoods only; `alpha = 1` in the latter.
     pub row_noise: bool,
     /// Each column has noise of its own; with `row_noise` an entry has precision `alpha w_i w_j`.
     pub column_noise: bool,
@@ -338,8 +339,13 @@ impl BsvdConfig {
 
     /// Whether rows, and whether columns, have noise of their own.
     pub(crate) fn own_noise(&self) -> (bool, bool) {
-        let gaussian = !self.likelihood.is_probit();
-        (gaussian && self.row_noise, gaussian && self.column_noise)
+        // Two levels do not tell much noise from small values.
+        let can = match self.likelihood {
+            Likelihood::Gaussian => true,
+            Likelihood::Ordinal { levels } => levels > 2,
+            Likelihood::Binary | Likelihood::Binomial => false,
+        };
+        (can && self.row_noise, can && self.column_noise)
     }
 
     /// Prior odds of a switch with `K` candidates, its weight integrated out.

@@ -371,15 +371,13 @@ impl Work<'_> {
     /// Draws the pair for one stored draw.
     fn draw(&mut self, number: usize, view: &View<'_>) -> Result<(), BsvdError> {
         self.regressors(view);
-        if !self.side.of(view.state).noise_weights.is_empty() {
+        if view.likelihood.is_probit() && !self.entries.is_empty() {
+            self.latent_chain(number, view)?;
+        } else if self.has_own_noise(view) {
             self.noise_chain(number, view)?;
         } else {
             self.factor(number, view)?;
-            if view.likelihood.is_probit() && !self.entries.is_empty() {
-                self.chain(view, number == 0);
-            } else {
-                self.conditional(view.state.noise_precision, true);
-            }
+            self.conditional(view.state.noise_precision, true);
         }
         let samples = self.pair.iter().flatten();
         self.samples.extend(samples.map(|&x| x as f32));
@@ -412,16 +410,26 @@ impl Work<'_> {
             self.factor(number, view)?;
             self.conditional(self.weight * view.state.noise_precision, step == steps);
             if step < steps {
-                let squares = self.weighted_squares();
-                let shape = self.side.of(view.state).noise_shape;
-                let precision = view.state.noise_precision;
-                let law = Gamma::new(
-                    shape + 0.5 * self.entries.len() as f64,
-                    shape + 0.5 * precision * squares,
-                )?;
-                self.weight = law.sample(&mut self.rng).max(f64::MIN_POSITIVE);
+                self.noise_weight(view)?;
             }
         }
+        Ok(())
+    }
+
+    fn has_own_noise(&self, view: &View<'_>) -> bool {
+        !self.side.of(view.state).noise_weights.is_empty()
+    }
+
+    /// Draws the row's noise weight given its numbers, the first of the pair.
+    fn noise_weight(&mut self, view: &View<'_>) -> Result<(), BsvdError> {
+        let squares = self.weighted_squares();
+        let shape = self.side.of(view.state).noise_shape;
+        let precision = view.state.noise_precision;
+        let law = Gamma::new(
+            shape + 0.5 * self.entries.len() as f64,
+            shape + 0.5 * precision * squares,
+        )?;
+        self.weight = law.sample(&mut self.rng).max(f64::MIN_POSITIVE);
         Ok(())
     }
 
@@ -436,9 +444,11 @@ impl Work<'_> {
         self.entries.iter().enumerate().map(square).sum()
     }
 
-    /// Latent entries and the row in turn.
-    fn chain(&mut self, view: &View<'_>, first: bool) {
-        let steps = if first {
+    /// Latent entries and the row in turn, and its noise weight, if it has one.
+    fn latent_chain(&mut self, number: usize, view: &View<'_>) -> Result<(), BsvdError> {
+        let weighted = self.has_own_noise(view);
+        self.factor(number, view)?;
+        let steps = if number == 0 {
             // From the prior mean of the row.
             self.pair[0].clone_from(&self.prior_linear);
             let own = self.side.of(view.state);
@@ -450,26 +460,39 @@ impl Work<'_> {
             {
                 *x = *mean;
             }
-            self.latents(&view.state.thresholds);
+            self.latents(view);
             FIRST_STEPS
         } else {
             // Latent entries, unlike the row's numbers, mean the same in every draw.
             LATER_STEPS
         };
         for step in 1..=steps {
-            self.conditional(1.0, step == steps);
-            self.latents(&view.state.thresholds);
+            if weighted && step > 1 {
+                self.factor(number, view)?;
+            }
+            self.conditional(self.weight, step == steps);
+            self.latents(view);
+            if weighted {
+                self.noise_weight(view)?;
+            }
         }
+        Ok(())
     }
 
     /// Draws the latent entries given the row, the first of the pair.
-    fn latents(&mut self, thresholds: &[f64]) {
+    fn latents(&mut self, view: &View<'_>) {
+        let ordinal = matches!(view.likelihood, Likelihood::Ordinal { .. });
         let width = self.prior_linear.len();
         for (n, entry) in self.entries.iter_mut().enumerate() {
             let line = &self.lines[n * width..(n + 1) * width];
             let x = self.known[n] + inner(line, &self.pair[0]);
             if let Some((outcome, trials)) = entry.outcome {
-                entry.target = draw_latent(outcome, trials, thresholds, x, &mut self.rng);
+                let sd = match ordinal {
+                    true => (self.weight * entry.weight).sqrt().recip(),
+                    false => 1.0,
+                };
+                let thresholds = &view.state.thresholds;
+                entry.target = draw_latent(outcome, trials, thresholds, (x, sd), &mut self.rng);
             }
         }
     }

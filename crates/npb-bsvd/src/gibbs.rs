@@ -31,6 +31,7 @@ use crate::shear::{Moments, exchange};
 use crate::side::Side;
 use crate::start::start;
 use crate::state::{BsvdState, SideState};
+use crate::stretch;
 use crate::switches::Switchboard;
 use crate::tuning;
 use crate::{BsvdConfig, BsvdError};
@@ -49,6 +50,7 @@ const THRESHOLDS: u64 = 10;
 const TRANSLATE: u64 = 11;
 const SHEAR: u64 = 12;
 const TRACED: u64 = 13;
+const UNIT: u64 = 14;
 
 /// Scans of the switches for one pass over the cells: they cost next to nothing.
 const SCANS: usize = 3;
@@ -114,6 +116,8 @@ struct Memory {
     latents: Latents,
     /// Noise-free latent value of every entry, by rows; of probit likelihoods, when they are drawn.
     linear: Vec<f32>,
+    /// Standard deviation of the noise of every entry, likewise; none when all are 1.
+    noise_sds: Vec<f32>,
     /// Means of the coefficients of all rows given the rest of the state, when `row_means_known`.
     row_means: Vec<f32>,
     row_means_known: bool,
@@ -138,6 +142,7 @@ impl Default for Memory {
             lengths: Vec::new(),
             latents: Latents::default(),
             linear: Vec::new(),
+            noise_sds: Vec::new(),
             row_means: Vec::new(),
             row_means_known: false,
             ln_likelihood: f64::NAN,
@@ -561,9 +566,21 @@ impl<'d> BsvdSampler<'d> {
         Ok(sums)
     }
 
-    /// Noise-free latent values of all entries, into `memory.linear`.
+    /// Noise-free latent values of all entries, into `memory.linear`, and the standard deviations of their noise, into `memory.noise_sds`.
     fn linear(&mut self) -> Result<(), BsvdError> {
         self.memory.linear.resize(self.data.n_observed(), 0.0);
+        let (rows, columns) = (&self.state.rows, &self.state.columns);
+        if !(rows.noise_weights.is_empty() && columns.noise_weights.is_empty()) {
+            let cells = &self.data.rows;
+            let noise_sds = &mut self.memory.noise_sds;
+            noise_sds.clear();
+            for i in 0..cells.len() {
+                let weight = rows.noise_weight(i);
+                let of_entry = |&j: &u32| weight * columns.noise_weight(j as usize);
+                let others = cells.others[cells.range(i)].iter();
+                noise_sds.extend(others.map(|j| of_entry(j).sqrt().recip() as f32));
+            }
+        }
         self.side(Side::Rows, Task::Latents)
     }
 
@@ -575,28 +592,54 @@ impl<'d> BsvdSampler<'d> {
         let key = (self.config.seed, [self.config.chain, self.sweep, LATENTS]);
         let memory = &mut self.memory;
         memory.residuals = None;
-        memory
-            .latents
-            .draw(self.data, &self.state.thresholds, &memory.linear, key);
+        memory.latents.draw(
+            self.data,
+            &self.state.thresholds,
+            (&memory.linear, &memory.noise_sds),
+            key,
+        );
         Ok(())
     }
 
-    /// One Metropolis step for all free thresholds together; the size of the step is adapted in the burn-in.
+    /// Thresholds given noise-free values; then the unit of both, where noise weights leave one open.
     fn thresholds(&mut self) -> Result<(), BsvdError> {
         if self.state.thresholds.len() < 2 {
             return Ok(());
         }
+        self.move_thresholds()?;
+        if self.config.own_noise() != (false, false) {
+            let mut rng = self.rng(UNIT, 0);
+            stretch::draw(&mut self.state, &self.config, &mut rng);
+        }
+        Ok(())
+    }
+
+    /// One Metropolis step for all free thresholds together; the size of the step is adapted in the second half of the burn-in, in whose first half they climb.
+    fn move_thresholds(&mut self) -> Result<(), BsvdError> {
         self.linear()?;
+        let burn_in = self.config.sweeps.burn_in;
+        if self.sweep <= burn_in / 2 {
+            probit::climb_thresholds(
+                self.data,
+                (&self.memory.linear, &self.memory.noise_sds),
+                self.config.threshold_precision,
+                &mut self.state.thresholds,
+            );
+            return Ok(());
+        }
         let mut rng = self.rng(THRESHOLDS, 0);
         let accepted = probit::move_thresholds(
             &mut self.state.thresholds,
             self.state.threshold_step,
             self.config.threshold_precision,
-            |thresholds| probit::ln_likelihood(self.data, &self.memory.linear, thresholds),
+            |thresholds| {
+                let cells = (&self.memory.linear[..], &self.memory.noise_sds[..]);
+                probit::ln_likelihood(self.data, cells, thresholds)
+            },
             &mut rng,
         );
-        if self.sweep <= self.config.sweeps.burn_in {
-            let gain = (self.sweep as f64).powf(-0.6);
+        if self.sweep <= burn_in {
+            let gain = ((self.sweep - burn_in / 2) as f64).powf(-0.6);
             let step = self.state.threshold_step * (gain * (accepted - ACCEPTANCE)).exp();
             self.state.threshold_step = step.clamp(1e-6, 10.0);
         }

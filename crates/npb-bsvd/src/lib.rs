@@ -97,6 +97,7 @@ mod side;
 mod similar;
 mod start;
 mod state;
+mod stretch;
 mod summary;
 mod switches;
 mod tuning;

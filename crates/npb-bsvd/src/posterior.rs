@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
+use crate::Likelihood;
 use crate::config::MOST_CANDIDATES;
 use crate::fit::{BsvdFit, QUESTION};
 use crate::products::singular_values;
@@ -132,7 +133,10 @@ impl BsvdFit {
 
     fn noise_of(&self, side: Side) -> Result<Vec<f64>, BsvdError> {
         let views = self.views(1)?;
-        if self.config.likelihood.is_probit() {
+        if matches!(
+            self.config.likelihood,
+            Likelihood::Binary | Likelihood::Binomial
+        ) {
             return Err(BsvdError::Likelihood {
                 question: "noise",
                 likelihood: self.config.likelihood,

@@ -2,7 +2,7 @@
 
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::dist::{TruncatedNormal, sample_probit, sample_probit_sum};
-use npb_priors::special::{ln_phi, log1mexp, normal_cdf};
+use npb_priors::special::{ln_normal_pdf, ln_phi, log1mexp, normal_cdf};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
@@ -20,12 +20,12 @@ pub(crate) struct Latents {
 }
 
 impl Latents {
-    /// Draws all latent entries given their noise-free values `linear`, by rows. `key`: seed; chain, sweep and number of the move.
+    /// Draws all latent entries given their noise-free values `linear`, by rows, and the standard deviations of their noise (none: 1). `key`: seed; chain, sweep and number of the move.
     pub(crate) fn draw(
         &mut self,
         data: &BsvdData,
         thresholds: &[f64],
-        linear: &[f32],
+        (linear, noise_sds): (&[f32], &[f32]),
         (seed, [chain, sweep, code]): (u64, [u64; 3]),
     ) {
         self.rows.resize(linear.len(), 0.0);
@@ -38,7 +38,8 @@ impl Latents {
                 for (n, (out, &x)) in out.iter_mut().zip(linear).enumerate() {
                     let at = block * BLOCK + n;
                     let (outcome, trials) = (data.outcomes[at], data.trials.get(at).copied());
-                    *out = draw_latent(outcome, trials, thresholds, f64::from(x), &mut rng) as f32;
+                    let (x, sd) = (f64::from(x), noise_sd(noise_sds, at));
+                    *out = draw_latent(outcome, trials, thresholds, (x, sd), &mut rng) as f32;
                 }
             });
         let rows = &self.rows;
@@ -50,12 +51,17 @@ impl Latents {
     }
 }
 
-/// Latent entry: a normal about `x` with variance 1 that gives the outcome (level from 0), or the mean of as many as there are trials.
+/// Standard deviation of the noise of an entry.
+fn noise_sd(noise_sds: &[f32], at: usize) -> f64 {
+    noise_sds.get(at).map_or(1.0, |&sd| f64::from(sd))
+}
+
+/// Latent entry: a normal about `x` with standard deviation `sd` (1 where there are trials) that gives the outcome (level from 0), or the mean of as many as there are trials.
 pub(crate) fn draw_latent(
     outcome: u32,
     trials: Option<u32>,
     thresholds: &[f64],
-    x: f64,
+    (x, sd): (f64, f64),
     rng: &mut Xoshiro256PlusPlus,
 ) -> f64 {
     if let Some(trials) = trials {
@@ -65,10 +71,10 @@ pub(crate) fn draw_latent(
     let level = outcome as usize;
     match (thresholds.len(), level) {
         // Binary, and the two open ends of ordinal levels.
-        (0, _) => x_side(x, 0.0, level == 1, rng),
-        (_, 0) => x_side(x, thresholds[0], false, rng),
-        (n, l) if l == n => x_side(x, thresholds[n - 1], true, rng),
-        (_, l) => TruncatedNormal::new(x, 1.0, thresholds[l - 1], thresholds[l])
+        (0, _) => x_side((x, sd), 0.0, level == 1, rng),
+        (_, 0) => x_side((x, sd), thresholds[0], false, rng),
+        (n, l) if l == n => x_side((x, sd), thresholds[n - 1], true, rng),
+        (_, l) => TruncatedNormal::new(x, sd, thresholds[l - 1], thresholds[l])
             .map_or(0.5 * (thresholds[l - 1] + thresholds[l]), |law| {
                 law.sample(rng)
             }),
@@ -76,8 +82,8 @@ pub(crate) fn draw_latent(
 }
 
 /// A normal about `x` beyond a threshold. `sample_probit` gives the excess.
-fn x_side(x: f64, threshold: f64, above: bool, rng: &mut Xoshiro256PlusPlus) -> f64 {
-    threshold + sample_probit(x - threshold, above, rng)
+fn x_side((x, sd): (f64, f64), threshold: f64, above: bool, rng: &mut Xoshiro256PlusPlus) -> f64 {
+    threshold + sd * sample_probit((x - threshold) / sd, above, rng)
 }
 
 /// ln P(lower < x + e <= upper), e standard normal, to full relative precision.
@@ -112,21 +118,147 @@ pub(crate) fn ends(thresholds: &[f64], level: usize) -> (f64, f64) {
 }
 
 /// ln likelihood of ordinal outcomes, latent entries integrated out.
-pub(crate) fn ln_likelihood(data: &BsvdData, linear: &[f32], thresholds: &[f64]) -> f64 {
+pub(crate) fn ln_likelihood(
+    data: &BsvdData,
+    (linear, noise_sds): (&[f32], &[f32]),
+    thresholds: &[f64],
+) -> f64 {
     let blocks: Vec<f64> = linear
         .par_chunks(BLOCK)
-        .zip(data.outcomes.par_chunks(BLOCK))
-        .map(|(linear, outcomes)| {
-            let cells = linear.iter().zip(outcomes);
-            cells
-                .map(|(&x, &level)| {
-                    let (lower, upper) = ends(thresholds, level as usize);
-                    ln_between(lower - f64::from(x), upper - f64::from(x))
-                })
-                .sum()
+        .enumerate()
+        .map(|(block, linear)| {
+            let of_entry = |(at, &x): (usize, &f32)| {
+                let (lower, upper) = ends(thresholds, data.outcomes[at] as usize);
+                let (x, sd) = (f64::from(x), noise_sd(noise_sds, at));
+                ln_between((lower - x) / sd, (upper - x) / sd)
+            };
+            (block * BLOCK..).zip(linear).map(of_entry).sum()
         })
         .collect();
     blocks.iter().sum()
+}
+
+/// One Newton step of the free thresholds towards their most probable values given the noise-free ones: no move of a chain, but a way to where it should be,
+/// which its own steps, as small as so many entries allow, would take thousands of sweeps for.
+pub(crate) fn climb_thresholds(
+    data: &BsvdData,
+    cells: (&[f32], &[f32]),
+    prior_precision: f64,
+    thresholds: &mut [f64],
+) {
+    let slope = Slope::of(data, cells, thresholds);
+    let mut step = slope.solve(prior_precision, thresholds);
+    let most = step.iter().fold(0.0, |most: f64, s| most.max(s.abs()));
+    // Far from the top the slope changes along the way.
+    let mut share = (LONGEST_CLIMB / most).min(1.0);
+    if !share.is_finite() {
+        return;
+    }
+    step.insert(0, 0.0);
+    for _ in 0..MOST_HALVINGS {
+        let new: Vec<f64> = thresholds
+            .iter()
+            .zip(&step)
+            .map(|(threshold, step)| threshold + share * step)
+            .collect();
+        if new.windows(2).all(|w| w[0] < w[1]) {
+            thresholds.copy_from_slice(&new);
+            return;
+        }
+        share *= 0.5;
+    }
+}
+
+/// A threshold moves at most so far in a step, in standard deviations of the noise.
+const LONGEST_CLIMB: f64 = 0.5;
+const MOST_HALVINGS: usize = 30;
+
+/// First and minus the second derivatives of the ln likelihood by the thresholds: the second ones of each alone, and of each with the next.
+struct Slope {
+    first: Vec<f64>,
+    second: Vec<f64>,
+    mixed: Vec<f64>,
+}
+
+impl Slope {
+    fn none(n: usize) -> Self {
+        Self {
+            first: vec![0.0; n],
+            second: vec![0.0; n],
+            mixed: vec![0.0; n],
+        }
+    }
+
+    fn of(data: &BsvdData, (linear, noise_sds): (&[f32], &[f32]), thresholds: &[f64]) -> Self {
+        let blocks: Vec<Self> = linear
+            .par_chunks(BLOCK)
+            .enumerate()
+            .map(|(block, linear)| {
+                let mut slope = Self::none(thresholds.len());
+                for (at, &x) in (block * BLOCK..).zip(linear) {
+                    let cell = (f64::from(x), noise_sd(noise_sds, at));
+                    slope.add(thresholds, data.outcomes[at] as usize, cell);
+                }
+                slope
+            })
+            .collect();
+        let mut sum = Self::none(thresholds.len());
+        for block in blocks {
+            for (to, from) in [
+                (&mut sum.first, block.first),
+                (&mut sum.second, block.second),
+                (&mut sum.mixed, block.mixed),
+            ] {
+                to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+            }
+        }
+        sum
+    }
+
+    fn add(&mut self, thresholds: &[f64], level: usize, (x, sd): (f64, f64)) {
+        let (lower, upper) = ends(thresholds, level);
+        let (lower, upper) = ((lower - x) / sd, (upper - x) / sd);
+        let ln_mass = ln_between(lower, upper);
+        // Density at an end over the mass of the level.
+        let ratio = |end: f64| (ln_normal_pdf(end) - ln_mass).exp();
+        let (below, above) = (ratio(lower), ratio(upper));
+        let square = sd * sd;
+        if level < thresholds.len() {
+            self.first[level] += above / sd;
+            self.second[level] += above * (above + upper) / square;
+        }
+        if let Some(l) = level.checked_sub(1) {
+            self.first[l] -= below / sd;
+            self.second[l] += below * (below - lower) / square;
+            self.mixed[l] -= below * above / square;
+        }
+    }
+
+    /// Newton's step for the thresholds from the second on, by elimination.
+    fn solve(&self, prior_precision: f64, thresholds: &[f64]) -> Vec<f64> {
+        let n = thresholds.len() - 1;
+        let mut diagonal: Vec<f64> = self.second[1..]
+            .iter()
+            .map(|s| s + prior_precision)
+            .collect();
+        let mut step: Vec<f64> = (1..=n)
+            .map(|l| self.first[l] - prior_precision * thresholds[l])
+            .collect();
+        for l in 1..n {
+            let share = self.mixed[l] / diagonal[l - 1];
+            diagonal[l] -= share * self.mixed[l];
+            step[l] -= share * step[l - 1];
+        }
+        for l in (0..n).rev() {
+            let next = if l + 1 < n {
+                self.mixed[l + 1] * step[l + 1]
+            } else {
+                0.0
+            };
+            step[l] = (step[l] - next) / diagonal[l];
+        }
+        step
+    }
 }
 
 /// Proposes a normal step for all free thresholds together, and takes it or not; gives the probability of taking it. Steps out of order have none.

@@ -420,9 +420,12 @@ impl Pass<'_> {
                 // Their response is taken to be zero.
                 Task::Latents => row.residuals(&scratch.x, |cells, residuals| {
                     let out = &mut target.latents[cells.start - first_cell..];
-                    out.iter_mut()
-                        .zip(residuals)
-                        .for_each(|(x, r)| *x = -r.to_f64() as f32);
+                    let others = &self.cells.others[cells];
+                    for ((x, r), &j) in out.iter_mut().zip(residuals).zip(others) {
+                        // Regressors come multiplied by the root of the other side's weight.
+                        let weight = self.other.noise_weight(j as usize);
+                        *x = (-r.to_f64() / weight.sqrt()) as f32;
+                    }
                 }),
             }
         }

@@ -15,8 +15,11 @@ pub(crate) enum Response<'a> {
         scale: f64,
         noise_sd: f64,
     },
-    /// Levels 1, ..., L between these thresholds.
-    Ordinal { thresholds: &'a [f64] },
+    /// Levels 1, ..., L: where `x` plus noise lies between these thresholds.
+    Ordinal {
+        thresholds: &'a [f64],
+        noise_sd: f64,
+    },
     /// 1 with probability `Phi(x)`, else 0; rates of hits between them are scored per trial.
     Bernoulli,
 }
@@ -26,8 +29,12 @@ impl Response<'_> {
     pub(crate) fn mean(&self, x: f64) -> f64 {
         match *self {
             Self::Gaussian { centre, scale, .. } => centre + scale * x,
-            Self::Ordinal { thresholds } => {
-                1.0 + thresholds.iter().map(|t| normal_cdf(x - t)).sum::<f64>()
+            Self::Ordinal {
+                thresholds,
+                noise_sd,
+            } => {
+                let passed = |t: &f64| normal_cdf((x - t) / noise_sd);
+                1.0 + thresholds.iter().map(passed).sum::<f64>()
             }
             Self::Bernoulli => normal_cdf(x),
         }
@@ -37,9 +44,12 @@ impl Response<'_> {
     pub(crate) fn variance(&self, x: f64) -> f64 {
         match *self {
             Self::Gaussian { noise_sd, .. } => noise_sd * noise_sd,
-            Self::Ordinal { thresholds } => {
+            Self::Ordinal {
+                thresholds,
+                noise_sd,
+            } => {
                 // Sum over the levels passed: y - 1 = sum of indicators, one within the other.
-                let passed = |t: &f64| normal_cdf(x - t);
+                let passed = |t: &f64| normal_cdf((x - t) / noise_sd);
                 let mean: f64 = thresholds.iter().map(passed).sum();
                 let weighted = (0..)
                     .zip(thresholds)
@@ -57,11 +67,14 @@ impl Response<'_> {
                 let p = normal_cdf((y - self.mean(x)) / noise_sd);
                 (p, p)
             }
-            Self::Ordinal { thresholds } => {
+            Self::Ordinal {
+                thresholds,
+                noise_sd,
+            } => {
                 let up_to = |level: f64| match level {
                     l if l < 1.0 => 0.0,
                     l if l > thresholds.len() as f64 => 1.0,
-                    l => normal_cdf(thresholds[l as usize - 1] - x),
+                    l => normal_cdf((thresholds[l as usize - 1] - x) / noise_sd),
                 };
                 (up_to(y.ceil() - 1.0), up_to(y.floor()))
             }
@@ -89,12 +102,15 @@ impl Response<'_> {
             Self::Gaussian { noise_sd, .. } => {
                 ln_normal_pdf((y - self.mean(x)) / noise_sd) - noise_sd.ln()
             }
-            Self::Ordinal { thresholds } => {
+            Self::Ordinal {
+                thresholds,
+                noise_sd,
+            } => {
                 if y.fract() != 0.0 || y < 1.0 || y > thresholds.len() as f64 + 1.0 {
                     return f64::NEG_INFINITY;
                 }
                 let (lower, upper) = ends(thresholds, y as usize - 1);
-                ln_between(lower - x, upper - x)
+                ln_between((lower - x) / noise_sd, (upper - x) / noise_sd)
             }
             Self::Bernoulli => {
                 if !(0.0..=1.0).contains(&y) {
@@ -110,8 +126,11 @@ impl Response<'_> {
     pub(crate) fn quantile(&self, p: f64, x: f64) -> f64 {
         match *self {
             Self::Gaussian { noise_sd, .. } => self.mean(x) + noise_sd * normal_quantile(p),
-            Self::Ordinal { thresholds } => {
-                let z = normal_quantile(p) + x;
+            Self::Ordinal {
+                thresholds,
+                noise_sd,
+            } => {
+                let z = noise_sd * normal_quantile(p) + x;
                 1.0 + thresholds.iter().filter(|&&t| z > t).count() as f64
             }
             Self::Bernoulli => f64::from(u8::from(normal_quantile(p) + x > 0.0)),

@@ -44,7 +44,7 @@ pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
         thresholds: (0..config.likelihood.n_thresholds())
             .map(|l| 0.5 * l as f64)
             .collect(),
-        threshold_step: 0.05,
+        threshold_step: (data.n_observed() as f64).sqrt().recip(),
         tuning: Tuning::default(),
         offset: 0.0,
         rows: side(

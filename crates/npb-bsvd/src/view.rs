@@ -39,6 +39,7 @@ impl<'a> View<'a> {
             },
             Likelihood::Ordinal { .. } => Response::Ordinal {
                 thresholds: &self.state.thresholds,
+                noise_sd: weight.sqrt().recip(),
             },
             Likelihood::Binary | Likelihood::Binomial => Response::Bernoulli,
         }
