@@ -201,7 +201,8 @@ fn sweeps(c: &mut Processor) {
                 chain
             });
             b.iter(|| chain.sweep().expect("a sweep"));
-            assert!(chain.parameters().components.len() >= COMPONENTS);
+            // Merges take away what the start has cut in two.
+            assert!(chain.parameters().components.len() > COMPONENTS / 2);
         });
     }
     group.finish();
