@@ -293,7 +293,44 @@ pub(crate) fn move_thresholds(
 
 #[cfg(test)]
 mod tests {
+    use npb_data::{Rating, Ratings};
+
     use super::*;
+    use crate::{BsvdConfig, Likelihood, SideInformation};
+
+    /// From far off to where no small change of a threshold is more probable.
+    #[test]
+    fn thresholds_climb_to_the_top() {
+        let entry = |n: u32| Rating {
+            row: n / 40,
+            column: n % 40,
+            value: f64::from(1 + (n * n / 7 + n) % 4),
+        };
+        let entries: Vec<Rating> = (0..1200).map(entry).collect();
+        let config = BsvdConfig {
+            likelihood: Likelihood::Ordinal { levels: 4 },
+            ..BsvdConfig::default()
+        };
+        let ratings = Ratings::new(30, 40, &entries).unwrap();
+        let data = BsvdData::new(&ratings, SideInformation::default(), &config).unwrap();
+        let linear: Vec<f32> = (0..1200).map(|n| 0.5 + (n as f32).sin()).collect();
+        let sds: Vec<f32> = (0..1200).map(|n| 1.0 + 0.5 * (n as f32).cos()).collect();
+        let (cells, precision) = ((&linear[..], &sds[..]), 0.01);
+        let mut thresholds = vec![0.0, 7.0, 7.1];
+        for _ in 0..60 {
+            climb_thresholds(&data, cells, precision, &mut thresholds);
+        }
+        let height = |thresholds: &[f64]| {
+            let squares: f64 = thresholds.iter().map(|t| t * t).sum();
+            ln_likelihood(&data, cells, thresholds) - 0.5 * precision * squares
+        };
+        let top = height(&thresholds);
+        for (l, by) in [(1, 1e-3), (1, -1e-3), (2, 1e-3), (2, -1e-3)] {
+            let mut near = thresholds.clone();
+            near[l] += by;
+            assert!(height(&near) < top, "{thresholds:?}, {l}, {by}");
+        }
+    }
 
     #[test]
     fn probabilities_of_levels_are_exact_far_out_and_close_in() {

@@ -7,8 +7,8 @@ use crate::rescale::sample_ln_gig;
 use crate::state::{BsvdState, SideState};
 
 /// Multiplies thresholds, offset, intercepts, coefficients and scales by t, and noise weights of one side by t^-2: no probability of a level changes. Precisions of
-/// what is multiplied go along by t^-2, so that t^2 is generalised inverse Gaussian whatever their number. The weights alone would take thousands of sweeps to come to
-/// their mean of 1: each is told by its entries, and what is common to all by their prior only.
+/// what is multiplied go along by t^-2, so that t^2 is generalised inverse Gaussian whatever their number. By themselves the weights come to their mean of 1
+/// very slowly: each is told by its entries, and what is common to all by their prior only.
 pub(crate) fn draw<R: Rng + ?Sized>(state: &mut BsvdState, config: &BsvdConfig, rng: &mut R) {
     let squares = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>();
     let free = &state.thresholds[1..];

@@ -29,12 +29,7 @@ impl IqgmeData {
     /// [`crate::IqgmeFit::ignored_columns`]. Errors: no rows, no columns, another number of labels than rows, one class only.
     pub fn new(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Self, IqgmeError> {
         config.validate()?;
-        if table.n_rows() == 0 {
-            return Err(IqgmeError::NoRows);
-        }
-        if table.n_cols() == 0 {
-            return Err(IqgmeError::NoColumns);
-        }
+        not_empty(table)?;
         let classes = classes_seen(labels)?;
         if classes.len() > 2 && config.expert_posterior == ExpertPosterior::ExpectationPropagation {
             let rule = format!("variational with {} classes", classes.len());
@@ -43,13 +38,7 @@ impl IqgmeData {
             );
         }
         let standardiser = Standardiser::fit(table);
-        let (constant, empty) = (
-            standardiser.constant_columns(),
-            standardiser.empty_columns(),
-        );
-        let active: Vec<usize> = (0..table.n_cols())
-            .filter(|j| !constant.contains(j) && !empty.contains(j))
-            .collect();
+        let active = varying_columns(table, &standardiser);
         Self::with_units(table, labels, standardiser, active, classes)
     }
 
@@ -186,7 +175,7 @@ impl IqgmeData {
 }
 
 /// The classes of the labelled rows, two or more; none when no row has a label.
-fn classes_seen(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
+pub(crate) fn classes_seen(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
     let counts = labels.counts();
     let seen: Vec<String> = labels
         .classes()
@@ -203,6 +192,27 @@ fn classes_seen(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
         }),
         _ => Ok(seen),
     }
+}
+
+pub(crate) fn not_empty(table: &Table) -> Result<(), IqgmeError> {
+    if table.n_rows() == 0 {
+        return Err(IqgmeError::NoRows);
+    }
+    if table.n_cols() == 0 {
+        return Err(IqgmeError::NoColumns);
+    }
+    Ok(())
+}
+
+/// Columns that carry information.
+pub(crate) fn varying_columns(table: &Table, standardiser: &Standardiser) -> Vec<usize> {
+    let (constant, empty) = (
+        standardiser.constant_columns(),
+        standardiser.empty_columns(),
+    );
+    (0..table.n_cols())
+        .filter(|j| !constant.contains(j) && !empty.contains(j))
+        .collect()
 }
 
 /// The class of each row, by its position in `classes`.

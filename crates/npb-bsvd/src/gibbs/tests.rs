@@ -45,6 +45,8 @@ enum Fault {
     OtherLinks,
     /// Thresholds of the sampler are not those of the entries.
     LevelsShifted,
+    /// The unit of latent values is drawn without the Jacobian of offset and free thresholds.
+    UnitWithoutJacobian,
 }
 
 struct Model {
@@ -384,6 +386,13 @@ impl JointModel for Model {
                 sampler.switches(scale_first).unwrap();
             }
             Fault::StaleResidual => sampler.switches(stale).unwrap(),
+            Fault::UnitWithoutJacobian => {
+                sampler.sweep().unwrap();
+                // Twice the shape is taken off the power of t.
+                let mut wrong = self.config.clone();
+                wrong.scale.shape += 0.5 * self.config.likelihood.n_thresholds() as f64;
+                stretch::draw(&mut sampler.state, &wrong, rng);
+            }
             _ => sampler.sweep().unwrap(),
         }
         *state = sampler.into_parts().0;
@@ -620,6 +629,10 @@ fn probit_faults_are_seen() {
         (Likelihood::Ordinal { levels: 4 }, Fault::NoOffsetPrior),
         (Likelihood::Ordinal { levels: 4 }, Fault::AlikeNoise),
         (Likelihood::Ordinal { levels: 4 }, Fault::OtherNoiseShapes),
+        (
+            Likelihood::Ordinal { levels: 4 },
+            Fault::UnitWithoutJacobian,
+        ),
         (Likelihood::Binary, Fault::ScaleFirst),
         (Likelihood::Binary, Fault::NoOffsetPrior),
         (Likelihood::Binomial, Fault::TrialsIgnored),

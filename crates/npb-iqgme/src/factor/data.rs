@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::FactorScale;
 use super::margins::Margins;
+use crate::data::{classes_seen, not_empty, varying_columns};
 use crate::{FactorConfig, IqgmeError};
 
 /// Values further out than this many standard deviations are moved here, so that their squares are finite.
@@ -126,12 +127,7 @@ impl FactorData {
     /// rows, a third class, one class only, a configuration value out of range.
     pub fn new(table: &Table, labels: &Labels, config: &FactorConfig) -> Result<Self, IqgmeError> {
         config.validate()?;
-        if table.n_rows() == 0 {
-            return Err(IqgmeError::NoRows);
-        }
-        if table.n_cols() == 0 {
-            return Err(IqgmeError::NoColumns);
-        }
+        not_empty(table)?;
         let classes = classes(labels)?;
         let signs = signs(table, labels, &classes)?;
         let margins = match config.scale {
@@ -140,13 +136,7 @@ impl FactorData {
         };
         let scores = margins.apply(table)?;
         let standardiser = Standardiser::fit(&scores);
-        let (constant, empty) = (
-            standardiser.constant_columns(),
-            standardiser.empty_columns(),
-        );
-        let active: Vec<usize> = (0..table.n_cols())
-            .filter(|j| !constant.contains(j) && !empty.contains(j))
-            .collect();
+        let active = varying_columns(table, &standardiser);
         let cells = Cells::new(&standardiser.apply(&scores)?.select_columns(&active)?);
         let spread_units = SpreadUnits::of(&cells.ln_spreads);
         Ok(Self {
@@ -189,24 +179,14 @@ impl FactorData {
 
 /// The two classes of the labelled rows; none when no row has a label.
 fn classes(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
-    let counts = labels.counts();
-    let counted = labels.classes().iter().zip(&counts);
-    let seen: Vec<&String> = counted
-        .filter(|(_, count)| **count > 0)
-        .map(|(class, _)| class)
-        .collect();
+    let seen = classes_seen(labels)?;
     match seen.as_slice() {
-        [] => Ok(Vec::new()),
-        [class] => Err(IqgmeError::OneClass {
-            class: (*class).clone(),
-            rows: counts.iter().sum(),
-        }),
-        [first, second] => Ok(vec![(*first).clone(), (*second).clone()]),
         [first, second, label, ..] => Err(IqgmeError::ThirdClass {
-            first: (*first).clone(),
-            second: (*second).clone(),
-            label: (*label).clone(),
+            first: first.clone(),
+            second: second.clone(),
+            label: label.clone(),
         }),
+        _ => Ok(seen),
     }
 }
 
