@@ -134,6 +134,11 @@ impl CategoricalParams {
     pub fn probability(&self, level: usize, cluster: usize) -> f64 {
         self.theta.get(level, cluster)
     }
+
+    /// ln probability of a level in the clusters 0..`n_clusters`.
+    pub(super) fn ln_probabilities(&self, level: usize, n_clusters: usize) -> &[f64] {
+        self.ln_theta.row(level, n_clusters)
+    }
 }
 
 clusters_in!(CategoricalParams: theta, ln_theta);

@@ -3,6 +3,7 @@
 //! | cell | kernel | collapsed |
 //! |---|---|---|
 //! | a real number | [`Normal`] | always |
+//! | a real number that is the same, 0 as a rule, in many rows | [`SpikedNormal`] | always |
 //! | a number above 0 | [`LogNormal`] | always |
 //! | a count | [`NegativeBinomial`], or [`Poisson`] where counts vary by chance alone | always |
 //! | one of several levels | [`Categorical`], or [`Ordinal`] where they have an order | always |
@@ -34,6 +35,7 @@ mod normal;
 mod ordinal;
 mod poisson;
 mod series;
+mod spiked_normal;
 mod support;
 mod von_mises;
 
@@ -51,6 +53,7 @@ pub use normal::{Normal, NormalData, NormalParams};
 pub use ordinal::{Ordinal, OrdinalData, OrdinalParams};
 pub use poisson::{Poisson, PoissonData, PoissonParams, PoissonStats};
 pub use series::{Series, SeriesData, SeriesParams, SeriesStats};
+pub use spiked_normal::{SpikedNormal, SpikedNormalData, SpikedNormalParams, SpikedNormalStats};
 pub use support::CellError;
 pub use von_mises::{VonMises, VonMisesData, VonMisesParams, VonMisesStats};
 
@@ -225,6 +228,8 @@ columns! {
     Curve,
     /// One number above 0.
     LogNormal,
+    /// One real number that is the same in many rows.
+    SpikedNormal,
 }
 
 impl Column {
@@ -235,9 +240,10 @@ impl Column {
     pub(crate) fn for_table_column(column: &MixedColumn) -> Result<(Self, Cells), String> {
         let rng = &mut data::prototype_stream();
         let law = match column {
-            MixedColumn::Real(values) => normal_like(values.iter().copied())?.column(rng),
+            MixedColumn::Real(values) => real_column(values, rng)?,
             MixedColumn::Count(values) if is_amount(values) => {
-                normal_like(values.iter().map(|v| v.map(|v| v as f64)))?.column(rng)
+                let values: Vec<Option<f64>> = values.iter().map(|v| v.map(|v| v as f64)).collect();
+                real_column(&values, rng)?
             }
             MixedColumn::Count(_) => NegativeBinomial.column(rng),
             MixedColumn::Categorical { .. } | MixedColumn::Binary { .. } => {
@@ -271,6 +277,9 @@ impl Column {
             Column::Normal(_) => numbers()
                 .and_then(|v| NormalData::new(&v))
                 .map(Cells::Normal),
+            Column::SpikedNormal(fitted) => numbers()
+                .and_then(|v| SpikedNormalData::new(&fitted.kernel, &v))
+                .map(Cells::SpikedNormal),
             Column::Categorical(fitted) => data::codes(column)
                 .and_then(|codes| CategoricalData::new(fitted.kernel.n_levels()?, &codes))
                 .map(Cells::Categorical),
@@ -573,6 +582,18 @@ fn is_amount(values: &[Option<u64>]) -> bool {
     let n = values.iter().flatten().count().max(1) as f64;
     let mean: f64 = values.iter().flatten().map(|&x| x as f64 / n).sum();
     mean > 100.0 || values.iter().flatten().any(|&x| x > 500)
+}
+
+/// A normal kernel for numbers, with a spike where one value stands out.
+fn real_column(values: &[Option<f64>], rng: &mut Xoshiro256PlusPlus) -> Result<Column, String> {
+    let Some(at) = SpikedNormal::spike_of(values) else {
+        return Ok(normal_like(values.iter().copied())?.column(rng));
+    };
+    let others = values.iter().map(|v| v.filter(|&v| v != at));
+    let kernel = SpikedNormal::new(at, normal_like(others)?);
+    kernel
+        .map(|kernel| kernel.column(rng))
+        .ok_or_else(|| format!("{at} in many rows"))
 }
 
 /// A normal kernel with centre and scale from the observed values; a column without spread gets a scale of its size.

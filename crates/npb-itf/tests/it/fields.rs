@@ -42,6 +42,8 @@ fn table() -> (MixedTable, Vec<Field>) {
             values: (0..N).map(linked).collect(),
         });
     }
+    let rain = |i: usize| if i < 7 { 0.0 } else { i as f64 };
+    columns.push(reals(|i| (i != 8).then(|| rain(i))));
     let names = (0..columns.len()).map(|j| format!("c{j}")).collect();
     let measures = [
         ("real", Measure::Real, vec![0]),
@@ -51,6 +53,7 @@ fn table() -> (MixedTable, Vec<Field>) {
         ("category", Measure::Categorical, vec![4]),
         ("grade", Measure::Ordinal, vec![5]),
         ("wind", Measure::Angle { period: 360.0 }, vec![6]),
+        ("rain", Measure::Real, vec![12 + N]),
         ("place", Measure::Vector, vec![7, 8]),
         ("load", Measure::Series, vec![9, 10, 11]),
         ("net", Measure::Network, (12..12 + N).collect()),
@@ -79,6 +82,7 @@ fn every_measure_has_its_kernel() {
             Column::Categorical(_),
             Column::Ordinal(_),
             Column::VonMises(_),
+            Column::SpikedNormal(_),
             Column::FullNormal(_),
             Column::Series(_),
             Column::Network(_),
@@ -100,7 +104,7 @@ fn every_measure_has_its_kernel() {
 #[test]
 fn new_rows_are_read_by_the_kernels_of_training() {
     let (table, mut fields) = table();
-    fields.truncate(9);
+    fields.truncate(10);
     let data = ItfData::from_fields(&table, &fields).expect("fits");
     let again = data.read_like(&table, &fields).expect("fits");
     let part = data

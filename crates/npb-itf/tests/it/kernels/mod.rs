@@ -7,5 +7,6 @@ mod levels;
 mod network;
 mod positive;
 mod series;
+mod spikes;
 mod support;
 mod vectors;
