@@ -15,7 +15,8 @@ use crate::{ItfData, ItfError};
 const MAX_DEPENDENT: usize = 10;
 
 impl ItfData {
-    /// One column of the model per field, with a kernel for its measure: [`Normal`](crate::kernels::Normal) for reals,
+    /// One column of the model per field, with a kernel for its measure: [`Normal`](crate::kernels::Normal) for reals
+    /// ([`SpikedNormal`](crate::kernels::SpikedNormal) where one value stands out),
     /// [`LogNormal`] for positive numbers, [`NegativeBinomial`](crate::kernels::NegativeBinomial) for counts (large ones: normal),
     /// [`Categorical`], [`Ordinal`], [`VonMises`], [`FullNormal`] for vectors of up to 10 coordinates ([`DiagonalNormal`] for
     /// longer ones), [`Series`] of order 1, and [`Network`] (undirected when every link is the same from both sides). Centres

@@ -85,6 +85,6 @@ pub use npb_data;
 pub use npb_infer;
 pub use npb_infer::Saved;
 pub use npb_priors;
-pub use predict::{Imputation, ImputedCell, ItfRows};
+pub use predict::{DrawnCell, Imputation, ImputedCell, ItfRows};
 pub use state::{Block, ColumnState, ItfState};
 pub use summary::{CellSummary, ClusterSummary, ColumnSummary, summarise_clusters};

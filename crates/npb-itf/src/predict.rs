@@ -59,6 +59,17 @@ pub struct ImputedCell {
     pub upper: Vec<f64>,
 }
 
+/// Draws of a missing cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DrawnCell {
+    /// 0-based row.
+    pub row: usize,
+    /// Position of the column.
+    pub column: usize,
+    /// All parts of the cell in every draw, observed ones as they are; levels as their numbers.
+    pub draws: Vec<Vec<f64>>,
+}
+
 /// A table filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imputation {
@@ -389,31 +400,52 @@ impl ItfFit {
         n: usize,
         training: bool,
     ) -> Result<Vec<MixedTable>, ItfError> {
-        let rows = self.read(table, training)?;
-        let row = |row| {
-            let targets: Vec<usize> = (0..rows.cells.len())
-                .filter(|&j| !table.is_observed(row, j))
-                .collect();
-            let asked: Vec<RowInDraw> = self.ask(&rows, row, |_| true).collect();
-            let weights = draw_weights(&asked, training);
-            let mut rng = self.question_stream(ROWS, row);
-            let draws = (0..n).map(|_| {
-                let draw = pick(&weights, rng.random());
-                self.draw_cells(&rows, row, &targets, draw, &asked[draw], &mut rng)
-            });
-            (targets.clone(), draws.collect::<Vec<_>>())
-        };
-        let filled: Vec<_> = (0..rows.n_rows).into_par_iter().map(row).collect();
+        let drawn = self.impute_cell_draws(&self.read(table, training)?, n)?;
         let complete = |draw: usize| {
             let mut columns = self.own_columns(table)?;
-            for (row, (targets, draws)) in filled.iter().enumerate() {
-                for (&column, parts) in targets.iter().zip(&draws[draw]) {
-                    set(&mut columns[column], row, parts[0]);
-                }
+            for cell in &drawn {
+                set(&mut columns[cell.column], cell.row, cell.draws[draw][0]);
             }
             Ok(MixedTable::new(table.column_names().to_vec(), columns)?)
         };
         (0..n).map(complete).collect()
+    }
+
+    /// `n` draws of every cell with missing parts, those of a row drawn together: [`impute_draws`](Self::impute_draws) for columns of any
+    /// kernel.
+    ///
+    /// # Errors
+    /// Rows of a fit with other columns.
+    pub fn impute_cell_draws(&self, rows: &ItfRows, n: usize) -> Result<Vec<DrawnCell>, ItfError> {
+        self.check_columns_of(rows)?;
+        let row = |row| {
+            let targets: Vec<usize> = (0..rows.cells.len())
+                .filter(|&j| self.has_gap(rows, row, j))
+                .collect();
+            let mut cells: Vec<DrawnCell> = targets
+                .iter()
+                .map(|&column| DrawnCell {
+                    row,
+                    column,
+                    draws: Vec::with_capacity(n),
+                })
+                .collect();
+            if targets.is_empty() {
+                return cells;
+            }
+            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true).collect();
+            let weights = draw_weights(&asked, rows.training);
+            let mut rng = self.question_stream(ROWS, row);
+            for _ in 0..n {
+                let draw = pick(&weights, rng.random());
+                let drawn = self.draw_cells(rows, row, &targets, draw, &asked[draw], &mut rng);
+                let places = cells.iter_mut().zip(drawn);
+                places.for_each(|(cell, parts)| cell.draws.push(parts));
+            }
+            cells
+        };
+        let cells: Vec<Vec<DrawnCell>> = (0..rows.n_rows).into_par_iter().map(row).collect();
+        Ok(cells.into_iter().flatten().collect())
     }
 
     fn own_columns(&self, table: &MixedTable) -> Result<Vec<MixedColumn>, ItfError> {

@@ -99,6 +99,21 @@ fn every_measure_has_its_kernel() {
     let rows = fit.rows_of(&data, true).expect("training rows");
     let densities = fit.ln_density(&rows).unwrap();
     assert!(densities.iter().all(|l| l.is_finite()));
+    let drawn = fit
+        .impute_cell_draws(&rows, 5)
+        .expect("draws of every kernel");
+    let missing = fit.impute_cells(&rows, 0.9).expect("missing cells");
+    assert_eq!(drawn.len(), missing.len());
+    for (cell, other) in drawn.iter().zip(&missing) {
+        assert_eq!(
+            (cell.row, cell.column, cell.draws.len()),
+            (other.row, other.column, 5)
+        );
+        let whole = |parts: &Vec<f64>| {
+            parts.len() == other.lower.len() && parts.iter().all(|x| x.is_finite())
+        };
+        assert!(cell.draws.iter().all(whole), "{cell:?}");
+    }
 }
 
 #[test]

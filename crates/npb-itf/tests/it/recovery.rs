@@ -103,3 +103,61 @@ fn predictions_of_counts_stay_among_the_data() {
         .unwrap()[0][0];
     assert!((5.0..7.5).contains(&predicted), "{predicted}");
 }
+
+/// Rain that falls on wet days only: draws of missing cells are 0 as often as it stays dry, and average to what is expected.
+#[test]
+fn a_spike_is_drawn_as_often_as_it_should() {
+    const N: usize = 160;
+    let wet = |i: usize| i % 2 == 1;
+    let rain = |i: usize| {
+        if wet(i) {
+            20.0 + (i * 7 % 13) as f64
+        } else {
+            0.0
+        }
+    };
+    let hidden = |i: usize| i < 20;
+    let kind = MixedColumn::Binary {
+        levels: ["dry", "wet"].map(str::to_owned),
+        values: (0..N).map(|i| Some(wet(i))).collect(),
+    };
+    let rain = MixedColumn::Real((0..N).map(|i| (!hidden(i)).then(|| rain(i))).collect());
+    let table = MixedTable::new(vec!["kind".into(), "rain".into()], vec![kind, rain]).unwrap();
+    let config = ItfConfig {
+        chains: 1,
+        burn_in: 100,
+        keep: 50,
+        ..ItfConfig::default()
+    };
+    let fitted = fit(&table, &config).unwrap();
+    let imputed = fitted.impute_training(&table, 0.9).unwrap();
+    const DRAWS: usize = 400;
+    let rows = fitted.training_rows(&table).unwrap();
+    let drawn = fitted.impute_cell_draws(&rows, DRAWS).unwrap();
+    assert_eq!((imputed.cells.len(), drawn.len()), (20, 20));
+    for (cell, drawn) in imputed.cells.iter().zip(&drawn) {
+        let n = DRAWS as f64;
+        let zeros = drawn.draws.iter().filter(|d| d[0] == 0.0).count() as f64 / n;
+        assert!(
+            if wet(cell.row) {
+                zeros < 0.2
+            } else {
+                zeros > 0.8
+            },
+            "{zeros}"
+        );
+        let mean = drawn.draws.iter().map(|d| d[0]).sum::<f64>() / n;
+        let square = |d: &Vec<f64>| (d[0] - mean).powi(2) / n;
+        let error = (drawn.draws.iter().map(square).sum::<f64>() / n).sqrt();
+        assert!(
+            (mean - cell.expected[0]).abs() < 4.5 * error,
+            "{mean} {error} {cell:?}"
+        );
+    }
+    let tables = fitted.impute_draws(&table, DRAWS, true).unwrap();
+    for cell in &drawn {
+        for (table, parts) in tables.iter().zip(&cell.draws) {
+            assert_eq!(table.column(cell.column).number(cell.row), Some(parts[0]));
+        }
+    }
+}

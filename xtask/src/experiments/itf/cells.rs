@@ -268,13 +268,13 @@ impl Hidden {
         }
         let densities = fit.ln_held_out(&shown, &whole, &hidden)?;
         answers.ln_predictive.extend(densities);
-        let draws = fit.impute_draws(&self.shown.select_columns(columns)?, DRAWS, true)?;
-        let held = |&(row, column): &(usize, usize)| {
-            let value = self.number(row, columns[column])?;
-            let drawn = draws.iter().filter_map(|t| t.column(column).number(row));
-            Some(held(value, drawn))
-        };
-        answers.held.extend(hidden.iter().filter_map(held));
+        for cell in fit.impute_cell_draws(&shown, DRAWS)? {
+            let column = columns[cell.column];
+            let value = self.number(cell.row, column);
+            let value = value.filter(|_| self.mask.get(cell.row, column));
+            let drawn = cell.draws.iter().map(|parts| parts[0]);
+            answers.held.extend(value.map(|value| held(value, drawn)));
+        }
         Ok(())
     }
 
