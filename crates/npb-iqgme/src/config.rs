@@ -11,6 +11,8 @@ use crate::IqgmeError;
 pub(crate) const MOST_COMPONENTS: usize = 4096;
 /// Starts, restarts or chains: all of them are kept.
 pub(crate) const MOST_RUNS: usize = 4096;
+/// Every fold holds a copy of nearly all rows.
+pub(crate) const MOST_FOLDS: usize = 100;
 
 /// Where a run starts: the responsibilities of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,6 +15,7 @@ mod fit;
 mod fold;
 mod groups;
 mod local;
+mod stacking;
 mod start;
 mod state;
 mod vb;

@@ -10,6 +10,7 @@ use rand::RngExt;
 use super::config::TasksConfig;
 use super::data::{MultiTaskData, Task};
 use super::fit::{MultiTaskFit, TaskRun, make_runs};
+use super::stacking;
 use super::vb::MultiTaskVb;
 use crate::IqgmeError;
 use crate::checkpoints::{Key, RunFile, fingerprint};
@@ -20,7 +21,7 @@ const MODEL: &str = "npb-iqgme/tasks/run";
 /// As [`fit_tasks`](super::fit_tasks), with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and
 /// returns the same bits as if it had never stopped.
 ///
-/// Files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints).
+/// What weights of runs are found by (`config.folds`) is short and made anew. Files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints).
 pub fn fit_tasks_with_checkpoints(
     tasks: &[Task<'_>],
     config: &TasksConfig,
@@ -51,5 +52,6 @@ pub fn fit_tasks_with_checkpoints(
         )?;
         TaskRun::new(start, outcome, vb)
     })?;
-    MultiTaskFit::new(data, config.clone(), runs)
+    let stacked = stacking::weights(tasks, config)?;
+    MultiTaskFit::new(data, config.clone(), runs, stacked)
 }

@@ -4,7 +4,7 @@ use npb_infer::ranges::{OutOfRange, gamma, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ExpertPosterior, MOST_COMPONENTS, MOST_RUNS, PriorScale, Start};
+use crate::config::{ExpertPosterior, MOST_COMPONENTS, MOST_FOLDS, MOST_RUNS, PriorScale, Start};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
@@ -34,6 +34,9 @@ pub struct TasksConfig {
     pub top_concentration: GammaPrior,
     /// Starts of the runs that predictions average over, each made `single.restarts` times.
     pub starts: Vec<TaskStart>,
+    /// Runs for predictions are weighed by how well they foretell labels in cross-validation with so many folds; 0: by their bounds, as
+    /// `single.averaging` says. Without labels, or with fewer than two of a class, or with one run: by their bounds.
+    pub folds: usize,
     /// Starts of runs for summaries alone. Atoms, the tasks' weights of them and their similarity are of the run with the highest bound of all: runs that
     /// begin by sharing find what the tasks have in common, those that do not tend to predict labels better.
     pub summary_starts: Vec<TaskStart>,
@@ -52,11 +55,14 @@ impl Default for TasksConfig {
                 shape: 0.05,
                 rate: 0.05,
             },
-            starts: vec![TaskStart::Separate(1), TaskStart::Separate(2)],
-            summary_starts: vec![
-                TaskStart::Pooled(Start::Mixture(10)),
+            starts: vec![
+                TaskStart::Separate(1),
+                TaskStart::Separate(2),
+                TaskStart::Clustered(3, Start::Mixture(1)),
                 TaskStart::Clustered(3, Start::Mixture(10)),
             ],
+            folds: 5,
+            summary_starts: vec![TaskStart::Pooled(Start::Mixture(10))],
         }
     }
 }
@@ -73,6 +79,9 @@ impl TasksConfig {
         up_to("atoms", self.atoms, MOST_COMPONENTS)?;
         gamma("top_concentration", self.top_concentration)?;
         up_to("starts", self.starts.len(), MOST_RUNS)?;
+        if self.folds > 0 {
+            up_to("folds", self.folds, MOST_FOLDS)?;
+        }
         for start in self.starts.iter().chain(&self.summary_starts) {
             let (clusters, components) = match *start {
                 TaskStart::Pooled(start) => (1, size(start)),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::config::{TaskStart, TasksConfig};
 use super::data::{MultiTaskData, Task};
 use super::fold::{Atoms, fold};
+use super::stacking;
 use super::state::MultiTaskState;
 use super::vb::{MultiTaskVb, TaskUpdate};
 use crate::config::Gate;
@@ -51,7 +52,7 @@ const PICK: u64 = 15;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Errors: see [`MultiTaskData::new`]. Runs are made in parallel on the caller's rayon pool, and so are the tasks within a run; the result does not
+/// Cost: with labels the runs for predictions are made `config.folds` times more, with at most 30 iterations each, to find their weights. Errors: see [`MultiTaskData::new`]. Runs are made in parallel on the caller's rayon pool, and so are the tasks within a run; the result does not
 /// depend on the number of threads.
 pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFit, IqgmeError> {
     let data = MultiTaskData::new(tasks, config)?;
@@ -60,7 +61,8 @@ pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFi
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
         TaskRun::new(start, outcome, vb)
     })?;
-    MultiTaskFit::new(data, config.clone(), runs)
+    let stacked = stacking::weights(tasks, config)?;
+    MultiTaskFit::new(data, config.clone(), runs, stacked)
 }
 
 /// All runs that the configuration asks for, those for predictions first, in parallel: `make` gets the number of the run, its start and its restart.
@@ -110,6 +112,39 @@ impl TaskRun {
             .last()
             .map_or(f64::NEG_INFINITY, |report| report.elbo)
     }
+
+    /// Its atoms and one that stands for all at the prior. The weights are to be replaced by a task's.
+    pub(super) fn predictor(&self) -> Result<Predictor, IqgmeError> {
+        let state = &self.state;
+        let mut components = state.components.clone();
+        components.push(state.vacant.clone());
+        let mut experts = state.experts.clone();
+        if !experts.is_empty() {
+            experts.push(Expert::tied(&state.expert_prior, 0, 1));
+        }
+        let weights = vec![0.0; components.len()];
+        Predictor::from_parts(&components, &experts, weights).map_err(|(component, source)| {
+            IqgmeError::Numerical {
+                iteration: self.trace.len() as u64,
+                block: "covariance",
+                component,
+                source,
+            }
+        })
+    }
+
+    /// Probability of the second class for each row of task `j`.
+    pub(super) fn second_class(
+        &self,
+        predictor: &Predictor,
+        j: usize,
+        rows: &Rows,
+        gate: Gate,
+    ) -> Result<Vec<f64>, IqgmeError> {
+        let weights = logs(self.state.gate_weights(j, gate));
+        let own = predictor.with_weights(weights);
+        own.second_class(rows, gate, Experts::Integrated)
+    }
 }
 
 /// What is stored.
@@ -139,16 +174,23 @@ impl MultiTaskFit {
         data: MultiTaskData,
         config: TasksConfig,
         mut runs: Vec<TaskRun>,
+        stacked: Option<Vec<f64>>,
     ) -> Result<Self, IqgmeError> {
+        let by_stacking = stacked.is_some();
+        for (run, weight) in runs.iter_mut().zip(stacked.into_iter().flatten()) {
+            run.weight = weight;
+        }
         let mut summaries = runs.split_off(config.starts.len() * config.single.restarts);
         let weights = |runs: &mut [TaskRun]| {
             let n_observed = data.pooled.n_observed();
             weigh(runs, TaskRun::elbo, config.single.averaging, n_observed)
         };
         weights(&mut summaries);
-        let weights = weights(&mut runs);
-        for (run, weight) in runs.iter_mut().zip(weights) {
-            run.weight = weight;
+        let by_bound = weights(&mut runs);
+        if !by_stacking {
+            for (run, weight) in runs.iter_mut().zip(by_bound) {
+                run.weight = weight;
+            }
         }
         runs.extend(summaries);
         Self::from_wire(Wire {
@@ -166,7 +208,7 @@ impl MultiTaskFit {
             .runs
             .iter()
             .take_while(|run| run.weight > 0.0)
-            .map(predictor)
+            .map(TaskRun::predictor)
             .collect::<Result<_, _>>()?;
         Ok(Self { wire, predictors })
     }
@@ -244,8 +286,7 @@ impl MultiTaskFit {
         let gate = self.wire.config.single.gate;
         let mut mean: Vec<f64> = vec![0.0; table.n_rows()];
         for (run, predictor) in self.weighed() {
-            let predictor = predictor.with_weights(logs(run.state.gate_weights(j, gate)));
-            let probability = predictor.second_class(&rows, gate, Experts::Integrated)?;
+            let probability = run.second_class(predictor, j, &rows, gate)?;
             for (sum, probability) in mean.iter_mut().zip(probability) {
                 *sum += run.weight * probability;
             }
@@ -349,13 +390,18 @@ impl MultiTaskFit {
     }
 
     fn rows(&self, table: &Table) -> Result<Rows, IqgmeError> {
-        let standardised = self
-            .wire
-            .standardiser
-            .apply(table)?
-            .select_columns(&self.wire.active)?;
-        Ok(Rows::new(&standardised, &vec![0.0; table.n_rows()]))
+        rows_of(&self.wire.standardiser, &self.wire.active, table)
     }
+}
+
+/// Rows without labels, in the units and columns of the model.
+pub(super) fn rows_of(
+    standardiser: &Standardiser,
+    active: &[usize],
+    table: &Table,
+) -> Result<Rows, IqgmeError> {
+    let standardised = standardiser.apply(table)?.select_columns(active)?;
+    Ok(Rows::new(&standardised, &vec![0.0; table.n_rows()]))
 }
 
 impl Saved for MultiTaskFit {
@@ -395,26 +441,6 @@ impl Saved for MultiTaskFit {
         }
         Self::from_wire(wire)
     }
-}
-
-/// The predictor of a run: its atoms and one that stands for all at the prior. Its weights are to be replaced by a task's.
-fn predictor(run: &TaskRun) -> Result<Predictor, IqgmeError> {
-    let state = &run.state;
-    let mut components = state.components.clone();
-    components.push(state.vacant.clone());
-    let mut experts = state.experts.clone();
-    if !experts.is_empty() {
-        experts.push(Expert::tied(&state.expert_prior, 0, 1));
-    }
-    let weights = vec![0.0; components.len()];
-    Predictor::from_parts(&components, &experts, weights).map_err(|(component, source)| {
-        IqgmeError::Numerical {
-            iteration: run.trace.len() as u64,
-            block: "covariance",
-            component,
-            source,
-        }
-    })
 }
 
 fn logs(weights: Vec<f64>) -> Vec<f64> {

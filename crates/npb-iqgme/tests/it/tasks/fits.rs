@@ -57,6 +57,50 @@ fn tasks_of_one_kind_are_alike_and_help_each_other() {
     );
 }
 
+/// Rows of one kind of task whose lower cluster is cut the other way about than the upper one: no single expert can say so.
+fn cut_locally(seed: u64, n: usize) -> (Table, Labels) {
+    let (table, _) = one_task(seed, 0, n, 0.0, 0.0);
+    let label = |i: usize| {
+        let x = |j: usize| table.get(i, j).unwrap();
+        Some(if x(1) * x(2) > 0.0 { "yes" } else { "no" })
+    };
+    let labels: Vec<_> = (0..n).map(label).collect();
+    (table.clone(), Labels::from_strings(&labels))
+}
+
+/// One Gaussian for each task against shared local experts: labels that are foretold say which is right.
+#[test]
+fn labels_that_are_foretold_decide_what_runs_weigh() {
+    let tasks = Tasks::new((0..5).map(|j| cut_locally(40 + j, 24)).collect());
+    let sharing = TaskStart::Clustered(2, Start::KMeans(3));
+    let fitted = |folds| {
+        let config = TasksConfig {
+            starts: vec![TaskStart::Separate(1), sharing],
+            folds,
+            ..config(4)
+        };
+        fit_tasks(&tasks.borrowed(), &config).unwrap()
+    };
+    let weight = |fit: &MultiTaskFit| {
+        let mut runs = fit.runs().iter();
+        runs.find(|run| run.start == sharing).unwrap().weight
+    };
+    let (table, labels) = cut_locally(99, 400);
+    let loss = |fit: &MultiTaskFit| -> f64 {
+        let second = fit.predict_proba(tasks.name(0), &table).unwrap();
+        let foretold = second.iter().enumerate().map(|(i, p)| {
+            let is_second = labels.name(i) == Some(fit.classes()[1].as_str());
+            if is_second { p.ln() } else { (1.0 - p).ln() }
+        });
+        -foretold.sum::<f64>() / 400.0
+    };
+    let (by_labels, by_bounds) = (fitted(4), fitted(0));
+    assert!(weight(&by_labels) > 0.9, "{}", weight(&by_labels));
+    assert!(weight(&by_bounds) < 0.8, "{}", weight(&by_bounds));
+    let (new, old) = (loss(&by_labels), loss(&by_bounds));
+    assert!(new < old - 0.02, "{new} {old}");
+}
+
 #[test]
 fn a_row_is_another_one_in_another_task() {
     // The kinds cut the same third feature the other way about.
