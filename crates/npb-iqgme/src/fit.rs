@@ -1,9 +1,12 @@
 //! The result of a fit, and what can be asked of it.
 
+mod training;
+
 use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table};
 use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
+use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
 use npb_priors::dp::dominant_count_distribution;
 use npb_priors::special::ln_add_exp;
@@ -102,6 +105,16 @@ impl Run {
             },
             state: vb.into_state(),
         })
+    }
+
+    /// A covariance of one of its components that is not positive definite.
+    fn failed(&self, (component, source): (usize, NotPositiveDefinite)) -> IqgmeError {
+        IqgmeError::Numerical {
+            iteration: self.trace.len() as u64,
+            block: "covariance",
+            component,
+            source,
+        }
     }
 
     /// Its last bound.
@@ -316,14 +329,7 @@ impl IqgmeFit {
 
     fn from_wire(wire: Wire) -> Result<Self, IqgmeError> {
         let predictor = |run: &Run| {
-            Predictor::new(&run.state, &run.experts).map_err(|(component, source)| {
-                IqgmeError::Numerical {
-                    iteration: run.trace.len() as u64,
-                    block: "covariance",
-                    component,
-                    source,
-                }
-            })
+            Predictor::new(&run.state, &run.experts).map_err(|failed| run.failed(failed))
         };
         let predictors = wire
             .runs
@@ -343,8 +349,8 @@ impl IqgmeFit {
             .zip(&self.predictors)
     }
 
-    /// One run, drawn by weight.
-    fn pick(&self, draw: u64) -> (&Run, &Predictor) {
+    /// The number of a run, drawn by weight.
+    fn pick(&self, draw: u64) -> usize {
         let mut u: f64 = stream(self.wire.config.seed, [0, draw, PICK, 0]).random();
         let mut chosen = 0;
         for (k, (weight, _)) in self.weighed().enumerate() {
@@ -354,7 +360,7 @@ impl IqgmeFit {
                 break;
             }
         }
-        (&self.wire.runs[chosen], &self.predictors[chosen])
+        chosen
     }
 
     /// Class names; with two, probabilities are of the second. Empty for a fit without labels.
@@ -462,8 +468,9 @@ impl IqgmeFit {
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
-                let (run, predictor) = self.pick(draw);
+                let k = self.pick(draw);
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
+                let (run, predictor) = (&self.wire.runs[k], &self.predictors[k]);
                 predictor.draw(&run.state, &mut rng)?.second_class(
                     &rows,
                     Gate::AtMeans,
@@ -521,7 +528,7 @@ impl IqgmeFit {
             .into_par_iter()
             .map(|draw| {
                 let rng = |row: usize| stream(self.wire.config.seed, [0, draw, IMPUTE, row as u64]);
-                let values = self.pick(draw).1.draw_missing(&rows, rng)?;
+                let values = self.predictors[self.pick(draw)].draw_missing(&rows, rng)?;
                 let mut filled = Filling::new(table);
                 self.wire.units.fill_constants(table, &mut filled);
                 for (row, values) in values.into_iter().enumerate() {
