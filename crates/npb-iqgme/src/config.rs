@@ -6,6 +6,7 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
+use crate::stacking::MOST_FOLDS;
 
 /// Memory and time grow with the number of components; nobody needs more.
 pub(crate) const MOST_COMPONENTS: usize = 4096;
@@ -92,6 +93,10 @@ pub struct IqgmeConfig {
     /// observed cells; 0 keeps the best run alone. Runs end in different optima, and differences of the bound that are small for each cell say little
     /// about which of them predicts better.
     pub averaging: f64,
+    /// In class probabilities runs are weighed by how well they foretell labels in cross-validation with so many folds; 0: by their bounds, as in all else. Nearly all of
+    /// the bound is about the features. With fewer than two labels of a class bounds decide, too. Folds are of rows: where rows depend on each other (several
+    /// of one patient), leave them out.
+    pub folds: usize,
     /// At most this many iterations in a run.
     pub max_iterations: u64,
     /// A run has converged when the bound's relative change falls below this.
@@ -128,6 +133,7 @@ impl Default for IqgmeConfig {
             unlabelled_starts: [1, 2, 3, 4, 5, 6, 8, 12].map(Start::KMeans).to_vec(),
             restarts: 1,
             averaging: 0.1,
+            folds: 5,
             max_iterations: 300,
             tolerance: 1e-6,
             seed: 0,
@@ -145,6 +151,9 @@ impl IqgmeConfig {
         above("dof_excess", self.dof_excess, 1.0)?;
         not_negative("dof_per_feature", self.dof_per_feature)?;
         not_negative("averaging", self.averaging)?;
+        if self.folds > 0 {
+            up_to("folds", self.folds, MOST_FOLDS)?;
+        }
         gamma("expert", self.expert)?;
         above("expert_mean_strength", self.expert_mean_strength, 0.0)?;
         above("tolerance", self.tolerance, 0.0)?;

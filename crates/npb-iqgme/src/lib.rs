@@ -64,6 +64,7 @@ mod prior;
 mod responsibilities;
 mod rows;
 mod runs;
+mod stacking;
 mod start;
 mod state;
 mod stats;

@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
 use crate::config::{MOST_COMPONENTS, MOST_RUNS};
-
-/// Every fold holds a copy of nearly all rows.
-const MOST_FOLDS: usize = 100;
+use crate::stacking::MOST_FOLDS;
 
 /// Where a run starts: hard responsibilities, and the factors of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use npb_data::{Labels, Table};
 use npb_infer::stream;
 
-use super::{IMPUTE, Imputation, IqgmeFit, MissingCell, Run, check_draws};
+use super::{IMPUTE, Imputation, IqgmeFit, MissingCell, Of, Run, check_draws};
 use crate::IqgmeError;
 use crate::config::Gate;
 use crate::data::IqgmeData;
@@ -68,7 +68,9 @@ impl IqgmeFit {
         draws: usize,
     ) -> Result<Vec<Table>, IqgmeError> {
         check_draws(draws, 1)?;
-        let runs: Vec<usize> = (0..draws as u64).map(|draw| self.pick(draw)).collect();
+        let runs: Vec<usize> = (0..draws as u64)
+            .map(|draw| self.pick(draw, Of::Features))
+            .collect();
         let of_run = |run: usize| (0..draws).filter(|&draw| runs[draw] == run).collect();
         let of_runs: Vec<Vec<usize>> = (0..self.predictors.len()).map(of_run).collect();
         let by_run = self.rows_left_out(table, labels, |run, table_row, row, predictor| {
@@ -111,6 +113,9 @@ impl IqgmeFit {
         let data = IqgmeData::with_units(table, labels, standardiser, active, classes)?;
         let has_holes = |row: usize| units.missing_columns(table, row).next().is_some();
         let of_run = |(k, run): (usize, &Run)| {
+            if run.weight == 0.0 {
+                return Ok(Vec::new());
+            }
             let (config, state) = (self.wire.config.clone(), run.state.clone());
             let mut vb = IqgmeVb::resume(&data, config, state, run.trace.clone())?;
             vb.leave_out(has_holes, |left_out| {

@@ -1,0 +1,130 @@
+//! Weights of runs by how well they foretell labels that they were not told.
+//!
+//! Which start ends in the best classifier differs from data set to data set, and the bound, nearly all of which is about the features, does not know. So
+//! every run is made again without the rows of each fold in turn, and weights are found at which the average of the runs gives the labels of the folds the highest probability.
+
+use npb_data::Labels;
+use npb_infer::stream;
+use rand::seq::SliceRandom;
+use rayon::prelude::*;
+
+use crate::IqgmeError;
+
+/// Most folds of a configuration.
+pub(crate) const MOST_FOLDS: usize = 100;
+/// Key of the random stream that deals rows to folds.
+const FOLDS: u64 = 6;
+/// Iterations of a run without a fold, at most: what it foretells is settled before its bound is.
+pub(crate) const ITERATIONS: u64 = 15;
+/// Labels that are added to what each run foretells: weights are even when there are few.
+const PRIOR_LABELS: f64 = 1.0;
+/// Updates of the weights.
+const UPDATES: usize = 200;
+
+/// Weights of so many runs, in the order in which they are made; none when there is one run, or too few labels, or fewer than two folds are wanted.
+///
+/// `foretold(kept, left_out)`: makes all runs from the rows that are kept and says, run by run, what probability they give to the class of each row that is left out.
+pub(crate) fn weights(
+    labels: &Labels,
+    n_folds: usize,
+    n_runs: usize,
+    seed: u64,
+    foretold: impl Fn(&[usize], &[usize]) -> Result<Vec<Vec<f64>>, IqgmeError> + Sync,
+) -> Result<Option<Vec<f64>>, IqgmeError> {
+    let counts = labels.counts();
+    let least = counts.iter().copied().filter(|n| *n > 0).min().unwrap_or(0);
+    let n_folds = n_folds.min(least);
+    if n_runs < 2 || n_folds < 2 {
+        return Ok(None);
+    }
+    let folds = folds(labels, n_folds, seed);
+    let by_fold: Vec<Vec<Vec<f64>>> = (0..n_folds)
+        .into_par_iter()
+        .map(|fold| {
+            let (left_out, kept): (Vec<usize>, Vec<usize>) =
+                (0..folds.len()).partition(|&i| folds[i] == Some(fold));
+            foretold(&kept, &left_out)
+        })
+        .collect::<Result<_, IqgmeError>>()?;
+    let of_run = |run: usize| by_fold.iter().flat_map(move |fold| fold[run].clone());
+    let by_run: Vec<Vec<f64>> = (0..n_runs).map(|run| of_run(run).collect()).collect();
+    Ok(Some(stack(&by_run)))
+}
+
+/// The fold of each labelled row, classes spread evenly.
+fn folds(labels: &Labels, n_folds: usize, seed: u64) -> Vec<Option<usize>> {
+    let mut rng = stream(seed, [0, 0, FOLDS, 0]);
+    let mut folds = vec![None; labels.n_rows()];
+    let mut dealt = 0;
+    for class in labels.classes() {
+        let own = |&i: &usize| labels.name(i) == Some(class.as_str());
+        let mut rows: Vec<usize> = (0..labels.n_rows()).filter(own).collect();
+        rows.shuffle(&mut rng);
+        for i in rows {
+            folds[i] = Some(dealt % n_folds);
+            dealt += 1;
+        }
+    }
+    folds
+}
+
+/// Weights at which the average of the runs' probabilities of what came true is highest, as posterior means would have them: `by_run`: run, label.
+fn stack(by_run: &[Vec<f64>]) -> Vec<f64> {
+    let (n_runs, n_labels) = (by_run.len(), by_run[0].len());
+    let mut weights = vec![1.0 / n_runs as f64; n_runs];
+    for _ in 0..UPDATES {
+        let mut shares = vec![PRIOR_LABELS; n_runs];
+        for i in 0..n_labels {
+            let part = |run: usize| weights[run] * by_run[run][i].max(f64::MIN_POSITIVE);
+            let total: f64 = (0..n_runs).map(part).sum();
+            for (run, share) in shares.iter_mut().enumerate() {
+                *share += part(run) / total;
+            }
+        }
+        let total: f64 = shares.iter().sum();
+        weights = shares.into_iter().map(|share| share / total).collect();
+    }
+    weights
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_run_that_foretells_best_weighs_most_and_none_weighs_nothing() {
+        let good = vec![0.9; 50];
+        let poor = vec![0.4; 50];
+        let weights = stack(&[poor.clone(), good.clone(), poor]);
+        assert!(weights[1] > 0.9 && weights[0] > 0.01, "{weights:?}");
+        assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        // Runs that are right where the other is wrong share the weight.
+        let (even, odd): (Vec<f64>, Vec<f64>) = (0..50)
+            .map(|i| if i % 2 == 0 { (0.9, 0.2) } else { (0.2, 0.9) })
+            .unzip();
+        let weights = stack(&[even, odd]);
+        assert!((weights[0] - 0.5).abs() < 1e-9, "{weights:?}");
+    }
+
+    #[test]
+    fn folds_hold_every_class_and_no_unlabelled_row() {
+        let names: Vec<Option<&str>> = (0..30)
+            .map(|i| match i % 10 {
+                0 => Some("rare"),
+                1 => None,
+                _ => Some("often"),
+            })
+            .collect();
+        let labels = Labels::from_strings(&names);
+        let folds = folds(&labels, 3, 1);
+        for fold in 0..3 {
+            let members = |name: &str| {
+                let own = |i: &usize| folds[*i] == Some(fold) && names[*i] == Some(name);
+                (0..30).filter(own).count()
+            };
+            assert_eq!(members("rare"), 1);
+            assert_eq!(members("often"), 8);
+        }
+        assert!((0..30).all(|i| folds[i].is_some() == names[i].is_some()));
+    }
+}
