@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::data::IqgmeData;
-use crate::fit::{IqgmeFit, Run, make_runs, votes};
+use crate::fit::{IqgmeFit, Run, foretold_labels, make_runs};
 use crate::vb::IqgmeVb;
 use crate::{IqgmeConfig, IqgmeError};
 
@@ -59,8 +59,8 @@ pub fn fit_with_checkpoints(
         )?;
         Run::new(start, outcome, vb)
     })?;
-    let votes = votes(table, labels, config)?;
-    IqgmeFit::new(data, config.clone(), runs, votes)
+    let foretold = foretold_labels(table, labels, config)?;
+    IqgmeFit::new(data, config.clone(), runs, foretold)
 }
 
 /// What a run is of, beside the configuration; `S` is its start.

@@ -42,22 +42,22 @@ pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Iqgme
         let vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
         Run::finish(vb, start)
     })?;
-    let votes = votes(table, labels, config)?;
-    IqgmeFit::new(data, config.clone(), runs, votes)
+    let foretold = foretold_labels(table, labels, config)?;
+    IqgmeFit::new(data, config.clone(), runs, foretold)
 }
 
-/// What each run weighs in class probabilities by the labels that it foretells, in the order in which runs are made; none where bounds decide.
-pub(crate) fn votes(
+/// The probability that each run, made without a label's row, gives to that label: run, label; none where bounds decide.
+pub(crate) fn foretold_labels(
     table: &Table,
     labels: &Labels,
     config: &IqgmeConfig,
-) -> Result<Option<Vec<f64>>, IqgmeError> {
+) -> Result<Option<Vec<Vec<f64>>>, IqgmeError> {
     let limited = IqgmeConfig {
         max_iterations: config.max_iterations.min(stacking::ITERATIONS),
         ..config.clone()
     };
     let n_runs = config.starts.len() * config.restarts;
-    stacking::weights(
+    stacking::by_run(
         labels,
         config.folds,
         n_runs,
@@ -383,20 +383,28 @@ impl IqgmeFit {
     pub(crate) fn new(
         data: IqgmeData,
         config: IqgmeConfig,
-        mut runs: Vec<Run>,
-        votes: Option<Vec<f64>>,
+        runs: Vec<Run>,
+        foretold: Option<Vec<Vec<f64>>>,
     ) -> Result<Self, IqgmeError> {
-        let by_bound = votes.is_none();
-        for (run, vote) in runs.iter_mut().zip(votes.into_iter().flatten()) {
-            run.vote = vote;
+        let by_bound = foretold.is_none();
+        let foretold = foretold.unwrap_or_else(|| vec![Vec::new(); runs.len()]);
+        let mut runs: Vec<(Run, Vec<f64>)> = runs.into_iter().zip(foretold).collect();
+        let elbo = |(run, _): &(Run, Vec<f64>)| run.elbo();
+        let weights = weigh(&mut runs, elbo, config.averaging, data.n_observed());
+        let (mut runs, foretold): (Vec<Run>, Vec<Vec<f64>>) = runs.into_iter().unzip();
+        let votes = if by_bound {
+            weights.clone()
+        } else {
+            stacking::stack(&foretold, &weights)
+        };
+        for (run, (weight, vote)) in runs.iter_mut().zip(weights.into_iter().zip(votes)) {
+            (run.weight, run.vote) = (weight, vote);
         }
-        let weights = weigh(&mut runs, Run::elbo, config.averaging, data.n_observed());
-        for (run, weight) in runs.iter_mut().zip(weights) {
-            run.weight = weight;
-            if by_bound {
-                run.vote = weight;
-            }
-        }
+        Self::of_runs(data, config, runs)
+    }
+
+    /// Of runs that have their weights and votes.
+    fn of_runs(data: IqgmeData, config: IqgmeConfig, runs: Vec<Run>) -> Result<Self, IqgmeError> {
         Self::from_wire(Wire {
             config,
             units: Units::of(&data),
@@ -767,18 +775,26 @@ impl IqgmeFit {
                 rows: table.n_rows(),
             });
         }
-        let runs = wire.runs[..self.predictors.len()]
+        let mut runs = wire.runs[..self.predictors.len()]
             .par_iter()
             .map(|run| {
                 let mut state = run.state.clone();
                 state.soft_labels = data.first_soft_labels();
                 let vb = IqgmeVb::resume(&data, wire.config.clone(), state, Vec::new())?;
-                Run::finish(vb, run.start)
+                let again = Run::finish(vb, run.start)?;
+                // Votes stay: what they are found by takes longer than to go on does.
+                Ok(Run {
+                    vote: run.vote,
+                    ..again
+                })
             })
             .collect::<Result<Vec<Run>, IqgmeError>>()?;
-        // Votes stay: what they were found by would take longer than to go on does.
-        let votes = wire.runs.iter().map(|run| run.vote).collect();
-        Self::new(data, wire.config.clone(), runs, Some(votes))
+        let averaging = wire.config.averaging;
+        let weights = weigh(&mut runs, Run::elbo, averaging, data.n_observed());
+        for (run, weight) in runs.iter_mut().zip(weights) {
+            run.weight = weight;
+        }
+        Self::of_runs(data, wire.config.clone(), runs)
     }
 
     /// Of the second of two classes.

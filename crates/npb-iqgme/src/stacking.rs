@@ -16,21 +16,20 @@ pub(crate) const MOST_FOLDS: usize = 100;
 const FOLDS: u64 = 6;
 /// Iterations of a run without a fold, at most: what it foretells is settled before its bound is.
 pub(crate) const ITERATIONS: u64 = 15;
-/// Labels that are added to what each run foretells: weights are even when there are few.
-const PRIOR_LABELS: f64 = 1.0;
 /// Updates of the weights.
 const UPDATES: usize = 200;
 
-/// Weights of so many runs, in the order in which they are made; none when there is one run, or too few labels, or fewer than two folds are wanted.
+/// What probability each of so many runs, made without a label's row, gives to that label: run, label. None when there is one run, or too few labels, or fewer
+/// than two folds are wanted.
 ///
 /// `foretold(kept, left_out)`: makes all runs from the rows that are kept and says, run by run, what probability they give to the class of each row that is left out.
-pub(crate) fn weights(
+pub(crate) fn by_run(
     labels: &Labels,
     n_folds: usize,
     n_runs: usize,
     seed: u64,
     foretold: impl Fn(&[usize], &[usize]) -> Result<Vec<Vec<f64>>, IqgmeError> + Sync,
-) -> Result<Option<Vec<f64>>, IqgmeError> {
+) -> Result<Option<Vec<Vec<f64>>>, IqgmeError> {
     let counts = labels.counts();
     let least = counts.iter().copied().filter(|n| *n > 0).min().unwrap_or(0);
     let n_folds = n_folds.min(least);
@@ -47,8 +46,7 @@ pub(crate) fn weights(
         })
         .collect::<Result<_, IqgmeError>>()?;
     let of_run = |run: usize| by_fold.iter().flat_map(move |fold| fold[run].clone());
-    let by_run: Vec<Vec<f64>> = (0..n_runs).map(|run| of_run(run).collect()).collect();
-    Ok(Some(stack(&by_run)))
+    Ok(Some((0..n_runs).map(|run| of_run(run).collect()).collect()))
 }
 
 /// The fold of each labelled row, classes spread evenly.
@@ -68,14 +66,15 @@ fn folds(labels: &Labels, n_folds: usize, seed: u64) -> Vec<Option<usize>> {
     folds
 }
 
-/// Weights at which the average of the runs' probabilities of what came true is highest, as posterior means would have them: `by_run`: run, label.
-fn stack(by_run: &[Vec<f64>]) -> Vec<f64> {
-    let (n_runs, n_labels) = (by_run.len(), by_run[0].len());
+/// Weights at which the average of the runs' probabilities of what came true is highest, as posterior means would have them: `by_run`: run, label. To what the labels
+/// say as many labels are added as there are runs, shared out as in `prior` (which sums to 1): they decide where labels are few.
+pub(crate) fn stack(by_run: &[impl AsRef<[f64]>], prior: &[f64]) -> Vec<f64> {
+    let (n_runs, n_labels) = (by_run.len(), by_run[0].as_ref().len());
     let mut weights = vec![1.0 / n_runs as f64; n_runs];
     for _ in 0..UPDATES {
-        let mut shares = vec![PRIOR_LABELS; n_runs];
+        let mut shares: Vec<f64> = prior.iter().map(|p| n_runs as f64 * p).collect();
         for i in 0..n_labels {
-            let part = |run: usize| weights[run] * by_run[run][i].max(f64::MIN_POSITIVE);
+            let part = |run: usize| weights[run] * by_run[run].as_ref()[i].max(f64::MIN_POSITIVE);
             let total: f64 = (0..n_runs).map(part).sum();
             for (run, share) in shares.iter_mut().enumerate() {
                 *share += part(run) / total;
@@ -95,15 +94,18 @@ mod tests {
     fn the_run_that_foretells_best_weighs_most_and_none_weighs_nothing() {
         let good = vec![0.9; 50];
         let poor = vec![0.4; 50];
-        let weights = stack(&[poor.clone(), good.clone(), poor]);
+        let weights = stack(&[poor.clone(), good.clone(), poor], &[1.0 / 3.0; 3]);
         assert!(weights[1] > 0.9 && weights[0] > 0.01, "{weights:?}");
         assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
         // Runs that are right where the other is wrong share the weight.
         let (even, odd): (Vec<f64>, Vec<f64>) = (0..50)
             .map(|i| if i % 2 == 0 { (0.9, 0.2) } else { (0.2, 0.9) })
             .unzip();
-        let weights = stack(&[even, odd]);
+        let weights = stack(&[even, odd], &[0.5; 2]);
         assert!((weights[0] - 0.5).abs() < 1e-9, "{weights:?}");
+        // Where labels say nothing, the prior does.
+        let weights = stack(&[[0.5; 3], [0.5; 3]], &[0.9, 0.1]);
+        assert!((weights[0] - 0.9).abs() < 1e-9, "{weights:?}");
     }
 
     #[test]

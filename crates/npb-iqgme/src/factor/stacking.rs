@@ -18,7 +18,7 @@ pub(crate) fn weights(
     config: &FactorConfig,
 ) -> Result<Option<Vec<f64>>, IqgmeError> {
     let n_runs = config.starts.len() * config.restarts;
-    stacking::weights(
+    let by_run = stacking::by_run(
         labels,
         config.folds,
         n_runs,
@@ -28,7 +28,10 @@ pub(crate) fn weights(
             let runs: Vec<usize> = (0..n_runs).collect();
             run_all(&runs, 1, |_, run, _| fold.foretold(config, run))
         },
-    )
+    )?;
+    // The bound says little of the labels and less of so many features: even where labels are few.
+    let even = vec![1.0 / n_runs as f64; n_runs];
+    Ok(by_run.map(|by_run| stacking::stack(&by_run, &even)))
 }
 
 /// Data without the rows of a fold, and these.

@@ -107,6 +107,7 @@ impl IqgmeFit {
         labels: &Labels,
         read: impl Fn(usize, usize, &Rows, &Predictor) -> Result<T, IqgmeError> + Sync,
     ) -> Result<Vec<ByRow<T>>, IqgmeError> {
+        self.check_training_rows(table)?;
         let units = &self.wire.units;
         let (standardiser, active) = (units.standardiser.clone(), units.active.clone());
         let classes = self.wire.classes.clone();
@@ -127,5 +128,20 @@ impl IqgmeFit {
         };
         let runs = self.wire.runs[..self.predictors.len()].iter().enumerate();
         runs.map(of_run).collect()
+    }
+
+    /// A fit knows how many rows it was made from by what its components hold.
+    fn check_training_rows(&self, table: &Table) -> Result<(), IqgmeError> {
+        let base = self.wire.config.mean_strength;
+        let components = &self.state().components;
+        let rows: f64 = components.iter().map(|c| c.strength - base).sum();
+        if (rows - table.n_rows() as f64).abs() < 0.5 {
+            return Ok(());
+        }
+        Err(IqgmeError::Argument {
+            argument: "table",
+            value: format!("{} rows", table.n_rows()),
+            rule: "the rows that the fit was made from",
+        })
     }
 }
