@@ -108,7 +108,7 @@ mod tests {
         let cells = || (0..14).flat_map(|i| (0..3).map(move |j| (i, j)));
         let values: Vec<f64> = cells().map(|(i, j)| value(i, j)).collect();
         let seen: Vec<bool> = cells().map(|cell| cell != (4, 1)).collect();
-        let label = |i: usize| (i % 3 != 0).then_some(["a", "b"][i % 2]);
+        let label = |i: usize| (!i.is_multiple_of(3)).then_some(["a", "b"][i % 2]);
         let labels: Vec<Option<&str>> = (0..14).map(label).collect();
         (
             Table::new(14, 3, values, &seen).unwrap(),
