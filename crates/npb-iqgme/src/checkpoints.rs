@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::data::IqgmeData;
-use crate::fit::{IqgmeFit, Run, make_runs};
+use crate::fit::{IqgmeFit, Run, foretold_labels, make_runs};
 use crate::vb::IqgmeVb;
 use crate::{IqgmeConfig, IqgmeError};
 
@@ -25,7 +25,8 @@ const MODEL: &str = "npb-iqgme/run";
 /// Run `k` of those that the configuration asks for writes to the file `path` with `.k` appended, when `every` says so and at its end, each time
 /// replacing what it wrote before; delete the files when the fit is saved. The start of a run is not in them: a run that was stopped
 /// before its first checkpoint starts again. `watch` sees the report of every iteration, with the run's number (runs go on in parallel); when it
-/// breaks, that run ends there. A fit of runs that ended so is a valid one, and their `stop` says it.
+/// breaks, that run ends there. A fit of runs that ended so is a valid one, and their `stop` says it. What votes of runs are found by (`config.folds`) is short
+/// and made anew.
 ///
 /// Errors: as [`fit`](crate::fit()); a checkpoint that cannot be written or read, or that is of other data, another configuration or another run.
 pub fn fit_with_checkpoints(
@@ -58,7 +59,8 @@ pub fn fit_with_checkpoints(
         )?;
         Run::new(start, outcome, vb)
     })?;
-    IqgmeFit::new(data, config.clone(), runs)
+    let foretold = foretold_labels(table, labels, config)?;
+    IqgmeFit::new(data, config.clone(), runs, foretold)
 }
 
 /// What a run is of, beside the configuration; `S` is its start.

@@ -6,13 +6,12 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
+use crate::stacking::MOST_FOLDS;
 
 /// Memory and time grow with the number of components; nobody needs more.
 pub(crate) const MOST_COMPONENTS: usize = 4096;
 /// Starts, restarts or chains: all of them are kept.
 pub(crate) const MOST_RUNS: usize = 4096;
-/// Every fold holds a copy of nearly all rows.
-pub(crate) const MOST_FOLDS: usize = 100;
 
 /// Where a run starts: the responsibilities of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +93,10 @@ pub struct IqgmeConfig {
     /// observed cells; 0 keeps the best run alone. Runs end in different optima, and differences of the bound that are small for each cell say little
     /// about which of them predicts better.
     pub averaging: f64,
+    /// In class probabilities runs are weighed by how well they foretell labels in cross-validation with so many folds; 0: by their bounds, as in all else. Nearly all of
+    /// the bound is about the features. With fewer than two labels of a class bounds decide, too. Folds are of rows: where rows depend on each other (several
+    /// of one patient), leave them out.
+    pub folds: usize,
     /// At most this many iterations in a run.
     pub max_iterations: u64,
     /// A run has converged when the bound's relative change falls below this.
@@ -130,6 +133,7 @@ impl Default for IqgmeConfig {
             unlabelled_starts: [1, 2, 3, 4, 5, 6, 8, 12].map(Start::KMeans).to_vec(),
             restarts: 1,
             averaging: 0.1,
+            folds: 5,
             max_iterations: 300,
             tolerance: 1e-6,
             seed: 0,
@@ -147,6 +151,9 @@ impl IqgmeConfig {
         above("dof_excess", self.dof_excess, 1.0)?;
         not_negative("dof_per_feature", self.dof_per_feature)?;
         not_negative("averaging", self.averaging)?;
+        if self.folds > 0 {
+            up_to("folds", self.folds, MOST_FOLDS)?;
+        }
         gamma("expert", self.expert)?;
         above("expert_mean_strength", self.expert_mean_strength, 0.0)?;
         above("tolerance", self.tolerance, 0.0)?;

@@ -1,9 +1,12 @@
 //! The result of a fit, and what can be asked of it.
 
+mod training;
+
 use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table};
 use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
+use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
 use npb_priors::dp::dominant_count_distribution;
 use npb_priors::special::ln_add_exp;
@@ -16,6 +19,7 @@ use crate::data::{IqgmeData, class_of_rows};
 use crate::experts;
 use crate::predict::{CellTerm, Experts, Predictor};
 use crate::runs::{central_intervals, check_level, run_all, weigh};
+use crate::stacking::{self, Side};
 use crate::state::check_experts;
 use crate::units::{Filling, Units};
 use crate::vb::IqgmeVb;
@@ -27,7 +31,8 @@ const IMPUTE: u64 = 3;
 const COUNT: u64 = 4;
 const PICK: u64 = 5;
 
-/// Fits the model: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
+/// Fits the model: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for; with labels each of them
+/// `config.folds` times more, at most 15 iterations each, to find its vote.
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or more, rows may be unlabelled (see [`fit_unlabelled`] for none at all).
 /// Errors: see [`IqgmeData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
@@ -37,7 +42,50 @@ pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Iqgme
         let vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
         Run::finish(vb, start)
     })?;
-    IqgmeFit::new(data, config.clone(), runs)
+    let foretold = foretold_labels(table, labels, config)?;
+    IqgmeFit::new(data, config.clone(), runs, foretold)
+}
+
+/// The probability that each run, made without a label's row, gives to that label: run, label; none where bounds decide.
+pub(crate) fn foretold_labels(
+    table: &Table,
+    labels: &Labels,
+    config: &IqgmeConfig,
+) -> Result<Option<Vec<Vec<f64>>>, IqgmeError> {
+    let limited = IqgmeConfig {
+        max_iterations: config.max_iterations.min(stacking::ITERATIONS),
+        ..config.clone()
+    };
+    let n_runs = config.starts.len() * config.restarts;
+    stacking::by_run(&[labels], config.folds, n_runs, config.seed, |sides| {
+        let part = |rows: &[usize]| (table.select_rows(rows), labels.select_rows(rows));
+        let Side { kept, left_out } = &sides[0];
+        foretold(part(kept), part(left_out), &limited)
+    })
+}
+
+/// The probability that runs made from one table give to the class of each row of another: run, row.
+fn foretold(
+    (kept, labels): (Table, Labels),
+    (left_out, truth): (Table, Labels),
+    config: &IqgmeConfig,
+) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    let data = IqgmeData::new(&kept, &labels, config)?;
+    let runs = make_runs(&data, config, |_, start, restart| {
+        Run::finish(IqgmeVb::new(&data, config.clone(), start, restart)?, start)
+    })?;
+    let classes = class_of_rows(&left_out, &truth, &data.classes)?;
+    let rows = Units::of(&data).rows(&left_out)?;
+    let of_run = |run: &Run| {
+        let others = run
+            .predictor()?
+            .probabilities(&rows, config.gate, Experts::Integrated)?;
+        let each = with_first_class(others).into_iter().zip(&classes);
+        Ok(each
+            .filter_map(|(of_row, class)| class.map(|class| of_row[class]))
+            .collect())
+    };
+    runs.iter().map(of_run).collect()
 }
 
 /// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its start and its restart.
@@ -60,13 +108,24 @@ pub fn fit_unlabelled(table: &Table, config: &IqgmeConfig) -> Result<IqgmeFit, I
     fit(table, &Labels::from_strings(&none), config)
 }
 
+/// What is asked of the runs, which they have different weights in.
+#[derive(Clone, Copy)]
+enum Of {
+    /// Densities and missing cells.
+    Features,
+    /// Class probabilities.
+    Classes,
+}
+
 /// One run: where it started, how it went, and the posterior it ended in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// Its start.
     pub start: Start,
-    /// Its weight in predictions; zero for a run that was not kept.
+    /// Its weight in densities and missing cells, by its bound; zero for a run that was not kept.
     pub weight: f64,
+    /// Its weight in class probabilities, by the labels that it foretells (`config.folds`), or else by its bound, too.
+    pub vote: f64,
     /// Bound and relative change, iteration by iteration.
     pub trace: Vec<VbReport>,
     /// Why it ended.
@@ -94,6 +153,7 @@ impl Run {
         Ok(Self {
             start,
             weight: 0.0,
+            vote: 0.0,
             trace: outcome.trace,
             stop: outcome.stop,
             experts: match vb.config().expert_posterior {
@@ -102,6 +162,27 @@ impl Run {
             },
             state: vb.into_state(),
         })
+    }
+
+    fn weight_in(&self, of: Of) -> f64 {
+        match of {
+            Of::Features => self.weight,
+            Of::Classes => self.vote,
+        }
+    }
+
+    fn predictor(&self) -> Result<Predictor, IqgmeError> {
+        Predictor::new(&self.state, &self.experts).map_err(|failed| self.failed(failed))
+    }
+
+    /// A covariance of one of its components that is not positive definite.
+    fn failed(&self, (component, source): (usize, NotPositiveDefinite)) -> IqgmeError {
+        IqgmeError::Numerical {
+            iteration: self.trace.len() as u64,
+            block: "covariance",
+            component,
+            source,
+        }
     }
 
     /// Its last bound.
@@ -285,7 +366,7 @@ pub struct Wire {
 
 /// A fitted model. Questions and answers are in the user's units, columns in the order of training.
 ///
-/// Predictions and imputations average over the runs by their weights; components, clusters and the concentration are those of the best run.
+/// Class probabilities average over the runs by their votes, densities and imputations by their weights; components, clusters and the concentration are those of the best run.
 #[derive(Clone, Debug)]
 pub struct IqgmeFit {
     wire: Wire,
@@ -297,64 +378,68 @@ impl IqgmeFit {
     pub(crate) fn new(
         data: IqgmeData,
         config: IqgmeConfig,
-        mut runs: Vec<Run>,
+        runs: Vec<Run>,
+        foretold: Option<Vec<Vec<f64>>>,
     ) -> Result<Self, IqgmeError> {
-        let weights = weigh(&mut runs, Run::elbo, config.averaging, data.n_observed());
-        for (run, weight) in runs.iter_mut().zip(weights) {
-            run.weight = weight;
+        let by_bound = foretold.is_none();
+        let foretold = foretold.unwrap_or_else(|| vec![Vec::new(); runs.len()]);
+        let mut runs: Vec<(Run, Vec<f64>)> = runs.into_iter().zip(foretold).collect();
+        let elbo = |(run, _): &(Run, Vec<f64>)| run.elbo();
+        let weights = weigh(&mut runs, elbo, config.averaging, data.n_observed());
+        let (mut runs, foretold): (Vec<Run>, Vec<Vec<f64>>) = runs.into_iter().unzip();
+        let votes = if by_bound {
+            weights.clone()
+        } else {
+            stacking::stack(&foretold, &weights)
+        };
+        for (run, (weight, vote)) in runs.iter_mut().zip(weights.into_iter().zip(votes)) {
+            (run.weight, run.vote) = (weight, vote);
         }
+        Self::of_runs(data, config, runs)
+    }
+
+    /// Of runs that have their weights and votes.
+    fn of_runs(data: IqgmeData, config: IqgmeConfig, runs: Vec<Run>) -> Result<Self, IqgmeError> {
         Self::from_wire(Wire {
             config,
-            units: Units {
-                standardiser: data.standardiser,
-                active: data.active,
-            },
+            units: Units::of(&data),
             classes: data.classes,
             runs,
         })
     }
 
     fn from_wire(wire: Wire) -> Result<Self, IqgmeError> {
-        let predictor = |run: &Run| {
-            Predictor::new(&run.state, &run.experts).map_err(|(component, source)| {
-                IqgmeError::Numerical {
-                    iteration: run.trace.len() as u64,
-                    block: "covariance",
-                    component,
-                    source,
-                }
-            })
-        };
-        let predictors = wire
-            .runs
+        let has_part = |run: &Run| run.weight > 0.0 || run.vote > 0.0;
+        let last = wire.runs.iter().rposition(has_part);
+        let predictors = wire.runs[..last.map_or(0, |last| last + 1)]
             .iter()
-            .take_while(|run| run.weight > 0.0)
-            .map(predictor)
+            .map(Run::predictor)
             .collect::<Result<_, _>>()?;
         Ok(Self { wire, predictors })
     }
 
-    /// The runs that have weight, with their predictors.
-    fn weighed(&self) -> impl Iterator<Item = (f64, &Predictor)> {
-        self.wire
-            .runs
-            .iter()
-            .map(|run| run.weight)
-            .zip(&self.predictors)
+    /// The runs that have a part in some answer, with what they weigh in it.
+    fn weighed(&self, of: Of) -> impl Iterator<Item = (f64, &Predictor)> {
+        let runs = self.wire.runs.iter().map(move |run| run.weight_in(of));
+        runs.zip(&self.predictors)
+            .filter(|(weight, _)| *weight > 0.0)
     }
 
-    /// One run, drawn by weight.
-    fn pick(&self, draw: u64) -> (&Run, &Predictor) {
+    /// The number of a run, drawn by weight.
+    fn pick(&self, draw: u64, of: Of) -> usize {
         let mut u: f64 = stream(self.wire.config.seed, [0, draw, PICK, 0]).random();
         let mut chosen = 0;
-        for (k, (weight, _)) in self.weighed().enumerate() {
-            chosen = k;
-            u -= weight;
+        for (k, run) in self.wire.runs.iter().enumerate() {
+            let weight = run.weight_in(of);
+            if weight > 0.0 {
+                chosen = k;
+                u -= weight;
+            }
             if u < 0.0 {
                 break;
             }
         }
-        (&self.wire.runs[chosen], &self.predictors[chosen])
+        chosen
     }
 
     /// Class names; with two, probabilities are of the second. Empty for a fit without labels.
@@ -462,8 +547,9 @@ impl IqgmeFit {
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
-                let (run, predictor) = self.pick(draw);
+                let k = self.pick(draw, Of::Classes);
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
+                let (run, predictor) = (&self.wire.runs[k], &self.predictors[k]);
                 predictor.draw(&run.state, &mut rng)?.second_class(
                     &rows,
                     Gate::AtMeans,
@@ -490,7 +576,7 @@ impl IqgmeFit {
     pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         let rows = self.wire.units.rows(table)?;
         let mut standardised = vec![f64::NEG_INFINITY; table.n_rows()];
-        for (weight, predictor) in self.weighed() {
+        for (weight, predictor) in self.weighed(Of::Features) {
             for (sum, density) in standardised
                 .iter_mut()
                 .zip(predictor.ln_density(&rows, Gate::Marginal)?)
@@ -521,7 +607,8 @@ impl IqgmeFit {
             .into_par_iter()
             .map(|draw| {
                 let rng = |row: usize| stream(self.wire.config.seed, [0, draw, IMPUTE, row as u64]);
-                let values = self.pick(draw).1.draw_missing(&rows, rng)?;
+                let values =
+                    self.predictors[self.pick(draw, Of::Features)].draw_missing(&rows, rng)?;
                 let mut filled = Filling::new(table);
                 self.wire.units.fill_constants(table, &mut filled);
                 for (row, values) in values.into_iter().enumerate() {
@@ -683,16 +770,26 @@ impl IqgmeFit {
                 rows: table.n_rows(),
             });
         }
-        let runs = wire.runs[..self.predictors.len()]
+        let mut runs = wire.runs[..self.predictors.len()]
             .par_iter()
             .map(|run| {
                 let mut state = run.state.clone();
                 state.soft_labels = data.first_soft_labels();
                 let vb = IqgmeVb::resume(&data, wire.config.clone(), state, Vec::new())?;
-                Run::finish(vb, run.start)
+                let again = Run::finish(vb, run.start)?;
+                // Votes stay: what they are found by takes longer than to go on does.
+                Ok(Run {
+                    vote: run.vote,
+                    ..again
+                })
             })
             .collect::<Result<Vec<Run>, IqgmeError>>()?;
-        Self::new(data, wire.config.clone(), runs)
+        let averaging = wire.config.averaging;
+        let weights = weigh(&mut runs, Run::elbo, averaging, data.n_observed());
+        for (run, weight) in runs.iter_mut().zip(weights) {
+            run.weight = weight;
+        }
+        Self::of_runs(data, wire.config.clone(), runs)
     }
 
     /// Of the second of two classes.
@@ -725,7 +822,7 @@ impl IqgmeFit {
         }
         let rows = self.wire.units.rows(table)?;
         let mut mean = vec![vec![0.0; self.wire.classes.len() - 1]; table.n_rows()];
-        for (weight, predictor) in self.weighed() {
+        for (weight, predictor) in self.weighed(Of::Classes) {
             let found = predictor.probabilities(&rows, gate, experts)?;
             let sums = mean.iter_mut().flatten();
             for (sum, probability) in sums.zip(found.into_iter().flatten()) {
@@ -740,7 +837,7 @@ impl IqgmeFit {
     fn missing_cells(&self, table: &Table) -> Result<Vec<Vec<Vec<CellTerm>>>, IqgmeError> {
         let rows = self.wire.units.rows(table)?;
         let mut all: Vec<Vec<Vec<CellTerm>>> = Vec::new();
-        for (weight, predictor) in self.weighed() {
+        for (weight, predictor) in self.weighed(Of::Features) {
             let mut cells = predictor.missing_cells(&rows, Gate::Marginal)?;
             cells
                 .iter_mut()
@@ -776,9 +873,14 @@ impl Saved for IqgmeFit {
         if wire.classes.len() == 1 || wire.runs.is_empty() {
             return Err(saved("classes or runs: impossible number".to_owned()));
         }
+        if wire.runs.iter().all(|run| run.vote == 0.0) {
+            return Err(saved("no run has a vote".to_owned()));
+        }
         for (k, run) in wire.runs.iter().enumerate() {
-            if !(0.0..=1.0).contains(&run.weight) || (k == 0 && run.weight == 0.0) {
-                return Err(saved(format!("weight of run {k}: {}", run.weight)));
+            let shares = [run.weight, run.vote].map(|share| (0.0..=1.0).contains(&share));
+            if shares != [true; 2] || (k == 0 && run.weight == 0.0) {
+                let (weight, vote) = (run.weight, run.vote);
+                return Err(saved(format!("weights of run {k}: {weight}, {vote}")));
             }
             if run.state.sticks.truncation() != wire.config.truncation {
                 return Err(saved(format!("truncation of run {k}")));

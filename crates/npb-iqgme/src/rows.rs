@@ -118,6 +118,32 @@ impl Rows {
         }
     }
 
+    /// The row at this position alone.
+    pub(crate) fn only(&self, position: usize) -> Self {
+        let holds = |group: &&Group| group.rows.contains(&position);
+        let group = self.groups.iter().find(holds);
+        let pattern = &self.patterns[group.expect("groups hold all rows").pattern];
+        Self {
+            n_features: self.n_features,
+            values: self.row(position).to_vec(),
+            order: vec![0],
+            signs: vec![self.signs[position]],
+            classes: vec![self.classes[position]],
+            n_utilities: self.n_utilities,
+            patterns: vec![pattern.clone()],
+            groups: vec![Group {
+                pattern: 0,
+                rows: 0..1,
+            }],
+            blocks: vec![Block {
+                groups: 0..1,
+                rows: 0..1,
+                labelled: self.classes[position].is_some(),
+                complete: pattern.missing.is_empty(),
+            }],
+        }
+    }
+
     /// The same rows at the same positions, without labels.
     pub(crate) fn without_labels(&self) -> Self {
         let mut rows = self.clone();

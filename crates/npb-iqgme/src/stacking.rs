@@ -1,33 +1,86 @@
 //! Weights of runs by how well they foretell labels that they were not told.
 //!
 //! Which start ends in the best classifier differs from data set to data set, and the bound, nearly all of which is about the features, does not know. So
-//! every run is made again without the labels of each fold in turn, and weights are found at which the average of the runs gives the labels of the folds the highest probability.
+//! every run is made again without the rows of each fold in turn, and weights are found at which the average of the runs gives the labels of the folds the highest probability.
 
 use npb_data::Labels;
-use rand::Rng;
+use npb_infer::stream;
 use rand::seq::SliceRandom;
+use rayon::prelude::*;
 
 use crate::IqgmeError;
-use crate::runs::run_all;
 
-/// Labels that are added to what each run foretells: weights are even when there are few.
-const PRIOR_LABELS: f64 = 1.0;
+/// Most folds of a configuration.
+pub(crate) const MOST_FOLDS: usize = 100;
+/// Key of the random stream that deals rows to folds.
+const FOLDS: u64 = 6;
+/// Iterations of a run without a fold, at most: what it foretells is settled before its bound is.
+pub(crate) const ITERATIONS: u64 = 15;
 /// Updates of the weights.
 const UPDATES: usize = 200;
 
-/// The fold of each labelled row of each set of labels, the classes of every set spread evenly.
-pub(crate) fn deal<'a>(
-    sets: impl IntoIterator<Item = &'a Labels>,
+/// The rows of one set of labels, a fold in and a fold out.
+pub(crate) struct Side {
+    pub(crate) kept: Vec<usize>,
+    pub(crate) left_out: Vec<usize>,
+}
+
+/// What probability each of so many runs, made without a label's row, gives to that label: run, label. None when there is one run, or too few labels, or fewer
+/// than two folds are wanted.
+///
+/// `foretold(sides)`, one side for each set of labels: makes all runs from the rows that are kept and says, run by run, what probability they give to the
+/// class of each row that is left out.
+pub(crate) fn by_run(
+    sets: &[&Labels],
     n_folds: usize,
-    rng: &mut impl Rng,
-) -> Vec<Vec<Option<usize>>> {
+    n_runs: usize,
+    seed: u64,
+    foretold: impl Fn(&[Side]) -> Result<Vec<Vec<f64>>, IqgmeError> + Sync,
+) -> Result<Option<Vec<Vec<f64>>>, IqgmeError> {
+    let n_folds = n_folds.min(rarest(sets));
+    if n_runs < 2 || n_folds < 2 {
+        return Ok(None);
+    }
+    let folds = deal(sets, n_folds, seed);
+    let by_fold: Vec<Vec<Vec<f64>>> = (0..n_folds)
+        .into_par_iter()
+        .map(|fold| {
+            let side = |folds: &Vec<Option<usize>>| {
+                let (left_out, kept) = (0..folds.len()).partition(|&i| folds[i] == Some(fold));
+                Side { kept, left_out }
+            };
+            foretold(&folds.iter().map(side).collect::<Vec<_>>())
+        })
+        .collect::<Result<_, IqgmeError>>()?;
+    let of_run = |run: usize| by_fold.iter().flat_map(move |fold| fold[run].clone());
+    Ok(Some((0..n_runs).map(|run| of_run(run).collect()).collect()))
+}
+
+/// Number of labels of the rarest class, all sets together.
+fn rarest(sets: &[&Labels]) -> usize {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for labels in sets {
+        for (class, n) in labels.classes().iter().zip(labels.counts()) {
+            match counts.iter_mut().find(|(name, _)| name == class) {
+                Some((_, sum)) => *sum += n,
+                None => counts.push((class, n)),
+            }
+        }
+    }
+    let seen = counts.iter().map(|(_, n)| *n).filter(|n| *n > 0);
+    seen.min().unwrap_or(0)
+}
+
+/// The fold of each labelled row of each set, the classes of every set spread evenly.
+fn deal(sets: &[&Labels], n_folds: usize, seed: u64) -> Vec<Vec<Option<usize>>> {
+    let mut rng = stream(seed, [0, 0, FOLDS, 0]);
     let mut dealt = 0;
-    let mut folds_of = |labels: &Labels| {
+    let mut folds_of = |labels: &&Labels| {
         let mut folds = vec![None; labels.n_rows()];
         for class in labels.classes() {
             let own = |&i: &usize| labels.name(i) == Some(class.as_str());
             let mut rows: Vec<usize> = (0..labels.n_rows()).filter(own).collect();
-            rows.shuffle(rng);
+            rows.shuffle(&mut rng);
             for i in rows {
                 folds[i] = Some(dealt % n_folds);
                 dealt += 1;
@@ -35,34 +88,18 @@ pub(crate) fn deal<'a>(
         }
         folds
     };
-    sets.into_iter().map(&mut folds_of).collect()
+    sets.iter().map(&mut folds_of).collect()
 }
 
-/// Probabilities of the labels that each run was not told, fold after fold: `foretold(fold, run)` makes a run without a fold, all in parallel.
-pub(crate) fn foretold_by_runs(
-    n_folds: usize,
-    n_runs: usize,
-    foretold: impl Fn(usize, usize) -> Result<Vec<f64>, IqgmeError> + Sync,
-) -> Result<Vec<Vec<f64>>, IqgmeError> {
-    let jobs: Vec<(usize, usize)> = (0..n_folds)
-        .flat_map(|fold| (0..n_runs).map(move |run| (fold, run)))
-        .collect();
-    let told = run_all(&jobs, 1, |_, (fold, run), _| foretold(fold, run))?;
-    let of_run = |run: usize| {
-        let own = told.iter().skip(run).step_by(n_runs);
-        own.flatten().copied().collect()
-    };
-    Ok((0..n_runs).map(of_run).collect())
-}
-
-/// Weights at which the average of the runs' probabilities of what came true is highest, as posterior means would have them: `by_run`: run, label.
-pub(crate) fn stack(by_run: &[Vec<f64>]) -> Vec<f64> {
-    let (n_runs, n_labels) = (by_run.len(), by_run[0].len());
+/// Weights at which the average of the runs' probabilities of what came true is highest, as posterior means would have them: `by_run`: run, label. To what the labels
+/// say as many labels are added as there are runs, shared out as in `prior` (which sums to 1): they decide where labels are few.
+pub(crate) fn stack(by_run: &[impl AsRef<[f64]>], prior: &[f64]) -> Vec<f64> {
+    let (n_runs, n_labels) = (by_run.len(), by_run[0].as_ref().len());
     let mut weights = vec![1.0 / n_runs as f64; n_runs];
     for _ in 0..UPDATES {
-        let mut shares = vec![PRIOR_LABELS; n_runs];
+        let mut shares: Vec<f64> = prior.iter().map(|p| n_runs as f64 * p).collect();
         for i in 0..n_labels {
-            let part = |run: usize| weights[run] * by_run[run][i].max(f64::MIN_POSITIVE);
+            let part = |run: usize| weights[run] * by_run[run].as_ref()[i].max(f64::MIN_POSITIVE);
             let total: f64 = (0..n_runs).map(part).sum();
             for (run, share) in shares.iter_mut().enumerate() {
                 *share += part(run) / total;
@@ -77,21 +114,23 @@ pub(crate) fn stack(by_run: &[Vec<f64>]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use npb_infer::stream;
 
     #[test]
     fn the_run_that_foretells_best_weighs_most_and_none_weighs_nothing() {
         let good = vec![0.9; 50];
         let poor = vec![0.4; 50];
-        let weights = stack(&[poor.clone(), good.clone(), poor]);
+        let weights = stack(&[poor.clone(), good.clone(), poor], &[1.0 / 3.0; 3]);
         assert!(weights[1] > 0.9 && weights[0] > 0.01, "{weights:?}");
         assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
         // Runs that are right where the other is wrong share the weight.
         let (even, odd): (Vec<f64>, Vec<f64>) = (0..50)
             .map(|i| if i % 2 == 0 { (0.9, 0.2) } else { (0.2, 0.9) })
             .unzip();
-        let weights = stack(&[even, odd]);
+        let weights = stack(&[even, odd], &[0.5; 2]);
         assert!((weights[0] - 0.5).abs() < 1e-9, "{weights:?}");
+        // Where labels say nothing, the prior does.
+        let weights = stack(&[[0.5; 3], [0.5; 3]], &[0.9, 0.1]);
+        assert!((weights[0] - 0.9).abs() < 1e-9, "{weights:?}");
     }
 
     #[test]
@@ -104,7 +143,7 @@ mod tests {
             })
             .collect();
         let labels = Labels::from_strings(&names);
-        let folds = deal([&labels], 3, &mut stream(1, [0; 4])).concat();
+        let folds = deal(&[&labels], 3, 1).concat();
         for fold in 0..3 {
             let members = |name: &str| {
                 let own = |i: &usize| folds[*i] == Some(fold) && names[*i] == Some(name);

@@ -4,6 +4,7 @@ use npb_data::{Standardiser, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
+use crate::data::IqgmeData;
 use crate::fit::{Imputation, MissingCell, mixture_moments};
 use crate::predict::CellTerm;
 use crate::rows::Rows;
@@ -17,6 +18,13 @@ pub(crate) struct Units {
 }
 
 impl Units {
+    pub(crate) fn of(data: &IqgmeData) -> Self {
+        Self {
+            standardiser: data.standardiser.clone(),
+            active: data.active.clone(),
+        }
+    }
+
     /// Checks what comes from a file.
     pub(crate) fn check(&self) -> Result<(), String> {
         let n_columns = self.standardiser.column_names().len();

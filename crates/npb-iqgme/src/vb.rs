@@ -1,5 +1,7 @@
 //! Variational Bayes: the coordinate updates and the loop over them.
 
+pub(crate) mod left_out;
+
 use std::ops::ControlFlow;
 
 use npb_infer::{VbOutcome, VbReport, resume_vb};
@@ -325,14 +327,7 @@ impl<'d> IqgmeVb<'d> {
 
     fn pass(&mut self, update: Update) -> Result<(), IqgmeError> {
         let rows = &self.data.rows;
-        let parameters = PassParameters::new(&self.state, &self.expected, rows).map_err(
-            |(component, source)| IqgmeError::Numerical {
-                iteration: self.iteration,
-                block: "precision",
-                component,
-                source,
-            },
-        )?;
+        let parameters = self.pass_parameters()?;
         let factors = RowFactors {
             locations: &mut self.locations,
             soft: &mut self.soft,
@@ -345,6 +340,18 @@ impl<'d> IqgmeVb<'d> {
         self.stats = pass(rows, &parameters, factors, update, self.iteration)?;
         self.state.soft_labels = self.data.utilities_by_row(&self.locations);
         Ok(())
+    }
+
+    /// The posterior of the parameters as a pass over the rows wants it.
+    fn pass_parameters(&self) -> Result<PassParameters, IqgmeError> {
+        PassParameters::new(&self.state, &self.expected, &self.data.rows).map_err(
+            |(component, source)| IqgmeError::Numerical {
+                iteration: self.iteration,
+                block: "precision",
+                component,
+                source,
+            },
+        )
     }
 
     fn update_parameters(&mut self) -> Result<(), IqgmeError> {
@@ -511,7 +518,7 @@ impl<'d> IqgmeVb<'d> {
         for i in 0..self.state.experts.len() {
             let (h, k) = (i / n_utilities, i % n_utilities);
             self.state.experts[i] = if self.stats.labelled.weight[h] > 0.0 {
-                self.free_expert(h, k)?
+                self.free_expert(&self.stats, h, k)?
             } else {
                 Expert::tied(&self.state.expert_prior, k, n_utilities)
             };
@@ -519,9 +526,9 @@ impl<'d> IqgmeVb<'d> {
         Ok(())
     }
 
-    fn free_expert(&self, h: usize, k: usize) -> Result<Expert, IqgmeError> {
+    fn free_expert(&self, stats: &Stats, h: usize, k: usize) -> Result<Expert, IqgmeError> {
         let p = self.data.rows.n_features;
-        let sums = &self.stats.labelled;
+        let sums = &stats.labelled;
         let prior = &self.state.expert_prior;
         let (first, column) = (k * (p + 1), h * self.data.rows.n_utilities + k);
         let precision = Mat::from_fn(p + 1, p + 1, |i, j| {
@@ -541,7 +548,7 @@ impl<'d> IqgmeVb<'d> {
         let mut mean: Vec<f64> = (0..=p)
             .map(|j| {
                 let prior_part = prior.precision(first + j) * prior.mean[first + j];
-                self.stats.soft[(j, column)] + prior_part
+                stats.soft[(j, column)] + prior_part
             })
             .collect();
         factor.solve(&mut mean);

@@ -6,7 +6,8 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
-use crate::config::{MOST_COMPONENTS, MOST_FOLDS, MOST_RUNS};
+use crate::config::{MOST_COMPONENTS, MOST_RUNS};
+use crate::stacking::MOST_FOLDS;
 
 /// Where a run starts: hard responsibilities, and the factors of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

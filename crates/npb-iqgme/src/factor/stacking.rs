@@ -1,20 +1,15 @@
-//! Weights of runs by how well they foretell labels that they were not told: see [`crate::stacking`].
+//! What runs foretell of labels that they were not told; see [`crate::stacking`].
 
 use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table};
-use npb_infer::stream;
 
 use super::data::FactorData;
 use super::predict::Predictor;
 use super::vb::FactorVb;
-use crate::stacking::{deal, foretold_by_runs, stack};
+use crate::runs::run_all;
+use crate::stacking::{self, ITERATIONS, Side};
 use crate::{FactorConfig, IqgmeError};
-
-/// Key of the random stream that deals rows to folds.
-const FOLDS: u64 = 6;
-/// Iterations of a run without a fold, at most: what it foretells is settled before its bound is.
-const ITERATIONS: u64 = 15;
 
 /// Weights of the runs, in the order in which they are made; none when there is one run, or too few labels, or folds are not wanted.
 pub(crate) fn weights(
@@ -22,26 +17,16 @@ pub(crate) fn weights(
     labels: &Labels,
     config: &FactorConfig,
 ) -> Result<Option<Vec<f64>>, IqgmeError> {
-    let counts = labels.counts();
-    let least = counts.iter().copied().filter(|n| *n > 0).min().unwrap_or(0);
-    let n_folds = config.folds.min(least);
     let n_runs = config.starts.len() * config.restarts;
-    if n_runs < 2 || n_folds < 2 {
-        return Ok(None);
-    }
-    let folds = deal(
-        [labels],
-        n_folds,
-        &mut stream(config.seed, [0, 0, FOLDS, 0]),
-    )
-    .concat();
-    let sides: Vec<Fold> = (0..n_folds)
-        .map(|fold| Fold::new(table, labels, config, &folds, fold))
-        .collect::<Result<_, _>>()?;
-    let by_run = foretold_by_runs(n_folds, n_runs, |fold, run| {
-        sides[fold].foretold(config, run)
-    })?;
-    Ok(Some(stack(&by_run)))
+    let foretold = |sides: &[Side]| {
+        let fold = Fold::new(table, labels, config, &sides[0])?;
+        let runs: Vec<usize> = (0..n_runs).collect();
+        run_all(&runs, 1, |_, run, _| fold.foretold(config, run))
+    };
+    let by_run = stacking::by_run(&[labels], config.folds, n_runs, config.seed, foretold)?;
+    // The bound says little of the labels and less of so many features: even where labels are few.
+    let even = vec![1.0 / n_runs as f64; n_runs];
+    Ok(by_run.map(|by_run| stacking::stack(&by_run, &even)))
 }
 
 /// Data without the rows of a fold, and these.
@@ -57,20 +42,13 @@ impl Fold {
         table: &Table,
         labels: &Labels,
         config: &FactorConfig,
-        folds: &[Option<usize>],
-        fold: usize,
+        Side { kept, left_out }: &Side,
     ) -> Result<Self, IqgmeError> {
-        let (out, kept): (Vec<usize>, Vec<usize>) =
-            (0..folds.len()).partition(|&i| folds[i] == Some(fold));
-        let data = FactorData::new(
-            &table.select_rows(&kept),
-            &labels.select_rows(&kept),
-            config,
-        )?;
+        let data = FactorData::new(&table.select_rows(kept), &labels.select_rows(kept), config)?;
         let second = |&i: &usize| labels.name(i) == Some(data.classes[1].as_str());
         Ok(Self {
-            second: out.iter().map(second).collect(),
-            left_out: table.select_rows(&out),
+            second: left_out.iter().map(second).collect(),
+            left_out: table.select_rows(left_out),
             data,
         })
     }

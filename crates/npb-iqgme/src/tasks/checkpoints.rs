@@ -21,7 +21,7 @@ const MODEL: &str = "npb-iqgme/tasks/run";
 /// As [`fit_tasks`](super::fit_tasks), with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and
 /// returns the same bits as if it had never stopped.
 ///
-/// What weights of runs are found by (`config.folds`) is short and made anew. Files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints).
+/// What weights of runs are found by (`config.single.folds`) is short and made anew. Files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints).
 pub fn fit_tasks_with_checkpoints(
     tasks: &[Task<'_>],
     config: &TasksConfig,

@@ -4,7 +4,7 @@ use npb_infer::ranges::{OutOfRange, gamma, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ExpertPosterior, MOST_COMPONENTS, MOST_FOLDS, MOST_RUNS, PriorScale, Start};
+use crate::config::{ExpertPosterior, MOST_COMPONENTS, MOST_RUNS, PriorScale, Start};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
@@ -25,7 +25,8 @@ pub enum TaskStart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TasksConfig {
-    /// What a fit of one task has too: priors, gate, averaging (1 here by default: runs that share less fit the features less well, not the labels), limits, seed; its `truncation` is the number of groups of each task, `N`, and
+    /// What a fit of one task has too: priors, gate, folds by which the runs for predictions are weighed, averaging where there are none (1 here by default: runs that share less fit the features less
+    /// well, not the labels), limits, seed; its `truncation` is the number of groups of each task, `N`, and
     /// `concentration` is the prior of the tasks' common `alpha`. Its `starts` are not used.
     pub single: IqgmeConfig,
     /// Largest number of atoms, `S` of the variational family.
@@ -34,9 +35,6 @@ pub struct TasksConfig {
     pub top_concentration: GammaPrior,
     /// Starts of the runs that predictions average over, each made `single.restarts` times.
     pub starts: Vec<TaskStart>,
-    /// Runs for predictions are weighed by how well they foretell labels in cross-validation with so many folds; 0: by their bounds, as
-    /// `single.averaging` says. Without labels, or with fewer than two of a class, or with one run: by their bounds.
-    pub folds: usize,
     /// Starts of runs for summaries alone. Atoms, the tasks' weights of them and their similarity are of the run with the highest bound of all: runs that
     /// begin by sharing find what the tasks have in common, those that do not tend to predict labels better.
     pub summary_starts: Vec<TaskStart>,
@@ -61,7 +59,6 @@ impl Default for TasksConfig {
                 TaskStart::Clustered(3, Start::Mixture(1)),
                 TaskStart::Clustered(3, Start::Mixture(10)),
             ],
-            folds: 5,
             summary_starts: vec![TaskStart::Pooled(Start::Mixture(10))],
         }
     }
@@ -79,9 +76,6 @@ impl TasksConfig {
         up_to("atoms", self.atoms, MOST_COMPONENTS)?;
         gamma("top_concentration", self.top_concentration)?;
         up_to("starts", self.starts.len(), MOST_RUNS)?;
-        if self.folds > 0 {
-            up_to("folds", self.folds, MOST_FOLDS)?;
-        }
         for start in self.starts.iter().chain(&self.summary_starts) {
             let (clusters, components) = match *start {
                 TaskStart::Pooled(start) => (1, size(start)),

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table};
-use npb_infer::stream;
 
 use super::config::TasksConfig;
 use super::data::{MultiTaskData, Task};
@@ -11,11 +10,10 @@ use super::fit::{TaskRun, rows_of};
 use super::vb::MultiTaskVb;
 use crate::IqgmeError;
 use crate::config::IqgmeConfig;
-use crate::stacking::{deal, foretold_by_runs, stack};
+use crate::runs::run_all;
+use crate::stacking::{self, Side};
 
-/// Key of the random stream that deals rows to folds.
-const FOLDS: u64 = 17;
-/// Iterations of a run without a fold, at most: what it foretells is settled before its bound is.
+/// Iterations of a run without a fold, at most: tasks settle among each other later than the rows of one task.
 const ITERATIONS: u64 = 30;
 
 /// Weights of the runs for predictions, in the order in which they are made; none when there is one run, or too few labels, or folds are not wanted.
@@ -23,30 +21,18 @@ pub(super) fn weights(
     tasks: &[Task<'_>],
     config: &TasksConfig,
 ) -> Result<Option<Vec<f64>>, IqgmeError> {
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for task in tasks {
-        for (class, n) in task.labels.classes().iter().zip(task.labels.counts()) {
-            match counts.iter_mut().find(|(name, _)| name == class) {
-                Some((_, sum)) => *sum += n,
-                None => counts.push((class, n)),
-            }
-        }
-    }
-    let least = counts.iter().map(|(_, n)| *n).min().unwrap_or(0);
-    let n_folds = config.folds.min(least);
-    let n_runs = config.starts.len() * config.single.restarts;
-    if n_runs < 2 || n_folds < 2 {
-        return Ok(None);
-    }
-    let mut rng = stream(config.single.seed, [0, 0, FOLDS, 0]);
-    let folds = deal(tasks.iter().map(|task| task.labels), n_folds, &mut rng);
-    let sides: Vec<Fold> = (0..n_folds)
-        .map(|fold| Fold::new(tasks, config, &folds, fold))
-        .collect::<Result<_, _>>()?;
-    let by_run = foretold_by_runs(n_folds, n_runs, |fold, run| {
-        sides[fold].foretold(config, run)
-    })?;
-    Ok(Some(stack(&by_run)))
+    let single = &config.single;
+    let n_runs = config.starts.len() * single.restarts;
+    let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
+    let foretold = |sides: &[Side]| {
+        let fold = Fold::new(tasks, config, sides)?;
+        let runs: Vec<usize> = (0..n_runs).collect();
+        run_all(&runs, 1, |_, run, _| fold.foretold(config, run))
+    };
+    let by_run = stacking::by_run(&labels, single.folds, n_runs, single.seed, foretold)?;
+    // The bound says who shares rows, not who shares labels: even where labels are few.
+    let even = vec![1.0 / n_runs as f64; n_runs];
+    Ok(by_run.map(|by_run| stacking::stack(&by_run, &even)))
 }
 
 /// Data without the rows of a fold, and these.
@@ -56,37 +42,20 @@ struct Fold {
 }
 
 impl Fold {
-    fn new(
-        tasks: &[Task<'_>],
-        config: &TasksConfig,
-        folds: &[Vec<Option<usize>>],
-        fold: usize,
-    ) -> Result<Self, IqgmeError> {
-        let part = |left_out: bool| -> Vec<(Table, Labels)> {
-            let of_task = |(task, folds): (&Task<'_>, &Vec<Option<usize>>)| {
-                let rows: Vec<usize> = (0..folds.len())
-                    .filter(|&i| (folds[i] == Some(fold)) == left_out)
-                    .collect();
-                (
-                    task.table.select_rows(&rows),
-                    task.labels.select_rows(&rows),
-                )
-            };
-            tasks.iter().zip(folds).map(of_task).collect()
+    fn new(tasks: &[Task<'_>], config: &TasksConfig, sides: &[Side]) -> Result<Self, IqgmeError> {
+        let part = |task: &Task<'_>, rows: &[usize]| {
+            (task.table.select_rows(rows), task.labels.select_rows(rows))
         };
-        let kept = part(false);
-        let kept: Vec<Task<'_>> = tasks
-            .iter()
-            .zip(&kept)
-            .map(|(task, (table, labels))| Task {
-                name: task.name,
-                table,
-                labels,
-            })
-            .collect();
+        let each = || tasks.iter().zip(sides);
+        let kept: Vec<(Table, Labels)> = each().map(|(t, s)| part(t, &s.kept)).collect();
+        let kept = tasks.iter().zip(&kept).map(|(task, (table, labels))| Task {
+            name: task.name,
+            table,
+            labels,
+        });
         Ok(Self {
-            data: MultiTaskData::new(&kept, config)?,
-            left_out: part(true),
+            data: MultiTaskData::new(&kept.collect::<Vec<_>>(), config)?,
+            left_out: each().map(|(t, s)| part(t, &s.left_out)).collect(),
         })
     }
 

@@ -1,7 +1,10 @@
 //! Prediction: identities that hold whatever was fitted.
 
 use npb_data::{Labels, Table};
-use npb_iqgme::{IqgmeConfig, IqgmeFit, Start, fit, fit_unlabelled};
+use npb_infer::stream;
+use npb_iqgme::{IqgmeConfig, IqgmeFit, MissingCell, Start, fit, fit_unlabelled};
+use rand::RngExt;
+use rand_distr::StandardNormal;
 
 use crate::data::{config, three_gaussians};
 
@@ -192,7 +195,7 @@ fn units_and_the_order_of_rows_do_not_matter() {
     }
 }
 
-/// Averaging over runs: weights sum to one, the best run comes first, and no averaging means the best run alone.
+/// Averaging over runs: weights and votes sum to one, the best run comes first, and no averaging means the best run alone.
 #[test]
 fn predictions_average_over_runs() {
     let (table, labels) = three_gaussians(25, 150, 1, 0.2, 0.0);
@@ -204,6 +207,7 @@ fn predictions_average_over_runs() {
     let all = fit(&table, &labels, &config).unwrap();
     let runs = all.runs();
     assert!((runs.iter().map(|r| r.weight).sum::<f64>() - 1.0).abs() < 1e-12);
+    assert!((runs.iter().map(|r| r.vote).sum::<f64>() - 1.0).abs() < 1e-12);
     assert!(
         runs.windows(2)
             .all(|w| w[0].elbo() >= w[1].elbo() && w[0].weight >= w[1].weight)
@@ -220,7 +224,7 @@ fn predictions_average_over_runs() {
         )
         .unwrap();
         for (m, p) in mean.iter_mut().zip(alone.predict_proba(&table).unwrap()) {
-            *m += run.weight * p;
+            *m += run.vote * p;
         }
     }
     for (p, m) in all.predict_proba(&table).unwrap().iter().zip(&mean) {
@@ -231,11 +235,12 @@ fn predictions_average_over_runs() {
         &labels,
         &IqgmeConfig {
             averaging: 0.0,
+            folds: 0,
             ..config
         },
     )
     .unwrap();
-    assert_eq!(best.runs()[0].weight, 1.0);
+    assert_eq!((best.runs()[0].weight, best.runs()[0].vote), (1.0, 1.0));
     assert_eq!(best.runs()[0].start, runs[0].start);
 }
 
@@ -267,4 +272,121 @@ fn f32_and_summaries() {
     assert!(shape > 0.0 && rate > 0.0);
     assert_eq!(fitted.predict(&table).unwrap().len(), 150);
     assert_eq!(fitted.clusters(&table).unwrap().len(), 150);
+}
+
+/// The class is the sign of a product, the features are one Gaussian: to the bound one component is as good as any, but its expert knows nothing.
+#[test]
+fn class_probabilities_are_of_the_runs_that_foretell_labels() {
+    let rows = |seed: u64, n: usize| {
+        let mut rng = stream(seed, [0, 0, 9, 0]);
+        let values: Vec<f64> = (0..2 * n).map(|_| rng.sample(StandardNormal)).collect();
+        let class = |x: &[f64]| Some(if x[0] * x[1] > 0.0 { "same" } else { "other" });
+        let labels: Vec<Option<&str>> = values.chunks_exact(2).map(class).collect();
+        (
+            Table::complete(n, 2, values).unwrap(),
+            Labels::from_strings(&labels),
+        )
+    };
+    let (table, labels) = rows(1, 150);
+    let (new, truth) = rows(2, 1000);
+    let loss = |folds: usize| {
+        let config = IqgmeConfig {
+            starts: vec![Start::KMeans(1), Start::PerClass(2)],
+            folds,
+            ..config(26)
+        };
+        let fitted = fit(&table, &labels, &config).unwrap();
+        let runs = fitted.runs();
+        if folds == 0 {
+            assert!(runs.iter().all(|run| run.vote == run.weight));
+        } else {
+            let flat = runs.iter().find(|r| r.start == Start::KMeans(1)).unwrap();
+            assert!(flat.vote < 0.1 && flat.weight > flat.vote, "{}", flat.vote);
+        }
+        fitted.evaluate(&new, &truth).unwrap().log_loss
+    };
+    let (by_labels, by_bounds) = (loss(5), loss(0));
+    assert!(by_labels < by_bounds - 0.05, "{by_labels} {by_bounds}");
+}
+
+/// Rows of two Gaussians with strong correlations, few for as many features, a quarter of the cells hidden: the holes, and the truth.
+fn correlated(seed: u64, n: usize, p: usize) -> (Table, Table) {
+    let mut rng = stream(seed, [0, 0, 10, 0]);
+    let mut values = Vec::new();
+    for i in 0..n {
+        let centre = if i % 2 == 0 { 3.0 } else { -3.0 };
+        let factors: [f64; 3] = std::array::from_fn(|_| rng.sample(StandardNormal));
+        for j in 0..p {
+            let noise: f64 = rng.sample(StandardNormal);
+            let common = factors[j % 3] - factors[(j + 1) % 3] * (j % 2) as f64;
+            values.push(centre + common + 0.5 * noise);
+        }
+    }
+    let seen: Vec<bool> = (0..n * p).map(|_| rng.random::<f64>() > 0.25).collect();
+    (
+        Table::new(n, p, values.clone(), &seen).unwrap(),
+        Table::complete(n, p, values).unwrap(),
+    )
+}
+
+#[test]
+fn a_training_row_is_not_used_twice_for_its_own_holes() {
+    let (mut new, mut own, mut cells) = (0.0, 0.0, 0.0);
+    for seed in 0..6 {
+        let (table, truth) = correlated(seed, 30, 12);
+        let labels = Labels::from_strings(&[None::<&str>; 30]);
+        let one = IqgmeConfig {
+            unlabelled_starts: vec![Start::KMeans(2)],
+            ..config(seed)
+        };
+        let fitted = fit_unlabelled(&table, &one).unwrap();
+        let as_new = fitted.cells_by_row(&table).unwrap();
+        let as_own = fitted.training_cells(&table, &labels).unwrap();
+        for (row, (as_new, as_own)) in as_new.iter().zip(&as_own).enumerate() {
+            for (a, b) in as_new.iter().zip(as_own) {
+                assert_eq!(a.column, b.column);
+                let x = truth.get(row, a.column).unwrap();
+                let within = |cell: &MissingCell| f64::from((cell.cdf(x) - 0.5).abs() < 0.475);
+                (new, own, cells) = (new + within(a), own + within(b), cells + 1.0);
+            }
+        }
+    }
+    // Intervals of 95%.
+    let (new, own) = (new / cells, own / cells);
+    assert!(own > new + 0.015, "{own} {new}");
+}
+
+#[test]
+fn training_rows_are_completed_and_drawn_by_their_own_cells() {
+    let (table, labels, fitted) = fitted();
+    let cells = fitted.training_cells(&table, &labels).unwrap();
+    let imputed = fitted.impute_training(&table, &labels).unwrap();
+    const DRAWS: usize = 600;
+    let draws = fitted
+        .impute_training_draws(&table, &labels, DRAWS)
+        .unwrap();
+    for (row, cells) in cells.iter().enumerate() {
+        let missing: Vec<usize> = (0..3).filter(|&j| !table.is_observed(row, j)).collect();
+        assert!(cells.iter().map(|cell| cell.column).eq(missing));
+        for (j, value) in table.observed_in_row(row) {
+            assert!(draws.iter().all(|draw| draw.get(row, j) == Some(value)));
+        }
+        for cell in cells {
+            assert_eq!(imputed.completed.get(row, cell.column), Some(cell.mean));
+            assert_eq!(imputed.sd.get(row, cell.column), Some(cell.sd));
+            let values = draws.iter().map(|draw| draw.get(row, cell.column).unwrap());
+            let mean = values.sum::<f64>() / DRAWS as f64;
+            let error = cell.sd / (DRAWS as f64).sqrt();
+            assert!(
+                (mean - cell.mean).abs() < 5.0 * error,
+                "row {row}, column {}: {mean} {}",
+                cell.column,
+                cell.mean
+            );
+        }
+    }
+    let few = table.select_rows(&[0, 1, 2]);
+    let labels = labels.select_rows(&[0, 1, 2]);
+    let error = fitted.training_cells(&few, &labels).unwrap_err();
+    assert!(error.to_string().contains("3 rows"), "{error}");
 }

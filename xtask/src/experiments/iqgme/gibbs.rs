@@ -178,7 +178,8 @@ fn run(
 
 /// Distance of the posterior means of the missing training cells, in the sampler's standard deviations: its mean, and the share below 1.
 fn cells(variational: &IqgmeFit, sampled: &GibbsFit, sides: &Sides) -> Result<(f64, f64)> {
-    let by_row: Vec<Vec<MissingCell>> = variational.cells_by_row(&sides.train)?;
+    let by_row: Vec<Vec<MissingCell>> =
+        variational.training_cells(&sides.train, &sides.train_labels)?;
     let (mut sum, mut within, mut n) = (0.0, 0.0, 0.0);
     for cell in sampled.training_cells(&[]) {
         let row = by_row.get(cell.row).into_iter().flatten();

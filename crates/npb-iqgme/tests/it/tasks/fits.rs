@@ -74,11 +74,11 @@ fn labels_that_are_foretold_decide_what_runs_weigh() {
     let tasks = Tasks::new((0..5).map(|j| cut_locally(40 + j, 24)).collect());
     let sharing = TaskStart::Clustered(2, Start::KMeans(3));
     let fitted = |folds| {
-        let config = TasksConfig {
+        let mut config = TasksConfig {
             starts: vec![TaskStart::Separate(1), sharing],
-            folds,
             ..config(4)
         };
+        config.single.folds = folds;
         fit_tasks(&tasks.borrowed(), &config).unwrap()
     };
     let weight = |fit: &MultiTaskFit| {

@@ -132,10 +132,9 @@ fn probabilities(predicted: &Predicted, test: &Side) -> Result<Outcome> {
 
 /// Coverage and error of the hidden cells of both sides, their coverage curve, and their coverage column by column.
 fn cells(fit: &IqgmeFit, sides: &Sides, n_columns: usize, outcome: &mut Outcome) -> Result<()> {
-    let (train, test) = (
-        hidden_cells(fit, &sides.train)?,
-        hidden_cells(fit, &sides.test)?,
-    );
+    let Sides { train, test, .. } = sides;
+    let train = hidden_cells(train, &fit.training_cells(&train.rows, &train.labels)?)?;
+    let test = hidden_cells(test, &fit.cells_by_row(&test.rows)?)?;
     let both = || train.iter().chain(&test);
     let truth: Vec<f64> = both().map(|cell| cell.truth).collect();
     let mean: Vec<f64> = both().map(|cell| cell.mean).collect();

@@ -1,6 +1,6 @@
 //! Hidden cells whose values are known: where they fall in the distributions that a fit gives them.
 
-use npb_iqgme::{CellTerm, IqgmeFit};
+use npb_iqgme::{CellTerm, MissingCell};
 use npb_priors::special::student_t_two_sided;
 
 use super::data::Side;
@@ -16,17 +16,17 @@ pub(super) struct HiddenCell {
     pub(super) level: f64,
 }
 
-/// Every hidden cell of one side, row by row.
-pub(super) fn hidden_cells(fit: &IqgmeFit, side: &Side) -> Result<Vec<HiddenCell>> {
+/// Every hidden cell of one side, row by row, by what a fit says of the missing cells of each row.
+pub(super) fn hidden_cells(side: &Side, said: &[Vec<MissingCell>]) -> Result<Vec<HiddenCell>> {
     let cell = |(row, column): (usize, usize)| {
-        let terms = fit.cell(&side.rows, row, column)?;
-        let terms = terms.ok_or_else(|| format!("column {column} is not in the model"))?;
+        let found = said[row].iter().find(|cell| cell.column == column);
+        let found = found.ok_or_else(|| format!("column {column} is not in the model"))?;
         let truth = side.whole.get(row, column).ok_or("a cell without truth")?;
         Ok(HiddenCell {
             column,
-            mean: terms.iter().map(|t| t.weight * t.mean).sum(),
+            mean: found.mean,
             truth,
-            level: central_level(&terms, truth),
+            level: central_level(&found.terms, truth),
         })
     };
     side.hidden().map(cell).collect()

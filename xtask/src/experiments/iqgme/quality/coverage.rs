@@ -131,7 +131,8 @@ fn examine(seed: u64) -> Result<Outcome> {
     let exact = truth.probabilities(&sides.test.rows)?;
     let mut outcome = Outcome::default();
     let metrics = &mut outcome.metrics;
-    let cells = hidden_cells(&fit, &sides.train)?;
+    let cells = fit.training_cells(&sides.train.rows, &sides.train.labels)?;
+    let cells = hidden_cells(&sides.train, &cells)?;
     let (shape, rate) = fit.concentration();
     let alpha_level = (2.0 * Gamma::new(shape, rate)?.cdf(ALPHA) - 1.0).abs();
     metrics.insert("alpha_mean".to_owned(), shape / rate);

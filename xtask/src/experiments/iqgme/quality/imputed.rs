@@ -1,9 +1,9 @@
 //! Figure 3.9: how often the true value of a hidden cell is within one and two posterior standard deviations.
 
-use npb_iqgme::{IqgmeConfig, IqgmeFit};
+use npb_iqgme::{IqgmeConfig, MissingCell};
 
 use super::OURS;
-use super::data::{Data, IONOSPHERE, Side};
+use super::data::{Data, IONOSPHERE, Side, Sides};
 use super::methods::fit;
 use super::tables::overview;
 use crate::Result;
@@ -51,8 +51,9 @@ fn run(context: &Context<'_>) -> Result<Report> {
     let records = context.run_trials(&trials, |trial, seed| {
         let sides = data.masked_sides(MISSING, trial.work, trial.trial, context.seed)?;
         let fit = fit(&sides.train, seed)?;
-        let [t1, t2] = within(&fit, &sides.train)?;
-        let [n1, n2] = within(&fit, &sides.test)?;
+        let Sides { train, test, .. } = &sides;
+        let [t1, t2] = within(train, &fit.training_cells(&train.rows, &train.labels)?)?;
+        let [n1, n2] = within(test, &fit.cells_by_row(&test.rows)?)?;
         let values = [t1, t2, n1, n2];
         let mut outcome = Outcome::default();
         for (name, value) in METRICS.into_iter().zip(values) {
@@ -85,10 +86,10 @@ fn setting(train: f64) -> String {
     format!("missing={MISSING};train={train}")
 }
 
-/// Share of the hidden cells of a side whose value is within one and two standard deviations of the mean.
-fn within(fit: &IqgmeFit, side: &Side) -> Result<[f64; 2]> {
+/// Share of the hidden cells of a side whose value is within one and two standard deviations of the mean, by what a fit says of each row's.
+fn within(side: &Side, said: &[Vec<MissingCell>]) -> Result<[f64; 2]> {
     let (mut inside, mut all) = ([0_u32; 2], 0_u32);
-    for (row, cells) in fit.cells_by_row(&side.rows)?.into_iter().enumerate() {
+    for (row, cells) in said.iter().enumerate() {
         for cell in cells {
             let truth = side.whole.get(row, cell.column);
             let truth = truth.ok_or("a hidden cell without truth")?;
@@ -158,8 +159,11 @@ mod tests {
     fn shares_are_shares_and_two_deviations_hold_more() {
         let sides = example().masked_sides(0.25, 0.5, 0, 1).unwrap();
         let fit = fit(&sides.train, 1).unwrap();
-        for side in [&sides.train, &sides.test] {
-            let [one, two] = within(&fit, side).unwrap();
+        let Sides { train, test, .. } = &sides;
+        let of_training = fit.training_cells(&train.rows, &train.labels).unwrap();
+        let of_test = fit.cells_by_row(&test.rows).unwrap();
+        for (side, cells) in [(train, &of_training), (test, &of_test)] {
+            let [one, two] = within(side, cells).unwrap();
             assert!(0.3 < one && one < two && two <= 1.0, "{one} {two}");
         }
     }
