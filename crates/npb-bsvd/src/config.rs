@@ -162,8 +162,10 @@ pub struct BsvdConfig {
     pub intercept: GammaPrior,
     /// Prior of the precision of the coefficients, one precision for each feature (W: one for each side): features that explain nothing cost nothing.
     pub coefficient: GammaPrior,
-    /// Coefficients of a feature have a common mean, itself standard normal (W: mean zero): the effect of a feature on rows or columns never seen.
+    /// Coefficients of a feature have a common mean, itself normal about zero (W: no such mean): the effect of a feature on rows or columns never seen.
     pub common_coefficients: bool,
+    /// Prior of the precision of the common means, one for each side: features of like scales are expected.
+    pub common: GammaPrior,
     /// Precision of the normal prior (mean zero) of the free thresholds.
     pub threshold_precision: f64,
     /// Moves of a sweep, in order.
@@ -211,6 +213,10 @@ impl Default for BsvdConfig {
             intercept: VAGUE,
             coefficient: VAGUE,
             common_coefficients: true,
+            common: GammaPrior {
+                shape: 1.0,
+                rate: 0.1,
+            },
             threshold_precision: 0.01,
             schedule: default_schedule(),
             sweeps: SweepPlan {
@@ -268,6 +274,7 @@ impl BsvdConfig {
             ("intercept", self.intercept),
             ("coefficient", self.coefficient),
             ("link", self.link),
+            ("common", self.common),
         ] {
             gamma(field, prior)?;
         }

@@ -757,7 +757,7 @@ impl<'d> BsvdSampler<'d> {
             .chain(
                 taking.coefficient_mean[..regressors.features]
                     .iter()
-                    .map(|&mean| (1.0, mean)),
+                    .map(|&mean| (taking.common_precision, mean)),
             );
         for (r, (precision, value)) in prior.enumerate() {
             for v in &mut sums[r * layout.stride..][..=r] {
@@ -1114,7 +1114,7 @@ fn draw_precision(
     Ok(drawn.clamp(LEAST_PRECISION, MOST_PRECISION))
 }
 
-/// Common means of the coefficients of each feature, then their precisions.
+/// Common means of the coefficients of each feature, the precision of these means, then the precisions of the coefficients.
 fn coefficients(
     own: &mut SideState,
     config: &BsvdConfig,
@@ -1130,9 +1130,13 @@ fn coefficients(
         .zip(&own.coefficient_precision);
     for ((mean, precision), sum) in laws.zip(&sums) {
         if config.common_coefficients {
-            let posterior = 1.0 + n * precision;
+            let posterior = own.common_precision + n * precision;
             *mean = Normal::new(precision * sum / posterior, posterior.recip())?.sample(rng);
         }
+    }
+    if config.common_coefficients {
+        let squares = own.coefficient_mean.iter().map(|g| g * g).sum();
+        own.common_precision = draw_precision(config.common, q as f64, squares, rng)?;
     }
     squared_deviations(&own.coefficients, &own.coefficient_mean, &mut sums);
     for (precision, &squares) in own.coefficient_precision.iter_mut().zip(&sums) {

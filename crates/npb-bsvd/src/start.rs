@@ -15,6 +15,9 @@ const START: u64 = 0;
 /// Links start near 0.
 const START_LINK: f64 = 10.0;
 
+/// Common means of coefficients, too.
+const START_COMMON: f64 = 10.0;
+
 /// Noise weights start near 1.
 const START_SHAPE: f64 = 10.0;
 
@@ -30,6 +33,7 @@ pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
         noise_weights: vec![1.0; if noise { n } else { 0 }],
         noise_shape: START_SHAPE,
         link_precision: START_LINK,
+        common_precision: START_COMMON,
         ..SideState::default()
     };
     let mut state = BsvdState {

@@ -28,6 +28,8 @@ pub struct SideState {
     pub coefficients: Vec<f32>,
     /// Common mean of the coefficients of each feature, length q; zeros when there is none.
     pub coefficient_mean: Vec<f64>,
+    /// Precision of these common means.
+    pub common_precision: f64,
     /// Precision of the intercepts.
     pub intercept_precision: f64,
     /// Precision of the coefficients of each feature, length q.
@@ -213,6 +215,7 @@ impl SideState {
         )?;
         expect(
             positive(self.intercept_precision)
+                && positive(self.common_precision)
                 && self.coefficient_precision.len() == q
                 && self.coefficient_precision.iter().all(|&p| positive(p)),
             "precisions",

@@ -13,7 +13,7 @@ pub(crate) fn draw<R: Rng + ?Sized>(state: &mut BsvdState, config: &BsvdConfig, 
     let squares = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>();
     let free = &state.thresholds[1..];
     let mut power = free.len() as f64 + 1.0 - 2.0 * config.scale.shape;
-    let mut up = config.threshold_precision * squares(free)
+    let up = config.threshold_precision * squares(free)
         + config.offset_precision * state.offset * state.offset;
     let mut down = config.scale.rate * state.scale_precision;
     for side in [&state.rows, &state.columns] {
@@ -23,9 +23,9 @@ pub(crate) fn draw<R: Rng + ?Sized>(state: &mut BsvdState, config: &BsvdConfig, 
         }
         power -= 2.0 * config.coefficient.shape * side.coefficient_precision.len() as f64;
         down += config.coefficient.rate * side.coefficient_precision.iter().sum::<f64>();
-        if config.common_coefficients {
-            power += side.coefficient_mean.len() as f64;
-            up += squares(&side.coefficient_mean);
+        if has_common_means(side, config) {
+            power -= 2.0 * config.common.shape;
+            down += config.common.rate * side.common_precision;
         }
     }
     let giving = giving(state);
@@ -34,8 +34,13 @@ pub(crate) fn draw<R: Rng + ?Sized>(state: &mut BsvdState, config: &BsvdConfig, 
     down += giving.noise_shape * weights.sum::<f64>();
     let ln_t = 0.5 * sample_ln_gig(0.5 * power, up, 2.0 * down, rng);
     if ln_t.is_finite() {
-        stretch(state, ln_t.exp());
+        stretch(state, config, ln_t.exp());
     }
+}
+
+/// Whether the precision of common means stands for anything.
+fn has_common_means(side: &SideState, config: &BsvdConfig) -> bool {
+    config.common_coefficients && !side.coefficient_mean.is_empty()
 }
 
 /// The side whose weights give way.
@@ -46,7 +51,7 @@ fn giving(state: &mut BsvdState) -> &mut SideState {
     }
 }
 
-fn stretch(state: &mut BsvdState, t: f64) {
+fn stretch(state: &mut BsvdState, config: &BsvdConfig, t: f64) {
     let multiply = |values: &mut [f64], t: f64| values.iter_mut().for_each(|x| *x *= t);
     let multiply_single = |values: &mut [f32], t: f64| {
         values
@@ -63,6 +68,9 @@ fn stretch(state: &mut BsvdState, t: f64) {
         multiply_single(&mut side.coefficients, t);
         multiply(&mut side.coefficient_mean, t);
         multiply(&mut side.coefficient_precision, squared);
+        if has_common_means(side, config) {
+            side.common_precision *= squared;
+        }
         if !side.intercepts.is_empty() {
             side.intercept_precision *= squared;
         }

@@ -2,8 +2,8 @@
 
 use npb_bsvd::npb_data::{DataError, Rating, Ratings};
 use npb_bsvd::{
-    BsvdConfig, BsvdData, BsvdError, BsvdSampler, BsvdState, Features, SideInformation, SideState,
-    Units,
+    BsvdConfig, BsvdData, BsvdError, BsvdSampler, BsvdState, Features, Likelihood, SideInformation,
+    SideState, Units,
 };
 use npb_infer::testing::{Calibration, JointModel};
 use npb_infer::{SweepPlan, Trace, Xoshiro256PlusPlus, stream};
@@ -20,6 +20,16 @@ pub(super) const CHECKS: &[Check] = &[
         id: "bsvd/calibration",
         what: "ranks of rank, noise, an unobserved cell, a feature's weight, an intercept and a noise weight among posterior draws",
         run: calibrate,
+    },
+    Check {
+        id: "bsvd/calibration-ordinal",
+        what: "the same for the ordinal likelihood: rank, an unobserved cell, a feature's weight, two thresholds and a noise weight",
+        run: calibrate_ordinal,
+    },
+    Check {
+        id: "bsvd/calibration-binary",
+        what: "the same for the binary likelihood: rank, an unobserved cell, a feature's weight and an intercept",
+        run: calibrate_binary,
     },
     Check {
         id: "bsvd/false-alarms",
@@ -66,6 +76,9 @@ enum Quantity {
     Intercept,
     /// Factor of the noise precision of a row.
     NoiseWeight,
+    /// The first free threshold, and the last.
+    Threshold,
+    LastThreshold,
     /// Sum of squared residuals, which ties data and state.
     Residuals,
 }
@@ -82,6 +95,8 @@ impl Quantity {
             Self::Weight => "weight of a feature",
             Self::Intercept => "intercept of a row",
             Self::NoiseWeight => "noise weight of a row",
+            Self::Threshold => "second threshold",
+            Self::LastThreshold => "last threshold",
             Self::Residuals => "squared residuals",
         }
     }
@@ -89,11 +104,14 @@ impl Quantity {
 
 impl Model {
     fn new(
+        likelihood: Likelihood,
         (n_rows, n_cols): (usize, usize),
         extras: bool,
         quantities: &[Quantity],
     ) -> Result<Self> {
         let config = BsvdConfig {
+            likelihood,
+            threshold_precision: 1.0,
             units: Units::Given {
                 centre: 0.0,
                 scale: 1.0,
@@ -107,13 +125,17 @@ impl Model {
             intercept: MILD,
             coefficient: MILD,
             link: MILD,
+            common: MILD,
             offset_precision: 1.0,
             row_intercepts: extras,
             column_intercepts: extras,
-            row_noise: extras,
-            column_noise: extras,
-            // Entries with a fourth moment.
-            noise_shape_range: (8.0, 64.0),
+            row_noise: extras && likelihood != Likelihood::Binary,
+            column_noise: extras && likelihood != Likelihood::Binary,
+            // Entries with a fourth moment; levels need none, and say less of noise.
+            noise_shape_range: match likelihood {
+                Likelihood::Gaussian => (8.0, 64.0),
+                _ => (1.0, 4.0),
+            },
             sweeps: SweepPlan {
                 burn_in: 0,
                 keep: 1,
@@ -138,8 +160,9 @@ impl Model {
             },
             false => SideInformation::default(),
         };
-        let zeros: Vec<f64> = observed.iter().map(|_| 0.0).collect();
-        let ratings = ratings((n_rows, n_cols), &observed, &zeros)?;
+        // A value that every likelihood knows.
+        let ones: Vec<f64> = observed.iter().map(|_| 1.0).collect();
+        let ratings = ratings((n_rows, n_cols), &observed, &ones)?;
         let data = BsvdData::new(&ratings, side.clone(), &config)?;
         let start = BsvdSampler::new(&data, config.clone())?.state().clone();
         Ok(Self {
@@ -152,6 +175,18 @@ impl Model {
             hidden: (0, 0),
             quantities: quantities.to_vec(),
         })
+    }
+
+    /// Free thresholds are normal, given that they ascend from 0.
+    fn thresholds(&self, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+        let n = self.start.thresholds.len();
+        loop {
+            let mut list = vec![0.0; n.min(1)];
+            list.extend((1..n).map(|_| normal(self.config.threshold_precision, rng)));
+            if list.windows(2).all(|w| w[0] < w[1]) {
+                return list;
+            }
+        }
     }
 
     /// A side of the state from its prior; `q` is the number of features of the other side.
@@ -176,13 +211,16 @@ impl Model {
         let intercept_precision = gamma(config.intercept, rng);
         let coefficient_precision: Vec<f64> =
             (0..q).map(|_| gamma(config.coefficient, rng)).collect();
-        let mean = |wanted: bool, rng: &mut Xoshiro256PlusPlus| {
-            if wanted { normal(1.0, rng) } else { 0.0 }
+        let mean = |wanted: bool, precision: f64, rng: &mut Xoshiro256PlusPlus| {
+            if wanted { normal(precision, rng) } else { 0.0 }
         };
+        let common_precision = gamma(config.common, rng);
         let coefficient_mean: Vec<f64> = (0..q)
-            .map(|_| mean(config.common_coefficients, rng))
+            .map(|_| mean(config.common_coefficients, common_precision, rng))
             .collect();
-        let factor_mean: Vec<f64> = (0..rank).map(|_| mean(config.factor_means, rng)).collect();
+        let factor_mean: Vec<f64> = (0..rank)
+            .map(|_| mean(config.factor_means, 1.0, rng))
+            .collect();
         let linked = own_features.map_or(0, Features::n_features);
         let link_precision = gamma(config.link, rng);
         let links: Vec<f64> = (0..rank * linked)
@@ -220,6 +258,7 @@ impl Model {
             },
             factor_mean,
             coefficient_mean,
+            common_precision,
             intercept_precision,
             coefficient_precision,
             noise_weights,
@@ -305,7 +344,11 @@ impl JointModel for Model {
         BsvdState {
             candidates: config.candidates,
             scale_precision,
-            noise_precision: gamma(config.noise, rng),
+            noise_precision: match config.likelihood {
+                Likelihood::Gaussian => gamma(config.noise, rng),
+                _ => 1.0,
+            },
+            thresholds: self.thresholds(rng),
             offset: normal(config.offset_precision, rng),
             rows: self.side_state(
                 self.n_rows,
@@ -331,7 +374,15 @@ impl JointModel for Model {
     fn simulate(&self, state: &BsvdState, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
         let value = |&(i, j): &(u32, u32)| {
             let (i, j) = (i as usize, j as usize);
-            state.latent(i, j, &self.side) + normal(state.cell_noise_precision(i, j), rng)
+            let noisy =
+                state.latent(i, j, &self.side) + normal(state.cell_noise_precision(i, j), rng);
+            match self.config.likelihood {
+                Likelihood::Gaussian => noisy,
+                Likelihood::Ordinal { .. } => {
+                    1.0 + state.thresholds.partition_point(|&t| t < noisy) as f64
+                }
+                Likelihood::Binary | Likelihood::Binomial => f64::from(u8::from(noisy > 0.0)),
+            }
         };
         self.observed.iter().map(value).collect()
     }
@@ -362,6 +413,8 @@ impl JointModel for Model {
             Quantity::Weight => f64::from(state.columns.coefficients[0]),
             Quantity::Intercept => f64::from(state.rows.intercepts[0]),
             Quantity::NoiseWeight => f64::from(state.rows.noise_weights[1]),
+            Quantity::Threshold => state.thresholds[1],
+            Quantity::LastThreshold => state.thresholds[state.thresholds.len() - 1],
             Quantity::Residuals => residuals(),
         };
         self.quantities.iter().map(value).collect()
@@ -371,11 +424,32 @@ impl JointModel for Model {
 fn calibrate(plan: &Plan) -> Result<Findings> {
     use Quantity::{Cell, Intercept, Noise, NoiseWeight, Rank, Weight};
     let quantities = [Rank, Noise, Cell, Weight, Intercept, NoiseWeight];
-    let model = Model::new((12, 10), true, &quantities)?;
-    let (replications, draws, burn_in, thin) = match plan.scale {
-        Scale::Smoke => (20, 9, 5, 1),
-        Scale::Quick => (500, 99, 100, 5),
-        Scale::Paper => (2_000, 99, 300, 15),
+    calibrate_likelihood(plan, Likelihood::Gaussian, &quantities)
+}
+
+fn calibrate_ordinal(plan: &Plan) -> Result<Findings> {
+    use Quantity::{Cell, LastThreshold, NoiseWeight, Rank, Threshold, Weight};
+    let quantities = [Rank, Cell, Weight, Threshold, LastThreshold, NoiseWeight];
+    calibrate_likelihood(plan, Likelihood::Ordinal { levels: 4 }, &quantities)
+}
+
+fn calibrate_binary(plan: &Plan) -> Result<Findings> {
+    use Quantity::{Cell, Intercept, Rank, Weight};
+    calibrate_likelihood(plan, Likelihood::Binary, &[Rank, Cell, Weight, Intercept])
+}
+
+fn calibrate_likelihood(
+    plan: &Plan,
+    likelihood: Likelihood,
+    quantities: &[Quantity],
+) -> Result<Findings> {
+    let model = Model::new(likelihood, (12, 10), true, quantities)?;
+    let (replications, draws, burn_in, thin) = match (plan.scale, likelihood) {
+        (Scale::Smoke, _) => (20, 9, 5, 1),
+        (Scale::Quick, Likelihood::Gaussian) => (500, 99, 100, 5),
+        // Behind a link the data say less and latent entries, drawn each sweep, make mixing slower and sweeps dearer.
+        (Scale::Quick, _) => (250, 49, 100, 10),
+        (Scale::Paper, _) => (2_000, 99, 300, 15),
     };
     let test = Calibration {
         seed: plan.seed,
@@ -413,7 +487,7 @@ fn false_alarms(plan: &Plan) -> Result<Findings> {
         ("factors alone", (6, 5), false, &plain[..]),
         ("factors, intercepts and features", (6, 5), true, &extras),
     ] {
-        let model = Model::new(size, with_extras, quantities)?;
+        let model = Model::new(Likelihood::Gaussian, size, with_extras, quantities)?;
         found.push((
             name.to_owned(),
             alarms::consecutive(plan, &model, 64, length),

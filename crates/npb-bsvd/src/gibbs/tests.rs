@@ -43,6 +43,8 @@ enum Fault {
     OtherNoiseShapes,
     /// Links have another prior.
     OtherLinks,
+    /// Common means of coefficients have another prior.
+    OtherCommonMeans,
     /// Thresholds of the sampler are not those of the entries.
     LevelsShifted,
     /// The unit of latent values is drawn without the Jacobian of offset and free thresholds.
@@ -80,6 +82,7 @@ fn model_of(likelihood: Likelihood, moves: &[BsvdMove], fault: Fault) -> Model {
         intercept: MILD,
         coefficient: MILD,
         link: MILD,
+        common: MILD,
         offset_precision: 1.0,
         // Numbers need a finite fourth moment for the test to be one; levels do not, and say less of noise.
         noise_shape_range: match likelihood {
@@ -124,6 +127,7 @@ impl Model {
             Fault::NoOffsetPrior => config.offset_precision = 1e-9,
             Fault::NoPriorOdds => config.rank_a = 2.0,
             Fault::OtherLinks => config.link.rate *= 3.0,
+            Fault::OtherCommonMeans => config.common.rate *= 3.0,
             Fault::OtherNoiseShapes => config.noise_shape_range = (4.0, 16.0),
             _ => {}
         }
@@ -219,6 +223,7 @@ impl JointModel for Model {
             "an unseen row",
             "row links",
             "column link precision",
+            "precision of row common means",
             "row factors times features",
             "row noise",
             "noise of an unseen row",
@@ -256,10 +261,11 @@ impl JointModel for Model {
                 let intercept_precision = gamma(config.intercept, rng);
                 let coefficient_precision: Vec<f64> =
                     (0..q).map(|_| gamma(config.coefficient, rng)).collect();
+                let common_precision = gamma(config.common, rng);
                 let coefficient_mean: Vec<f64> = (0..q)
                     .map(|_| {
                         if config.common_coefficients {
-                            normal(rng)
+                            normal(rng) / common_precision.sqrt()
                         } else {
                             0.0
                         }
@@ -305,6 +311,7 @@ impl JointModel for Model {
                         })
                         .collect(),
                     coefficient_mean,
+                    common_precision,
                     intercept_precision,
                     coefficient_precision,
                     noise_weights: (0..if noise { n } else { 0 })
@@ -441,6 +448,7 @@ impl JointModel for Model {
             state.latent(2, 1, &self.side),
             rows.links.iter().map(|b| b * b).sum(),
             columns.link_precision,
+            rows.common_precision,
             linked,
             rows.noise_weights.iter().map(|&w| f64::from(w)).sum(),
             rows.noise_weight(2),
@@ -648,8 +656,8 @@ fn probit_faults_are_seen() {
 #[test]
 fn faults_are_seen() {
     use Fault::{
-        AlikeNoise, HalfShape, MaskIgnored, NoOffsetPrior, NoPriorOdds, OtherLinks,
-        OtherNoiseShapes, RateAsScale, ScaleFirst, StaleResidual,
+        AlikeNoise, HalfShape, MaskIgnored, NoOffsetPrior, NoPriorOdds, OtherCommonMeans,
+        OtherLinks, OtherNoiseShapes, RateAsScale, ScaleFirst, StaleResidual,
     };
     for fault in [
         ScaleFirst,
@@ -662,6 +670,7 @@ fn faults_are_seen() {
         AlikeNoise,
         OtherNoiseShapes,
         OtherLinks,
+        OtherCommonMeans,
     ] {
         let report = TEST.run(&model(&ALL, fault));
         assert!(!report.passed(), "{fault:?} was not seen: {report}");

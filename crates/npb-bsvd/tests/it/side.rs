@@ -3,7 +3,7 @@
 use npb_bsvd::npb_data::{Rating, Ratings};
 use npb_bsvd::{
     BsvdConfig, BsvdData, BsvdSampler, Cells, Features, Likelihood, Record, SideInformation, fit,
-    missingness,
+    missingness, npb_priors::GammaPrior,
 };
 use npb_infer::{SweepPlan, stream};
 use rand::RngExt;
@@ -81,6 +81,53 @@ fn rows_never_seen_are_predicted_from_their_features() {
         with < 0.2 && without > 1.0,
         "with {with}, without {without}"
     );
+}
+
+/// Rows differ in level only, and 40 features have nothing to do with it: how far the predictions of rows never seen are from one another for nothing.
+fn spurious(common: GammaPrior) -> f64 {
+    let (n, m, cold, q) = (120, 12, 90, 40);
+    let mut rng = stream(8, [0; 4]);
+    let mut normals =
+        |count: usize| -> Vec<f64> { (0..count).map(|_| rng.sample(StandardNormal)).collect() };
+    let (levels, known, noise) = (normals(n), normals(n * q), normals(n * m));
+    let entry = |at: usize| Rating {
+        row: (at / m) as u32,
+        column: (at % m) as u32,
+        value: levels[at / m] + 0.3 * noise[at],
+    };
+    let entries: Vec<Rating> = (0..cold * m).map(entry).collect();
+    let unseen = cold * m..n * m;
+    let cells = Cells {
+        rows: unseen.clone().map(|at| entry(at).row).collect(),
+        columns: unseen.map(|at| entry(at).column).collect(),
+        values: Vec::new(),
+    };
+    let side = SideInformation {
+        rows: Some(Features::dense(n, q, &known).unwrap()),
+        columns: None,
+    };
+    let config = BsvdConfig {
+        common,
+        ..config(Likelihood::Gaussian)
+    };
+    let ratings = Ratings::new(n, m, &entries).unwrap();
+    let means = fit(&ratings, side, &cells, &config).unwrap().moments.mean;
+    let mean = means.iter().sum::<f64>() / means.len() as f64;
+    let squares: f64 = means.iter().map(|x| (x - mean).powi(2)).sum();
+    (squares / means.len() as f64).sqrt()
+}
+
+#[test]
+fn features_of_no_effect_say_little_of_rows_never_seen() {
+    let known_to_be_one = GammaPrior {
+        shape: 1e6,
+        rate: 1e6,
+    };
+    let (fixed, learnt) = (
+        spurious(known_to_be_one),
+        spurious(BsvdConfig::default().common),
+    );
+    assert!(learnt < 0.7 * fixed, "learnt {learnt}, fixed {fixed}");
 }
 
 #[test]

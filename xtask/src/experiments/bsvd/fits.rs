@@ -1,6 +1,8 @@
 //! What the experiments ask of npb-bsvd, and the features of Table 5.1.
 
-use npb_bsvd::{BsvdConfig, BsvdFit, Cells, Features, SideInformation, fit, missingness};
+use npb_bsvd::{
+    BsvdConfig, BsvdFit, Cells, Features, SideInformation, fit, missingness, popularity,
+};
 use npb_data::{Rating, Ratings, metrics};
 use npb_infer::SweepPlan;
 use npb_priors::special::normal_quantile;
@@ -81,20 +83,30 @@ pub(super) fn global_mean(config: BsvdConfig) -> BsvdConfig {
     }
 }
 
-/// Features by the code of Table 5.2: film genres, film missingness, user traits, user missingness.
+/// Features by the code of Table 5.2: film genres, film missingness, user traits, user missingness. A `p` instead of a 1 for missingness stands for the
+/// number of ratings alone.
 pub(super) fn side_information(
     films: &Films,
     train: &Ratings,
     code: &str,
     seed: u64,
 ) -> Result<SideInformation> {
-    let flags: Vec<bool> = code.bytes().map(|b| b == b'1').collect();
-    let [genres, film_pattern, traits, user_pattern] = flags[..] else {
+    let [genres, film_pattern, traits, user_pattern] = *code.as_bytes() else {
         return Err(format!("code {code:?} does not have four digits").into());
     };
-    let pattern = match film_pattern || user_pattern {
+    let wants = |digit: u8| [film_pattern, user_pattern].contains(&digit);
+    let vectors = match wants(b'1') {
         true => missingness(train, MISSINGNESS, seed),
         false => SideInformation::default(),
+    };
+    let counts = match wants(b'p') {
+        true => popularity(train),
+        false => SideInformation::default(),
+    };
+    let pattern = |digit: u8, vectors: Option<Features>, count: Option<Features>| match digit {
+        b'1' => vectors,
+        b'p' => count,
+        _ => None,
     };
     let chosen = |known: Option<Features>, pattern: Option<Features>| match (known, pattern) {
         (Some(a), Some(b)) => Ok(Some(a.beside(&b)?)),
@@ -109,12 +121,12 @@ pub(super) fn side_information(
     };
     Ok(SideInformation {
         rows: chosen(
-            dense(traits, &films.users)?,
-            pattern.rows.filter(|_| user_pattern),
+            dense(traits == b'1', &films.users)?,
+            pattern(user_pattern, vectors.rows, counts.rows),
         )?,
         columns: chosen(
-            dense(genres, &films.films)?,
-            pattern.columns.filter(|_| film_pattern),
+            dense(genres == b'1', &films.films)?,
+            pattern(film_pattern, vectors.columns, counts.columns),
         )?,
     })
 }
@@ -185,4 +197,33 @@ pub(super) fn point_scores(predicted: &[f64], truth: &[f64]) -> Result<Outcome> 
             .insert(SQUARED_ERRORS.to_owned(), errors.collect());
     }
     Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::bsvd::films::{self, FILM_TRAITS, Size, USER_TRAITS};
+    use crate::reproduce::with_context;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_code_says_which_features_there_are() {
+        let scratch = Scratch::new("fits-code");
+        films::tests::write_1m(scratch.root(), 30);
+        with_context(&scratch, &films::tests::folder(&scratch), |context| {
+            let films = Films::load(context, Size::Million).unwrap();
+            let train = films
+                .sides(&films.one_of_each(1, 0).unwrap())
+                .unwrap()
+                .train;
+            let widths = |code: &str| {
+                let side = side_information(&films, &train, code, 1).unwrap();
+                [side.columns, side.rows].map(|f| f.map_or(0, |f| f.n_features()))
+            };
+            assert_eq!(widths("0000"), [0, 0]);
+            assert_eq!(widths("1p10"), [FILM_TRAITS + 1, USER_TRAITS]);
+            assert_eq!(widths("0p01"), [1, MISSINGNESS]);
+            assert!(side_information(&films, &train, "101", 1).is_err());
+        });
+    }
 }
