@@ -492,6 +492,8 @@ fn cold_start(context: &Context<'_>) -> Result<Report> {
                 .iter()
                 .map(|&code| Line::new(held, Method::Bsvd(code, Variant::Default), 1)),
         );
+        let best = codes.last().into_iter().chain(codes.get(2));
+        lines.extend(best.map(|&code| Line::new(held, Method::Bsvd(code, Variant::Long), 1)));
     }
     let records = run_lines(context, &films, &lines)?;
     let results = summarise(&records, |_, setting, method, metric| {
