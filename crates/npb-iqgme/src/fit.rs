@@ -591,7 +591,8 @@ impl IqgmeFit {
             .collect())
     }
 
-    /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row.
+    /// Completes new rows: posterior mean and standard deviation of every missing cell given the observed cells of its row. For the rows of training:
+    /// [`impute_training`](Self::impute_training).
     ///
     /// Hide columns first ([`Table::hide`]) to get the conditional distribution of any columns given any others. A constant column is completed by
     /// its constant.
