@@ -141,6 +141,12 @@ pub struct BsvdConfig {
     pub column_noise: bool,
     /// Least and largest h; see [`noise_shapes`](Self::noise_shapes).
     pub noise_shape_range: (f64, f64),
+    /// Each row has a spread of its own: its factors lie about their means with precision `g_i ~ Gamma(h, h)`, h inferred (W: precision 1 for all rows).
+    pub row_spread: bool,
+    /// The same of columns.
+    pub column_spread: bool,
+    /// Least and largest h of the spreads; the values in between as those of the noise, [`noise_shapes`](Self::noise_shapes).
+    pub spread_shape_range: (f64, f64),
     /// Prior of the precision `alpha_s` of the half-normal scales `s_k`.
     pub scale: GammaPrior,
     /// The factors of a component have a mean on each side, itself standard normal (W: mean zero): then the intercepts of rows go along with their
@@ -199,6 +205,9 @@ impl Default for BsvdConfig {
             row_noise: true,
             column_noise: true,
             noise_shape_range: (1.0, 1024.0),
+            row_spread: true,
+            column_spread: true,
+            spread_shape_range: (1.0, 1024.0),
             scale: VAGUE,
             factor_means: true,
             feature_links: true,
@@ -279,15 +288,10 @@ impl BsvdConfig {
             gamma(field, prior)?;
         }
         above("offset_precision", self.offset_precision, 0.0)?;
-        let (least, most) = self.noise_shape_range;
-        // Written so that NaN fails.
-        if !(least >= LEAST_SHAPE && least.is_finite()) {
-            return Err(out("noise_shape_range.0", least, "at least 0.01"));
-        }
-        if !(most >= least && most <= MOST_SHAPE) {
-            let rule = format!("from {least} to 1e9");
-            return Err(out("noise_shape_range.1", most, rule));
-        }
+        let [low, high] = ["noise_shape_range.0", "noise_shape_range.1"];
+        shapes(low, high, self.noise_shape_range)?;
+        let [low, high] = ["spread_shape_range.0", "spread_shape_range.1"];
+        shapes(low, high, self.spread_shape_range)?;
         if let Units::Given { centre, scale } = self.units {
             above("units.scale", scale, 0.0)?;
             if !centre.is_finite() {
@@ -337,11 +341,12 @@ impl BsvdConfig {
     /// Values that h, the shape of the noise weights, can take; a priori all are alike: four for each doubling, from the least of
     /// [`noise_shape_range`](Self::noise_shape_range) on.
     pub fn noise_shapes(&self) -> Vec<f64> {
-        let (least, most) = self.noise_shape_range;
-        // An end that is a step away counts, whatever rounding says.
-        let steps = (4.0 * (most / least).log2() + 1e-9).floor();
-        let step = |n: u32| least * (0.25 * f64::from(n)).exp2();
-        (0..=steps as u32).map(step).collect()
+        shape_grid(self.noise_shape_range)
+    }
+
+    /// The same of the spreads of factors, from the least of [`spread_shape_range`](Self::spread_shape_range) on.
+    pub fn spread_shapes(&self) -> Vec<f64> {
+        shape_grid(self.spread_shape_range)
     }
 
     /// Whether rows, and whether columns, have noise of their own.
@@ -370,4 +375,28 @@ pub(crate) const MOST_CANDIDATES: usize = 4096;
 
 fn out(field: &'static str, value: impl Display, rule: impl Into<String>) -> BsvdError {
     OutOfRange::new(field, value, rule).into()
+}
+
+/// Four values for each doubling, from the least on.
+fn shape_grid((least, most): (f64, f64)) -> Vec<f64> {
+    // An end that is a step away counts, whatever rounding says.
+    let steps = (4.0 * (most / least).log2() + 1e-9).floor();
+    let step = |n: u32| least * (0.25 * f64::from(n)).exp2();
+    (0..=steps as u32).map(step).collect()
+}
+
+/// The fields `low` and `high` hold a range of shapes.
+fn shapes(
+    low: &'static str,
+    high: &'static str,
+    (least, most): (f64, f64),
+) -> Result<(), BsvdError> {
+    // Written so that NaN fails.
+    if !(least >= LEAST_SHAPE && least.is_finite()) {
+        return Err(out(low, least, "at least 0.01"));
+    }
+    if !(most >= least && most <= MOST_SHAPE) {
+        return Err(out(high, most, format!("from {least} to 1e9")));
+    }
+    Ok(())
 }

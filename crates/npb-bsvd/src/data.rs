@@ -248,6 +248,8 @@ impl BsvdData {
             thresholds: config.likelihood.n_thresholds(),
             row_noise: config.own_noise().0,
             column_noise: config.own_noise().1,
+            row_spread: config.row_spread,
+            column_spread: config.column_spread,
             row_links: if config.feature_links {
                 q(&self.side.rows)
             } else {

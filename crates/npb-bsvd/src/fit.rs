@@ -535,6 +535,8 @@ impl BsvdFit {
             thresholds: self.config.likelihood.n_thresholds(),
             row_noise: self.config.own_noise().0,
             column_noise: self.config.own_noise().1,
+            row_spread: self.config.row_spread,
+            column_spread: self.config.column_spread,
             row_links: if self.config.feature_links {
                 q(&self.side.rows)
             } else {

@@ -30,15 +30,18 @@ const PAIR: usize = 2;
 const FIRST_STEPS: usize = 100;
 const LATER_STEPS: usize = 5;
 
-/// The same of the chain of a new row's noise weight: next to the row's numbers it changes little.
-const FIRST_NOISE_STEPS: usize = 20;
-const LATER_NOISE_STEPS: usize = 2;
+/// The same of the chain of a new row's noise weight and spread: next to the row's numbers they change little.
+const FIRST_WEIGHT_STEPS: usize = 20;
+const LATER_WEIGHT_STEPS: usize = 2;
+
+/// Spreads stay numbers.
+const LEAST_SPREAD: f64 = f32::MIN_POSITIVE as f64;
 
 /// A row (or column) that came after the fit, with its posterior given the entries it has.
 ///
-/// Each stored draw of the fit is taken as it is. Given it, and how noisy its entries are, the new row has with the Gaussian likelihood an exact normal
-/// conditional, of which an antithetic pair of draws is kept. A row with noise of its own takes its weight and its numbers in turn, in one chain of 20 steps at
-/// the first stored draw and 2 at each further one. With probit likelihoods the conditional is normal given latent entries: one chain draws these and the row in turn
+/// Each stored draw of the fit is taken as it is. Given it, how noisy its entries are and how far its factors lie from their means, the new row has with the
+/// Gaussian likelihood an exact normal conditional, of which an antithetic pair of draws is kept. A row with a noise weight or a spread of its own takes these and its
+/// numbers in turn, in one chain of 20 steps at the first stored draw and 2 at each further one. With probit likelihoods the conditional is normal given latent entries: one chain draws these and the row in turn
 /// (the sampler's own two moves), 100 steps at the first stored draw, then, as latent entries hardly change from draw to draw, 5 at each further one; 345
 /// steps over 50 draws. A step leaves of the start at most the share of information that a level lacks of its latent entry: 0.36 at even odds, 0.8 where
 /// one outcome is twenty times as likely as the other; and the prior of the row lowers that.
@@ -269,6 +272,7 @@ impl BsvdFit {
             known: Vec::new(),
             pair: Default::default(),
             weight: 1.0,
+            spread: 1.0,
             samples: Vec::new(),
             weights: Vec::new(),
         };
@@ -363,6 +367,8 @@ struct Work<'a> {
     pair: [Vec<f64>; PAIR],
     /// Noise weight of the row.
     weight: f64,
+    /// Precision of its factors about their means.
+    spread: f64,
     samples: Vec<f32>,
     weights: Vec<f64>,
 }
@@ -371,10 +377,13 @@ impl Work<'_> {
     /// Draws the pair for one stored draw.
     fn draw(&mut self, number: usize, view: &View<'_>) -> Result<(), BsvdError> {
         self.regressors(view);
+        if number == 0 || self.entries.is_empty() {
+            self.spread_before(view)?;
+        }
         if view.likelihood.is_probit() && !self.entries.is_empty() {
             self.latent_chain(number, view)?;
-        } else if self.has_own_noise(view) {
-            self.noise_chain(number, view)?;
+        } else if !self.entries.is_empty() && self.has_own_weights(view) {
+            self.weight_chain(number, view)?;
         } else {
             self.factor(number, view)?;
             self.conditional(view.state.noise_precision, true);
@@ -400,27 +409,66 @@ impl Work<'_> {
             })
     }
 
-    /// The row's noise weight and its numbers in turn, the weight as the stored draw before left it.
-    fn noise_chain(&mut self, number: usize, view: &View<'_>) -> Result<(), BsvdError> {
+    /// The row's weights and its numbers in turn, the weights as the stored draw before left them.
+    fn weight_chain(&mut self, number: usize, view: &View<'_>) -> Result<(), BsvdError> {
         let steps = match number {
-            0 => FIRST_NOISE_STEPS,
-            _ => LATER_NOISE_STEPS,
+            0 => FIRST_WEIGHT_STEPS,
+            _ => LATER_WEIGHT_STEPS,
         };
         for step in 1..=steps {
             self.factor(number, view)?;
             self.conditional(self.weight * view.state.noise_precision, step == steps);
             if step < steps {
-                self.noise_weight(view)?;
+                self.weights(view)?;
             }
         }
         Ok(())
     }
 
-    fn has_own_noise(&self, view: &View<'_>) -> bool {
-        !self.side.of(view.state).noise_weights.is_empty()
+    fn has_own_weights(&self, view: &View<'_>) -> bool {
+        let own = self.side.of(view.state);
+        !(own.noise_weights.is_empty() && own.factor_weights.is_empty())
     }
 
-    /// Draws the row's noise weight given its numbers, the first of the pair.
+    /// Draws the row's weights given its numbers, the first of the pair.
+    fn weights(&mut self, view: &View<'_>) -> Result<(), BsvdError> {
+        let own = self.side.of(view.state);
+        if !own.noise_weights.is_empty() {
+            self.noise_weight(view)?;
+        }
+        if !own.factor_weights.is_empty() {
+            self.spread_given_factors(view)?;
+        }
+        Ok(())
+    }
+
+    /// From its prior.
+    fn spread_before(&mut self, view: &View<'_>) -> Result<(), BsvdError> {
+        let own = self.side.of(view.state);
+        if !own.factor_weights.is_empty() {
+            let law = Gamma::new(own.factor_shape, own.factor_shape)?;
+            self.spread = law.sample(&mut self.rng).max(LEAST_SPREAD);
+        }
+        Ok(())
+    }
+
+    fn spread_given_factors(&mut self, view: &View<'_>) -> Result<(), BsvdError> {
+        let own = self.side.of(view.state);
+        let mut means = own.factor_mean.clone();
+        links::add_expected(&own.links, self.features, &mut means);
+        let squares: f64 = self.pair[0]
+            .iter()
+            .zip(&means)
+            .map(|(x, mean)| (x - mean).powi(2))
+            .sum();
+        let law = Gamma::new(
+            own.factor_shape + 0.5 * means.len() as f64,
+            own.factor_shape + 0.5 * squares,
+        )?;
+        self.spread = law.sample(&mut self.rng).max(LEAST_SPREAD);
+        Ok(())
+    }
+
     fn noise_weight(&mut self, view: &View<'_>) -> Result<(), BsvdError> {
         let squares = self.weighted_squares();
         let shape = self.side.of(view.state).noise_shape;
@@ -444,15 +492,18 @@ impl Work<'_> {
         self.entries.iter().enumerate().map(square).sum()
     }
 
-    /// Latent entries and the row in turn, and its noise weight, if it has one.
+    /// Latent entries and the row in turn, and its weights, if it has any.
     fn latent_chain(&mut self, number: usize, view: &View<'_>) -> Result<(), BsvdError> {
-        let weighted = self.has_own_noise(view);
+        let weighted = self.has_own_weights(view);
         self.factor(number, view)?;
         let steps = if number == 0 {
             // From the prior mean of the row.
             self.pair[0].clone_from(&self.prior_linear);
             let own = self.side.of(view.state);
             let rank = view.state.rank();
+            for x in &mut self.pair[0][..rank] {
+                *x /= self.spread;
+            }
             let intercept = usize::from(!own.intercepts.is_empty());
             for (x, mean) in self.pair[0][rank + intercept..]
                 .iter_mut()
@@ -473,7 +524,7 @@ impl Work<'_> {
             self.conditional(self.weight, step == steps);
             self.latents(view);
             if weighted {
-                self.noise_weight(view)?;
+                self.weights(view)?;
             }
         }
         Ok(())
@@ -524,9 +575,12 @@ impl Work<'_> {
     /// Precision, and precision times mean, of factors, intercept and coefficients before any entry.
     fn prior(&mut self, view: &View<'_>) {
         let own = self.side.of(view.state);
-        let mut diagonal = vec![1.0; own.factor_mean.len()];
+        let mut diagonal = vec![self.spread; own.factor_mean.len()];
         self.prior_linear.clone_from(&own.factor_mean);
         links::add_expected(&own.links, self.features, &mut self.prior_linear);
+        for x in &mut self.prior_linear {
+            *x *= self.spread;
+        }
         if !own.intercepts.is_empty() {
             diagonal.push(own.intercept_precision);
             self.prior_linear.push(0.0);

@@ -7,8 +7,7 @@ use std::ops::ControlFlow;
 
 use npb_infer::ranges::OutOfRange;
 use npb_infer::{Stop, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, stream};
-use npb_priors::dist::{Categorical, Gamma, Normal};
-use npb_priors::special::ln_gamma;
+use npb_priors::dist::{Gamma, Normal};
 use npb_priors::{GammaPrior, ParameterError};
 use pulp::Arch;
 use rand::RngExt;
@@ -20,7 +19,7 @@ use crate::config::BsvdMove;
 use crate::data::{self, BsvdData};
 use crate::features::Features;
 use crate::kernel::{Layout, Real, draw_coefficients};
-use crate::links::{self, deviations};
+use crate::links::{self, deviations, draw_shape, draw_spreads};
 use crate::probit::{self, Latents};
 use crate::products::{Candidates, ProductPass, column_sums, dot, squared_deviations};
 use crate::regression::{
@@ -523,6 +522,7 @@ impl<'d> BsvdSampler<'d> {
             prior_precision: &memory.prior_precision,
             prior_linear: &memory.prior_linear,
             links: &own.links,
+            factor_weights: &own.factor_weights,
             task,
             coordinates,
             noise_shape: own.noise_shape,
@@ -899,19 +899,25 @@ impl<'d> BsvdSampler<'d> {
                     draw_precision(self.config.intercept, n, squares, &mut rng)?;
             }
             let features = side.features(&self.data.side);
+            let features = features.filter(|_| self.config.feature_links);
             links::draw(
                 own,
-                features.filter(|_| self.config.feature_links),
+                features,
                 self.config.factor_means,
                 self.config.link,
                 self.sweep,
                 &mut rng,
             )?;
+            if !own.factor_weights.is_empty() {
+                let shapes = self.config.spread_shapes();
+                draw_spreads(own, features, &shapes, &mut self.memory.design, &mut rng)?;
+            }
             if !own.coefficient_mean.is_empty() {
                 coefficients(own, &self.config, &mut rng)?;
             }
             if !own.noise_weights.is_empty() {
-                noise_shape(own, &self.config.noise_shapes(), &mut rng)?;
+                let shapes = self.config.noise_shapes();
+                own.noise_shape = draw_shape(&own.noise_weights, &shapes, &mut rng)?;
             }
         }
         Ok(())
@@ -1009,8 +1015,8 @@ impl<'d> BsvdSampler<'d> {
             links.resize(width * q, 0.0);
             let new_links = &mut links[rank * q..];
             normals(new_links, &mut rng);
-            let sd = own.link_precision.sqrt().recip();
-            new_links.iter_mut().for_each(|b| *b *= sd);
+            let link_sd = own.link_precision.sqrt().recip();
+            new_links.iter_mut().for_each(|b| *b *= link_sd);
             let new_links = &*new_links;
             let blocks = to.par_chunks_mut(CANDIDATE_ROWS * stride).enumerate();
             blocks.for_each(|(n_block, lines)| {
@@ -1024,9 +1030,10 @@ impl<'d> BsvdSampler<'d> {
                         expected.copy_from_slice(means);
                         links::add_expected(new_links, &known, &mut expected);
                     }
+                    let sd = own.factor_weight(i).sqrt().recip();
                     for (x, &mean) in line[rank..width].iter_mut().zip(&expected) {
                         let z: f64 = rng.sample(StandardNormal);
-                        *x = (mean + z) as f32;
+                        *x = (mean + sd * z) as f32;
                     }
                 }
             });
@@ -1142,26 +1149,6 @@ fn coefficients(
     for (precision, &squares) in own.coefficient_precision.iter_mut().zip(&sums) {
         *precision = draw_precision(config.coefficient, n, squares, rng)?;
     }
-    Ok(())
-}
-
-/// h given the noise weights, `n (h ln h - ln Gamma(h)) + (h - 1) sum ln w - h sum w` and a uniform prior on the grid.
-fn noise_shape(
-    own: &mut SideState,
-    grid: &[f64],
-    rng: &mut Xoshiro256PlusPlus,
-) -> Result<(), BsvdError> {
-    let n = own.noise_weights.len() as f64;
-    let (mut sum, mut ln_sum) = (0.0, 0.0);
-    for &w in &own.noise_weights {
-        sum += f64::from(w);
-        ln_sum += f64::from(w).ln();
-    }
-    let terms: Vec<f64> = grid
-        .iter()
-        .map(|&h| n * (h * h.ln() - ln_gamma(h)) + (h - 1.0) * ln_sum - h * sum)
-        .collect();
-    own.noise_shape = grid[Categorical::from_ln_weights(&terms)?.sample(rng)];
     Ok(())
 }
 

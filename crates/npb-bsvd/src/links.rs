@@ -1,10 +1,11 @@
-//! What features say of factors: `U_ik ~ N(m_k + R_i . B_k, 1)`.
+//! Factors about their means, and what features say of these: `U_ik ~ N(m_k + R_i . B_k, 1 / g_i)`.
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
-use npb_priors::dist::Gamma;
+use npb_priors::dist::{Categorical, Gamma};
+use npb_priors::special::ln_gamma;
 use rand::RngExt;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
@@ -31,7 +32,7 @@ pub(crate) fn add_expected(links: &[f64], features: &[f32], out: &mut [f64]) {
     }
 }
 
-/// Factors less what is expected of them, `stride` numbers for each row, zeros after the rank.
+/// Factors less what is expected of them, times the roots of their precisions: `stride` numbers for each row, zeros after the rank.
 pub(crate) fn deviations(
     own: &SideState,
     features: Option<&Features>,
@@ -55,8 +56,9 @@ pub(crate) fn deviations(
                 features.write(i, known);
                 add_expected(&own.links, known, expected);
             }
+            let root = own.factor_weight(i).sqrt();
             for ((to, &x), mean) in line.iter_mut().zip(factors).zip(&*expected) {
-                *to = (f64::from(x) - mean) as f32;
+                *to = (root * (f64::from(x) - mean)) as f32;
             }
         });
 }
@@ -113,8 +115,51 @@ pub(crate) fn draw(
     Ok(())
 }
 
-/// Products of the regressors of a row, a one (when `first` is 1) and its features, summed over rows: with one another (row a, b <= a), and with the factors
-/// of each component (`width` numbers for each).
+/// Draws how far the factors of each row lie from their means, `g_i` given `|U_i - m - B R_i|^2`, then the shape of all `g`. `table`: scratch.
+pub(crate) fn draw_spreads(
+    own: &mut SideState,
+    features: Option<&Features>,
+    grid: &[f64],
+    table: &mut Vec<f32>,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Result<(), BsvdError> {
+    let rank = own.factor_mean.len();
+    if rank > 0 {
+        deviations(own, features, rank, table);
+    }
+    let h = own.factor_shape;
+    for (i, weight) in own.factor_weights.iter_mut().enumerate() {
+        let line = &table[i * rank..(i + 1) * rank];
+        let weighted: f64 = line.iter().map(|&x| f64::from(x).powi(2)).sum();
+        let squares = weighted / f64::from(*weight);
+        let law = Gamma::new(h + 0.5 * rank as f64, h + 0.5 * squares)?;
+        *weight = (law.sample(rng) as f32).max(f32::MIN_POSITIVE);
+    }
+    own.factor_shape = draw_shape(&own.factor_weights, grid, rng)?;
+    Ok(())
+}
+
+/// h of weights `w ~ Gamma(h, h)`: `n (h ln h - ln Gamma(h)) + (h - 1) sum ln w - h sum w` and a uniform prior on the grid.
+pub(crate) fn draw_shape(
+    weights: &[f32],
+    grid: &[f64],
+    rng: &mut Xoshiro256PlusPlus,
+) -> Result<f64, BsvdError> {
+    let n = weights.len() as f64;
+    let (mut sum, mut ln_sum) = (0.0, 0.0);
+    for &w in weights {
+        sum += f64::from(w);
+        ln_sum += f64::from(w).ln();
+    }
+    let terms: Vec<f64> = grid
+        .iter()
+        .map(|&h| n * (h * h.ln() - ln_gamma(h)) + (h - 1.0) * ln_sum - h * sum)
+        .collect();
+    Ok(grid[Categorical::from_ln_weights(&terms)?.sample(rng)])
+}
+
+/// Products of the regressors of a row, a one (when `first` is 1) and its features, summed over rows with their precisions: with one another (row a, b <= a),
+/// and with the factors of each component (`width` numbers for each).
 fn sums(
     own: &SideState,
     features: Option<&Features>,
@@ -127,11 +172,13 @@ fn sums(
         let mut linear = vec![0.0; rank * width];
         let mut known = vec![1.0f32; width];
         for (n, factors) in lines.chunks_exact(rank).enumerate() {
+            let i = number * LINES + n;
             if let Some(features) = features {
-                features.write(number * LINES + n, &mut known[first..]);
+                features.write(i, &mut known[first..]);
             }
+            let weight = own.factor_weight(i);
             for (a, &x) in known.iter().enumerate().filter(|(_, x)| **x != 0.0) {
-                let x = f64::from(x);
+                let x = weight * f64::from(x);
                 let products = matrix[a * width..].iter_mut().zip(&known[..=a]);
                 products.for_each(|(sum, &y)| *sum += x * f64::from(y));
                 let products = linear[a..].iter_mut().step_by(width).zip(factors);

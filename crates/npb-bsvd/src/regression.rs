@@ -114,11 +114,13 @@ pub(crate) struct Pass<'a> {
     pub(crate) features: Option<&'a Features>,
     pub(crate) offset: f64,
     pub(crate) noise_precision: f64,
-    /// Prior precision of the regression coefficients, and precision times mean.
+    /// Prior precision of the regression coefficients, and precision times mean; those of the factors of a row are yet to be multiplied by its weight.
     pub(crate) prior_precision: &'a [f64],
     pub(crate) prior_linear: &'a [f64],
     /// Of the factors of this side to its features; or empty.
     pub(crate) links: &'a [f64],
+    /// Of the prior precision of each row's factors; or none.
+    pub(crate) factor_weights: &'a [f32],
     pub(crate) task: Task,
     /// Draw the coefficients of a row one at a time, not jointly.
     pub(crate) coordinates: bool,
@@ -171,7 +173,8 @@ pub(crate) struct Scratch {
     column: Vec<f64>,
     x: Vec<f64>,
     mean: Vec<f64>,
-    prior: Vec<f64>,
+    prior_precision: Vec<f64>,
+    prior_linear: Vec<f64>,
     features: Vec<f32>,
 }
 
@@ -357,12 +360,24 @@ impl Pass<'_> {
             let factors = &mut target.factors[n * rank..(n + 1) * rank];
             let own = &mut target.intercepts[n * usize::from(intercept)..];
             let coefficients = &mut target.coefficients[n * features..(n + 1) * features];
-            scratch.prior.clear();
-            scratch.prior.extend_from_slice(self.prior_linear);
-            links::add_expected(self.links, &scratch.features, &mut scratch.prior[..rank]);
+            scratch.prior_precision.clear();
+            scratch
+                .prior_precision
+                .extend_from_slice(self.prior_precision);
+            scratch.prior_linear.clear();
+            scratch.prior_linear.extend_from_slice(self.prior_linear);
+            let means = &mut scratch.prior_linear[..rank];
+            links::add_expected(self.links, &scratch.features, means);
+            if let Some(&weight) = self.factor_weights.get(i) {
+                let precisions = &mut scratch.prior_precision[..rank];
+                for x in precisions.iter_mut().chain(means) {
+                    *x *= f64::from(weight);
+                }
+            }
             let mut row = Row {
                 pass: self,
-                prior_linear: &scratch.prior,
+                prior_precision: &scratch.prior_precision,
+                prior_linear: &scratch.prior_linear,
                 index: i,
                 range: self.cells.range(i),
                 features: &scratch.features,
@@ -493,6 +508,7 @@ impl Typing for f64 {
 struct Row<'a, 'p, T> {
     pass: &'a Pass<'p>,
     /// Prior precision times prior mean of its coefficients.
+    prior_precision: &'a [f64],
     prior_linear: &'a [f64],
     index: usize,
     range: Range<usize>,
@@ -519,7 +535,7 @@ impl<T: Real> Row<'_, '_, T> {
         for r in 0..width {
             let line = &mut sums[r * stride..][..=r];
             line.iter_mut().for_each(|v| *v *= noise_precision);
-            line[r] += pass.prior_precision[r];
+            line[r] += self.prior_precision[r];
         }
         let linear = &mut sums[width * stride..][..width];
         for (b, &prior) in linear.iter_mut().zip(self.prior_linear) {
@@ -578,7 +594,7 @@ impl<T: Real> Row<'_, '_, T> {
         for (k, x) in x.iter_mut().enumerate() {
             let column = &columns[k * n..(k + 1) * n];
             let (square, product) = T::square_and_product(pass.arch, column, left);
-            let precision = pass.prior_precision[k] + noise_precision * square;
+            let precision = self.prior_precision[k] + noise_precision * square;
             let linear = self.prior_linear[k] + noise_precision * (product + square * *x);
             let z: f64 = rng.sample(StandardNormal);
             let new = linear / precision + z / precision.sqrt();

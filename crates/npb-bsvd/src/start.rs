@@ -18,13 +18,13 @@ const START_LINK: f64 = 10.0;
 /// Common means of coefficients, too.
 const START_COMMON: f64 = 10.0;
 
-/// Noise weights start near 1.
+/// Noise weights, and spreads, start near 1.
 const START_SHAPE: f64 = 10.0;
 
 /// All candidates on, with small scales.
 pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
     let shape = data.shape(config);
-    let side = |n: usize, q: usize, intercepts: bool, noise: bool| SideState {
+    let side = |n: usize, q: usize, intercepts: bool, noise: bool, spread: bool| SideState {
         intercepts: vec![0.0; if intercepts { n } else { 0 }],
         coefficients: vec![0.0; n * q],
         coefficient_mean: vec![0.0; q],
@@ -32,6 +32,8 @@ pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
         coefficient_precision: vec![100.0; q],
         noise_weights: vec![1.0; if noise { n } else { 0 }],
         noise_shape: START_SHAPE,
+        factor_weights: vec![1.0; if spread { n } else { 0 }],
+        factor_shape: START_SHAPE,
         link_precision: START_LINK,
         common_precision: START_COMMON,
         ..SideState::default()
@@ -56,12 +58,14 @@ pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
             shape.column_features,
             shape.row_intercepts,
             shape.row_noise,
+            shape.row_spread,
         ),
         columns: side(
             shape.n_cols,
             shape.row_features,
             shape.column_intercepts,
             shape.column_noise,
+            shape.column_spread,
         ),
     };
     switch_on(data, config, &mut state);

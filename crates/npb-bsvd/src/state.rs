@@ -13,8 +13,8 @@ use crate::tuning::Tuning;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SideState {
-    /// `U` (of rows) or `V` (of columns), n x rank, active components only; a priori each entry is normal with variance 1 about the mean of its
-    /// component.
+    /// `U` (of rows) or `V` (of columns), n x rank, active components only; a priori each entry is normal with variance 1 (with spreads of rows `1 / g_i`) about
+    /// the mean of its component.
     pub factors: Vec<f32>,
     /// Mean of the factors of each active component; zeros when there is none.
     pub factor_mean: Vec<f64>,
@@ -22,6 +22,10 @@ pub struct SideState {
     pub links: Vec<f64>,
     /// Precision of the links.
     pub link_precision: f64,
+    /// n precisions `g_i` of the factors of a row about their means, or none: `g ~ Gamma(h, h)` a priori.
+    pub factor_weights: Vec<f32>,
+    /// h; the larger, the more alike the spreads.
+    pub factor_shape: f64,
     /// n intercepts, or none.
     pub intercepts: Vec<f32>,
     /// n x q coefficients on the q features of the other side: `G_C` of rows, `G_R` of columns (W 5.14).
@@ -160,6 +164,11 @@ impl BsvdState {
             "intercepts",
         )?;
         expect(
+            self.rows.factor_weights.is_empty() != shape.row_spread
+                && self.columns.factor_weights.is_empty() != shape.column_spread,
+            "factor weights",
+        )?;
+        expect(
             self.rows.noise_weights.is_empty() != shape.row_noise
                 && self.columns.noise_weights.is_empty() != shape.column_noise,
             "noise weights",
@@ -179,6 +188,8 @@ pub(crate) struct Shape {
     pub(crate) thresholds: usize,
     pub(crate) row_noise: bool,
     pub(crate) column_noise: bool,
+    pub(crate) row_spread: bool,
+    pub(crate) column_spread: bool,
     /// Features of rows, and of columns, that factors are linked to.
     pub(crate) row_links: usize,
     pub(crate) column_links: usize,
@@ -193,6 +204,11 @@ impl SideState {
     /// Factor of the noise precision of row (or column) `i`.
     pub(crate) fn noise_weight(&self, i: usize) -> f64 {
         self.noise_weights.get(i).map_or(1.0, |&w| f64::from(w))
+    }
+
+    /// Precision of the factors of row (or column) `i` about their means.
+    pub(crate) fn factor_weight(&self, i: usize) -> f64 {
+        self.factor_weights.get(i).map_or(1.0, |&g| f64::from(g))
     }
 
     fn check(&self, n: usize, rank: usize, q: usize) -> Result<(), BsvdError> {
@@ -220,12 +236,18 @@ impl SideState {
                 && self.coefficient_precision.iter().all(|&p| positive(p)),
             "precisions",
         )?;
-        expect(
-            positive(self.noise_shape)
-                && (self.noise_weights.is_empty() || table(&self.noise_weights, 1))
-                && self.noise_weights.iter().all(|&w| w > 0.0),
-            "noise weights",
-        )
+        for (shape, weights, what) in [
+            (self.noise_shape, &self.noise_weights, "noise weights"),
+            (self.factor_shape, &self.factor_weights, "factor weights"),
+        ] {
+            expect(
+                positive(shape)
+                    && (weights.is_empty() || table(weights, 1))
+                    && weights.iter().all(|&w| w > 0.0),
+                what,
+            )?;
+        }
+        Ok(())
     }
 }
 

@@ -76,6 +76,8 @@ enum Quantity {
     Intercept,
     /// Factor of the noise precision of a row.
     NoiseWeight,
+    /// Precision of the factors of a row about their means.
+    Spread,
     /// The first free threshold, and the last.
     Threshold,
     LastThreshold,
@@ -95,6 +97,7 @@ impl Quantity {
             Self::Weight => "weight of a feature",
             Self::Intercept => "intercept of a row",
             Self::NoiseWeight => "noise weight of a row",
+            Self::Spread => "spread of a row",
             Self::Threshold => "second threshold",
             Self::LastThreshold => "last threshold",
             Self::Residuals => "squared residuals",
@@ -136,6 +139,9 @@ impl Model {
                 Likelihood::Gaussian => (8.0, 64.0),
                 _ => (1.0, 4.0),
             },
+            row_spread: extras,
+            column_spread: extras,
+            spread_shape_range: (6.0, 24.0),
             sweeps: SweepPlan {
                 burn_in: 0,
                 keep: 1,
@@ -196,18 +202,12 @@ impl Model {
         rank: usize,
         q: usize,
         own_features: Option<&Features>,
-        (intercepts, noise): (bool, bool),
+        (intercepts, noise, spread): (bool, bool, bool),
         rng: &mut Xoshiro256PlusPlus,
     ) -> SideState {
         let config = &self.config;
-        let shapes = config.noise_shapes();
-        let noise_shape = shapes[rng.random_range(0..shapes.len())];
-        let own = GammaPrior {
-            shape: noise_shape,
-            rate: noise_shape,
-        };
-        let weights = if noise { n } else { 0 };
-        let noise_weights = (0..weights).map(|_| gamma(own, rng) as f32).collect();
+        let (noise_shape, noise_weights) = weights(&config.noise_shapes(), n, noise, rng);
+        let (factor_shape, factor_weights) = weights(&config.spread_shapes(), n, spread, rng);
         let intercept_precision = gamma(config.intercept, rng);
         let coefficient_precision: Vec<f64> =
             (0..q).map(|_| gamma(config.coefficient, rng)).collect();
@@ -236,7 +236,11 @@ impl Model {
             };
             (0..n).flat_map(|_| row()).collect()
         };
-        let mut factors = around(&factor_mean, &vec![1.0; rank]);
+        let mut factors = around(&vec![0.0; rank], &vec![1.0; rank]);
+        for (at, factor) in factors.iter_mut().enumerate() {
+            let weight = factor_weights.get(at / rank).copied().unwrap_or(1.0);
+            *factor = factor_mean[at % rank] as f32 + *factor / f32::sqrt(weight);
+        }
         if let Some(features) = own_features {
             let mut known = vec![0.0; linked];
             for (at, factor) in factors.iter_mut().enumerate() {
@@ -250,6 +254,8 @@ impl Model {
             factors,
             links,
             link_precision,
+            factor_weights,
+            factor_shape,
             coefficients: around(&coefficient_mean, &coefficient_precision),
             intercepts: if intercepts {
                 around(&[0.0], &[intercept_precision])
@@ -310,6 +316,19 @@ fn normal(precision: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
     Normal::new(0.0, precision.recip()).map_or(f64::NAN, |n| n.sample(rng))
 }
 
+/// One of these shapes h, and n numbers of `Gamma(h, h)` where they are wanted.
+fn weights(
+    shapes: &[f64],
+    n: usize,
+    wanted: bool,
+    rng: &mut Xoshiro256PlusPlus,
+) -> (f64, Vec<f32>) {
+    let shape = shapes[rng.random_range(0..shapes.len())];
+    let law = GammaPrior { shape, rate: shape };
+    let n = if wanted { n } else { 0 };
+    (shape, (0..n).map(|_| gamma(law, rng) as f32).collect())
+}
+
 fn gamma(prior: GammaPrior, rng: &mut Xoshiro256PlusPlus) -> f64 {
     Gamma::new(prior.shape, prior.rate).map_or(f64::NAN, |g| g.sample(rng))
 }
@@ -339,8 +358,12 @@ impl JointModel for Model {
         let rank = scales.len();
         let features = |f: &Option<Features>| f.as_ref().map_or(0, Features::n_features);
         let (of_rows, of_columns) = (features(&self.side.rows), features(&self.side.columns));
-        let rows = (config.row_intercepts, config.row_noise);
-        let columns = (config.column_intercepts, config.column_noise);
+        let rows = (config.row_intercepts, config.row_noise, config.row_spread);
+        let columns = (
+            config.column_intercepts,
+            config.column_noise,
+            config.column_spread,
+        );
         BsvdState {
             candidates: config.candidates,
             scale_precision,
@@ -413,6 +436,7 @@ impl JointModel for Model {
             Quantity::Weight => f64::from(state.columns.coefficients[0]),
             Quantity::Intercept => f64::from(state.rows.intercepts[0]),
             Quantity::NoiseWeight => f64::from(state.rows.noise_weights[1]),
+            Quantity::Spread => f64::from(state.rows.factor_weights[1]),
             Quantity::Threshold => state.thresholds[1],
             Quantity::LastThreshold => state.thresholds[state.thresholds.len() - 1],
             Quantity::Residuals => residuals(),
@@ -422,8 +446,8 @@ impl JointModel for Model {
 }
 
 fn calibrate(plan: &Plan) -> Result<Findings> {
-    use Quantity::{Cell, Intercept, Noise, NoiseWeight, Rank, Weight};
-    let quantities = [Rank, Noise, Cell, Weight, Intercept, NoiseWeight];
+    use Quantity::{Cell, Intercept, Noise, NoiseWeight, Rank, Spread, Weight};
+    let quantities = [Rank, Noise, Cell, Weight, Intercept, NoiseWeight, Spread];
     calibrate_likelihood(plan, Likelihood::Gaussian, &quantities)
 }
 

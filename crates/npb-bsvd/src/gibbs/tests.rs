@@ -41,6 +41,8 @@ enum Fault {
     AlikeNoise,
     /// Noise weights have another prior.
     OtherNoiseShapes,
+    /// Spreads of factors have another prior.
+    OtherSpreads,
     /// Links have another prior.
     OtherLinks,
     /// Common means of coefficients have another prior.
@@ -89,6 +91,7 @@ fn model_of(likelihood: Likelihood, moves: &[BsvdMove], fault: Fault) -> Model {
             Likelihood::Gaussian => (8.0, 64.0),
             _ => (1.0, 4.0),
         },
+        spread_shape_range: (6.0, 24.0),
         schedule: moves
             .iter()
             .map(|&step| Scheduled { step, every: 1 })
@@ -128,6 +131,7 @@ impl Model {
             Fault::NoPriorOdds => config.rank_a = 2.0,
             Fault::OtherLinks => config.link.rate *= 3.0,
             Fault::OtherCommonMeans => config.common.rate *= 3.0,
+            Fault::OtherSpreads => config.spread_shape_range = (1.0, 2.0),
             Fault::OtherNoiseShapes => config.noise_shape_range = (4.0, 16.0),
             _ => {}
         }
@@ -227,6 +231,9 @@ impl JointModel for Model {
             "row factors times features",
             "row noise",
             "noise of an unseen row",
+            "row spreads",
+            "spread of an unseen row",
+            "column spread shape",
             "column noise shape",
             "weighted residuals",
             "second threshold",
@@ -248,86 +255,112 @@ impl JointModel for Model {
         }
         let rank = scales.len();
         let shapes = config.noise_shapes();
+        let spreads = config.spread_shapes();
         let linked =
             |features: &'_ Option<Features>| features.clone().filter(|_| config.feature_links);
         let (of_rows, of_columns) = (linked(&self.side.rows), linked(&self.side.columns));
-        let mut side =
-            |n: usize, q: usize, own_features: Option<&Features>, intercepts: bool, noise: bool| {
-                let noise_shape = shapes[rng.random_range(0..shapes.len())];
-                let own = GammaPrior {
-                    shape: noise_shape,
-                    rate: noise_shape,
-                };
-                let intercept_precision = gamma(config.intercept, rng);
-                let coefficient_precision: Vec<f64> =
-                    (0..q).map(|_| gamma(config.coefficient, rng)).collect();
-                let common_precision = gamma(config.common, rng);
-                let coefficient_mean: Vec<f64> = (0..q)
-                    .map(|_| {
-                        if config.common_coefficients {
-                            normal(rng) / common_precision.sqrt()
-                        } else {
-                            0.0
-                        }
-                    })
-                    .collect();
-                let factor_mean: Vec<f64> = (0..rank)
-                    .map(|_| {
-                        if config.factor_means {
-                            normal(rng)
-                        } else {
-                            0.0
-                        }
-                    })
-                    .collect();
-                let link_precision = gamma(config.link, rng);
-                let q_own = own_features.map_or(0, Features::n_features);
-                let links: Vec<f64> = (0..rank * q_own)
-                    .map(|_| normal(rng) / link_precision.sqrt())
-                    .collect();
-                let mut factors = Vec::new();
-                for i in 0..n {
-                    let mut known = vec![0.0; q_own];
-                    if let Some(features) = own_features {
-                        features.write(i, &mut known);
-                    }
-                    let mut expected = factor_mean.clone();
-                    links::add_expected(&links, &known, &mut expected);
-                    factors.extend(expected.iter().map(|mean| (mean + normal(rng)) as f32));
-                }
-                SideState {
-                    factors,
-                    links,
-                    link_precision,
-                    factor_mean,
-                    intercepts: (0..if intercepts { n } else { 0 })
-                        .map(|_| (normal(rng) / intercept_precision.sqrt()) as f32)
-                        .collect(),
-                    coefficients: (0..n * q)
-                        .map(|c| {
-                            (coefficient_mean[c % q]
-                                + normal(rng) / coefficient_precision[c % q].sqrt())
-                                as f32
-                        })
-                        .collect(),
-                    coefficient_mean,
-                    common_precision,
-                    intercept_precision,
-                    coefficient_precision,
-                    noise_weights: (0..if noise { n } else { 0 })
-                        .map(|_| gamma(own, rng) as f32)
-                        .collect(),
-                    noise_shape,
-                }
+        let mut side = |n: usize,
+                        q: usize,
+                        own_features: Option<&Features>,
+                        intercepts: bool,
+                        noise: bool,
+                        spread: bool| {
+            let noise_shape = shapes[rng.random_range(0..shapes.len())];
+            let own = GammaPrior {
+                shape: noise_shape,
+                rate: noise_shape,
             };
+            let factor_shape = spreads[rng.random_range(0..spreads.len())];
+            let of_factors = GammaPrior {
+                shape: factor_shape,
+                rate: factor_shape,
+            };
+            let factor_weights: Vec<f32> = (0..if spread { n } else { 0 })
+                .map(|_| gamma(of_factors, rng) as f32)
+                .collect();
+            let intercept_precision = gamma(config.intercept, rng);
+            let coefficient_precision: Vec<f64> =
+                (0..q).map(|_| gamma(config.coefficient, rng)).collect();
+            let common_precision = gamma(config.common, rng);
+            let coefficient_mean: Vec<f64> = (0..q)
+                .map(|_| {
+                    if config.common_coefficients {
+                        normal(rng) / common_precision.sqrt()
+                    } else {
+                        0.0
+                    }
+                })
+                .collect();
+            let factor_mean: Vec<f64> = (0..rank)
+                .map(|_| {
+                    if config.factor_means {
+                        normal(rng)
+                    } else {
+                        0.0
+                    }
+                })
+                .collect();
+            let link_precision = gamma(config.link, rng);
+            let q_own = own_features.map_or(0, Features::n_features);
+            let links: Vec<f64> = (0..rank * q_own)
+                .map(|_| normal(rng) / link_precision.sqrt())
+                .collect();
+            let mut factors = Vec::new();
+            for i in 0..n {
+                let mut known = vec![0.0; q_own];
+                if let Some(features) = own_features {
+                    features.write(i, &mut known);
+                }
+                let mut expected = factor_mean.clone();
+                links::add_expected(&links, &known, &mut expected);
+                let sd = factor_weights
+                    .get(i)
+                    .map_or(1.0, |&g| f64::from(g).sqrt().recip());
+                factors.extend(expected.iter().map(|mean| (mean + sd * normal(rng)) as f32));
+            }
+            SideState {
+                factors,
+                links,
+                link_precision,
+                factor_mean,
+                factor_weights,
+                factor_shape,
+                intercepts: (0..if intercepts { n } else { 0 })
+                    .map(|_| (normal(rng) / intercept_precision.sqrt()) as f32)
+                    .collect(),
+                coefficients: (0..n * q)
+                    .map(|c| {
+                        (coefficient_mean[c % q]
+                            + normal(rng) / coefficient_precision[c % q].sqrt())
+                            as f32
+                    })
+                    .collect(),
+                coefficient_mean,
+                common_precision,
+                intercept_precision,
+                coefficient_precision,
+                noise_weights: (0..if noise { n } else { 0 })
+                    .map(|_| gamma(own, rng) as f32)
+                    .collect(),
+                noise_shape,
+            }
+        };
         let noise = config.own_noise();
-        let rows = side(ROWS_N, 2, of_rows.as_ref(), config.row_intercepts, noise.0);
+        let rows = side(
+            ROWS_N,
+            2,
+            of_rows.as_ref(),
+            config.row_intercepts,
+            noise.0,
+            config.row_spread,
+        );
         let columns = side(
             COLUMNS_N,
             1,
             of_columns.as_ref(),
             config.column_intercepts,
             noise.1,
+            config.column_spread,
         );
         BsvdState {
             candidates: config.candidates,
@@ -452,6 +485,9 @@ impl JointModel for Model {
             linked,
             rows.noise_weights.iter().map(|&w| f64::from(w)).sum(),
             rows.noise_weight(2),
+            rows.factor_weights.iter().map(|&g| f64::from(g)).sum(),
+            rows.factor_weight(2),
+            columns.factor_shape.ln(),
             columns.noise_shape.ln(),
             weighted,
             state.thresholds.get(1).copied().unwrap_or(0.0),
@@ -584,6 +620,8 @@ fn without_options_the_joint_law_is_left_alone() {
     model.config.feature_links = false;
     model.config.row_noise = false;
     model.config.column_noise = false;
+    model.config.row_spread = false;
+    model.config.column_spread = false;
     let report = TEST.run(&model);
     assert!(report.passed(), "{report}");
 }
@@ -657,7 +695,7 @@ fn probit_faults_are_seen() {
 fn faults_are_seen() {
     use Fault::{
         AlikeNoise, HalfShape, MaskIgnored, NoOffsetPrior, NoPriorOdds, OtherCommonMeans,
-        OtherLinks, OtherNoiseShapes, RateAsScale, ScaleFirst, StaleResidual,
+        OtherLinks, OtherNoiseShapes, OtherSpreads, RateAsScale, ScaleFirst, StaleResidual,
     };
     for fault in [
         ScaleFirst,
@@ -669,6 +707,7 @@ fn faults_are_seen() {
         MaskIgnored,
         AlikeNoise,
         OtherNoiseShapes,
+        OtherSpreads,
         OtherLinks,
         OtherCommonMeans,
     ] {

@@ -37,11 +37,11 @@ struct Exact {
     ln_evidence: f64,
 }
 
-/// `weight`: factor of the noise precision of the new row.
+/// `weight`, `spread`: factor of the noise precision of the new row, precision of its factors about their means.
 fn exact(
     fit: &BsvdFit,
     state: &BsvdState,
-    weight: f64,
+    (weight, spread): (f64, f64),
     entries: &[(usize, f64)],
     features: &[f64],
     j: usize,
@@ -53,7 +53,7 @@ fn exact(
     }
     prior_mean.push(0.0);
     prior_mean.extend(&rows.coefficient_mean);
-    let mut prior_variance = vec![1.0; state.rank()];
+    let mut prior_variance = vec![spread.recip(); state.rank()];
     prior_variance.push(rows.intercept_precision.recip());
     prior_variance.extend(rows.coefficient_precision.iter().map(|p| p.recip()));
     let known = |j: usize| -> f64 {
@@ -149,6 +149,7 @@ fn a_new_row_has_its_exact_conditional_in_every_draw() {
     let (ratings, side) = featured();
     let config = BsvdConfig {
         row_noise: false,
+        row_spread: false,
         ..config(80, 100)
     };
     let fit = fit(&ratings, side, &Cells::default(), &config).unwrap();
@@ -164,7 +165,7 @@ fn a_new_row_has_its_exact_conditional_in_every_draw() {
             let values = folded.cell(j).unwrap().values();
             let mut ratio = 0.0;
             for (draw, pair) in fit.draws().iter().zip(values.chunks_exact(2)) {
-                let exact = exact(&fit, draw, 1.0, entries, &features, j);
+                let exact = exact(&fit, draw, (1.0, 1.0), entries, &features, j);
                 // The pair lies on both sides of the exact mean, which it has to single precision.
                 let middle = 0.5 * (pair[0] + pair[1]);
                 assert!(
@@ -180,13 +181,14 @@ fn a_new_row_has_its_exact_conditional_in_every_draw() {
     }
 }
 
-/// Against the mixture over its noise weight, summed on a grid; entries that fit together and entries that do not.
+/// Against the mixture over its noise weight and its spread, summed on a grid; entries that fit together and entries that do not.
 #[test]
 fn a_new_row_finds_out_how_noisy_it_is() {
     let (ratings, side) = featured();
     let config = BsvdConfig {
         stored_draws: 400,
         noise_shape_range: (2.0, 4.0),
+        spread_shape_range: (2.0, 4.0),
         ..config(100, 400)
     };
     let fit = fit(&ratings, side, &Cells::default(), &config).unwrap();
@@ -194,16 +196,19 @@ fn a_new_row_finds_out_how_noisy_it_is() {
     let noise = |entries: &[(usize, f64)]| {
         let (mut mean, mut variance) = (0.0, 0.0);
         for draw in fit.draws() {
-            let terms = (0..80).map(|n| {
-                let weight = 10f64.powf(0.06 * f64::from(n) - 4.0);
-                let exact = exact(&fit, draw, weight, entries, &features, 4);
-                let h = draw.rows.noise_shape;
-                // Of the logarithm, in which the grid is even.
-                let ln_prior = h * (weight.ln() - weight);
+            let terms = (0..40 * 16).map(|n| {
+                let weight = 10f64.powf(0.12 * f64::from(n % 40) - 4.0);
+                let spread = 10f64.powf(0.15 * f64::from(n / 40) - 1.5);
+                let exact = exact(&fit, draw, (weight, spread), entries, &features, 4);
+                // Of the logarithms, in which the grid is even.
+                let ln_prior = |h: f64, w: f64| h * (w.ln() - w);
+                let ln_prior = ln_prior(draw.rows.noise_shape, weight)
+                    + ln_prior(draw.rows.factor_shape, spread);
                 let density = (ln_prior + exact.ln_evidence + 20.0).exp();
                 (density, exact.mean, (draw.noise_precision * weight).recip())
             });
-            let total = terms.clone().map(|t| t.0).sum::<f64>() * fit.draws().len() as f64;
+            let terms: Vec<(f64, f64, f64)> = terms.collect();
+            let total = terms.iter().map(|t| t.0).sum::<f64>() * fit.draws().len() as f64;
             for (density, of_mean, of_noise) in terms {
                 mean += density * of_mean / total;
                 let column = f64::from(draw.columns.noise_weights[4]);

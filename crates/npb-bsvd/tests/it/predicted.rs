@@ -258,7 +258,7 @@ fn components_come_back_when_a_chain_goes_on() {
     let more: Vec<Rating> = noisy(&data, 0.1).iter().step_by(2).collect();
     let more = Ratings::new(60, 50, &more).unwrap();
     let plan = SweepPlan {
-        burn_in: 60,
+        burn_in: 200,
         keep: 20,
         thin: 1,
     };

@@ -21,8 +21,10 @@ use crate::reproduce::Context;
 const AGES: [u32; 7] = [1, 18, 25, 35, 45, 50, 56];
 /// Occupations of MovieLens 1M are numbered 0 to 20.
 const OCCUPATIONS: usize = 21;
-/// Gender, age and occupation.
+/// Gender, range of ages and occupation.
 pub(super) const USER_TRAITS: usize = 1 + AGES.len() + OCCUPATIONS;
+/// MovieLens 100K knows ages in years: gender, age, its square, occupation.
+const USER_TRAITS_100K: usize = 3 + OCCUPATIONS;
 /// Genres of MovieLens 1M; the last column is for films that have none of them.
 const GENRES: [&str; 18] = [
     "Action",
@@ -67,7 +69,7 @@ impl Size {
     }
 }
 
-/// 0/1 traits, row-major.
+/// Traits, row-major; all but ages in years are 0 or 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Traits {
     pub(super) n_cols: usize,
@@ -87,11 +89,11 @@ impl Traits {
     }
 }
 
-/// A data set: ratings in the order of the file, and 0/1 traits of every user and film that has a rating.
+/// A data set: ratings in the order of the file, and traits of every user and film that has a rating.
 pub(super) struct Films {
     pub(super) size: Size,
     pub(super) file: RatingFile,
-    /// Gender, 7 ages, 21 occupations.
+    /// Gender, 7 ranges of ages or age and its square, 21 occupations.
     pub(super) users: Traits,
     /// 18 genres and "none of them".
     pub(super) films: Traits,
@@ -293,12 +295,27 @@ fn field<'a>(line: &'a [Option<String>], index: usize, what: &str) -> Result<&'a
     field.ok_or_else(|| format!("{what} {:?} has no field {}", line.first(), index + 1).into())
 }
 
+fn years(age: &str) -> Result<u32> {
+    let years = age.parse();
+    years.map_err(|_| format!("age {age:?} is not a number").into())
+}
+
 /// Column of an age among the user traits.
 fn age_column(age: &str) -> Result<usize> {
-    let age: u32 = age
-        .parse()
-        .map_err(|_| format!("age {age:?} is not a number"))?;
+    let age = years(age)?;
     Ok(AGES.partition_point(|&from| from <= age).max(1))
+}
+
+/// Ages of mean 0 and variance 1.
+fn standard_ages(lines: &[&[Option<String>]]) -> Result<Vec<f64>> {
+    let age = |line: &&[Option<String>]| Ok(f64::from(years(field(line, 1, "user")?)?));
+    let mut ages = lines.iter().map(age).collect::<Result<Vec<f64>>>()?;
+    let n = ages.len() as f64;
+    let mean = ages.iter().sum::<f64>() / n;
+    let variance = ages.iter().map(|a| (a - mean).powi(2)).sum::<f64>() / n;
+    let sd = if variance > 0.0 { variance.sqrt() } else { 1.0 };
+    ages.iter_mut().for_each(|a| *a = (*a - mean) / sd);
+    Ok(ages)
 }
 
 fn traits_1m_users(table: &StringTable, ids: &[String]) -> Result<Traits> {
@@ -351,14 +368,17 @@ fn traits_100k_users(table: &StringTable, ids: &[String]) -> Result<Traits> {
         )
         .into());
     }
-    let mut traits = Traits::new(ids.len(), USER_TRAITS);
+    let ages = standard_ages(&lines)?;
+    let mut traits = Traits::new(ids.len(), USER_TRAITS_100K);
     for (i, line) in lines.into_iter().enumerate() {
-        traits.set(i, age_column(field(line, 1, "user")?)?);
+        // The square less its mean.
+        traits.values[i * USER_TRAITS_100K + 1] = ages[i];
+        traits.values[i * USER_TRAITS_100K + 2] = ages[i] * ages[i] - 1.0;
         if field(line, 2, "user")? == "F" {
             traits.set(i, 0);
         }
         let number = known.partition_point(|o| *o < occupations[i]);
-        traits.set(i, 1 + AGES.len() + number);
+        traits.set(i, 3 + number);
     }
     Ok(traits)
 }
@@ -499,7 +519,7 @@ pub(super) mod tests {
                 (100_000, 1_682)
             );
             let women = (0..943)
-                .filter(|i| small.users.values[i * USER_TRAITS] == 1.0)
+                .filter(|i| small.users.values[i * small.users.n_cols] == 1.0)
                 .count();
             assert_eq!(women, 273);
             assert_eq!(

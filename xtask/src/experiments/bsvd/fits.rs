@@ -63,23 +63,32 @@ pub(super) fn one_noise(config: BsvdConfig) -> BsvdConfig {
     }
 }
 
-/// Switches held on: `rank` components and one noise precision, as probabilistic matrix factorisation has them. Prior odds this large beat any likelihood.
+/// One precision of the factors of all rows, as in the thesis.
+fn one_spread(config: BsvdConfig) -> BsvdConfig {
+    BsvdConfig {
+        row_spread: false,
+        column_spread: false,
+        ..config
+    }
+}
+
+/// Switches held on: `rank` components and one precision of noise and of factors, as probabilistic matrix factorisation has them. Prior odds this large beat any likelihood.
 pub(super) fn fixed_rank(rank: usize, config: BsvdConfig) -> BsvdConfig {
     BsvdConfig {
         candidates: rank,
         max_candidates: rank,
         rank_a: 1e300,
-        ..one_noise(config)
+        ..one_spread(one_noise(config))
     }
 }
 
-/// The thesis's means and noise: one global mean, one precision, features that factors know nothing of.
+/// The thesis's means, noise and factors: one global mean, one precision of each, features that factors know nothing of.
 pub(super) fn global_mean(config: BsvdConfig) -> BsvdConfig {
     BsvdConfig {
         row_intercepts: false,
         column_intercepts: false,
         feature_links: false,
-        ..one_noise(config)
+        ..one_spread(one_noise(config))
     }
 }
 
