@@ -183,7 +183,9 @@ fn settings_out_of_range() {
     case("rank_b", |c| c.rank_b = f64::NAN);
     case("noise", |c| c.noise.rate = -1.0);
     case("spread_shape_range.0", |c| c.spread_shape_range.0 = -1.0);
-    case("spread_shape_range.1", |c| c.spread_shape_range.1 = f64::NAN);
+    case("spread_shape_range.1", |c| {
+        c.spread_shape_range.1 = f64::NAN
+    });
     case("noise_shape_range.0", |c| c.noise_shape_range.0 = f64::NAN);
     case("noise_shape_range.0", |c| c.noise_shape_range.0 = 0.0);
     case("noise_shape_range.1", |c| c.noise_shape_range = (2.0, 1.0));

@@ -22,7 +22,7 @@ pub(super) struct Collapsed {
     dof: f64,
     /// `-ln|B|`.
     ln_det: f64,
-    /// Mean of the component; `B`, by column; for each utility the expert's mean and `S`, by column, whose square `S S'` is its covariance: a prior precision
+    /// Mean of the component; `B`, by column; for each utility the expert's mean and `S`, by row, whose square `S S'` is its covariance: a prior precision
     /// may be so small that nothing would be left of a covariance from which rows are subtracted.
     numbers: Vec<f64>,
 }
@@ -93,7 +93,7 @@ impl Collapsed {
         &self.numbers[self.n_features..][..self.n_features * self.n_features]
     }
 
-    /// Mean of the expert of utility `k`, and the root of its covariance.
+    /// Mean of the expert of utility `k`, and the root of its covariance, by row.
     fn expert(&self, k: usize) -> (&[f64], &[f64]) {
         let (p, width) = (self.n_features, self.n_features + 1);
         let first = p * width + k * width * (width + 1);
@@ -206,7 +206,7 @@ impl Collapsed {
         scratch.utilities.clear();
         for k in 0..n_utilities {
             let (mean, root) = self.expert(k);
-            products(root, &scratch.extended, &mut scratch.across);
+            multiply(scratch.arch, root, &scratch.extended, &mut scratch.across);
             let variance = 1.0 + dot(&scratch.across, &scratch.across);
             let mean = dot(mean, &scratch.extended);
             scratch.utilities.push([mean, variance.sqrt()]);
@@ -248,8 +248,8 @@ impl Collapsed {
         let size = (p + 1) * (p + 2);
         for (expert, t) in experts.chunks_exact_mut(size).zip(t) {
             let (mean, root) = expert.split_at_mut(p + 1);
-            products(root, &scratch.extended, &mut scratch.across);
-            multiply(scratch.arch, root, &scratch.across, &mut scratch.product);
+            multiply(scratch.arch, root, &scratch.extended, &mut scratch.across);
+            products(root, &scratch.across, &mut scratch.product);
             let variance = 1.0 + dot(&scratch.across, &scratch.across);
             let gain = (t - dot(mean, &scratch.extended)) / variance;
             // S (I - f f' / v)^(1/2), f = S'x.
@@ -257,8 +257,8 @@ impl Collapsed {
             subtract_outer(
                 scratch.arch,
                 root,
-                &scratch.product,
                 &scratch.across,
+                &scratch.product,
                 factor,
             );
             for (mean, product) in mean.iter_mut().zip(&scratch.product) {
@@ -280,12 +280,9 @@ impl Collapsed {
         let (mean, precision) = law.sample(rng);
         let expert = |k| {
             let (mean, root) = self.expert(k);
-            let mut w = mean.to_vec();
-            for column in root.chunks_exact(p + 1) {
-                let z: f64 = rng.sample(StandardNormal);
-                w.iter_mut().zip(column).for_each(|(w, s)| *w += z * s);
-            }
-            w
+            let z: Vec<f64> = (0..=p).map(|_| rng.sample(StandardNormal)).collect();
+            let rows = root.chunks_exact(p + 1);
+            mean.iter().zip(rows).map(|(m, s)| m + dot(s, &z)).collect()
         };
         let experts = (0..n_utilities).map(expert).collect();
         Some((DrawnComponent { mean, precision }, experts))
@@ -315,7 +312,21 @@ fn multiply(arch: Arch, a: &[f64], x: &[f64], product: &mut Vec<f64>) {
 /// `product = A'x` for a matrix by column.
 fn products(a: &[f64], x: &[f64], product: &mut Vec<f64>) {
     product.clear();
-    product.extend(a.chunks_exact(x.len()).map(|column| dot(column, x)));
+    let mut blocks = a.chunks_exact(4 * x.len());
+    // Four sums at a time: one alone waits for each of its additions.
+    for block in &mut blocks {
+        let (first, second) = block.split_at(2 * x.len());
+        let ((a, b), (c, d)) = (first.split_at(x.len()), second.split_at(x.len()));
+        let mut sums = [0.0; 4];
+        for ((((x, a), b), c), d) in x.iter().zip(a).zip(b).zip(c).zip(d) {
+            for (sum, a) in sums.iter_mut().zip([a, b, c, d]) {
+                *sum += a * x;
+            }
+        }
+        product.extend(sums);
+    }
+    let rest = blocks.remainder().chunks_exact(x.len());
+    product.extend(rest.map(|column| dot(column, x)));
 }
 
 /// `A -= factor u v'`.

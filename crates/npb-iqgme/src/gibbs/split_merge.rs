@@ -22,14 +22,16 @@ use super::state::{DrawnComponent, GibbsParameters};
 use super::{IqgmeSampler, SPLITS};
 use crate::data::IqgmeData;
 
-/// Pairs of rows that are drawn in one move.
+/// Pairs of rows that are drawn in one move: one drawn towards a guide and one not, or one of either kind where there are many rows. Most components are too large to be
+/// allocated anew then.
 const PAIRS: u64 = 2;
+const MANY_ROWS: usize = 5_000;
 /// Rows that one pair may allocate, summed over particles: so many, or this share of all rows.
 const ROWS: usize = 400;
 const SHARE_OF_ROWS: usize = 50;
 /// Most particles of a kind.
 const PARTICLES: usize = 16;
-/// Logarithm of the odds by which particles are drawn towards a guide, in every other pair.
+/// Logarithm of the odds by which particles are drawn towards a guide, in every other pair or so.
 const PULL: f64 = 3.0;
 /// Iterations of the k-means that is the guide.
 const GUIDE_ITERATIONS: usize = 5;
@@ -40,11 +42,13 @@ impl IqgmeSampler<'_> {
         if n < 2 {
             return;
         }
-        for pair in 0..PAIRS {
+        let pairs = if n < MANY_ROWS { PAIRS } else { 1 };
+        for pair in 0..pairs {
             let rng = &mut self.rng(SPLITS, pair);
+            let guided = if pairs == 1 { rng.random() } else { pair == 1 };
             let first = rng.random_range(0..n);
             let second = (first + rng.random_range(1..n)) % n;
-            let pull = if pair % 2 == 0 { 0.0 } else { PULL };
+            let pull = if guided { PULL } else { 0.0 };
             if let Some(found) = self.allocation([first, second], pull, rng) {
                 self.put(found, rng);
             }
