@@ -67,8 +67,8 @@ impl Default for RowEffects {
         Self {
             spread: 1.0,
             steps: 9,
-            variance: 2.0,
-            shape: 1.0,
+            variance: 4.0,
+            shape: 0.5,
         }
     }
 }

@@ -325,6 +325,12 @@ impl EffectLaw {
         self.sum(rows, variances, |x| x * x)
     }
 
+    /// These variances, those of the steps set to 0.
+    pub(crate) fn spread_alone(&self, variances: &[f64]) -> Vec<f64> {
+        let keep = |(k, v): (usize, &f64)| if k < self.first_step() { *v } else { 0.0 };
+        variances.iter().enumerate().map(keep).collect()
+    }
+
     /// By row: the sum over coordinates of `power` of the row's place times the coordinate's value.
     fn sum(&self, rows: &EffectRows, values: &[f64], power: impl Fn(f64) -> f64) -> Vec<f64> {
         let mut sums = vec![0.0; rows.members.len()];

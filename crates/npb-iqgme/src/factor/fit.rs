@@ -288,7 +288,8 @@ impl FactorFit {
         })
     }
 
-    /// Probability of the second class for each row, factors and missing features integrated out, experts by moment matching.
+    /// Probability of the second class for each row, factors and missing features integrated out, experts by moment matching. The steps of
+    /// [`RowEffects`](crate::RowEffects) are at their posterior means: a posterior that factorises overstates what they leave uncertain.
     ///
     /// Cost: see [`FactorVb`]. Errors: other columns than in training, a fit without labels.
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {

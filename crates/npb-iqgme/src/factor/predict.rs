@@ -206,7 +206,8 @@ impl Predictor {
                 let of_row = law.at(rows, &self.row_effect);
                 let of_effect = match self.drawn {
                     Some(_) => vec![0.0; cells.n_rows()],
-                    None => law.variances(rows, &state.row_effect.variance),
+                    // A posterior that factorises over thousands of steps overstates what these leave uncertain.
+                    None => law.variances(rows, &law.spread_alone(&state.row_effect.variance)),
                 };
                 for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
                     for (h, expert) in self.experts.iter().enumerate() {
