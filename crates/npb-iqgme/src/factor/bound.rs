@@ -29,7 +29,7 @@ pub struct FactorBound {
     pub switches: f64,
     /// Minus the divergences of `q(theta, psi)`, `q(gamma)`, `q(u)` and `q(kappa)` from their priors.
     pub loadings: f64,
-    /// Minus the divergences of `q(w)`, `q(zeta, lambda)` and `q(v)` from their priors.
+    /// Minus the divergences of `q(w)`, `q(zeta, lambda)`, `q(v)` and `q(tau)` from their priors.
     pub experts: f64,
     /// Sum of the absolute values of all terms, the scale of rounding errors.
     pub magnitude: f64,

@@ -56,7 +56,7 @@ pub struct RowEffects {
     pub spread: f64,
     /// Each feature has at most so many steps, at quantiles of the labelled rows; 0 leaves them out.
     pub steps: usize,
-    /// Prior variance of the sum of all steps: a step's precision is so many times the number of steps, inverted, at its prior's mean.
+    /// Scale of the steps: at its prior's mean a step's precision is the number of steps divided by this, so that their sum has about this variance.
     pub variance: f64,
     /// Shape of the Gamma prior of each step's precision. Steps are Student-t a priori with twice as many degrees of freedom: the fewer, the fewer steps matter.
     pub shape: f64,

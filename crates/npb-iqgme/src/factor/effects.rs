@@ -276,7 +276,7 @@ impl EffectLaw {
         }
     }
 
-    /// `q(u)` of every coordinate in turn.
+    /// `q(v)` of every coordinate in turn.
     pub(crate) fn update(&self, rows: &EffectRows, left: &[f64], effect: &mut RowEffect) {
         let precisions: Vec<f64> = effect.precisions.iter().map(Gamma::mean).collect();
         let variances = &mut effect.variance;
@@ -361,7 +361,7 @@ impl EffectLaw {
         by_row
     }
 
-    /// Divergence of `q(u)` and `q(tau)` from their priors.
+    /// Divergence of `q(v)` and `q(tau)` from their priors.
     pub(crate) fn divergence(&self, effect: &RowEffect) -> f64 {
         let mut sum = 0.0;
         let first = self.first_step();
@@ -415,5 +415,92 @@ impl RowEffect {
         let each = self.mean.iter().zip(&self.variance);
         each.map(|(mean, variance)| mean + variance.sqrt() * rng.sample::<f64, _>(StandardNormal))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_data::{Mask, Table};
+    use npb_infer::stream;
+    use npb_linalg::Cholesky;
+    use npb_linalg::faer::Mat;
+
+    use super::*;
+
+    #[test]
+    fn steps_lie_between_values_and_are_standardised() {
+        let seen: Vec<f64> = (0..40).map(|k| f64::from((k * 17) % 40)).collect();
+        let steps = Steps::new(seen.clone(), 9);
+        assert_eq!(steps.len(), 9);
+        for k in 0..9 {
+            let at = |v: &f64| steps.at(k, steps.bin(*v).into());
+            let (mean, square) = seen
+                .iter()
+                .fold((0.0, 0.0), |(m, s), v| (m + at(v), s + at(v).powi(2)));
+            assert!(mean.abs() < 1e-9 && (square - 40.0).abs() < 1e-9, "{k}");
+        }
+        assert!(steps.is_valid());
+        // Two values have one step between them, one value has none.
+        assert_eq!(Steps::new(vec![1.0, 3.0, 3.0], 9).knots, [2.0]);
+        assert_eq!(Steps::new(vec![5.0; 7], 9).len(), 0);
+        assert_eq!(Steps::new(vec![], 9).len(), 0);
+        // No number lies between these two.
+        let close = Steps::new(vec![1.0, 1.0, 1.0 + f64::EPSILON], 1);
+        assert_eq!((close.bin(1.0), close.bin(1.0 + f64::EPSILON)), (0, 1));
+    }
+
+    #[test]
+    fn going_round_ends_at_the_joint_posterior_mean() {
+        let (n, p) = (30, 4);
+        let mut rng = stream(3, [0; 4]);
+        let mut normal = || -> f64 { rng.sample(StandardNormal) };
+        let values: Vec<f64> = (0..n * p).map(|_| normal()).collect();
+        let left: Vec<f64> = (0..n).map(|_| normal()).collect();
+        let mask = Mask::from_fn(n, p, |i, j| (2 * i + 3 * j) % 7 > 0).unwrap();
+        let cells = Cells::new(&Table::from_parts(values, mask).unwrap());
+        let labelled: Vec<usize> = (0..n).filter(|i| i % 5 > 0).collect();
+        let (law, rows) = EffectLaw::new(&cells, &labelled, &RowEffects::default());
+        let size = law.size();
+        assert!(size > 20 && law.fits(&law.first()) && law.is_valid(p));
+        let precisions: Vec<f64> = (1..size).map(|k| 1.0 + (k % 3) as f64).collect();
+        let mut found = vec![0.0; size];
+        for _ in 0..5000 {
+            law.go_round(&rows, &left, &precisions, &mut found, |_, mean, _| mean);
+        }
+        // The coordinates of the rows, one by one.
+        let unit = |k: usize| {
+            let one: Vec<f64> = (0..size).map(|l| f64::from(u8::from(l == k))).collect();
+            law.at(&rows, &one)
+        };
+        let coordinates: Vec<Vec<f64>> = (0..size).map(unit).collect();
+        let precision = Mat::from_fn(size, size, |k, l| {
+            let own = match (k == l, k) {
+                (false, _) => 0.0,
+                (true, 0) => 1.0,
+                (true, k) => precisions[k - 1],
+            };
+            own + (0..n)
+                .map(|i| coordinates[k][i] * coordinates[l][i])
+                .sum::<f64>()
+        });
+        let mut wanted: Vec<f64> = coordinates
+            .iter()
+            .map(|c| c.iter().zip(&left).map(|(c, t)| c * t).sum())
+            .collect();
+        Cholesky::new(precision.as_ref())
+            .unwrap()
+            .solve(&mut wanted);
+        for (found, wanted) in found.iter().zip(&wanted) {
+            assert!((found - wanted).abs() < 1e-9, "{found} {wanted}");
+        }
+        // Rows to predict are as those of training; variances add up squares.
+        let (of_new, of_old) = (law.at(&law.of(&cells), &found), law.at(&rows, &found));
+        let variances = law.variances(&rows, &vec![0.5; size]);
+        for &i in &labelled {
+            assert_eq!(of_new[i], of_old[i]);
+            let squares: f64 = coordinates.iter().map(|c| c[i] * c[i]).sum();
+            assert!((variances[i] - 0.5 * squares).abs() < 1e-9);
+        }
+        assert!((0..n).step_by(5).all(|i| of_old[i] == 0.0));
     }
 }

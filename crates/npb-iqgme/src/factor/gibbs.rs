@@ -106,7 +106,7 @@ pub struct FactorDraw {
     pub experts: Vec<Vec<f64>>,
     /// `(zeta_l, lambda_l)`, the intercept last.
     pub expert_prior: Vec<(f64, f64)>,
-    /// `u`, see [`RowEffect`](crate::RowEffect).
+    /// `v`, see [`RowEffect`](crate::RowEffect).
     pub row_effect: Vec<f64>,
     /// `tau`, of the steps.
     pub effect_precisions: Vec<f64>,

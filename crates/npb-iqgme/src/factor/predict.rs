@@ -18,7 +18,7 @@ use crate::IqgmeError;
 pub(crate) struct Predictor {
     clusters: Vec<Cluster>,
     experts: Vec<Expert>,
-    /// Means of `q(u)`, or a draw.
+    /// Means of `q(v)`, or a draw.
     row_effect: Vec<f64>,
     /// None at the means.
     drawn: Option<Drawn>,

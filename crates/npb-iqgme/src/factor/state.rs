@@ -42,7 +42,7 @@ pub struct FactorExpert {
     pub covariance: Mat<f64>,
 }
 
-/// `q(u_j) = N(mean, variance)` of what rows say of their labels whatever their clusters, and `q(tau_j)` of the steps among them: the effect of the spread first, where it
+/// `q(v_j) = N(mean, variance)` of what rows say of their labels whatever their clusters, and `q(tau_j)` of the steps among them: the effect of the spread first, where it
 /// is in the model, then the steps, feature by feature. Empty when no row has a label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RowEffect {
@@ -74,7 +74,7 @@ pub struct FactorState {
     pub experts: Vec<FactorExpert>,
     /// `q(zeta_l, lambda_l)` of the L factors and, last, the intercept.
     pub expert_prior: Vec<NormalGamma>,
-    /// `q(u)` and `q(tau)`.
+    /// `q(v)` and `q(tau)`.
     pub row_effect: RowEffect,
     /// Locations of `q(t_i)`, a normal with variance 1 cut at zero; 0 for an unlabelled row.
     pub soft_labels: Vec<f64>,

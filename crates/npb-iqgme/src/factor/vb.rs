@@ -48,7 +48,7 @@ pub enum FactorUpdate {
     Experts,
     /// `q(zeta, lambda)`.
     ExpertPrior,
-    /// `q(u)` of every coordinate in turn.
+    /// `q(v)` of every coordinate in turn.
     RowEffect,
     /// `q(tau)`.
     EffectScales,
