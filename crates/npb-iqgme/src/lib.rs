@@ -81,7 +81,7 @@ pub use error::IqgmeError;
 pub use factor::{
     FactorBound, FactorComponent, FactorConfig, FactorData, FactorDraw, FactorExpert, FactorFit,
     FactorMove, FactorRun, FactorSampler, FactorScale, FactorStart, FactorState, FactorUpdate,
-    FactorVb, FeatureFactor, SpreadEffect, fit_factor, fit_factor_with_checkpoints,
+    FactorVb, FeatureFactor, RowEffect, RowEffects, fit_factor, fit_factor_with_checkpoints,
 };
 pub use fit::{
     ClassifierSummary, ComponentSummary, Evaluation, Imputation, IqgmeFit, MissingCell,

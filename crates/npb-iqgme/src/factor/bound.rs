@@ -5,6 +5,7 @@ use npb_priors::GammaPrior;
 use npb_priors::dist::{Gamma, NormalGamma};
 use npb_priors::special::ln_phi;
 
+use super::effects::{EffectLaw, EffectRows};
 use super::experts;
 use super::features::{self, Derived, gamma};
 use super::rows::{Cluster, RowFactors, Rows};
@@ -28,7 +29,7 @@ pub struct FactorBound {
     pub switches: f64,
     /// Minus the divergences of `q(theta, psi)`, `q(gamma)`, `q(u)` and `q(kappa)` from their priors.
     pub loadings: f64,
-    /// Minus the divergences of `q(w)`, `q(zeta, lambda)` and `q(v)` from their priors.
+    /// Minus the divergences of `q(w)`, `q(zeta, lambda)`, `q(v)` and `q(tau)` from their priors.
     pub experts: f64,
     /// Sum of the absolute values of all terms, the scale of rounding errors.
     pub magnitude: f64,
@@ -90,7 +91,8 @@ impl Priors {
 pub(crate) struct Labelled<'a> {
     /// `<t_i>`.
     pub(crate) soft: &'a [f64],
-    pub(crate) spread: &'a [f64],
+    pub(crate) effects: &'a EffectRows,
+    pub(crate) law: &'a EffectLaw,
 }
 
 /// The bound of a posterior.
@@ -106,6 +108,9 @@ pub(crate) fn bound(
     let clusters = Cluster::all(state);
     let n = clusters.len();
     let terms = rows.terms(&clusters, factors);
+    let effects = labelled.law.at(labelled.effects, &state.row_effect.mean);
+    let of_effects = &state.row_effect.variance;
+    let variances = labelled.law.variances(labelled.effects, of_effects);
     let mut sum = Sums::default();
     for (i, row) in terms.chunks_exact(n).enumerate() {
         let (mut score, mut score_second) = (0.0, 0.0);
@@ -125,10 +130,9 @@ pub(crate) fn bound(
         }
         if rows.signs[i] != 0.0 {
             let (mu, t) = (state.soft_labels[i], labelled.soft[i]);
-            let (effect, r) = (&state.spread_effect, labelled.spread[i]);
-            score_second += 2.0 * score * effect.mean * r
-                + (effect.mean * effect.mean + effect.variance) * r * r;
-            score += effect.mean * r;
+            let effect = effects[i];
+            score_second += 2.0 * score * effect + effect * effect + variances[i];
+            score += effect;
             sum.soft_labels(ln_phi(rows.signs[i] * mu));
             sum.soft_labels(t * (score - mu));
             sum.soft_labels(-0.5 * (score_second - mu * mu));
@@ -149,7 +153,7 @@ pub(crate) fn bound(
     let off = (n * config.max_factors) as f64 - on;
     let sticks = state.sticks.elbo();
     let mut experts = experts::bound(state, &priors.expert)?;
-    experts -= state.spread_effect.divergence(config.spread_precision);
+    experts -= labelled.law.divergence(&state.row_effect);
     let switches = on * ln_on + off * ln_off;
     Ok(FactorBound {
         labels: sum.labels,

@@ -9,6 +9,9 @@ use crate::IqgmeError;
 use crate::config::{MOST_COMPONENTS, MOST_RUNS};
 use crate::stacking::MOST_FOLDS;
 
+/// Most steps of a feature: bins are counted in bytes.
+const MOST_STEPS: usize = 100;
+
 /// Where a run starts: hard responsibilities, and the factors of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -43,6 +46,45 @@ pub enum FactorScale {
     NormalScores,
 }
 
+/// What a row adds to the score of its label, whatever its cluster: an effect of its spread, and steps of its features, on the model's scale. A score's noise
+/// has variance 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RowEffects {
+    /// Prior variance of the effect of the row's spread, the logarithm of the mean absolute value of its features, in its standard deviations over the rows
+    /// of training; 0 leaves it out.
+    pub spread: f64,
+    /// Each feature has at most so many steps, at quantiles of the labelled rows; 0 leaves them out.
+    pub steps: usize,
+    /// Scale of the steps: at its prior's mean a step's precision is the number of steps divided by this, so that their sum has about this variance.
+    pub variance: f64,
+    /// Shape of the Gamma prior of each step's precision. Steps are Student-t a priori with twice as many degrees of freedom: the fewer, the fewer steps matter.
+    pub shape: f64,
+}
+
+impl Default for RowEffects {
+    fn default() -> Self {
+        Self {
+            spread: 1.0,
+            steps: 9,
+            variance: 4.0,
+            shape: 0.5,
+        }
+    }
+}
+
+impl RowEffects {
+    fn validate(&self) -> Result<(), IqgmeError> {
+        not_negative("row_effects.spread", self.spread)?;
+        if self.steps > 0 {
+            up_to("row_effects.steps", self.steps, MOST_STEPS)?;
+        }
+        above("row_effects.variance", self.variance, 0.0)?;
+        above("row_effects.shape", self.shape, 0.0)?;
+        Ok(())
+    }
+}
+
 /// Configuration of a factor-analytic fit. Gamma priors are (shape, rate) and in units of the features' scale inside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -71,8 +113,8 @@ pub struct FactorConfig {
     pub expert: GammaPrior,
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,
-    /// Precision of the normal prior of the effect that a row's spread has on its score, the spread in its standard deviations; 0 leaves the effect out.
-    pub spread_precision: f64,
+    /// What a row says of its label whatever its cluster.
+    pub row_effects: RowEffects,
     /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
     pub starts: Vec<FactorStart>,
     /// Starts to try instead when no row has a label.
@@ -123,7 +165,7 @@ impl Default for FactorConfig {
                 rate: 0.1,
             },
             expert_mean_strength: 1.0,
-            spread_precision: 1.0,
+            row_effects: RowEffects::default(),
             starts: vec![Pooled(1), PerClass(1), PerClass(2), Own(3), BySpread(2)],
             unlabelled_starts: [1, 2, 3, 4, 6].map(Own).to_vec(),
             restarts: 1,
@@ -163,7 +205,7 @@ impl FactorConfig {
             above(field, value, 0.0)?;
         }
         not_negative("cluster_noise", self.cluster_noise)?;
-        not_negative("spread_precision", self.spread_precision)?;
+        self.row_effects.validate()?;
         not_negative("averaging", self.averaging)?;
         at_least("max_iterations", self.max_iterations, 1)?;
         for (field, starts) in [

@@ -5,6 +5,7 @@ use npb_linalg::faer::Mat;
 use serde::{Deserialize, Serialize};
 
 use super::config::FactorScale;
+use super::effects::{EffectLaw, EffectRows};
 use super::margins::Margins;
 use crate::data::{classes_seen, not_empty, varying_columns};
 use crate::{FactorConfig, IqgmeError};
@@ -23,7 +24,7 @@ pub(crate) struct Cells {
     pub(crate) ln_spreads: Vec<Option<f64>>,
 }
 
-/// Mean and standard deviation of the rows' log spreads in training: the units of [`SpreadEffect`](super::SpreadEffect).
+/// Mean and standard deviation of the rows' log spreads in training: the units of [`RowEffects::spread`](crate::RowEffects).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SpreadUnits {
     pub(crate) location: f64,
@@ -31,7 +32,7 @@ pub(crate) struct SpreadUnits {
 }
 
 impl SpreadUnits {
-    fn of(ln_spreads: &[Option<f64>]) -> Self {
+    pub(super) fn of(ln_spreads: &[Option<f64>]) -> Self {
         let known = || ln_spreads.iter().flatten();
         let n = known().count().max(1) as f64;
         let location = known().sum::<f64>() / n;
@@ -109,9 +110,9 @@ pub struct FactorData {
     pub(crate) columns: PatternIndex,
     /// +1, -1, or 0 for an unlabelled row.
     pub(crate) signs: Vec<f64>,
-    /// By row, in `spread_units`.
-    pub(crate) spread: Vec<f64>,
-    pub(crate) spread_units: SpreadUnits,
+    /// What rows say of their labels whatever their clusters, and the training rows.
+    pub(crate) effects: EffectLaw,
+    pub(crate) effect_rows: EffectRows,
     pub(crate) margins: Margins,
     pub(crate) standardiser: Standardiser,
     /// Table columns in the model: those that vary.
@@ -124,7 +125,7 @@ impl FactorData {
     /// Checks and prepares a table with one label (or none) for each row.
     ///
     /// Columns that are constant or have no observed value are left out of the model. Errors: no rows, no columns, another number of labels than
-    /// rows, a third class, one class only, a configuration value out of range.
+    /// rows, a third class, one class only, a configuration value out of range. `config.row_effects` is read here.
     pub fn new(table: &Table, labels: &Labels, config: &FactorConfig) -> Result<Self, IqgmeError> {
         config.validate()?;
         not_empty(table)?;
@@ -138,13 +139,14 @@ impl FactorData {
         let standardiser = Standardiser::fit(&scores);
         let active = varying_columns(table, &standardiser);
         let cells = Cells::new(&standardiser.apply(&scores)?.select_columns(&active)?);
-        let spread_units = SpreadUnits::of(&cells.ln_spreads);
+        let labelled: Vec<usize> = (0..signs.len()).filter(|&i| signs[i] != 0.0).collect();
+        let (effects, effect_rows) = EffectLaw::new(&cells, &labelled, &config.row_effects);
         Ok(Self {
             columns: cells.columns(),
-            spread: spread_units.apply(&cells),
-            spread_units,
+            effects,
+            effect_rows,
             cells,
-            n_labelled: signs.iter().filter(|s| **s != 0.0).count(),
+            n_labelled: labelled.len(),
             signs,
             margins,
             standardiser,

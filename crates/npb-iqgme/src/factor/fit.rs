@@ -12,7 +12,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::FactorStart;
-use super::data::{Cells, FactorData, SpreadUnits};
+use super::data::{Cells, FactorData};
+use super::effects::EffectLaw;
 use super::margins::Margins;
 use super::predict::Predictor;
 use super::stacking;
@@ -149,7 +150,7 @@ pub struct Wire {
     margins: Margins,
     standardiser: Standardiser,
     active: Vec<usize>,
-    spread_units: SpreadUnits,
+    effects: EffectLaw,
     classes: Vec<String>,
     /// The best run first.
     runs: Vec<FactorRun>,
@@ -187,7 +188,7 @@ impl FactorFit {
                 margins: data.margins,
                 standardiser: data.standardiser,
                 active: data.active,
-                spread_units: data.spread_units,
+                effects: data.effects,
                 classes: data.classes,
                 runs,
             },
@@ -287,17 +288,19 @@ impl FactorFit {
         })
     }
 
-    /// Probability of the second class for each row, factors and missing features integrated out, experts by moment matching.
+    /// Probability of the second class for each row, factors and missing features integrated out, experts by moment matching. The steps of
+    /// [`RowEffects`](crate::RowEffects) are at their posterior means: a posterior that factorises overstates what they leave uncertain.
     ///
     /// Cost: see [`FactorVb`]. Errors: other columns than in training, a fit without labels.
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         self.classifies()?;
         let cells = self.cells(table)?;
-        let spread = self.wire.spread_units.apply(&cells);
+        let rows = self.wire.effects.of(&cells);
         let mut mean = vec![0.0; table.n_rows()];
         for run in self.weighed() {
             let predictor = Predictor::new(&run.state);
-            let probability = predictor.probability(&run.state, &cells, &spread)?;
+            let probability =
+                predictor.probability(&run.state, &cells, (&self.wire.effects, &rows))?;
             for (sum, p) in mean.iter_mut().zip(probability) {
                 *sum += run.weight * p;
             }
@@ -334,14 +337,14 @@ impl FactorFit {
         check_draws(draws, 2)?;
         let mean = self.predict_proba(table)?;
         let cells = self.cells(table)?;
-        let spread = self.wire.spread_units.apply(&cells);
+        let rows = self.wire.effects.of(&cells);
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
                 let state = &self.pick(draw).state;
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
                 let predictor = Predictor::draw(state, &mut rng).map_err(failed)?;
-                predictor.probability(state, &cells, &spread)
+                predictor.probability(state, &cells, (&self.wire.effects, &rows))
             })
             .collect::<Result<_, IqgmeError>>()?;
         Ok(central_intervals(mean, &drawn, level))
@@ -478,9 +481,8 @@ impl Saved for FactorFit {
                 "columns of the model: not ascending or not in the table".to_owned(),
             ));
         }
-        let SpreadUnits { location, scale } = wire.spread_units;
-        if !(location.is_finite() && scale.is_finite() && scale > 0.0) {
-            return Err(saved("units of the rows' spread".to_owned()));
+        if !wire.effects.is_valid(wire.active.len()) {
+            return Err(saved("effects of rows".to_owned()));
         }
         if !wire.margins.is_valid(n_columns) {
             return Err(saved("scales of the columns".to_owned()));
@@ -493,7 +495,12 @@ impl Saved for FactorFit {
                 return Err(saved(format!("weight of run {k}: {}", run.weight)));
             }
             run.state
-                .check(wire.active.len(), !wire.classes.is_empty(), &wire.config)
+                .check(
+                    wire.active.len(),
+                    !wire.classes.is_empty(),
+                    &wire.effects,
+                    &wire.config,
+                )
                 .map_err(saved)?;
             let (n, l) = (run.state.n_clusters(), run.state.n_factors());
             let probable = |p: &f64| (0.0..=1.0).contains(p);

@@ -17,11 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use super::bound::Priors;
 use super::data::FactorData;
+use super::effects::{EffectLaw, EffectRows};
 use super::features::{FeatureStats, gamma};
 use super::forms::{Features, Forms};
-use super::predict::{Drawn, draw_expert, draw_spread_effect};
+use super::predict::{Drawn, draw_expert};
 use super::rows::{Cluster, RowFactors, Spread, dot, multiply};
-use super::state::{FactorState, SpreadEffect};
+use super::state::FactorState;
 use crate::{FactorConfig, IqgmeError};
 
 #[cfg(test)]
@@ -56,13 +57,15 @@ pub enum FactorMove {
     Experts,
     /// The prior that the experts share.
     ExpertPrior,
-    /// The effect of a row's spread.
-    SpreadEffect,
+    /// What rows say of their labels whatever their clusters.
+    RowEffect,
+    /// Precisions of the steps.
+    EffectScales,
 }
 
 impl FactorMove {
     /// The moves of a sweep, in order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Rows,
         Self::Switches,
         Self::ClusterNoise,
@@ -72,7 +75,8 @@ impl FactorMove {
         Self::Scales,
         Self::Experts,
         Self::ExpertPrior,
-        Self::SpreadEffect,
+        Self::RowEffect,
+        Self::EffectScales,
     ];
 }
 
@@ -102,8 +106,10 @@ pub struct FactorDraw {
     pub experts: Vec<Vec<f64>>,
     /// `(zeta_l, lambda_l)`, the intercept last.
     pub expert_prior: Vec<(f64, f64)>,
-    /// `v`, see [`SpreadEffect`](crate::SpreadEffect).
-    pub spread_effect: f64,
+    /// `v`, see [`RowEffect`](crate::RowEffect).
+    pub row_effect: Vec<f64>,
+    /// `tau`, of the steps.
+    pub effect_precisions: Vec<f64>,
     /// `z_i`.
     pub labels: Vec<usize>,
     /// `s_i` as columns, L x n.
@@ -151,7 +157,12 @@ impl<'d> FactorSampler<'d> {
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         start
-            .check(data.cells.n_features(), data.n_labelled > 0, &config)
+            .check(
+                data.cells.n_features(),
+                data.n_labelled > 0,
+                &data.effects,
+                &config,
+            )
             .map_err(|what| IqgmeError::Saved { what })?;
         let mut rng = stream(config.seed, [chain, 0, FIRST, 0]);
         let priors = Priors::new(&config);
@@ -226,12 +237,12 @@ impl<'d> FactorSampler<'d> {
             margins,
             standardiser,
             active,
-            spread_units,
+            effects,
             ..
         } = self.data;
         let cells = FactorData::prepare(margins, standardiser, active, table)?;
         let forms = Forms::new(&self.draw.features(), &cells);
-        let row_spreads = spread_units.apply(&cells);
+        let of_rows = effects.at(&effects.of(&cells), &self.draw.row_effect);
         let clusters = self.draw.clusters();
         let mut probability = vec![0.0; cells.n_rows()];
         for (pattern, gram) in cells.patterns.iter().zip(&forms.grams) {
@@ -244,7 +255,7 @@ impl<'d> FactorSampler<'d> {
                     let s = cluster.locate(&spreads[h], gram, linear, None);
                     logs[h] = cluster.ln_evidence(&forms, i, gram, None, &spreads[h], &s);
                     let score = self.draw.score(h, &cluster.used, &s, &spreads[h]);
-                    let mean = score.mean + self.draw.spread_effect * row_spreads[i];
+                    let mean = score.mean + of_rows[i];
                     positive[h] = normal_cdf(mean / score.variance.sqrt());
                 }
                 ln_normalize(&mut logs);
@@ -286,7 +297,12 @@ impl<'d> FactorSampler<'d> {
             FactorMove::Scales => self.move_scales(&mut rng),
             FactorMove::Experts => return self.move_experts(&mut rng),
             FactorMove::ExpertPrior => self.move_expert_prior(&mut rng),
-            FactorMove::SpreadEffect => self.move_spread_effect(&mut rng),
+            FactorMove::RowEffect => self.move_row_effect(&mut rng),
+            FactorMove::EffectScales => {
+                let effects = &self.data.effects;
+                let drawn = effects.draw_precisions(&self.draw.row_effect, &mut rng);
+                self.draw.effect_precisions = drawn;
+            }
         }
         Ok(())
     }
@@ -310,6 +326,7 @@ impl<'d> FactorSampler<'d> {
         self.prepare_forms();
         let forms = self.forms.as_ref().expect("prepared");
         let clusters = self.draw.clusters();
+        let effects = self.effects();
         let patterns = self.data.cells.patterns.patterns();
         let drawn: Vec<Vec<DrawnRow>> = patterns
             .par_iter()
@@ -318,7 +335,8 @@ impl<'d> FactorSampler<'d> {
                 let spreads = self.spreads(&clusters, gram)?;
                 let row = |&i: &usize| {
                     let mut rng = stream(seed, [0, 0, 0, i as u64]);
-                    let row = self.draw_row(forms, &clusters, gram, &spreads, i, &mut rng);
+                    let row =
+                        self.draw_row(forms, &clusters, gram, &spreads, (i, effects[i]), &mut rng);
                     row.map_err(|(h, source)| self.failed("factors", h, source))
                 };
                 pattern.rows.par_iter().map(row).collect()
@@ -341,11 +359,10 @@ impl<'d> FactorSampler<'d> {
         clusters: &[Cluster],
         gram: &Mat<f64>,
         spreads: &[Spread],
-        i: usize,
+        (i, of_row): (usize, f64),
         rng: &mut Xoshiro256PlusPlus,
     ) -> Result<DrawnRow, (usize, NotPositiveDefinite)> {
         let sign = self.data.signs[i];
-        let of_spread = self.draw.spread_effect * self.data.spread[i];
         let linear = forms.linear.col_as_slice(i);
         let mut logs = Vec::with_capacity(clusters.len());
         let mut means = Vec::with_capacity(clusters.len());
@@ -354,7 +371,7 @@ impl<'d> FactorSampler<'d> {
             let mut ln = cluster.ln_evidence(forms, i, gram, None, spread, &s);
             if sign != 0.0 {
                 let score = self.draw.score(h, &cluster.used, &s, spread);
-                ln += ln_phi(sign * (score.mean + of_spread) / score.variance.sqrt());
+                ln += ln_phi(sign * (score.mean + of_row) / score.variance.sqrt());
             }
             logs.push(ln);
             means.push(s);
@@ -373,12 +390,12 @@ impl<'d> FactorSampler<'d> {
         let mut t = 0.0;
         if sign != 0.0 {
             let sd = score.variance.sqrt();
-            t = sd * sample_probit((score.mean + of_spread) / sd, sign > 0.0, rng);
+            t = sd * sample_probit((score.mean + of_row) / sd, sign > 0.0, rng);
             // A joint draw of factors and score, moved to the score that was drawn.
             let slope: Vec<f64> = used.iter().map(|&l| self.draw.experts[label][l]).collect();
             let intercept = self.draw.experts[label][self.draw.loading_precisions.len()];
             let noise: f64 = rng.sample(StandardNormal);
-            let joint = dot(&slope, &own) + intercept + of_spread + noise;
+            let joint = dot(&slope, &own) + intercept + of_row + noise;
             let gain = multiply(&spread.covariance, &slope);
             for (s, gain) in own.iter_mut().zip(gain) {
                 *s += gain * (t - joint) / score.variance;
@@ -403,6 +420,7 @@ impl<'d> FactorSampler<'d> {
         let [ln_on, ln_off] = self.config.ln_switch();
         let n_factors = self.draw.loading_precisions.len();
         let index = &self.data.cells.patterns;
+        let left = self.left_to_experts();
         for h in 0..self.config.truncation {
             let members: Vec<usize> = (0..self.data.n_rows())
                 .filter(|&i| self.draw.labels[i] == h)
@@ -413,7 +431,7 @@ impl<'d> FactorSampler<'d> {
                     .iter()
                     .map(|&i| {
                         let gram = &forms.grams[index.pattern_of_row(i)];
-                        let left = (self.data.signs[i] != 0.0).then(|| self.left_to_experts(i));
+                        let left = (self.data.signs[i] != 0.0).then(|| left[i]);
                         self.draw.one_factor(forms, gram, left, i, h, l)
                     })
                     .collect();
@@ -557,6 +575,7 @@ impl<'d> FactorSampler<'d> {
             return Ok(());
         }
         let n_factors = self.draw.loading_precisions.len();
+        let left = self.left_to_experts();
         for h in 0..self.config.truncation {
             let prior = &self.draw.expert_prior;
             let mut precision = Mat::from_fn(n_factors + 1, n_factors + 1, |i, j| match i == j {
@@ -569,9 +588,8 @@ impl<'d> FactorSampler<'d> {
                     continue;
                 }
                 let f = self.draw.seen_by_expert(h, i);
-                let left = self.left_to_experts(i);
                 for (j, b) in f.iter().enumerate() {
-                    linear[j] += left * b;
+                    linear[j] += left[i] * b;
                     for (k, a) in f.iter().enumerate() {
                         precision[(k, j)] += a * b;
                     }
@@ -585,25 +603,45 @@ impl<'d> FactorSampler<'d> {
         Ok(())
     }
 
-    /// A label's score less what the row's spread adds to it.
-    fn left_to_experts(&self, i: usize) -> f64 {
-        self.draw.scores[i] - self.draw.spread_effect * self.data.spread[i]
+    /// What each row adds to the score of its label whatever its cluster; 0 without a label.
+    fn effects(&self) -> Vec<f64> {
+        let FactorData {
+            effects,
+            effect_rows,
+            ..
+        } = self.data;
+        effects.at(effect_rows, &self.draw.row_effect)
     }
 
-    fn move_spread_effect(&mut self, rng: &mut Xoshiro256PlusPlus) {
-        let mut precision = self.config.spread_precision;
-        if precision == 0.0 {
-            return;
-        }
-        let mut linear = 0.0;
-        for i in (0..self.data.n_rows()).filter(|&i| self.data.signs[i] != 0.0) {
-            let (h, r) = (self.draw.labels[i], self.data.spread[i]);
-            let score = dot(&self.draw.experts[h], &self.draw.seen_by_expert(h, i));
-            precision += r * r;
-            linear += r * (self.draw.scores[i] - score);
-        }
-        let z: f64 = rng.sample(StandardNormal);
-        self.draw.spread_effect = linear / precision + z / precision.sqrt();
+    /// Scores less what the rows add to them.
+    fn left_to_experts(&self) -> Vec<f64> {
+        let rows = self.draw.scores.iter().zip(self.effects());
+        rows.map(|(t, effect)| t - effect).collect()
+    }
+
+    fn move_row_effect(&mut self, rng: &mut Xoshiro256PlusPlus) {
+        let left = |i: usize| {
+            let h = self.draw.labels[i];
+            self.draw.scores[i] - dot(&self.draw.experts[h], &self.draw.seen_by_expert(h, i))
+        };
+        let left: Vec<f64> = (0..self.data.n_rows()).map(left).collect();
+        let FactorData {
+            effects,
+            effect_rows,
+            ..
+        } = self.data;
+        let FactorDraw {
+            row_effect,
+            effect_precisions,
+            ..
+        } = &mut self.draw;
+        effects.go_round(
+            effect_rows,
+            &left,
+            effect_precisions,
+            row_effect,
+            |_, mean, variance| mean + variance.sqrt() * rng.sample::<f64, _>(StandardNormal),
+        );
     }
 
     fn move_expert_prior(&mut self, rng: &mut Xoshiro256PlusPlus) {
@@ -695,7 +733,7 @@ impl FactorDraw {
         factors.chain([1.0]).collect()
     }
 
-    /// Precision and pull of one factor of row `i` of cluster `h`, the others given, if its switch is on. `left`: a label's score less what the spread adds.
+    /// Precision and pull of one factor of row `i` of cluster `h`, the others given, if its switch is on. `left`: a label's score less what the row adds.
     fn one_factor(
         &self,
         forms: &Forms,
@@ -795,7 +833,7 @@ fn first_draw(
     let (clusters, columns) = (config.truncation, config.max_factors);
     let (k, l) = (start.n_clusters(), start.n_factors());
     let drawn = Drawn::new(start, rng)?;
-    let mut draw = FactorDraw::prior(config, priors, &data.spread, p, rng);
+    let mut draw = FactorDraw::prior(config, priors, (&data.effects, &data.effect_rows), p, rng);
     draw.concentration = start.sticks.alpha_mean().max(LEAST_CONCENTRATION);
     let mut weights = vec![0.0; clusters];
     start.sticks.sample_weights(&mut weights, rng);
@@ -828,7 +866,9 @@ fn first_draw(
     }
     draw.expert_prior[columns] = start.expert_prior[l].sample(rng);
     draw.mean_precision = start.mean_precision.sample(rng);
-    draw.spread_effect = draw_spread_effect(&start.spread_effect, rng);
+    draw.row_effect = start.row_effect.draw(rng);
+    let precisions = start.row_effect.precisions.iter();
+    draw.effect_precisions = precisions.map(|law| law.sample(rng)).collect();
     for h in 0..start.experts.len() {
         let expert = draw_expert(start, h, rng)?;
         draw.experts[h][..l].copy_from_slice(&expert[..l]);
@@ -838,15 +878,15 @@ fn first_draw(
 }
 
 impl FactorDraw {
-    /// A draw from the prior, for rows with these spreads and `p` features; scores of all rows.
+    /// A draw from the prior, for rows with these effects and `p` features; scores of all rows.
     fn prior(
         config: &FactorConfig,
         priors: &Priors,
-        spread: &[f64],
+        (law, rows): (&EffectLaw, &EffectRows),
         p: usize,
         rng: &mut Xoshiro256PlusPlus,
     ) -> Self {
-        let n = spread.len();
+        let n = rows.n_rows();
         let (clusters, columns) = (config.truncation, config.max_factors);
         let concentration = gamma(config.concentration.shape, config.concentration.rate)
             .sample(rng)
@@ -887,6 +927,7 @@ impl FactorDraw {
         let weights: Vec<f64> = ln_weights.iter().map(|ln: &f64| ln.exp()).collect();
         let labels: Vec<usize> = (0..n).map(|_| pick(&weights, rng)).collect();
         let factors = Mat::from_fn(columns, n, |_, _| rng.sample(StandardNormal));
+        let (row_effect, effect_precisions) = law.draw_prior(rng);
         let mut draw = Self {
             concentration,
             ln_weights,
@@ -899,16 +940,18 @@ impl FactorDraw {
             mean_precision,
             experts,
             expert_prior,
-            spread_effect: draw_spread_effect(&SpreadEffect::prior(config.spread_precision), rng),
+            row_effect,
+            effect_precisions,
             labels,
             factors,
             scores: vec![0.0; n],
         };
+        let of_rows = law.at(rows, &draw.row_effect);
         for i in 0..n {
             let h = draw.labels[i];
             let z: f64 = rng.sample(StandardNormal);
             let of_experts = dot(&draw.experts[h], &draw.seen_by_expert(h, i));
-            draw.scores[i] = of_experts + draw.spread_effect * spread[i] + z;
+            draw.scores[i] = of_experts + of_rows[i] + z;
         }
         draw
     }

@@ -7,17 +7,19 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
 use super::data::Cells;
+use super::effects::{EffectLaw, EffectRows};
 use super::features::{gamma, noise};
 use super::forms::{Features, Forms};
 use super::rows::{Cluster, RowFactors, Rows, dot, multiply, quadratic};
-use super::state::{FactorExpert, FactorState, SpreadEffect, submatrix};
+use super::state::{FactorExpert, FactorState, submatrix};
 use crate::IqgmeError;
 
 /// The parameters as predictions see them: those of a posterior, or a draw from it.
 pub(crate) struct Predictor {
     clusters: Vec<Cluster>,
     experts: Vec<Expert>,
-    spread_effect: SpreadEffect,
+    /// Means of `q(v)`, or a draw.
+    row_effect: Vec<f64>,
     /// None at the means.
     drawn: Option<Drawn>,
 }
@@ -57,7 +59,6 @@ impl Predictor {
     pub(crate) fn new(state: &FactorState) -> Self {
         let weights = state.sticks.expected_weights();
         let noise = |h| state.noise_moments(h);
-        let effect = state.spread_effect;
         let expert = |h: usize, own: &[usize]| {
             let expert = &state.experts[h];
             Expert {
@@ -65,7 +66,13 @@ impl Predictor {
                 covariance: Some(submatrix(&expert.covariance, own)),
             }
         };
-        Self::with(state, &weights, noise, expert, (effect, None))
+        Self::with(
+            state,
+            &weights,
+            noise,
+            expert,
+            (state.row_effect.mean.clone(), None),
+        )
     }
 
     /// A draw of all parameters from their posterior.
@@ -80,10 +87,7 @@ impl Predictor {
         let experts: Vec<Vec<f64>> = (0..state.experts.len())
             .map(|h| draw_expert(state, h, rng))
             .collect::<Result<_, _>>()?;
-        let effect = SpreadEffect {
-            mean: draw_spread_effect(&state.spread_effect, rng),
-            variance: 0.0,
-        };
+        let effect = state.row_effect.draw(rng);
         let noise = |h: usize| kappas.get(h).map_or((1.0, 0.0), |k: &f64| (*k, k.ln()));
         let expert = |h: usize, own: &[usize]| Expert {
             mean: own.iter().map(|&l| experts[h][l]).collect(),
@@ -98,7 +102,7 @@ impl Predictor {
         weights: &[f64],
         noise: impl Fn(usize) -> (f64, f64),
         expert: impl Fn(usize, &[usize]) -> Expert,
-        (spread_effect, drawn): (SpreadEffect, Option<Drawn>),
+        (row_effect, drawn): (Vec<f64>, Option<Drawn>),
     ) -> Self {
         let n = state.n_clusters();
         let total: f64 = weights[..n].iter().sum();
@@ -118,7 +122,7 @@ impl Predictor {
             experts: (0..state.experts.len())
                 .map(|h| expert(h, &state.expert_coordinates(h)))
                 .collect(),
-            spread_effect,
+            row_effect,
             drawn,
         }
     }
@@ -186,12 +190,12 @@ impl Predictor {
         })
     }
 
-    /// Probability of the second class of each row. `spread`: by row, in the units of training.
+    /// Probability of the second class of each row. `effects`: the rows' own, which a draw knows for certain.
     pub(crate) fn probability(
         &self,
         state: &FactorState,
         cells: &Cells,
-        spread: &[f64],
+        (law, rows): (&EffectLaw, &EffectRows),
     ) -> Result<Vec<f64>, IqgmeError> {
         self.solve(
             state,
@@ -199,6 +203,12 @@ impl Predictor {
             Knowing::Uncertainty,
             |_, clusters, factors| {
                 let mut probability = vec![0.0; cells.n_rows()];
+                let of_row = law.at(rows, &self.row_effect);
+                let of_effect = match self.drawn {
+                    Some(_) => vec![0.0; cells.n_rows()],
+                    // A posterior that factorises over thousands of steps overstates what these leave uncertain.
+                    None => law.variances(rows, &law.spread_alone(&state.row_effect.variance)),
+                };
                 for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
                     for (h, expert) in self.experts.iter().enumerate() {
                         let Some(factors_spread) = &spreads[0][h] else {
@@ -212,15 +222,9 @@ impl Predictor {
                             if rho > 0.0 {
                                 let s = factors.means[h].col_as_slice(i);
                                 let (score, variance) = expert.score(s);
-                                let SpreadEffect {
-                                    mean,
-                                    variance: of_effect,
-                                } = self.spread_effect;
-                                let r = spread[i];
-                                let total =
-                                    1.0 + variance + from_factors + trace + of_effect * r * r;
+                                let total = 1.0 + variance + from_factors + trace + of_effect[i];
                                 probability[i] +=
-                                    rho * normal_cdf((score + mean * r) / total.sqrt());
+                                    rho * normal_cdf((score + of_row[i]) / total.sqrt());
                             }
                         }
                     }
@@ -389,11 +393,6 @@ impl Drawn {
         }
         Ok(Self { mean, noise })
     }
-}
-
-/// `v`; 0 where it is left out.
-pub(crate) fn draw_spread_effect(effect: &SpreadEffect, rng: &mut impl Rng) -> f64 {
-    effect.mean + effect.variance.sqrt() * rng.sample::<f64, _>(StandardNormal)
 }
 
 /// All coordinates of an expert; those that its cluster does not use are zero.

@@ -67,12 +67,12 @@ impl Fold {
             margins,
             standardiser,
             active,
-            spread_units,
+            effects,
             ..
         } = &self.data;
         let cells = FactorData::prepare(margins, standardiser, active, &self.left_out)?;
-        let spread = spread_units.apply(&cells);
-        let probability = Predictor::new(&state).probability(&state, &cells, &spread)?;
+        let rows = effects.of(&cells);
+        let probability = Predictor::new(&state).probability(&state, &cells, (effects, &rows))?;
         let each = probability.into_iter().zip(&self.second);
         Ok(each
             .map(|(p, second)| if *second { p } else { 1.0 - p })

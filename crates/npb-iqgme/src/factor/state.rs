@@ -6,6 +6,7 @@ use npb_priors::dist::{Gamma, NormalGamma};
 use npb_priors::dp::StickFactor;
 use serde::{Deserialize, Serialize};
 
+use super::effects::EffectLaw;
 use crate::FactorConfig;
 
 /// `q(theta_p, psi_p)` of every feature, `theta_p = [a_p; mu_1p .. mu_Kp]` of length `D = L + K`:
@@ -41,37 +42,16 @@ pub struct FactorExpert {
     pub covariance: Mat<f64>,
 }
 
-/// `q(v)`: what a row's spread, the logarithm of the mean absolute value of its features in units of its standard deviation over the rows of training, adds
-/// to the score of its label, whatever its cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SpreadEffect {
-    /// Mean.
-    pub mean: f64,
-    /// Variance; 0 where the effect is left out.
-    pub variance: f64,
-}
-
-impl SpreadEffect {
-    /// The prior with this precision; none at 0.
-    pub(crate) fn prior(precision: f64) -> Self {
-        Self {
-            mean: 0.0,
-            variance: if precision > 0.0 {
-                1.0 / precision
-            } else {
-                0.0
-            },
-        }
-    }
-
-    /// Divergence from the prior with this precision.
-    pub(crate) fn divergence(&self, precision: f64) -> f64 {
-        if precision == 0.0 {
-            return 0.0;
-        }
-        let variance = precision * self.variance;
-        0.5 * (variance + precision * self.mean * self.mean - 1.0 - variance.ln())
-    }
+/// `q(v_j) = N(mean, variance)` of what rows say of their labels whatever their clusters, and `q(tau_j)` of the steps among them: the effect of the spread first, where it
+/// is in the model, then the steps, feature by feature. Empty when no row has a label.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RowEffect {
+    /// Means.
+    pub mean: Vec<f64>,
+    /// Variances.
+    pub variance: Vec<f64>,
+    /// Prior precisions of the steps.
+    pub precisions: Vec<Gamma>,
 }
 
 /// One variational posterior, in the standardised units of the fit. Only clusters with rows and columns of the loadings that some cluster uses are
@@ -94,8 +74,8 @@ pub struct FactorState {
     pub experts: Vec<FactorExpert>,
     /// `q(zeta_l, lambda_l)` of the L factors and, last, the intercept.
     pub expert_prior: Vec<NormalGamma>,
-    /// `q(v)`.
-    pub spread_effect: SpreadEffect,
+    /// `q(v)` and `q(tau)`.
+    pub row_effect: RowEffect,
     /// Locations of `q(t_i)`, a normal with variance 1 cut at zero; 0 for an unlabelled row.
     pub soft_labels: Vec<f64>,
 }
@@ -179,11 +159,12 @@ impl FactorState {
         }
     }
 
-    /// Checks sizes and ranges, for a state that comes from a file: `p` features, a classifier or none.
+    /// Checks sizes and ranges, for a state that comes from a file: `p` features, a classifier or none, rows with these effects.
     pub(crate) fn check(
         &self,
         p: usize,
         classifies: bool,
+        effects: &EffectLaw,
         config: &FactorConfig,
     ) -> Result<(), String> {
         let (k, l) = (self.n_clusters(), self.n_factors());
@@ -228,12 +209,7 @@ impl FactorState {
             expect(definite(&covariance, own.len()), "expert covariance")?;
             expect(all_finite(&expert.covariance), "expert covariance")?;
         }
-        let SpreadEffect { mean, variance } = self.spread_effect;
-        let known = variance.is_finite() && (variance > 0.0) == (config.spread_precision > 0.0);
-        expect(
-            mean.is_finite() && variance >= 0.0 && known,
-            "spread effect",
-        )?;
+        expect(effects.fits(&self.row_effect), "row effects")?;
         expect(
             self.soft_labels.iter().all(|v| v.is_finite()),
             "soft labels",
@@ -274,7 +250,7 @@ fn expect(holds: bool, what: &str) -> Result<(), String> {
     }
 }
 
-fn all_finite(matrix: &Mat<f64>) -> bool {
+pub(crate) fn all_finite(matrix: &Mat<f64>) -> bool {
     (0..matrix.ncols()).all(|j| matrix.col_as_slice(j).iter().all(|v| v.is_finite()))
 }
 

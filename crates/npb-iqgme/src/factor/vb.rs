@@ -17,7 +17,7 @@ use super::features::{self, Derived, FeatureStats, gamma};
 use super::forms::{Features, Forms};
 use super::rows::{Cluster, RowFactors, Rows, dot};
 use super::start::{Beginning, beginning};
-use super::state::{FactorExpert, FactorState, FeatureFactor, SpreadEffect};
+use super::state::{FactorExpert, FactorState, FeatureFactor};
 use super::switches::Judge;
 use crate::{FactorConfig, IqgmeError};
 
@@ -48,15 +48,17 @@ pub enum FactorUpdate {
     Experts,
     /// `q(zeta, lambda)`.
     ExpertPrior,
-    /// `q(v)`.
-    SpreadEffect,
+    /// `q(v)` of every coordinate in turn.
+    RowEffect,
+    /// `q(tau)`.
+    EffectScales,
     /// `q(alpha)`.
     Concentration,
 }
 
 impl FactorUpdate {
     /// The updates in the order of an iteration.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Rows,
         Self::SoftLabels,
         Self::ClusterNoise,
@@ -67,7 +69,8 @@ impl FactorUpdate {
         Self::Scales,
         Self::Experts,
         Self::ExpertPrior,
-        Self::SpreadEffect,
+        Self::RowEffect,
+        Self::EffectScales,
         Self::Concentration,
     ];
 }
@@ -99,7 +102,7 @@ pub struct FactorVb<'d> {
     factors: RowFactors,
     /// `<t>`.
     soft: Vec<f64>,
-    /// `<t>` without what the row's spread explains of it: what is left to the experts.
+    /// `<t>` without what the row itself explains of it: what is left to the experts.
     left: Vec<f64>,
     /// Of the current `q(theta, psi)`; none when that has moved.
     forms: Option<Forms>,
@@ -149,7 +152,12 @@ impl<'d> FactorVb<'d> {
         config.validate()?;
         let saved = |what: String| IqgmeError::Saved { what };
         state
-            .check(data.cells.n_features(), data.n_labelled > 0, &config)
+            .check(
+                data.cells.n_features(),
+                data.n_labelled > 0,
+                &data.effects,
+                &config,
+            )
             .map_err(saved)?;
         let groups = state.features.group.iter().copied();
         let same = groups.eq((0..data.cells.n_features()).map(|p| data.columns.pattern_of_row(p)));
@@ -183,8 +191,8 @@ impl<'d> FactorVb<'d> {
     /// Parameters are fitted to the responsibilities and switches of the start before these may move.
     fn start(&mut self) -> Result<(), IqgmeError> {
         use FactorUpdate::{
-            ClusterNoise, Concentration, ExpertPrior, Experts, Features, Scales, SoftLabels,
-            SpreadEffect, Sticks,
+            ClusterNoise, Concentration, EffectScales, ExpertPrior, Experts, Features, RowEffect,
+            Scales, SoftLabels, Sticks,
         };
         for update in [
             Sticks,
@@ -206,7 +214,8 @@ impl<'d> FactorVb<'d> {
                 Scales,
                 Experts,
                 ExpertPrior,
-                SpreadEffect,
+                RowEffect,
+                EffectScales,
                 Concentration,
             ] {
                 self.apply(update)?;
@@ -324,7 +333,8 @@ impl<'d> FactorVb<'d> {
             &rows,
             &Labelled {
                 soft: &self.soft,
-                spread: &self.data.spread,
+                effects: &self.data.effect_rows,
+                law: &self.data.effects,
             },
             &self.factors,
             &self.config,
@@ -389,7 +399,11 @@ impl<'d> FactorVb<'d> {
                     experts::update_prior(&mut self.state, &self.priors.expert);
                 }
             }
-            FactorUpdate::SpreadEffect => self.update_spread_effect(),
+            FactorUpdate::RowEffect => self.update_row_effect(),
+            FactorUpdate::EffectScales => {
+                let effects = &self.data.effects;
+                effects.update_precisions(&mut self.state.row_effect);
+            }
             FactorUpdate::Concentration => self.state.sticks.update_alpha(),
         }
         Ok(())
@@ -416,11 +430,10 @@ impl<'d> FactorVb<'d> {
     }
 
     fn update_soft_labels(&mut self) {
-        let effect = self.state.spread_effect.mean;
-        let scores = self.scores();
-        for (i, score) in scores.into_iter().enumerate() {
+        let effects = self.effects();
+        for (i, score) in self.scores().into_iter().enumerate() {
             if self.data.signs[i] != 0.0 {
-                self.state.soft_labels[i] = score + effect * self.data.spread[i];
+                self.state.soft_labels[i] = score + effects[i];
             }
         }
         self.soft = soft_means(&self.state.soft_labels, &self.data.signs);
@@ -428,33 +441,29 @@ impl<'d> FactorVb<'d> {
     }
 
     fn leave_to_experts(&mut self) {
-        let effect = self.state.spread_effect.mean;
-        let rows = self
-            .soft
-            .iter()
-            .zip(&self.data.spread)
-            .zip(&self.data.signs);
-        let left = rows.map(|((t, r), sign)| if *sign == 0.0 { 0.0 } else { t - effect * r });
-        self.left = left.collect();
+        let rows = self.soft.iter().zip(self.effects());
+        self.left = rows.map(|(t, effect)| t - effect).collect();
     }
 
-    fn update_spread_effect(&mut self) {
-        let mut precision = self.config.spread_precision;
-        if precision == 0.0 || self.data.n_labelled == 0 {
-            return;
-        }
-        let mut linear = 0.0;
-        for (i, score) in self.scores().into_iter().enumerate() {
-            if self.data.signs[i] != 0.0 {
-                let r = self.data.spread[i];
-                precision += r * r;
-                linear += r * (self.soft[i] - score);
-            }
-        }
-        self.state.spread_effect = SpreadEffect {
-            mean: linear / precision,
-            variance: 1.0 / precision,
-        };
+    /// What each row says of its label whatever its cluster; 0 without a label.
+    fn effects(&self) -> Vec<f64> {
+        let FactorData {
+            effects,
+            effect_rows,
+            ..
+        } = self.data;
+        effects.at(effect_rows, &self.state.row_effect.mean)
+    }
+
+    fn update_row_effect(&mut self) {
+        let rows = self.soft.iter().zip(self.scores());
+        let left: Vec<f64> = rows.map(|(t, score)| t - score).collect();
+        let FactorData {
+            effects,
+            effect_rows,
+            ..
+        } = self.data;
+        effects.update(effect_rows, &left, &mut self.state.row_effect);
         self.leave_to_experts();
     }
 
@@ -666,7 +675,7 @@ fn first_state(
         noise: priors.cluster.map_or(Vec::new(), |g| vec![g; n_clusters]),
         experts,
         expert_prior,
-        spread_effect: SpreadEffect::prior(config.spread_precision),
+        row_effect: data.effects.first(),
         soft_labels: data.signs.clone(),
         switches,
     }

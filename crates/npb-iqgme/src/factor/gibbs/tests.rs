@@ -5,7 +5,9 @@ use npb_infer::testing::{JointModel, JointTest};
 use npb_priors::GammaPrior;
 
 use super::*;
-use crate::factor::data::{Cells, SpreadUnits};
+use crate::RowEffects;
+use crate::factor::data::Cells;
+use crate::factor::effects::EffectLaw;
 use crate::factor::margins::Margins;
 
 /// What is wrong with a copy.
@@ -24,7 +26,9 @@ enum Fault {
     RateAsScale,
     /// The switches' odds are those of another prior.
     Odds,
-    /// Experts explain what the spread has explained.
+    /// The shape of the steps' precisions is too large by one half.
+    StepShape,
+    /// Experts explain what the rows' effects have explained.
     Twice,
 }
 
@@ -35,8 +39,14 @@ struct Model {
 
 const N: usize = 6;
 const P: usize = 4;
-/// Spreads of the rows; moves take them as given.
-const SPREAD: [f64; N] = [1.0, -0.5, 2.0, 0.3, -1.5, 0.0];
+/// What rows say of their labels, by a table that has nothing to do with their features; moves take it as given.
+fn effects(config: &FactorConfig) -> (EffectLaw, EffectRows) {
+    let value = |k: usize| [0.7, -0.4, 1.9, 0.2, -1.3, 0.1, 2.0, -0.9][(5 * k + k / 3) % 8];
+    let mask = Mask::from_fn(N, P, |i, p| (i + p) % 5 > 0).unwrap();
+    let table = Table::from_parts((0..N * P).map(value).collect(), mask).unwrap();
+    let labelled: Vec<usize> = (0..N).filter(|&i| is_labelled(i)).collect();
+    EffectLaw::new(&Cells::new(&table), &labelled, &config.row_effects)
+}
 
 fn config() -> FactorConfig {
     FactorConfig {
@@ -64,6 +74,11 @@ fn config() -> FactorConfig {
         expert: GammaPrior {
             shape: 3.0,
             rate: 2.0,
+        },
+        row_effects: RowEffects {
+            steps: 2,
+            shape: 3.0,
+            ..RowEffects::default()
         },
         ..FactorConfig::default()
     }
@@ -105,6 +120,15 @@ impl Model {
                 },
                 ..right
             },
+            Fault::StepShape => FactorConfig {
+                row_effects: RowEffects {
+                    shape: right.row_effects.shape + 0.5,
+                    variance: right.row_effects.variance * right.row_effects.shape
+                        / (right.row_effects.shape + 0.5),
+                    ..right.row_effects
+                },
+                ..right
+            },
             Fault::Odds => FactorConfig {
                 switch_on: 2.0,
                 ..right
@@ -119,15 +143,13 @@ impl Model {
         let values = (0..N * P).map(|k| x[(k / P, k % P)]).collect();
         let table = Table::from_parts(values, mask).unwrap();
         let cells = Cells::new(&table);
+        let (effects, effect_rows) = effects(&self.faulty_config());
         FactorData {
             columns: cells.columns(),
             cells,
             signs: signs.clone(),
-            spread: SPREAD.to_vec(),
-            spread_units: SpreadUnits {
-                location: 0.0,
-                scale: 1.0,
-            },
+            effects,
+            effect_rows,
             margins: Margins(None),
             standardiser: Standardiser::fit(&table),
             active: (0..P).collect(),
@@ -166,8 +188,13 @@ impl JointModel for Model {
             "residual",
             "t s",
             "same",
-            "v",
-            "y v",
+            "spread",
+            "y spread",
+            "step^2",
+            "step step",
+            "y step",
+            "tau",
+            "tau step^2",
         ]
         .map(str::to_owned)
         .to_vec()
@@ -175,7 +202,8 @@ impl JointModel for Model {
 
     fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> FactorDraw {
         let config = config();
-        FactorDraw::prior(&config, &Priors::new(&config), &SPREAD, P, rng)
+        let (law, rows) = effects(&config);
+        FactorDraw::prior(&config, &Priors::new(&config), (&law, &rows), P, rng)
     }
 
     fn simulate(&self, draw: &FactorDraw, rng: &mut Xoshiro256PlusPlus) -> Data {
@@ -218,14 +246,14 @@ impl JointModel for Model {
         sampler.prepare_forms();
         for k in 0..sampler.moves.len() {
             let before = sampler.forms.clone();
-            let effect = sampler.draw.spread_effect;
+            let effect = sampler.draw.row_effect.clone();
             let twice = self.fault == Fault::Twice && sampler.moves[k] == FactorMove::Experts;
             if twice {
-                sampler.draw.spread_effect = 0.0;
+                sampler.draw.row_effect.fill(0.0);
             }
             sampler.apply(sampler.moves[k]).unwrap();
             if twice {
-                sampler.draw.spread_effect = effect;
+                sampler.draw.row_effect = effect;
             }
             if self.fault == Fault::Stale {
                 sampler.forms = before;
@@ -236,7 +264,7 @@ impl JointModel for Model {
             let h = draw.labels[i];
             let z: f64 = rng.sample(StandardNormal);
             let of_experts = dot(&draw.experts[h], &draw.seen_by_expert(h, i));
-            draw.scores[i] = of_experts + draw.spread_effect * SPREAD[i] + z;
+            draw.scores[i] = of_experts + z;
         }
     }
 
@@ -271,8 +299,13 @@ impl JointModel for Model {
             (x[(i, p)] - fitted).powi(2) * draw.noise[p] * draw.cluster_noise[h],
             draw.scores[0] * f[0] * draw.experts[h][0],
             f64::from(u8::from(draw.labels[0] == draw.labels[1])),
-            draw.spread_effect,
-            signs[4] * draw.spread_effect,
+            draw.row_effect[0],
+            signs[4] * draw.row_effect[0],
+            draw.row_effect[1] * draw.row_effect[1],
+            draw.row_effect[1] * draw.row_effect[2],
+            signs[1] * draw.row_effect[1],
+            draw.effect_precisions[0],
+            draw.effect_precisions[1] * draw.row_effect[2].powi(2),
         ]
     }
 }
@@ -307,7 +340,7 @@ fn the_sweep_keeps_the_joint_law() {
 
 #[test]
 fn broken_copies_fail() {
-    use Fault::{MaskIgnored, MissingPrior, Odds, RateAsScale, Shape, Stale, Twice};
+    use Fault::{MaskIgnored, MissingPrior, Odds, RateAsScale, Shape, Stale, StepShape, Twice};
     for fault in [
         Shape,
         Stale,
@@ -315,6 +348,7 @@ fn broken_copies_fail() {
         MaskIgnored,
         RateAsScale,
         Odds,
+        StepShape,
         Twice,
     ] {
         // The moves that use the residuals come after the loadings have moved.

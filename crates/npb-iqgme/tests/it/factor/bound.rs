@@ -92,8 +92,15 @@ fn check(
         vb.step().unwrap();
     }
     vb.apply(FactorUpdate::Rows).unwrap();
-    vb.apply(FactorUpdate::SoftLabels).unwrap();
-    vb.apply(update).unwrap();
+    vb.apply(FactorUpdate::SoftLabels).unwrap(); // Coordinates that are updated one by one are at the optimum of all when they no longer move.
+    let times = if update == FactorUpdate::RowEffect {
+        2000
+    } else {
+        1
+    };
+    for _ in 0..times {
+        vb.apply(update).unwrap();
+    }
     let state = vb.state().clone();
     let at = parameters(&state);
     check_stationary(&at, 1e-5, |values| {
@@ -190,12 +197,24 @@ fn updates_are_where_the_bound_is_highest() {
         );
         check(
             seed,
-            FactorUpdate::SpreadEffect,
-            |state| vec![state.spread_effect.mean, state.spread_effect.variance.ln()],
-            |state, values| {
-                state.spread_effect.mean = values[0];
-                state.spread_effect.variance = values[1].exp();
+            FactorUpdate::RowEffect,
+            |state| {
+                let effect = &state.row_effect;
+                let variances = effect.variance.iter().map(|v| v.ln());
+                effect.mean.iter().copied().chain(variances).collect()
             },
+            |state, values| {
+                let effect = &mut state.row_effect;
+                let (means, variances) = values.split_at(effect.mean.len());
+                effect.mean = means.to_vec();
+                effect.variance = variances.iter().map(|v| v.exp()).collect();
+            },
+        );
+        check(
+            seed,
+            FactorUpdate::EffectScales,
+            |state| logs(&state.row_effect.precisions),
+            |state, values| state.row_effect.precisions = gammas(values),
         );
         check(
             seed,

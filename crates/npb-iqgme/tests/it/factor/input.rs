@@ -39,7 +39,7 @@ fn errors_name_what_is_wrong() {
 #[test]
 fn every_configuration_value_is_checked_by_name() {
     type Change = fn(&mut FactorConfig);
-    let changes: [(&str, Change); 20] = [
+    let changes: [(&str, Change); 24] = [
         ("truncation", |c| c.truncation = 0),
         ("max_factors", |c| c.max_factors = 0),
         ("restarts", |c| c.restarts = 0),
@@ -57,6 +57,10 @@ fn every_configuration_value_is_checked_by_name() {
         ("expert", |c| c.expert.shape = 0.0),
         ("expert", |c| c.expert.rate = 0.0),
         ("expert_mean_strength", |c| c.expert_mean_strength = 0.0),
+        ("row_effects.spread", |c| c.row_effects.spread = -1.0),
+        ("row_effects.steps", |c| c.row_effects.steps = 1000),
+        ("row_effects.variance", |c| c.row_effects.variance = 0.0),
+        ("row_effects.shape", |c| c.row_effects.shape = f64::NAN),
         ("max_iterations", |c| c.max_iterations = 0),
         ("tolerance", |c| c.tolerance = f64::NAN),
         ("starts", |c| c.starts = vec![FactorStart::Own(0)]),

@@ -1,7 +1,10 @@
 //! Numbers of clusters and factors, missing cells and classes are found again.
 
 use npb_data::{Labels, Table, metrics};
-use npb_iqgme::{FactorConfig, FactorFit, FactorScale, FactorStart, fit_factor};
+use npb_infer::stream;
+use npb_iqgme::{FactorConfig, FactorFit, FactorScale, FactorStart, RowEffects, fit_factor};
+use rand::RngExt;
+use rand_distr::StandardNormal;
 
 use super::data::Simulation;
 
@@ -136,4 +139,53 @@ fn classes_of_new_rows_are_found() {
     }
     assert!(fit.ln_density(&test).unwrap().iter().all(|d| d.is_finite()));
     assert_eq!(fit.loadings().nrows(), 80);
+}
+
+/// Rows that two factors move, their labels by one feature that no factor moves, far out on either side or not.
+fn one_feature_tells(n: usize, p: usize) -> (Table, Labels) {
+    let mut rng = stream(4, [0; 4]);
+    let mut normal = || -> f64 { rng.sample(StandardNormal) };
+    let loadings: Vec<f64> = (0..2 * p).map(|_| normal()).collect();
+    let (mut values, mut names) = (Vec::new(), Vec::new());
+    for _ in 0..n {
+        let s = [normal(), normal()];
+        let alone = normal();
+        names.push(Some(if alone.abs() > 0.7 { "far" } else { "near" }));
+        values.push(alone);
+        values
+            .extend((1..p).map(|j| loadings[2 * j] * s[0] + loadings[2 * j + 1] * s[1] + normal()));
+    }
+    (
+        Table::complete(n, p, values).unwrap(),
+        Labels::from_strings(&names),
+    )
+}
+
+#[test]
+fn a_label_that_hangs_on_one_feature_is_found_by_steps() {
+    let (table, labels) = one_feature_tells(400, 40);
+    let (train, test): (Vec<usize>, Vec<usize>) = (0..400).partition(|i| i % 2 == 0);
+    let auc = |row_effects: RowEffects| {
+        let config = FactorConfig {
+            starts: vec![FactorStart::Pooled(1)],
+            max_factors: 5,
+            max_iterations: 40,
+            row_effects,
+            ..FactorConfig::default()
+        };
+        let (rows, names) = (table.select_rows(&train), labels.select_rows(&train));
+        let fit = fit_factor(&rows, &names, &config).unwrap();
+        let far = fit.classes()[1] == "far";
+        let truth: Vec<bool> = (test.iter().map(|&i| labels.name(i)))
+            .map(|name| (name == Some("far")) == far)
+            .collect();
+        let unseen = table.select_rows(&test);
+        metrics::auc(&fit.predict_proba(&unseen).unwrap(), &truth).unwrap()
+    };
+    let with = auc(RowEffects::default());
+    let without = auc(RowEffects {
+        steps: 0,
+        ..RowEffects::default()
+    });
+    assert!(with > 0.9 && without < 0.65, "{with} {without}");
 }

@@ -1,0 +1,506 @@
+//! What a row says of its label whatever its cluster: an effect of its spread, and a step function of each of its features.
+//!
+//! All of it depends on what is observed of the row alone, so that rows, factors and loadings are updated as without it. Coordinates are the spread, where
+//! it is in the model, and then the steps, feature by feature.
+
+use npb_priors::dist::Gamma;
+use npb_priors::special::normal_cdf;
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+use serde::{Deserialize, Serialize};
+
+use super::config::RowEffects;
+use super::data::{Cells, SpreadUnits};
+use super::features::gamma;
+use super::state::RowEffect;
+
+/// Steps are at quantiles that are evenly spaced on the normal scale between this and its opposite.
+const FARTHEST_STEP: f64 = 1.645;
+
+/// The bin of a missing cell.
+const MISSING: u8 = u8::MAX;
+
+/// The steps of one feature: step k is `(1[x > knot_k] - share_k) / sd_k`, mean and standard deviation those of the labelled rows that have the feature, and 0
+/// where the feature is missing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Steps {
+    /// Increasing.
+    knots: Vec<f64>,
+    /// Share of labelled rows above each knot.
+    shares: Vec<f64>,
+}
+
+impl Steps {
+    /// `values`: of the labelled rows that have the feature.
+    fn new(mut values: Vec<f64>, most: usize) -> Self {
+        values.sort_by(f64::total_cmp);
+        let n = values.len();
+        let mut steps = Self {
+            knots: Vec::new(),
+            shares: Vec::new(),
+        };
+        for k in 0..most {
+            let place = (2 * k + 1) as f64 - most as f64;
+            let part = normal_cdf(FARTHEST_STEP * place / (most.max(2) - 1) as f64);
+            let below = ((part * n as f64) as usize).min(n.saturating_sub(1));
+            // Between two values: the next one that differs from the one at the quantile.
+            let Some(&at) = values.get(below) else {
+                break;
+            };
+            let above = values.partition_point(|v| *v <= at);
+            let Some(&next) = values.get(above) else {
+                continue;
+            };
+            let middle = 0.5 * at + 0.5 * next;
+            let knot = if middle < next { middle } else { at };
+            if steps.knots.last().is_none_or(|last| *last < knot) {
+                steps.knots.push(knot);
+                steps.shares.push((n - above) as f64 / n as f64);
+            }
+        }
+        steps
+    }
+
+    fn len(&self) -> usize {
+        self.knots.len()
+    }
+
+    /// Number of knots below a value.
+    fn bin(&self, value: f64) -> u8 {
+        self.knots.partition_point(|knot| *knot < value) as u8
+    }
+
+    /// Step `k` in a bin.
+    fn at(&self, k: usize, bin: usize) -> f64 {
+        let share = self.shares[k];
+        let above = if bin > k { 1.0 } else { 0.0 };
+        (above - share) / (share * (1.0 - share)).sqrt()
+    }
+
+    fn is_valid(&self) -> bool {
+        let increasing = self.knots.windows(2).all(|w| w[0] < w[1]);
+        self.knots.len() == self.shares.len()
+            && self.knots.len() < MISSING.into()
+            && self.knots.iter().all(|k| k.is_finite())
+            && increasing
+            && self.shares.iter().all(|s| *s > 0.0 && *s < 1.0)
+    }
+}
+
+/// What turns a row into the coordinates of its effects, and their prior.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct EffectLaw {
+    spread_units: SpreadUnits,
+    /// Prior precision of the spread's effect; none when it is left out.
+    spread_precision: Option<f64>,
+    /// By feature; empty when they are left out.
+    steps: Vec<Steps>,
+    /// Of a step's precision.
+    step_prior: Gamma,
+}
+
+/// Rows in the coordinates of their effects.
+#[derive(Clone, Debug)]
+pub(crate) struct EffectRows {
+    n_rows: usize,
+    /// The rows that have effects: those with labels, when they are rows of training.
+    members: Vec<usize>,
+    /// Spreads of the members.
+    spread: Vec<f64>,
+    /// By feature: bins of the members.
+    bins: Vec<Vec<u8>>,
+    /// By feature: number of members in each bin.
+    counts: Vec<Vec<f64>>,
+}
+
+impl EffectLaw {
+    /// The law that training rows define, of which those in `labelled` have labels, and these.
+    pub(crate) fn new(
+        cells: &Cells,
+        labelled: &[usize],
+        config: &RowEffects,
+    ) -> (Self, EffectRows) {
+        let patterns = &cells.patterns;
+        let mut observed: Vec<Vec<f64>> = vec![Vec::new(); cells.n_features()];
+        for &i in labelled {
+            for &j in &patterns.patterns()[patterns.pattern_of_row(i)].observed {
+                observed[j].push(cells.x[(i, j)]);
+            }
+        }
+        let mut steps = Vec::new();
+        if config.steps > 0 && !labelled.is_empty() {
+            let of_feature = |values| Steps::new(values, config.steps);
+            steps = observed.into_iter().map(of_feature).collect();
+        }
+        let n_steps: usize = steps.iter().map(Steps::len).sum();
+        let spread = config.spread > 0.0 && !labelled.is_empty();
+        let law = Self {
+            spread_units: SpreadUnits::of(&cells.ln_spreads),
+            spread_precision: spread.then(|| 1.0 / config.spread),
+            step_prior: gamma(
+                config.shape,
+                config.shape * config.variance / n_steps.max(1) as f64,
+            ),
+            steps,
+        };
+        let rows = law.rows(cells, labelled);
+        (law, rows)
+    }
+
+    /// Rows to predict, in the units of training.
+    pub(crate) fn of(&self, cells: &Cells) -> EffectRows {
+        self.rows(cells, &(0..cells.n_rows()).collect::<Vec<_>>())
+    }
+
+    fn rows(&self, cells: &Cells, members: &[usize]) -> EffectRows {
+        let spreads = self.spread_units.apply(cells);
+        let patterns = &cells.patterns;
+        let bins_of = |(j, steps): (usize, &Steps)| -> Vec<u8> {
+            let bin = |&i: &usize| steps.bin(cells.x[(i, j)]);
+            members.iter().map(bin).collect()
+        };
+        let mut bins: Vec<Vec<u8>> = self.steps.iter().enumerate().map(bins_of).collect();
+        for (k, &i) in members.iter().enumerate() {
+            for &j in &patterns.patterns()[patterns.pattern_of_row(i)].missing {
+                if let Some(bins) = bins.get_mut(j) {
+                    bins[k] = MISSING;
+                }
+            }
+        }
+        let counts = bins.iter().zip(&self.steps).map(|(bins, steps)| {
+            let mut counts = vec![0.0; steps.len() + 1];
+            let seen = bins.iter().filter(|b| **b != MISSING);
+            seen.for_each(|&b| counts[usize::from(b)] += 1.0);
+            counts
+        });
+        EffectRows {
+            n_rows: cells.n_rows(),
+            members: members.to_vec(),
+            spread: members.iter().map(|&i| spreads[i]).collect(),
+            counts: counts.collect(),
+            bins,
+        }
+    }
+
+    /// Number of coordinates.
+    pub(crate) fn size(&self) -> usize {
+        self.first_step() + self.steps.iter().map(Steps::len).sum::<usize>()
+    }
+
+    /// The coordinate of the first step.
+    fn first_step(&self) -> usize {
+        usize::from(self.spread_precision.is_some())
+    }
+
+    /// Everything at its prior's scale, nothing said yet.
+    pub(crate) fn first(&self) -> RowEffect {
+        let steps = self.size() - self.first_step();
+        let variance = self.step_prior.rate() / self.step_prior.shape();
+        let of_spread = self.spread_precision.map(|precision| 1.0 / precision);
+        RowEffect {
+            mean: vec![0.0; self.size()],
+            variance: of_spread.into_iter().chain(vec![variance; steps]).collect(),
+            precisions: vec![self.step_prior; steps],
+        }
+    }
+
+    /// A draw from the prior: coordinates, and precisions of the steps.
+    pub(crate) fn draw_prior(&self, rng: &mut impl Rng) -> (Vec<f64>, Vec<f64>) {
+        let steps = self.size() - self.first_step();
+        let precisions: Vec<f64> = (0..steps).map(|_| self.step_prior.sample(rng)).collect();
+        let all = self.spread_precision.iter().chain(&precisions);
+        let mut draw =
+            |precision: &f64| rng.sample::<f64, _>(StandardNormal) / precision.sqrt().max(1e-150);
+        (all.map(&mut draw).collect(), precisions)
+    }
+
+    /// Gives every coordinate in turn a new value, the others as they are: `choose` gets its coordinate, mean and variance. `left`: what the scores leave to these effects, by row;
+    /// `precisions`: of the steps a priori.
+    pub(crate) fn go_round(
+        &self,
+        rows: &EffectRows,
+        left: &[f64],
+        precisions: &[f64],
+        values: &mut [f64],
+        mut choose: impl FnMut(usize, f64, f64) -> f64,
+    ) {
+        let now = self.at(rows, values);
+        let mut rest: Vec<f64> = rows.members.iter().map(|&i| left[i] - now[i]).collect();
+        if let Some(precision) = self.spread_precision {
+            let (mut square, mut linear) = (0.0, 0.0);
+            for (r, rest) in rows.spread.iter().zip(&rest) {
+                square += r * r;
+                linear += r * rest;
+            }
+            let variance = 1.0 / (precision + square);
+            let chosen = choose(0, variance * (linear + square * values[0]), variance);
+            let step = chosen - values[0];
+            values[0] = chosen;
+            for (rest, r) in rest.iter_mut().zip(&rows.spread) {
+                *rest -= step * r;
+            }
+        }
+        let mut coordinate = self.first_step();
+        for (j, steps) in self.steps.iter().enumerate() {
+            let (bins, counts) = (&rows.bins[j], &rows.counts[j]);
+            if steps.len() == 0 {
+                continue;
+            }
+            let mut sums = vec![0.0; steps.len() + 1];
+            for (&bin, rest) in bins.iter().zip(&rest) {
+                if bin != MISSING {
+                    sums[usize::from(bin)] += rest;
+                }
+            }
+            let square: f64 = counts.iter().sum();
+            let mut moved = vec![0.0; steps.len() + 1];
+            for k in 0..steps.len() {
+                let precision = precisions[coordinate - self.first_step()];
+                let linear: f64 = (0..sums.len()).map(|b| steps.at(k, b) * sums[b]).sum();
+                let variance = 1.0 / (precision + square);
+                let old = values[coordinate];
+                let chosen = choose(coordinate, variance * (linear + square * old), variance);
+                values[coordinate] = chosen;
+                for b in 0..sums.len() {
+                    let by = (chosen - old) * steps.at(k, b);
+                    moved[b] += by;
+                    sums[b] -= counts[b] * by;
+                }
+                coordinate += 1;
+            }
+            for (rest, &bin) in rest.iter_mut().zip(bins) {
+                if bin != MISSING {
+                    *rest -= moved[usize::from(bin)];
+                }
+            }
+        }
+    }
+
+    /// `q(v)` of every coordinate in turn.
+    pub(crate) fn update(&self, rows: &EffectRows, left: &[f64], effect: &mut RowEffect) {
+        let precisions: Vec<f64> = effect.precisions.iter().map(Gamma::mean).collect();
+        let variances = &mut effect.variance;
+        self.go_round(
+            rows,
+            left,
+            &precisions,
+            &mut effect.mean,
+            |k, mean, variance| {
+                variances[k] = variance;
+                mean
+            },
+        );
+    }
+
+    /// `q(tau)` of every step.
+    pub(crate) fn update_precisions(&self, effect: &mut RowEffect) {
+        let first = self.first_step();
+        for (k, precision) in effect.precisions.iter_mut().enumerate() {
+            let mean = effect.mean[first + k];
+            *precision = self.precision(mean * mean + effect.variance[first + k]);
+        }
+    }
+
+    /// The law of a step's precision given the step's (expected) square.
+    fn precision(&self, square: f64) -> Gamma {
+        gamma(
+            self.step_prior.shape() + 0.5,
+            self.step_prior.rate() + 0.5 * square,
+        )
+    }
+
+    /// Draws the precisions of the steps given these.
+    pub(crate) fn draw_precisions(&self, values: &[f64], rng: &mut impl Rng) -> Vec<f64> {
+        let steps = values[self.first_step()..].iter();
+        steps.map(|u| self.precision(u * u).sample(rng)).collect()
+    }
+
+    /// Effects of each row at these coordinates; 0 for a row that is not a member.
+    pub(crate) fn at(&self, rows: &EffectRows, values: &[f64]) -> Vec<f64> {
+        self.sum(rows, values, |x| x)
+    }
+
+    /// Variances of the effects of each row.
+    pub(crate) fn variances(&self, rows: &EffectRows, variances: &[f64]) -> Vec<f64> {
+        self.sum(rows, variances, |x| x * x)
+    }
+
+    /// These variances, those of the steps set to 0.
+    pub(crate) fn spread_alone(&self, variances: &[f64]) -> Vec<f64> {
+        let keep = |(k, v): (usize, &f64)| if k < self.first_step() { *v } else { 0.0 };
+        variances.iter().enumerate().map(keep).collect()
+    }
+
+    /// By row: the sum over coordinates of `power` of the row's place times the coordinate's value.
+    fn sum(&self, rows: &EffectRows, values: &[f64], power: impl Fn(f64) -> f64) -> Vec<f64> {
+        let mut sums = vec![0.0; rows.members.len()];
+        if self.spread_precision.is_some() {
+            for (sum, r) in sums.iter_mut().zip(&rows.spread) {
+                *sum = power(*r) * values[0];
+            }
+        }
+        let mut next = self.first_step();
+        for (steps, bins) in self.steps.iter().zip(&rows.bins) {
+            let own = &values[next..next + steps.len()];
+            next += steps.len();
+            let in_bin = |b: usize| -> f64 {
+                let each = own.iter().enumerate();
+                each.map(|(k, value)| power(steps.at(k, b)) * value).sum()
+            };
+            let in_bins: Vec<f64> = (0..=steps.len()).map(in_bin).collect();
+            for (sum, &bin) in sums.iter_mut().zip(bins) {
+                if bin != MISSING {
+                    *sum += in_bins[usize::from(bin)];
+                }
+            }
+        }
+        let mut by_row = vec![0.0; rows.n_rows];
+        for (&i, sum) in rows.members.iter().zip(sums) {
+            by_row[i] = sum;
+        }
+        by_row
+    }
+
+    /// Divergence of `q(v)` and `q(tau)` from their priors.
+    pub(crate) fn divergence(&self, effect: &RowEffect) -> f64 {
+        let mut sum = 0.0;
+        let first = self.first_step();
+        for (k, (mean, variance)) in effect.mean.iter().zip(&effect.variance).enumerate() {
+            let (precision, ln_precision) = match (self.spread_precision, k.checked_sub(first)) {
+                (_, Some(step)) => {
+                    let law = &effect.precisions[step];
+                    sum += law.kl(&self.step_prior);
+                    (law.mean(), law.mean_ln())
+                }
+                (Some(precision), None) => (precision, precision.ln()),
+                (None, None) => continue,
+            };
+            sum +=
+                0.5 * (precision * (mean * mean + variance) - ln_precision - variance.ln() - 1.0);
+        }
+        sum
+    }
+
+    /// Whether sizes and values are possible, for a law that comes from a file: `p` features.
+    pub(crate) fn is_valid(&self, p: usize) -> bool {
+        let SpreadUnits { location, scale } = self.spread_units;
+        location.is_finite()
+            && scale.is_finite()
+            && scale > 0.0
+            && (self.spread_precision).is_none_or(|s| s.is_finite() && s > 0.0)
+            && (self.steps.is_empty() || self.steps.len() == p)
+            && self.steps.iter().all(Steps::is_valid)
+    }
+
+    /// Whether a posterior that comes from a file can be of this law.
+    pub(crate) fn fits(&self, effect: &RowEffect) -> bool {
+        let size = self.size();
+        effect.mean.len() == size
+            && effect.variance.len() == size
+            && effect.precisions.len() == size - self.first_step()
+            && effect.mean.iter().all(|v| v.is_finite())
+            && (effect.variance.iter()).all(|v| v.is_finite() && *v > 0.0)
+    }
+}
+
+impl EffectRows {
+    pub(crate) fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+}
+
+impl RowEffect {
+    /// A draw of the coordinates.
+    pub(crate) fn draw(&self, rng: &mut impl Rng) -> Vec<f64> {
+        let each = self.mean.iter().zip(&self.variance);
+        each.map(|(mean, variance)| mean + variance.sqrt() * rng.sample::<f64, _>(StandardNormal))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_data::{Mask, Table};
+    use npb_infer::stream;
+    use npb_linalg::Cholesky;
+    use npb_linalg::faer::Mat;
+
+    use super::*;
+
+    #[test]
+    fn steps_lie_between_values_and_are_standardised() {
+        let seen: Vec<f64> = (0..40).map(|k| f64::from((k * 17) % 40)).collect();
+        let steps = Steps::new(seen.clone(), 9);
+        assert_eq!(steps.len(), 9);
+        for k in 0..9 {
+            let at = |v: &f64| steps.at(k, steps.bin(*v).into());
+            let (mean, square) = seen
+                .iter()
+                .fold((0.0, 0.0), |(m, s), v| (m + at(v), s + at(v).powi(2)));
+            assert!(mean.abs() < 1e-9 && (square - 40.0).abs() < 1e-9, "{k}");
+        }
+        assert!(steps.is_valid());
+        // Two values have one step between them, one value has none.
+        assert_eq!(Steps::new(vec![1.0, 3.0, 3.0], 9).knots, [2.0]);
+        assert_eq!(Steps::new(vec![5.0; 7], 9).len(), 0);
+        assert_eq!(Steps::new(vec![], 9).len(), 0);
+        // No number lies between these two.
+        let close = Steps::new(vec![1.0, 1.0, 1.0 + f64::EPSILON], 1);
+        assert_eq!((close.bin(1.0), close.bin(1.0 + f64::EPSILON)), (0, 1));
+    }
+
+    #[test]
+    fn going_round_ends_at_the_joint_posterior_mean() {
+        let (n, p) = (30, 4);
+        let mut rng = stream(3, [0; 4]);
+        let mut normal = || -> f64 { rng.sample(StandardNormal) };
+        let values: Vec<f64> = (0..n * p).map(|_| normal()).collect();
+        let left: Vec<f64> = (0..n).map(|_| normal()).collect();
+        let mask = Mask::from_fn(n, p, |i, j| (2 * i + 3 * j) % 7 > 0).unwrap();
+        let cells = Cells::new(&Table::from_parts(values, mask).unwrap());
+        let labelled: Vec<usize> = (0..n).filter(|i| i % 5 > 0).collect();
+        let (law, rows) = EffectLaw::new(&cells, &labelled, &RowEffects::default());
+        let size = law.size();
+        assert!(size > 20 && law.fits(&law.first()) && law.is_valid(p));
+        let precisions: Vec<f64> = (1..size).map(|k| 1.0 + (k % 3) as f64).collect();
+        let mut found = vec![0.0; size];
+        for _ in 0..5000 {
+            law.go_round(&rows, &left, &precisions, &mut found, |_, mean, _| mean);
+        }
+        // The coordinates of the rows, one by one.
+        let unit = |k: usize| {
+            let one: Vec<f64> = (0..size).map(|l| f64::from(u8::from(l == k))).collect();
+            law.at(&rows, &one)
+        };
+        let coordinates: Vec<Vec<f64>> = (0..size).map(unit).collect();
+        let precision = Mat::from_fn(size, size, |k, l| {
+            let own = match (k == l, k) {
+                (false, _) => 0.0,
+                (true, 0) => 1.0,
+                (true, k) => precisions[k - 1],
+            };
+            own + (0..n)
+                .map(|i| coordinates[k][i] * coordinates[l][i])
+                .sum::<f64>()
+        });
+        let mut wanted: Vec<f64> = coordinates
+            .iter()
+            .map(|c| c.iter().zip(&left).map(|(c, t)| c * t).sum())
+            .collect();
+        Cholesky::new(precision.as_ref())
+            .unwrap()
+            .solve(&mut wanted);
+        for (found, wanted) in found.iter().zip(&wanted) {
+            assert!((found - wanted).abs() < 1e-9, "{found} {wanted}");
+        }
+        // Rows to predict are as those of training; variances add up squares.
+        let (of_new, of_old) = (law.at(&law.of(&cells), &found), law.at(&rows, &found));
+        let variances = law.variances(&rows, &vec![0.5; size]);
+        for &i in &labelled {
+            assert_eq!(of_new[i], of_old[i]);
+            let squares: f64 = coordinates.iter().map(|c| c[i] * c[i]).sum();
+            assert!((variances[i] - 0.5 * squares).abs() < 1e-9);
+        }
+        assert!((0..n).step_by(5).all(|i| of_old[i] == 0.0));
+    }
+}
