@@ -13,7 +13,7 @@ use super::config::{TaskStart, TasksConfig};
 use super::data::{MultiTaskData, Task};
 use super::fold::{Atoms, fold};
 use super::stacking;
-use super::state::MultiTaskState;
+use super::state::{Gaussians, MultiTaskState};
 use super::vb::{MultiTaskVb, TaskUpdate};
 use crate::config::Gate;
 use crate::fit::check_draws;
@@ -248,18 +248,21 @@ impl MultiTaskFit {
         &self.wire.runs
     }
 
-    /// The run with the highest bound.
+    /// The run with the highest bound of those whose atoms have Gaussians of their own; of all, if none has. (A run in which all have one is of another
+    /// model of the features, and what it says of the tasks is of their labels alone.)
     pub fn best(&self) -> &TaskRun {
+        let own = |run: &TaskRun| run.state.gaussians == Gaussians::Own;
         let mut best = &self.wire.runs[0];
         for run in &self.wire.runs[1..] {
-            if run.elbo() > best.elbo() {
+            let rank = (own(run), run.elbo());
+            if rank > (own(best), best.elbo()) {
                 best = run;
             }
         }
         best
     }
 
-    /// The variational posterior of the run with the highest bound, in standardised units.
+    /// The variational posterior of the [best](Self::best) run, in standardised units.
     pub fn state(&self) -> &MultiTaskState {
         &self.best().state
     }
@@ -326,7 +329,8 @@ impl MultiTaskFit {
                 let weights = draw_weights(&run.state, j, gate, &mut rng);
                 let mut components = run.state.components.clone();
                 components.push(run.state.vacant.clone());
-                let drawn = predictor.draw_parts(&components, &weights, &mut rng)?;
+                let shared = run.state.gaussians == Gaussians::Common;
+                let drawn = predictor.draw_parts(&components, &weights, shared, &mut rng)?;
                 drawn.second_class(&rows, Gate::AtMeans, Experts::AtMeans)
             })
             .collect::<Result<_, IqgmeError>>()?;

@@ -1,6 +1,7 @@
 //! Where a run starts: which group each row is in, and which atom each group points at.
 
 use npb_infer::stream;
+use rand::RngExt;
 
 use super::TasksConfig;
 use super::cluster;
@@ -11,8 +12,9 @@ use crate::config::Start;
 use crate::responsibilities::Responsibilities;
 use crate::{IqgmeData, IqgmeError, start};
 
-/// Key of the random stream.
+/// Keys of the random streams.
 const NEAR: u64 = 7;
+const LABELS: u64 = 8;
 
 /// One task's part of a start.
 pub(super) struct TaskBegin {
@@ -35,8 +37,45 @@ pub(super) fn begin(
             let (n, tasks) = pooled(data, config, most, start, restart)?;
             cluster::clustered(data, config, clusters, n, tasks, restart)
         }
-        TaskStart::Separate(clusters) => separate(data, config, clusters, restart),
+        TaskStart::Separate(clusters) => separate(data, config, clusters, 1, restart),
+        TaskStart::SeparatePerClass(clusters) => separate(data, config, clusters, 2, restart),
+        TaskStart::ByLabels(clusters) => Ok(by_labels(data, config, clusters, restart)),
     }
+}
+
+/// Tasks in random clusters, one group for each task and one atom for each cluster.
+fn by_labels(
+    data: &MultiTaskData,
+    config: &TasksConfig,
+    clusters: usize,
+    restart: u64,
+) -> (usize, Vec<TaskBegin>) {
+    let mut rng = stream(config.single.seed, [restart, 0, LABELS, 0]);
+    let mut seen: Vec<usize> = Vec::new();
+    let mut task = |task: &IqgmeData| {
+        let n = usize::from(task.rows.len() > 0);
+        let whole = vec![1.0; task.rows.len()];
+        let drawn = rng.random_range(0..clusters);
+        let atoms = if n == 0 {
+            Vec::new()
+        } else {
+            let place = seen.iter().position(|&cluster| cluster == drawn);
+            vec![place.unwrap_or_else(|| {
+                seen.push(drawn);
+                seen.len() - 1
+            })]
+        };
+        TaskBegin {
+            local: Local::begin(
+                task,
+                Responsibilities::from_positions(&task.rows, n, &whole),
+                n,
+            ),
+            atoms,
+        }
+    };
+    let tasks = data.tasks.iter().map(&mut task).collect();
+    (seen.len(), tasks)
 }
 
 fn pooled(
@@ -73,13 +112,18 @@ fn separate(
     data: &MultiTaskData,
     config: &TasksConfig,
     clusters: usize,
+    classes: usize,
     restart: u64,
 ) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
     let n_tasks = data.n_tasks();
     if n_tasks > config.atoms {
         return near_together(data, config, restart);
     }
-    let clusters = clusters.min(config.atoms / n_tasks);
+    // With too few atoms for both classes of every task these go together.
+    let (clusters, by_class) = match config.atoms / (classes * n_tasks) {
+        0 => (1, false),
+        most => (clusters.min(most), classes > 1),
+    };
     let mut n_atoms = 0;
     let mut tasks = Vec::with_capacity(n_tasks);
     for (j, task) in data.tasks.iter().enumerate() {
@@ -91,7 +135,11 @@ fn separate(
             continue;
         }
         let restart = restart * n_tasks as u64 + j as u64;
-        let start = Start::KMeans(clusters);
+        let start = if by_class {
+            Start::PerClass(clusters)
+        } else {
+            Start::KMeans(clusters)
+        };
         let (n, values) = start::responsibilities(task, &config.single, start, restart)?;
         let responsibilities = Responsibilities::from_positions(&task.rows, n, &values);
         tasks.push(TaskBegin {
