@@ -39,7 +39,16 @@ pub(super) fn begin(
         }
         TaskStart::Separate(clusters) => separate(data, config, clusters, 1, restart),
         TaskStart::SeparatePerClass(clusters) => separate(data, config, clusters, 2, restart),
-        TaskStart::ByLabels(clusters) => Ok(by_labels(data, config, clusters, restart)),
+        TaskStart::ByLabels(most) => {
+            // Fewer clusters in some tries: they seldom merge.
+            let fewer = (restart % most as u64) as usize;
+            Ok(by_labels(
+                data,
+                config,
+                (most - fewer).max(2.min(most)),
+                restart,
+            ))
+        }
     }
 }
 

@@ -30,7 +30,7 @@ use crate::{IqgmeData, IqgmeError};
 const INACTIVE: f64 = 1e-20;
 
 /// Random clusters of tasks from which a run by labels goes on: the one whose bound is highest after so many iterations.
-const BY_LABELS_TRIES: u64 = 4;
+const BY_LABELS_TRIES: u64 = 8;
 const TRIAL_ITERATIONS: usize = 10;
 
 /// One coordinate update. None of them lowers the bound.
