@@ -70,9 +70,9 @@ impl Default for TasksConfig {
             },
             starts: vec![
                 TaskStart::Separate(1),
-                TaskStart::Separate(2),
-                TaskStart::Clustered(3, Start::Mixture(1)),
+                TaskStart::SeparatePerClass(1),
                 TaskStart::Clustered(3, Start::Mixture(10)),
+                TaskStart::ByLabels(6),
             ],
             summary_starts: vec![TaskStart::Pooled(Start::Mixture(10))],
         }

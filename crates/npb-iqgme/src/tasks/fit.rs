@@ -155,7 +155,7 @@ pub struct Wire {
     active: Vec<usize>,
     classes: Vec<String>,
     tasks: Vec<String>,
-    /// Those for predictions first, then those for summaries; the best of each first.
+    /// Those that predictions average over, those for predictions that have no weight, those for summaries; the best of each first.
     runs: Vec<TaskRun>,
 }
 
@@ -192,6 +192,7 @@ impl MultiTaskFit {
                 run.weight = weight;
             }
         }
+        runs.sort_by_key(|run| run.weight == 0.0);
         runs.extend(summaries);
         Self::from_wire(Wire {
             config,
@@ -243,7 +244,7 @@ impl MultiTaskFit {
         &self.wire.config
     }
 
-    /// All runs: those for predictions, then those for summaries, each in order of their bounds.
+    /// All runs: those that predictions average over, those for predictions that have no weight, those for summaries; each in order of their bounds.
     pub fn runs(&self) -> &[TaskRun] {
         &self.wire.runs
     }

@@ -8,6 +8,9 @@ use crate::responsibilities::Responsibilities;
 use crate::stats::Stats;
 use crate::{IqgmeData, IqgmeError};
 
+/// Iterations from one in which whole tasks are offered all atoms to the next.
+const OFFERED_EVERY: u64 = 5;
+
 /// The rows of one task.
 pub(super) enum TaskRows {
     /// Each row is in one of the task's groups.
@@ -100,15 +103,25 @@ impl TaskRows {
             Self::Whole { by_atom, .. } => {
                 let mut each = by_atom.iter_mut().enumerate();
                 each.try_for_each(|(s, local)| {
-                    let chosen = part.indicators[0][s] > 0.0;
-                    let offered = task.n_labelled == 0 || atoms[s].takes_labels();
-                    if !offered || !(chosen || update.responsibilities) {
+                    let sigma = part.indicators[0][s];
+                    let able = task.n_labelled == 0 || atoms[s].takes_labels();
+                    let wanted =
+                        sigma > 0.0 || (update.responsibilities && offers(sigma, iteration));
+                    if !able || !wanted {
                         return Ok(());
                     }
                     let indicator = [one_hot(s, atoms.len())];
                     local.pass(task, &part.sticks, &indicator, atoms, update, iteration)
                 })
             }
+        }
+    }
+
+    /// Whether a group may point at an atom in this iteration, of which it now has the probability `sigma`.
+    pub(super) fn offers(&self, sigma: f64, iteration: u64) -> bool {
+        match self {
+            Self::Groups(_) => true,
+            Self::Whole { .. } => offers(sigma, iteration),
         }
     }
 
@@ -187,6 +200,11 @@ impl TaskRows {
             }
         }
     }
+}
+
+/// A whole task is offered all atoms in the first iteration and in some of the others only: it costs a pass over its rows for each.
+fn offers(sigma: f64, iteration: u64) -> bool {
+    sigma > 0.0 || iteration == 0 || iteration % OFFERED_EVERY == 1
 }
 
 /// All on atom `s`.

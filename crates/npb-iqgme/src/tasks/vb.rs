@@ -29,10 +29,6 @@ use crate::{IqgmeData, IqgmeError};
 /// An indicator's probability below this is set to zero.
 const INACTIVE: f64 = 1e-20;
 
-/// Random clusters of tasks from which a run by labels goes on: the one whose bound is highest after so many iterations.
-const BY_LABELS_TRIES: u64 = 8;
-const TRIAL_ITERATIONS: usize = 10;
-
 /// One coordinate update. None of them lowers the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -119,31 +115,12 @@ impl<'d> MultiTaskVb<'d> {
         restart: u64,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
-        let tries = match start {
-            TaskStart::ByLabels(clusters) if clusters > 1 => BY_LABELS_TRIES,
-            _ => 1,
-        };
-        let mut best: Option<(f64, Self)> = None;
-        for k in 0..tries {
-            let begin = begin(data, &config, start, restart * tries + k)?;
-            let mut vb = Self::begin(data, &config, start, begin)?;
-            if tries == 1 {
-                return Ok(vb);
-            }
-            let mut bound = f64::NEG_INFINITY;
-            for _ in 0..TRIAL_ITERATIONS {
-                bound = vb.step()?;
-            }
-            vb.iteration = 0;
-            if best.as_ref().is_none_or(|(highest, _)| bound > *highest) {
-                best = Some((bound, vb));
-            }
-        }
-        Ok(best.expect("at least one try").1)
+        let begin = begin(data, &config, start, restart)?;
+        Self::begin(data, &config, start, begin)
     }
 
     /// A run with the parameters fitted to its start.
-    fn begin(
+    pub(super) fn begin(
         data: &'d MultiTaskData,
         config: &TasksConfig,
         start: TaskStart,
@@ -479,7 +456,11 @@ impl<'d> MultiTaskVb<'d> {
                 for (h, indicator) in part.indicators.iter_mut().enumerate() {
                     for (s, sigma) in indicator.iter_mut().enumerate() {
                         let (stats, of, own) = rows.under(h, s);
-                        *sigma = own + term(s, stats, of);
+                        *sigma = if rows.offers(*sigma, iteration) {
+                            own + term(s, stats, of)
+                        } else {
+                            f64::NEG_INFINITY
+                        };
                     }
                     let value = ln_normalize(indicator);
                     if !value.is_finite() {
