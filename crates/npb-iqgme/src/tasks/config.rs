@@ -22,7 +22,8 @@ pub enum TaskStart {
     Separate(usize),
     /// As `Separate`, with k-means within each class of each task, this many clusters at most for each class.
     SeparatePerClass(usize),
-    /// Tasks in clusters by their labels alone, this many at most: one Gaussian for all rows of all tasks ([`Gaussians::Common`]), and one expert for all tasks of a cluster.
+    /// Tasks in clusters by their labels alone, this many at most: one Gaussian for all rows of all tasks ([`Gaussians::Common`]), and one expert for all
+    /// tasks of a cluster.
     ByLabels(usize),
 }
 
@@ -50,8 +51,8 @@ pub struct TasksConfig {
     pub top_concentration: GammaPrior,
     /// Starts of the runs that predictions average over, each made `single.restarts` times.
     pub starts: Vec<TaskStart>,
-    /// Starts of runs for summaries alone. Atoms, the tasks' weights of them and their similarity are of the run with the highest bound of all: runs that
-    /// begin by sharing find what the tasks have in common, those that do not tend to predict labels better.
+    /// Starts of runs for summaries alone. Atoms, the tasks' weights of them and their similarity are of the run with the highest bound of all in which atoms
+    /// have Gaussians of their own ([`MultiTaskFit::best`](super::MultiTaskFit::best)): runs that begin by sharing find what the tasks have in common, those that do not tend to predict labels better.
     pub summary_starts: Vec<TaskStart>,
 }
 
@@ -73,6 +74,7 @@ impl Default for TasksConfig {
                 TaskStart::SeparatePerClass(1),
                 TaskStart::Clustered(3, Start::Mixture(10)),
                 TaskStart::ByLabels(6),
+                TaskStart::ByLabels(12),
             ],
             summary_starts: vec![TaskStart::Pooled(Start::Mixture(10))],
         }

@@ -123,3 +123,26 @@ impl Fold {
         Ok(foretold)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_clearly_worse_has_no_weight_and_one_that_errs_elsewhere_has_some() {
+        let half = |first: f64, second: f64| -> Vec<f64> {
+            (0..60)
+                .map(|i| if i < 30 { first } else { second })
+                .collect()
+        };
+        let (good, other, poor) = (half(0.9, 0.6), half(0.58, 0.9), half(0.9, 0.05));
+        let weights = among_the_best(&[poor.clone(), good.clone(), other]);
+        assert_eq!(weights[0], 0.0);
+        assert!(weights[1] > 0.2 && weights[2] > 0.2, "{weights:?}");
+        assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        // Runs that foretell the same stay, and a few labels show nothing clearly.
+        assert!(among_the_best(&[good.clone(), good])[1] > 0.4);
+        let few = among_the_best(&[vec![0.9, 0.8, 0.3], vec![0.2, 0.9, 0.4]]);
+        assert!(few.iter().all(|w| *w > 0.0), "{few:?}");
+    }
+}
