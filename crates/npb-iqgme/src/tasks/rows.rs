@@ -14,7 +14,7 @@ const OFFERED_EVERY: u64 = 5;
 /// The rows of one task.
 pub(super) enum TaskRows {
     /// Each row is in one of the task's groups.
-    Groups(Local),
+    Groups(Box<Local>),
     /// All rows are in the task's one group: how they are if it points at an atom, for every atom. Empty for a task without rows.
     Whole { n_rows: usize, by_atom: Vec<Local> },
 }
@@ -65,7 +65,7 @@ impl TaskRows {
                 let responsibilities = Responsibilities::zeros(task.rows.len(), n_groups);
                 let local = || {
                     let locations = task.utilities_by_position(soft);
-                    Local::new(task, locations, responsibilities, n_groups)
+                    Box::new(Local::new(task, locations, responsibilities, n_groups))
                 };
                 (soft.len() == n).then(local).map(Self::Groups)
             }

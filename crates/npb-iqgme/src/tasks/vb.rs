@@ -135,7 +135,7 @@ impl<'d> MultiTaskVb<'d> {
             let atoms = begin.atoms.iter();
             part.indicators = atoms.map(|&s| one_hot(s, n_atoms)).collect();
             rows.push(match state.gaussians {
-                Gaussians::Own => TaskRows::Groups(begin.local),
+                Gaussians::Own => TaskRows::Groups(Box::new(begin.local)),
                 Gaussians::Common => TaskRows::whole(task, &vec![begin.local.locations; n_atoms]),
             });
         }
