@@ -386,7 +386,8 @@ impl MultiTaskFit {
             covariance: &state.vacant.scale_inverse * Scale(1.0 / state.prior_scale),
             n_labelled: usize::from(!wire.classes.is_empty()),
         };
-        let data = MultiTaskData::in_units(std::slice::from_ref(task), units)?;
+        let mut data = MultiTaskData::in_units(std::slice::from_ref(task), units)?;
+        data.pooled.rows.clone_from(&data.tasks[0].rows);
         wire.tasks.push(task.name.to_owned());
         for run in &mut wire.runs {
             run.state = fold(&data, &wire.config, &run.state, atoms)?;

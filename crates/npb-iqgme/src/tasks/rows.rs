@@ -1,10 +1,13 @@
 //! What a run keeps of the rows of a task: they choose among the task's groups one by one, or an atom all together.
 
+use rayon::prelude::*;
+
 use super::groups::Atom;
-use super::local::Local;
+use super::local::{Local, parameters};
 use super::state::{Gaussians, TaskState};
-use crate::pass::Update;
+use crate::pass::{PassParameters, Update};
 use crate::responsibilities::Responsibilities;
+use crate::rows::Rows;
 use crate::stats::Stats;
 use crate::{IqgmeData, IqgmeError};
 
@@ -17,6 +20,36 @@ pub(super) enum TaskRows {
     Groups(Box<Local>),
     /// All rows are in the task's one group: how they are if it points at an atom, for every atom. Empty for a task without rows.
     Whole { n_rows: usize, by_atom: Vec<Local> },
+}
+
+/// What a pass over the rows of all tasks needs of the atoms.
+pub(super) struct PassAtoms<'a> {
+    each: Vec<Atom<'a>>,
+    /// With one Gaussian for all: of each atom as the one group of a task, whatever the task.
+    whole: Vec<PassParameters>,
+}
+
+impl<'a> PassAtoms<'a> {
+    /// `rows`: of all tasks.
+    pub(super) fn new(
+        each: Vec<Atom<'a>>,
+        gaussians: Gaussians,
+        rows: &Rows,
+        iteration: u64,
+    ) -> Result<Self, IqgmeError> {
+        let n = if gaussians == Gaussians::Common {
+            each.len()
+        } else {
+            0
+        };
+        // All rows are in the one group, so its weight does not matter to them.
+        let of_atom = |s: usize| parameters(&each, &[one_hot(s, n)], &[0.0], rows, iteration);
+        let whole = (0..n).into_par_iter().map(of_atom);
+        Ok(Self {
+            whole: whole.collect::<Result<_, _>>()?,
+            each,
+        })
+    }
 }
 
 /// What the bound takes from the rows of a task.
@@ -87,7 +120,7 @@ impl TaskRows {
         &mut self,
         task: &IqgmeData,
         part: &TaskState,
-        atoms: &[Atom<'_>],
+        atoms: &PassAtoms<'_>,
         update: Update,
         iteration: u64,
     ) -> Result<(), IqgmeError> {
@@ -96,22 +129,21 @@ impl TaskRows {
                 task,
                 &part.sticks,
                 &part.indicators,
-                atoms,
+                &atoms.each,
                 update,
                 iteration,
             ),
             Self::Whole { by_atom, .. } => {
-                let mut each = by_atom.iter_mut().enumerate();
-                each.try_for_each(|(s, local)| {
+                let mut each = by_atom.iter_mut().zip(&atoms.whole).enumerate();
+                each.try_for_each(|(s, (local, parameters))| {
                     let sigma = part.indicators[0][s];
-                    let able = task.n_labelled == 0 || atoms[s].takes_labels();
+                    let able = task.n_labelled == 0 || atoms.each[s].takes_labels();
                     let wanted =
                         sigma > 0.0 || (update.responsibilities && offers(sigma, iteration));
                     if !able || !wanted {
                         return Ok(());
                     }
-                    let indicator = [one_hot(s, atoms.len())];
-                    local.pass(task, &part.sticks, &indicator, atoms, update, iteration)
+                    local.pass_with(task, parameters, update, iteration)
                 })
             }
         }

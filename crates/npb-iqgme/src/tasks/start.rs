@@ -138,13 +138,11 @@ fn completed(data: &MultiTaskData) -> Result<MultiTaskData, IqgmeError> {
             ..task.clone()
         })
     };
+    let tasks = data.tasks.iter().map(task);
     Ok(MultiTaskData {
-        tasks: data
-            .tasks
-            .iter()
-            .map(task)
-            .collect::<Result<_, IqgmeError>>()?,
-        ..data.clone()
+        pooled: task(&data.pooled)?,
+        names: data.names.clone(),
+        tasks: tasks.collect::<Result<_, IqgmeError>>()?,
     })
 }
 

@@ -14,7 +14,7 @@ use super::bound::bound;
 use super::config::{TaskStart, TasksConfig};
 use super::data::MultiTaskData;
 use super::groups::atoms;
-use super::rows::{TaskRows, one_hot};
+use super::rows::{PassAtoms, TaskRows, one_hot};
 use super::start::{TaskBegin, begin};
 use super::state::{Gaussians, MultiTaskState, TaskState};
 use crate::bound::{Bound, feature_term, soft_term, trace_product};
@@ -363,6 +363,8 @@ impl<'d> MultiTaskVb<'d> {
             &[]
         };
         let atoms = atoms(&state.components, &self.expected, experts);
+        let pooled = &self.data.pooled.rows;
+        let atoms = PassAtoms::new(atoms, state.gaussians, pooled, iteration)?;
         let parts = (&self.data.tasks, &self.state.tasks, &mut self.rows).into_par_iter();
         parts
             .map(|(task, part, rows)| rows.pass(task, part, &atoms, update, iteration))
