@@ -337,19 +337,27 @@ impl Predictor {
         let mut weights = vec![0.0; state.sticks.truncation()];
         state.sticks.sample_weights(&mut weights, rng);
         let weights = pooled(weights, state.components.len());
-        self.draw_parts(&state.components, &weights, rng)
+        self.draw_parts(&state.components, &weights, false, rng)
     }
 
-    /// As [`draw`](Self::draw), with the components that the predictor is of and weights that were drawn already.
+    /// As [`draw`](Self::draw), with the components that the predictor is of and weights that were drawn already. `shared`: all components but the last
+    /// have one Gaussian, which is drawn once.
     pub(crate) fn draw_parts(
         &self,
         components: &[Component],
         weights: &[f64],
+        shared: bool,
         rng: &mut impl Rng,
     ) -> Result<Self, IqgmeError> {
         let mut means = self.means.clone();
-        let mut precisions = Vec::with_capacity(components.len());
+        let mut precisions: Vec<Mat<f64>> = Vec::with_capacity(components.len());
         for (h, component) in components.iter().enumerate() {
+            if shared && h > 0 && h + 1 < components.len() {
+                let first: Vec<f64> = means.col_as_slice(0).to_vec();
+                means.col_as_slice_mut(h).copy_from_slice(&first);
+                precisions.push(precisions[0].clone());
+                continue;
+            }
             let wishart =
                 Wishart::from_inverse_scale(component.scale_inverse.as_ref(), component.dof)?;
             let law = NormalWishart::new(component.mean.clone(), component.strength, wishart)?;

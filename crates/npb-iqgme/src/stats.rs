@@ -23,7 +23,7 @@ impl Moments {
     }
 
     /// Adds `factor` times component `from` of other moments to component `to`.
-    fn add(&mut self, to: usize, factor: f64, other: &Self, from: usize) {
+    pub(crate) fn add(&mut self, to: usize, factor: f64, other: &Self, from: usize) {
         if other.weight[from] == 0.0 {
             return;
         }

@@ -2,6 +2,7 @@
 
 use npb_linalg::NotPositiveDefinite;
 
+use super::rows::RowTerms;
 use super::state::MultiTaskState;
 use crate::Bound;
 use crate::bound::{expert_term, feature_term, soft_term};
@@ -9,11 +10,11 @@ use crate::prior::Prior;
 use crate::state::{Expected, dot};
 use crate::stats::Stats;
 
-/// The bound of `state`, given the statistics of every task's groups and those of the atoms.
-pub(super) fn bound<'a>(
+/// The bound of `state`, given what the rows of every task give to it and the statistics of the atoms.
+pub(super) fn bound(
     state: &MultiTaskState,
     expected: &[Expected],
-    tasks: impl Iterator<Item = &'a Stats>,
+    tasks: impl Iterator<Item = RowTerms>,
     atoms: &Stats,
     prior: &Prior,
 ) -> Result<Bound, NotPositiveDefinite> {
@@ -28,26 +29,30 @@ pub(super) fn bound<'a>(
     };
     let mut ln_eta = vec![0.0; state.top.truncation()];
     state.top.expected_ln_weights(&mut ln_eta);
-    for (task, stats) in state.tasks.iter().zip(tasks) {
+    for (task, rows) in state.tasks.iter().zip(tasks) {
         let mut ln_pi = vec![0.0; task.sticks.truncation()];
         task.sticks.expected_ln_weights(&mut ln_pi);
-        let stick_fit = dot(&stats.counts(), &ln_pi);
+        let stick_fit = dot(&rows.counts, &ln_pi);
         let sticks = task.sticks.elbo(&state.alpha) + indicator_term(&task.indicators, &ln_eta);
-        bound.labels += stick_fit + stats.label_entropy;
-        bound.features += stats.missing_entropy;
-        bound.soft_labels += stats.soft_local;
+        bound.labels += stick_fit + rows.label_entropy;
+        bound.features += rows.missing_entropy;
+        bound.soft_labels += rows.soft_local;
         bound.sticks += sticks;
-        bound.magnitude += stick_fit.abs() + stats.magnitude + sticks.abs();
+        bound.magnitude += stick_fit.abs() + rows.magnitude + sticks.abs();
     }
     let top = state.alpha.elbo() + state.top.elbo();
     bound.sticks += top;
     bound.magnitude += top.abs();
     for (s, component) in state.components.iter().enumerate() {
         let (value, magnitude) = feature_term(component, &expected[s], atoms, s);
-        let divergence = expected[s].law.kl(&prior.expected.law);
         bound.features += value;
+        bound.magnitude += magnitude;
+    }
+    // A Gaussian that all atoms have counts once.
+    for expected in &expected[..state.n_gaussians()] {
+        let divergence = expected.law.kl(&prior.expected.law);
         bound.components -= divergence;
-        bound.magnitude += magnitude + divergence.abs();
+        bound.magnitude += divergence.abs();
     }
     if !state.experts.is_empty() {
         for (s, expert) in state.experts.iter().enumerate() {

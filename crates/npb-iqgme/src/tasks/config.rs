@@ -4,6 +4,7 @@ use npb_infer::ranges::{OutOfRange, gamma, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
+use super::state::Gaussians;
 use crate::config::{ExpertPosterior, MOST_COMPONENTS, MOST_RUNS, PriorScale, Start};
 use crate::{IqgmeConfig, IqgmeError};
 
@@ -19,6 +20,21 @@ pub enum TaskStart {
     /// No task shares anything: k-means within each task, this many clusters at most for each, and an atom for each cluster (W section 4.4). With more
     /// tasks than atoms each task has one cluster, and tasks with means near each other share an atom.
     Separate(usize),
+    /// As `Separate`, with k-means within each class of each task, this many clusters at most for each class.
+    SeparatePerClass(usize),
+    /// Tasks in clusters by their labels alone, this many at most: one Gaussian for all rows of all tasks ([`Gaussians::Common`]), and one expert for all
+    /// tasks of a cluster.
+    ByLabels(usize),
+}
+
+impl TaskStart {
+    /// What Gaussians the atoms of a run from here have.
+    pub fn gaussians(self) -> Gaussians {
+        match self {
+            Self::ByLabels(_) => Gaussians::Common,
+            _ => Gaussians::Own,
+        }
+    }
 }
 
 /// Configuration of a fit of many tasks; the default holds the values of W section 4.4 unless a field says otherwise.
@@ -35,8 +51,8 @@ pub struct TasksConfig {
     pub top_concentration: GammaPrior,
     /// Starts of the runs that predictions average over, each made `single.restarts` times.
     pub starts: Vec<TaskStart>,
-    /// Starts of runs for summaries alone. Atoms, the tasks' weights of them and their similarity are of the run with the highest bound of all: runs that
-    /// begin by sharing find what the tasks have in common, those that do not tend to predict labels better.
+    /// Starts of runs for summaries alone. Atoms, the tasks' weights of them and their similarity are of the run with the highest bound of all in which atoms
+    /// have Gaussians of their own ([`MultiTaskFit::best`](super::MultiTaskFit::best)): runs that begin by sharing find what the tasks have in common, those that do not tend to predict labels better.
     pub summary_starts: Vec<TaskStart>,
 }
 
@@ -55,9 +71,10 @@ impl Default for TasksConfig {
             },
             starts: vec![
                 TaskStart::Separate(1),
-                TaskStart::Separate(2),
-                TaskStart::Clustered(3, Start::Mixture(1)),
+                TaskStart::SeparatePerClass(1),
                 TaskStart::Clustered(3, Start::Mixture(10)),
+                TaskStart::ByLabels(6),
+                TaskStart::ByLabels(12),
             ],
             summary_starts: vec![TaskStart::Pooled(Start::Mixture(10))],
         }
@@ -80,7 +97,10 @@ impl TasksConfig {
             let (clusters, components) = match *start {
                 TaskStart::Pooled(start) => (1, size(start)),
                 TaskStart::Clustered(clusters, start) => (clusters, size(start)),
-                TaskStart::Separate(components) => (1, components),
+                TaskStart::Separate(components) | TaskStart::SeparatePerClass(components) => {
+                    (1, components)
+                }
+                TaskStart::ByLabels(clusters) => (clusters, 1),
             };
             up_to("starts", clusters, MOST_COMPONENTS)?;
             up_to("starts", components, MOST_COMPONENTS)?;

@@ -13,7 +13,7 @@ use super::config::{TaskStart, TasksConfig};
 use super::data::{MultiTaskData, Task};
 use super::fold::{Atoms, fold};
 use super::stacking;
-use super::state::MultiTaskState;
+use super::state::{Gaussians, MultiTaskState};
 use super::vb::{MultiTaskVb, TaskUpdate};
 use crate::config::Gate;
 use crate::fit::check_draws;
@@ -155,7 +155,7 @@ pub struct Wire {
     active: Vec<usize>,
     classes: Vec<String>,
     tasks: Vec<String>,
-    /// Those for predictions first, then those for summaries; the best of each first.
+    /// Those that predictions average over, those for predictions that have no weight, those for summaries; the best of each first.
     runs: Vec<TaskRun>,
 }
 
@@ -192,6 +192,7 @@ impl MultiTaskFit {
                 run.weight = weight;
             }
         }
+        runs.sort_by_key(|run| run.weight == 0.0);
         runs.extend(summaries);
         Self::from_wire(Wire {
             config,
@@ -243,23 +244,26 @@ impl MultiTaskFit {
         &self.wire.config
     }
 
-    /// All runs: those for predictions, then those for summaries, each in order of their bounds.
+    /// All runs: those that predictions average over, those for predictions that have no weight, those for summaries; each in order of their bounds.
     pub fn runs(&self) -> &[TaskRun] {
         &self.wire.runs
     }
 
-    /// The run with the highest bound.
+    /// The run with the highest bound of those whose atoms have Gaussians of their own; of all, if none has. (A run in which all have one is of another
+    /// model of the features, and what it says of the tasks is of their labels alone.)
     pub fn best(&self) -> &TaskRun {
+        let own = |run: &TaskRun| run.state.gaussians == Gaussians::Own;
         let mut best = &self.wire.runs[0];
         for run in &self.wire.runs[1..] {
-            if run.elbo() > best.elbo() {
+            let rank = (own(run), run.elbo());
+            if rank > (own(best), best.elbo()) {
                 best = run;
             }
         }
         best
     }
 
-    /// The variational posterior of the run with the highest bound, in standardised units.
+    /// The variational posterior of the [best](Self::best) run, in standardised units.
     pub fn state(&self) -> &MultiTaskState {
         &self.best().state
     }
@@ -326,7 +330,8 @@ impl MultiTaskFit {
                 let weights = draw_weights(&run.state, j, gate, &mut rng);
                 let mut components = run.state.components.clone();
                 components.push(run.state.vacant.clone());
-                let drawn = predictor.draw_parts(&components, &weights, &mut rng)?;
+                let shared = run.state.gaussians == Gaussians::Common;
+                let drawn = predictor.draw_parts(&components, &weights, shared, &mut rng)?;
                 drawn.second_class(&rows, Gate::AtMeans, Experts::AtMeans)
             })
             .collect::<Result<_, IqgmeError>>()?;
@@ -381,7 +386,8 @@ impl MultiTaskFit {
             covariance: &state.vacant.scale_inverse * Scale(1.0 / state.prior_scale),
             n_labelled: usize::from(!wire.classes.is_empty()),
         };
-        let data = MultiTaskData::in_units(std::slice::from_ref(task), units)?;
+        let mut data = MultiTaskData::in_units(std::slice::from_ref(task), units)?;
+        data.pooled.rows.clone_from(&data.tasks[0].rows);
         wire.tasks.push(task.name.to_owned());
         for run in &mut wire.runs {
             run.state = fold(&data, &wire.config, &run.state, atoms)?;

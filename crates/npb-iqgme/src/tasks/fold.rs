@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::TasksConfig;
 use super::data::MultiTaskData;
-use super::state::{MultiTaskState, TaskState};
+use super::state::{Gaussians, MultiTaskState, TaskState};
 use super::vb::{Held, MultiTaskVb, TaskUpdate};
-use crate::IqgmeError;
 use crate::config::Gate;
 use crate::stats::Stats;
+use crate::{IqgmeData, IqgmeError};
 
 /// Whether the atoms of a fit learn from a task that is added to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +85,9 @@ fn first_guess(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskStat
     let n = task.rows.len() as f64;
     let mut counts: Vec<f64> = order.iter().map(|&s| n * shares[s] / total).collect();
     counts.resize(config.single.truncation, 0.0);
+    if state.gaussians == Gaussians::Common {
+        return whole_guess(task, config, state, &shares);
+    }
     let alpha = state.alpha.mean();
     let mut sticks = Sticks::new(config.single.truncation, alpha).expect("validated");
     sticks.update(&counts, alpha);
@@ -100,6 +103,32 @@ fn first_guess(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskStat
     }
 }
 
+/// All rows in one group, which points at the atoms as those of the other tasks do.
+fn whole_guess(
+    task: &IqgmeData,
+    config: &TasksConfig,
+    state: &MultiTaskState,
+    shares: &[f64],
+) -> TaskState {
+    let n = task.rows.len();
+    let alpha = state.alpha.mean();
+    let mut sticks = Sticks::new(config.single.truncation, alpha).expect("validated");
+    let mut counts = vec![0.0; config.single.truncation];
+    counts[0] = n as f64;
+    sticks.update(&counts, alpha);
+    let classifies = !state.experts.is_empty();
+    let offered = |s: usize| !classifies || !state.experts[s].tied || task.n_labelled == 0;
+    let weight = |s: usize| if offered(s) { shares[s] } else { 0.0 };
+    let total: f64 = (0..shares.len()).map(weight).sum();
+    let indicator: Vec<f64> = (0..shares.len()).map(|s| weight(s) / total).collect();
+    let soft_labels = task.first_soft_labels();
+    TaskState {
+        sticks,
+        indicators: if n == 0 { Vec::new() } else { vec![indicator] },
+        soft_labels: soft_labels.repeat(shares.len()),
+    }
+}
+
 /// What the tasks of a state have given to its atoms, read off their posteriors.
 fn held(state: &MultiTaskState) -> Result<Held, IqgmeError> {
     let n_atoms = state.components.len();
@@ -107,7 +136,12 @@ fn held(state: &MultiTaskState) -> Result<Held, IqgmeError> {
     let mut stats = Stats::zeros(p, n_atoms, usize::from(!state.experts.is_empty()));
     for s in 0..n_atoms {
         labelled(state, s, &mut stats)?;
-        rest(state, s, &mut stats);
+        if state.gaussians == Gaussians::Own {
+            rest(state, s, &mut stats);
+        }
+    }
+    if state.gaussians == Gaussians::Common && n_atoms > 0 {
+        common_rest(state, &mut stats);
     }
     let sum_ln = state.tasks.iter().map(|task| task.sticks.sum_ln_rest());
     Ok(Held {
@@ -147,6 +181,17 @@ fn labelled(state: &MultiTaskState, s: usize, stats: &mut Stats) -> Result<(), I
         stats.soft[(i, s)] = natural - prior.precision(i) * prior.mean[i];
     }
     Ok(())
+}
+
+/// As [`rest`], of all atoms together, whose Gaussian is one: it does not matter which of them has the rows.
+fn common_rest(state: &MultiTaskState, stats: &mut Stats) {
+    let p = state.vacant.mean.len();
+    let mut all = Stats::zeros(p, state.components.len(), stats.soft.ncols().min(1));
+    for s in 0..state.components.len() {
+        all.labelled.add(0, 1.0, &stats.labelled, s);
+    }
+    rest(state, 0, &mut all);
+    stats.unlabelled.add(0, 1.0, &all.unlabelled, 0);
 }
 
 /// The sums over the other rows, from the component and the sums over labelled rows.

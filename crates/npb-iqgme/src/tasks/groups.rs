@@ -33,6 +33,13 @@ struct AtomExpert<'a> {
     second: Mat<f64>,
 }
 
+impl Atom<'_> {
+    /// Whether rows with labels may be its own: an expert that is tied to its prior takes none.
+    pub(super) fn takes_labels(&self) -> bool {
+        self.expert.as_ref().is_none_or(|expert| !expert.tied)
+    }
+}
+
 /// Atoms from their components and experts; without experts if these know nothing yet.
 pub(super) fn atoms<'a>(
     components: &'a [Component],
@@ -137,10 +144,7 @@ impl Groups {
         constant: f64,
     ) -> (Mat<f64>, f64) {
         let p = centre.len();
-        if parts
-            .iter()
-            .any(|(_, atom)| atom.expert.as_ref().is_some_and(|expert| expert.tied))
-        {
+        if !parts.iter().all(|(_, atom)| atom.takes_labels()) {
             // An expert that has no labelled rows takes none: it knows nothing of them.
             return (precision, f64::NEG_INFINITY);
         }

@@ -6,6 +6,7 @@ use super::groups::{Atom, Groups};
 use crate::bound::{feature_term, soft_term};
 use crate::pass::{PassParameters, RowFactors, Update, pass, soft_means};
 use crate::responsibilities::Responsibilities;
+use crate::rows::Rows;
 use crate::state::{Component, Expected, Expert, dot};
 use crate::stats::Stats;
 use crate::{IqgmeData, IqgmeError};
@@ -61,29 +62,21 @@ impl Local {
         update: Update,
         iteration: u64,
     ) -> Result<(), IqgmeError> {
-        let failed = |(component, source)| IqgmeError::Numerical {
-            iteration,
-            block: "precision of a group",
-            component,
-            source,
-        };
-        let rows = &task.rows;
         let mut ln_weights = vec![0.0; sticks.truncation()];
         sticks.expected_ln_weights(&mut ln_weights);
-        let Groups {
-            means,
-            labelled,
-            unlabelled,
-        } = Groups::new(
-            atoms,
-            indicators,
-            &ln_weights,
-            rows.n_features,
-            rows.n_utilities,
-        )
-        .map_err(failed)?;
-        let parameters =
-            PassParameters::from_terms(means, labelled, unlabelled, rows).map_err(failed)?;
+        let parameters = parameters(atoms, indicators, &ln_weights, &task.rows, iteration)?;
+        self.pass_with(task, &parameters, update, iteration)
+    }
+
+    /// As [`pass`](Self::pass), with what it needs of the groups.
+    pub(super) fn pass_with(
+        &mut self,
+        task: &IqgmeData,
+        parameters: &PassParameters,
+        update: Update,
+        iteration: u64,
+    ) -> Result<(), IqgmeError> {
+        let rows = &task.rows;
         let factors = RowFactors {
             locations: &mut self.locations,
             soft: &mut self.soft,
@@ -93,7 +86,7 @@ impl Local {
                 self.responsibilities.settled(rows)
             },
         };
-        self.stats = pass(rows, &parameters, factors, update, iteration)?;
+        self.stats = pass(rows, parameters, factors, update, iteration)?;
         Ok(())
     }
 
@@ -124,4 +117,27 @@ impl Local {
         }
         bound
     }
+}
+
+/// What a pass over `rows`, or some of them, needs of groups with these indicators.
+pub(super) fn parameters(
+    atoms: &[Atom<'_>],
+    indicators: &[Vec<f64>],
+    ln_weights: &[f64],
+    rows: &Rows,
+    iteration: u64,
+) -> Result<PassParameters, IqgmeError> {
+    let failed = |(component, source)| IqgmeError::Numerical {
+        iteration,
+        block: "precision of a group",
+        component,
+        source,
+    };
+    let (p, n_utilities) = (rows.n_features, rows.n_utilities);
+    let Groups {
+        means,
+        labelled,
+        unlabelled,
+    } = Groups::new(atoms, indicators, ln_weights, p, n_utilities).map_err(failed)?;
+    PassParameters::from_terms(means, labelled, unlabelled, rows).map_err(failed)
 }

@@ -16,6 +16,9 @@ use crate::stacking::{self, Side};
 /// Iterations of a run without a fold, at most: tasks settle among each other later than the rows of one task.
 const ITERATIONS: u64 = 30;
 
+/// Standard errors by which a run must foretell worse than the best one to be left out.
+const CLEARLY: f64 = 3.0;
+
 /// Weights of the runs for predictions, in the order in which they are made; none when there is one run, or too few labels, or folds are not wanted.
 pub(super) fn weights(
     tasks: &[Task<'_>],
@@ -30,9 +33,42 @@ pub(super) fn weights(
         run_all(&runs, 1, |_, run, _| fold.foretold(config, run))
     };
     let by_run = stacking::by_run(&labels, single.folds, n_runs, single.seed, foretold)?;
+    Ok(by_run.map(|by_run| among_the_best(&by_run)))
+}
+
+/// Weights of the runs that do not foretell clearly worse than the best one; nothing for the others. An average makes use of any run whose errors are others, but runs
+/// that share what tasks do not have in common are too sure of themselves, each time of something else, and the labels that are left out do not show it.
+fn among_the_best(by_run: &[Vec<f64>]) -> Vec<f64> {
+    let ln = |p: &f64| p.max(f64::MIN_POSITIVE).ln();
+    let total = |run: &Vec<f64>| run.iter().map(ln).sum::<f64>();
+    let mut best = &by_run[0];
+    for run in &by_run[1..] {
+        if total(run) > total(best) {
+            best = run;
+        }
+    }
+    let n = best.len() as f64;
+    let worse = |run: &Vec<f64>| {
+        let by: Vec<f64> = best.iter().zip(run).map(|(b, r)| ln(b) - ln(r)).collect();
+        let mean = by.iter().sum::<f64>() / n;
+        let variance = by.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / n;
+        mean > CLEARLY * (variance / n).sqrt()
+    };
+    let kept: Vec<bool> = by_run.iter().map(|run| !worse(run)).collect();
+    let chosen: Vec<&Vec<f64>> = by_run
+        .iter()
+        .zip(&kept)
+        .filter(|k| *k.1)
+        .map(|k| k.0)
+        .collect();
     // The bound says who shares rows, not who shares labels: even where labels are few.
-    let even = vec![1.0 / n_runs as f64; n_runs];
-    Ok(by_run.map(|by_run| stacking::stack(&by_run, &even)))
+    let even = vec![1.0 / chosen.len() as f64; chosen.len()];
+    let mut weights = stacking::stack(&chosen, &even).into_iter();
+    let weight = |kept: &bool| {
+        let weight = kept.then(|| weights.next());
+        weight.flatten().unwrap_or(0.0)
+    };
+    kept.iter().map(weight).collect()
 }
 
 /// Data without the rows of a fold, and these.
@@ -85,5 +121,28 @@ impl Fold {
             }
         }
         Ok(foretold)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_clearly_worse_has_no_weight_and_one_that_errs_elsewhere_has_some() {
+        let half = |first: f64, second: f64| -> Vec<f64> {
+            (0..60)
+                .map(|i| if i < 30 { first } else { second })
+                .collect()
+        };
+        let (good, other, poor) = (half(0.9, 0.6), half(0.58, 0.9), half(0.9, 0.05));
+        let weights = among_the_best(&[poor.clone(), good.clone(), other]);
+        assert_eq!(weights[0], 0.0);
+        assert!(weights[1] > 0.2 && weights[2] > 0.2, "{weights:?}");
+        assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        // Runs that foretell the same stay, and a few labels show nothing clearly.
+        assert!(among_the_best(&[good.clone(), good])[1] > 0.4);
+        let few = among_the_best(&[vec![0.9, 0.8, 0.3], vec![0.2, 0.9, 0.4]]);
+        assert!(few.iter().all(|w| *w > 0.0), "{few:?}");
     }
 }

@@ -1,18 +1,28 @@
 //! Where a run starts: which group each row is in, and which atom each group points at.
 
+use npb_data::Table;
 use npb_infer::stream;
+use rand::RngExt;
 
 use super::TasksConfig;
 use super::cluster;
 use super::config::TaskStart;
 use super::data::MultiTaskData;
 use super::local::Local;
+use super::state::TaskState;
+use super::vb::MultiTaskVb;
 use crate::config::Start;
 use crate::responsibilities::Responsibilities;
+use crate::rows::Rows;
 use crate::{IqgmeData, IqgmeError, start};
 
-/// Key of the random stream.
+/// Keys of the random streams.
 const NEAR: u64 = 7;
+const LABELS: u64 = 8;
+
+/// First clusters of tasks by labels, and iterations in which they are compared.
+const TRIES: usize = 8;
+const TRIAL_ITERATIONS: usize = 10;
 
 /// One task's part of a start.
 pub(super) struct TaskBegin {
@@ -35,8 +45,105 @@ pub(super) fn begin(
             let (n, tasks) = pooled(data, config, most, start, restart)?;
             cluster::clustered(data, config, clusters, n, tasks, restart)
         }
-        TaskStart::Separate(clusters) => separate(data, config, clusters, restart),
+        TaskStart::Separate(clusters) => separate(data, config, clusters, 1, restart),
+        TaskStart::SeparatePerClass(clusters) => separate(data, config, clusters, 2, restart),
+        TaskStart::ByLabels(most) => by_labels(data, config, most, restart),
     }
+}
+
+/// Tasks in clusters by their labels: of some random ones, and each task by itself if so many clusters are allowed, those with which a run has the highest bound
+/// after a few iterations. Rows are completed first, so that these are cheap.
+fn by_labels(
+    data: &MultiTaskData,
+    config: &TasksConfig,
+    most: usize,
+    restart: u64,
+) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
+    let with_holes = data.pooled.rows.any_missing();
+    let completed = with_holes.then(|| completed(data)).transpose()?;
+    let complete = completed.as_ref().unwrap_or(data);
+    let n_tasks = data.n_tasks();
+    let mut rng = stream(config.single.seed, [restart, 0, LABELS, 0]);
+    let mut best: Option<(f64, Vec<usize>)> = None;
+    for k in 0..if most == 1 { 1 } else { TRIES } {
+        // Clusters seldom merge: from many to few.
+        let n = (most.min(n_tasks) - k % most.min(n_tasks)).max(most.min(2));
+        let clusters: Vec<usize> = match k {
+            0 if n_tasks <= most => (0..n_tasks).collect(),
+            _ => (0..n_tasks).map(|_| rng.random_range(0..n)).collect(),
+        };
+        let found = if most == 1 {
+            (0.0, clusters)
+        } else {
+            tried(complete, config, &clusters)?
+        };
+        if best.as_ref().is_none_or(|(bound, _)| found.0 > *bound) {
+            best = Some(found);
+        }
+    }
+    Ok(whole(data, &best.expect("at least one try").1))
+}
+
+/// Bound and clusters after a few iterations from these clusters.
+fn tried(
+    data: &MultiTaskData,
+    config: &TasksConfig,
+    clusters: &[usize],
+) -> Result<(f64, Vec<usize>), IqgmeError> {
+    let start = TaskStart::ByLabels(clusters.len());
+    let mut vb = MultiTaskVb::begin(data, config, start, whole(data, clusters))?;
+    let mut bound = f64::NEG_INFINITY;
+    for _ in 0..TRIAL_ITERATIONS {
+        bound = vb.step()?;
+    }
+    let most_probable = |task: &TaskState| {
+        let sigma = task.indicators.first().map_or(&[][..], |sigma| sigma);
+        let each = sigma.iter().enumerate();
+        each.max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(s, _)| s)
+    };
+    Ok((bound, vb.state().tasks.iter().map(most_probable).collect()))
+}
+
+/// One group for each task that has rows, and one atom for each cluster.
+fn whole(data: &MultiTaskData, clusters: &[usize]) -> (usize, Vec<TaskBegin>) {
+    let mut seen: Vec<usize> = Vec::new();
+    let task = |(task, cluster): (&IqgmeData, &usize)| {
+        let n = usize::from(task.rows.len() > 0);
+        let ones = vec![1.0; task.rows.len()];
+        let responsibilities = Responsibilities::from_positions(&task.rows, n, &ones);
+        let atom = || match seen.iter().position(|c| c == cluster) {
+            Some(place) => place,
+            None => {
+                seen.push(*cluster);
+                seen.len() - 1
+            }
+        };
+        TaskBegin {
+            atoms: (n > 0).then(atom).into_iter().collect(),
+            local: Local::begin(task, responsibilities, n),
+        }
+    };
+    let tasks = data.tasks.iter().zip(clusters).map(task).collect();
+    (seen.len(), tasks)
+}
+
+/// The tasks with their holes filled by one Gaussian for all rows; rows in another order.
+fn completed(data: &MultiTaskData) -> Result<MultiTaskData, IqgmeError> {
+    let task = |task: &IqgmeData| {
+        let rows = &task.rows;
+        let values = start::completed(task)?.concat();
+        let table = Table::complete(rows.len(), rows.n_features, values)?;
+        Ok(IqgmeData {
+            rows: Rows::with_classes(&table, &rows.classes, rows.n_utilities),
+            ..task.clone()
+        })
+    };
+    let tasks = data.tasks.iter().map(task);
+    Ok(MultiTaskData {
+        pooled: task(&data.pooled)?,
+        names: data.names.clone(),
+        tasks: tasks.collect::<Result<_, IqgmeError>>()?,
+    })
 }
 
 fn pooled(
@@ -73,13 +180,18 @@ fn separate(
     data: &MultiTaskData,
     config: &TasksConfig,
     clusters: usize,
+    classes: usize,
     restart: u64,
 ) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
     let n_tasks = data.n_tasks();
     if n_tasks > config.atoms {
         return near_together(data, config, restart);
     }
-    let clusters = clusters.min(config.atoms / n_tasks);
+    // With too few atoms for both classes of every task these go together.
+    let (clusters, by_class) = match config.atoms / (classes * n_tasks) {
+        0 => (1, false),
+        most => (clusters.min(most), classes > 1),
+    };
     let mut n_atoms = 0;
     let mut tasks = Vec::with_capacity(n_tasks);
     for (j, task) in data.tasks.iter().enumerate() {
@@ -91,7 +203,11 @@ fn separate(
             continue;
         }
         let restart = restart * n_tasks as u64 + j as u64;
-        let start = Start::KMeans(clusters);
+        let start = if by_class {
+            Start::PerClass(clusters)
+        } else {
+            Start::KMeans(clusters)
+        };
         let (n, values) = start::responsibilities(task, &config.single, start, restart)?;
         let responsibilities = Responsibilities::from_positions(&task.rows, n, &values);
         tasks.push(TaskBegin {

@@ -6,6 +6,16 @@ use serde::{Deserialize, Serialize};
 use crate::config::Gate;
 use crate::state::{Component, Expert, ExpertPrior, check_atoms, expect};
 
+/// What Gaussians the atoms of a run have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gaussians {
+    /// Each its own; the rows of a task are shared out among its groups.
+    Own,
+    /// All one and the same, so that atoms differ in their experts alone; a task has one group, and the atom that it points at is told by the labels.
+    Common,
+}
+
 /// One task's part of the posterior.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TaskState {
@@ -14,13 +24,15 @@ pub struct TaskState {
     /// `q(c_jh)`: for each group that has rows, larger ones first, the probabilities of the atoms. The other groups, up to the truncation, have
     /// `q(c_jh | U) = p(c_jh | U)`.
     pub indicators: Vec<Vec<f64>>,
-    /// Locations of `q(t)` by row of the task's table; 0 for an unlabelled row.
+    /// Locations of `q(t)` by row of the task's table; 0 for an unlabelled row. With [`Gaussians::Common`] for each atom in turn, if it is the task's.
     pub soft_labels: Vec<f64>,
 }
 
 /// One variational posterior, in the standardised units of the fit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MultiTaskState {
+    /// What Gaussians the atoms have.
+    pub gaussians: Gaussians,
     /// `q(U), q(beta)`.
     pub top: StickFactor,
     /// `q(alpha)`.
@@ -40,6 +52,14 @@ pub struct MultiTaskState {
 }
 
 impl MultiTaskState {
+    /// Number of different Gaussians that the atoms have.
+    pub(crate) fn n_gaussians(&self) -> usize {
+        match self.gaussians {
+            Gaussians::Own => self.components.len(),
+            Gaussians::Common => self.components.len().min(1),
+        }
+    }
+
     /// Number of groups that point at each atom.
     pub(crate) fn atom_masses(&self) -> Vec<f64> {
         let mut masses = vec![0.0; self.components.len()];

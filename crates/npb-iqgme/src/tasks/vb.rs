@@ -14,14 +14,13 @@ use super::bound::bound;
 use super::config::{TaskStart, TasksConfig};
 use super::data::MultiTaskData;
 use super::groups::atoms;
-use super::local::Local;
-use super::start::begin;
-use super::state::{MultiTaskState, TaskState};
+use super::rows::{PassAtoms, TaskRows, one_hot};
+use super::start::{TaskBegin, begin};
+use super::state::{Gaussians, MultiTaskState, TaskState};
 use crate::bound::{Bound, feature_term, soft_term, trace_product};
 use crate::config::PriorScale;
 use crate::pass::Update;
 use crate::prior::Prior;
-use crate::responsibilities::Responsibilities;
 use crate::state::{Component, Expected, Expert, dot};
 use crate::stats::Stats;
 use crate::vb::{START_ITERATIONS, prior_failed};
@@ -97,7 +96,7 @@ pub struct MultiTaskVb<'d> {
     prior: Prior,
     state: MultiTaskState,
     expected: Vec<Expected>,
-    locals: Vec<Local>,
+    rows: Vec<TaskRows>,
     /// Of the atoms: the tasks' sums by `q(c)`, and what is held.
     stats: Stats,
     /// Of tasks that are not here.
@@ -116,27 +115,37 @@ impl<'d> MultiTaskVb<'d> {
         restart: u64,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
-        let (n_atoms, tasks) = begin(data, &config, start, restart)?;
+        let begin = begin(data, &config, start, restart)?;
+        Self::begin(data, &config, start, begin)
+    }
+
+    /// A run with the parameters fitted to its start.
+    pub(super) fn begin(
+        data: &'d MultiTaskData,
+        config: &TasksConfig,
+        start: TaskStart,
+        (n_atoms, tasks): (usize, Vec<TaskBegin>),
+    ) -> Result<Self, IqgmeError> {
         let prior = Prior::new(&config.single, &data.pooled.covariance, 1).map_err(prior_failed)?;
         let p = data.pooled.rows.n_features;
-        let mut state = prior_state(data, &config, &prior, n_atoms);
-        let mut locals = Vec::with_capacity(tasks.len());
-        for (begin, part) in tasks.into_iter().zip(&mut state.tasks) {
-            let one_hot = |&atom: &usize| {
-                let mut indicator = vec![0.0; n_atoms];
-                indicator[atom] = 1.0;
-                indicator
-            };
-            part.indicators = begin.atoms.iter().map(one_hot).collect();
-            locals.push(begin.local);
+        let mut state = prior_state(data, config, &prior, n_atoms);
+        state.gaussians = start.gaussians();
+        let mut rows = Vec::with_capacity(tasks.len());
+        for ((begin, part), task) in tasks.into_iter().zip(&mut state.tasks).zip(&data.tasks) {
+            let atoms = begin.atoms.iter();
+            part.indicators = atoms.map(|&s| one_hot(s, n_atoms)).collect();
+            rows.push(match state.gaussians {
+                Gaussians::Own => TaskRows::Groups(Box::new(begin.local)),
+                Gaussians::Common => TaskRows::whole(task, &vec![begin.local.locations; n_atoms]),
+            });
         }
         let mut vb = Self {
             data,
-            config,
+            config: config.clone(),
             prior,
             state,
             expected: Vec::new(),
-            locals,
+            rows,
             stats: Stats::zeros(p, n_atoms, usize::from(data.classifies())),
             held: Held::default(),
             iteration: 0,
@@ -160,18 +169,13 @@ impl<'d> MultiTaskVb<'d> {
         state
             .check(p, data.n_tasks(), data.classifies(), truncations)
             .map_err(|what| IqgmeError::Saved { what })?;
-        let mut locals = Vec::with_capacity(data.n_tasks());
-        for (task, part) in data.tasks.iter().zip(&state.tasks) {
-            if part.soft_labels.len() != task.rows.len() * n_utilities {
-                return Err(IqgmeError::Saved {
-                    what: "the state is of other data".to_owned(),
-                });
-            }
-            let locations = task.utilities_by_position(&part.soft_labels);
-            let n = part.indicators.len();
-            let responsibilities = Responsibilities::zeros(task.rows.len(), n);
-            locals.push(Local::new(task, locations, responsibilities, n));
-        }
+        let each = data.tasks.iter().zip(&state.tasks);
+        let rows = each
+            .map(|(task, part)| TaskRows::of_state(task, part, state.gaussians))
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| IqgmeError::Saved {
+                what: "the state is of other data".to_owned(),
+            })?;
         let mut prior =
             Prior::new(&config.single, &data.pooled.covariance, 1).map_err(prior_failed)?;
         prior
@@ -182,7 +186,7 @@ impl<'d> MultiTaskVb<'d> {
             config,
             prior,
             expected: Vec::new(),
-            locals,
+            rows,
             stats: Stats::zeros(p, state.components.len(), n_utilities),
             held: Held::default(),
             state,
@@ -314,7 +318,8 @@ impl<'d> MultiTaskVb<'d> {
         expected: &[Expected],
         stats: &Stats,
     ) -> Result<Bound, IqgmeError> {
-        let tasks = self.locals.iter().map(|local| &local.stats);
+        let each = self.rows.iter().zip(&state.tasks);
+        let tasks = each.map(|(rows, part)| rows.terms(&part.indicators));
         let bound = bound(state, expected, tasks, stats, &self.prior);
         self.numerical("expert covariance", 0, bound)
     }
@@ -358,31 +363,23 @@ impl<'d> MultiTaskVb<'d> {
             &[]
         };
         let atoms = atoms(&state.components, &self.expected, experts);
-        let parts = (&self.data.tasks, &self.state.tasks, &mut self.locals).into_par_iter();
+        let pooled = &self.data.pooled.rows;
+        let atoms = PassAtoms::new(atoms, state.gaussians, pooled, iteration)?;
+        let parts = (&self.data.tasks, &self.state.tasks, &mut self.rows).into_par_iter();
         parts
-            .map(|(task, part, local)| {
-                local.pass(
-                    task,
-                    &part.sticks,
-                    &part.indicators,
-                    &atoms,
-                    update,
-                    iteration,
-                )
-            })
+            .map(|(task, part, rows)| rows.pass(task, part, &atoms, update, iteration))
             .collect::<Result<(), IqgmeError>>()?;
         drop(atoms);
-        for ((task, part), local) in self
-            .data
-            .tasks
-            .iter()
-            .zip(&mut self.state.tasks)
-            .zip(&self.locals)
-        {
-            part.soft_labels = task.utilities_by_row(&local.locations);
-        }
+        self.store_soft_labels();
         self.stats = self.summed(&self.state);
         Ok(())
+    }
+
+    fn store_soft_labels(&mut self) {
+        let each = self.data.tasks.iter().zip(&mut self.state.tasks);
+        for ((task, part), rows) in each.zip(&self.rows) {
+            part.soft_labels = rows.soft_labels(task);
+        }
     }
 
     /// The tasks' statistics summed by the indicators of `state`.
@@ -392,11 +389,12 @@ impl<'d> MultiTaskVb<'d> {
             Some(held) => held.clone(),
             None => Stats::zeros(p, state.components.len(), self.n_utilities()),
         };
-        for (part, local) in state.tasks.iter().zip(&self.locals) {
+        for (part, rows) in state.tasks.iter().zip(&self.rows) {
             for (h, indicator) in part.indicators.iter().enumerate() {
                 for (s, &sigma) in indicator.iter().enumerate() {
                     if sigma > 0.0 {
-                        sums.add(s, sigma, &local.stats, h);
+                        let (stats, of, _) = rows.under(h, s);
+                        sums.add(s, sigma, stats, of);
                     }
                 }
             }
@@ -405,8 +403,8 @@ impl<'d> MultiTaskVb<'d> {
     }
 
     fn order_groups(&mut self) {
-        for (part, local) in self.state.tasks.iter_mut().zip(&mut self.locals) {
-            let counts = local.stats.counts();
+        for (part, rows) in self.state.tasks.iter_mut().zip(&mut self.rows) {
+            let counts = rows.counts();
             let order = falling(&counts, |counts| {
                 let mut sticks = part.sticks.clone();
                 let counts = padded(counts, sticks.truncation());
@@ -422,17 +420,16 @@ impl<'d> MultiTaskVb<'d> {
                 .iter()
                 .map(|&h| std::mem::take(&mut part.indicators[h]))
                 .collect();
-            local.stats = local.stats.select(&order);
-            local.responsibilities.select(&order);
-            let counts = padded(&local.stats.counts(), part.sticks.truncation());
+            rows.select_groups(&order);
+            let counts = padded(&rows.counts(), part.sticks.truncation());
             part.sticks.update(&counts, self.state.alpha.mean());
         }
     }
 
     fn update_group_sticks(&mut self) {
         let alpha = self.state.alpha.mean();
-        for (part, local) in self.state.tasks.iter_mut().zip(&self.locals) {
-            let counts = padded(&local.stats.counts(), part.sticks.truncation());
+        for (part, rows) in self.state.tasks.iter_mut().zip(&self.rows) {
+            let counts = padded(&rows.counts(), part.sticks.truncation());
             part.sticks.update(&counts, alpha);
         }
     }
@@ -455,12 +452,17 @@ impl<'d> MultiTaskVb<'d> {
             value
         };
         let iteration = self.iteration;
-        let parts = (&mut self.state.tasks, &self.locals).into_par_iter();
+        let parts = (&mut self.state.tasks, &self.rows).into_par_iter();
         parts
-            .map(|(part, local)| {
+            .map(|(part, rows)| {
                 for (h, indicator) in part.indicators.iter_mut().enumerate() {
                     for (s, sigma) in indicator.iter_mut().enumerate() {
-                        *sigma = term(s, &local.stats, h);
+                        let (stats, of, own) = rows.under(h, s);
+                        *sigma = if rows.offers(*sigma, iteration) {
+                            own + term(s, stats, of)
+                        } else {
+                            f64::NEG_INFINITY
+                        };
                     }
                     let value = ln_normalize(indicator);
                     if !value.is_finite() {
@@ -500,6 +502,9 @@ impl<'d> MultiTaskVb<'d> {
         }
         self.expected = order.iter().map(|&s| self.expected[s].clone()).collect();
         self.stats = self.stats.select(&order);
+        let rows = self.rows.iter_mut();
+        rows.for_each(|rows| rows.select_atoms(&order));
+        self.store_soft_labels();
         self.update_top_sticks();
     }
 
@@ -511,11 +516,29 @@ impl<'d> MultiTaskVb<'d> {
     }
 
     fn update_components(&mut self) -> Result<(), IqgmeError> {
+        if self.state.gaussians == Gaussians::Common {
+            return self.update_common_component();
+        }
         for s in 0..self.state.components.len() {
             let component = self.prior.component.given(&self.stats, s);
             self.expected[s] = self.numerical("covariance", s, component.expected())?;
             self.state.components[s] = component;
         }
+        Ok(())
+    }
+
+    /// The Gaussian that all atoms have, from the rows of all.
+    fn update_common_component(&mut self) -> Result<(), IqgmeError> {
+        let n_atoms = self.state.components.len();
+        let p = self.data.pooled.rows.n_features;
+        let mut sum = Stats::zeros(p, 1, self.n_utilities());
+        for s in 0..n_atoms {
+            sum.add(0, 1.0, &self.stats, s);
+        }
+        let component = self.prior.component.given(&sum, 0);
+        let expected = self.numerical("covariance", 0, component.expected())?;
+        self.state.components = vec![component; n_atoms];
+        self.expected = vec![expected; n_atoms];
         Ok(())
     }
 
@@ -526,8 +549,9 @@ impl<'d> MultiTaskVb<'d> {
             return Ok(());
         }
         let trace = |expected: &Expected| trace_product(covariance, &expected.precision);
-        let trace: f64 = self.expected.iter().map(trace).sum();
-        let scale = self.prior.best_scale(self.expected.len(), trace);
+        let n = self.state.n_gaussians();
+        let trace: f64 = self.expected[..n].iter().map(trace).sum();
+        let scale = self.prior.best_scale(n, trace);
         self.prior
             .set_scale(scale, covariance)
             .map_err(prior_failed)?;
@@ -639,6 +663,7 @@ fn prior_state(
     };
     let n_experts = if data.classifies() { n_atoms } else { 0 };
     MultiTaskState {
+        gaussians: Gaussians::Own,
         top: StickFactor::new(config.atoms, config.top_concentration).expect("validated"),
         tasks: data.tasks.iter().map(task).collect(),
         alpha,

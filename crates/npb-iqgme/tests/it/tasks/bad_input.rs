@@ -98,6 +98,9 @@ fn odd_tasks_are_taken() {
         TaskStart::Pooled(Start::KMeans(3)),
         TaskStart::Separate(2),
         TaskStart::Clustered(3, Start::PerClass(1)),
+        TaskStart::SeparatePerClass(1),
+        TaskStart::ByLabels(1),
+        TaskStart::ByLabels(4),
     ] {
         let config = TasksConfig {
             starts: vec![start],
@@ -130,11 +133,17 @@ fn configurations_out_of_range_are_named() {
     assert!(said(&|c| c.starts.clear()).contains("starts"));
     assert!(said(&|c| c.single.folds = 101).contains("folds"));
     assert!(said(&|c| c.single.truncation = 0).contains("truncation"));
-    let few = said(&|c| {
-        c.atoms = 2;
-        c.starts = vec![TaskStart::Clustered(5, Start::KMeans(1))];
-    });
-    assert!(few.contains("starts") && few.contains('5'), "{few}");
+    for start in [
+        TaskStart::Clustered(5, Start::KMeans(1)),
+        TaskStart::ByLabels(5),
+    ] {
+        let few = said(&|c| {
+            c.atoms = 2;
+            c.starts = vec![start];
+        });
+        assert!(few.contains("starts") && few.contains('5'), "{few}");
+    }
+    assert!(said(&|c| c.starts = vec![TaskStart::ByLabels(0)]).contains("starts"));
     assert!(
         said(&|c| c.single.expert_posterior = ExpertPosterior::ExpectationPropagation)
             .contains("expert_posterior")

@@ -1,12 +1,12 @@
 //! The bound: it never falls, and it is stationary after each update.
 
+use npb_data::{Labels, Table};
 use npb_infer::testing::{BoundMonitor, check_stationary};
 use npb_iqgme::{
     MultiTaskData, MultiTaskState, MultiTaskVb, PriorScale, Start, TaskStart, TaskUpdate,
-    TasksConfig,
 };
 
-use super::data::{Tasks, config, one_task, two_kinds};
+use super::data::{Tasks, config, labelled_kind, one_task, two_kinds};
 
 const UPDATES: [TaskUpdate; 12] = [
     TaskUpdate::Labels,
@@ -39,7 +39,9 @@ fn starts(seed: u64) -> TaskStart {
         TaskStart::Separate(2),
         TaskStart::Clustered(2, Start::KMeans(3)),
         TaskStart::Pooled(Start::Mixture(4)),
-    ][seed as usize % 4]
+        TaskStart::ByLabels(3),
+        TaskStart::SeparatePerClass(1),
+    ][(seed as usize + seed as usize / 6) % 6]
 }
 
 #[test]
@@ -73,17 +75,15 @@ fn never_falls_after_any_single_update() {
 
 /// Runs a few iterations, makes one update, and checks the bound's derivative in the parameters that `set` writes.
 fn stationary(
+    start: TaskStart,
     update: TaskUpdate,
     parameters: impl Fn(&MultiTaskState) -> Vec<f64>,
     set: impl Fn(&mut MultiTaskState, &[f64]),
 ) -> bool {
     let tasks = two_kinds(5, 4, 40, 0.2, 0.2);
-    let config = TasksConfig {
-        starts: vec![TaskStart::Pooled(Start::KMeans(4))],
-        ..config(5)
-    };
+    let config = config(5);
     let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
-    let mut vb = MultiTaskVb::new(&data, config, TaskStart::Pooled(Start::KMeans(4)), 0).unwrap();
+    let mut vb = MultiTaskVb::new(&data, config, start, 0).unwrap();
     for _ in 0..3 {
         vb.step().unwrap();
     }
@@ -97,6 +97,8 @@ fn stationary(
     check_stationary(&parameters(vb.state()), 1e-5, bound).is_ok()
 }
 
+const SHARED: TaskStart = TaskStart::Pooled(Start::KMeans(4));
+
 fn atom_mean(state: &MultiTaskState) -> Vec<f64> {
     state.components[0].mean.clone()
 }
@@ -107,13 +109,27 @@ fn set_atom_mean(state: &mut MultiTaskState, x: &[f64]) {
 
 #[test]
 fn stationary_in_the_atoms() {
-    assert!(stationary(TaskUpdate::Components, atom_mean, set_atom_mean));
+    let update = TaskUpdate::Components;
+    assert!(stationary(SHARED, update, atom_mean, set_atom_mean));
     // The broken twin: the mean of another shape of the bound.
     let moved = |state: &mut MultiTaskState, x: &[f64]| {
         set_atom_mean(state, x);
         state.components[0].mean[0] += 0.05;
     };
-    assert!(!stationary(TaskUpdate::Components, atom_mean, moved));
+    assert!(!stationary(SHARED, update, atom_mean, moved));
+}
+
+/// Where all atoms have one Gaussian: the bound is highest when they move together, and not when one of them does.
+#[test]
+fn stationary_in_the_common_gaussian() {
+    let (start, update) = (TaskStart::ByLabels(3), TaskUpdate::Components);
+    let together = |state: &mut MultiTaskState, x: &[f64]| {
+        for component in &mut state.components {
+            component.mean.copy_from_slice(x);
+        }
+    };
+    assert!(stationary(start, update, atom_mean, together));
+    assert!(!stationary(start, update, atom_mean, set_atom_mean));
 }
 
 #[test]
@@ -122,8 +138,10 @@ fn stationary_in_the_experts() {
     let set = |state: &mut MultiTaskState, x: &[f64]| {
         state.experts[0].mean.copy_from_slice(x);
     };
-    assert!(stationary(TaskUpdate::Experts, parameters, set));
-    assert!(!stationary(TaskUpdate::Labels, parameters, set));
+    for start in [SHARED, TaskStart::ByLabels(3)] {
+        assert!(stationary(start, TaskUpdate::Experts, parameters, set));
+        assert!(!stationary(start, TaskUpdate::Labels, parameters, set));
+    }
 }
 
 /// With few rows in a group its indicator is not all on one atom, and a finite difference sees it.
@@ -159,4 +177,40 @@ fn stationary_in_the_indicators() {
         .map(|(k, x)| if k == 0 { x + 0.5 } else { *x })
         .collect();
     assert!(check_stationary(&shifted, 1e-5, bound).is_err());
+}
+
+/// A task of two rows may be of either cluster; the rows are as each of them has it.
+#[test]
+fn stationary_in_the_indicators_of_whole_tasks() {
+    let mut parts: Vec<(Table, Labels)> = (0..4)
+        .map(|j| labelled_kind(j, j as usize % 2, 30))
+        .collect();
+    parts.push(labelled_kind(9, 0, 2));
+    let tasks = Tasks::new(parts);
+    let config = config(2);
+    let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
+    let mut vb = MultiTaskVb::new(&data, config, TaskStart::ByLabels(3), 0).unwrap();
+    for _ in 0..5 {
+        vb.step().unwrap();
+    }
+    vb.apply(TaskUpdate::Rows).unwrap();
+    vb.apply(TaskUpdate::Indicators).unwrap();
+    let before = vb.state().tasks[4].indicators[0].clone();
+    assert!(
+        before.len() > 1 && before.iter().all(|s| *s > 1e-6),
+        "{before:?}"
+    );
+    let set = |state: &mut MultiTaskState, x: &[f64]| {
+        let sum: f64 = x.iter().map(|x| x.exp()).sum();
+        state.tasks[4].indicators[0] = x.iter().map(|x| x.exp() / sum).collect();
+    };
+    let bound = |x: &[f64]| {
+        let mut state = vb.state().clone();
+        set(&mut state, x);
+        vb.bound_at(&state).unwrap().total()
+    };
+    let mut at: Vec<f64> = before.iter().map(|s| s.ln()).collect();
+    assert!(check_stationary(&at, 1e-5, bound).is_ok());
+    at[0] += 0.5;
+    assert!(check_stationary(&at, 1e-5, bound).is_err());
 }

@@ -79,6 +79,28 @@ pub(crate) fn one_task(
     )
 }
 
+/// Rows of one task of two kinds that have the same features, three normals with a hole in ten, and are cut along two lines. The kinds differ in nothing but labels.
+pub(crate) fn labelled_kind(seed: u64, kind: usize, n: usize) -> (Table, Labels) {
+    let mut rng = stream(seed, [0, kind as u64, 10, 0]);
+    let (mut values, mut seen, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..n {
+        let x: [f64; 3] = [0; 3].map(|_| rng.sample(StandardNormal));
+        let noise: f64 = rng.sample(StandardNormal);
+        let score = if kind == 0 { x[0] + x[1] } else { x[1] - x[0] };
+        seen.extend(x.map(|_| rng.random::<f64>() >= 0.1));
+        values.extend(x);
+        labels.push(Some(if 2.0 * score + 0.5 * noise > 0.0 {
+            "yes"
+        } else {
+            "no"
+        }));
+    }
+    (
+        Table::new(n, 3, values, &seen).unwrap(),
+        Labels::from_strings(&labels),
+    )
+}
+
 /// Tasks of both kinds in turn.
 pub(crate) fn two_kinds(
     seed: u64,

@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table, metrics};
 use npb_iqgme::{
-    Atoms, Every, IqgmeConfig, MultiTaskFit, Saved, Start, Task, TaskStart, TasksConfig, fit,
-    fit_tasks, fit_tasks_with_checkpoints,
+    Atoms, Every, Gaussians, IqgmeConfig, MultiTaskFit, Saved, Start, Task, TaskStart, TasksConfig,
+    fit, fit_tasks, fit_tasks_with_checkpoints,
 };
 use rayon::ThreadPoolBuilder;
 
-use super::data::{Tasks, config, one_task, two_kinds};
+use super::data::{Tasks, config, labelled_kind, one_task, two_kinds};
 
 fn auc(fit: &MultiTaskFit, task: &str, kind: usize) -> f64 {
     let (table, labels) = one_task(999, kind, 400, 0.2, 0.0);
@@ -55,6 +55,83 @@ fn tasks_of_one_kind_are_alike_and_help_each_other() {
         together > 0.85 && together > alone + 0.02,
         "{together} {alone}"
     );
+}
+
+/// Tasks of two kinds whose features have one law: nothing but the labels tells them apart.
+#[test]
+fn kinds_of_labels_are_told_apart_where_features_say_nothing() {
+    let tasks = Tasks::new(
+        (0..8)
+            .map(|j| labelled_kind(60 + j, j as usize % 2, 25))
+            .collect(),
+    );
+    let fitted = |starts| {
+        let config = TasksConfig {
+            starts,
+            ..config(6)
+        };
+        fit_tasks(&tasks.borrowed(), &config).unwrap()
+    };
+    let model = fitted(vec![TaskStart::ByLabels(4)]);
+    let state = model.state();
+    assert_eq!(state.gaussians, Gaussians::Common);
+    for (j, i) in (0..8).flat_map(|j| (0..j).map(move |i| (j, i))) {
+        let similarity = model.similarity()[(j, i)];
+        assert!(
+            (similarity > 0.5) == (i % 2 == j % 2),
+            "{i} {j}: {similarity}"
+        );
+    }
+    let of_kind = |fit: &MultiTaskFit, kind: usize| {
+        let (table, labels) = labelled_kind(999, kind, 500);
+        let positive: Vec<bool> = (0..500).map(|i| labels.name(i) == Some("yes")).collect();
+        metrics::auc(
+            &fit.predict_proba(tasks.name(kind), &table).unwrap(),
+            &positive,
+        )
+        .unwrap()
+    };
+    let apart = fitted(vec![TaskStart::Separate(1)]);
+    for kind in [0, 1] {
+        let (by_labels, alone) = (of_kind(&model, kind), of_kind(&apart, kind));
+        assert!(by_labels > 0.9 && by_labels > alone, "{by_labels} {alone}");
+    }
+    let (rows, _) = labelled_kind(998, 0, 20);
+    let intervals = model
+        .predict_interval(tasks.name(0), &rows, 0.9, 40)
+        .unwrap();
+    assert!(
+        intervals
+            .iter()
+            .all(|i| 0.0 <= i.lower && i.lower <= i.upper && i.upper <= 1.0)
+    );
+    // Beside a run whose atoms have Gaussians of their own it is not the one that summaries are of.
+    let both = fitted(vec![TaskStart::ByLabels(4), TaskStart::Separate(1)]);
+    assert_eq!(both.best().start, TaskStart::Separate(1));
+    let weight = both
+        .runs()
+        .iter()
+        .find(|run| run.start == TaskStart::ByLabels(4));
+    assert!(weight.unwrap().weight > 0.6);
+    // A new task with a few labels is put where it belongs, whether or not the others' experts learn from it.
+    let (table, labels) = labelled_kind(123, 1, 12);
+    let new = Task {
+        name: "new",
+        table: &table,
+        labels: &labels,
+    };
+    for atoms in [Atoms::Fixed, Atoms::Updated] {
+        let grown = model.with_task(&new, atoms).unwrap();
+        let similarity = grown.similarity();
+        assert!(
+            similarity[(1, 8)] > 2.0 * similarity[(0, 8)],
+            "{similarity:?}"
+        );
+        let rows = |fit: &MultiTaskFit| fit.state().components[0].strength;
+        let learned = if atoms == Atoms::Updated { 12.0 } else { 0.0 };
+        assert!((rows(&grown) - rows(&model) - learned).abs() < 1e-6);
+        assert!(MultiTaskFit::from_bytes(&grown.to_bytes().unwrap()).is_ok());
+    }
 }
 
 /// Rows of one kind of task whose lower cluster is cut the other way about than the upper one: no single expert can say so.
@@ -118,7 +195,11 @@ fn a_row_is_another_one_in_another_task() {
 fn threads_and_files_change_nothing() {
     let tasks = two_kinds(3, 5, 40, 0.3, 0.2);
     let config = TasksConfig {
-        starts: vec![TaskStart::Pooled(Start::KMeans(4)), TaskStart::Separate(2)],
+        starts: vec![
+            TaskStart::Pooled(Start::KMeans(4)),
+            TaskStart::Separate(2),
+            TaskStart::ByLabels(2),
+        ],
         summary_starts: vec![TaskStart::Clustered(2, Start::KMeans(2))],
         single: IqgmeConfig {
             averaging: 1e9,
@@ -142,14 +223,15 @@ fn threads_and_files_change_nothing() {
     assert!(one == bytes(2) && one == bytes(4));
 
     let model = MultiTaskFit::from_bytes(&one).unwrap();
-    // The run for summaries alone has no weight, but what is said of atoms may be of it.
+    // Runs without weight, that for summaries alone among them, come last; what is said of atoms may be of them.
     let weights: Vec<bool> = model.runs().iter().map(|run| run.weight > 0.0).collect();
-    assert_eq!(weights, [true, true, false]);
+    assert!(weights[0] && !weights[3] && weights.is_sorted_by(|a, b| a >= b));
     assert_eq!(
         model.best().elbo(),
         model
             .runs()
             .iter()
+            .filter(|r| r.state.gaussians == Gaussians::Own)
             .map(|r| r.elbo())
             .fold(f64::MIN, f64::max)
     );
@@ -259,7 +341,14 @@ fn a_new_task_finds_its_place() {
 #[test]
 fn a_stopped_fit_goes_on_in_the_same_bits() {
     let tasks = two_kinds(8, 3, 30, 0.3, 0.2);
-    let config = config(8);
+    let config = TasksConfig {
+        starts: vec![
+            TaskStart::Pooled(Start::KMeans(4)),
+            TaskStart::Separate(2),
+            TaskStart::ByLabels(3),
+        ],
+        ..config(8)
+    };
     let whole = fit_tasks(&tasks.borrowed(), &config).unwrap();
     let name = format!("npb-iqgme-tasks-{}", std::process::id());
     let path = std::env::temp_dir().join(name);

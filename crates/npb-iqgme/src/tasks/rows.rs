@@ -1,0 +1,247 @@
+//! What a run keeps of the rows of a task: they choose among the task's groups one by one, or an atom all together.
+
+use rayon::prelude::*;
+
+use super::groups::Atom;
+use super::local::{Local, parameters};
+use super::state::{Gaussians, TaskState};
+use crate::pass::{PassParameters, Update};
+use crate::responsibilities::Responsibilities;
+use crate::rows::Rows;
+use crate::stats::Stats;
+use crate::{IqgmeData, IqgmeError};
+
+/// Iterations from one in which whole tasks are offered all atoms to the next.
+const OFFERED_EVERY: u64 = 5;
+
+/// The rows of one task.
+pub(super) enum TaskRows {
+    /// Each row is in one of the task's groups.
+    Groups(Box<Local>),
+    /// All rows are in the task's one group: how they are if it points at an atom, for every atom. Empty for a task without rows.
+    Whole { n_rows: usize, by_atom: Vec<Local> },
+}
+
+/// What a pass over the rows of all tasks needs of the atoms.
+pub(super) struct PassAtoms<'a> {
+    each: Vec<Atom<'a>>,
+    /// With one Gaussian for all: of each atom as the one group of a task, whatever the task.
+    whole: Vec<PassParameters>,
+}
+
+impl<'a> PassAtoms<'a> {
+    /// `rows`: of all tasks.
+    pub(super) fn new(
+        each: Vec<Atom<'a>>,
+        gaussians: Gaussians,
+        rows: &Rows,
+        iteration: u64,
+    ) -> Result<Self, IqgmeError> {
+        let n = if gaussians == Gaussians::Common {
+            each.len()
+        } else {
+            0
+        };
+        // All rows are in the one group, so its weight does not matter to them.
+        let of_atom = |s: usize| parameters(&each, &[one_hot(s, n)], &[0.0], rows, iteration);
+        let whole = (0..n).into_par_iter().map(of_atom);
+        Ok(Self {
+            whole: whole.collect::<Result<_, _>>()?,
+            each,
+        })
+    }
+}
+
+/// What the bound takes from the rows of a task.
+pub(super) struct RowTerms {
+    /// Of the groups.
+    pub(super) counts: Vec<f64>,
+    /// Entropy of `q(z)`.
+    pub(super) label_entropy: f64,
+    /// Entropy of `q(x^m)`.
+    pub(super) missing_entropy: f64,
+    /// See [`Stats::soft_local`].
+    pub(super) soft_local: f64,
+    /// Sum of absolute values.
+    pub(super) magnitude: f64,
+}
+
+impl TaskRows {
+    /// All rows of a task in one group.
+    pub(super) fn whole(task: &IqgmeData, locations: &[Vec<f64>]) -> Self {
+        let n = task.rows.len();
+        if n == 0 {
+            return Self::Whole {
+                n_rows: 0,
+                by_atom: Vec::new(),
+            };
+        }
+        let one = Responsibilities::from_positions(&task.rows, 1, &vec![1.0; n]);
+        let part = |of_atom: &Vec<f64>| Local::new(task, of_atom.clone(), one.clone(), 1);
+        Self::Whole {
+            n_rows: n,
+            by_atom: locations.iter().map(part).collect(),
+        }
+    }
+
+    /// Rows of a task whose part of the posterior is known, but for responsibilities. None if it is of other rows.
+    pub(super) fn of_state(
+        task: &IqgmeData,
+        part: &TaskState,
+        gaussians: Gaussians,
+    ) -> Option<Self> {
+        let n = task.rows.len() * task.rows.n_utilities;
+        let soft = &part.soft_labels;
+        match gaussians {
+            Gaussians::Own => {
+                let n_groups = part.indicators.len();
+                let responsibilities = Responsibilities::zeros(task.rows.len(), n_groups);
+                let local = || {
+                    let locations = task.utilities_by_position(soft);
+                    Box::new(Local::new(task, locations, responsibilities, n_groups))
+                };
+                (soft.len() == n).then(local).map(Self::Groups)
+            }
+            Gaussians::Common => {
+                let n_groups = usize::from(task.rows.len() > 0);
+                let n_atoms = part.indicators.first().map_or(0, Vec::len);
+                if part.indicators.len() != n_groups || soft.len() != n * n_atoms {
+                    return None;
+                }
+                let of_atom = |s: usize| task.utilities_by_position(&soft[s * n..][..n]);
+                let locations: Vec<Vec<f64>> = (0..n_atoms).map(of_atom).collect();
+                Some(Self::whole(task, &locations))
+            }
+        }
+    }
+
+    /// Updates the factors of the rows, and the statistics.
+    pub(super) fn pass(
+        &mut self,
+        task: &IqgmeData,
+        part: &TaskState,
+        atoms: &PassAtoms<'_>,
+        update: Update,
+        iteration: u64,
+    ) -> Result<(), IqgmeError> {
+        match self {
+            Self::Groups(local) => local.pass(
+                task,
+                &part.sticks,
+                &part.indicators,
+                &atoms.each,
+                update,
+                iteration,
+            ),
+            Self::Whole { by_atom, .. } => {
+                let mut each = by_atom.iter_mut().zip(&atoms.whole).enumerate();
+                each.try_for_each(|(s, (local, parameters))| {
+                    let sigma = part.indicators[0][s];
+                    let able = task.n_labelled == 0 || atoms.each[s].takes_labels();
+                    let wanted =
+                        sigma > 0.0 || (update.responsibilities && offers(sigma, iteration));
+                    if !able || !wanted {
+                        return Ok(());
+                    }
+                    local.pass_with(task, parameters, update, iteration)
+                })
+            }
+        }
+    }
+
+    /// Whether a group may point at an atom in this iteration, of which it now has the probability `sigma`.
+    pub(super) fn offers(&self, sigma: f64, iteration: u64) -> bool {
+        match self {
+            Self::Groups(_) => true,
+            Self::Whole { .. } => offers(sigma, iteration),
+        }
+    }
+
+    /// Rows in each group.
+    pub(super) fn counts(&self) -> Vec<f64> {
+        match self {
+            Self::Groups(local) => local.stats.counts(),
+            Self::Whole { n_rows: 0, .. } => Vec::new(),
+            Self::Whole { n_rows, .. } => vec![*n_rows as f64],
+        }
+    }
+
+    /// Statistics of group `h` if it points at atom `s`: whose, and which entry of them; and what the bound holds of the rows besides.
+    pub(super) fn under(&self, h: usize, s: usize) -> (&Stats, usize, f64) {
+        match self {
+            Self::Groups(local) => (&local.stats, h, 0.0),
+            Self::Whole { by_atom, .. } => {
+                let stats = &by_atom[s].stats;
+                (stats, 0, stats.missing_entropy + stats.soft_local)
+            }
+        }
+    }
+
+    /// What the bound takes from the rows.
+    pub(super) fn terms(&self, indicators: &[Vec<f64>]) -> RowTerms {
+        let mut terms = RowTerms {
+            counts: self.counts(),
+            label_entropy: 0.0,
+            missing_entropy: 0.0,
+            soft_local: 0.0,
+            magnitude: 0.0,
+        };
+        let mut add = |sigma: f64, stats: &Stats| {
+            terms.label_entropy += sigma * stats.label_entropy;
+            terms.missing_entropy += sigma * stats.missing_entropy;
+            terms.soft_local += sigma * stats.soft_local;
+            terms.magnitude += sigma * stats.magnitude;
+        };
+        match self {
+            Self::Groups(local) => add(1.0, &local.stats),
+            Self::Whole { by_atom, .. } => {
+                for (local, &sigma) in by_atom.iter().zip(indicators.iter().flatten()) {
+                    if sigma > 0.0 {
+                        add(sigma, &local.stats);
+                    }
+                }
+            }
+        }
+        terms
+    }
+
+    /// Keeps the groups `order`, in that order.
+    pub(super) fn select_groups(&mut self, order: &[usize]) {
+        if let Self::Groups(local) = self {
+            local.stats = local.stats.select(order);
+            local.responsibilities.select(order);
+        }
+    }
+
+    /// Keeps the atoms `order`, in that order.
+    pub(super) fn select_atoms(&mut self, order: &[usize]) {
+        if let Self::Whole { by_atom, .. } = self
+            && !by_atom.is_empty()
+        {
+            *by_atom = order.iter().map(|&s| by_atom[s].clone()).collect();
+        }
+    }
+
+    /// Locations of `q(t)`, as [`TaskState::soft_labels`] has them.
+    pub(super) fn soft_labels(&self, task: &IqgmeData) -> Vec<f64> {
+        match self {
+            Self::Groups(local) => task.utilities_by_row(&local.locations),
+            Self::Whole { by_atom, .. } => {
+                let of_atom = |local: &Local| task.utilities_by_row(&local.locations);
+                by_atom.iter().flat_map(of_atom).collect()
+            }
+        }
+    }
+}
+
+/// A whole task is offered all atoms in the first iteration and in some of the others only: it costs a pass over its rows for each.
+fn offers(sigma: f64, iteration: u64) -> bool {
+    sigma > 0.0 || iteration == 0 || iteration % OFFERED_EVERY == 1
+}
+
+/// All on atom `s`.
+pub(super) fn one_hot(s: usize, n_atoms: usize) -> Vec<f64> {
+    let mut indicator = vec![0.0; n_atoms];
+    indicator[s] = 1.0;
+    indicator
+}
