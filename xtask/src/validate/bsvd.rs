@@ -18,7 +18,7 @@ use crate::reproduce::Scale;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "bsvd/calibration",
-        what: "ranks of rank, noise, an unobserved cell, a feature's weight, an intercept and a noise weight among posterior draws",
+        what: "ranks of rank, noise, an unobserved cell, a feature's weight, an intercept, a noise weight and a spread among posterior draws",
         run: calibrate,
     },
     Check {
