@@ -378,7 +378,7 @@ impl Work<'_> {
     fn draw(&mut self, number: usize, view: &View<'_>) -> Result<(), BsvdError> {
         self.regressors(view);
         if number == 0 || self.entries.is_empty() {
-            self.spread_before(view)?;
+            self.weights_before(view)?;
         }
         if view.likelihood.is_probit() && !self.entries.is_empty() {
             self.latent_chain(number, view)?;
@@ -442,9 +442,13 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// From its prior.
-    fn spread_before(&mut self, view: &View<'_>) -> Result<(), BsvdError> {
+    /// Draws the row's weights from their priors.
+    fn weights_before(&mut self, view: &View<'_>) -> Result<(), BsvdError> {
         let own = self.side.of(view.state);
+        if !own.noise_weights.is_empty() {
+            let law = Gamma::new(own.noise_shape, own.noise_shape)?;
+            self.weight = law.sample(&mut self.rng).max(f64::MIN_POSITIVE);
+        }
         if !own.factor_weights.is_empty() {
             let law = Gamma::new(own.factor_shape, own.factor_shape)?;
             self.spread = law.sample(&mut self.rng).max(LEAST_SPREAD);

@@ -239,6 +239,8 @@ fn a_new_row_finds_out_how_noisy_it_is() {
         .map(|&(j, y)| (j, y + if j % 2 == 0 { 4.0 } else { -4.0 }))
         .collect();
     assert!(noise(&shaken) > 2.0 * noise(&row));
+    // A row of which nothing is known is as noisy as its prior says.
+    noise(&[]);
 }
 
 /// Means and standard deviations of cells (row `i` of the fit, or the folded row) over some columns.

@@ -92,7 +92,8 @@ fn check(
         vb.step().unwrap();
     }
     vb.apply(FactorUpdate::Rows).unwrap();
-    vb.apply(FactorUpdate::SoftLabels).unwrap(); // Coordinates that are updated one by one are at the optimum of all when they no longer move.
+    vb.apply(FactorUpdate::SoftLabels).unwrap();
+    // Coordinates that are updated one by one are at the optimum of all when they no longer move.
     let times = if update == FactorUpdate::RowEffect {
         2000
     } else {
