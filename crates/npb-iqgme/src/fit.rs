@@ -57,6 +57,9 @@ pub(crate) fn foretold_labels(
         ..config.clone()
     };
     let n_runs = config.starts.len() * config.restarts;
+    if n_runs < 2 {
+        return Ok(None);
+    }
     stacking::by_run(&[labels], config.folds, n_runs, config.seed, |sides| {
         let part = |rows: &[usize]| (table.select_rows(rows), labels.select_rows(rows));
         let Side { kept, left_out } = &sides[0];

@@ -1,7 +1,8 @@
-//! Weights of runs by how well they foretell labels that they were not told.
+//! Weights and sharpness of runs by how well they foretell labels that they were not told.
 //!
 //! Which start ends in the best classifier differs from data set to data set, and the bound, nearly all of which is about the features, does not know. So
 //! every run is made again without the rows of each fold in turn, and weights are found at which the average of the runs gives the labels of the folds the highest probability.
+//! Posteriors that factorise, and priors of hundreds of coefficients, make a run too sure of its probabilities or not sure enough; the same labels say by how much.
 
 use npb_data::Labels;
 use npb_infer::stream;
@@ -19,14 +20,30 @@ pub(crate) const ITERATIONS: u64 = 15;
 /// Updates of the weights.
 const UPDATES: usize = 200;
 
+/// The prior of a sharpness: its logarithm is normal with mean 0 and this standard deviation.
+const LN_SHARPNESS_SD: f64 = 0.5;
+/// Its logarithm is found to 1 over this, up to [`LARGEST_LN_SHARPNESS`].
+const SHARPNESS_STEPS: i32 = 20;
+const LARGEST_LN_SHARPNESS: i32 = 3;
+/// No probability is nearer to 0 or 1 when it is sharpened.
+const NEAREST: f64 = 1e-12;
+
+/// A run's part in class probabilities.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Vote {
+    pub(crate) weight: f64,
+    /// The power to which the odds of its classes are raised.
+    pub(crate) sharpness: f64,
+}
+
 /// The rows of one set of labels, a fold in and a fold out.
 pub(crate) struct Side {
     pub(crate) kept: Vec<usize>,
     pub(crate) left_out: Vec<usize>,
 }
 
-/// What probability each of so many runs, made without a label's row, gives to that label: run, label. None when there is one run, or too few labels, or fewer
-/// than two folds are wanted.
+/// What probability each of so many runs, made without a label's row, gives to that label: run, label. None when there are too few labels, or fewer than two folds
+/// are wanted.
 ///
 /// `foretold(sides)`, one side for each set of labels: makes all runs from the rows that are kept and says, run by run, what probability they give to the
 /// class of each row that is left out.
@@ -38,7 +55,7 @@ pub(crate) fn by_run(
     foretold: impl Fn(&[Side]) -> Result<Vec<Vec<f64>>, IqgmeError> + Sync,
 ) -> Result<Option<Vec<Vec<f64>>>, IqgmeError> {
     let n_folds = n_folds.min(rarest(sets));
-    if n_runs < 2 || n_folds < 2 {
+    if n_folds < 2 {
         return Ok(None);
     }
     let folds = deal(sets, n_folds, seed);
@@ -91,6 +108,70 @@ fn deal(sets: &[&Labels], n_folds: usize, seed: u64) -> Vec<Vec<Option<usize>>> 
     sets.iter().map(&mut folds_of).collect()
 }
 
+/// Votes of runs that give these probabilities to what came true, run, label: each is sharpened, and then weighed by `weights`.
+pub(crate) fn votes(by_run: &[Vec<f64>], weights: impl Fn(&[Vec<f64>]) -> Vec<f64>) -> Vec<Vote> {
+    let sharpness: Vec<f64> = by_run.iter().map(|foretold| sharpness(foretold)).collect();
+    let sharp = |(foretold, &sharpness): (&Vec<f64>, &f64)| {
+        let each = foretold.iter().map(|&p| sharpened(p, sharpness));
+        each.collect()
+    };
+    let sharp: Vec<Vec<f64>> = by_run.iter().zip(&sharpness).map(sharp).collect();
+    let each = weights(&sharp).into_iter().zip(sharpness);
+    each.map(|(weight, sharpness)| Vote { weight, sharpness })
+        .collect()
+}
+
+/// The power of the odds at which what came true is most probable, `foretold` being its probabilities, times the prior of the power.
+fn sharpness(foretold: &[f64]) -> f64 {
+    let value = |ln: f64| {
+        let each = foretold.iter().map(|&p| sharpened(p, ln.exp()).ln());
+        each.sum::<f64>() - 0.5 * (ln / LN_SHARPNESS_SD).powi(2)
+    };
+    let most = LARGEST_LN_SHARPNESS * SHARPNESS_STEPS;
+    let mut best = (f64::NEG_INFINITY, 0.0);
+    for step in -most..=most {
+        let ln = f64::from(step) / f64::from(SHARPNESS_STEPS);
+        let value = value(ln);
+        if value > best.0 {
+            best = (value, ln);
+        }
+    }
+    best.1.exp()
+}
+
+/// The average of runs' probabilities of the second of two classes, each sharpened: (weight, sharpness), and a probability for each row.
+pub(crate) fn average<'a>(runs: impl Iterator<Item = ((f64, f64), &'a Vec<f64>)>) -> Vec<f64> {
+    let mut mean: Vec<f64> = Vec::new();
+    for ((weight, sharpness), probabilities) in runs {
+        mean.resize(probabilities.len(), 0.0);
+        for (sum, &p) in mean.iter_mut().zip(probabilities) {
+            *sum += weight * sharpened(p, sharpness);
+        }
+    }
+    mean.into_iter().map(|p| p.min(1.0)).collect()
+}
+
+/// Draws of probabilities moved as their means are by sharpening, on the scale of log odds: the draws spread as before, around what is foretold.
+pub(crate) fn moved(draws: &[f64], means: &[f64], sharpness: f64) -> Vec<f64> {
+    let each = draws.iter().zip(means);
+    each.map(|(draw, mean)| logistic(ln_odds(*draw) + (sharpness - 1.0) * ln_odds(*mean)))
+        .collect()
+}
+
+/// The probability whose odds are those of `p` raised to `sharpness`.
+fn sharpened(p: f64, sharpness: f64) -> f64 {
+    logistic(sharpness * ln_odds(p))
+}
+
+fn ln_odds(p: f64) -> f64 {
+    let p = p.clamp(NEAREST, 1.0 - NEAREST);
+    (p / (1.0 - p)).ln()
+}
+
+fn logistic(ln_odds: f64) -> f64 {
+    1.0 / (1.0 + (-ln_odds).exp())
+}
+
 /// Weights at which the average of the runs' probabilities of what came true is highest, as posterior means would have them: `by_run`: run, label. To what the labels
 /// say as many labels are added as there are runs, shared out as in `prior` (which sums to 1): they decide where labels are few.
 pub(crate) fn stack(by_run: &[impl AsRef<[f64]>], prior: &[f64]) -> Vec<f64> {
@@ -131,6 +212,45 @@ mod tests {
         // Where labels say nothing, the prior does.
         let weights = stack(&[[0.5; 3], [0.5; 3]], &[0.9, 0.1]);
         assert!((weights[0] - 0.9).abs() < 1e-9, "{weights:?}");
+    }
+
+    #[test]
+    fn runs_that_are_not_sure_enough_are_sharpened_and_those_too_sure_are_blunted() {
+        // Nine of ten come true.
+        let foretold = |p: f64| -> Vec<f64> {
+            (0..400)
+                .map(|i| if i % 10 == 0 { 1.0 - p } else { p })
+                .collect()
+        };
+        for (said, wanted) in [(0.6, 5.42), (0.9, 1.0), (0.99, 0.478)] {
+            let found = sharpness(&foretold(said));
+            assert!((found / wanted - 1.0).abs() < 0.05, "{said}: {found}");
+            let p = sharpened(said, found);
+            assert!((p - 0.9).abs() < 0.01, "{said}: {p}");
+        }
+        // Few labels say little, and labels foretold for certain do no harm.
+        assert!(sharpness(&[0.6; 2]) < 1.2);
+        assert!(sharpness(&[1.0, 0.0, 1.0]).is_finite());
+        // What is poor by its probabilities alone weighs as much as what is good in the same order.
+        let votes = votes(&[foretold(0.6), foretold(0.9)], |sharp| {
+            stack(sharp, &[0.5; 2])
+        });
+        assert!((votes[0].weight - 0.5).abs() < 0.05, "{votes:?}");
+    }
+
+    #[test]
+    fn draws_move_with_their_mean() {
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        assert!(near(sharpened(0.8, 2.0), 16.0 / 17.0));
+        assert!(near(moved(&[0.3], &[0.8], 1.0)[0], 0.3));
+        // Odds 3/7 of the draw, 4 of the mean: 12/7.
+        assert!(near(moved(&[0.3], &[0.8], 2.0)[0], 12.0 / 19.0));
+        for p in [0.0, 1.0] {
+            assert!((sharpened(p, 20.0) - p).abs() < 1e-6);
+        }
+        let (first, second) = (vec![0.8, 0.5], vec![0.3, 0.5]);
+        let mean = average([((0.25, 2.0), &first), ((0.75, 1.0), &second)].into_iter());
+        assert!(near(mean[0], 0.25 * 16.0 / 17.0 + 0.75 * 0.3) && near(mean[1], 0.5));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rand::RngExt;
 
 use super::data::FactorData;
 use super::fit::{FactorFit, FactorRun, make_runs};
-use super::stacking;
+use super::stacking::votes;
 use super::vb::FactorVb;
 use crate::checkpoints::{Key, RunFile};
 use crate::{FactorConfig, IqgmeError};
@@ -56,8 +56,8 @@ pub fn fit_factor_with_checkpoints(
         )?;
         FactorRun::new(start, outcome, vb)
     })?;
-    let stacked = stacking::weights(table, labels, config)?;
-    FactorFit::new(data, config.clone(), runs, stacked)
+    let votes = votes(table, labels, config)?;
+    FactorFit::new(data, config.clone(), runs, votes)
 }
 
 /// A number that is, but for chance, another one for other rows or labels.

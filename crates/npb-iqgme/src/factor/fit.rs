@@ -13,15 +13,16 @@ use serde::{Deserialize, Serialize};
 
 use super::config::FactorStart;
 use super::data::{Cells, FactorData};
-use super::effects::EffectLaw;
+use super::effects::{EffectLaw, EffectRows};
 use super::margins::Margins;
 use super::predict::Predictor;
-use super::stacking;
+use super::stacking::votes;
 use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
 use crate::data::class_of_rows;
 use crate::fit::{Evaluation, check_draws, most_probable, with_first_class};
 use crate::runs::{central_intervals, check_level, run_all, weigh};
+use crate::stacking::{self, Vote};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
 
@@ -61,8 +62,8 @@ pub fn fit_factor(
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
         FactorRun::new(start, outcome, vb)
     })?;
-    let stacked = stacking::weights(table, labels, config)?;
-    FactorFit::new(data, config.clone(), runs, stacked)
+    let votes = votes(table, labels, config)?;
+    FactorFit::new(data, config.clone(), runs, votes)
 }
 
 /// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its start and its restart.
@@ -86,6 +87,8 @@ pub struct FactorRun {
     pub start: FactorStart,
     /// Its weight in predictions; zero for a run that was not kept.
     pub weight: f64,
+    /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold.
+    pub sharpness: f64,
     /// Bound and relative change, iteration by iteration.
     pub trace: Vec<VbReport>,
     /// Why it ended.
@@ -110,6 +113,7 @@ impl FactorRun {
         Ok(Self {
             start,
             weight: 0.0,
+            sharpness: 1.0,
             trace: outcome.trace,
             stop: outcome.stop,
             sizes: vb.sizes(),
@@ -169,15 +173,15 @@ impl FactorFit {
         data: FactorData,
         config: FactorConfig,
         mut runs: Vec<FactorRun>,
-        stacked: Option<Vec<f64>>,
+        votes: Option<Vec<Vote>>,
     ) -> Result<Self, IqgmeError> {
-        let by_stacking = stacked.is_some();
-        for (run, weight) in runs.iter_mut().zip(stacked.into_iter().flatten()) {
-            run.weight = weight;
+        let by_votes = votes.is_some();
+        for (run, vote) in runs.iter_mut().zip(votes.into_iter().flatten()) {
+            (run.weight, run.sharpness) = (vote.weight, vote.sharpness);
         }
         let n_observed = data.n_observed().max(1);
         let by_bound = weigh(&mut runs, FactorRun::elbo, config.averaging, n_observed);
-        if !by_stacking {
+        if !by_votes {
             for (run, weight) in runs.iter_mut().zip(by_bound) {
                 run.weight = weight;
             }
@@ -295,17 +299,22 @@ impl FactorFit {
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         self.classifies()?;
         let cells = self.cells(table)?;
-        let rows = self.wire.effects.of(&cells);
-        let mut mean = vec![0.0; table.n_rows()];
-        for run in self.weighed() {
-            let predictor = Predictor::new(&run.state);
-            let probability =
-                predictor.probability(&run.state, &cells, (&self.wire.effects, &rows))?;
-            for (sum, p) in mean.iter_mut().zip(probability) {
-                *sum += run.weight * p;
-            }
-        }
-        Ok(mean.into_iter().map(|p: f64| p.min(1.0)).collect())
+        Ok(self.average(&self.by_run(&cells, &self.wire.effects.of(&cells))?))
+    }
+
+    /// Probability of the second class by each run that has weight, before it is sharpened: run, row.
+    fn by_run(&self, cells: &Cells, rows: &EffectRows) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let of_run = |run: &FactorRun| {
+            let effects = (&self.wire.effects, rows);
+            Predictor::new(&run.state).probability(&run.state, cells, effects)
+        };
+        self.weighed().map(of_run).collect()
+    }
+
+    /// The average of the runs that have weight, each sharpened.
+    fn average(&self, by_run: &[Vec<f64>]) -> Vec<f64> {
+        let runs = self.weighed().map(|run| (run.weight, run.sharpness));
+        stacking::average(runs.zip(by_run))
     }
 
     /// The more probable class of each row.
@@ -335,19 +344,22 @@ impl FactorFit {
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
         check_level(level)?;
         check_draws(draws, 2)?;
-        let mean = self.predict_proba(table)?;
+        self.classifies()?;
         let cells = self.cells(table)?;
         let rows = self.wire.effects.of(&cells);
+        let by_run = self.by_run(&cells, &rows)?;
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
-                let state = &self.pick(draw).state;
+                let (k, run) = self.pick(draw);
+                let state = &run.state;
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
                 let predictor = Predictor::draw(state, &mut rng).map_err(failed)?;
-                predictor.probability(state, &cells, (&self.wire.effects, &rows))
+                let drawn = predictor.probability(state, &cells, (&self.wire.effects, &rows))?;
+                Ok(stacking::moved(&drawn, &by_run[k], run.sharpness))
             })
             .collect::<Result<_, IqgmeError>>()?;
-        Ok(central_intervals(mean, &drawn, level))
+        Ok(central_intervals(self.average(&by_run), &drawn, level))
     }
 
     /// Probabilities of the clusters given the observed features, one vector for each row, in the order of [`components`](Self::components).
@@ -430,12 +442,12 @@ impl FactorFit {
         }
     }
 
-    /// One run, drawn by weight.
-    fn pick(&self, draw: u64) -> &FactorRun {
+    /// One of the runs that have weight and its place among them, drawn by weight.
+    fn pick(&self, draw: u64) -> (usize, &FactorRun) {
         let mut u: f64 = stream(self.wire.config.seed, [0, draw, PICK, 0]).random();
-        let mut chosen = &self.wire.runs[0];
-        for run in self.weighed() {
-            chosen = run;
+        let mut chosen = (0, &self.wire.runs[0]);
+        for (k, run) in self.weighed().enumerate() {
+            chosen = (k, run);
             u -= run.weight;
             if u < 0.0 {
                 break;
@@ -493,6 +505,9 @@ impl Saved for FactorFit {
         for (k, run) in wire.runs.iter().enumerate() {
             if !(0.0..=1.0).contains(&run.weight) || (k == 0 && run.weight == 0.0) {
                 return Err(saved(format!("weight of run {k}: {}", run.weight)));
+            }
+            if !(run.sharpness.is_finite() && run.sharpness > 0.0) {
+                return Err(saved(format!("sharpness of run {k}: {}", run.sharpness)));
             }
             run.state
                 .check(

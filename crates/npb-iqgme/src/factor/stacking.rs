@@ -8,15 +8,15 @@ use super::data::FactorData;
 use super::predict::Predictor;
 use super::vb::FactorVb;
 use crate::runs::run_all;
-use crate::stacking::{self, ITERATIONS, Side};
+use crate::stacking::{self, ITERATIONS, Side, Vote};
 use crate::{FactorConfig, IqgmeError};
 
-/// Weights of the runs, in the order in which they are made; none when there is one run, or too few labels, or folds are not wanted.
-pub(crate) fn weights(
+/// Votes of the runs, in the order in which they are made; none when there are too few labels, or folds are not wanted.
+pub(crate) fn votes(
     table: &Table,
     labels: &Labels,
     config: &FactorConfig,
-) -> Result<Option<Vec<f64>>, IqgmeError> {
+) -> Result<Option<Vec<Vote>>, IqgmeError> {
     let n_runs = config.starts.len() * config.restarts;
     let foretold = |sides: &[Side]| {
         let fold = Fold::new(table, labels, config, &sides[0])?;
@@ -26,7 +26,8 @@ pub(crate) fn weights(
     let by_run = stacking::by_run(&[labels], config.folds, n_runs, config.seed, foretold)?;
     // The bound says little of the labels and less of so many features: even where labels are few.
     let even = vec![1.0 / n_runs as f64; n_runs];
-    Ok(by_run.map(|by_run| stacking::stack(&by_run, &even)))
+    let weights = |by_run: &[Vec<f64>]| stacking::stack(by_run, &even);
+    Ok(by_run.map(|by_run| stacking::votes(&by_run, weights)))
 }
 
 /// Data without the rows of a fold, and these.

@@ -39,6 +39,33 @@ pub(super) fn free_expert(
     })
 }
 
+/// Powers of two among which `gamma_0` is learned.
+const STRENGTHS: std::ops::RangeInclusive<i32> = -4..=12;
+
+/// `gamma_0` at which the bound is highest, `q(zeta, lambda)` following it.
+pub(super) fn best_mean_strength(prior: &ExpertPrior, experts: &[Expert]) -> f64 {
+    // With q(zeta, lambda) optimal the bound is, but for a constant, the sum over p of ln(gamma_0 / gamma) / 2 - a_p ln b_p.
+    let value = |strength: f64| {
+        let prior = ExpertPrior {
+            strength,
+            ..prior.clone()
+        };
+        let given = given_experts(&prior, experts);
+        let ratio = strength.ln() - given.strength.ln();
+        let each = given.rate.iter();
+        each.map(|rate| 0.5 * ratio - given.shape * rate.ln())
+            .sum::<f64>()
+    };
+    let mut best = (prior.strength, value(prior.strength));
+    for strength in STRENGTHS.map(|k| f64::from(k).exp2()) {
+        let value = value(strength);
+        if value > best.1 {
+            best = (strength, value);
+        }
+    }
+    best.0
+}
+
 /// `q(zeta, lambda)` given the free ones of some experts, with this prior.
 pub(super) fn given_experts(prior: &ExpertPrior, experts: &[Expert]) -> ExpertPrior {
     let free: Vec<&Expert> = experts.iter().filter(|e| !e.tied).collect();
@@ -57,4 +84,74 @@ pub(super) fn given_experts(prior: &ExpertPrior, experts: &[Expert]) -> ExpertPr
         prior.rate[p] += 0.5 * (squares - prior.strength * mean * mean);
     }
     prior
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bound::expert_term;
+
+    /// Four experts of three coefficients whose means are these and a little more.
+    fn experts(means: [[f64; 3]; 4]) -> Vec<Expert> {
+        let expert = |mean: [f64; 3]| Expert {
+            tied: false,
+            mean: mean.to_vec(),
+            covariance: Mat::from_fn(3, 3, |i, j| if i == j { 0.1 } else { 0.02 }),
+        };
+        means.map(expert).into()
+    }
+
+    fn prior(strength: f64) -> ExpertPrior {
+        ExpertPrior {
+            mean: vec![0.0; 3],
+            strength,
+            shape: 0.5,
+            rate: vec![0.5; 3],
+        }
+    }
+
+    const ALIKE: [[f64; 3]; 4] = [
+        [2.0, -3.0, 1.0],
+        [2.1, -2.8, 1.1],
+        [1.9, -3.1, 0.8],
+        [2.2, -2.9, 1.0],
+    ];
+    const UNLIKE: [[f64; 3]; 4] = [
+        [2.0, -3.0, 1.0],
+        [-2.1, 2.8, -0.5],
+        [1.0, 3.0, -2.0],
+        [-1.1, -2.9, 1.4],
+    ];
+
+    #[test]
+    fn the_learned_strength_has_the_highest_bound() {
+        for experts in [experts(ALIKE), experts(UNLIKE)] {
+            let bound = |strength: f64| {
+                let prior = prior(strength);
+                let given = given_experts(&prior, &experts);
+                let fit: f64 = experts
+                    .iter()
+                    .map(|expert| expert_term(expert, &given, 0).unwrap())
+                    .sum();
+                let divergence = |p| given.law(p).kl(&prior.law(p));
+                fit - (0..3).map(divergence).sum::<f64>()
+            };
+            let found = best_mean_strength(&prior(1.0), &experts);
+            for k in STRENGTHS {
+                assert!(bound(found) >= bound(f64::from(k).exp2()) - 1e-9, "{k}");
+            }
+        }
+    }
+
+    #[test]
+    fn experts_without_a_common_mean_have_none() {
+        let found = |means| best_mean_strength(&prior(1.0), &experts(means));
+        let (alike, unlike) = (found(ALIKE), found(UNLIKE));
+        assert!(alike < 0.5 && unlike > 100.0, "{alike} {unlike}");
+        // What is already best stays, whether or not it is a power of two.
+        assert_eq!(
+            best_mean_strength(&prior(found(ALIKE)), &experts(ALIKE)),
+            found(ALIKE)
+        );
+    }
 }

@@ -10,7 +10,7 @@ use rand::RngExt;
 use super::config::TasksConfig;
 use super::data::{MultiTaskData, Task};
 use super::fit::{MultiTaskFit, TaskRun, make_runs};
-use super::stacking;
+use super::stacking::votes;
 use super::vb::MultiTaskVb;
 use crate::IqgmeError;
 use crate::checkpoints::{Key, RunFile, fingerprint};
@@ -52,6 +52,6 @@ pub fn fit_tasks_with_checkpoints(
         )?;
         TaskRun::new(start, outcome, vb)
     })?;
-    let stacked = stacking::weights(tasks, config)?;
-    MultiTaskFit::new(data, config.clone(), runs, stacked)
+    let votes = votes(tasks, config)?;
+    MultiTaskFit::new(data, config.clone(), runs, votes)
 }

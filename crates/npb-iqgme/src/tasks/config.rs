@@ -45,6 +45,9 @@ pub struct TasksConfig {
     /// well, not the labels), limits, seed; its `truncation` is the number of groups of each task, `N`, and
     /// `concentration` is the prior of the tasks' common `alpha`. Its `starts` are not used.
     pub single: IqgmeConfig,
+    /// Whether `gamma_0`, how many experts the prior mean (zero) of the experts' common mean is worth, is the power of two at which the bound is highest; the runs begin with
+    /// `single.expert_mean_strength`. Tasks that have nothing in common have no common mean of experts either.
+    pub learn_expert_mean_strength: bool,
     /// Largest number of atoms, `S` of the variational family.
     pub atoms: usize,
     /// Prior of the upper concentration `beta`.
@@ -64,6 +67,7 @@ impl Default for TasksConfig {
                 prior_scale: PriorScale::Covariance,
                 ..IqgmeConfig::default()
             },
+            learn_expert_mean_strength: true,
             atoms: 50,
             top_concentration: GammaPrior {
                 shape: 0.05,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::config::{TaskStart, TasksConfig};
 use super::data::{MultiTaskData, Task};
 use super::fold::{Atoms, fold};
-use super::stacking;
+use super::stacking::votes;
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{MultiTaskVb, TaskUpdate};
 use crate::config::Gate;
@@ -20,6 +20,7 @@ use crate::fit::check_draws;
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
 use crate::runs::{central_intervals, check_level, run_all, weigh};
+use crate::stacking::{self, Vote};
 use crate::state::Expert;
 use crate::{IqgmeData, IqgmeError, ProbabilityInterval};
 
@@ -61,8 +62,8 @@ pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFi
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
         TaskRun::new(start, outcome, vb)
     })?;
-    let stacked = stacking::weights(tasks, config)?;
-    MultiTaskFit::new(data, config.clone(), runs, stacked)
+    let votes = votes(tasks, config)?;
+    MultiTaskFit::new(data, config.clone(), runs, votes)
 }
 
 /// All runs that the configuration asks for, those for predictions first, in parallel: `make` gets the number of the run, its start and its restart.
@@ -81,6 +82,8 @@ pub struct TaskRun {
     pub start: TaskStart,
     /// Its weight in predictions; zero for a run that was not kept.
     pub weight: f64,
+    /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold.
+    pub sharpness: f64,
     /// Bound and relative change, iteration by iteration.
     pub trace: Vec<VbReport>,
     /// Why it ended.
@@ -100,6 +103,7 @@ impl TaskRun {
         Ok(Self {
             start,
             weight: 0.0,
+            sharpness: 1.0,
             trace: outcome.trace,
             stop: outcome.stop,
             state: vb.into_state(),
@@ -174,11 +178,11 @@ impl MultiTaskFit {
         data: MultiTaskData,
         config: TasksConfig,
         mut runs: Vec<TaskRun>,
-        stacked: Option<Vec<f64>>,
+        votes: Option<Vec<Vote>>,
     ) -> Result<Self, IqgmeError> {
-        let by_stacking = stacked.is_some();
-        for (run, weight) in runs.iter_mut().zip(stacked.into_iter().flatten()) {
-            run.weight = weight;
+        let by_votes = votes.is_some();
+        for (run, vote) in runs.iter_mut().zip(votes.into_iter().flatten()) {
+            (run.weight, run.sharpness) = (vote.weight, vote.sharpness);
         }
         let mut summaries = runs.split_off(config.starts.len() * config.single.restarts);
         let weights = |runs: &mut [TaskRun]| {
@@ -187,7 +191,7 @@ impl MultiTaskFit {
         };
         weights(&mut summaries);
         let by_bound = weights(&mut runs);
-        if !by_stacking {
+        if !by_votes {
             for (run, weight) in runs.iter_mut().zip(by_bound) {
                 run.weight = weight;
             }
@@ -286,16 +290,21 @@ impl MultiTaskFit {
         if self.wire.classes.is_empty() {
             return Err(IqgmeError::Unlabelled);
         }
-        let rows = self.rows(table)?;
+        Ok(self.average(&self.by_run(j, &self.rows(table)?)?))
+    }
+
+    /// Probability of the second class for each row of task `j` by each run that has weight, before it is sharpened: run, row.
+    fn by_run(&self, j: usize, rows: &Rows) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let gate = self.wire.config.single.gate;
-        let mut mean: Vec<f64> = vec![0.0; table.n_rows()];
-        for (run, predictor) in self.weighed() {
-            let probability = run.second_class(predictor, j, &rows, gate)?;
-            for (sum, probability) in mean.iter_mut().zip(probability) {
-                *sum += run.weight * probability;
-            }
-        }
-        Ok(mean.into_iter().map(|p| p.min(1.0)).collect())
+        self.weighed()
+            .map(|(run, predictor)| run.second_class(predictor, j, rows, gate))
+            .collect()
+    }
+
+    /// The average of the runs that have weight, each sharpened.
+    fn average(&self, by_run: &[Vec<f64>]) -> Vec<f64> {
+        let runs = self.weighed().map(|(run, _)| (run.weight, run.sharpness));
+        stacking::average(runs.zip(by_run))
     }
 
     /// The more probable class of each row of a task.
@@ -319,12 +328,15 @@ impl MultiTaskFit {
         check_level(level)?;
         check_draws(draws, 2)?;
         let j = self.position(task)?;
-        let mean = self.predict_proba(task, table)?;
+        if self.wire.classes.is_empty() {
+            return Err(IqgmeError::Unlabelled);
+        }
         let rows = self.rows(table)?;
+        let by_run = self.by_run(j, &rows)?;
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
-                let (run, predictor) = self.pick(draw);
+                let (k, run, predictor) = self.pick(draw);
                 let mut rng = stream(self.wire.config.single.seed, [j as u64, draw, INTERVAL, 0]);
                 let gate = self.wire.config.single.gate;
                 let weights = draw_weights(&run.state, j, gate, &mut rng);
@@ -332,14 +344,15 @@ impl MultiTaskFit {
                 components.push(run.state.vacant.clone());
                 let shared = run.state.gaussians == Gaussians::Common;
                 let drawn = predictor.draw_parts(&components, &weights, shared, &mut rng)?;
-                drawn.second_class(&rows, Gate::AtMeans, Experts::AtMeans)
+                let drawn = drawn.second_class(&rows, Gate::AtMeans, Experts::AtMeans)?;
+                Ok(stacking::moved(&drawn, &by_run[k], run.sharpness))
             })
             .collect::<Result<_, IqgmeError>>()?;
-        Ok(central_intervals(mean, &drawn, level))
+        Ok(central_intervals(self.average(&by_run), &drawn, level))
     }
 
-    /// One run, drawn by weight.
-    fn pick(&self, draw: u64) -> (&TaskRun, &Predictor) {
+    /// One of the runs that have weight and its place among them, drawn by weight.
+    fn pick(&self, draw: u64) -> (usize, &TaskRun, &Predictor) {
         let mut u: f64 = stream(self.wire.config.single.seed, [0, draw, PICK, 0]).random();
         let mut chosen = 0;
         for (k, (run, _)) in self.weighed().enumerate() {
@@ -349,7 +362,7 @@ impl MultiTaskFit {
                 break;
             }
         }
-        (&self.wire.runs[chosen], &self.predictors[chosen])
+        (chosen, &self.wire.runs[chosen], &self.predictors[chosen])
     }
 
     /// Posterior mean of the weights of the atoms (of the best run) in a task, `sum_h <pi_jh> sigma_jhs`; the last entry is of all atoms without rows.
@@ -438,6 +451,9 @@ impl Saved for MultiTaskFit {
         for (k, run) in wire.runs.iter().enumerate() {
             if !(0.0..=1.0).contains(&run.weight) || (k == 0 && run.weight == 0.0) {
                 return Err(saved(format!("weight of run {k}: {}", run.weight)));
+            }
+            if !(run.sharpness.is_finite() && run.sharpness > 0.0) {
+                return Err(saved(format!("sharpness of run {k}: {}", run.sharpness)));
             }
             let truncations = [wire.config.single.truncation, wire.config.atoms];
             let classifies = !wire.classes.is_empty();

@@ -1,4 +1,4 @@
-//! Weights of runs by how well they foretell labels that they were not told: see [`crate::stacking`].
+//! Votes of runs by how well they foretell labels that they were not told: see [`crate::stacking`].
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use super::vb::MultiTaskVb;
 use crate::IqgmeError;
 use crate::config::IqgmeConfig;
 use crate::runs::run_all;
-use crate::stacking::{self, Side};
+use crate::stacking::{self, Side, Vote};
 
 /// Iterations of a run without a fold, at most: tasks settle among each other later than the rows of one task.
 const ITERATIONS: u64 = 30;
@@ -19,11 +19,11 @@ const ITERATIONS: u64 = 30;
 /// Standard errors by which a run must foretell worse than the best one to be left out.
 const CLEARLY: f64 = 3.0;
 
-/// Weights of the runs for predictions, in the order in which they are made; none when there is one run, or too few labels, or folds are not wanted.
-pub(super) fn weights(
+/// Votes of the runs for predictions, in the order in which they are made; none when there are too few labels, or folds are not wanted.
+pub(super) fn votes(
     tasks: &[Task<'_>],
     config: &TasksConfig,
-) -> Result<Option<Vec<f64>>, IqgmeError> {
+) -> Result<Option<Vec<Vote>>, IqgmeError> {
     let single = &config.single;
     let n_runs = config.starts.len() * single.restarts;
     let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
@@ -33,7 +33,7 @@ pub(super) fn weights(
         run_all(&runs, 1, |_, run, _| fold.foretold(config, run))
     };
     let by_run = stacking::by_run(&labels, single.folds, n_runs, single.seed, foretold)?;
-    Ok(by_run.map(|by_run| among_the_best(&by_run)))
+    Ok(by_run.map(|by_run| stacking::votes(&by_run, among_the_best)))
 }
 
 /// Weights of the runs that do not foretell clearly worse than the best one; nothing for the others. An average makes use of any run whose errors are others, but runs

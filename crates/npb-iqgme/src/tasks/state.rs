@@ -45,6 +45,8 @@ pub struct MultiTaskState {
     pub experts: Vec<Expert>,
     /// `q(zeta, lambda)`.
     pub expert_prior: ExpertPrior,
+    /// `gamma_0`.
+    pub expert_mean_strength: f64,
     /// All further atoms: `q(mu, Lambda)` at the prior.
     pub vacant: Component,
     /// `c` in `B_0^-1 = c S`, with `S` the covariance of the rows of all tasks.
@@ -129,6 +131,11 @@ impl MultiTaskState {
         }
         let n_experts = if classifies { self.components.len() } else { 0 };
         expect(self.experts.len() == n_experts, "number of experts")?;
+        let strength = self.expert_mean_strength;
+        expect(
+            strength.is_finite() && strength > 0.0,
+            "strength of the experts' mean",
+        )?;
         let prior = (&self.expert_prior, self.prior_scale);
         check_atoms(&self.components, &self.experts, prior, p, 1)?;
         check_atoms(std::slice::from_ref(&self.vacant), &[], prior, p, 1)

@@ -9,7 +9,7 @@ use npb_priors::special::ln_normalize;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::atoms::{free_expert, given_experts};
+use super::atoms::{best_mean_strength, free_expert, given_experts};
 use super::bound::bound;
 use super::config::{TaskStart, TasksConfig};
 use super::data::MultiTaskData;
@@ -53,7 +53,7 @@ pub enum TaskUpdate {
     PriorScale,
     /// `q(w)`.
     Experts,
-    /// `q(zeta, lambda)`.
+    /// `q(zeta, lambda)`, and `gamma_0` if the configuration leaves it to the bound.
     ExpertPrior,
     /// `q(alpha)` and `q(beta)`.
     Concentrations,
@@ -181,6 +181,7 @@ impl<'d> MultiTaskVb<'d> {
         prior
             .set_scale(state.prior_scale, &data.pooled.covariance)
             .map_err(prior_failed)?;
+        prior.expert.strength = state.expert_mean_strength;
         let mut vb = Self {
             data,
             config,
@@ -577,6 +578,11 @@ impl<'d> MultiTaskVb<'d> {
         if self.state.experts.is_empty() {
             return;
         }
+        if self.config.learn_expert_mean_strength {
+            let strength = best_mean_strength(&self.prior.expert, &self.state.experts);
+            self.prior.expert.strength = strength;
+            self.state.expert_mean_strength = strength;
+        }
         let prior = given_experts(&self.prior.expert, &self.state.experts);
         for expert in self.state.experts.iter_mut().filter(|e| e.tied) {
             *expert = Expert::tied(&prior, 0, 1);
@@ -670,6 +676,7 @@ fn prior_state(
         components: vec![prior.component.clone(); n_atoms],
         experts: vec![Expert::tied(&prior.expert, 0, 1); n_experts],
         expert_prior: prior.expert.clone(),
+        expert_mean_strength: prior.expert.strength,
         vacant: prior.component.clone(),
         prior_scale: prior.scale,
     }

@@ -49,6 +49,7 @@ fn never_falls_after_any_single_update() {
     for seed in 0..24 {
         let tasks = random_tasks(seed);
         let mut config = config(seed);
+        config.learn_expert_mean_strength = seed % 3 > 0;
         config.single.prior_scale = [
             PriorScale::Covariance,
             PriorScale::Precision,
