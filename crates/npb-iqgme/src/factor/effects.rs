@@ -4,7 +4,7 @@
 //! it is in the model, and then the steps, feature by feature.
 
 use npb_priors::dist::Gamma;
-use npb_priors::special::normal_cdf;
+use npb_priors::special::normal_quantile;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,9 @@ use super::data::{Cells, SpreadUnits};
 use super::features::gamma;
 use super::state::RowEffect;
 
-/// Steps are at quantiles that are evenly spaced on the normal scale between this and its opposite.
-const FARTHEST_STEP: f64 = 1.645;
+/// So many labelled rows lie beyond a feature's first and last step at least, or a twentieth of them, if that is less.
+const ROWS_BEYOND: usize = 5;
+const PART_BEYOND: usize = 20;
 
 /// The bin of a missing cell.
 const MISSING: u8 = u8::MAX;
@@ -32,30 +33,39 @@ struct Steps {
 
 impl Steps {
     /// `values`: of the labelled rows that have the feature.
+    ///
+    /// Steps lie where values change, evenly spaced on the normal scale from the first to the last place with enough rows beyond it: features with most of their values in one
+    /// have their steps among the others.
     fn new(mut values: Vec<f64>, most: usize) -> Self {
         values.sort_by(f64::total_cmp);
         let n = values.len();
+        let beyond = (n / PART_BEYOND).clamp(1, ROWS_BEYOND);
+        // Numbers of rows below each change, and their normal scores.
+        let changes: Vec<(usize, f64)> = (beyond..=n.saturating_sub(beyond))
+            .filter(|&below| below > 0 && below < n && values[below - 1] < values[below])
+            .map(|below| (below, normal_quantile(below as f64 / n as f64)))
+            .collect();
         let mut steps = Self {
             knots: Vec::new(),
             shares: Vec::new(),
         };
+        let (Some(&(_, first)), Some(&(_, last))) = (changes.first(), changes.last()) else {
+            return steps;
+        };
         for k in 0..most {
-            let place = (2 * k + 1) as f64 - most as f64;
-            let part = normal_cdf(FARTHEST_STEP * place / (most.max(2) - 1) as f64);
-            let below = ((part * n as f64) as usize).min(n.saturating_sub(1));
-            // Between two values: the next one that differs from the one at the quantile.
-            let Some(&at) = values.get(below) else {
-                break;
+            // One step alone is in the middle.
+            let part = match most {
+                1 => 0.5,
+                _ => k as f64 / (most - 1) as f64,
             };
-            let above = values.partition_point(|v| *v <= at);
-            let Some(&next) = values.get(above) else {
-                continue;
-            };
-            let middle = 0.5 * at + 0.5 * next;
-            let knot = if middle < next { middle } else { at };
+            let below = nearest(&changes, first + (last - first) * part);
+            let (under, over) = (values[below - 1], values[below]);
+            let middle = 0.5 * under + 0.5 * over;
+            // No number may lie between the two.
+            let knot = if middle < over { middle } else { under };
             if steps.knots.last().is_none_or(|last| *last < knot) {
                 steps.knots.push(knot);
-                steps.shares.push((n - above) as f64 / n as f64);
+                steps.shares.push((n - below) as f64 / n as f64);
             }
         }
         steps
@@ -85,6 +95,17 @@ impl Steps {
             && increasing
             && self.shares.iter().all(|s| *s > 0.0 && *s < 1.0)
     }
+}
+
+/// The number of rows below the change whose normal score is nearest; `changes` in order, at least one.
+fn nearest(changes: &[(usize, f64)], score: f64) -> usize {
+    let mut best = changes[0];
+    for change in changes {
+        if (change.1 - score).abs() < (best.1 - score).abs() {
+            best = *change;
+        }
+    }
+    best.0
 }
 
 /// What turns a row into the coordinates of its effects, and their prior.
@@ -440,6 +461,16 @@ mod tests {
             assert!(mean.abs() < 1e-9 && (square - 40.0).abs() < 1e-9, "{k}");
         }
         assert!(steps.is_valid());
+        assert!(steps.shares[0] == 38.0 / 40.0 && steps.shares[8] == 2.0 / 40.0);
+        // Where most values are one, the steps are among the others, to five rows from the end.
+        let mostly_zero = (0..100).map(|k| f64::from((k - 80).max(0))).collect();
+        let steps = Steps::new(mostly_zero, 9);
+        assert!(
+            steps.len() >= 7 && steps.knots[0] == 0.5,
+            "{:?}",
+            steps.knots
+        );
+        assert_eq!(steps.shares.last(), Some(&0.05));
         // Two values have one step between them, one value has none.
         assert_eq!(Steps::new(vec![1.0, 3.0, 3.0], 9).knots, [2.0]);
         assert_eq!(Steps::new(vec![5.0; 7], 9).len(), 0);

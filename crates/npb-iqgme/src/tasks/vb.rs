@@ -9,7 +9,7 @@ use npb_priors::special::ln_normalize;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::atoms::{best_mean_strength, free_expert, given_experts};
+use super::atoms::{best_mean_strength, free_expert, given_experts, ln_strength_prior};
 use super::bound::bound;
 use super::config::{TaskStart, TasksConfig};
 use super::data::MultiTaskData;
@@ -322,7 +322,13 @@ impl<'d> MultiTaskVb<'d> {
         let each = self.rows.iter().zip(&state.tasks);
         let tasks = each.map(|(rows, part)| rows.terms(&part.indicators));
         let bound = bound(state, expected, tasks, stats, &self.prior);
-        self.numerical("expert covariance", 0, bound)
+        let mut bound = self.numerical("expert covariance", 0, bound)?;
+        if self.config.learn_expert_mean_strength {
+            let learned = ln_strength_prior(state.expert_mean_strength);
+            bound.experts += learned;
+            bound.magnitude += learned.abs();
+        }
+        Ok(bound)
     }
 
     fn expected_of(&self, state: &MultiTaskState) -> Result<Vec<Expected>, IqgmeError> {

@@ -100,20 +100,13 @@ fn design(scale: Scale, sets: &[Data]) -> Vec<Trial<Work>> {
         Scale::Quick | Scale::Paper => &FRACTIONS,
     };
     let mut trials = Vec::new();
-    // Seconds, not minutes: the last set alone.
-    let first = if scale == Scale::Smoke {
-        sets.len() - 1
-    } else {
-        0
-    };
-    for (set, data) in sets.iter().enumerate().skip(first) {
+    // Seconds, not minutes: the first set alone.
+    let n_sets = if scale == Scale::Smoke { 1 } else { sets.len() };
+    for (set, data) in sets[..n_sets].iter().enumerate() {
         for &train in fractions {
             let n = match scale {
                 Scale::Smoke => 1,
-                // Completions of larger parts of hundreds of columns with holes take minutes each.
-                Scale::Quick if train > 0.3 && data.columns_with_holes() > MOST_CHAINED_COLUMNS => {
-                    10
-                }
+                Scale::Quick if slow(data, train) => 10,
                 Scale::Quick => 40,
                 Scale::Paper => 100,
             };
@@ -136,6 +129,11 @@ fn design(scale: Scale, sets: &[Data]) -> Vec<Trial<Work>> {
         }
     }
     trials
+}
+
+/// Whether completions take minutes: of many rows with holes in hundreds of columns.
+fn slow(data: &Data, train: f64) -> bool {
+    data.columns_with_holes() > MOST_CHAINED_COLUMNS && train * data.n_rows() as f64 > 150.0
 }
 
 /// Everything that a method's outcome depends on besides data and seed.

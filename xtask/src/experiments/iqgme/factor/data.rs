@@ -28,6 +28,15 @@ pub(super) struct Source {
 
 pub(super) const SOURCES: [Source; 3] = [
     Source {
+        name: "arrhythmia",
+        folder: "arrhythmia",
+        file: "arrhythmia.data",
+        header: false,
+        label: 279,
+        skip: &[],
+        positive: |label| label != "1",
+    },
+    Source {
         name: "secom, 392 rows x 590",
         folder: "secom",
         file: "secom_590_rows392.csv.gz",
@@ -44,15 +53,6 @@ pub(super) const SOURCES: [Source; 3] = [
         label: 1,
         skip: &[0],
         positive: |label| label == "1",
-    },
-    Source {
-        name: "arrhythmia",
-        folder: "arrhythmia",
-        file: "arrhythmia.data",
-        header: false,
-        label: 279,
-        skip: &[],
-        positive: |label| label != "1",
     },
 ];
 
@@ -87,6 +87,10 @@ impl Data {
             positive: positive.ok_or("a row without a label")?,
             checksums: sha256_of(&path)?,
         })
+    }
+
+    pub(super) fn n_rows(&self) -> usize {
+        self.table.n_rows()
     }
 
     pub(super) fn columns_with_holes(&self) -> usize {
