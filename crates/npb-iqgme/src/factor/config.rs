@@ -54,7 +54,7 @@ pub struct RowEffects {
     /// Prior variance of the effect of the row's spread, the logarithm of the mean absolute value of its features, in its standard deviations over the rows
     /// of training; 0 leaves it out.
     pub spread: f64,
-    /// Each feature has at most so many steps, at quantiles of the labelled rows; 0 leaves them out.
+    /// Each feature has at most so many steps, evenly spread over the places where the values of the labelled rows change; 0 leaves them out.
     pub steps: usize,
     /// Scale of the steps: at its prior's mean a step's precision is the number of steps divided by this, so that their sum has about this variance.
     pub variance: f64,
@@ -121,8 +121,8 @@ pub struct FactorConfig {
     pub unlabelled_starts: Vec<FactorStart>,
     /// Runs of every start, each with its own random numbers.
     pub restarts: usize,
-    /// Runs are weighed by how well they foretell labels in cross-validation with so many folds; 0: by their bounds. Without labels, or with fewer than
-    /// two rows of a class, by their bounds.
+    /// Runs are weighed by how well they foretell labels in cross-validation with so many folds, and made as sure of their probabilities as these labels
+    /// allow ([`FactorRun::sharpness`](crate::FactorRun::sharpness)); 0: weighed by their bounds, and left as sure as they are. So they are without labels, or with fewer than two rows of a class.
     pub folds: usize,
     /// How predictions average over runs that are weighed by their bounds, as [`crate::IqgmeConfig::averaging`].
     pub averaging: f64,

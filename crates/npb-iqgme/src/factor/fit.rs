@@ -294,6 +294,7 @@ impl FactorFit {
 
     /// Probability of the second class for each row, factors and missing features integrated out, experts by moment matching. The steps of
     /// [`RowEffects`](crate::RowEffects) are at their posterior means: a posterior that factorises overstates what they leave uncertain.
+    /// Each run is as sure as its [`sharpness`](FactorRun::sharpness) says.
     ///
     /// Cost: see [`FactorVb`]. Errors: other columns than in training, a fit without labels.
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
@@ -335,7 +336,8 @@ impl FactorFit {
         )
     }
 
-    /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters.
+    /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are moved, on the scale of
+    /// log odds, as far as sharpening moves the probability of their run.
     pub fn predict_interval(
         &self,
         table: &Table,

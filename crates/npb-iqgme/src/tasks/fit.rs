@@ -281,7 +281,7 @@ impl MultiTaskFit {
     }
 
     /// Probability of the second class for each row of a task, atoms weighed by the task's own weights and, as `config.single.gate` says, at the observed
-    /// features; experts and missing features integrated out by moment matching.
+    /// features; experts and missing features integrated out by moment matching; each run as sure as its [`sharpness`](TaskRun::sharpness) says.
     ///
     /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern. Errors: no such task, other columns than in training, a fit
     /// without labels.
@@ -317,7 +317,8 @@ impl MultiTaskFit {
             .collect())
     }
 
-    /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters.
+    /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are moved, on the scale of
+    /// log odds, as far as sharpening moves the probability of their run.
     pub fn predict_interval(
         &self,
         task: &str,
