@@ -99,7 +99,6 @@ pub use npb_infer::Saved;
 pub use npb_infer::checkpoint::Every;
 pub use npb_priors;
 pub use predict::CellTerm;
-pub use stacking::Sureness;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use tasks::{
     Atoms, Gaussians, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task, TaskRun,

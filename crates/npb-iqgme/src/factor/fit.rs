@@ -22,7 +22,7 @@ use super::vb::{FactorUpdate, FactorVb};
 use crate::data::class_of_rows;
 use crate::fit::{Evaluation, check_draws, most_probable, with_first_class};
 use crate::runs::{central_intervals, check_level, run_all, weigh};
-use crate::stacking::{self, Sureness, Vote};
+use crate::stacking::{self, Vote};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
 
@@ -87,8 +87,8 @@ pub struct FactorRun {
     pub start: FactorStart,
     /// Its weight in predictions; zero for a run that was not kept.
     pub weight: f64,
-    /// How sure it may be of its class probabilities, found from the labels that it foretells.
-    pub sureness: Sureness,
+    /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold.
+    pub sharpness: f64,
     /// Bound and relative change, iteration by iteration.
     pub trace: Vec<VbReport>,
     /// Why it ended.
@@ -113,7 +113,7 @@ impl FactorRun {
         Ok(Self {
             start,
             weight: 0.0,
-            sureness: Sureness::as_it_is(),
+            sharpness: 1.0,
             trace: outcome.trace,
             stop: outcome.stop,
             sizes: vb.sizes(),
@@ -177,7 +177,7 @@ impl FactorFit {
     ) -> Result<Self, IqgmeError> {
         let by_votes = votes.is_some();
         for (run, vote) in runs.iter_mut().zip(votes.into_iter().flatten()) {
-            (run.weight, run.sureness) = (vote.weight, vote.sureness);
+            (run.weight, run.sharpness) = (vote.weight, vote.sharpness);
         }
         let n_observed = data.n_observed().max(1);
         let by_bound = weigh(&mut runs, FactorRun::elbo, config.averaging, n_observed);
@@ -294,7 +294,7 @@ impl FactorFit {
 
     /// Probability of the second class for each row, factors and missing features integrated out, experts by moment matching. The steps of
     /// [`RowEffects`](crate::RowEffects) are at their posterior means: a posterior that factorises overstates what they leave uncertain.
-    /// Each run is as sure as its [`Sureness`] says.
+    /// Each run is as sure as its [`sharpness`](FactorRun::sharpness) says.
     ///
     /// Cost: see [`FactorVb`]. Errors: other columns than in training, a fit without labels.
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
@@ -303,7 +303,7 @@ impl FactorFit {
         Ok(self.average(&self.by_run(&cells, &self.wire.effects.of(&cells))?))
     }
 
-    /// Probability of the second class by each run that has weight, as the run has it: run, row.
+    /// Probability of the second class by each run that has weight, before it is sharpened: run, row.
     fn by_run(&self, cells: &Cells, rows: &EffectRows) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let of_run = |run: &FactorRun| {
             let effects = (&self.wire.effects, rows);
@@ -312,10 +312,10 @@ impl FactorFit {
         self.weighed().map(of_run).collect()
     }
 
-    /// The average of the runs that have weight, each as sure as it may be.
+    /// The average of the runs that have weight, each sharpened.
     fn average(&self, by_run: &[Vec<f64>]) -> Vec<f64> {
-        let each = self.weighed().zip(by_run);
-        stacking::average(each.map(|(run, p)| (run.weight, &run.sureness, p)), 0)
+        let runs = self.weighed().map(|run| (run.weight, run.sharpness));
+        stacking::average(runs.zip(by_run))
     }
 
     /// The more probable class of each row.
@@ -337,7 +337,7 @@ impl FactorFit {
     }
 
     /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are moved, on the scale of
-    /// log odds, as far as their run's [`Sureness`] moves its probability.
+    /// log odds, as far as sharpening moves the probability of their run.
     pub fn predict_interval(
         &self,
         table: &Table,
@@ -358,7 +358,7 @@ impl FactorFit {
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
                 let predictor = Predictor::draw(state, &mut rng).map_err(failed)?;
                 let drawn = predictor.probability(state, &cells, (&self.wire.effects, &rows))?;
-                Ok(run.sureness.moved(&drawn, &by_run[k], 0))
+                Ok(stacking::moved(&drawn, &by_run[k], run.sharpness))
             })
             .collect::<Result<_, IqgmeError>>()?;
         Ok(central_intervals(self.average(&by_run), &drawn, level))
@@ -508,8 +508,8 @@ impl Saved for FactorFit {
             if !(0.0..=1.0).contains(&run.weight) || (k == 0 && run.weight == 0.0) {
                 return Err(saved(format!("weight of run {k}: {}", run.weight)));
             }
-            if !run.sureness.is_valid() {
-                return Err(saved(format!("sureness of run {k}: {:?}", run.sureness)));
+            if !(run.sharpness.is_finite() && run.sharpness > 0.0) {
+                return Err(saved(format!("sharpness of run {k}: {}", run.sharpness)));
             }
             run.state
                 .check(

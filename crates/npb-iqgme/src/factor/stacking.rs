@@ -8,7 +8,7 @@ use super::data::FactorData;
 use super::predict::Predictor;
 use super::vb::FactorVb;
 use crate::runs::run_all;
-use crate::stacking::{self, Foretold, ITERATIONS, Side, Vote};
+use crate::stacking::{self, ITERATIONS, Side, Vote};
 use crate::{FactorConfig, IqgmeError};
 
 /// Votes of the runs, in the order in which they are made; none when there are too few labels, or folds are not wanted.
@@ -27,7 +27,7 @@ pub(crate) fn votes(
     // The bound says little of the labels and less of so many features: even where labels are few.
     let even = vec![1.0 / n_runs as f64; n_runs];
     let weights = |by_run: &[Vec<f64>]| stacking::stack(by_run, &even);
-    Ok(by_run.map(|by_run| stacking::votes(&by_run, 1, weights)))
+    Ok(by_run.map(|by_run| stacking::votes(&by_run, weights)))
 }
 
 /// Data without the rows of a fold, and these.
@@ -54,8 +54,8 @@ impl Fold {
         })
     }
 
-    /// What a run says of each row that was told neither row nor class.
-    fn foretold(&self, config: &FactorConfig, run: usize) -> Result<Vec<Foretold>, IqgmeError> {
+    /// Probability of the class that each row has, by a run that was told neither row nor class.
+    fn foretold(&self, config: &FactorConfig, run: usize) -> Result<Vec<f64>, IqgmeError> {
         let start = config.starts[run / config.restarts];
         let limited = FactorConfig {
             max_iterations: config.max_iterations.min(ITERATIONS),
@@ -74,12 +74,9 @@ impl Fold {
         let cells = FactorData::prepare(margins, standardiser, active, &self.left_out)?;
         let rows = effects.of(&cells);
         let probability = Predictor::new(&state).probability(&state, &cells, (effects, &rows))?;
-        let of_row = |(probability, &second): (f64, &bool)| Foretold {
-            set: 0,
-            second,
-            probability,
-        };
         let each = probability.into_iter().zip(&self.second);
-        Ok(each.map(of_row).collect())
+        Ok(each
+            .map(|(p, second)| if *second { p } else { 1.0 - p })
+            .collect())
     }
 }

@@ -41,7 +41,7 @@ impl TaskStart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TasksConfig {
-    /// What a fit of one task has too: priors, gate, folds by which the runs for predictions are weighed and made as sure as they may be ([`Sureness`](crate::Sureness)), averaging where there are none (1 here by default: runs that share less fit the features less
+    /// What a fit of one task has too: priors, gate, folds by which the runs for predictions are weighed and sharpened ([`TaskRun::sharpness`](super::TaskRun::sharpness)), averaging where there are none (1 here by default: runs that share less fit the features less
     /// well, not the labels), limits, seed; its `truncation` is the number of groups of each task, `N`, and
     /// `concentration` is the prior of the tasks' common `alpha`. Its `starts` are not used.
     pub single: IqgmeConfig,

@@ -20,7 +20,7 @@ use crate::fit::check_draws;
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
 use crate::runs::{central_intervals, check_level, run_all, weigh};
-use crate::stacking::{self, Sureness, Vote};
+use crate::stacking::{self, Vote};
 use crate::state::Expert;
 use crate::{IqgmeData, IqgmeError, ProbabilityInterval};
 
@@ -82,8 +82,8 @@ pub struct TaskRun {
     pub start: TaskStart,
     /// Its weight in predictions; zero for a run that was not kept.
     pub weight: f64,
-    /// How sure it may be of its class probabilities, found from the labels that it foretells.
-    pub sureness: Sureness,
+    /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold.
+    pub sharpness: f64,
     /// Bound and relative change, iteration by iteration.
     pub trace: Vec<VbReport>,
     /// Why it ended.
@@ -103,7 +103,7 @@ impl TaskRun {
         Ok(Self {
             start,
             weight: 0.0,
-            sureness: Sureness::as_it_is(),
+            sharpness: 1.0,
             trace: outcome.trace,
             stop: outcome.stop,
             state: vb.into_state(),
@@ -182,7 +182,7 @@ impl MultiTaskFit {
     ) -> Result<Self, IqgmeError> {
         let by_votes = votes.is_some();
         for (run, vote) in runs.iter_mut().zip(votes.into_iter().flatten()) {
-            (run.weight, run.sureness) = (vote.weight, vote.sureness);
+            (run.weight, run.sharpness) = (vote.weight, vote.sharpness);
         }
         let mut summaries = runs.split_off(config.starts.len() * config.single.restarts);
         let weights = |runs: &mut [TaskRun]| {
@@ -281,7 +281,7 @@ impl MultiTaskFit {
     }
 
     /// Probability of the second class for each row of a task, atoms weighed by the task's own weights and, as `config.single.gate` says, at the observed
-    /// features; experts and missing features integrated out by moment matching; each run as sure as its [`Sureness`] says.
+    /// features; experts and missing features integrated out by moment matching; each run as sure as its [`sharpness`](TaskRun::sharpness) says.
     ///
     /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern. Errors: no such task, other columns than in training, a fit
     /// without labels.
@@ -290,10 +290,10 @@ impl MultiTaskFit {
         if self.wire.classes.is_empty() {
             return Err(IqgmeError::Unlabelled);
         }
-        Ok(self.average(j, &self.by_run(j, &self.rows(table)?)?))
+        Ok(self.average(&self.by_run(j, &self.rows(table)?)?))
     }
 
-    /// Probability of the second class for each row of task `j` by each run that has weight, as the run has it: run, row.
+    /// Probability of the second class for each row of task `j` by each run that has weight, before it is sharpened: run, row.
     fn by_run(&self, j: usize, rows: &Rows) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let gate = self.wire.config.single.gate;
         self.weighed()
@@ -301,10 +301,10 @@ impl MultiTaskFit {
             .collect()
     }
 
-    /// The average of the runs that have weight, each as sure as it may be.
-    fn average(&self, j: usize, by_run: &[Vec<f64>]) -> Vec<f64> {
-        let each = self.weighed().zip(by_run);
-        stacking::average(each.map(|((run, _), p)| (run.weight, &run.sureness, p)), j)
+    /// The average of the runs that have weight, each sharpened.
+    fn average(&self, by_run: &[Vec<f64>]) -> Vec<f64> {
+        let runs = self.weighed().map(|(run, _)| (run.weight, run.sharpness));
+        stacking::average(runs.zip(by_run))
     }
 
     /// The more probable class of each row of a task.
@@ -318,7 +318,7 @@ impl MultiTaskFit {
     }
 
     /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are moved, on the scale of
-    /// log odds, as far as their run's [`Sureness`] moves its probability.
+    /// log odds, as far as sharpening moves the probability of their run.
     pub fn predict_interval(
         &self,
         task: &str,
@@ -346,10 +346,10 @@ impl MultiTaskFit {
                 let shared = run.state.gaussians == Gaussians::Common;
                 let drawn = predictor.draw_parts(&components, &weights, shared, &mut rng)?;
                 let drawn = drawn.second_class(&rows, Gate::AtMeans, Experts::AtMeans)?;
-                Ok(run.sureness.moved(&drawn, &by_run[k], j))
+                Ok(stacking::moved(&drawn, &by_run[k], run.sharpness))
             })
             .collect::<Result<_, IqgmeError>>()?;
-        Ok(central_intervals(self.average(j, &by_run), &drawn, level))
+        Ok(central_intervals(self.average(&by_run), &drawn, level))
     }
 
     /// One of the runs that have weight and its place among them, drawn by weight.
@@ -453,8 +453,8 @@ impl Saved for MultiTaskFit {
             if !(0.0..=1.0).contains(&run.weight) || (k == 0 && run.weight == 0.0) {
                 return Err(saved(format!("weight of run {k}: {}", run.weight)));
             }
-            if !run.sureness.is_valid() {
-                return Err(saved(format!("sureness of run {k}: {:?}", run.sureness)));
+            if !(run.sharpness.is_finite() && run.sharpness > 0.0) {
+                return Err(saved(format!("sharpness of run {k}: {}", run.sharpness)));
             }
             let truncations = [wire.config.single.truncation, wire.config.atoms];
             let classifies = !wire.classes.is_empty();

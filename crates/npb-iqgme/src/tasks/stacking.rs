@@ -11,7 +11,7 @@ use super::vb::MultiTaskVb;
 use crate::IqgmeError;
 use crate::config::IqgmeConfig;
 use crate::runs::run_all;
-use crate::stacking::{self, Foretold, Side, Vote};
+use crate::stacking::{self, Side, Vote};
 
 /// Iterations of a run without a fold, at most: tasks settle among each other later than the rows of one task.
 const ITERATIONS: u64 = 30;
@@ -33,7 +33,7 @@ pub(super) fn votes(
         run_all(&runs, 1, |_, run, _| fold.foretold(config, run))
     };
     let by_run = stacking::by_run(&labels, single.folds, n_runs, single.seed, foretold)?;
-    Ok(by_run.map(|by_run| stacking::votes(&by_run, tasks.len(), among_the_best)))
+    Ok(by_run.map(|by_run| stacking::votes(&by_run, among_the_best)))
 }
 
 /// Weights of the runs that do not foretell clearly worse than the best one; nothing for the others. An average makes use of any run whose errors are others, but runs
@@ -95,8 +95,8 @@ impl Fold {
         })
     }
 
-    /// What a run says of each row that was told neither row nor class.
-    fn foretold(&self, config: &TasksConfig, run: usize) -> Result<Vec<Foretold>, IqgmeError> {
+    /// Probability of the class that each row has, by a run that was told neither row nor class.
+    fn foretold(&self, config: &TasksConfig, run: usize) -> Result<Vec<f64>, IqgmeError> {
         let restarts = config.single.restarts;
         let start = config.starts[run / restarts];
         let limited = TasksConfig {
@@ -115,12 +115,10 @@ impl Fold {
         for (j, (table, labels)) in self.left_out.iter().enumerate() {
             let rows = rows_of(&pooled.standardiser, &pooled.active, table)?;
             let second = run.second_class(&predictor, j, &rows, config.single.gate)?;
-            let of_row = |(i, probability): (usize, f64)| Foretold {
-                set: j,
-                second: labels.name(i) == Some(pooled.classes[1].as_str()),
-                probability,
-            };
-            foretold.extend(second.into_iter().enumerate().map(of_row));
+            for (i, p) in second.into_iter().enumerate() {
+                let is_second = labels.name(i) == Some(pooled.classes[1].as_str());
+                foretold.push(if is_second { p } else { 1.0 - p });
+            }
         }
         Ok(foretold)
     }
