@@ -101,22 +101,25 @@ mod tests {
     use super::*;
     use crate::bound::expert_term;
 
-    /// Four experts of three coefficients whose means are these and a little more.
+    /// Number of coefficients.
+    const P: usize = 24;
+
+    /// Four experts whose means are these three coefficients again and again.
     fn experts(means: [[f64; 3]; 4]) -> Vec<Expert> {
         let expert = |mean: [f64; 3]| Expert {
             tied: false,
-            mean: mean.to_vec(),
-            covariance: Mat::from_fn(3, 3, |i, j| if i == j { 0.1 } else { 0.02 }),
+            mean: mean.repeat(P / 3),
+            covariance: Mat::from_fn(P, P, |i, j| if i == j { 0.1 } else { 0.02 }),
         };
         means.map(expert).into()
     }
 
     fn prior(strength: f64) -> ExpertPrior {
         ExpertPrior {
-            mean: vec![0.0; 3],
+            mean: vec![0.0; P],
             strength,
             shape: 0.5,
-            rate: vec![0.5; 3],
+            rate: vec![0.5; P],
         }
     }
 
@@ -144,7 +147,7 @@ mod tests {
                     .map(|expert| expert_term(expert, &given, 0).unwrap())
                     .sum();
                 let divergence = |p| given.law(p).kl(&prior.law(p));
-                fit - (0..3).map(divergence).sum::<f64>() + ln_strength_prior(strength)
+                fit - (0..P).map(divergence).sum::<f64>() + ln_strength_prior(strength)
             };
             let found = best_mean_strength(&prior(1.0), &experts);
             for k in STRENGTHS {

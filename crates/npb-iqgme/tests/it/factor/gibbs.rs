@@ -36,8 +36,8 @@ fn the_two_agree_on_classes_and_missing_cells() {
 
     let mut sampler = FactorSampler::new(&data, config, vb.state(), 0).unwrap();
     let plan = SweepPlan {
-        burn_in: 100,
-        keep: 200,
+        burn_in: 300,
+        keep: 900,
         thin: 1,
     };
     let mut kept = 0.0;
