@@ -2,7 +2,7 @@
 //!
 //! Which start ends in the best classifier differs from data set to data set, and the bound, nearly all of which is about the features, does not know. So
 //! every run is made again without the rows of each fold in turn, and weights are found at which the average of the runs gives the labels of the folds the highest probability.
-//! Posteriors that factorise, and priors of hundreds of coefficients, make a run too sure of its probabilities or not sure enough; the same labels say by how much.
+//! A run may be too sure of its probabilities, or not sure enough; the same labels say by how much.
 
 use npb_data::Labels;
 use npb_infer::stream;

@@ -60,6 +60,14 @@ impl ExpertPrior {
             .expect("sums of positive numbers, or checked when read from a file")
     }
 
+    /// The same with another `gamma`.
+    pub(crate) fn with_strength(&self, strength: f64) -> Self {
+        Self {
+            strength,
+            ..self.clone()
+        }
+    }
+
     /// `<lambda_p>`.
     pub fn precision(&self, p: usize) -> f64 {
         self.shape / self.rate[p]

@@ -40,25 +40,26 @@ impl Steps {
         values.sort_by(f64::total_cmp);
         let n = values.len();
         let beyond = (n / PART_BEYOND).clamp(1, ROWS_BEYOND);
-        // Numbers of rows below each change, and their normal scores.
-        let changes: Vec<(usize, f64)> = (beyond..=n.saturating_sub(beyond))
-            .filter(|&below| below > 0 && below < n && values[below - 1] < values[below])
-            .map(|below| (below, normal_quantile(below as f64 / n as f64)))
+        // Numbers of rows below each change.
+        let changes: Vec<usize> = (beyond..=n.saturating_sub(beyond))
+            .filter(|&below| values[below - 1] < values[below])
             .collect();
+        let score = |below: usize| normal_quantile(below as f64 / n as f64);
         let mut steps = Self {
             knots: Vec::new(),
             shares: Vec::new(),
         };
-        let (Some(&(_, first)), Some(&(_, last))) = (changes.first(), changes.last()) else {
+        let (Some(&first), Some(&last)) = (changes.first(), changes.last()) else {
             return steps;
         };
+        let (first, last) = (score(first), score(last));
         for k in 0..most {
             // One step alone is in the middle.
             let part = match most {
                 1 => 0.5,
                 _ => k as f64 / (most - 1) as f64,
             };
-            let below = nearest(&changes, first + (last - first) * part);
+            let below = nearest(&changes, first + (last - first) * part, score);
             let (under, over) = (values[below - 1], values[below]);
             let middle = 0.5 * under + 0.5 * over;
             // No number may lie between the two.
@@ -97,15 +98,15 @@ impl Steps {
     }
 }
 
-/// The number of rows below the change whose normal score is nearest; `changes` in order, at least one.
-fn nearest(changes: &[(usize, f64)], score: f64) -> usize {
-    let mut best = changes[0];
-    for change in changes {
-        if (change.1 - score).abs() < (best.1 - score).abs() {
-            best = *change;
-        }
+/// The change whose score, which rises along `changes`, is nearest; the first of two as near. There is one at least.
+fn nearest(changes: &[usize], at: f64, score: impl Fn(usize) -> f64) -> usize {
+    let after = changes.partition_point(|&below| score(below) < at);
+    let (before, after) = (changes.get(after.wrapping_sub(1)), changes.get(after));
+    match (before, after) {
+        (Some(&before), Some(&after)) if at - score(before) > score(after) - at => after,
+        (Some(&before), _) => before,
+        (None, _) => changes[0],
     }
-    best.0
 }
 
 /// What turns a row into the coordinates of its effects, and their prior.

@@ -50,11 +50,7 @@ const LN_STRENGTH_SD: f64 = 0.5;
 pub(super) fn best_mean_strength(prior: &ExpertPrior, experts: &[Expert]) -> f64 {
     // With q(zeta, lambda) optimal the bound is, but for a constant, the sum over p of ln(gamma_0 / gamma) / 2 - a_p ln b_p.
     let value = |strength: f64| {
-        let prior = ExpertPrior {
-            strength,
-            ..prior.clone()
-        };
-        let given = given_experts(&prior, experts);
+        let given = given_experts(&prior.with_strength(strength), experts);
         let ratio = strength.ln() - given.strength.ln();
         let each = given.rate.iter();
         each.map(|rate| 0.5 * ratio - given.shape * rate.ln())

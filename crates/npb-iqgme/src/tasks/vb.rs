@@ -181,7 +181,6 @@ impl<'d> MultiTaskVb<'d> {
         prior
             .set_scale(state.prior_scale, &data.pooled.covariance)
             .map_err(prior_failed)?;
-        prior.expert.strength = state.expert_mean_strength;
         let mut vb = Self {
             data,
             config,
@@ -584,12 +583,13 @@ impl<'d> MultiTaskVb<'d> {
         if self.state.experts.is_empty() {
             return;
         }
+        let state = &mut self.state;
+        let mut prior = self.prior.expert.with_strength(state.expert_mean_strength);
         if self.config.learn_expert_mean_strength {
-            let strength = best_mean_strength(&self.prior.expert, &self.state.experts);
-            self.prior.expert.strength = strength;
-            self.state.expert_mean_strength = strength;
+            state.expert_mean_strength = best_mean_strength(&prior, &state.experts);
+            prior = prior.with_strength(state.expert_mean_strength);
         }
-        let prior = given_experts(&self.prior.expert, &self.state.experts);
+        let prior = given_experts(&prior, &state.experts);
         for expert in self.state.experts.iter_mut().filter(|e| e.tied) {
             *expert = Expert::tied(&prior, 0, 1);
         }

@@ -120,6 +120,33 @@ fn stationary_in_the_atoms() {
     assert!(!stationary(SHARED, update, atom_mean, moved));
 }
 
+/// Half or twice the learned strength of the experts' common mean have a lower bound.
+#[test]
+fn highest_at_the_learned_strength() {
+    let tasks = two_kinds(5, 4, 40, 0.2, 0.2);
+    let config = config(5);
+    let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
+    let mut vb = MultiTaskVb::new(&data, config, TaskStart::Separate(1), 0).unwrap();
+    for _ in 0..3 {
+        vb.step().unwrap();
+    }
+    vb.apply(TaskUpdate::Rows).unwrap();
+    vb.apply(TaskUpdate::ExpertPrior).unwrap();
+    let bound = |strength: f64| {
+        let mut state = vb.state().clone();
+        state.expert_mean_strength = strength;
+        vb.bound_at(&state).unwrap().total()
+    };
+    let highest = |strength: f64| {
+        let here = bound(strength);
+        here >= bound(0.5 * strength) && here >= bound(2.0 * strength)
+    };
+    let learned = vb.state().expert_mean_strength;
+    assert!(highest(learned), "{learned}");
+    // The broken twin: four times as much.
+    assert!(!highest(4.0 * learned), "{learned}");
+}
+
 /// Where all atoms have one Gaussian: the bound is highest when they move together, and not when one of them does.
 #[test]
 fn stationary_in_the_common_gaussian() {
