@@ -24,6 +24,8 @@ pub enum FactorStart {
     PerClass(usize),
     /// Rows in order of their mean square, cut into so many groups of one size: clusters that differ in spread, not in location. Pooled factors.
     BySpread(usize),
+    /// The clusters of `Pooled`, and no factors, which none of the updates brings back: labels rest on clusters and on what rows say themselves.
+    NoFactors(usize),
 }
 
 impl FactorStart {
@@ -31,7 +33,8 @@ impl FactorStart {
         let (Self::Pooled(clusters)
         | Self::Own(clusters)
         | Self::PerClass(clusters)
-        | Self::BySpread(clusters)) = self;
+        | Self::BySpread(clusters)
+        | Self::NoFactors(clusters)) = self;
         clusters
     }
 }
@@ -66,7 +69,7 @@ impl Default for RowEffects {
     fn default() -> Self {
         Self {
             spread: 1.0,
-            steps: 9,
+            steps: 19,
             variance: 4.0,
             shape: 0.5,
         }
@@ -136,7 +139,7 @@ pub struct FactorConfig {
 
 impl Default for FactorConfig {
     fn default() -> Self {
-        use FactorStart::{BySpread, Own, PerClass, Pooled};
+        use FactorStart::{BySpread, NoFactors, Own, PerClass, Pooled};
         Self {
             scale: FactorScale::NormalScores,
             truncation: 20,
@@ -166,7 +169,14 @@ impl Default for FactorConfig {
             },
             expert_mean_strength: 1.0,
             row_effects: RowEffects::default(),
-            starts: vec![Pooled(1), PerClass(1), PerClass(2), Own(3), BySpread(2)],
+            starts: vec![
+                Pooled(1),
+                PerClass(1),
+                PerClass(2),
+                Own(3),
+                BySpread(2),
+                NoFactors(1),
+            ],
             unlabelled_starts: [1, 2, 3, 4, 6].map(Own).to_vec(),
             restarts: 1,
             folds: 5,

@@ -81,11 +81,11 @@ impl Steps {
         self.knots.partition_point(|knot| *knot < value) as u8
     }
 
-    /// Step `k` in a bin.
-    fn at(&self, k: usize, bin: usize) -> f64 {
+    /// Step `k` below its knot and above it.
+    fn ends(&self, k: usize) -> [f64; 2] {
         let share = self.shares[k];
-        let above = if bin > k { 1.0 } else { 0.0 };
-        (above - share) / (share * (1.0 - share)).sqrt()
+        let scale = (share * (1.0 - share)).sqrt();
+        [-share / scale, (1.0 - share) / scale]
     }
 
     fn is_valid(&self) -> bool {
@@ -277,14 +277,16 @@ impl EffectLaw {
             let square: f64 = counts.iter().sum();
             let mut moved = vec![0.0; steps.len() + 1];
             for k in 0..steps.len() {
+                let [below, above] = steps.ends(k);
                 let precision = precisions[coordinate - self.first_step()];
-                let linear: f64 = (0..sums.len()).map(|b| steps.at(k, b) * sums[b]).sum();
+                let (under, over) = sums.split_at(k + 1);
+                let linear = below * under.iter().sum::<f64>() + above * over.iter().sum::<f64>();
                 let variance = 1.0 / (precision + square);
                 let old = values[coordinate];
                 let chosen = choose(coordinate, variance * (linear + square * old), variance);
                 values[coordinate] = chosen;
                 for b in 0..sums.len() {
-                    let by = (chosen - old) * steps.at(k, b);
+                    let by = (chosen - old) * if b > k { above } else { below };
                     moved[b] += by;
                     sums[b] -= counts[b] * by;
                 }
@@ -365,11 +367,13 @@ impl EffectLaw {
         for (steps, bins) in self.steps.iter().zip(&rows.bins) {
             let own = &values[next..next + steps.len()];
             next += steps.len();
-            let in_bin = |b: usize| -> f64 {
-                let each = own.iter().enumerate();
-                each.map(|(k, value)| power(steps.at(k, b)) * value).sum()
-            };
-            let in_bins: Vec<f64> = (0..=steps.len()).map(in_bin).collect();
+            let mut in_bins = vec![0.0_f64; steps.len() + 1];
+            for (k, value) in own.iter().enumerate() {
+                let [below, above] = steps.ends(k).map(|x| power(x) * value);
+                let (under, over) = in_bins.split_at_mut(k + 1);
+                under.iter_mut().for_each(|sum| *sum += below);
+                over.iter_mut().for_each(|sum| *sum += above);
+            }
             for (sum, &bin) in sums.iter_mut().zip(bins) {
                 if bin != MISSING {
                     *sum += in_bins[usize::from(bin)];
@@ -455,7 +459,7 @@ mod tests {
         let steps = Steps::new(seen.clone(), 9);
         assert_eq!(steps.len(), 9);
         for k in 0..9 {
-            let at = |v: &f64| steps.at(k, steps.bin(*v).into());
+            let at = |v: &f64| steps.ends(k)[usize::from(usize::from(steps.bin(*v)) > k)];
             let (mean, square) = seen
                 .iter()
                 .fold((0.0, 0.0), |(m, s), v| (m + at(v), s + at(v).powi(2)));

@@ -11,10 +11,14 @@ use npb_iqgme::{
 
 use super::data::{Simulation, config};
 
-fn both() -> FactorConfig {
+fn several() -> FactorConfig {
     FactorConfig {
         scale: FactorScale::NormalScores,
-        starts: vec![FactorStart::Pooled(2), FactorStart::PerClass(1)],
+        starts: vec![
+            FactorStart::Pooled(2),
+            FactorStart::PerClass(1),
+            FactorStart::NoFactors(1),
+        ],
         max_iterations: 15,
         ..config(1)
     }
@@ -29,7 +33,7 @@ fn same_on_1_2_and_4_threads() {
     };
     let (table, labels, _) = simulation.draw(1);
     same_bits_on_threads(&[1, 2, 4], || {
-        let fitted = fit_factor(&table, &labels, &both()).unwrap();
+        let fitted = fit_factor(&table, &labels, &several()).unwrap();
         let mut bytes = fitted.to_bytes().unwrap();
         let answers = fitted.predict_proba(&table).unwrap().into_iter();
         for value in answers.chain(fitted.ln_density(&table).unwrap()) {
@@ -43,7 +47,7 @@ fn same_on_1_2_and_4_threads() {
 #[test]
 fn a_fit_that_was_stopped_goes_on_to_the_same_bits() {
     let (table, labels, _) = Simulation::small().draw(2);
-    let config = both();
+    let config = several();
     let wanted = fit_factor(&table, &labels, &config)
         .unwrap()
         .to_bytes()
@@ -87,7 +91,7 @@ fn damaged_files_are_errors_or_valid_fits() {
         max_factors: 2,
         starts: vec![FactorStart::Pooled(1)],
         max_iterations: 5,
-        ..both()
+        ..several()
     };
     let fitted = fit_factor(&table, &labels, &config).unwrap();
     let bytes = fitted.to_bytes().unwrap();

@@ -6,11 +6,13 @@ use npb_priors::dist::{Gamma, NormalGamma};
 
 use super::data::{Simulation, config};
 
-const STARTS: [FactorStart; 4] = [
+const STARTS: [FactorStart; 6] = [
     FactorStart::Pooled(3),
     FactorStart::Own(2),
     FactorStart::PerClass(2),
     FactorStart::Pooled(1),
+    FactorStart::BySpread(2),
+    FactorStart::NoFactors(2),
 ];
 
 fn simulation(seed: u64) -> Simulation {
@@ -33,7 +35,7 @@ fn first_fall(
         cluster_noise: if seed.is_multiple_of(4) { 0.0 } else { 1.0 },
         ..config(seed)
     };
-    let start = STARTS[seed as usize % 4];
+    let start = STARTS[seed as usize % STARTS.len()];
     let (table, labels, _) = simulation(seed).draw(seed);
     let data = FactorData::new(&table, &labels, &config).unwrap();
     let mut vb = FactorVb::new(&data, config, start, 0).unwrap();

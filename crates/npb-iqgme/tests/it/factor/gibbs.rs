@@ -99,3 +99,20 @@ fn the_two_agree_on_classes_and_missing_cells() {
     }
     assert!(far * 50 < cells.len(), "{far} of {}", cells.len());
 }
+
+#[test]
+fn the_sampler_finds_factors_from_a_run_without() {
+    let (table, labels, _) = Simulation::small().draw(3);
+    let config = config(3);
+    let data = FactorData::new(&table, &labels, &config).unwrap();
+    let mut vb = FactorVb::new(&data, config.clone(), FactorStart::NoFactors(1), 0).unwrap();
+    vb.run(|_, _| ControlFlow::Continue(())).unwrap();
+    assert_eq!(vb.state().n_factors(), 0);
+    let mut sampler = FactorSampler::new(&data, config, vb.state(), 0).unwrap();
+    let used = |sampler: &FactorSampler<'_>| {
+        let switches = sampler.draw().switches.iter().flatten();
+        switches.filter(|on| **on).count()
+    };
+    (0..50).for_each(|_| sampler.sweep().unwrap());
+    assert!(used(&sampler) > 0);
+}

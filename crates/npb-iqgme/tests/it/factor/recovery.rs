@@ -161,10 +161,23 @@ fn one_feature_tells(n: usize, p: usize) -> (Table, Labels) {
     )
 }
 
-#[test]
-fn a_label_that_hangs_on_one_feature_is_found_by_steps() {
+/// A fit of every other row and its AUC on the rest.
+fn halves(config: &FactorConfig) -> (FactorFit, f64) {
     let (table, labels) = one_feature_tells(400, 40);
     let (train, test): (Vec<usize>, Vec<usize>) = (0..400).partition(|i| i % 2 == 0);
+    let (rows, names) = (table.select_rows(&train), labels.select_rows(&train));
+    let fit = fit_factor(&rows, &names, config).unwrap();
+    let second = fit.classes()[1].as_str();
+    let truth: Vec<bool> = (test.iter())
+        .map(|&i| labels.name(i) == Some(second))
+        .collect();
+    let probability = fit.predict_proba(&table.select_rows(&test)).unwrap();
+    let auc = metrics::auc(&probability, &truth).unwrap();
+    (fit, auc)
+}
+
+#[test]
+fn a_label_that_hangs_on_one_feature_is_found_by_steps() {
     let auc = |row_effects: RowEffects| {
         let config = FactorConfig {
             starts: vec![FactorStart::Pooled(1)],
@@ -173,14 +186,7 @@ fn a_label_that_hangs_on_one_feature_is_found_by_steps() {
             row_effects,
             ..FactorConfig::default()
         };
-        let (rows, names) = (table.select_rows(&train), labels.select_rows(&train));
-        let fit = fit_factor(&rows, &names, &config).unwrap();
-        let far = fit.classes()[1] == "far";
-        let truth: Vec<bool> = (test.iter().map(|&i| labels.name(i)))
-            .map(|name| (name == Some("far")) == far)
-            .collect();
-        let unseen = table.select_rows(&test);
-        metrics::auc(&fit.predict_proba(&unseen).unwrap(), &truth).unwrap()
+        halves(&config).1
     };
     let with = auc(RowEffects::default());
     let without = auc(RowEffects {
@@ -188,4 +194,16 @@ fn a_label_that_hangs_on_one_feature_is_found_by_steps() {
         ..RowEffects::default()
     });
     assert!(with > 0.9 && without < 0.65, "{with} {without}");
+}
+
+#[test]
+fn a_run_without_factors_stays_without_and_has_the_steps() {
+    let (fit, auc) = halves(&FactorConfig {
+        starts: vec![FactorStart::NoFactors(1)],
+        ..FactorConfig::default()
+    });
+    assert!(auc > 0.9, "{auc}");
+    let component = &fit.components()[0];
+    assert!(component.factors.is_empty() && component.dimension == [1.0]);
+    assert_eq!(fit.loadings().ncols(), 0);
 }
