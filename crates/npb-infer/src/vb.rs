@@ -16,6 +16,22 @@ pub struct VbLimits {
     pub tolerance: f64,
 }
 
+impl VbLimits {
+    /// Why a run with this trace is over; `None` if it is not.
+    pub fn reached(&self, trace: &[VbReport]) -> Option<Stop> {
+        if let [.., before, last] = trace
+            && before.rel_change < self.tolerance
+            && last.rel_change < self.tolerance
+        {
+            return Some(Stop::Converged {
+                rel_change: last.rel_change,
+            });
+        }
+        let done = trace.last().map_or(0, |r| r.iteration);
+        (done >= self.max_iterations).then_some(Stop::MaxIterations)
+    }
+}
+
 /// One iteration of a variational run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VbReport {
@@ -70,7 +86,7 @@ pub fn resume_vb<M, E>(
     mut watch: impl FnMut(&VbReport, &M) -> ControlFlow<()>,
 ) -> Result<VbOutcome, E> {
     loop {
-        if let Some(stop) = reached(limits, &trace) {
+        if let Some(stop) = limits.reached(&trace) {
             return Ok(VbOutcome { stop, trace });
         }
         let report = next_report(trace.last(), step(model)?);
@@ -92,17 +108,4 @@ fn next_report(last: Option<&VbReport>, elbo: f64) -> VbReport {
             (elbo - r.elbo).abs() / elbo.abs().max(1.0)
         }),
     }
-}
-
-fn reached(limits: &VbLimits, trace: &[VbReport]) -> Option<Stop> {
-    if let [.., before, last] = trace
-        && before.rel_change < limits.tolerance
-        && last.rel_change < limits.tolerance
-    {
-        return Some(Stop::Converged {
-            rel_change: last.rel_change,
-        });
-    }
-    let done = trace.last().map_or(0, |r| r.iteration);
-    (done >= limits.max_iterations).then_some(Stop::MaxIterations)
 }

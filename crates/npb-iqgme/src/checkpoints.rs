@@ -1,4 +1,4 @@
-//! Fits that may be stopped, or killed, and go on: each run has a checkpoint file of its own.
+//! Fits that may be stopped, or killed, and go on: each run has a checkpoint file of its own, and so has what the runs foretell of each fold.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -6,27 +6,29 @@ use std::path::{Path, PathBuf};
 use npb_data::{Labels, Table};
 use npb_infer::checkpoint::{self, Checkpointer, Every};
 use npb_infer::storage::StorageError;
-use npb_infer::{VbOutcome, VbReport, stream};
+use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, stream};
 use rand::RngExt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::data::IqgmeData;
 use crate::fit::{IqgmeFit, Run, foretold_labels, make_runs};
+use crate::stacking::Foretold;
 use crate::vb::IqgmeVb;
 use crate::{IqgmeConfig, IqgmeError};
 
-/// Name in checkpoint files.
+/// Names in checkpoint files.
 const MODEL: &str = "npb-iqgme/run";
+const FOLD: &str = "npb-iqgme/fold";
 
 /// As [`fit`](crate::fit()), with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and returns
 /// the same bits as if it had never stopped.
 ///
 /// Run `k` of those that the configuration asks for writes to the file `path` with `.k` appended, when `every` says so and at its end, each time
 /// replacing what it wrote before; delete the files when the fit is saved. The start of a run is not in them: a run that was stopped
-/// before its first checkpoint starts again. `watch` sees the report of every iteration, with the run's number (runs go on in parallel); when it
-/// breaks, that run ends there. A fit of runs that ended so is a valid one, and their `stop` says it. What votes of runs are found by (`config.folds`) is short
-/// and made anew.
+/// before its first checkpoint starts again. What the runs foretell of the labels of fold `k` (`config.folds`) goes to `path` with `.foldk` appended. `watch` sees the
+/// report of every iteration, with the run's number (runs go on in parallel); when it breaks, that run ends there. A fit of which a run ended so is a valid one, and the run's
+/// `stop` says it; its runs are weighed by their bounds, without folds, so that it is there at once.
 ///
 /// Errors: as [`fit`](crate::fit()); a checkpoint that cannot be written or read, or that is of other data, another configuration or another run.
 pub fn fit_with_checkpoints(
@@ -46,7 +48,7 @@ pub fn fit_with_checkpoints(
             restart,
             data: fingerprint,
         };
-        let file = RunFile::new(path, k, MODEL, config, key);
+        let file = RunFile::new(path, k, MODEL, (config, config.limits()), key);
         let (vb, outcome) = file.run(
             every,
             |report| watch(k, report),
@@ -55,11 +57,17 @@ pub fn fit_with_checkpoints(
                 Some((state, trace)) => IqgmeVb::resume(&data, config.clone(), state, trace),
             },
             |vb, watch| vb.run(watch),
+            |_| Ok(()),
             IqgmeVb::state,
         )?;
         Run::new(start, outcome, vb)
     })?;
-    let foretold = foretold_labels(table, labels, config)?;
+    let foretold = if cancelled(runs.iter().map(|run| &run.stop)) {
+        None
+    } else {
+        let files = FoldFiles::new(path, FOLD, config, fingerprint);
+        foretold_labels(table, labels, config, Some(&files))?
+    };
     IqgmeFit::new(data, config.clone(), runs, foretold)
 }
 
@@ -85,6 +93,7 @@ struct Checkpoint<C, K, T, S> {
 pub(crate) struct RunFile<'a, C, K> {
     model: &'static str,
     config: &'a C,
+    limits: VbLimits,
     key: K,
     path: PathBuf,
 }
@@ -95,19 +104,26 @@ where
     K: PartialEq + Serialize + DeserializeOwned,
 {
     /// Of run `k`: `path` with `.k` appended. `model`: name in the file.
-    pub(crate) fn new(path: &Path, k: usize, model: &'static str, config: &'a C, key: K) -> Self {
-        let mut path = path.as_os_str().to_owned();
-        path.push(format!(".{k}"));
+    pub(crate) fn new(
+        path: &Path,
+        k: usize,
+        model: &'static str,
+        (config, limits): (&'a C, VbLimits),
+        key: K,
+    ) -> Self {
+        let path = appended(path, &format!(".{k}"));
         Self {
             model,
             config,
+            limits,
             key,
-            path: path.into(),
+            path,
         }
     }
 
     /// Makes the run, from what the file holds or from its start, with checkpoints. `begin`: the run at a saved state and its trace, or at its
-    /// start; `run`: makes its iterations and shows each one.
+    /// start; `run`: makes its iterations and shows each one; `end`: what follows the last one. A file with a whole trace is of a run that has ended: no other checkpoint is
+    /// written then.
     pub(crate) fn run<V, S: Serialize + DeserializeOwned>(
         &self,
         every: Every,
@@ -117,6 +133,7 @@ where
             &mut V,
             &mut dyn FnMut(&VbReport, &S) -> ControlFlow<()>,
         ) -> Result<VbOutcome, IqgmeError>,
+        end: impl FnOnce(&mut V) -> Result<(), IqgmeError>,
         state: impl Fn(&V) -> &S,
     ) -> Result<(V, VbOutcome), IqgmeError> {
         let saved = self.saved()?;
@@ -127,16 +144,21 @@ where
         let mut failed: Option<StorageError> = None;
         let outcome = run(&mut vb, &mut |report, state| {
             trace.push(*report);
-            if let Err(error) = writer.offer(report.iteration, || self.content(&trace, state)) {
+            let whole = self.limits.reached(&trace).is_some();
+            let offered = || writer.offer(report.iteration, || self.content(&trace, state));
+            if let Some(error) = (!whole).then(offered).and_then(Result::err) {
                 failed = Some(error);
                 return ControlFlow::Break(());
             }
             watch(report)
         })?;
-        match failed {
-            Some(error) => return Err(error.into()),
-            None => writer.write(&self.content(&trace, state(&vb)))?,
+        if let Some(error) = failed {
+            return Err(error.into());
         }
+        if self.limits.reached(&trace).is_some() {
+            end(&mut vb)?;
+        }
+        writer.write(&self.content(&trace, state(&vb)))?;
         Ok((vb, outcome))
     }
 
@@ -152,12 +174,7 @@ where
             || saved.config != *self.config
             || !numbered.all(|(report, number)| report.iteration == number)
         {
-            let path = self.path.display();
-            return Err(IqgmeError::Saved {
-                what: format!(
-                    "checkpoint {path} is of other data, another configuration or another run: delete it to start again"
-                ),
-            });
+            return Err(of_something_else(&self.path));
         }
         Ok(Some((saved.state, saved.trace)))
     }
@@ -173,6 +190,94 @@ where
             trace,
             state,
         }
+    }
+}
+
+/// The files of what is foretold of each fold's labels.
+pub(crate) struct FoldFiles<'a, C> {
+    path: &'a Path,
+    model: &'static str,
+    config: &'a C,
+    /// Fingerprint of the data.
+    data: u64,
+}
+
+/// What such a file holds, owned or borrowed.
+#[derive(Serialize, Deserialize)]
+struct SavedFold<C, F> {
+    config: C,
+    data: u64,
+    fold: usize,
+    foretold: F,
+}
+
+impl<'a, C: PartialEq + Serialize + DeserializeOwned> FoldFiles<'a, C> {
+    /// `path` with `.fold` and a fold's number appended. `model`: name in the files.
+    pub(crate) fn new(path: &'a Path, model: &'static str, config: &'a C, data: u64) -> Self {
+        Self {
+            path,
+            model,
+            config,
+            data,
+        }
+    }
+
+    /// What the file of a fold holds, or what `make` finds, which then goes there: the probabilities that each of `n_runs` gives to each of `n_labels`.
+    pub(crate) fn of_fold(
+        &self,
+        fold: usize,
+        [n_runs, n_labels]: [usize; 2],
+        make: impl FnOnce() -> Result<Foretold, IqgmeError>,
+    ) -> Result<Foretold, IqgmeError> {
+        let path = appended(self.path, &format!(".fold{fold}"));
+        if let Some(saved) = checkpoint::resume::<SavedFold<C, Foretold>>(&path, self.model)? {
+            let possible = |run: &Vec<f64>| {
+                run.len() == n_labels && run.iter().all(|p| (0.0..=1.0).contains(p))
+            };
+            return if saved.config == *self.config
+                && (saved.data, saved.fold) == (self.data, fold)
+                && saved.foretold.len() == n_runs
+                && saved.foretold.iter().all(possible)
+            {
+                Ok(saved.foretold)
+            } else {
+                Err(of_something_else(&path))
+            };
+        }
+        let foretold = make()?;
+        let mut writer = Checkpointer::new(
+            &path,
+            self.model,
+            env!("CARGO_PKG_VERSION"),
+            Every::default(),
+        );
+        writer.write(&SavedFold {
+            config: self.config,
+            data: self.data,
+            fold,
+            foretold: &foretold,
+        })?;
+        Ok(foretold)
+    }
+}
+
+/// Whether the watcher ended one of these runs: who stops a fit does not wait for votes.
+pub(crate) fn cancelled<'a>(mut stops: impl Iterator<Item = &'a Stop>) -> bool {
+    stops.any(|stop| *stop == Stop::Cancelled)
+}
+
+fn appended(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
+
+fn of_something_else(path: &Path) -> IqgmeError {
+    let path = path.display();
+    IqgmeError::Saved {
+        what: format!(
+            "checkpoint {path} is of other data, another configuration or another run: delete it to start again"
+        ),
     }
 }
 

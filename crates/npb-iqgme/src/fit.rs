@@ -14,12 +14,13 @@ use rand::RngExt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoints::FoldFiles;
 use crate::config::{ExpertPosterior, Gate, Start};
 use crate::data::{IqgmeData, class_of_rows};
 use crate::experts;
 use crate::predict::{CellTerm, Experts, Predictor};
 use crate::runs::{central_intervals, check_level, run_all, weigh};
-use crate::stacking::{self, Side};
+use crate::stacking::{self, Foretold, Side};
 use crate::state::check_experts;
 use crate::units::{Filling, Units};
 use crate::vb::IqgmeVb;
@@ -42,16 +43,17 @@ pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Iqgme
         let vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
         Run::finish(vb, start)
     })?;
-    let foretold = foretold_labels(table, labels, config)?;
+    let foretold = foretold_labels(table, labels, config, None)?;
     IqgmeFit::new(data, config.clone(), runs, foretold)
 }
 
-/// The probability that each run, made without a label's row, gives to that label: run, label; none where bounds decide.
+/// What is foretold of all labels; none where bounds decide. `files`: where it is kept from fold to fold, if it is.
 pub(crate) fn foretold_labels(
     table: &Table,
     labels: &Labels,
     config: &IqgmeConfig,
-) -> Result<Option<Vec<Vec<f64>>>, IqgmeError> {
+    files: Option<&FoldFiles<'_, IqgmeConfig>>,
+) -> Result<Option<Foretold>, IqgmeError> {
     let limited = IqgmeConfig {
         max_iterations: config.max_iterations.min(stacking::ITERATIONS),
         ..config.clone()
@@ -60,7 +62,8 @@ pub(crate) fn foretold_labels(
     if n_runs < 2 {
         return Ok(None);
     }
-    stacking::by_run(&[labels], config.folds, n_runs, config.seed, |sides| {
+    let (n_folds, seed) = (config.folds, config.seed);
+    stacking::by_run(&[labels], n_folds, n_runs, seed, files, |sides| {
         let part = |rows: &[usize]| (table.select_rows(rows), labels.select_rows(rows));
         let Side { kept, left_out } = &sides[0];
         foretold(part(kept), part(left_out), &limited)
@@ -72,7 +75,7 @@ fn foretold(
     (kept, labels): (Table, Labels),
     (left_out, truth): (Table, Labels),
     config: &IqgmeConfig,
-) -> Result<Vec<Vec<f64>>, IqgmeError> {
+) -> Result<Foretold, IqgmeError> {
     let data = IqgmeData::new(&kept, &labels, config)?;
     let runs = make_runs(&data, config, |_, start, restart| {
         Run::finish(IqgmeVb::new(&data, config.clone(), start, restart)?, start)
@@ -382,7 +385,7 @@ impl IqgmeFit {
         data: IqgmeData,
         config: IqgmeConfig,
         runs: Vec<Run>,
-        foretold: Option<Vec<Vec<f64>>>,
+        foretold: Option<Foretold>,
     ) -> Result<Self, IqgmeError> {
         let by_bound = foretold.is_none();
         let foretold = foretold.unwrap_or_else(|| vec![Vec::new(); runs.len()]);

@@ -8,8 +8,11 @@ use npb_data::Labels;
 use npb_infer::stream;
 use rand::seq::SliceRandom;
 use rayon::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::IqgmeError;
+use crate::checkpoints::FoldFiles;
 
 /// Most folds of a configuration.
 pub(crate) const MOST_FOLDS: usize = 100;
@@ -36,6 +39,9 @@ pub(crate) struct Vote {
     pub(crate) sharpness: f64,
 }
 
+/// The probability that runs, made without a label's row, give to that label: run, label.
+pub(crate) type Foretold = Vec<Vec<f64>>;
+
 /// The rows of one set of labels, a fold in and a fold out.
 pub(crate) struct Side {
     pub(crate) kept: Vec<usize>,
@@ -46,27 +52,33 @@ pub(crate) struct Side {
 /// are wanted.
 ///
 /// `foretold(sides)`, one side for each set of labels: makes all runs from the rows that are kept and says, run by run, what probability they give to the
-/// class of each row that is left out.
-pub(crate) fn by_run(
+/// class of each row that is left out. `files`: where it is kept from fold to fold, if it is.
+pub(crate) fn by_run<C: PartialEq + Serialize + DeserializeOwned + Sync>(
     sets: &[&Labels],
     n_folds: usize,
     n_runs: usize,
     seed: u64,
-    foretold: impl Fn(&[Side]) -> Result<Vec<Vec<f64>>, IqgmeError> + Sync,
-) -> Result<Option<Vec<Vec<f64>>>, IqgmeError> {
+    files: Option<&FoldFiles<'_, C>>,
+    foretold: impl Fn(&[Side]) -> Result<Foretold, IqgmeError> + Sync,
+) -> Result<Option<Foretold>, IqgmeError> {
     let n_folds = n_folds.min(rarest(sets));
     if n_folds < 2 {
         return Ok(None);
     }
     let folds = deal(sets, n_folds, seed);
-    let by_fold: Vec<Vec<Vec<f64>>> = (0..n_folds)
+    let by_fold: Vec<Foretold> = (0..n_folds)
         .into_par_iter()
         .map(|fold| {
             let side = |folds: &Vec<Option<usize>>| {
                 let (left_out, kept) = (0..folds.len()).partition(|&i| folds[i] == Some(fold));
                 Side { kept, left_out }
             };
-            foretold(&folds.iter().map(side).collect::<Vec<_>>())
+            let sides: Vec<Side> = folds.iter().map(side).collect();
+            let Some(files) = files else {
+                return foretold(&sides);
+            };
+            let n_labels = sides.iter().map(|side| side.left_out.len()).sum();
+            files.of_fold(fold, [n_runs, n_labels], || foretold(&sides))
         })
         .collect::<Result<_, IqgmeError>>()?;
     let of_run = |run: usize| by_fold.iter().flat_map(move |fold| fold[run].clone());

@@ -1,4 +1,4 @@
-//! Fits that may be stopped, or killed, and go on: each run has a checkpoint file of its own.
+//! Fits that may be stopped, or killed, and go on: each run and each fold has a checkpoint file of its own.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -12,20 +12,17 @@ use super::data::FactorData;
 use super::fit::{FactorFit, FactorRun, make_runs};
 use super::stacking::votes;
 use super::vb::FactorVb;
-use crate::checkpoints::{Key, RunFile};
+use crate::checkpoints::{FoldFiles, Key, RunFile, cancelled};
 use crate::{FactorConfig, IqgmeError};
 
-/// Name in checkpoint files.
+/// Names in checkpoint files.
 const MODEL: &str = "npb-iqgme/factor/run";
+const FOLD: &str = "npb-iqgme/factor/fold";
 
 /// As [`fit_factor`](crate::fit_factor), with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and
 /// returns the same bits as if it had never stopped.
 ///
-/// Run `k` writes to the file `path` with `.k` appended, when `every` says so and at its end; delete the files when the fit is saved. `watch` sees the
-/// report of every iteration, with the run's number (runs go on in parallel); when it breaks, that run ends there.
-/// What weights of runs are found by (`config.folds`) is short and made anew.
-///
-/// Errors: as [`fit_factor`](crate::fit_factor); a checkpoint that cannot be written or read, or that is of other data, another configuration or run.
+/// Files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints) and [`fit_factor`](crate::fit_factor).
 pub fn fit_factor_with_checkpoints(
     table: &Table,
     labels: &Labels,
@@ -43,7 +40,7 @@ pub fn fit_factor_with_checkpoints(
             restart,
             data: fingerprint,
         };
-        let file = RunFile::new(path, k, MODEL, config, key);
+        let file = RunFile::new(path, k, MODEL, (config, config.limits()), key);
         let (vb, outcome) = file.run(
             every,
             |report| watch(k, report),
@@ -52,11 +49,17 @@ pub fn fit_factor_with_checkpoints(
                 Some((state, trace)) => FactorVb::resume(&data, config.clone(), state, trace),
             },
             |vb, watch| vb.run(watch),
+            |_| Ok(()),
             FactorVb::state,
         )?;
         FactorRun::new(start, outcome, vb)
     })?;
-    let votes = votes(table, labels, config)?;
+    let votes = if cancelled(runs.iter().map(|run| &run.stop)) {
+        None
+    } else {
+        let files = FoldFiles::new(path, FOLD, config, fingerprint);
+        votes(table, labels, config, Some(&files))?
+    };
     FactorFit::new(data, config.clone(), runs, votes)
 }
 

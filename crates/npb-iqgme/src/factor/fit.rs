@@ -62,7 +62,7 @@ pub fn fit_factor(
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
         FactorRun::new(start, outcome, vb)
     })?;
-    let votes = votes(table, labels, config)?;
+    let votes = votes(table, labels, config, None)?;
     FactorFit::new(data, config.clone(), runs, votes)
 }
 

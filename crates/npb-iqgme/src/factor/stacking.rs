@@ -7,15 +7,18 @@ use npb_data::{Labels, Table};
 use super::data::FactorData;
 use super::predict::Predictor;
 use super::vb::FactorVb;
+use crate::checkpoints::FoldFiles;
 use crate::runs::run_all;
 use crate::stacking::{self, ITERATIONS, Side, Vote};
 use crate::{FactorConfig, IqgmeError};
 
-/// Votes of the runs, in the order in which they are made; none when there are too few labels, or folds are not wanted.
+/// Votes of the runs, in the order in which they are made; none when there are too few labels, or folds are not wanted. `files`: where what they foretell is kept from fold to
+/// fold, if it is.
 pub(crate) fn votes(
     table: &Table,
     labels: &Labels,
     config: &FactorConfig,
+    files: Option<&FoldFiles<'_, FactorConfig>>,
 ) -> Result<Option<Vec<Vote>>, IqgmeError> {
     let n_runs = config.starts.len() * config.restarts;
     let foretold = |sides: &[Side]| {
@@ -23,7 +26,8 @@ pub(crate) fn votes(
         let runs: Vec<usize> = (0..n_runs).collect();
         run_all(&runs, 1, |_, run, _| fold.foretold(config, run))
     };
-    let by_run = stacking::by_run(&[labels], config.folds, n_runs, config.seed, foretold)?;
+    let (n_folds, seed) = (config.folds, config.seed);
+    let by_run = stacking::by_run(&[labels], n_folds, n_runs, seed, files, foretold)?;
     // The bound says little of the labels and less of so many features: even where labels are few.
     let even = vec![1.0 / n_runs as f64; n_runs];
     let weights = |by_run: &[Vec<f64>]| stacking::stack(by_run, &even);

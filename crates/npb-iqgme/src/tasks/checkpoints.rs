@@ -1,4 +1,4 @@
-//! Fits of many tasks that may be stopped, or killed, and go on: each run has a checkpoint file of its own.
+//! Fits of many tasks that may be stopped, or killed, and go on: each run and each fold has a checkpoint file of its own.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -13,15 +13,16 @@ use super::fit::{MultiTaskFit, TaskRun, make_runs};
 use super::stacking::votes;
 use super::vb::MultiTaskVb;
 use crate::IqgmeError;
-use crate::checkpoints::{Key, RunFile, fingerprint};
+use crate::checkpoints::{FoldFiles, Key, RunFile, cancelled, fingerprint};
 
-/// Name in checkpoint files.
+/// Names in checkpoint files.
 const MODEL: &str = "npb-iqgme/tasks/run";
+const FOLD: &str = "npb-iqgme/tasks/fold";
 
 /// As [`fit_tasks`](super::fit_tasks), with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and
 /// returns the same bits as if it had never stopped.
 ///
-/// What weights of runs are found by (`config.single.folds`) is short and made anew. Files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints).
+/// Files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints).
 pub fn fit_tasks_with_checkpoints(
     tasks: &[Task<'_>],
     config: &TasksConfig,
@@ -39,7 +40,7 @@ pub fn fit_tasks_with_checkpoints(
             restart,
             data: fingerprint,
         };
-        let file = RunFile::new(path, k, MODEL, config, key);
+        let file = RunFile::new(path, k, MODEL, (config, config.single.limits()), key);
         let (vb, outcome) = file.run(
             every,
             |report| watch(k, report),
@@ -48,10 +49,16 @@ pub fn fit_tasks_with_checkpoints(
                 Some((state, trace)) => MultiTaskVb::resume(&data, config.clone(), state, trace),
             },
             |vb, watch| vb.run(watch),
+            MultiTaskVb::settle,
             MultiTaskVb::state,
         )?;
         TaskRun::new(start, outcome, vb)
     })?;
-    let votes = votes(tasks, config)?;
+    let votes = if cancelled(runs.iter().map(|run| &run.stop)) {
+        None
+    } else {
+        let files = FoldFiles::new(path, FOLD, config, fingerprint);
+        votes(tasks, config, Some(&files))?
+    };
     MultiTaskFit::new(data, config.clone(), runs, votes)
 }

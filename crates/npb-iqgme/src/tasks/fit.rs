@@ -14,7 +14,7 @@ use super::data::{MultiTaskData, Task};
 use super::fold::{Atoms, fold};
 use super::stacking::votes;
 use super::state::{Gaussians, MultiTaskState};
-use super::vb::{MultiTaskVb, TaskUpdate};
+use super::vb::MultiTaskVb;
 use crate::config::Gate;
 use crate::fit::check_draws;
 use crate::predict::{Experts, Predictor};
@@ -62,7 +62,7 @@ pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFi
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
         TaskRun::new(start, outcome, vb)
     })?;
-    let votes = votes(tasks, config)?;
+    let votes = votes(tasks, config, None)?;
     MultiTaskFit::new(data, config.clone(), runs, votes)
 }
 
@@ -99,7 +99,7 @@ impl TaskRun {
         outcome: VbOutcome,
         mut vb: MultiTaskVb<'_>,
     ) -> Result<Self, IqgmeError> {
-        vb.apply(TaskUpdate::Experts)?;
+        vb.settle()?;
         Ok(Self {
             start,
             weight: 0.0,

@@ -9,6 +9,7 @@ use super::data::{MultiTaskData, Task};
 use super::fit::{TaskRun, rows_of};
 use super::vb::MultiTaskVb;
 use crate::IqgmeError;
+use crate::checkpoints::FoldFiles;
 use crate::config::IqgmeConfig;
 use crate::runs::run_all;
 use crate::stacking::{self, Side, Vote};
@@ -19,10 +20,12 @@ const ITERATIONS: u64 = 30;
 /// Standard errors by which a run must foretell worse than the best one to be left out.
 const CLEARLY: f64 = 3.0;
 
-/// Votes of the runs for predictions, in the order in which they are made; none when there are too few labels, or folds are not wanted.
+/// Votes of the runs for predictions, in the order in which they are made; none when there are too few labels, or folds are not wanted. `files`: where what they foretell is kept from
+/// fold to fold, if it is.
 pub(super) fn votes(
     tasks: &[Task<'_>],
     config: &TasksConfig,
+    files: Option<&FoldFiles<'_, TasksConfig>>,
 ) -> Result<Option<Vec<Vote>>, IqgmeError> {
     let single = &config.single;
     let n_runs = config.starts.len() * single.restarts;
@@ -32,7 +35,8 @@ pub(super) fn votes(
         let runs: Vec<usize> = (0..n_runs).collect();
         run_all(&runs, 1, |_, run, _| fold.foretold(config, run))
     };
-    let by_run = stacking::by_run(&labels, single.folds, n_runs, single.seed, foretold)?;
+    let (n_folds, seed) = (single.folds, single.seed);
+    let by_run = stacking::by_run(&labels, n_folds, n_runs, seed, files, foretold)?;
     Ok(by_run.map(|by_run| stacking::votes(&by_run, among_the_best)))
 }
 

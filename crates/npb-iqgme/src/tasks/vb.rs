@@ -104,6 +104,8 @@ pub struct MultiTaskVb<'d> {
     iteration: u64,
     /// What a run has behind it.
     trace: Vec<VbReport>,
+    /// Experts are those of the last `q(lambda)`. The sums that they come from are not in the state: a run that has ended is saved with them.
+    settled: bool,
 }
 
 impl<'d> MultiTaskVb<'d> {
@@ -150,6 +152,7 @@ impl<'d> MultiTaskVb<'d> {
             held: Held::default(),
             iteration: 0,
             trace: Vec::new(),
+            settled: false,
         };
         vb.start()?;
         Ok(vb)
@@ -178,6 +181,7 @@ impl<'d> MultiTaskVb<'d> {
             })?;
         let mut prior =
             Prior::new(&config.single, &data.pooled.covariance, 1).map_err(prior_failed)?;
+        let limits = config.single.limits();
         prior
             .set_scale(state.prior_scale, &data.pooled.covariance)
             .map_err(prior_failed)?;
@@ -191,6 +195,7 @@ impl<'d> MultiTaskVb<'d> {
             held: Held::default(),
             state,
             iteration: trace.len() as u64,
+            settled: limits.reached(&trace).is_some(),
             trace,
         };
         vb.expected = vb.expected_of(&vb.state)?;
@@ -236,6 +241,7 @@ impl<'d> MultiTaskVb<'d> {
     /// One iteration: the rows, then the parameters. Returns the bound.
     pub fn step(&mut self) -> Result<f64, IqgmeError> {
         self.iteration += 1;
+        self.settled = false;
         self.apply(TaskUpdate::Rows)?;
         let bound = self.bound()?.total();
         if !bound.is_finite() {
@@ -262,6 +268,15 @@ impl<'d> MultiTaskVb<'d> {
         })?;
         self.trace.clone_from(&outcome.trace);
         Ok(outcome)
+    }
+
+    /// Ends a run: experts become those of the last `q(lambda)`, so that tasks can be added later.
+    pub(super) fn settle(&mut self) -> Result<(), IqgmeError> {
+        if !self.settled {
+            self.apply(TaskUpdate::Experts)?;
+            self.settled = true;
+        }
+        Ok(())
     }
 
     /// As [`resume`](Self::resume), beside tasks that are held as they are, in the prior of their fit.

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use npb_data::{Labels, Table};
-use npb_infer::Stop;
 use npb_infer::storage::{from_bytes, to_bytes};
 use npb_infer::testing::{same_bits_on_threads, same_bits_when_resumed};
+use npb_infer::{Stop, VbReport};
 use npb_iqgme::{
     Every, IqgmeConfig, IqgmeData, IqgmeError, IqgmeVb, Saved, Start, fit, fit_with_checkpoints,
 };
@@ -115,6 +115,9 @@ fn a_fit_that_was_stopped_or_killed_goes_on_to_the_same_bits() {
     assert!(stopped.runs().iter().all(|run| run.trace.len() == 6));
     assert_eq!(stopped.stop(), &Stop::Cancelled);
     assert_ne!(stopped.to_bytes().unwrap(), wanted);
+    // Who stops does not wait for what the folds say.
+    let fold = |k: usize| folder.join(format!("run.fold{k}"));
+    assert!(!fold(0).exists());
     // Killed in iteration 10: what is left of the first run is the checkpoint of iteration 8. The second may not have begun.
     let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         go_on(&|_, iteration| {
@@ -132,9 +135,17 @@ fn a_fit_that_was_stopped_or_killed_goes_on_to_the_same_bits() {
         ControlFlow::Continue(())
     });
     assert_eq!(finished.to_bytes().unwrap(), wanted);
-    // Runs that have ended are not made again.
+    // Runs that have ended are not made again, nor are folds: their files are read.
     let again = go_on(&|_, _| panic!("there is nothing left to do"));
     assert_eq!(again.to_bytes().unwrap(), wanted);
+    std::fs::copy(fold(0), fold(1)).unwrap();
+    let go_on = |_, _: &VbReport| ControlFlow::Continue(());
+    let refused = fit_with_checkpoints(&table, &labels, &config, &path, every, go_on);
+    let text = refused.unwrap_err().to_string();
+    assert!(
+        text.contains("run.fold1") && text.contains("delete it"),
+        "{text}"
+    );
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

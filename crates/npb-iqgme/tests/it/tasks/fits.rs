@@ -356,7 +356,9 @@ fn a_stopped_fit_goes_on_in_the_same_bits() {
     };
     let whole = fit_tasks(&tasks.borrowed(), &config).unwrap();
     let name = format!("npb-iqgme-tasks-{}", std::process::id());
-    let path = std::env::temp_dir().join(name);
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("run");
     let go = |until: u64| {
         fit_tasks_with_checkpoints(
             &tasks.borrowed(),
@@ -373,8 +375,15 @@ fn a_stopped_fit_goes_on_in_the_same_bits() {
         )
     };
     go(3).unwrap();
-    go(7).unwrap();
+    let stopped = go(7).unwrap();
+    // Weighed by bounds, without folds, and not sharpened.
+    assert!(stopped.runs().iter().all(|run| run.sharpness == 1.0));
+    assert!(!folder.join("run.fold0").exists());
+    // Stopped at the iteration that is one run's last one anyway.
+    go(whole.runs()[0].trace.len() as u64).unwrap();
     let resumed = go(u64::MAX).unwrap();
+    assert!(folder.join("run.fold0").exists());
+    let again = go(0).unwrap();
     // Other data under the same path.
     let other = two_kinds(9, 3, 30, 0.3, 0.2);
     let refused = fit_tasks_with_checkpoints(
@@ -384,9 +393,9 @@ fn a_stopped_fit_goes_on_in_the_same_bits() {
         Every::sweeps(1),
         |_, _| ControlFlow::Continue(()),
     );
-    for k in 0..config.starts.len() {
-        std::fs::remove_file(format!("{}.{k}", path.display())).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    for fit in [resumed, again] {
+        assert!(fit.to_bytes().unwrap() == whole.to_bytes().unwrap());
     }
-    assert!(resumed.to_bytes().unwrap() == whole.to_bytes().unwrap());
     assert!(refused.unwrap_err().to_string().contains("other data"));
 }
