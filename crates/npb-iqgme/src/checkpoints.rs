@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use npb_data::{Labels, Table};
 use npb_infer::checkpoint::{self, Checkpointer, Every};
-use npb_infer::storage::StorageError;
+use npb_infer::storage::{self, StorageError};
 use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, stream};
 use rand::RngExt;
 use serde::de::DeserializeOwned;
@@ -231,9 +231,8 @@ impl<'a, C: PartialEq + Serialize + DeserializeOwned> FoldFiles<'a, C> {
     ) -> Result<Foretold, IqgmeError> {
         let path = appended(self.path, &format!(".fold{fold}"));
         if let Some(saved) = checkpoint::resume::<SavedFold<C, Foretold>>(&path, self.model)? {
-            let possible = |run: &Vec<f64>| {
-                run.len() == n_labels && run.iter().all(|p| (0.0..=1.0).contains(p))
-            };
+            let possible =
+                |run: &Vec<f64>| run.len() == n_labels && run.iter().all(|p| p.is_finite());
             return if saved.config == *self.config
                 && (saved.data, saved.fold) == (self.data, fold)
                 && saved.foretold.len() == n_runs
@@ -245,18 +244,13 @@ impl<'a, C: PartialEq + Serialize + DeserializeOwned> FoldFiles<'a, C> {
             };
         }
         let foretold = make()?;
-        let mut writer = Checkpointer::new(
-            &path,
-            self.model,
-            env!("CARGO_PKG_VERSION"),
-            Every::default(),
-        );
-        writer.write(&SavedFold {
+        let content = SavedFold {
             config: self.config,
             data: self.data,
             fold,
             foretold: &foretold,
-        })?;
+        };
+        storage::save(&path, self.model, env!("CARGO_PKG_VERSION"), &content)?;
         Ok(foretold)
     }
 }
