@@ -373,6 +373,30 @@ impl Deviations {
         self.explained.get(self.lane_stride())
     }
 
+    /// Adds `slope`'s inner product with the conditional means of the row conditioned last to [`Self::slopes`] of row `i`, one utility.
+    /// `slope`: missing feature, lane.
+    pub(crate) fn complete_slopes(&mut self, i: usize, slope: &[f64]) {
+        let lanes = self.lane_stride();
+        let to = self.slopes.part_mut(i, lanes);
+        let each = self.residual.get(slope.len()).chunks_exact(lanes);
+        for (shift, slope) in each.zip(slope.chunks_exact(lanes)) {
+            for h in 0..lanes {
+                to[h] += slope[h] * shift[h];
+            }
+        }
+    }
+
+    /// Adds `by` (by lane) times `tilt` (missing feature, lane) to the conditional means of the row conditioned last.
+    pub(crate) fn shift_by(&mut self, by: &[f64], tilt: &[f64]) {
+        let lanes = self.lane_stride();
+        let each = self.residual.get_mut(tilt.len()).chunks_exact_mut(lanes);
+        for (shift, tilt) in each.zip(tilt.chunks_exact(lanes)) {
+            for h in 0..lanes {
+                shift[h] += by[h] * tilt[h];
+            }
+        }
+    }
+
     /// Conditional mean of the `k`th missing feature of the row conditioned last, minus the component's mean.
     pub(crate) fn shift(&self, k: usize, h: usize) -> f64 {
         self.residual.part(k, self.lane_stride())[h]

@@ -4,6 +4,7 @@
 
 mod complete;
 mod incomplete;
+mod joint;
 mod shared;
 mod sums;
 
@@ -23,6 +24,7 @@ use crate::state::{Expected, IqgmeState};
 use crate::stats::Stats;
 use complete::{CompleteScratch, CompleteSide};
 use incomplete::{IncompleteScratch, IncompleteSide};
+use joint::JointScratch;
 use sums::Sums;
 
 /// Responsibilities below this are set to zero: the component is not active in the row.
@@ -329,6 +331,7 @@ fn merge(sums: &mut Option<Sums>, other: Option<Sums>) {
 struct Scratch {
     complete: CompleteScratch,
     incomplete: IncompleteScratch,
+    joint: JointScratch,
     /// Terms of the bound, by row.
     local: Vec<f64>,
     magnitude: Vec<f64>,

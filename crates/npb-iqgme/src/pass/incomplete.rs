@@ -35,20 +35,20 @@ impl IncompleteSide {
 /// Memory of one thread of work. Tables are of one block's rows: row, lane.
 #[derive(Default)]
 pub(super) struct IncompleteScratch {
-    deviations: Deviations,
+    pub(super) deviations: Deviations,
     lanes: LaneScratch,
     /// `ln rho` up to a constant of the row, that constant, and `rho`.
-    ln_rho: Vec<f64>,
+    pub(super) ln_rho: Vec<f64>,
     ln_total: Vec<LnTotal>,
-    rho: Vec<f64>,
+    pub(super) rho: Vec<f64>,
     /// A number for each row.
     averages: Vec<f64>,
     /// Responsibilities of a group, by lane.
-    group_weight: Vec<f64>,
+    pub(super) group_weight: Vec<f64>,
 }
 
 impl Worker<'_> {
-    fn lanes(&self) -> Lanes {
+    pub(super) fn lanes(&self) -> Lanes {
         self.scratch.incomplete.deviations.lanes()
     }
 
@@ -66,7 +66,14 @@ impl Worker<'_> {
             side.linear.as_ref(),
         );
         self.start(block.rows.len(), factors.responsibilities);
-        self.ln_weights(side, factors.soft);
+        // With two classes the utility of a row follows from the parameters, as its missing features do; with more it is a factor of its own.
+        let joint = block.labelled && self.parameters.n_utilities == 1;
+        let soft: &[f64] = if joint { &[] } else { factors.soft };
+        self.ln_weights(side, soft);
+        if joint {
+            let lanes = self.lanes().len;
+            self.scratch.joint.start(block.rows.len(), lanes);
+        }
         // Taken out of the scratch memory while it is at work.
         let mut lanes = std::mem::take(&mut self.scratch.incomplete.lanes);
         for group in &self.rows.groups[block.groups.clone()] {
@@ -74,17 +81,24 @@ impl Worker<'_> {
             let mut given = side
                 .quadratics
                 .condition(pattern, &mut lanes, self.iteration)?;
-            self.incomplete_group(block, group, side, &mut given, factors.soft);
+            let size = self.lanes().len;
+            self.scratch.incomplete.group_weight.clear();
+            self.scratch.incomplete.group_weight.resize(size, 0.0);
+            match &side.linear {
+                Some(linear) if joint => self.joint_group(block, group, linear, &mut given),
+                _ => self.incomplete_group(block, group, side, &mut given, factors.soft),
+            }
+            self.add_missing(block, &pattern.missing, &mut given);
         }
         self.scratch.incomplete.lanes = lanes;
         self.store_responsibilities(block.rows.len(), factors.responsibilities);
-        if block.labelled {
+        if block.labelled && !joint {
             if self.update.soft_labels {
                 self.incomplete_locations(block, factors);
             }
             self.update_soft_labels(block, factors);
         }
-        self.accumulate(block, factors.soft);
+        self.accumulate(block, (!joint).then_some(factors.soft));
         Ok(())
     }
 
@@ -130,7 +144,10 @@ impl Worker<'_> {
             .zip(scratch.deviations.quadratics().chunks_exact(lanes));
         let constant = &side.constant[..lanes];
         let slopes = scratch.deviations.slopes();
-        let n_utilities = slopes.len() / scratch.rho.len().max(1);
+        let n_utilities = match soft.len() {
+            0 => 0,
+            _ => slopes.len() / scratch.rho.len().max(1),
+        };
         arch.dispatch(
             #[inline(always)]
             || {
@@ -150,7 +167,7 @@ impl Worker<'_> {
     }
 
     /// Responsibilities of row `i` of the block, and their entropy.
-    fn weigh(&mut self, i: usize) {
+    pub(super) fn weigh(&mut self, i: usize) {
         let lanes = self.lanes();
         let scratch = &mut self.scratch.incomplete;
         let table = i * lanes.len..(i + 1) * lanes.len;
@@ -177,16 +194,12 @@ impl Worker<'_> {
         soft: &[f64],
     ) {
         let missing = &self.rows.patterns[group.pattern].missing;
-        let lanes = self.lanes().len;
-        self.scratch.incomplete.group_weight.clear();
-        self.scratch.incomplete.group_weight.resize(lanes, 0.0);
         for position in group.rows.clone() {
             let i = position - block.rows.start;
             let n_utilities = self.parameters.n_utilities;
             let soft = &soft[i * n_utilities..][..n_utilities];
             self.incomplete_row(i, missing, given, side, soft);
         }
-        self.add_missing(block, missing, given);
     }
 
     fn incomplete_row(
@@ -252,20 +265,27 @@ impl Worker<'_> {
         }
     }
 
-    /// Adds the completed rows of a block to the sums.
-    fn accumulate(&mut self, block: &Block, soft: &[f64]) {
+    /// Adds the completed rows of a block to the sums; without `soft` labels of all components, each has its own.
+    fn accumulate(&mut self, block: &Block, soft: Option<&[f64]>) {
         let scratch = &self.scratch.incomplete;
         let deviations = &scratch.deviations;
+        let lanes = deviations.lanes().len;
         let sums = self.totals.sums(block.labelled, self.parameters);
         for h in 0..self.parameters.n_components() {
+            let (soft, soft_stride) = match soft {
+                Some(soft) if block.labelled => (soft, self.parameters.n_utilities),
+                Some(_) => (&[][..], 1),
+                None => (&self.scratch.joint.soft[h..], lanes),
+            };
             sums.add(
                 h,
                 &Weighted {
                     n_rows: block.rows.len(),
                     rows: deviations.completed(h),
-                    soft: if block.labelled { soft } else { &[] },
+                    soft,
+                    soft_stride,
                     weights: &scratch.rho[h..],
-                    lanes: deviations.lanes().len,
+                    lanes,
                 },
             );
         }

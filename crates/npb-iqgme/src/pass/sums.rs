@@ -19,11 +19,22 @@ pub(super) struct Weighted<'a> {
     /// Rows of features, padded with zeros.
     pub(super) rows: &'a [f64],
     pub(super) n_rows: usize,
-    /// `<t>`: row, utility.
+    /// `<t>`: the utilities of row `i` from `i * soft_stride` on; none of unlabelled rows.
     pub(super) soft: &'a [f64],
+    pub(super) soft_stride: usize,
     /// Responsibilities of the component: of row `i` at `i * lanes`.
     pub(super) weights: &'a [f64],
     pub(super) lanes: usize,
+}
+
+/// What labels add to the moments of rows that share a missing pattern, beyond those of their completed rows: `Cov(t, x_m) = u Var t` and
+/// `Cov(x_m) = ... + u u' Var t`.
+pub(super) struct LabelSpread<'a> {
+    pub(super) missing: &'a [usize],
+    /// `sum rho Var t`, by lane.
+    pub(super) weight: &'a [f64],
+    /// `u`: missing feature, lane.
+    pub(super) tilt: &'a [f64],
 }
 
 /// Sums of all components, for labelled or for unlabelled rows.
@@ -42,7 +53,9 @@ pub(super) struct Sums {
     products: Memory,
     /// `sum rho Omega^`: lower triangle row by row, lanes innermost.
     covariance: Memory,
-    /// Some row has missing features; until then the two above are empty.
+    /// `sum rho Cov(t, x)`: feature, lane.
+    label_covariance: Memory,
+    /// Some row has missing features; until then the three above are empty.
     missing: bool,
     /// Positions and factors of the rows at hand.
     active: Vec<usize>,
@@ -65,6 +78,7 @@ impl Sums {
             soft: vec![0.0; n_components * n_utilities],
             products: Memory::default(),
             covariance: Memory::default(),
+            label_covariance: Memory::default(),
             missing: false,
             active: Vec::new(),
             factors: Vec::new(),
@@ -84,7 +98,9 @@ impl Sums {
         if !self.missing {
             self.missing = true;
             self.products = Memory::zeros(self.n_components * self.size());
-            self.covariance = Memory::zeros(packed(self.n_features, 0) * padded(self.n_components));
+            let lanes = padded(self.n_components);
+            self.covariance = Memory::zeros(packed(self.n_features, 0) * lanes);
+            self.label_covariance = Memory::zeros(self.n_features * lanes);
         }
     }
 
@@ -118,7 +134,7 @@ impl Sums {
         }
         self.weight[h] += weights;
         for k in 0..self.n_utilities {
-            let soft = block.soft.iter().skip(k).step_by(self.n_utilities);
+            let soft = block.soft.iter().skip(k).step_by(block.soft_stride);
             let each = block.weights.chunks(block.lanes).zip(soft);
             let sum: f64 = each.map(|(row, soft)| row[0] * soft).sum();
             self.soft[h * self.n_utilities + k] += sum;
@@ -151,6 +167,33 @@ impl Sums {
         });
     }
 
+    /// Adds what labels add to second moments.
+    pub(super) fn add_label_spread(&mut self, spread: &LabelSpread<'_>) {
+        let (p, lanes) = (self.n_features, spread.weight.len());
+        self.open();
+        let covariance = self.covariance.get_mut(packed(p, 0) * lanes);
+        let with_label = self.label_covariance.get_mut(p * lanes);
+        self.arch.dispatch(
+            #[inline(always)]
+            || {
+                for (k, &i) in spread.missing.iter().enumerate() {
+                    let a = &spread.tilt[k * lanes..][..lanes];
+                    let to = &mut with_label[i * lanes..][..lanes];
+                    for h in 0..lanes {
+                        to[h] += spread.weight[h] * a[h];
+                    }
+                    for (l, &j) in spread.missing[..=k].iter().enumerate() {
+                        let b = &spread.tilt[l * lanes..][..lanes];
+                        let to = &mut covariance[packed(i, j) * lanes..][..lanes];
+                        for h in 0..lanes {
+                            to[h] += spread.weight[h] * a[h] * b[h];
+                        }
+                    }
+                }
+            },
+        );
+    }
+
     /// Adds the sums of other rows.
     pub(super) fn merge(&mut self, other: Self) {
         let add = |to: &mut [f64], from: &[f64]| {
@@ -171,6 +214,9 @@ impl Sums {
             add(self.products.get_mut(size), other.products.get(size));
             let size = packed(self.n_features, 0) * padded(self.n_components);
             add(self.covariance.get_mut(size), other.covariance.get(size));
+            let size = self.n_features * padded(self.n_components);
+            let from = other.label_covariance.get(size);
+            add(self.label_covariance.get_mut(size), from);
         }
     }
 
@@ -215,13 +261,24 @@ impl Sums {
         }
     }
 
-    /// `sum rho <t> x^b`, the intercept last: P+1 rows, a column for each component and utility.
+    /// `sum rho Cov(t, x_i)` of component `h`.
+    fn label_covariance(&self, h: usize, i: usize) -> f64 {
+        if self.missing {
+            self.label_covariance.part(i, padded(self.n_components))[h]
+        } else {
+            0.0
+        }
+    }
+
+    /// `sum rho <t x^b>`, the intercept last: P+1 rows, a column for each component and utility.
     pub(super) fn soft(&self) -> Mat<f64> {
         let (p, n) = (self.n_features, self.n_utilities);
         Mat::from_fn(p + 1, self.n_components * n, |i, column| {
             let (h, k) = (column / n, column % n);
             if i < p {
-                self.product(h, 1 + k, i) + self.of_complete(|complete| complete.soft_x(h, k, i))
+                self.product(h, 1 + k, i)
+                    + self.label_covariance(h, i)
+                    + self.of_complete(|complete| complete.soft_x(h, k, i))
             } else {
                 self.soft[column] + self.of_complete(|complete| complete.soft_weight(h, k))
             }
@@ -283,7 +340,8 @@ impl WithSimd for AddProducts<'_> {
             let weight = self.block.weights[row * self.block.lanes];
             let x = &self.block.rows[row * stride..][..self.n_features];
             factors[0] = weight;
-            let soft = &self.block.soft[row * (self.extra - 1)..];
+            let soft = self.block.soft.get(row * self.block.soft_stride..);
+            let soft = soft.unwrap_or_default();
             for (factor, soft) in factors[1..self.extra].iter_mut().zip(soft) {
                 *factor = weight * soft;
             }
@@ -406,6 +464,7 @@ mod tests {
                             n_rows: n,
                             rows,
                             soft,
+                            soft_stride: 2,
                             weights,
                             lanes,
                         },
