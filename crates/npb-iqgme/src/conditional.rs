@@ -22,7 +22,7 @@ use memory::Memory;
 use softmax::Lanes;
 
 /// Rows of features, and of components (lanes), are padded to a multiple of this number: the widest register.
-const REGISTER: usize = 8;
+pub(crate) const REGISTER: usize = 8;
 
 /// The padded length of a row.
 pub(crate) fn padded(len: usize) -> usize {

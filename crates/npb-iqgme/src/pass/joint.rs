@@ -7,9 +7,9 @@ use pulp::Arch;
 
 use super::Worker;
 use super::sums::LabelSpread;
-use crate::conditional::Linear;
-use crate::conditional::elementary::{ln, soft_label};
+use crate::conditional::elementary::soft_label;
 use crate::conditional::softmax::Lanes;
+use crate::conditional::{Linear, REGISTER};
 use crate::rows::{Block, Group};
 
 /// Memory of one thread of work. Lanes innermost.
@@ -18,8 +18,10 @@ pub(super) struct JointScratch {
     /// `a_m` and `u = L_mm^-1 a_m` of a pattern: missing feature, lane.
     slope: Vec<f64>,
     tilt: Vec<f64>,
-    /// `v = a_m' u`, by lane.
+    /// `v = a_m' u`, `1 / sqrt(1 - v)` and `ln(1 - v) / 2`, by lane.
     share: Vec<f64>,
+    scale: Vec<f64>,
+    half_ln: Vec<f64>,
     /// `<t>` given the component, of every row of a block.
     pub(super) soft: Vec<f64>,
     /// `Var t` of a row, and `sum rho Var t` of a group.
@@ -30,42 +32,57 @@ pub(super) struct JointScratch {
     magnitude: Vec<f64>,
 }
 
-/// Where the score of a row stands: for one component, in a lane of each.
-struct Labels<'a> {
-    sign: f64,
-    /// `eta`, then nothing of use.
-    location: &'a [f64],
-    share: &'a [f64],
+/// A register of lanes.
+type Register = [f64; REGISTER];
+
+fn registers(values: &[f64]) -> &[Register] {
+    values.as_chunks().0
 }
 
-impl Labels<'_> {
-    /// `ln` of the label's part of the weight is added to `ln_weight`; the others are set.
-    fn update(&self, arch: Arch, ln_weight: &mut [f64], scratch: [&mut [f64]; 4]) {
-        let [soft, variance, local, magnitude] = scratch;
+fn registers_mut(values: &mut [f64]) -> &mut [Register] {
+    values.as_chunks_mut().0
+}
+
+/// The label of one row, as every component sees it. Lanes.
+struct Label<'a> {
+    sign: f64,
+    /// `eta`.
+    location: &'a [f64],
+    share: &'a [f64],
+    /// `1 / sqrt(1 - v)`, and `ln(1 - v) / 2`.
+    scale: &'a [f64],
+    half_ln: &'a [f64],
+}
+
+impl Label<'_> {
+    /// Adds what the label is worth to `ln_rho`; sets `<t>`, `Var t`, the row's part of the bound and the size of its terms.
+    fn update(&self, arch: Arch, ln_rho: &mut [f64], out: [&mut [f64]; 4]) {
+        let ln_rho = registers_mut(ln_rho);
+        let [soft, variance, local, magnitude] = out.map(registers_mut);
+        let [location, share, scale, half_ln] =
+            [self.location, self.share, self.scale, self.half_ln].map(registers);
+        let given = location.iter().zip(share).zip(scale).zip(half_ln);
+        let set = soft.iter_mut().zip(variance).zip(local).zip(magnitude);
         arch.dispatch(
             #[inline(always)]
             || {
-                for h in 0..ln_weight.len() {
-                    // Positive but for rounding: `L_mm` holds `a_m a_m'`.
-                    let rest = 1.0 - self.share[h];
-                    let precision = if rest < f64::EPSILON {
-                        f64::EPSILON
-                    } else {
-                        rest
-                    };
-                    let scale = 1.0 / precision.sqrt();
-                    let location = self.sign * self.location[h] * scale;
-                    let label = soft_label(location);
-                    let product = location * label.mean;
-                    let half_ln = 0.5 * ln(precision);
-                    ln_weight[h] += label.local + product - half_ln;
-                    soft[h] = self.sign * scale * label.mean;
-                    let second = 1.0 + label.mean * (location - label.mean);
-                    variance[h] = scale * scale * if second > 0.0 { second } else { 0.0 };
-                    let bent = 0.5 * self.share[h] * scale * scale * (1.0 + product);
-                    local[h] = label.local - half_ln - bent;
-                    magnitude[h] =
-                        label.ln_mass.abs() + product.abs() + 0.5 * location * location + bent;
+                for ((ln_rho, given), set) in ln_rho.iter_mut().zip(given).zip(set) {
+                    let (((location, share), scale), half_ln) = given;
+                    let (((soft, variance), local), magnitude) = set;
+                    for h in 0..REGISTER {
+                        let location = self.sign * location[h] * scale[h];
+                        let label = soft_label(location);
+                        let product = location * label.mean;
+                        ln_rho[h] += label.local + product - half_ln[h];
+                        soft[h] = self.sign * scale[h] * label.mean;
+                        // Of `t / scale`; rounding may leave less than nothing.
+                        let spread = 1.0 + label.mean * (location - label.mean);
+                        let square = scale[h] * scale[h];
+                        variance[h] = square * if spread > 0.0 { spread } else { 0.0 };
+                        let bent = 0.5 * share[h] * square * (1.0 + product);
+                        local[h] = label.local - half_ln[h] - bent;
+                        magnitude[h] = label.ln_mass.abs() + location * location + bent;
+                    }
                 }
             },
         );
@@ -78,6 +95,8 @@ impl JointScratch {
         self.soft.resize(n_rows * lanes, 0.0);
         for table in [
             &mut self.share,
+            &mut self.scale,
+            &mut self.half_ln,
             &mut self.variance,
             &mut self.local,
             &mut self.magnitude,
@@ -107,6 +126,13 @@ impl JointScratch {
         }
         self.tilt.clone_from(&self.slope);
         given.solve(&mut self.tilt, &mut self.share);
+        let parts = self.scale.iter_mut().zip(&mut self.half_ln);
+        for ((scale, half_ln), share) in parts.zip(&self.share) {
+            // Positive but for rounding: `L_mm` holds `a_m a_m'`.
+            let precision = (1.0 - share).max(f64::EPSILON);
+            *scale = 1.0 / precision.sqrt();
+            *half_ln = 0.5 * precision.ln();
+        }
     }
 }
 
@@ -157,12 +183,14 @@ impl Worker<'_> {
             *ln_rho += 0.5 * (explained - ln_det);
         }
         let soft = &mut joint.soft[row.clone()];
-        let labels = Labels {
+        let label = Label {
             sign,
             location: &deviations.slopes()[row.clone()],
             share: &joint.share,
+            scale: &joint.scale,
+            half_ln: &joint.half_ln,
         };
-        labels.update(
+        label.update(
             arch,
             ln_rho,
             [
