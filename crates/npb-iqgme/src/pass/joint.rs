@@ -222,3 +222,139 @@ impl Worker<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use npb_data::Table;
+    use npb_linalg::faer::{Mat, mat};
+
+    use super::*;
+    use crate::pass::{PassParameters, RowFactors, Terms, Update, pass};
+    use crate::rows::Rows;
+    use crate::stats::Stats;
+
+    /// What components say of a row whose second feature is missing: `L_h`, `k_h`, `c_h`, `a_h`, `b_h`, and the mean.
+    struct Law {
+        precision: [Mat<f64>; 2],
+        constant: [f64; 2],
+        intercept: [f64; 2],
+        slope: [[f64; 2]; 2],
+        offset: [[f64; 2]; 2],
+        mean: [[f64; 2]; 2],
+    }
+
+    impl Law {
+        fn example() -> Self {
+            Self {
+                precision: [mat![[1.6, 0.5], [0.5, 2.2]], mat![[0.9, -0.3], [-0.3, 3.1]]],
+                constant: [-0.4, 0.3],
+                intercept: [0.6, -0.9],
+                slope: [[0.4, 1.1], [-0.7, 1.4]],
+                offset: [[0.2, -0.5], [0.1, 0.3]],
+                mean: [[0.1, -0.2], [-0.5, 0.8]],
+            }
+        }
+
+        /// `ln q(t, x, z = h)` up to a constant of the row, the normal density of `t` included.
+        fn ln_density(&self, h: usize, t: f64, x: [f64; 2]) -> f64 {
+            let d = [x[0] - self.mean[h][0], x[1] - self.mean[h][1]];
+            let dot = |a: [f64; 2]| a[0] * d[0] + a[1] * d[1];
+            let l = &self.precision[h];
+            let square = dot([0, 1].map(|i| l[(i, 0)] * d[0] + l[(i, 1)] * d[1]));
+            let score = self.intercept[h] + dot(self.slope[h]);
+            self.constant[h] - 0.5 * square - dot(self.offset[h]) + t * score
+                - 0.5 * (t * t + (2.0 * std::f64::consts::PI).ln())
+        }
+
+        fn stats(&self, x: f64, sign: f64) -> Stats {
+            let table = Table::new(1, 2, vec![x, 0.0], &[true, false]).unwrap();
+            let rows = Rows::new(&table, &[sign]);
+            let terms = |linear| Terms {
+                precision: self.precision.to_vec(),
+                constant: self.constant.to_vec(),
+                linear,
+            };
+            let mut linear = Linear::zeros(2, 2, 1);
+            for h in 0..2 {
+                linear.add(h, 0, self.intercept[h], &self.slope[h], &self.offset[h]);
+            }
+            let means = Mat::from_fn(2, 2, |j, h| self.mean[h][j]);
+            let parameters =
+                PassParameters::from_terms(means, terms(Some(linear)), terms(None), &rows);
+            let factors = RowFactors {
+                locations: &mut [0.0],
+                soft: &mut [0.0],
+                responsibilities: &mut [0.0; 2],
+            };
+            let update = Update {
+                responsibilities: true,
+                soft_labels: true,
+            };
+            pass(&rows, &parameters.unwrap(), factors, update, 0).unwrap()
+        }
+    }
+
+    /// Sums over a grid: of each component its weight, and the means of `t`, `x_m`, `t x_m` and `x_m^2`, and the logarithm of all of it.
+    fn by_grid(law: &Law, x: f64, sign: f64) -> ([[f64; 5]; 2], f64) {
+        const STEP: f64 = 0.01;
+        let mut sums = [[0.0; 5]; 2];
+        for (h, sums) in sums.iter_mut().enumerate() {
+            for i in 0..2000 {
+                let t = sign * STEP * (i as f64 + 0.5);
+                for j in -800..800 {
+                    let missing = STEP * f64::from(j);
+                    let q = law.ln_density(h, t, [x, missing]).exp() * STEP * STEP;
+                    let terms = [1.0, t, missing, t * missing, missing * missing];
+                    for (sum, term) in sums.iter_mut().zip(terms) {
+                        *sum += q * term;
+                    }
+                }
+            }
+        }
+        let total = sums[0][0] + sums[1][0];
+        (sums.map(|sums| sums.map(|sum| sum / total)), total.ln())
+    }
+
+    /// Weights and moments are those of the joint law of a row's utility, missing feature and component, and with what the bound takes from the statistics
+    /// the local terms are the logarithm of its normalising constant.
+    #[test]
+    fn a_row_is_as_the_joint_law_has_it() {
+        let law = Law::example();
+        for (x, sign) in [(0.3, 1.0), (0.3, -1.0), (-2.0, 1.0), (2.5, -1.0)] {
+            let stats = law.stats(x, sign);
+            let (wanted, ln_total) = by_grid(&law, x, sign);
+            let near = |name: &str, found: f64, wanted: f64| {
+                assert!(
+                    (found - wanted).abs() < 2e-5 * (1.0 + wanted.abs()),
+                    "x = {x}, sign = {sign}, {name}: {found} {wanted}"
+                );
+            };
+            let mut bound = stats.soft_local + stats.label_entropy + stats.missing_entropy;
+            for (h, &[weight, t, m, tm, mm]) in wanted.iter().enumerate() {
+                let moments = &stats.labelled;
+                near("weight", moments.weight[h], weight);
+                near("missing", moments.first[(1, h)], m);
+                near("square", moments.second[h][(1, 1)], mm);
+                near("label", stats.soft[(2, h)], t);
+                near("label and observed", stats.soft[(0, h)], t * x);
+                near("label and missing", stats.soft[(1, h)], tm);
+                // All of `E ln q` but the terms in `t^2`, which are among the local ones.
+                let (a, b, mean) = (law.slope[h], law.offset[h], law.mean[h]);
+                let l = &law.precision[h];
+                let observed = x - mean[0];
+                let first = [observed * weight, m - mean[1] * weight];
+                let second = mm - 2.0 * mean[1] * m + mean[1] * mean[1] * weight;
+                let square = l[(0, 0)] * observed * first[0]
+                    + 2.0 * l[(0, 1)] * observed * first[1]
+                    + l[(1, 1)] * second;
+                bound +=
+                    law.constant[h] * weight - 0.5 * square - b[0] * first[0] - b[1] * first[1]
+                        + (law.intercept[h] + a[0] * observed - a[1] * mean[1]) * t
+                        + a[1] * tm;
+                // A product of means would not pass.
+                assert!((tm * weight - t * m).abs() > 1e-3 * weight * weight);
+            }
+            near("bound", bound, ln_total);
+        }
+    }
+}

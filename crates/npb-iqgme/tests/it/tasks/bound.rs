@@ -207,13 +207,13 @@ fn stationary_in_the_indicators() {
     assert!(check_stationary(&shifted, 1e-5, bound).is_err());
 }
 
-/// A task of two rows may be of either cluster; the rows are as each of them has it.
+/// A task of one row may be of either cluster; the rows are as each of them has it.
 #[test]
 fn stationary_in_the_indicators_of_whole_tasks() {
     let mut parts: Vec<(Table, Labels)> = (0..4)
         .map(|j| labelled_kind(j, j as usize % 2, 30))
         .collect();
-    parts.push(labelled_kind(9, 0, 2));
+    parts.push(labelled_kind(9, 0, 1));
     let tasks = Tasks::new(parts);
     let config = config(2);
     let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
