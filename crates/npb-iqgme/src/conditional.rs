@@ -378,23 +378,23 @@ impl Deviations {
     pub(crate) fn complete_slopes(&mut self, i: usize, slope: &[f64]) {
         let lanes = self.lane_stride();
         let to = self.slopes.part_mut(i, lanes);
-        let each = self.residual.get(slope.len()).chunks_exact(lanes);
-        for (shift, slope) in each.zip(slope.chunks_exact(lanes)) {
-            for h in 0..lanes {
-                to[h] += slope[h] * shift[h];
-            }
-        }
+        let shifts = self.residual.get(slope.len()).chunks_exact(lanes);
+        let each = shifts.zip(slope.chunks_exact(lanes));
+        self.arch.dispatch(
+            #[inline(always)]
+            || each.for_each(|(shift, slope)| add_product(to, slope, shift)),
+        );
     }
 
     /// Adds `by` (by lane) times `tilt` (missing feature, lane) to the conditional means of the row conditioned last.
     pub(crate) fn shift_by(&mut self, by: &[f64], tilt: &[f64]) {
         let lanes = self.lane_stride();
-        let each = self.residual.get_mut(tilt.len()).chunks_exact_mut(lanes);
-        for (shift, tilt) in each.zip(tilt.chunks_exact(lanes)) {
-            for h in 0..lanes {
-                shift[h] += by[h] * tilt[h];
-            }
-        }
+        let shifts = self.residual.get_mut(tilt.len()).chunks_exact_mut(lanes);
+        let each = shifts.zip(tilt.chunks_exact(lanes));
+        self.arch.dispatch(
+            #[inline(always)]
+            || each.for_each(|(shift, tilt)| add_product(shift, by, tilt)),
+        );
     }
 
     /// Conditional mean of the `k`th missing feature of the row conditioned last, minus the component's mean.
@@ -426,6 +426,14 @@ impl Deviations {
                 .map(|(k, &j)| slope[j] * self.residual.part(k, lanes)[h]);
             self.slopes.part_mut(i * self.n_utilities + u, lanes)[h] += shifts.sum::<f64>();
         }
+    }
+}
+
+/// `to += a b`, number by number.
+#[inline(always)]
+fn add_product(to: &mut [f64], a: &[f64], b: &[f64]) {
+    for ((to, a), b) in to.iter_mut().zip(a).zip(b) {
+        *to += a * b;
     }
 }
 

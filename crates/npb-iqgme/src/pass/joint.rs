@@ -7,7 +7,7 @@ use pulp::Arch;
 
 use super::Worker;
 use super::sums::LabelSpread;
-use crate::conditional::elementary::soft_label;
+use crate::conditional::elementary::{ln, soft_label};
 use crate::conditional::softmax::Lanes;
 use crate::conditional::{Linear, REGISTER};
 use crate::rows::{Block, Group};
@@ -127,12 +127,23 @@ impl JointScratch {
         self.tilt.clone_from(&self.slope);
         given.solve(&mut self.tilt, &mut self.share);
         let parts = self.scale.iter_mut().zip(&mut self.half_ln);
-        for ((scale, half_ln), share) in parts.zip(&self.share) {
-            // Positive but for rounding: `L_mm` holds `a_m a_m'`.
-            let precision = (1.0 - share).max(f64::EPSILON);
-            *scale = 1.0 / precision.sqrt();
-            *half_ln = 0.5 * precision.ln();
-        }
+        let each = parts.zip(&self.share);
+        Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                for ((scale, half_ln), share) in each {
+                    // Positive but for rounding: `L_mm` holds `a_m a_m'`.
+                    let rest = 1.0 - share;
+                    let precision = if rest < f64::EPSILON {
+                        f64::EPSILON
+                    } else {
+                        rest
+                    };
+                    *scale = 1.0 / precision.sqrt();
+                    *half_ln = 0.5 * ln(precision);
+                }
+            },
+        );
     }
 }
 

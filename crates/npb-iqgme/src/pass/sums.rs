@@ -171,27 +171,11 @@ impl Sums {
     pub(super) fn add_label_spread(&mut self, spread: &LabelSpread<'_>) {
         let (p, lanes) = (self.n_features, spread.weight.len());
         self.open();
-        let covariance = self.covariance.get_mut(packed(p, 0) * lanes);
-        let with_label = self.label_covariance.get_mut(p * lanes);
-        self.arch.dispatch(
-            #[inline(always)]
-            || {
-                for (k, &i) in spread.missing.iter().enumerate() {
-                    let a = &spread.tilt[k * lanes..][..lanes];
-                    let to = &mut with_label[i * lanes..][..lanes];
-                    for h in 0..lanes {
-                        to[h] += spread.weight[h] * a[h];
-                    }
-                    for (l, &j) in spread.missing[..=k].iter().enumerate() {
-                        let b = &spread.tilt[l * lanes..][..lanes];
-                        let to = &mut covariance[packed(i, j) * lanes..][..lanes];
-                        for h in 0..lanes {
-                            to[h] += spread.weight[h] * a[h] * b[h];
-                        }
-                    }
-                }
-            },
-        );
+        self.arch.dispatch(AddLabelSpread {
+            spread,
+            covariance: self.covariance.get_mut(packed(p, 0) * lanes),
+            with_label: self.label_covariance.get_mut(p * lanes),
+        });
     }
 
     /// Adds the sums of other rows.
@@ -309,6 +293,37 @@ impl WithSimd for AddCovariance<'_> {
                 let from = &covariance[(k * m + l) * n..][..n];
                 for h in 0..n {
                     to[h] = simd.mul_add_e_f64s(weight[h], from[h], to[h]);
+                }
+            }
+        }
+    }
+}
+
+/// `covariance += weight u u'` and `with_label += weight u`, by lane.
+struct AddLabelSpread<'a> {
+    spread: &'a LabelSpread<'a>,
+    covariance: &'a mut [f64],
+    with_label: &'a mut [f64],
+}
+
+impl WithSimd for AddLabelSpread<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (weight, _) = S::as_simd_f64s(self.spread.weight);
+        let (tilt, _) = S::as_simd_f64s(self.spread.tilt);
+        let (covariance, _) = S::as_mut_simd_f64s(self.covariance);
+        let (with_label, _) = S::as_mut_simd_f64s(self.with_label);
+        let (missing, n) = (self.spread.missing, weight.len());
+        for (k, &i) in missing.iter().enumerate() {
+            for h in 0..n {
+                let weighted = simd.mul_f64s(weight[h], tilt[k * n + h]);
+                let to = &mut with_label[i * n + h];
+                *to = simd.add_f64s(*to, weighted);
+                for (l, &j) in missing[..=k].iter().enumerate() {
+                    let to = &mut covariance[packed(i, j) * n + h];
+                    *to = simd.mul_add_e_f64s(weighted, tilt[l * n + h], *to);
                 }
             }
         }
