@@ -47,6 +47,17 @@ pub enum ExpertPosterior {
     ExpectationPropagation,
 }
 
+/// The variational factor of a labelled row with missing features when there are two classes; with more its utilities are always apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowFamily {
+    /// `q(t) q(x^m | z) q(z)`, the utility apart (the thesis). The experts' coefficients shrink the more, the more is missing; with one small task that
+    /// is as good as a stronger prior.
+    UtilityApart,
+    /// `q(t, x^m, z)`, all in one: the bound is higher, and the experts are not shrunk for what is missing. The default for many tasks.
+    Joint,
+}
+
 /// How the components weigh a new row for its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -78,6 +89,8 @@ pub struct IqgmeConfig {
     pub expert: GammaPrior,
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,
+    /// The variational factor of labelled rows with missing features.
+    pub row_family: RowFamily,
     /// How the experts are found once the components have settled.
     pub expert_posterior: ExpertPosterior,
     /// How the components weigh a new row for its class. Densities, imputations and responsibilities are always marginal.
@@ -122,6 +135,7 @@ impl Default for IqgmeConfig {
                 rate: 0.1,
             },
             expert_mean_strength: 1.0,
+            row_family: RowFamily::UtilityApart,
             expert_posterior: ExpertPosterior::Variational,
             gate: Gate::AtMeans,
             starts: vec![

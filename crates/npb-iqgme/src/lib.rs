@@ -74,7 +74,7 @@ mod vb;
 
 pub use bound::Bound;
 pub use checkpoints::fit_with_checkpoints;
-pub use config::{ExpertPosterior, Gate, IqgmeConfig, PriorScale, Start};
+pub use config::{ExpertPosterior, Gate, IqgmeConfig, PriorScale, RowFamily, Start};
 pub use data::IqgmeData;
 pub use em::{QgmeConfig, QgmeFit, fit_qgme};
 pub use error::IqgmeError;

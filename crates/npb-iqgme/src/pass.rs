@@ -15,13 +15,12 @@ use npb_linalg::faer::Mat;
 use pulp::Arch;
 use rayon::prelude::*;
 
-use crate::IqgmeError;
 use crate::conditional::Linear;
 use crate::conditional::elementary::soft_label;
-use crate::multinomial;
 use crate::rows::{Block, Rows};
 use crate::state::{Expected, IqgmeState};
 use crate::stats::Stats;
+use crate::{IqgmeError, RowFamily, multinomial};
 use complete::{CompleteScratch, CompleteSide};
 use incomplete::{IncompleteScratch, IncompleteSide};
 use joint::JointScratch;
@@ -38,8 +37,10 @@ const CHUNKS: usize = 16;
 pub(crate) struct Update {
     /// `q(z)`; otherwise the responsibilities given are used.
     pub(crate) responsibilities: bool,
-    /// `q(t)`.
+    /// `q(t)`, where it is a factor of its own.
     pub(crate) soft_labels: bool,
+    /// What is a factor of its own.
+    pub(crate) family: RowFamily,
 }
 
 /// The law of a row given each component: the exponent is `k_ih - d'L_h d / 2` plus what [`Linear`] adds.

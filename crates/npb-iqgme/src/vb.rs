@@ -211,6 +211,7 @@ impl<'d> IqgmeVb<'d> {
         self.pass(Update {
             responsibilities: false,
             soft_labels: false,
+            family: self.config.row_family,
         })?;
         self.state.experts = experts;
         self.update_parameters()?;
@@ -218,6 +219,7 @@ impl<'d> IqgmeVb<'d> {
             self.pass(Update {
                 responsibilities: false,
                 soft_labels: true,
+                family: self.config.row_family,
             })?;
             self.update_parameters()?;
         }
@@ -369,10 +371,12 @@ impl<'d> IqgmeVb<'d> {
             VbUpdate::Labels => self.pass(Update {
                 responsibilities: true,
                 soft_labels: false,
+                family: self.config.row_family,
             }),
             VbUpdate::Rows => self.pass(Update {
                 responsibilities: true,
                 soft_labels: true,
+                family: self.config.row_family,
             }),
             VbUpdate::Order => {
                 self.rearrange();

@@ -7,10 +7,10 @@ use npb_linalg::lanes::{LaneConditional, LaneScratch};
 
 use super::sums::Weighted;
 use super::{INACTIVE, RowFactors, Terms, Worker};
-use crate::IqgmeError;
 use crate::conditional::softmax::{Lanes, LnTotal};
 use crate::conditional::{Deviations, Linear, Quadratics, padded};
 use crate::rows::{Block, Group};
+use crate::{IqgmeError, RowFamily};
 
 /// What rows with missing features need of the components.
 pub(super) struct IncompleteSide {
@@ -66,8 +66,9 @@ impl Worker<'_> {
             side.linear.as_ref(),
         );
         self.start(block.rows.len(), factors.responsibilities);
-        // With two classes the utility of a row follows from the parameters, as its missing features do; with more it is a factor of its own.
-        let joint = block.labelled && self.parameters.n_utilities == 1;
+        let joint = block.labelled
+            && self.parameters.n_utilities == 1
+            && self.update.family == RowFamily::Joint;
         let soft: &[f64] = if joint { &[] } else { factors.soft };
         self.ln_weights(side, soft);
         if joint {

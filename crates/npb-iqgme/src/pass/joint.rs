@@ -240,6 +240,7 @@ mod tests {
     use npb_linalg::faer::{Mat, mat};
 
     use super::*;
+    use crate::RowFamily;
     use crate::pass::{PassParameters, RowFactors, Terms, Update, pass};
     use crate::rows::Rows;
     use crate::stats::Stats;
@@ -300,6 +301,7 @@ mod tests {
             let update = Update {
                 responsibilities: true,
                 soft_labels: true,
+                family: RowFamily::Joint,
             };
             pass(&rows, &parameters.unwrap(), factors, update, 0).unwrap()
         }

@@ -14,12 +14,12 @@ use super::data::MultiTaskData;
 use super::groups::atoms;
 use super::local::Local;
 use super::start::TaskBegin;
-use crate::IqgmeError;
 use crate::pass::Update;
 use crate::prior::Prior;
 use crate::state::{Component, Expected};
 use crate::stats::Stats;
 use crate::vb::prior_failed;
+use crate::{IqgmeError, RowFamily};
 
 /// Key of the random stream.
 const CLUSTER: u64 = 6;
@@ -42,6 +42,7 @@ struct Clusters<'d> {
     data: &'d MultiTaskData,
     prior: Prior,
     alpha: ConcentrationFactor,
+    family: RowFamily,
     truncation: usize,
     n_components: usize,
     cluster: Vec<usize>,
@@ -100,6 +101,7 @@ impl<'d> Clusters<'d> {
             data,
             prior,
             alpha: ConcentrationFactor::new(single.concentration).expect("validated"),
+            family: single.row_family,
             truncation: n_components,
             n_components,
             cluster,
@@ -125,6 +127,7 @@ impl<'d> Clusters<'d> {
         let held = Update {
             responsibilities: false,
             soft_labels: false,
+            family: self.family,
         };
         let sticks = Sticks::new(self.truncation, self.alpha.mean()).expect("validated");
         let atoms = atoms(&components, &expected, &[]);
@@ -225,6 +228,7 @@ impl<'d> Clusters<'d> {
         let update = Update {
             responsibilities: true,
             soft_labels: true,
+            family: self.family,
         };
         let indicators = self.one_to_one();
         for _ in 0..PASSES {

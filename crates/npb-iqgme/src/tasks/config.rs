@@ -5,7 +5,7 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use super::state::Gaussians;
-use crate::config::{ExpertPosterior, MOST_COMPONENTS, MOST_RUNS, PriorScale, Start};
+use crate::config::{ExpertPosterior, MOST_COMPONENTS, MOST_RUNS, PriorScale, RowFamily, Start};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
@@ -41,7 +41,7 @@ impl TaskStart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TasksConfig {
-    /// What a fit of one task has too: priors, gate, folds by which the runs for predictions are weighed and sharpened ([`TaskRun::sharpness`](super::TaskRun::sharpness)), averaging where there are none (1 here by default: runs that share less fit the features less
+    /// What a fit of one task has too: priors, row family, gate, folds by which the runs for predictions are weighed and sharpened ([`TaskRun::sharpness`](super::TaskRun::sharpness)), averaging where there are none (1 here by default: runs that share less fit the features less
     /// well, not the labels), limits, seed; its `truncation` is the number of groups of each task, `N`, and
     /// `concentration` is the prior of the tasks' common `alpha`. Its `starts` are not used.
     pub single: IqgmeConfig,
@@ -65,6 +65,7 @@ impl Default for TasksConfig {
             single: IqgmeConfig {
                 averaging: 1.0,
                 prior_scale: PriorScale::Covariance,
+                row_family: RowFamily::Joint,
                 ..IqgmeConfig::default()
             },
             learn_expert_mean_strength: true,

@@ -213,9 +213,11 @@ impl<'d> MultiTaskVb<'d> {
         };
         let expected = self.numerical("shared covariance", 0, shared.expected())?;
         self.expected = vec![expected; self.state.components.len()];
+        let family = self.config.single.row_family;
         let held = |soft_labels| Update {
             responsibilities: false,
             soft_labels,
+            family,
         };
         self.pass(held(false), false)?;
         self.fit_start()?;
@@ -353,9 +355,11 @@ impl<'d> MultiTaskVb<'d> {
 
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`TaskUpdate::PARAMETERS`].
     pub fn apply(&mut self, update: TaskUpdate) -> Result<(), IqgmeError> {
+        let family = self.config.single.row_family;
         let rows = |soft_labels| Update {
             responsibilities: true,
             soft_labels,
+            family,
         };
         match update {
             TaskUpdate::Labels => self.pass(rows(false), true)?,

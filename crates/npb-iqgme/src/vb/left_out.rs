@@ -58,6 +58,7 @@ impl IqgmeVb<'_> {
         let update = Update {
             responsibilities: true,
             soft_labels: false,
+            family: self.config.row_family,
         };
         let part = pass(&row, parameters, factors, update, self.iteration)?;
         let mut stats = self.stats.clone();

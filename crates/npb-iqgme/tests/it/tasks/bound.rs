@@ -3,7 +3,7 @@
 use npb_data::{Labels, Table};
 use npb_infer::testing::{BoundMonitor, check_stationary};
 use npb_iqgme::{
-    MultiTaskData, MultiTaskState, MultiTaskVb, PriorScale, Start, TaskStart, TaskUpdate,
+    MultiTaskData, MultiTaskState, MultiTaskVb, PriorScale, RowFamily, Start, TaskStart, TaskUpdate,
 };
 
 use super::data::{Tasks, config, labelled_kind, one_task, two_kinds};
@@ -49,6 +49,8 @@ fn never_falls_after_any_single_update() {
     for seed in 0..24 {
         let tasks = random_tasks(seed);
         let mut config = config(seed);
+        config.single.row_family =
+            [RowFamily::Joint, RowFamily::UtilityApart][seed as usize / 4 % 2];
         config.learn_expert_mean_strength = seed % 3 > 0;
         config.single.prior_scale = [
             PriorScale::Covariance,
