@@ -9,7 +9,8 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use npb_data::{Labels, Table};
 use npb_iqgme::{
-    GibbsConfig, IqgmeConfig, IqgmeData, IqgmeSampler, IqgmeState, IqgmeVb, Start, fit,
+    GibbsConfig, IqgmeConfig, IqgmeData, IqgmeSampler, IqgmeState, IqgmeVb, MultiTaskData,
+    MultiTaskVb, Start, Task, TaskStart, TasksConfig, fit,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -52,6 +53,18 @@ const HOLES: Setting = Setting {
     name: "quarter_missing_34",
     missing: 0.25,
     ..WIDE
+};
+
+/// As many features as a landmine task has.
+const TASKS: Setting = Setting {
+    name: "complete_9",
+    n_features: 9,
+    ..APART
+};
+const TASKS_WITH_HOLES: Setting = Setting {
+    name: "most_missing_9",
+    missing: 0.75,
+    ..TASKS
 };
 
 /// Nearly normal: the sum of four uniform numbers, scaled to variance 1.
@@ -240,6 +253,51 @@ fn predictions(c: &mut Processor) {
     group.finish();
 }
 
+/// An iteration over 19 tasks of 300 rows each that share twenty clusters.
+fn many_tasks(c: &mut Processor) {
+    const ROWS: usize = 300;
+    let mut group = c.benchmark_group("iqgme_tasks");
+    group.sample_size(10);
+    let names: Vec<String> = (0..19).map(|j| format!("task {j}")).collect();
+    for setting in [TASKS, TASKS_WITH_HOLES] {
+        let (table, labels) = simulated(setting, names.len() * ROWS);
+        let parts: Vec<(Table, Labels)> = (0..names.len())
+            .map(|j| {
+                let rows: Vec<usize> = (j * ROWS..(j + 1) * ROWS).collect();
+                (table.select_rows(&rows), labels.select_rows(&rows))
+            })
+            .collect();
+        let each = names.iter().zip(&parts);
+        let tasks: Vec<Task<'_>> = each
+            .map(|(name, (table, labels))| Task {
+                name,
+                table,
+                labels,
+            })
+            .collect();
+        let config = TasksConfig::default();
+        let data = MultiTaskData::new(&tasks, &config).expect("proper data");
+        let start = TaskStart::Pooled(Start::KMeans(COMPONENTS));
+        let vb = MultiTaskVb::new(&data, config.clone(), start, 0).expect("a start");
+        let state = vb.into_state();
+        let groups = state.tasks.iter().map(|task| task.indicators.len());
+        assert!(groups.min() > Some(COMPONENTS - 5), "too few groups");
+        group.throughput(Throughput::Elements((names.len() * ROWS) as u64));
+        group.bench_function(BenchmarkId::new(setting.name, names.len()), |b| {
+            let first = || {
+                MultiTaskVb::resume(&data, config.clone(), state.clone(), Vec::new())
+                    .expect("its own")
+            };
+            b.iter_batched_ref(
+                first,
+                |vb| black_box(vb.step().expect("an iteration")),
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
 /// One thread, whatever the machine has: the one whose time is taken.
 fn one_thread(_: &mut Processor) {
     rayon::ThreadPoolBuilder::new()
@@ -252,6 +310,6 @@ fn one_thread(_: &mut Processor) {
 criterion_group! {
     name = benches;
     config = Criterion::default().with_measurement(ProcessorTime { since: Instant::now() });
-    targets = one_thread, complete, holes, sweeps, predictions
+    targets = one_thread, complete, holes, sweeps, predictions, many_tasks
 }
 criterion_main!(benches);
