@@ -1,6 +1,6 @@
 //! Labelled rows with missing features, two classes: the utility, the missing features and the component together.
 //!
-//! Equations in `docs/iqgme.md`, "Rows with holes and a label".
+//! Equations in `docs/iqgme.md`, "Rows with holes and a label, together".
 
 use npb_linalg::lanes::LaneConditional;
 use pulp::Arch;
