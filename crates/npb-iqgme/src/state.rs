@@ -89,7 +89,7 @@ pub struct IqgmeState {
     /// `c` in `B_0^-1 = c S`, with `S` the covariance of all rows.
     pub prior_scale: f64,
     /// Locations `mu_i` of `q(t_i)`, normals with variance 1 cut to the region of the row's class: by row of the training table, then utility; 0
-    /// for an unlabelled row.
+    /// for an unlabelled row, and nothing of use for one with holes under [`RowFamily::Joint`](crate::RowFamily::Joint), whose factor follows from the rest.
     pub soft_labels: Vec<f64>,
 }
 

@@ -275,7 +275,7 @@ impl Worker<'_> {
         for h in 0..self.parameters.n_components() {
             let (soft, soft_stride) = match soft {
                 Some(soft) if block.labelled => (soft, self.parameters.n_utilities),
-                Some(_) => (&[][..], 1),
+                Some(_) => (&[][..], 0),
                 None => (&self.scratch.joint.soft[h..], lanes),
             };
             sums.add(

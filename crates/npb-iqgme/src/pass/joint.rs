@@ -278,7 +278,7 @@ mod tests {
                 - 0.5 * (t * t + (2.0 * std::f64::consts::PI).ln())
         }
 
-        fn stats(&self, x: f64, sign: f64) -> Stats {
+        fn stats(&self, x: f64, sign: f64, family: RowFamily) -> Stats {
             let table = Table::new(1, 2, vec![x, 0.0], &[true, false]).unwrap();
             let rows = Rows::new(&table, &[sign]);
             let terms = |linear| Terms {
@@ -301,7 +301,7 @@ mod tests {
             let update = Update {
                 responsibilities: true,
                 soft_labels: true,
-                family: RowFamily::Joint,
+                family,
             };
             pass(&rows, &parameters.unwrap(), factors, update, 0).unwrap()
         }
@@ -334,7 +334,8 @@ mod tests {
     fn a_row_is_as_the_joint_law_has_it() {
         let law = Law::example();
         for (x, sign) in [(0.3, 1.0), (0.3, -1.0), (-2.0, 1.0), (2.5, -1.0)] {
-            let stats = law.stats(x, sign);
+            let stats = law.stats(x, sign, RowFamily::Joint);
+            let apart = law.stats(x, sign, RowFamily::UtilityApart);
             let (wanted, ln_total) = by_grid(&law, x, sign);
             let near = |name: &str, found: f64, wanted: f64| {
                 assert!(
@@ -364,8 +365,9 @@ mod tests {
                     law.constant[h] * weight - 0.5 * square - b[0] * first[0] - b[1] * first[1]
                         + (law.intercept[h] + a[0] * observed - a[1] * mean[1]) * t
                         + a[1] * tm;
-                // A product of means would not pass.
-                assert!((tm * weight - t * m).abs() > 1e-3 * weight * weight);
+                // With the utility apart they are others.
+                let wrong = (apart.soft[(1, h)] - tm).abs() + (apart.soft[(2, h)] - t).abs();
+                assert!(wrong > 1e-3, "x = {x}, sign = {sign}: {wrong}");
             }
             near("bound", bound, ln_total);
         }

@@ -19,7 +19,7 @@ pub(super) struct Weighted<'a> {
     /// Rows of features, padded with zeros.
     pub(super) rows: &'a [f64],
     pub(super) n_rows: usize,
-    /// `<t>`: the utilities of row `i` from `i * soft_stride` on; none of unlabelled rows.
+    /// `<t>`: the utilities of row `i` from `i * soft_stride` on; none of unlabelled rows, at stride 0.
     pub(super) soft: &'a [f64],
     pub(super) soft_stride: usize,
     /// Responsibilities of the component: of row `i` at `i * lanes`.
@@ -355,8 +355,7 @@ impl WithSimd for AddProducts<'_> {
             let weight = self.block.weights[row * self.block.lanes];
             let x = &self.block.rows[row * stride..][..self.n_features];
             factors[0] = weight;
-            let soft = self.block.soft.get(row * self.block.soft_stride..);
-            let soft = soft.unwrap_or_default();
+            let soft = &self.block.soft[row * self.block.soft_stride..];
             for (factor, soft) in factors[1..self.extra].iter_mut().zip(soft) {
                 *factor = weight * soft;
             }

@@ -24,7 +24,7 @@ pub struct TaskState {
     /// `q(c_jh)`: for each group that has rows, larger ones first, the probabilities of the atoms. The other groups, up to the truncation, have
     /// `q(c_jh | U) = p(c_jh | U)`.
     pub indicators: Vec<Vec<f64>>,
-    /// Locations of `q(t)` by row of the task's table; 0 for an unlabelled row. With [`Gaussians::Common`] for each atom in turn, if it is the task's.
+    /// Locations of `q(t)` by row of the task's table; 0 for an unlabelled row, and nothing of use for one with holes under [`RowFamily::Joint`](crate::RowFamily::Joint), whose factor follows from the rest. With [`Gaussians::Common`] for each atom in turn, if it is the task's.
     pub soft_labels: Vec<f64>,
 }
 
