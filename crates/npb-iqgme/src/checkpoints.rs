@@ -260,7 +260,7 @@ pub(crate) fn cancelled<'a>(mut stops: impl Iterator<Item = &'a Stop>) -> bool {
     stops.any(|stop| *stop == Stop::Cancelled)
 }
 
-fn appended(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn appended(path: &Path, suffix: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(suffix);
     path.into()

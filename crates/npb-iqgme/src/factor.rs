@@ -15,6 +15,7 @@ mod gibbs;
 mod margins;
 mod predict;
 mod rows;
+mod scale;
 mod stacking;
 mod start;
 mod state;

@@ -10,19 +10,21 @@ use rand::RngExt;
 
 use super::data::FactorData;
 use super::fit::{FactorFit, FactorRun, make_runs};
+use super::scale;
 use super::stacking::votes;
 use super::vb::FactorVb;
-use crate::checkpoints::{FoldFiles, Key, RunFile, cancelled};
+use crate::checkpoints::{FoldFiles, Key, RunFile, appended, cancelled};
 use crate::{FactorConfig, IqgmeError};
 
 /// Names in checkpoint files.
 const MODEL: &str = "npb-iqgme/factor/run";
 const FOLD: &str = "npb-iqgme/factor/fold";
+const STEPS: &str = "npb-iqgme/factor/steps";
 
 /// As [`fit_factor`](crate::fit_factor), with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and
 /// returns the same bits as if it had never stopped.
 ///
-/// Files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints) and [`fit_factor`](crate::fit_factor).
+/// What each scale of the steps foretells of the labels of fold `k` goes to the file `path` with `.steps.foldk` appended. Other files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints) and [`fit_factor`](crate::fit_factor).
 pub fn fit_factor_with_checkpoints(
     table: &Table,
     labels: &Labels,
@@ -31,9 +33,13 @@ pub fn fit_factor_with_checkpoints(
     every: Every,
     watch: impl Fn(usize, &VbReport) -> ControlFlow<()> + Sync,
 ) -> Result<FactorFit, IqgmeError> {
-    let data = FactorData::new(table, labels, config)?;
+    let mut data = FactorData::new(table, labels, config)?;
     let fingerprint = fingerprint(&data);
     let path = path.as_ref();
+    let of_steps = appended(path, ".steps");
+    let files = FoldFiles::new(&of_steps, STEPS, config, fingerprint);
+    let learned = scale::learned(table, labels, config, Some(&files))?;
+    let config = &data.set_effects(learned, config);
     let runs = make_runs(&data, config, |k, start, restart| {
         let key = Key {
             start,

@@ -159,14 +159,17 @@ impl EffectLaw {
         let law = Self {
             spread_units: SpreadUnits::of(&cells.ln_spreads),
             spread_precision: spread.then(|| 1.0 / config.spread),
-            step_prior: gamma(
-                config.shape,
-                config.shape * config.variance / n_steps.max(1) as f64,
-            ),
+            step_prior: step_prior(n_steps, config),
             steps,
         };
         let rows = law.rows(cells, labelled);
         (law, rows)
+    }
+
+    /// Gives the steps the prior of another configuration.
+    pub(crate) fn set_step_prior(&mut self, config: &RowEffects) {
+        let n_steps = self.steps.iter().map(Steps::len).sum();
+        self.step_prior = step_prior(n_steps, config);
     }
 
     /// Rows to predict, in the units of training.
@@ -427,6 +430,12 @@ impl EffectLaw {
             && effect.mean.iter().all(|v| v.is_finite())
             && (effect.variance.iter()).all(|v| v.is_finite() && *v > 0.0)
     }
+}
+
+/// Of the precision of each of so many steps.
+fn step_prior(n_steps: usize, config: &RowEffects) -> Gamma {
+    let rate = config.shape * config.variance / n_steps.max(1) as f64;
+    gamma(config.shape, rate)
 }
 
 impl EffectRows {

@@ -16,6 +16,7 @@ use super::data::{Cells, FactorData};
 use super::effects::{EffectLaw, EffectRows};
 use super::margins::Margins;
 use super::predict::Predictor;
+use super::scale;
 use super::stacking::votes;
 use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
@@ -33,7 +34,8 @@ const PICK: u64 = 5;
 /// Fits the factor-analytic variant: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes, rows may be unlabelled (all of them, too: then there is no
-/// classifier). Cost: with labels every run is made `config.folds` times more, with at most 15 iterations each, to find its weight. Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
+/// classifier). Cost: with labels every run is made `config.folds` times more, with at most 15 iterations each, to find its weight, and so is a run without factors for
+/// each of five scales of the steps ([`RowEffects::learn_variance`](crate::RowEffects::learn_variance)). Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 ///
 /// ```
 /// use npb_data::{Labels, Table};
@@ -56,7 +58,9 @@ pub fn fit_factor(
     labels: &Labels,
     config: &FactorConfig,
 ) -> Result<FactorFit, IqgmeError> {
-    let data = FactorData::new(table, labels, config)?;
+    let mut data = FactorData::new(table, labels, config)?;
+    let learned = scale::learned(table, labels, config, None)?;
+    let config = &data.set_effects(learned, config);
     let runs = make_runs(&data, config, |_, start, restart| {
         let mut vb = FactorVb::new(&data, config.clone(), start, restart)?;
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
@@ -226,7 +230,7 @@ impl FactorFit {
             .collect()
     }
 
-    /// The configuration of the fit.
+    /// The configuration of the fit. If the variance of the steps was learned, it has this variance, to be learned no more: it makes the same fit.
     pub fn config(&self) -> &FactorConfig {
         &self.wire.config
     }

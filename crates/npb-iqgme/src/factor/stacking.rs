@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table};
 
+use super::config::FactorStart;
 use super::data::FactorData;
 use super::predict::Predictor;
 use super::vb::FactorVb;
@@ -23,8 +24,9 @@ pub(crate) fn votes(
     let n_runs = config.starts.len() * config.restarts;
     let foretold = |sides: &[Side]| {
         let fold = Fold::new(table, labels, config, &sides[0])?;
-        let runs: Vec<usize> = (0..n_runs).collect();
-        run_all(&runs, 1, |_, run, _| fold.foretold(config, run))
+        run_all(&config.starts, config.restarts, |_, start, restart| {
+            fold.foretold(config, start, restart)
+        })
     };
     let (n_folds, seed) = (config.folds, config.seed);
     let by_run = stacking::by_run(&[labels], n_folds, n_runs, seed, files, foretold)?;
@@ -35,15 +37,15 @@ pub(crate) fn votes(
 }
 
 /// Data without the rows of a fold, and these.
-struct Fold {
-    data: FactorData,
+pub(super) struct Fold {
+    pub(super) data: FactorData,
     left_out: Table,
     /// Whether a row that was left out is of the second class.
     second: Vec<bool>,
 }
 
 impl Fold {
-    fn new(
+    pub(super) fn new(
         table: &Table,
         labels: &Labels,
         config: &FactorConfig,
@@ -59,13 +61,17 @@ impl Fold {
     }
 
     /// Probability of the class that each row has, by a run that was told neither row nor class.
-    fn foretold(&self, config: &FactorConfig, run: usize) -> Result<Vec<f64>, IqgmeError> {
-        let start = config.starts[run / config.restarts];
+    pub(super) fn foretold(
+        &self,
+        config: &FactorConfig,
+        start: FactorStart,
+        restart: u64,
+    ) -> Result<Vec<f64>, IqgmeError> {
         let limited = FactorConfig {
             max_iterations: config.max_iterations.min(ITERATIONS),
             ..config.clone()
         };
-        let mut vb = FactorVb::new(&self.data, limited, start, (run % config.restarts) as u64)?;
+        let mut vb = FactorVb::new(&self.data, limited, start, restart)?;
         vb.run(|_, _| ControlFlow::Continue(()))?;
         let state = vb.into_state();
         let FactorData {

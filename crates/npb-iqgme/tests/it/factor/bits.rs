@@ -68,7 +68,7 @@ fn a_fit_that_was_stopped_goes_on_to_the_same_bits() {
     assert_eq!(stopped.stop(), &Stop::Cancelled);
     assert_ne!(stopped.to_bytes().unwrap(), wanted);
     let fold = folder.join("run.fold0");
-    assert!(!fold.exists());
+    assert!(!fold.exists() && folder.join("run.steps.fold0").exists());
     assert_eq!(go_on(&config, 99).unwrap().to_bytes().unwrap(), wanted);
     assert!(fold.exists());
     // Once more: nothing is left to do.

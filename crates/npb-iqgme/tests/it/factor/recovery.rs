@@ -2,7 +2,7 @@
 
 use npb_data::{Labels, Table, metrics};
 use npb_infer::stream;
-use npb_iqgme::{FactorConfig, FactorFit, FactorScale, FactorStart, RowEffects, fit_factor};
+use npb_iqgme::{FactorConfig, FactorFit, FactorScale, FactorStart, RowEffects, Saved, fit_factor};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -206,4 +206,52 @@ fn a_run_without_factors_stays_without_and_has_the_steps() {
     let component = &fit.components()[0];
     assert!(component.factors.is_empty() && component.dimension == [1.0]);
     assert_eq!(fit.loadings().ncols(), 0);
+}
+
+/// Labels by the sum of so many features, times this, and noise: many small steps.
+fn labels_by_slopes(p: usize, slope: f64) -> (Table, Labels) {
+    let n = 240;
+    let mut rng = stream(5, [0; 4]);
+    let mut normal = || -> f64 { rng.sample(StandardNormal) };
+    let values: Vec<f64> = (0..n * p).map(|_| normal()).collect();
+    let name = |row: &[f64]| {
+        let score: f64 = row.iter().map(|x| slope * x).sum();
+        Some(if score + normal() > 0.0 { "up" } else { "down" })
+    };
+    let names: Vec<Option<&str>> = values.chunks_exact(p).map(name).collect();
+    (
+        Table::complete(n, p, values).unwrap(),
+        Labels::from_strings(&names),
+    )
+}
+
+#[test]
+fn the_scale_of_the_steps_is_learned() {
+    let config = FactorConfig {
+        starts: vec![FactorStart::NoFactors(1)],
+        max_iterations: 30,
+        ..FactorConfig::default()
+    };
+    let fitted = |(table, labels): (Table, Labels), config: &FactorConfig| {
+        fit_factor(&table, &labels, config).unwrap()
+    };
+    let strong = fitted(labels_by_slopes(7, 3.0), &config);
+    let none = fitted(labels_by_slopes(30, 0.0), &config);
+    let variance = |fit: &FactorFit| fit.config().row_effects.variance;
+    let median = RowEffects::default().variance;
+    assert!(variance(&strong) > median, "{}", variance(&strong));
+    assert!(variance(&none) < median, "{}", variance(&none));
+    // What was learned makes the same fit.
+    let again = fitted(labels_by_slopes(7, 3.0), strong.config());
+    assert_eq!(again.to_bytes().unwrap(), strong.to_bytes().unwrap());
+    // Nothing foretold or nothing asked for, nothing learned.
+    for change in [
+        |config: &mut FactorConfig| config.folds = 0,
+        |config: &mut FactorConfig| config.row_effects.learn_variance = false,
+    ] {
+        let mut changed = config.clone();
+        change(&mut changed);
+        let fit = fitted(labels_by_slopes(7, 3.0), &changed);
+        assert_eq!(fit.config(), &changed);
+    }
 }
