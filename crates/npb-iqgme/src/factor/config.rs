@@ -1,7 +1,7 @@
 //! What a user may set.
 
 use npb_infer::VbLimits;
-use npb_infer::ranges::{above, at_least, gamma, not_negative, up_to};
+use npb_infer::ranges::{OutOfRange, above, at_least, gamma, not_negative, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
@@ -83,14 +83,24 @@ impl Default for RowEffects {
 
 impl RowEffects {
     fn validate(&self) -> Result<(), IqgmeError> {
-        not_negative("row_effects.spread", self.spread)?;
+        if self.spread != 0.0 {
+            moderate("row_effects.spread", self.spread)?;
+        }
         if self.steps > 0 {
             up_to("row_effects.steps", self.steps, MOST_STEPS)?;
         }
-        above("row_effects.variance", self.variance, 0.0)?;
-        above("row_effects.shape", self.shape, 0.0)?;
+        moderate("row_effects.variance", self.variance)?;
+        moderate("row_effects.shape", self.shape)?;
         Ok(())
     }
+}
+
+/// Whether products and quotients of a few such numbers and counts are finite.
+fn moderate(field: &'static str, value: f64) -> Result<(), OutOfRange> {
+    if (1e-50..=1e50).contains(&value) {
+        return Ok(());
+    }
+    Err(OutOfRange::new(field, value, "from 1e-50 to 1e50"))
 }
 
 /// Configuration of a factor-analytic fit. Gamma priors are (shape, rate) and in units of the features' scale inside.

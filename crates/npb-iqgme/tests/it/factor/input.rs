@@ -1,7 +1,7 @@
 //! Whatever a user hands in: an error that names the place, or a finite result.
 
 use npb_data::{Labels, Table};
-use npb_iqgme::{FactorConfig, FactorScale, FactorStart, IqgmeError, fit_factor};
+use npb_iqgme::{FactorConfig, FactorScale, FactorStart, IqgmeError, RowEffects, fit_factor};
 
 use super::data::{Simulation, config};
 
@@ -39,7 +39,7 @@ fn errors_name_what_is_wrong() {
 #[test]
 fn every_configuration_value_is_checked_by_name() {
     type Change = fn(&mut FactorConfig);
-    let changes: [(&str, Change); 24] = [
+    let changes: [(&str, Change); 25] = [
         ("truncation", |c| c.truncation = 0),
         ("max_factors", |c| c.max_factors = 0),
         ("restarts", |c| c.restarts = 0),
@@ -60,6 +60,7 @@ fn every_configuration_value_is_checked_by_name() {
         ("row_effects.spread", |c| c.row_effects.spread = -1.0),
         ("row_effects.steps", |c| c.row_effects.steps = 1000),
         ("row_effects.variance", |c| c.row_effects.variance = 0.0),
+        ("row_effects.variance", |c| c.row_effects.variance = 1e300),
         ("row_effects.shape", |c| c.row_effects.shape = f64::NAN),
         ("max_iterations", |c| c.max_iterations = 0),
         ("tolerance", |c| c.tolerance = f64::NAN),
@@ -72,6 +73,25 @@ fn every_configuration_value_is_checked_by_name() {
         assert!(message.contains(field), "{field}: {message}");
     }
     FactorConfig::default().validate().unwrap();
+}
+
+#[test]
+fn the_ends_of_the_range_of_the_effects_of_rows_fit() {
+    let (table, labels, _) = Simulation::small().draw(1);
+    for change in [
+        |e: &mut RowEffects| e.variance = 1e50,
+        |e: &mut RowEffects| e.variance = 1e-50,
+        |e: &mut RowEffects| e.shape = 1e50,
+        |e: &mut RowEffects| e.shape = 1e-50,
+        |e: &mut RowEffects| e.spread = 1e50,
+        |e: &mut RowEffects| e.spread = 1e-50,
+    ] {
+        let mut config = config(1);
+        change(&mut config.row_effects);
+        let fit = fit_factor(&table, &labels, &config).unwrap();
+        let probability = fit.predict_proba(&table).unwrap();
+        assert!(probability.iter().all(|p| (0.0..=1.0).contains(p)));
+    }
 }
 
 /// Rows that are hard on the numbers.
