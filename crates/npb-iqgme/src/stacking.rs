@@ -122,7 +122,7 @@ fn deal(sets: &[&Labels], n_folds: usize, seed: u64) -> Vec<Vec<Option<usize>>> 
 
 /// Votes of runs that give these probabilities to what came true, run, label: each is sharpened, and then weighed by `weights`.
 pub(crate) fn votes(by_run: &[Vec<f64>], weights: impl Fn(&[Vec<f64>]) -> Vec<f64>) -> Vec<Vote> {
-    let sharpness: Vec<f64> = by_run.iter().map(|foretold| sharpness(foretold)).collect();
+    let sharpness: Vec<f64> = by_run.iter().map(|foretold| sharpest(foretold).1).collect();
     let sharp = |(foretold, &sharpness): (&Vec<f64>, &f64)| {
         let each = foretold.iter().map(|&p| sharpened(p, sharpness));
         each.collect()
@@ -133,8 +133,9 @@ pub(crate) fn votes(by_run: &[Vec<f64>], weights: impl Fn(&[Vec<f64>]) -> Vec<f6
         .collect()
 }
 
-/// The power of the odds at which what came true is most probable, `foretold` being its probabilities, times the prior of the power.
-fn sharpness(foretold: &[f64]) -> f64 {
+/// The power of the odds at which what came true is most probable, `foretold` being its probabilities, times the prior of the power; and, first, the logarithm of that
+/// product.
+pub(crate) fn sharpest(foretold: &[f64]) -> (f64, f64) {
     let value = |ln: f64| {
         let each = foretold.iter().map(|&p| sharpened(p, ln.exp()).ln());
         each.sum::<f64>() - 0.5 * (ln / LN_SHARPNESS_SD).powi(2)
@@ -148,7 +149,7 @@ fn sharpness(foretold: &[f64]) -> f64 {
             best = (value, ln);
         }
     }
-    best.1.exp()
+    (best.0, best.1.exp())
 }
 
 /// The average of runs' probabilities of the second of two classes, each sharpened: (weight, sharpness), and a probability for each row.
@@ -235,14 +236,14 @@ mod tests {
                 .collect()
         };
         for (said, wanted) in [(0.6, 5.42), (0.9, 1.0), (0.99, 0.478)] {
-            let found = sharpness(&foretold(said));
+            let found = sharpest(&foretold(said)).1;
             assert!((found / wanted - 1.0).abs() < 0.05, "{said}: {found}");
             let p = sharpened(said, found);
             assert!((p - 0.9).abs() < 0.01, "{said}: {p}");
         }
         // Few labels say little, and labels foretold for certain do no harm.
-        assert!(sharpness(&[0.6; 2]) < 1.2);
-        assert!(sharpness(&[1.0, 0.0, 1.0]).is_finite());
+        assert!(sharpest(&[0.6; 2]).1 < 1.2);
+        assert!(sharpest(&[1.0, 0.0, 1.0]).1.is_finite());
         // What is poor by its probabilities alone weighs as much as what is good in the same order.
         let votes = votes(&[foretold(0.6), foretold(0.9)], |sharp| {
             stack(sharp, &[0.5; 2])

@@ -16,7 +16,7 @@ const POWERS: [i32; 5] = [-2, -1, 0, 1, 2];
 /// The prior: the logarithm of what the variance is multiplied with is normal with mean 0 and this standard deviation.
 const LN_SD: f64 = 1.0;
 
-/// The effects of rows with the variance of the steps at which a run without factors foretells labels best, times the variance's prior; as they are when it is not to be learned, or
+/// The effects of rows with the variance of the steps at which a run without factors foretells labels best, sharpened and times the variance's prior; as they are when it is not to be learned, or
 /// there are too few labels. `files`: where what is foretold is kept from fold to fold, if it is.
 pub(super) fn learned(
     table: &Table,
@@ -46,12 +46,11 @@ pub(super) fn learned(
     Ok(foretold.map_or(given, |foretold| candidates[best(&foretold)]))
 }
 
-/// The power at which what came true is most probable, times its prior: by power, label.
+/// The power at which what came true is most probable, sharpened and times the power's prior; `foretold`: by power, label.
 fn best(foretold: &[Vec<f64>]) -> usize {
     let value = |(power, foretold): (&i32, &Vec<f64>)| {
         let ln_factor = f64::from(*power) * 4.0_f64.ln();
-        let each = foretold.iter().map(|p| p.max(f64::MIN_POSITIVE).ln());
-        each.sum::<f64>() - 0.5 * (ln_factor / LN_SD).powi(2)
+        stacking::sharpest(foretold).0 - 0.5 * (ln_factor / LN_SD).powi(2)
     };
     let values = POWERS.iter().zip(foretold).map(value).enumerate();
     let best = values.max_by(|a, b| a.1.total_cmp(&b.1));
