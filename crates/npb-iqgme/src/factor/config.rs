@@ -75,7 +75,7 @@ impl Default for RowEffects {
             spread: 1.0,
             steps: 19,
             variance: 4.0,
-            learn_variance: true,
+            learn_variance: false,
             shape: 0.5,
         }
     }

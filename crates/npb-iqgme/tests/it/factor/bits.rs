@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use npb_infer::Stop;
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_iqgme::{
-    Every, FactorConfig, FactorFit, FactorScale, FactorStart, IqgmeError, Saved, fit_factor,
-    fit_factor_with_checkpoints,
+    Every, FactorConfig, FactorFit, FactorScale, FactorStart, IqgmeError, RowEffects, Saved,
+    fit_factor, fit_factor_with_checkpoints,
 };
 
 use super::data::{Simulation, config};
@@ -20,6 +20,10 @@ fn several() -> FactorConfig {
             FactorStart::NoFactors(1),
         ],
         max_iterations: 15,
+        row_effects: RowEffects {
+            learn_variance: true,
+            ..RowEffects::default()
+        },
         ..config(1)
     }
 }

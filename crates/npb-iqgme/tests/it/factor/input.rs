@@ -87,6 +87,7 @@ fn the_ends_of_the_range_of_the_effects_of_rows_fit() {
         |e: &mut RowEffects| e.spread = 1e-50,
     ] {
         let mut config = config(1);
+        config.row_effects.learn_variance = true;
         change(&mut config.row_effects);
         let fit = fit_factor(&table, &labels, &config).unwrap();
         let probability = fit.predict_proba(&table).unwrap();

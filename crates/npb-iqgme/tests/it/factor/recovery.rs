@@ -227,20 +227,25 @@ fn labels_by_slopes(p: usize, slope: f64) -> (Table, Labels) {
 
 #[test]
 fn the_scale_of_the_steps_is_learned() {
-    let config = FactorConfig {
+    let from = |variance: f64| FactorConfig {
         starts: vec![FactorStart::NoFactors(1)],
         max_iterations: 30,
+        row_effects: RowEffects {
+            variance,
+            learn_variance: true,
+            ..RowEffects::default()
+        },
         ..FactorConfig::default()
     };
     let fitted = |(table, labels): (Table, Labels), config: &FactorConfig| {
         fit_factor(&table, &labels, config).unwrap()
     };
+    let config = from(0.25);
     let strong = fitted(labels_by_slopes(7, 3.0), &config);
-    let none = fitted(labels_by_slopes(30, 0.0), &config);
+    let none = fitted(labels_by_slopes(30, 0.0), &from(4.0));
     let variance = |fit: &FactorFit| fit.config().row_effects.variance;
-    let median = RowEffects::default().variance;
-    assert!(variance(&strong) > median, "{}", variance(&strong));
-    assert!(variance(&none) < median, "{}", variance(&none));
+    assert!(variance(&strong) > 0.25, "{}", variance(&strong));
+    assert!(variance(&none) < 4.0, "{}", variance(&none));
     // What was learned makes the same fit.
     let again = fitted(labels_by_slopes(7, 3.0), strong.config());
     assert_eq!(again.to_bytes().unwrap(), strong.to_bytes().unwrap());
