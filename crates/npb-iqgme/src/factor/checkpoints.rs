@@ -24,7 +24,7 @@ const STEPS: &str = "npb-iqgme/factor/steps";
 /// As [`fit_factor`](crate::fit_factor), with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and
 /// returns the same bits as if it had never stopped.
 ///
-/// What each scale of the steps foretells of the labels of fold `k` goes to the file `path` with `.steps.foldk` appended. Other files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints) and [`fit_factor`](crate::fit_factor).
+/// If the scale of the steps is learned, what each foretells of the labels of fold `k` goes to the file `path` with `.steps.foldk` appended. Other files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints) and [`fit_factor`](crate::fit_factor).
 pub fn fit_factor_with_checkpoints(
     table: &Table,
     labels: &Labels,
@@ -38,8 +38,7 @@ pub fn fit_factor_with_checkpoints(
     let path = path.as_ref();
     let of_steps = appended(path, ".steps");
     let files = FoldFiles::new(&of_steps, STEPS, config, fingerprint);
-    let learned = scale::learned(table, labels, config, Some(&files))?;
-    let config = &data.set_effects(learned, config);
+    let config = &scale::learned(&mut data, table, labels, config, Some(&files))?;
     let runs = make_runs(&data, config, |k, start, restart| {
         let key = Key {
             start,

@@ -8,7 +8,7 @@ use super::config::FactorScale;
 use super::effects::{EffectLaw, EffectRows};
 use super::margins::Margins;
 use crate::data::{classes_seen, not_empty, varying_columns};
-use crate::{FactorConfig, IqgmeError, RowEffects};
+use crate::{FactorConfig, IqgmeError};
 
 /// Values further out than this many standard deviations are moved here, so that their squares are finite.
 const FARTHEST: f64 = 1e100;
@@ -165,19 +165,6 @@ impl FactorData {
         table.check_columns(standardiser.column_names())?;
         let standardised = standardiser.apply(&margins.apply(table)?)?;
         Ok(Cells::new(&standardised.select_columns(active)?))
-    }
-
-    /// Gives the steps of rows another prior; returns the configuration with it.
-    pub(crate) fn set_effects(
-        &mut self,
-        row_effects: RowEffects,
-        config: &FactorConfig,
-    ) -> FactorConfig {
-        self.effects.set_step_prior(&row_effects);
-        FactorConfig {
-            row_effects,
-            ..config.clone()
-        }
     }
 
     /// Number of training rows.

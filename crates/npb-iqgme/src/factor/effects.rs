@@ -154,12 +154,11 @@ impl EffectLaw {
             let of_feature = |values| Steps::new(values, config.steps);
             steps = observed.into_iter().map(of_feature).collect();
         }
-        let n_steps: usize = steps.iter().map(Steps::len).sum();
         let spread = config.spread > 0.0 && !labelled.is_empty();
         let law = Self {
             spread_units: SpreadUnits::of(&cells.ln_spreads),
             spread_precision: spread.then(|| 1.0 / config.spread),
-            step_prior: step_prior(n_steps, config),
+            step_prior: step_prior(&steps, config),
             steps,
         };
         let rows = law.rows(cells, labelled);
@@ -168,8 +167,7 @@ impl EffectLaw {
 
     /// Gives the steps the prior of another configuration.
     pub(crate) fn set_step_prior(&mut self, config: &RowEffects) {
-        let n_steps = self.steps.iter().map(Steps::len).sum();
-        self.step_prior = step_prior(n_steps, config);
+        self.step_prior = step_prior(&self.steps, config);
     }
 
     /// Rows to predict, in the units of training.
@@ -432,8 +430,9 @@ impl EffectLaw {
     }
 }
 
-/// Of the precision of each of so many steps.
-fn step_prior(n_steps: usize, config: &RowEffects) -> Gamma {
+/// The prior of each step's precision; `steps`: of all features.
+fn step_prior(steps: &[Steps], config: &RowEffects) -> Gamma {
+    let n_steps: usize = steps.iter().map(Steps::len).sum();
     let rate = config.shape * config.variance / n_steps.max(1) as f64;
     gamma(config.shape, rate)
 }

@@ -34,8 +34,8 @@ const PICK: u64 = 5;
 /// Fits the factor-analytic variant: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes, rows may be unlabelled (all of them, too: then there is no
-/// classifier). Cost: with labels every run is made `config.folds` times more, with at most 15 iterations each, to find its weight, and so is a run without factors for
-/// each of five scales of the steps ([`RowEffects::learn_variance`](crate::RowEffects::learn_variance)). Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
+/// classifier). Cost: with labels every run is made `config.folds` times more, with at most 15 iterations each, to find its weight; with
+/// [`RowEffects::learn_variance`](crate::RowEffects::learn_variance) so is a run without factors for each of five scales of the steps. Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 ///
 /// ```
 /// use npb_data::{Labels, Table};
@@ -59,8 +59,7 @@ pub fn fit_factor(
     config: &FactorConfig,
 ) -> Result<FactorFit, IqgmeError> {
     let mut data = FactorData::new(table, labels, config)?;
-    let learned = scale::learned(table, labels, config, None)?;
-    let config = &data.set_effects(learned, config);
+    let config = &scale::learned(&mut data, table, labels, config, None)?;
     let runs = make_runs(&data, config, |_, start, restart| {
         let mut vb = FactorVb::new(&data, config.clone(), start, restart)?;
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;

@@ -6,6 +6,7 @@
 use npb_data::{Labels, Table};
 
 use super::config::FactorStart;
+use super::data::FactorData;
 use super::stacking::Fold;
 use crate::checkpoints::FoldFiles;
 use crate::stacking::{self, Side};
@@ -16,17 +17,18 @@ const POWERS: [i32; 5] = [-2, -1, 0, 1, 2];
 /// The prior: the logarithm of what the variance is multiplied with is normal with mean 0 and this standard deviation.
 const LN_SD: f64 = 1.0;
 
-/// The effects of rows with the variance of the steps at which a run without factors foretells labels best, sharpened and times the variance's prior; as they are when it is not to be learned, or
-/// there are too few labels. `files`: where what is foretold is kept from fold to fold, if it is.
+/// The configuration with the variance of the steps at which a run without factors foretells labels best, sharpened and times the variance's prior, which the steps of `data` have from
+/// now on; as it is when the variance is not to be learned, or there are too few labels. `files`: where what is foretold is kept from fold to fold, if it is.
 pub(super) fn learned(
+    data: &mut FactorData,
     table: &Table,
     labels: &Labels,
     config: &FactorConfig,
     files: Option<&FoldFiles<'_, FactorConfig>>,
-) -> Result<RowEffects, IqgmeError> {
+) -> Result<FactorConfig, IqgmeError> {
     let given = config.row_effects;
     if given.steps == 0 || !given.learn_variance {
-        return Ok(given);
+        return Ok(config.clone());
     }
     let candidates = POWERS.map(|power| RowEffects {
         variance: given.variance * 4.0_f64.powi(power),
@@ -43,7 +45,12 @@ pub(super) fn learned(
     };
     let (n_folds, seed) = (config.folds, config.seed);
     let foretold = stacking::by_run(&[labels], n_folds, POWERS.len(), seed, files, foretold)?;
-    Ok(foretold.map_or(given, |foretold| candidates[best(&foretold)]))
+    let row_effects = foretold.map_or(given, |foretold| candidates[best(&foretold)]);
+    data.effects.set_step_prior(&row_effects);
+    Ok(FactorConfig {
+        row_effects,
+        ..config.clone()
+    })
 }
 
 /// The power at which what came true is most probable, sharpened and times the power's prior; `foretold`: by power, label.
