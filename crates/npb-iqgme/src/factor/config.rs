@@ -13,7 +13,7 @@ use crate::stacking::MOST_FOLDS;
 const MOST_STEPS: usize = 100;
 
 /// Where a run starts: hard responsibilities, and the factors of the first iteration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FactorStart {
     /// K-means on the rows' principal components with this many clusters; factors of the residuals of all clusters together, used by all of them.
@@ -26,16 +26,29 @@ pub enum FactorStart {
     BySpread(usize),
     /// The clusters of `Pooled`, and no factors, which none of the updates brings back: labels rest on clusters and on what rows say themselves.
     NoFactors(usize),
+    /// One cluster, no factors, and linear effects of the features in place of steps: labels rest on a regression on what rows have, standardised but on its own scale, moved to the range of the
+    /// labelled rows, and 0 where it is missing. The sum of the effects has this prior variance, the same part of it for each feature.
+    Linear(f64),
 }
 
 impl FactorStart {
     pub(crate) fn clusters(self) -> usize {
-        let (Self::Pooled(clusters)
-        | Self::Own(clusters)
-        | Self::PerClass(clusters)
-        | Self::BySpread(clusters)
-        | Self::NoFactors(clusters)) = self;
-        clusters
+        match self {
+            Self::Pooled(clusters)
+            | Self::Own(clusters)
+            | Self::PerClass(clusters)
+            | Self::BySpread(clusters)
+            | Self::NoFactors(clusters) => clusters,
+            Self::Linear(_) => 1,
+        }
+    }
+
+    /// Prior variance of the sum of linear effects; none for runs whose features have steps.
+    pub(crate) fn linear(self) -> Option<f64> {
+        match self {
+            Self::Linear(variance) => Some(variance),
+            _ => None,
+        }
     }
 }
 
@@ -75,7 +88,7 @@ impl Default for RowEffects {
             spread: 1.0,
             steps: 19,
             variance: 4.0,
-            learn_variance: false,
+            learn_variance: true,
             shape: 0.5,
         }
     }
@@ -154,7 +167,7 @@ pub struct FactorConfig {
 
 impl Default for FactorConfig {
     fn default() -> Self {
-        use FactorStart::{BySpread, NoFactors, Own, PerClass, Pooled};
+        use FactorStart::{BySpread, Linear, NoFactors, Own, PerClass, Pooled};
         Self {
             scale: FactorScale::NormalScores,
             truncation: 20,
@@ -191,6 +204,8 @@ impl Default for FactorConfig {
                 Own(3),
                 BySpread(2),
                 NoFactors(1),
+                Linear(1.0),
+                Linear(4.0),
             ],
             unlabelled_starts: [1, 2, 3, 4, 6].map(Own).to_vec(),
             restarts: 1,
@@ -240,6 +255,9 @@ impl FactorConfig {
             up_to(field, starts.len(), MOST_RUNS)?;
             for start in starts {
                 up_to(field, start.clusters(), MOST_COMPONENTS)?;
+                if let Some(variance) = start.linear() {
+                    moderate(field, variance)?;
+                }
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use npb_linalg::faer::Mat;
 use serde::{Deserialize, Serialize};
 
 use super::config::FactorScale;
-use super::effects::{EffectLaw, EffectRows};
+use super::effects::{Effects, RowsOfBoth};
 use super::margins::Margins;
 use crate::data::{classes_seen, not_empty, varying_columns};
 use crate::{FactorConfig, IqgmeError};
@@ -13,11 +13,13 @@ use crate::{FactorConfig, IqgmeError};
 /// Values further out than this many standard deviations are moved here, so that their squares are finite.
 const FARTHEST: f64 = 1e100;
 
-/// Standardised rows with holes, features as columns.
+/// Rows with holes, features as columns, standardised.
 #[derive(Clone, Debug)]
 pub(crate) struct Cells {
-    /// n x P, zero where missing.
+    /// n x P on the model's scale, zero where missing.
     pub(crate) x: Mat<f64>,
+    /// n x P as they are in the table but for location and scale, zero where missing.
+    pub(crate) plain: Mat<f64>,
     /// Rows by the features that they miss.
     pub(crate) patterns: PatternIndex,
     /// Logarithm of the mean absolute value of what is observed of a row; none where that is nothing but zeros.
@@ -53,16 +55,10 @@ impl SpreadUnits {
 }
 
 impl Cells {
-    pub(crate) fn new(table: &Table) -> Self {
+    /// `table`: rows on the model's scale; `plain`: the same rows on their own.
+    pub(crate) fn new(table: &Table, plain: &Table) -> Self {
         let (n, p) = (table.n_rows(), table.n_cols());
-        let values = table.values();
-        let value = |i: usize, j: usize| {
-            if table.is_observed(i, j) {
-                values[i * p + j].clamp(-FARTHEST, FARTHEST)
-            } else {
-                0.0
-            }
-        };
+        let value = |i: usize, j: usize| bounded(table, i, j);
         let patterns = table.patterns();
         let mut ln_spreads = vec![None; n];
         for pattern in patterns.iter() {
@@ -74,9 +70,22 @@ impl Cells {
         }
         Self {
             x: Mat::from_fn(n, p, value),
+            plain: Mat::from_fn(n, p, |i, j| bounded(plain, i, j)),
             patterns,
             ln_spreads,
         }
+    }
+
+    /// By feature: what these rows have of it, of one of the two matrices.
+    pub(crate) fn observed(&self, of: &Mat<f64>, rows: &[usize]) -> Vec<Vec<f64>> {
+        let patterns = &self.patterns;
+        let mut observed: Vec<Vec<f64>> = vec![Vec::new(); self.n_features()];
+        for &i in rows {
+            for &j in &patterns.patterns()[patterns.pattern_of_row(i)].observed {
+                observed[j].push(of[(i, j)]);
+            }
+        }
+        observed
     }
 
     pub(crate) fn n_rows(&self) -> usize {
@@ -102,6 +111,68 @@ impl Cells {
     }
 }
 
+/// A cell, not too far out; zero where it is missing.
+fn bounded(table: &Table, row: usize, column: usize) -> f64 {
+    let value = table.get(row, column).unwrap_or(0.0);
+    value.clamp(-FARTHEST, FARTHEST)
+}
+
+/// What turns rows of a table into the model's: learned from training.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Units {
+    pub(crate) margins: Margins,
+    /// Of what the margins make of the table.
+    pub(crate) standardiser: Standardiser,
+    /// Of the table.
+    plain: Standardiser,
+    /// Table columns in the model: those that vary.
+    pub(crate) active: Vec<usize>,
+}
+
+impl Units {
+    pub(crate) fn fit(table: &Table, scale: FactorScale) -> Result<Self, IqgmeError> {
+        let margins = match scale {
+            FactorScale::Standardised => Margins(None),
+            FactorScale::NormalScores => Margins::normal_scores(table),
+        };
+        let standardiser = Standardiser::fit(&margins.apply(table)?);
+        Ok(Self {
+            active: varying_columns(table, &standardiser),
+            plain: Standardiser::fit(table),
+            standardiser,
+            margins,
+        })
+    }
+
+    /// Rows in the units and columns of training.
+    pub(crate) fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {
+        table.check_columns(self.standardiser.column_names())?;
+        let standardised = self.standardiser.apply(&self.margins.apply(table)?)?;
+        let plain = self.plain.apply(table)?;
+        let active = |table: &Table| table.select_columns(&self.active);
+        Ok(Cells::new(&active(&standardised)?, &active(&plain)?))
+    }
+
+    /// The value of a column in the user's units.
+    pub(crate) fn to_table(&self, column: usize, value: f64) -> f64 {
+        let score = self.standardiser.mean()[column] + self.standardiser.sd()[column] * value;
+        self.margins.value(column, score)
+    }
+
+    /// What is wrong with units that come from a file.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let n_columns = self.standardiser.column_names().len();
+        let ascending = self.active.windows(2).all(|w| w[0] < w[1]);
+        if !ascending || self.active.last().is_some_and(|&j| j >= n_columns) {
+            return Err("columns of the model: not ascending or not in the table".to_owned());
+        }
+        if !self.margins.is_valid(n_columns) || self.plain.column_names().len() != n_columns {
+            return Err("scales of the columns".to_owned());
+        }
+        Ok(())
+    }
+}
+
 /// Training data ready for the updates: checked, standardised, grouped by missing pattern.
 #[derive(Clone, Debug)]
 pub struct FactorData {
@@ -111,12 +182,9 @@ pub struct FactorData {
     /// +1, -1, or 0 for an unlabelled row.
     pub(crate) signs: Vec<f64>,
     /// What rows say of their labels whatever their clusters, and the training rows.
-    pub(crate) effects: EffectLaw,
-    pub(crate) effect_rows: EffectRows,
-    pub(crate) margins: Margins,
-    pub(crate) standardiser: Standardiser,
-    /// Table columns in the model: those that vary.
-    pub(crate) active: Vec<usize>,
+    pub(crate) effects: Effects,
+    pub(crate) effect_rows: RowsOfBoth,
+    pub(crate) units: Units,
     pub(crate) classes: Vec<String>,
     pub(crate) n_labelled: usize,
 }
@@ -131,40 +199,20 @@ impl FactorData {
         not_empty(table)?;
         let classes = classes(labels)?;
         let signs = signs(table, labels, &classes)?;
-        let margins = match config.scale {
-            FactorScale::Standardised => Margins(None),
-            FactorScale::NormalScores => Margins::normal_scores(table),
-        };
-        let scores = margins.apply(table)?;
-        let standardiser = Standardiser::fit(&scores);
-        let active = varying_columns(table, &standardiser);
-        let cells = Cells::new(&standardiser.apply(&scores)?.select_columns(&active)?);
+        let units = Units::fit(table, config.scale)?;
+        let cells = units.cells(table)?;
         let labelled: Vec<usize> = (0..signs.len()).filter(|&i| signs[i] != 0.0).collect();
-        let (effects, effect_rows) = EffectLaw::new(&cells, &labelled, &config.row_effects);
+        let effects = Effects::new(&cells, &labelled, &config.row_effects);
         Ok(Self {
             columns: cells.columns(),
+            effect_rows: effects.rows(&cells, &labelled),
             effects,
-            effect_rows,
             cells,
             n_labelled: labelled.len(),
             signs,
-            margins,
-            standardiser,
-            active,
+            units,
             classes,
         })
-    }
-
-    /// Rows in the units and columns of training.
-    pub(crate) fn prepare(
-        margins: &Margins,
-        standardiser: &Standardiser,
-        active: &[usize],
-        table: &Table,
-    ) -> Result<Cells, IqgmeError> {
-        table.check_columns(standardiser.column_names())?;
-        let standardised = standardiser.apply(&margins.apply(table)?)?;
-        Ok(Cells::new(&standardised.select_columns(active)?))
     }
 
     /// Number of training rows.

@@ -1,7 +1,9 @@
-//! What a row says of its label whatever its cluster: an effect of its spread, and a step function of each of its features.
+//! What a row says of its label whatever its cluster: an effect of its spread, and a step function or a linear effect of each of its features.
 //!
 //! All of it depends on what is observed of the row alone, so that rows, factors and loadings are updated as without it. Coordinates are the spread, where
-//! it is in the model, and then the steps, feature by feature.
+//! it is in the model, and then the linear effects or the steps, feature by feature.
+
+use std::iter;
 
 use npb_priors::dist::Gamma;
 use npb_priors::special::normal_quantile;
@@ -109,16 +111,111 @@ fn nearest(changes: &[usize], at: f64, score: impl Fn(usize) -> f64) -> usize {
     }
 }
 
+/// Linear effects of the features' standardised values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Linear {
+    /// Prior variance of their sum, the same part of it for each.
+    variance: f64,
+    /// By feature the least and the greatest value of the labelled rows, to which others are moved.
+    ends: Vec<[f64; 2]>,
+}
+
+impl Linear {
+    fn is_valid(&self, p: usize) -> bool {
+        let is_range = |ends: &[f64; 2]| ends[0] <= ends[1] && ends.iter().all(|x| x.is_finite());
+        self.ends.len() == p && self.ends.iter().all(is_range)
+    }
+}
+
+/// The least and the greatest of these values; [0, 0] when there are none.
+fn ends(values: &[f64]) -> [f64; 2] {
+    let widen = |[least, greatest]: [f64; 2], x: &f64| [least.min(*x), greatest.max(*x)];
+    let first = values.first().copied().unwrap_or(0.0);
+    values.iter().fold([first; 2], widen)
+}
+
 /// What turns a row into the coordinates of its effects, and their prior.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct EffectLaw {
     spread_units: SpreadUnits,
     /// Prior precision of the spread's effect; none when it is left out.
     spread_precision: Option<f64>,
+    linear: Option<Linear>,
     /// By feature; empty when they are left out.
     steps: Vec<Steps>,
     /// Of a step's precision.
     step_prior: Gamma,
+}
+
+/// The laws of both kinds of effects.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Effects {
+    steps: EffectLaw,
+    linear: EffectLaw,
+}
+
+/// The same rows in the coordinates of both.
+#[derive(Clone, Debug)]
+pub(crate) struct RowsOfBoth {
+    steps: EffectRows,
+    linear: EffectRows,
+}
+
+impl Effects {
+    /// The laws that training rows define, of which those in `labelled` have labels.
+    pub(crate) fn new(cells: &Cells, labelled: &[usize], config: &RowEffects) -> Self {
+        Self {
+            steps: EffectLaw::new(cells, labelled, config, None),
+            linear: EffectLaw::new(cells, labelled, config, Some(1.0)),
+        }
+    }
+
+    /// The law of steps, or of linear effects, whose sum then has the prior variance `linear`.
+    pub(crate) fn law(&self, linear: Option<f64>) -> EffectLaw {
+        let Some(variance) = linear else {
+            return self.steps.clone();
+        };
+        let mut law = self.linear.clone();
+        if let Some(linear) = &mut law.linear {
+            linear.variance = variance;
+        }
+        law
+    }
+
+    /// Gives the steps the prior of another configuration.
+    pub(crate) fn set_step_prior(&mut self, config: &RowEffects) {
+        for law in [&mut self.steps, &mut self.linear] {
+            law.step_prior = step_prior(&law.steps, config);
+        }
+    }
+
+    /// Rows of which the members have effects.
+    pub(crate) fn rows(&self, cells: &Cells, members: &[usize]) -> RowsOfBoth {
+        RowsOfBoth {
+            steps: self.steps.rows(cells, members),
+            linear: self.linear.rows(cells, members),
+        }
+    }
+
+    /// Rows to predict, in the units of training.
+    pub(crate) fn of(&self, cells: &Cells) -> RowsOfBoth {
+        self.rows(cells, &(0..cells.n_rows()).collect::<Vec<_>>())
+    }
+
+    /// Whether sizes and values are possible, for laws that come from a file: `p` features.
+    pub(crate) fn is_valid(&self, p: usize) -> bool {
+        self.steps.is_valid(p) && self.linear.is_valid(p)
+    }
+}
+
+impl RowsOfBoth {
+    /// The rows for [`Effects::law`].
+    pub(crate) fn rows(&self, linear: Option<f64>) -> &EffectRows {
+        match linear {
+            None => &self.steps,
+            Some(_) => &self.linear,
+        }
+    }
 }
 
 /// Rows in the coordinates of their effects.
@@ -127,8 +224,8 @@ pub(crate) struct EffectRows {
     n_rows: usize,
     /// The rows that have effects: those with labels, when they are rows of training.
     members: Vec<usize>,
-    /// Spreads of the members.
-    spread: Vec<f64>,
+    /// By coordinate before the first step: what it is of the members.
+    numbers: Vec<Vec<f64>>,
     /// By feature: bins of the members.
     bins: Vec<Vec<u8>>,
     /// By feature: number of members in each bin.
@@ -136,47 +233,39 @@ pub(crate) struct EffectRows {
 }
 
 impl EffectLaw {
-    /// The law that training rows define, of which those in `labelled` have labels, and these.
+    /// The law that training rows define, of which those in `labelled` have labels: of steps, or of linear effects, whose sum then has the prior variance `linear`.
     pub(crate) fn new(
         cells: &Cells,
         labelled: &[usize],
         config: &RowEffects,
-    ) -> (Self, EffectRows) {
-        let patterns = &cells.patterns;
-        let mut observed: Vec<Vec<f64>> = vec![Vec::new(); cells.n_features()];
-        for &i in labelled {
-            for &j in &patterns.patterns()[patterns.pattern_of_row(i)].observed {
-                observed[j].push(cells.x[(i, j)]);
-            }
-        }
+        linear: Option<f64>,
+    ) -> Self {
+        let spread = config.spread > 0.0 && !labelled.is_empty();
         let mut steps = Vec::new();
-        if config.steps > 0 && !labelled.is_empty() {
+        if linear.is_none() && config.steps > 0 && !labelled.is_empty() {
             let of_feature = |values| Steps::new(values, config.steps);
+            let observed = cells.observed(&cells.x, labelled);
             steps = observed.into_iter().map(of_feature).collect();
         }
-        let spread = config.spread > 0.0 && !labelled.is_empty();
-        let law = Self {
+        let linear = linear.filter(|_| !labelled.is_empty());
+        Self {
             spread_units: SpreadUnits::of(&cells.ln_spreads),
             spread_precision: spread.then(|| 1.0 / config.spread),
+            linear: linear.map(|variance| Linear {
+                variance,
+                ends: cells
+                    .observed(&cells.plain, labelled)
+                    .iter()
+                    .map(|v| ends(v))
+                    .collect(),
+            }),
             step_prior: step_prior(&steps, config),
             steps,
-        };
-        let rows = law.rows(cells, labelled);
-        (law, rows)
+        }
     }
 
-    /// Gives the steps the prior of another configuration.
-    pub(crate) fn set_step_prior(&mut self, config: &RowEffects) {
-        self.step_prior = step_prior(&self.steps, config);
-    }
-
-    /// Rows to predict, in the units of training.
-    pub(crate) fn of(&self, cells: &Cells) -> EffectRows {
-        self.rows(cells, &(0..cells.n_rows()).collect::<Vec<_>>())
-    }
-
+    /// Rows of which the members have effects.
     fn rows(&self, cells: &Cells, members: &[usize]) -> EffectRows {
-        let spreads = self.spread_units.apply(cells);
         let patterns = &cells.patterns;
         let bins_of = |(j, steps): (usize, &Steps)| -> Vec<u8> {
             let bin = |&i: &usize| steps.bin(cells.x[(i, j)]);
@@ -199,10 +288,38 @@ impl EffectLaw {
         EffectRows {
             n_rows: cells.n_rows(),
             members: members.to_vec(),
-            spread: members.iter().map(|&i| spreads[i]).collect(),
+            numbers: self.numbers(cells, members),
             counts: counts.collect(),
             bins,
         }
+    }
+
+    /// The members in the coordinates before the first step; 0 where a feature is missing.
+    fn numbers(&self, cells: &Cells, members: &[usize]) -> Vec<Vec<f64>> {
+        let mut numbers: Vec<Vec<f64>> = Vec::new();
+        if self.spread_precision.is_some() {
+            let spreads = self.spread_units.apply(cells);
+            numbers.push(members.iter().map(|&i| spreads[i]).collect());
+        }
+        let first = numbers.len();
+        for (j, &[least, greatest]) in self.ends().iter().enumerate() {
+            let value = |&i: &usize| cells.plain[(i, j)].clamp(least, greatest);
+            numbers.push(members.iter().map(value).collect());
+        }
+        let patterns = &cells.patterns;
+        for (k, &i) in members.iter().enumerate() {
+            for &j in &patterns.patterns()[patterns.pattern_of_row(i)].missing {
+                if let Some(values) = numbers.get_mut(first + j) {
+                    values[k] = 0.0;
+                }
+            }
+        }
+        numbers
+    }
+
+    /// Ends of the features with linear effects.
+    fn ends(&self) -> &[[f64; 2]] {
+        self.linear.as_ref().map_or(&[], |linear| &linear.ends)
     }
 
     /// Number of coordinates.
@@ -212,17 +329,26 @@ impl EffectLaw {
 
     /// The coordinate of the first step.
     fn first_step(&self) -> usize {
-        usize::from(self.spread_precision.is_some())
+        usize::from(self.spread_precision.is_some()) + self.ends().len()
+    }
+
+    /// Prior precisions of the coordinates before the first step.
+    fn known_precisions(&self) -> impl Iterator<Item = f64> {
+        let linear = self.linear.iter();
+        let linear =
+            linear.flat_map(|l| iter::repeat_n(l.ends.len() as f64 / l.variance, l.ends.len()));
+        self.spread_precision.into_iter().chain(linear)
     }
 
     /// Everything at its prior's scale, nothing said yet.
     pub(crate) fn first(&self) -> RowEffect {
         let steps = self.size() - self.first_step();
         let variance = self.step_prior.rate() / self.step_prior.shape();
-        let of_spread = self.spread_precision.map(|precision| 1.0 / precision);
+        let known = self.known_precisions().map(|precision| 1.0 / precision);
         RowEffect {
+            linear: self.linear.as_ref().map(|linear| linear.variance),
             mean: vec![0.0; self.size()],
-            variance: of_spread.into_iter().chain(vec![variance; steps]).collect(),
+            variance: known.chain(vec![variance; steps]).collect(),
             precisions: vec![self.step_prior; steps],
         }
     }
@@ -231,9 +357,9 @@ impl EffectLaw {
     pub(crate) fn draw_prior(&self, rng: &mut impl Rng) -> (Vec<f64>, Vec<f64>) {
         let steps = self.size() - self.first_step();
         let precisions: Vec<f64> = (0..steps).map(|_| self.step_prior.sample(rng)).collect();
-        let all = self.spread_precision.iter().chain(&precisions);
+        let all = self.known_precisions().chain(precisions.iter().copied());
         let mut draw =
-            |precision: &f64| rng.sample::<f64, _>(StandardNormal) / precision.sqrt().max(1e-150);
+            |precision: f64| rng.sample::<f64, _>(StandardNormal) / precision.sqrt().max(1e-150);
         (all.map(&mut draw).collect(), precisions)
     }
 
@@ -249,18 +375,18 @@ impl EffectLaw {
     ) {
         let now = self.at(rows, values);
         let mut rest: Vec<f64> = rows.members.iter().map(|&i| left[i] - now[i]).collect();
-        if let Some(precision) = self.spread_precision {
+        for (k, (precision, numbers)) in self.known_precisions().zip(&rows.numbers).enumerate() {
             let (mut square, mut linear) = (0.0, 0.0);
-            for (r, rest) in rows.spread.iter().zip(&rest) {
-                square += r * r;
-                linear += r * rest;
+            for (x, rest) in numbers.iter().zip(&rest) {
+                square += x * x;
+                linear += x * rest;
             }
             let variance = 1.0 / (precision + square);
-            let chosen = choose(0, variance * (linear + square * values[0]), variance);
-            let step = chosen - values[0];
-            values[0] = chosen;
-            for (rest, r) in rest.iter_mut().zip(&rows.spread) {
-                *rest -= step * r;
+            let chosen = choose(k, variance * (linear + square * values[k]), variance);
+            let by = chosen - values[k];
+            values[k] = chosen;
+            for (rest, x) in rest.iter_mut().zip(numbers) {
+                *rest -= by * x;
             }
         }
         let mut coordinate = self.first_step();
@@ -350,18 +476,19 @@ impl EffectLaw {
         self.sum(rows, variances, |x| x * x)
     }
 
-    /// These variances, those of the steps set to 0.
+    /// These variances, those of linear effects and steps set to 0.
     pub(crate) fn spread_alone(&self, variances: &[f64]) -> Vec<f64> {
-        let keep = |(k, v): (usize, &f64)| if k < self.first_step() { *v } else { 0.0 };
+        let kept = usize::from(self.spread_precision.is_some());
+        let keep = |(k, v): (usize, &f64)| if k < kept { *v } else { 0.0 };
         variances.iter().enumerate().map(keep).collect()
     }
 
     /// By row: the sum over coordinates of `power` of the row's place times the coordinate's value.
     fn sum(&self, rows: &EffectRows, values: &[f64], power: impl Fn(f64) -> f64) -> Vec<f64> {
         let mut sums = vec![0.0; rows.members.len()];
-        if self.spread_precision.is_some() {
-            for (sum, r) in sums.iter_mut().zip(&rows.spread) {
-                *sum = power(*r) * values[0];
+        for (numbers, value) in rows.numbers.iter().zip(values) {
+            for (sum, x) in sums.iter_mut().zip(numbers) {
+                *sum += power(*x) * value;
             }
         }
         let mut next = self.first_step();
@@ -390,17 +517,16 @@ impl EffectLaw {
 
     /// Divergence of `q(v)` and `q(tau)` from their priors.
     pub(crate) fn divergence(&self, effect: &RowEffect) -> f64 {
+        let known: Vec<f64> = self.known_precisions().collect();
         let mut sum = 0.0;
-        let first = self.first_step();
         for (k, (mean, variance)) in effect.mean.iter().zip(&effect.variance).enumerate() {
-            let (precision, ln_precision) = match (self.spread_precision, k.checked_sub(first)) {
-                (_, Some(step)) => {
+            let (precision, ln_precision) = match k.checked_sub(known.len()) {
+                None => (known[k], known[k].ln()),
+                Some(step) => {
                     let law = &effect.precisions[step];
                     sum += law.kl(&self.step_prior);
                     (law.mean(), law.mean_ln())
                 }
-                (Some(precision), None) => (precision, precision.ln()),
-                (None, None) => continue,
             };
             sum +=
                 0.5 * (precision * (mean * mean + variance) - ln_precision - variance.ln() - 1.0);
@@ -409,12 +535,13 @@ impl EffectLaw {
     }
 
     /// Whether sizes and values are possible, for a law that comes from a file: `p` features.
-    pub(crate) fn is_valid(&self, p: usize) -> bool {
+    fn is_valid(&self, p: usize) -> bool {
         let SpreadUnits { location, scale } = self.spread_units;
         location.is_finite()
             && scale.is_finite()
             && scale > 0.0
-            && (self.spread_precision).is_none_or(|s| s.is_finite() && s > 0.0)
+            && self.known_precisions().all(|s| s.is_finite() && s > 0.0)
+            && (self.linear.as_ref()).is_none_or(|linear| linear.is_valid(p))
             && (self.steps.is_empty() || self.steps.len() == p)
             && self.steps.iter().all(Steps::is_valid)
     }
@@ -422,7 +549,9 @@ impl EffectLaw {
     /// Whether a posterior that comes from a file can be of this law.
     pub(crate) fn fits(&self, effect: &RowEffect) -> bool {
         let size = self.size();
-        effect.mean.len() == size
+        effect.linear == self.linear.as_ref().map(|linear| linear.variance)
+            && self.known_precisions().all(|s| s.is_finite() && s > 0.0)
+            && effect.mean.len() == size
             && effect.variance.len() == size
             && effect.precisions.len() == size - self.first_step()
             && effect.mean.iter().all(|v| v.is_finite())
@@ -501,27 +630,58 @@ mod tests {
         let values: Vec<f64> = (0..n * p).map(|_| normal()).collect();
         let left: Vec<f64> = (0..n).map(|_| normal()).collect();
         let mask = Mask::from_fn(n, p, |i, j| (2 * i + 3 * j) % 7 > 0).unwrap();
-        let cells = Cells::new(&Table::from_parts(values, mask).unwrap());
+        let table = Table::from_parts(values, mask).unwrap();
+        let plain = table.map(|_, _, x| x.powi(3)).unwrap();
+        let cells = Cells::new(&table, &plain);
         let labelled: Vec<usize> = (0..n).filter(|i| i % 5 > 0).collect();
-        let (law, rows) = EffectLaw::new(&cells, &labelled, &RowEffects::default());
-        let size = law.size();
-        assert!(size > 20 && law.fits(&law.first()) && law.is_valid(p));
-        let precisions: Vec<f64> = (1..size).map(|k| 1.0 + (k % 3) as f64).collect();
+        let effects = Effects::new(&cells, &labelled, &RowEffects::default());
+        assert!(effects.is_valid(p));
+        let rows = effects.rows(&cells, &labelled);
+        let new = effects.of(&cells);
+        for linear in [None, Some(8.0)] {
+            let law = effects.law(linear);
+            assert!(if linear.is_some() {
+                law.size() == 1 + p
+            } else {
+                law.size() > 20
+            });
+            check_going_round(
+                &law,
+                [rows.rows(linear), new.rows(linear)],
+                &left,
+                &labelled,
+            );
+        }
+    }
+
+    /// `rows`: of training, and the same to predict.
+    fn check_going_round(
+        law: &EffectLaw,
+        [rows, new]: [&EffectRows; 2],
+        left: &[f64],
+        labelled: &[usize],
+    ) {
+        let (n, size) = (left.len(), law.size());
+        assert!(law.fits(&law.first()));
+        let known: Vec<f64> = law.known_precisions().collect();
+        let precisions: Vec<f64> = (known.len()..size).map(|k| 1.0 + (k % 3) as f64).collect();
+        // The spread's precision, and that of four effects whose sum has variance 8.
+        assert!(known[0] == 1.0 && known[1..].iter().all(|precision| *precision == 0.5));
         let mut found = vec![0.0; size];
         for _ in 0..5000 {
-            law.go_round(&rows, &left, &precisions, &mut found, |_, mean, _| mean);
+            law.go_round(rows, left, &precisions, &mut found, |_, mean, _| mean);
         }
         // The coordinates of the rows, one by one.
         let unit = |k: usize| {
             let one: Vec<f64> = (0..size).map(|l| f64::from(u8::from(l == k))).collect();
-            law.at(&rows, &one)
+            law.at(rows, &one)
         };
         let coordinates: Vec<Vec<f64>> = (0..size).map(unit).collect();
         let precision = Mat::from_fn(size, size, |k, l| {
-            let own = match (k == l, k) {
+            let own = match (k == l, k.checked_sub(known.len())) {
                 (false, _) => 0.0,
-                (true, 0) => 1.0,
-                (true, k) => precisions[k - 1],
+                (true, None) => known[k],
+                (true, Some(step)) => precisions[step],
             };
             own + (0..n)
                 .map(|i| coordinates[k][i] * coordinates[l][i])
@@ -529,7 +689,7 @@ mod tests {
         });
         let mut wanted: Vec<f64> = coordinates
             .iter()
-            .map(|c| c.iter().zip(&left).map(|(c, t)| c * t).sum())
+            .map(|c| c.iter().zip(left).map(|(c, t)| c * t).sum())
             .collect();
         Cholesky::new(precision.as_ref())
             .unwrap()
@@ -538,13 +698,25 @@ mod tests {
             assert!((found - wanted).abs() < 1e-9, "{found} {wanted}");
         }
         // Rows to predict are as those of training; variances add up squares.
-        let (of_new, of_old) = (law.at(&law.of(&cells), &found), law.at(&rows, &found));
-        let variances = law.variances(&rows, &vec![0.5; size]);
-        for &i in &labelled {
+        let (of_new, of_old) = (law.at(new, &found), law.at(rows, &found));
+        let variances = law.variances(rows, &vec![0.5; size]);
+        for &i in labelled {
             assert_eq!(of_new[i], of_old[i]);
             let squares: f64 = coordinates.iter().map(|c| c[i] * c[i]).sum();
             assert!((variances[i] - 0.5 * squares).abs() < 1e-9);
         }
         assert!((0..n).step_by(5).all(|i| of_old[i] == 0.0));
+    }
+
+    #[test]
+    fn values_beyond_the_labelled_rows_are_moved_to_their_range() {
+        let table = |values: Vec<f64>| Table::from_nan_coded(values.len(), 1, &values).unwrap();
+        let cells = |values: &[f64]| Cells::new(&table(values.to_vec()), &table(values.to_vec()));
+        let training = cells(&[-1.0, 2.0, 0.5, 9.0]);
+        let effects = Effects::new(&training, &[0, 1, 2], &RowEffects::default());
+        let law = effects.law(Some(1.0));
+        let rows = effects.of(&cells(&[-5.0, -1.0, 0.5, 2.0, 9.0, 1e100, f64::NAN]));
+        let found = law.at(rows.rows(Some(1.0)), &[0.0, 3.0]);
+        assert_eq!(found, [-3.0, -3.0, 1.5, 6.0, 6.0, 6.0, 0.0]);
     }
 }

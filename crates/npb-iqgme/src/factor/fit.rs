@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use npb_data::{Labels, Standardiser, Table};
+use npb_data::{Labels, Table};
 use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
@@ -12,9 +12,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::FactorStart;
-use super::data::{Cells, FactorData};
-use super::effects::{EffectLaw, EffectRows};
-use super::margins::Margins;
+use super::data::{Cells, FactorData, Units};
+use super::effects::{Effects, RowsOfBoth};
 use super::predict::Predictor;
 use super::scale;
 use super::stacking::votes;
@@ -154,10 +153,8 @@ pub struct FactorComponent {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wire {
     config: FactorConfig,
-    margins: Margins,
-    standardiser: Standardiser,
-    active: Vec<usize>,
-    effects: EffectLaw,
+    units: Units,
+    effects: Effects,
     classes: Vec<String>,
     /// The best run first.
     runs: Vec<FactorRun>,
@@ -192,9 +189,7 @@ impl FactorFit {
         Ok(Self {
             wire: Wire {
                 config,
-                margins: data.margins,
-                standardiser: data.standardiser,
-                active: data.active,
+                units: data.units,
                 effects: data.effects,
                 classes: data.classes,
                 runs,
@@ -214,18 +209,18 @@ impl FactorFit {
 
     /// Names of all columns of the training table.
     pub fn column_names(&self) -> &[String] {
-        self.wire.standardiser.column_names()
+        self.wire.units.standardiser.column_names()
     }
 
     /// Columns in the model, as positions in the training table.
     pub fn model_columns(&self) -> &[usize] {
-        &self.wire.active
+        &self.wire.units.active
     }
 
     /// Columns left out of the model: constant in training, or without any observed value.
     pub fn ignored_columns(&self) -> Vec<usize> {
         (0..self.column_names().len())
-            .filter(|j| self.wire.active.binary_search(j).is_err())
+            .filter(|j| self.wire.units.active.binary_search(j).is_err())
             .collect()
     }
 
@@ -277,7 +272,14 @@ impl FactorFit {
             FactorComponent {
                 weight: weights[h],
                 size: run.sizes[h],
-                mean: self.wire.active.iter().enumerate().map(mean).collect(),
+                mean: self
+                    .wire
+                    .units
+                    .active
+                    .iter()
+                    .enumerate()
+                    .map(mean)
+                    .collect(),
                 dimension: sum_of_switches(&run.use_probabilities[h]),
                 effects,
                 factors,
@@ -290,7 +292,7 @@ impl FactorFit {
     /// [`model_columns`](Self::model_columns), a column for each factor in use.
     pub fn loadings(&self) -> Mat<f64> {
         let state = self.state();
-        Mat::from_fn(self.wire.active.len(), state.n_factors(), |k, l| {
+        Mat::from_fn(self.wire.units.active.len(), state.n_factors(), |k, l| {
             state.features.mean[(k, l)]
         })
     }
@@ -307,7 +309,7 @@ impl FactorFit {
     }
 
     /// Probability of the second class by each run that has weight, before it is sharpened: run, row.
-    fn by_run(&self, cells: &Cells, rows: &EffectRows) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    fn by_run(&self, cells: &Cells, rows: &RowsOfBoth) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let of_run = |run: &FactorRun| {
             let effects = (&self.wire.effects, rows);
             Predictor::new(&run.state).probability(&run.state, cells, effects)
@@ -382,7 +384,7 @@ impl FactorFit {
     /// Log density of the observed features of each row at the posterior means of the parameters, in the user's units. Zero for a row without any.
     pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         let cells = self.cells(table)?;
-        let sd = self.wire.standardiser.sd();
+        let sd = self.wire.units.standardiser.sd();
         let mut density = vec![f64::NEG_INFINITY; table.n_rows()];
         for run in self.weighed() {
             let own = Predictor::new(&run.state).ln_density(&run.state, &cells)?;
@@ -391,9 +393,9 @@ impl FactorFit {
             }
         }
         for (row, density) in density.iter_mut().enumerate() {
-            for &j in &self.wire.active {
+            for &j in &self.wire.units.active {
                 if let Some(value) = table.get(row, j) {
-                    *density += self.wire.margins.ln_slope(j, value) - sd[j].ln();
+                    *density += self.wire.units.margins.ln_slope(j, value) - sd[j].ln();
                 }
             }
         }
@@ -419,7 +421,7 @@ impl FactorFit {
         }
         let mut mean = Filling::new(table);
         let mut sd = Filling::new(&table.map(|_, _, _| 0.0)?);
-        let standardiser = &self.wire.standardiser;
+        let standardiser = &self.wire.units.standardiser;
         for &j in standardiser.constant_columns() {
             for row in (0..table.n_rows()).filter(|&row| !table.is_observed(row, j)) {
                 mean.set(row, j, self.to_units(j, 0.0));
@@ -427,7 +429,7 @@ impl FactorFit {
             }
         }
         for (place, [first, second]) in places.iter().zip(sums) {
-            let column = self.wire.active[place.feature];
+            let column = self.wire.units.active[place.feature];
             mean.set(place.row, column, self.to_units(column, first));
             let own = (second - first * first).max(0.0).sqrt();
             let range = self.to_units(column, first + own) - self.to_units(column, first - own);
@@ -462,19 +464,11 @@ impl FactorFit {
     }
 
     fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {
-        let Wire {
-            margins,
-            standardiser,
-            active,
-            ..
-        } = &self.wire;
-        FactorData::prepare(margins, standardiser, active, table)
+        self.wire.units.cells(table)
     }
 
     fn to_units(&self, column: usize, value: f64) -> f64 {
-        let standardiser = &self.wire.standardiser;
-        let score = standardiser.mean()[column] + standardiser.sd()[column] * value;
-        self.wire.margins.value(column, score)
+        self.wire.units.to_table(column, value)
     }
 }
 
@@ -491,18 +485,10 @@ impl Saved for FactorFit {
     fn from_content(wire: Wire) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
         wire.config.validate()?;
-        let n_columns = wire.standardiser.column_names().len();
-        let ascending = wire.active.windows(2).all(|w| w[0] < w[1]);
-        if !ascending || wire.active.last().is_some_and(|&j| j >= n_columns) {
-            return Err(saved(
-                "columns of the model: not ascending or not in the table".to_owned(),
-            ));
-        }
-        if !wire.effects.is_valid(wire.active.len()) {
+        wire.units.check().map_err(saved)?;
+        let n_features = wire.units.active.len();
+        if !wire.effects.is_valid(n_features) {
             return Err(saved("effects of rows".to_owned()));
-        }
-        if !wire.margins.is_valid(n_columns) {
-            return Err(saved("scales of the columns".to_owned()));
         }
         if !matches!(wire.classes.len(), 0 | 2) || wire.runs.is_empty() {
             return Err(saved("classes or runs: impossible number".to_owned()));
@@ -514,13 +500,9 @@ impl Saved for FactorFit {
             if !(run.sharpness.is_finite() && run.sharpness > 0.0) {
                 return Err(saved(format!("sharpness of run {k}: {}", run.sharpness)));
             }
+            let law = wire.effects.law(run.state.row_effect.linear);
             run.state
-                .check(
-                    wire.active.len(),
-                    !wire.classes.is_empty(),
-                    &wire.effects,
-                    &wire.config,
-                )
+                .check(n_features, !wire.classes.is_empty(), &law, &wire.config)
                 .map_err(saved)?;
             let (n, l) = (run.state.n_clusters(), run.state.n_factors());
             let probable = |p: &f64| (0.0..=1.0).contains(p);

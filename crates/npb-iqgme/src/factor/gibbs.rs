@@ -137,6 +137,9 @@ pub struct FactorDraw {
 /// ```
 pub struct FactorSampler<'d> {
     data: &'d FactorData,
+    /// Prior variance of the sum of linear effects; none where features have steps.
+    linear: Option<f64>,
+    law: EffectLaw,
     config: FactorConfig,
     priors: Priors,
     moves: Vec<FactorMove>,
@@ -156,26 +159,27 @@ impl<'d> FactorSampler<'d> {
         chain: u64,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
+        let linear = start.row_effect.linear;
+        let law = data.effects.law(linear);
         start
-            .check(
-                data.cells.n_features(),
-                data.n_labelled > 0,
-                &data.effects,
-                &config,
-            )
+            .check(data.cells.n_features(), data.n_labelled > 0, &law, &config)
             .map_err(|what| IqgmeError::Saved { what })?;
         let mut rng = stream(config.seed, [chain, 0, FIRST, 0]);
         let priors = Priors::new(&config);
-        let draw = first_draw(data, &config, &priors, start, &mut rng).map_err(|source| {
-            IqgmeError::Numerical {
-                iteration: 0,
-                block: "start",
-                component: 0,
-                source,
-            }
-        })?;
+        let effects = (&law, data.effect_rows.rows(linear));
+        let draw =
+            first_draw(data, effects, (&config, &priors), start, &mut rng).map_err(|source| {
+                IqgmeError::Numerical {
+                    iteration: 0,
+                    block: "start",
+                    component: 0,
+                    source,
+                }
+            })?;
         Ok(Self {
             data,
+            linear,
+            law,
             config,
             priors,
             moves: FactorMove::ALL.to_vec(),
@@ -233,16 +237,10 @@ impl<'d> FactorSampler<'d> {
         if self.data.n_labelled == 0 {
             return Err(IqgmeError::Unlabelled);
         }
-        let FactorData {
-            margins,
-            standardiser,
-            active,
-            effects,
-            ..
-        } = self.data;
-        let cells = FactorData::prepare(margins, standardiser, active, table)?;
+        let cells = self.data.units.cells(table)?;
         let forms = Forms::new(&self.draw.features(), &cells);
-        let of_rows = effects.at(&effects.of(&cells), &self.draw.row_effect);
+        let rows = self.data.effects.of(&cells);
+        let of_rows = self.law.at(rows.rows(self.linear), &self.draw.row_effect);
         let clusters = self.draw.clusters();
         let mut probability = vec![0.0; cells.n_rows()];
         for (pattern, gram) in cells.patterns.iter().zip(&forms.grams) {
@@ -299,8 +297,7 @@ impl<'d> FactorSampler<'d> {
             FactorMove::ExpertPrior => self.move_expert_prior(&mut rng),
             FactorMove::RowEffect => self.move_row_effect(&mut rng),
             FactorMove::EffectScales => {
-                let effects = &self.data.effects;
-                let drawn = effects.draw_precisions(&self.draw.row_effect, &mut rng);
+                let drawn = self.law.draw_precisions(&self.draw.row_effect, &mut rng);
                 self.draw.effect_precisions = drawn;
             }
         }
@@ -605,12 +602,11 @@ impl<'d> FactorSampler<'d> {
 
     /// What each row adds to the score of its label whatever its cluster; 0 without a label.
     fn effects(&self) -> Vec<f64> {
-        let FactorData {
-            effects,
-            effect_rows,
-            ..
-        } = self.data;
-        effects.at(effect_rows, &self.draw.row_effect)
+        self.law.at(self.effect_rows(), &self.draw.row_effect)
+    }
+
+    fn effect_rows(&self) -> &'d EffectRows {
+        self.data.effect_rows.rows(self.linear)
     }
 
     /// Scores less what the rows add to them.
@@ -625,18 +621,14 @@ impl<'d> FactorSampler<'d> {
             self.draw.scores[i] - dot(&self.draw.experts[h], &self.draw.seen_by_expert(h, i))
         };
         let left: Vec<f64> = (0..self.data.n_rows()).map(left).collect();
-        let FactorData {
-            effects,
-            effect_rows,
-            ..
-        } = self.data;
+        let rows = self.effect_rows();
         let FactorDraw {
             row_effect,
             effect_precisions,
             ..
         } = &mut self.draw;
-        effects.go_round(
-            effect_rows,
+        self.law.go_round(
+            rows,
             &left,
             effect_precisions,
             row_effect,
@@ -824,8 +816,8 @@ fn pick(probabilities: &[f64], rng: &mut impl Rng) -> usize {
 
 fn first_draw(
     data: &FactorData,
-    config: &FactorConfig,
-    priors: &Priors,
+    effects: (&EffectLaw, &EffectRows),
+    (config, priors): (&FactorConfig, &Priors),
     start: &FactorState,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Result<FactorDraw, NotPositiveDefinite> {
@@ -833,7 +825,7 @@ fn first_draw(
     let (clusters, columns) = (config.truncation, config.max_factors);
     let (k, l) = (start.n_clusters(), start.n_factors());
     let drawn = Drawn::new(start, rng)?;
-    let mut draw = FactorDraw::prior(config, priors, (&data.effects, &data.effect_rows), p, rng);
+    let mut draw = FactorDraw::prior(config, priors, effects, p, rng);
     draw.concentration = start.sticks.alpha_mean().max(LEAST_CONCENTRATION);
     let mut weights = vec![0.0; clusters];
     start.sticks.sample_weights(&mut weights, rng);

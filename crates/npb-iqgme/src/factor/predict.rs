@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
 use super::data::Cells;
-use super::effects::{EffectLaw, EffectRows};
+use super::effects::{Effects, RowsOfBoth};
 use super::features::{gamma, noise};
 use super::forms::{Features, Forms};
 use super::rows::{Cluster, RowFactors, Rows, dot, multiply, quadratic};
@@ -195,8 +195,10 @@ impl Predictor {
         &self,
         state: &FactorState,
         cells: &Cells,
-        (law, rows): (&EffectLaw, &EffectRows),
+        (effects, rows): (&Effects, &RowsOfBoth),
     ) -> Result<Vec<f64>, IqgmeError> {
+        let linear = state.row_effect.linear;
+        let (law, rows) = (effects.law(linear), rows.rows(linear));
         self.solve(
             state,
             cells,

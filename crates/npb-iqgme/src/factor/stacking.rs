@@ -74,16 +74,10 @@ impl Fold {
         let mut vb = FactorVb::new(&self.data, limited, start, restart)?;
         vb.run(|_, _| ControlFlow::Continue(()))?;
         let state = vb.into_state();
-        let FactorData {
-            margins,
-            standardiser,
-            active,
-            effects,
-            ..
-        } = &self.data;
-        let cells = FactorData::prepare(margins, standardiser, active, &self.left_out)?;
-        let rows = effects.of(&cells);
-        let probability = Predictor::new(&state).probability(&state, &cells, (effects, &rows))?;
+        let FactorData { units, effects, .. } = &self.data;
+        let cells = units.cells(&self.left_out)?;
+        let predictor = Predictor::new(&state);
+        let probability = predictor.probability(&state, &cells, (effects, &effects.of(&cells)))?;
         let each = probability.into_iter().zip(&self.second);
         Ok(each
             .map(|(p, second)| if *second { p } else { 1.0 - p })

@@ -55,7 +55,7 @@ pub(crate) fn beginning(
                 (vec![h], members, number)
             })
             .collect(),
-        FactorStart::NoFactors(_) => Vec::new(),
+        FactorStart::NoFactors(_) | FactorStart::Linear(_) => Vec::new(),
         _ => vec![((0..n_clusters).collect(), all, largest)],
     };
     for (users, members, number) in groups {

@@ -43,9 +43,11 @@ pub struct FactorExpert {
 }
 
 /// `q(v_j) = N(mean, variance)` of what rows say of their labels whatever their clusters, and `q(tau_j)` of the steps among them: the effect of the spread first, where it
-/// is in the model, then the steps, feature by feature. Empty when no row has a label.
+/// is in the model, then the steps or the linear effects, feature by feature. Empty when no row has a label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RowEffect {
+    /// Prior variance of the sum of linear effects; none where features have steps.
+    pub linear: Option<f64>,
     /// Means.
     pub mean: Vec<f64>,
     /// Variances.

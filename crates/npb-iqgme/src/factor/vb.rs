@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::bound::{FactorBound, Labelled, Priors, bound};
 use super::config::FactorStart;
 use super::data::FactorData;
+use super::effects::{EffectLaw, EffectRows};
 use super::experts;
 use super::features::{self, Derived, FeatureStats, gamma};
 use super::forms::{Features, Forms};
@@ -95,6 +96,7 @@ impl FactorUpdate {
 /// ```
 pub struct FactorVb<'d> {
     data: &'d FactorData,
+    law: EffectLaw,
     config: FactorConfig,
     priors: Priors,
     state: FactorState,
@@ -121,8 +123,10 @@ impl<'d> FactorVb<'d> {
         config.validate()?;
         let Beginning { switches, factors } = beginning(data, &config, start, restart)?;
         let priors = Priors::new(&config);
-        let state = first_state(data, &config, &priors, switches);
+        let law = data.effects.law(start.linear());
+        let state = first_state(data, &config, &priors, (&law, switches));
         let mut vb = Self {
+            law,
             left: soft_means(&state.soft_labels, &data.signs),
             soft: soft_means(&state.soft_labels, &data.signs),
             derived: Derived {
@@ -151,13 +155,9 @@ impl<'d> FactorVb<'d> {
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         let saved = |what: String| IqgmeError::Saved { what };
+        let law = data.effects.law(state.row_effect.linear);
         state
-            .check(
-                data.cells.n_features(),
-                data.n_labelled > 0,
-                &data.effects,
-                &config,
-            )
+            .check(data.cells.n_features(), data.n_labelled > 0, &law, &config)
             .map_err(saved)?;
         let groups = state.features.group.iter().copied();
         let same = groups.eq((0..data.cells.n_features()).map(|p| data.columns.pattern_of_row(p)));
@@ -166,6 +166,7 @@ impl<'d> FactorVb<'d> {
         }
         let clusters = state.n_clusters();
         let mut vb = Self {
+            law,
             derived: derived(&state, trace.len() as u64)?,
             soft: soft_means(&state.soft_labels, &data.signs),
             left: Vec::new(),
@@ -333,8 +334,8 @@ impl<'d> FactorVb<'d> {
             &rows,
             &Labelled {
                 soft: &self.soft,
-                effects: &self.data.effect_rows,
-                law: &self.data.effects,
+                effects: self.effect_rows(),
+                law: &self.law,
             },
             &self.factors,
             &self.config,
@@ -401,8 +402,7 @@ impl<'d> FactorVb<'d> {
             }
             FactorUpdate::RowEffect => self.update_row_effect(),
             FactorUpdate::EffectScales => {
-                let effects = &self.data.effects;
-                effects.update_precisions(&mut self.state.row_effect);
+                self.law.update_precisions(&mut self.state.row_effect);
             }
             FactorUpdate::Concentration => self.state.sticks.update_alpha(),
         }
@@ -447,23 +447,19 @@ impl<'d> FactorVb<'d> {
 
     /// What each row says of its label whatever its cluster; 0 without a label.
     fn effects(&self) -> Vec<f64> {
-        let FactorData {
-            effects,
-            effect_rows,
-            ..
-        } = self.data;
-        effects.at(effect_rows, &self.state.row_effect.mean)
+        let rows = self.effect_rows();
+        self.law.at(rows, &self.state.row_effect.mean)
+    }
+
+    fn effect_rows(&self) -> &'d EffectRows {
+        self.data.effect_rows.rows(self.state.row_effect.linear)
     }
 
     fn update_row_effect(&mut self) {
         let rows = self.soft.iter().zip(self.scores());
         let left: Vec<f64> = rows.map(|(t, score)| t - score).collect();
-        let FactorData {
-            effects,
-            effect_rows,
-            ..
-        } = self.data;
-        effects.update(effect_rows, &left, &mut self.state.row_effect);
+        let rows = self.effect_rows();
+        self.law.update(rows, &left, &mut self.state.row_effect);
         self.leave_to_experts();
     }
 
@@ -651,7 +647,7 @@ fn first_state(
     data: &FactorData,
     config: &FactorConfig,
     priors: &Priors,
-    switches: Vec<Vec<bool>>,
+    (law, switches): (&EffectLaw, Vec<Vec<bool>>),
 ) -> FactorState {
     let (n_clusters, n_factors) = (switches.len(), switches[0].len());
     let expert_prior = vec![priors.expert; n_factors + 1];
@@ -675,7 +671,7 @@ fn first_state(
         noise: priors.cluster.map_or(Vec::new(), |g| vec![g; n_clusters]),
         experts,
         expert_prior,
-        row_effect: data.effects.first(),
+        row_effect: law.first(),
         soft_labels: data.signs.clone(),
         switches,
     }

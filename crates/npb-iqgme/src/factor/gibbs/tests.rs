@@ -1,14 +1,14 @@
 //! Joint-distribution tests of every move, and of copies that are broken on purpose.
 
-use npb_data::{Mask, Standardiser, Table};
+use npb_data::{Mask, Table};
 use npb_infer::testing::{JointModel, JointTest};
 use npb_priors::GammaPrior;
 
 use super::*;
+use crate::FactorScale;
 use crate::RowEffects;
-use crate::factor::data::Cells;
-use crate::factor::effects::EffectLaw;
-use crate::factor::margins::Margins;
+use crate::factor::data::{Cells, Units};
+use crate::factor::effects::{Effects, RowsOfBoth};
 
 /// What is wrong with a copy.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,22 +30,29 @@ enum Fault {
     StepShape,
     /// Experts explain what the rows' effects have explained.
     Twice,
+    /// The variance of the linear effects is used as if it were its inverse.
+    LinearScale,
 }
 
 struct Model {
     moves: Vec<FactorMove>,
     fault: Fault,
+    /// Prior variance of the sum of linear effects; none for steps.
+    linear: Option<f64>,
 }
 
 const N: usize = 6;
 const P: usize = 4;
 /// What rows say of their labels, by a table that has nothing to do with their features; moves take it as given.
-fn effects(config: &FactorConfig) -> (EffectLaw, EffectRows) {
+fn effects(config: &FactorConfig) -> (Effects, RowsOfBoth) {
     let value = |k: usize| [0.7, -0.4, 1.9, 0.2, -1.3, 0.1, 2.0, -0.9][(5 * k + k / 3) % 8];
     let mask = Mask::from_fn(N, P, |i, p| (i + p) % 5 > 0).unwrap();
     let table = Table::from_parts((0..N * P).map(value).collect(), mask).unwrap();
     let labelled: Vec<usize> = (0..N).filter(|&i| is_labelled(i)).collect();
-    EffectLaw::new(&Cells::new(&table), &labelled, &config.row_effects)
+    let cells = Cells::new(&table, &table);
+    let effects = Effects::new(&cells, &labelled, &config.row_effects);
+    let rows = effects.rows(&cells, &labelled);
+    (effects, rows)
 }
 
 fn config() -> FactorConfig {
@@ -142,7 +149,7 @@ impl Model {
         let mask = Mask::from_fn(N, P, observed).unwrap();
         let values = (0..N * P).map(|k| x[(k / P, k % P)]).collect();
         let table = Table::from_parts(values, mask).unwrap();
-        let cells = Cells::new(&table);
+        let cells = Cells::new(&table, &table);
         let (effects, effect_rows) = effects(&self.faulty_config());
         FactorData {
             columns: cells.columns(),
@@ -150,9 +157,7 @@ impl Model {
             signs: signs.clone(),
             effects,
             effect_rows,
-            margins: Margins(None),
-            standardiser: Standardiser::fit(&table),
-            active: (0..P).collect(),
+            units: Units::fit(&table, FactorScale::Standardised).unwrap(),
             classes: vec!["a".to_owned(), "b".to_owned()],
             n_labelled: signs.iter().filter(|s| **s != 0.0).count(),
         }
@@ -202,8 +207,9 @@ impl JointModel for Model {
 
     fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> FactorDraw {
         let config = config();
-        let (law, rows) = effects(&config);
-        FactorDraw::prior(&config, &Priors::new(&config), (&law, &rows), P, rng)
+        let (effects, rows) = effects(&config);
+        let effects = (&effects.law(self.linear), rows.rows(self.linear));
+        FactorDraw::prior(&config, &Priors::new(&config), effects, P, rng)
     }
 
     fn simulate(&self, draw: &FactorDraw, rng: &mut Xoshiro256PlusPlus) -> Data {
@@ -233,8 +239,14 @@ impl JointModel for Model {
             ..self.faulty_config()
         };
         // An unlabelled row has a score in the prior, which nothing conditions on.
+        let linear = match self.fault {
+            Fault::LinearScale => self.linear.map(|variance| 1.0 / variance),
+            _ => self.linear,
+        };
         let mut sampler = FactorSampler {
             data: &data,
+            linear,
+            law: data.effects.law(linear),
             priors: Priors::new(&config),
             config,
             moves: self.moves.clone(),
@@ -274,6 +286,11 @@ impl JointModel for Model {
         let f = draw.seen_by_expert(h, 0);
         let (i, p) = (0, (0..P).find(|&p| is_observed(0, p)).unwrap());
         let fitted = c[(p, 0)] * f[0] + c[(p, 1)] * f[1] + c[(p, 2 + h)];
+        // There are two more effects where there are no precisions.
+        let tau = |k: usize| {
+            let tau = draw.effect_precisions.get(k);
+            tau.unwrap_or_else(|| &draw.row_effect[3 + k])
+        };
         let on = draw.switches.iter().flatten().filter(|b| **b).count();
         vec![
             draw.concentration,
@@ -304,8 +321,8 @@ impl JointModel for Model {
             draw.row_effect[1] * draw.row_effect[1],
             draw.row_effect[1] * draw.row_effect[2],
             signs[1] * draw.row_effect[1],
-            draw.effect_precisions[0],
-            draw.effect_precisions[1] * draw.row_effect[2].powi(2),
+            *tau(0),
+            tau(1) * draw.row_effect[2].powi(2),
         ]
     }
 }
@@ -317,25 +334,37 @@ const TEST: JointTest = JointTest {
     false_alarm: 0.001,
 };
 
-fn run(moves: &[FactorMove], fault: Fault) -> npb_infer::testing::JointReport {
+fn run(moves: &[FactorMove], fault: Fault, linear: Option<f64>) -> npb_infer::testing::JointReport {
     TEST.run(&Model {
         moves: moves.to_vec(),
         fault,
+        linear,
     })
 }
 
 #[test]
 fn every_move_keeps_the_joint_law() {
     for which in FactorMove::ALL {
-        let report = run(&[which], Fault::None);
+        let report = run(&[which], Fault::None, None);
         assert!(report.passed(), "{which:?}: {report}");
     }
 }
 
 #[test]
 fn the_sweep_keeps_the_joint_law() {
-    let report = run(&FactorMove::ALL, Fault::None);
+    let report = run(&FactorMove::ALL, Fault::None, None);
     assert!(report.passed(), "{report}");
+}
+
+#[test]
+fn linear_effects_in_place_of_steps_keep_the_joint_law() {
+    let linear = Some(2.0);
+    for moves in [&FactorMove::ALL[..], &[FactorMove::RowEffect]] {
+        let report = run(moves, Fault::None, linear);
+        assert!(report.passed(), "{report}");
+    }
+    let broken = run(&FactorMove::ALL, Fault::LinearScale, linear);
+    assert!(!broken.passed(), "{broken}");
 }
 
 #[test]
@@ -354,7 +383,7 @@ fn broken_copies_fail() {
         // The moves that use the residuals come after the loadings have moved.
         let mut moves = FactorMove::ALL.to_vec();
         moves.rotate_left(5);
-        let report = run(&moves, fault);
+        let report = run(&moves, fault, None);
         assert!(!report.passed(), "{fault:?} was not noticed: {report}");
     }
 }

@@ -18,6 +18,7 @@ fn several() -> FactorConfig {
             FactorStart::Pooled(2),
             FactorStart::PerClass(1),
             FactorStart::NoFactors(1),
+            FactorStart::Linear(2.0),
         ],
         max_iterations: 15,
         row_effects: RowEffects {
@@ -96,7 +97,7 @@ fn damaged_files_are_errors_or_valid_fits() {
     let (table, labels, _) = simulation.draw(3);
     let config = FactorConfig {
         max_factors: 2,
-        starts: vec![FactorStart::Pooled(1)],
+        starts: vec![FactorStart::Pooled(1), FactorStart::Linear(2.0)],
         max_iterations: 5,
         ..several()
     };

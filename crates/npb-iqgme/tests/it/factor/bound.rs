@@ -6,13 +6,14 @@ use npb_priors::dist::{Gamma, NormalGamma};
 
 use super::data::{Simulation, config};
 
-const STARTS: [FactorStart; 6] = [
+const STARTS: [FactorStart; 7] = [
     FactorStart::Pooled(3),
     FactorStart::Own(2),
     FactorStart::PerClass(2),
     FactorStart::Pooled(1),
     FactorStart::BySpread(2),
     FactorStart::NoFactors(2),
+    FactorStart::Linear(3.0),
 ];
 
 fn simulation(seed: u64) -> Simulation {
@@ -83,13 +84,13 @@ fn converged(seed: u64) -> (FactorData, FactorConfig) {
 
 /// Checks that the bound is highest at some parameters of the state after `update`.
 fn check(
-    seed: u64,
+    (seed, start): (u64, FactorStart),
     update: FactorUpdate,
     parameters: impl Fn(&FactorState) -> Vec<f64>,
     set: impl Fn(&mut FactorState, &[f64]),
 ) {
     let (data, config) = converged(seed);
-    let mut vb = FactorVb::new(&data, config, FactorStart::Pooled(2), 0).unwrap();
+    let mut vb = FactorVb::new(&data, config, start, 0).unwrap();
     for _ in 0..3 {
         vb.step().unwrap();
     }
@@ -111,15 +112,16 @@ fn check(
         set(&mut moved, values);
         vb.bound_at(&moved).unwrap().total()
     })
-    .unwrap_or_else(|error| panic!("seed {seed}, {update:?}: {error}"));
+    .unwrap_or_else(|error| panic!("seed {seed}, {start:?}, {update:?}: {error}"));
 }
 
 #[test]
 fn updates_are_where_the_bound_is_highest() {
     // Seed 1: holes, all rows labelled. Seed 3: no holes, some rows without labels.
     for seed in [1, 3] {
+        let clusters = (seed, FactorStart::Pooled(2));
         check(
-            seed,
+            clusters,
             FactorUpdate::Features,
             |state| {
                 let features = &state.features;
@@ -157,7 +159,7 @@ fn updates_are_where_the_bound_is_highest() {
                 .collect()
         };
         check(
-            seed,
+            clusters,
             FactorUpdate::Scales,
             |state| {
                 let mut all = state.loading_precisions.clone();
@@ -171,13 +173,13 @@ fn updates_are_where_the_bound_is_highest() {
             },
         );
         check(
-            seed,
+            clusters,
             FactorUpdate::ClusterNoise,
             |state| logs(&state.noise),
             |state, values| state.noise = gammas(values),
         );
         check(
-            seed,
+            clusters,
             FactorUpdate::Experts,
             |state| {
                 let means = state.experts.iter().enumerate().flat_map(|(h, expert)| {
@@ -198,29 +200,31 @@ fn updates_are_where_the_bound_is_highest() {
                 }
             },
         );
+        for start in [clusters.1, FactorStart::Linear(3.0)] {
+            check(
+                (seed, start),
+                FactorUpdate::RowEffect,
+                |state| {
+                    let effect = &state.row_effect;
+                    let variances = effect.variance.iter().map(|v| v.ln());
+                    effect.mean.iter().copied().chain(variances).collect()
+                },
+                |state, values| {
+                    let effect = &mut state.row_effect;
+                    let (means, variances) = values.split_at(effect.mean.len());
+                    effect.mean = means.to_vec();
+                    effect.variance = variances.iter().map(|v| v.exp()).collect();
+                },
+            );
+        }
         check(
-            seed,
-            FactorUpdate::RowEffect,
-            |state| {
-                let effect = &state.row_effect;
-                let variances = effect.variance.iter().map(|v| v.ln());
-                effect.mean.iter().copied().chain(variances).collect()
-            },
-            |state, values| {
-                let effect = &mut state.row_effect;
-                let (means, variances) = values.split_at(effect.mean.len());
-                effect.mean = means.to_vec();
-                effect.variance = variances.iter().map(|v| v.exp()).collect();
-            },
-        );
-        check(
-            seed,
+            clusters,
             FactorUpdate::EffectScales,
             |state| logs(&state.row_effect.precisions),
             |state, values| state.row_effect.precisions = gammas(values),
         );
         check(
-            seed,
+            clusters,
             FactorUpdate::ExpertPrior,
             |state| {
                 let laws = state.expert_prior.iter();

@@ -39,7 +39,7 @@ fn errors_name_what_is_wrong() {
 #[test]
 fn every_configuration_value_is_checked_by_name() {
     type Change = fn(&mut FactorConfig);
-    let changes: [(&str, Change); 25] = [
+    let changes: [(&str, Change); 28] = [
         ("truncation", |c| c.truncation = 0),
         ("max_factors", |c| c.max_factors = 0),
         ("restarts", |c| c.restarts = 0),
@@ -65,6 +65,11 @@ fn every_configuration_value_is_checked_by_name() {
         ("max_iterations", |c| c.max_iterations = 0),
         ("tolerance", |c| c.tolerance = f64::NAN),
         ("starts", |c| c.starts = vec![FactorStart::Own(0)]),
+        ("starts", |c| c.starts = vec![FactorStart::Linear(0.0)]),
+        ("starts", |c| c.starts = vec![FactorStart::Linear(f64::NAN)]),
+        ("unlabelled_starts", |c| {
+            c.unlabelled_starts = vec![FactorStart::Linear(-1.0)];
+        }),
     ];
     for (field, change) in changes {
         let mut config = FactorConfig::default();
@@ -85,9 +90,11 @@ fn the_ends_of_the_range_of_the_effects_of_rows_fit() {
         |e: &mut RowEffects| e.shape = 1e-50,
         |e: &mut RowEffects| e.spread = 1e50,
         |e: &mut RowEffects| e.spread = 1e-50,
+        |e: &mut RowEffects| e.spread = 0.0,
     ] {
         let mut config = config(1);
         config.row_effects.learn_variance = true;
+        config.starts.extend([1e-50, 1e50].map(FactorStart::Linear));
         change(&mut config.row_effects);
         let fit = fit_factor(&table, &labels, &config).unwrap();
         let probability = fit.predict_proba(&table).unwrap();
@@ -141,6 +148,7 @@ fn hard_tables_give_finite_answers() {
             let config = FactorConfig {
                 scale,
                 max_iterations: 20,
+                starts: vec![FactorStart::Pooled(2), FactorStart::Linear(2.0)],
                 ..config(1)
             };
             let fit = fit_factor(&table, &names, &config)
