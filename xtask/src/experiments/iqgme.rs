@@ -4,6 +4,7 @@ mod comparators;
 mod factor;
 mod finite;
 mod gibbs;
+mod given;
 mod mcar;
 mod quality;
 mod scaling;

@@ -7,6 +7,7 @@ use npb_data::{Labels, Mask, Split, Standardiser, Table, splits};
 
 use crate::Result;
 use crate::data::sha256_of;
+use crate::experiments::iqgme::given::Given;
 use crate::reproduce::Context;
 
 /// A data set and what is recorded for comparators on its given splits.
@@ -40,11 +41,6 @@ pub(crate) struct Data {
     pub(crate) checksums: String,
 }
 
-pub(crate) struct Given {
-    masks: Vec<read::GivenMask>,
-    splits: Vec<read::GivenSplit>,
-}
-
 impl Data {
     pub(crate) fn load(context: &Context<'_>, source: &Source) -> Result<Self> {
         let path = context.data_file(source.name, source.file);
@@ -61,23 +57,10 @@ impl Data {
         let (table, labels) =
             read::labelled_table(source.file, File::open(&path)?, &label, &options)?;
         let mut checksums = sha256_of(&path)?;
-        let masks = context.data_file(source.name, "splits/masks.txt");
-        let splits = context.data_file(source.name, "splits/splits.txt");
-        let given = if masks.is_file() && splits.is_file() {
-            checksums += &sha256_of(&masks)?;
-            checksums += &sha256_of(&splits)?;
-            Some(Given {
-                masks: read::given_masks(
-                    "masks.txt",
-                    File::open(&masks)?,
-                    table.n_rows(),
-                    table.n_cols(),
-                )?,
-                splits: read::given_splits("splits.txt", File::open(&splits)?)?,
-            })
-        } else {
-            None
-        };
+        let given = Given::load(context, source.name, &table)?.map(|(given, sums)| {
+            checksums += &sums;
+            given
+        });
         Ok(Self {
             table,
             labels,
@@ -90,7 +73,7 @@ impl Data {
     /// The cells to hide and the rows to train and test on.
     pub(crate) fn mask_and_split(&self, cell: &Cell, seed: u64) -> Result<(Mask, Split)> {
         match &self.given {
-            Some(given) => given.find(cell),
+            Some(given) => given.find(cell.missing, cell.train, cell.trial),
             None => self.draw(cell, seed),
         }
     }
@@ -128,21 +111,6 @@ impl Data {
                 test: original(split.test),
             },
         ))
-    }
-}
-
-impl Given {
-    fn find(&self, cell: &Cell) -> Result<(Mask, Split)> {
-        let trial = cell.trial as f64;
-        let mask = self.masks.iter().find(|m| m.key == [cell.missing, trial]);
-        let split = self
-            .splits
-            .iter()
-            .find(|s| s.key == [cell.missing, cell.train, trial]);
-        match (mask, split) {
-            (Some(mask), Some(split)) => Ok((mask.missing.clone(), split.split.clone())),
-            _ => Err("no such mask or split in the given files".into()),
-        }
     }
 }
 

@@ -9,6 +9,7 @@ use npb_infer::stream;
 
 use crate::Result;
 use crate::data::sha256_of;
+use crate::experiments::iqgme::given::Given;
 use crate::reproduce::Context;
 
 /// Keys of the random streams of what is drawn.
@@ -73,7 +74,7 @@ pub(super) struct Data {
     pub(super) name: &'static str,
     pub(super) table: Table,
     pub(super) labels: Labels,
-    given: Option<(Vec<read::GivenMask>, Vec<read::GivenSplit>)>,
+    given: Option<Given>,
     /// Checksums of all files.
     pub(super) checksums: String,
 }
@@ -98,19 +99,10 @@ impl Data {
         }
         let label = Column::Index(source.label);
         let (table, labels) = read::labelled_table(source.name, &text[..], &label, &options)?;
-        let masks = context.data_file(source.name, "splits/masks.txt");
-        let splits = context.data_file(source.name, "splits/splits.txt");
-        let given = if masks.is_file() && splits.is_file() {
-            checksums += &sha256_of(&masks)?;
-            checksums += &sha256_of(&splits)?;
-            let (rows, columns) = (table.n_rows(), table.n_cols());
-            Some((
-                read::given_masks("masks.txt", File::open(&masks)?, rows, columns)?,
-                read::given_splits("splits.txt", File::open(&splits)?)?,
-            ))
-        } else {
-            None
-        };
+        let given = Given::load(context, source.name, &table)?.map(|(given, sums)| {
+            checksums += &sums;
+            given
+        });
         Ok(Self {
             name: source.name,
             table,
@@ -135,17 +127,8 @@ impl Data {
         seed: u64,
     ) -> Result<Sides> {
         let (mask, split) = match &self.given {
+            Some(given) => given.find(missing, train, trial)?,
             None => self.draw(missing, train, trial, seed)?,
-            Some((masks, splits)) => {
-                let at = trial as f64;
-                let mask = masks.iter().find(|m| m.key == [missing, at]);
-                let split = splits.iter().find(|s| s.key == [missing, train, at]);
-                let (Some(mask), Some(split)) = (mask, split) else {
-                    let place = format!("missing {missing}, train {train}, trial {trial}");
-                    return Err(format!("no given mask and split for {place}").into());
-                };
-                (mask.missing.clone(), split.split.clone())
-            }
         };
         let side = |rows: &[usize]| Side::new(&self.table, Some(&mask), &self.labels, rows);
         Sides::standardised(side(&split.train)?, side(&split.test)?)
