@@ -297,8 +297,8 @@ impl FactorFit {
         })
     }
 
-    /// Probability of the second class for each row, factors and missing features integrated out, experts by moment matching. The steps of
-    /// [`RowEffects`](crate::RowEffects) are at their posterior means: a posterior that factorises overstates what they leave uncertain.
+    /// Probability of the second class for each row, factors and missing features integrated out, experts by moment matching. Steps and linear
+    /// effects of features are at their posterior means: a posterior that factorises overstates what they leave uncertain.
     /// Each run is as sure as its [`sharpness`](FactorRun::sharpness) says.
     ///
     /// Cost: see [`FactorVb`]. Errors: other columns than in training, a fit without labels.

@@ -96,6 +96,7 @@ impl FactorUpdate {
 /// ```
 pub struct FactorVb<'d> {
     data: &'d FactorData,
+    /// Of what rows say of their labels, by steps or by linear effects.
     law: EffectLaw,
     config: FactorConfig,
     priors: Priors,
