@@ -39,7 +39,11 @@ pub(crate) fn beginning(
     let n = data.n_rows();
     let largest = config.max_factors.min(n.saturating_sub(1));
     let all: Vec<usize> = (0..n).collect();
-    let points = scores(&data.cells.x, largest, &mut rng);
+    // One cluster without factors needs no components.
+    let points = match start {
+        FactorStart::NoFactors(1) | FactorStart::Linear(_) => vec![Vec::new(); n],
+        _ => scores(&data.cells.x, largest, &mut rng),
+    };
     let clusters = clusters(data, config, start, &points, &mut rng);
     let n_clusters = clusters.iter().max().map_or(1, |m| m + 1);
     let residuals = residuals(data, &clusters, n_clusters);
