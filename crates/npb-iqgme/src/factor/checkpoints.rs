@@ -6,6 +6,7 @@ use std::path::Path;
 use npb_data::{Labels, Table};
 use npb_infer::checkpoint::Every;
 use npb_infer::{VbReport, stream};
+use npb_linalg::faer::Mat;
 use rand::RngExt;
 
 use super::data::FactorData;
@@ -75,7 +76,9 @@ fn fingerprint(data: &FactorData) -> u64 {
         let rows = p.rows.iter().map(|&i| i as u64);
         rows.chain(p.missing.iter().map(|&j| j as u64))
     });
-    let values = (0..cells.n_features()).flat_map(|j| cells.x.col_as_slice(j));
+    // Both scales: other values of the same order are the same on one of them.
+    let columns = |of| (0..cells.n_features()).flat_map(move |j| Mat::col_as_slice(of, j));
+    let values = columns(&cells.x).chain(columns(&cells.plain));
     let numbers = values.chain(&data.signs).map(|value| value.to_bits());
     let content = [cells.n_rows() as u64, cells.n_features() as u64];
     let content = content.into_iter().chain(missing).chain(numbers);

@@ -26,8 +26,8 @@ pub enum FactorStart {
     BySpread(usize),
     /// The clusters of `Pooled`, and no factors, which none of the updates brings back: labels rest on clusters and on what rows say themselves.
     NoFactors(usize),
-    /// One cluster, no factors, and linear effects of the features in place of steps: labels rest on a regression on what rows have, standardised but on its own scale, moved to the range of the
-    /// labelled rows, and 0 where it is missing. The sum of the effects has this prior variance, the same part of it for each feature.
+    /// One cluster, no factors, and linear effects of the features in place of steps: labels rest on a regression on values as they are in the table, standardised, moved to the range of the
+    /// labelled rows, and 0 where they are missing. The sum of the effects has this prior variance, the same part of it for each feature.
     Linear(f64),
 }
 

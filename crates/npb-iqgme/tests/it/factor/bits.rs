@@ -83,6 +83,13 @@ fn a_fit_that_was_stopped_goes_on_to_the_same_bits() {
         ..config.clone()
     };
     assert!(matches!(go_on(&other, 99), Err(IqgmeError::Saved { .. })));
+    // Other values of the same order are other data.
+    let stretched = table.map(|_, _, x| x.powi(3)).unwrap();
+    let every = Every::sweeps(4);
+    let again = fit_factor_with_checkpoints(&stretched, &labels, &config, &path, every, |_, _| {
+        ControlFlow::Continue(())
+    });
+    assert!(matches!(again, Err(IqgmeError::Saved { .. })));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
