@@ -24,6 +24,8 @@ use crate::{FactorConfig, IqgmeError};
 
 /// Iterations with the responsibilities and switches of the start held fixed.
 const START_ITERATIONS: usize = 10;
+/// Rounds of [`FactorVb::settle`] in an iteration, at most.
+const ROUNDS: usize = 200;
 
 /// One coordinate update of the factor-analytic variant. None of them lowers the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -226,7 +228,7 @@ impl<'d> FactorVb<'d> {
         Ok(())
     }
 
-    /// One iteration: [`FactorUpdate::ALL`]. Returns the bound after its first two updates.
+    /// One iteration: [`FactorUpdate::ALL`], and with linear effects the updates of labels, experts and effects until these have settled. Returns the bound after its first two updates.
     pub fn step(&mut self) -> Result<f64, IqgmeError> {
         self.iteration += 1;
         self.apply(FactorUpdate::Rows)?;
@@ -241,7 +243,30 @@ impl<'d> FactorVb<'d> {
         for &update in &FactorUpdate::ALL[2..] {
             self.apply(update)?;
         }
+        if self.state.row_effect.linear.is_some() {
+            self.settle()?;
+        }
         Ok(bound)
+    }
+
+    /// Regresses labels on linear effects until the labels' part of the bound has converged: the features, which have no part in it when there is one
+    /// cluster without factors, end a run long before.
+    fn settle(&mut self) -> Result<(), IqgmeError> {
+        use FactorUpdate::{ExpertPrior, Experts, RowEffect, SoftLabels};
+        let mut last = f64::NEG_INFINITY;
+        for _ in 0..ROUNDS {
+            self.apply(SoftLabels)?;
+            let bound = self.bound()?;
+            let now = bound.soft_labels + bound.experts;
+            if (now - last).abs() < self.config.tolerance * now.abs().max(1.0) {
+                break;
+            }
+            last = now;
+            for update in [Experts, ExpertPrior, RowEffect] {
+                self.apply(update)?;
+            }
+        }
+        Ok(())
     }
 
     /// Iterates until the bound's relative change falls below the tolerance (twice in a row), or the limit is reached, or `watch` breaks.
