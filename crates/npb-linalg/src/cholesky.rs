@@ -469,9 +469,13 @@ pub(crate) fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
     }
 }
 
-/// xᵀ y, summed in four interleaved parts so that it vectorises; the order depends on the length only.
+/// xᵀ y for slices of one length, summed in four interleaved parts so that it vectorises; the order depends on the length only.
+///
+/// ```
+/// assert_eq!(npb_linalg::dot(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 32.0);
+/// ```
 #[inline]
-pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
+pub fn dot(x: &[f64], y: &[f64]) -> f64 {
     debug_assert_eq!(x.len(), y.len());
     let mut parts = [0.0; 4];
     let (x4, x_rest) = x.as_chunks::<4>();

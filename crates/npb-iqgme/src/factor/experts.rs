@@ -7,53 +7,44 @@ use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::NormalGamma;
 
 use super::data::FactorData;
-use super::rows::{Cluster, RowFactors};
+use super::rows::RowFactors;
 use super::state::{FactorExpert, FactorState, submatrix};
 
 /// Labelled rows of one cluster, over `[s; 1]`.
 struct LabelStats {
     weight: f64,
+    /// Lower triangle.
     second: Mat<f64>,
     linear: Vec<f64>,
 }
 
 impl LabelStats {
-    fn new(data: &FactorData, soft: &[f64], factors: &RowFactors, h: usize, k: usize) -> Self {
-        let mut stats = Self {
-            weight: 0.0,
-            second: Mat::zeros(k + 1, k + 1),
-            linear: vec![0.0; k + 1],
-        };
-        for (pattern, spreads) in data.cells.patterns.iter().zip(&factors.spreads) {
-            let mut shared = 0.0;
-            for &i in &pattern.rows {
-                let rho = factors.responsibility(i, h);
-                if data.signs[i] == 0.0 || rho == 0.0 {
-                    continue;
-                }
-                shared += rho;
-                stats.add(factors.means[h].col_as_slice(i), rho, soft[i]);
+    /// `labelled`: the rows that have labels.
+    fn new(
+        data: &FactorData,
+        labelled: &[usize],
+        soft: &[f64],
+        factors: &RowFactors,
+        h: usize,
+    ) -> Self {
+        let k = factors.means[h].nrows();
+        let (mut weight, mut linear) = (0.0, vec![0.0; k + 1]);
+        for &i in labelled {
+            let rho = factors.responsibility(i, h);
+            if rho == 0.0 {
+                continue;
             }
-            if let (true, Some(spread)) = (shared > 0.0, &spreads[1][h]) {
-                for j in 0..k {
-                    for i in 0..k {
-                        stats.second[(i, j)] += shared * spread.covariance[(i, j)];
-                    }
-                }
+            weight += rho;
+            let pull = rho * soft[i];
+            for (to, s) in linear.iter_mut().zip(factors.means[h].col_as_slice(i)) {
+                *to += pull * s;
             }
+            linear[k] += pull;
         }
-        stats
-    }
-
-    fn add(&mut self, s: &[f64], rho: f64, soft: f64) {
-        let k = s.len();
-        let value = |j: usize| if j < k { s[j] } else { 1.0 };
-        self.weight += rho;
-        for j in 0..=k {
-            self.linear[j] += rho * soft * value(j);
-            for i in 0..=k {
-                self.second[(i, j)] += rho * value(i) * value(j);
-            }
+        Self {
+            weight,
+            second: factors.second(&data.cells.patterns, &data.signs, labelled, h),
+            linear,
         }
     }
 }
@@ -65,12 +56,13 @@ pub(crate) fn update(
     state: &mut FactorState,
     data: &FactorData,
     soft: &[f64],
-    clusters: &[Cluster],
     factors: &RowFactors,
 ) -> Result<(), (usize, NotPositiveDefinite)> {
+    let rows = 0..data.signs.len();
+    let labelled: Vec<usize> = rows.filter(|&i| data.signs[i] != 0.0).collect();
     for h in 0..state.experts.len() {
         let own = state.expert_coordinates(h);
-        let stats = LabelStats::new(data, soft, factors, h, clusters[h].used.len());
+        let stats = LabelStats::new(data, &labelled, soft, factors, h);
         state.experts[h] = if stats.weight > 0.0 {
             free(&state.expert_prior, &own, stats).map_err(|source| (h, source))?
         } else {

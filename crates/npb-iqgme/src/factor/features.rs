@@ -2,12 +2,12 @@
 
 use npb_data::PatternIndex;
 use npb_linalg::faer::{Accum, Mat, MatMut, Par, linalg::matmul::matmul};
-use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::dist::Gamma;
 use rayon::prelude::*;
 
 use super::data::FactorData;
-use super::rows::{Cluster, RowFactors, dot};
+use super::rows::{Cluster, RowFactors};
 use super::state::FactorState;
 
 /// Features at a time in products whose results are by feature.
@@ -115,7 +115,7 @@ impl RowMoments<'_> {
     fn second(&self, rows: &[usize]) -> Mat<f64> {
         let mut second = Mat::zeros(self.d, self.d);
         for (h, cluster) in self.clusters.iter().enumerate() {
-            let own = self.own_second(rows, h);
+            let own = self.factors.second(self.index, self.signs, rows, h);
             let at: Vec<usize> = cluster.used.iter().copied().chain([cluster.mean]).collect();
             for (j, &b) in at.iter().enumerate() {
                 for (i, &a) in at.iter().enumerate().skip(j) {
@@ -128,45 +128,6 @@ impl RowMoments<'_> {
             }
         }
         second
-    }
-
-    /// `sum rho <[s; 1] [s; 1]'>` of one cluster, lower triangle.
-    fn own_second(&self, rows: &[usize], h: usize) -> Mat<f64> {
-        let k = self.clusters[h].used.len();
-        let mut sum = Mat::<f64>::zeros(k + 1, k + 1);
-        let mut shared = vec![[0.0; 2]; self.index.len()];
-        for &i in rows {
-            let rho = self.factors.responsibility(i, h);
-            if rho == 0.0 {
-                continue;
-            }
-            let s = self.factors.means[h].col_as_slice(i);
-            for (j, value) in s.iter().enumerate() {
-                let column = &mut sum.col_as_slice_mut(j)[j..];
-                let weight = rho * value;
-                for (to, other) in column.iter_mut().zip(&s[j..]) {
-                    *to += weight * other;
-                }
-                column[k - j] += weight;
-            }
-            sum[(k, k)] += rho;
-            shared[self.index.pattern_of_row(i)][usize::from(self.signs[i] != 0.0)] += rho;
-        }
-        for (pattern, weights) in shared.iter().enumerate() {
-            for (kind, &weight) in weights.iter().enumerate() {
-                let spreads = self.factors.spreads.get(pattern);
-                if let (true, Some(Some(spread))) = (weight > 0.0, spreads.map(|s| &s[kind][h])) {
-                    for j in 0..k {
-                        let column = &mut sum.col_as_slice_mut(j)[j..k];
-                        let from = &spread.covariance.col_as_slice(j)[j..];
-                        for (to, from) in column.iter_mut().zip(from) {
-                            *to += weight * from;
-                        }
-                    }
-                }
-            }
-        }
-        sum
     }
 }
 

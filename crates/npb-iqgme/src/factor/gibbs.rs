@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use npb_data::Table;
 use npb_infer::{SweepOutcome, SweepPlan, SweepReport, Xoshiro256PlusPlus, run_sweeps, stream};
 use npb_linalg::faer::Mat;
-use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::dist::{Beta, NormalGamma, sample_probit};
 use npb_priors::special::{ln_normalize, ln_phi, normal_cdf};
 use rand::{Rng, RngExt};
@@ -21,7 +21,7 @@ use super::effects::{EffectLaw, EffectRows};
 use super::features::{FeatureStats, gamma};
 use super::forms::{Features, Forms};
 use super::predict::{Drawn, draw_expert};
-use super::rows::{Cluster, RowFactors, Spread, dot, multiply};
+use super::rows::{Cluster, OwnGram, RowFactors, Spread, multiply};
 use super::state::FactorState;
 use crate::{FactorConfig, IqgmeError};
 
@@ -244,14 +244,14 @@ impl<'d> FactorSampler<'d> {
         let clusters = self.draw.clusters();
         let mut probability = vec![0.0; cells.n_rows()];
         for (pattern, gram) in cells.patterns.iter().zip(&forms.grams) {
-            let spreads = self.spreads(&clusters, gram)?;
+            let grams: Vec<OwnGram> = clusters.iter().map(|c| c.own_gram(gram)).collect();
+            let spreads = self.spreads(&clusters, &grams)?;
             for &i in &pattern.rows {
                 let mut logs = vec![0.0; clusters.len()];
                 let mut positive = vec![0.0; clusters.len()];
                 for (h, cluster) in clusters.iter().enumerate() {
-                    let linear = forms.linear.col_as_slice(i);
-                    let s = cluster.locate(&spreads[h], gram, linear, None);
-                    logs[h] = cluster.ln_evidence(&forms, i, gram, None, &spreads[h], &s);
+                    let s;
+                    (s, logs[h]) = cluster.posterior(&forms, i, &grams[h], None, &spreads[h]);
                     let score = self.draw.score(h, &cluster.used, &s, &spreads[h]);
                     let mean = score.mean + of_rows[i];
                     positive[h] = normal_cdf(mean / score.variance.sqrt());
@@ -310,9 +310,9 @@ impl<'d> FactorSampler<'d> {
         }
     }
 
-    fn spreads(&self, clusters: &[Cluster], gram: &Mat<f64>) -> Result<Vec<Spread>, IqgmeError> {
+    fn spreads(&self, clusters: &[Cluster], grams: &[OwnGram]) -> Result<Vec<Spread>, IqgmeError> {
         let spread = |(h, cluster): (usize, &Cluster)| {
-            let spread = cluster.spread(gram, false);
+            let spread = cluster.spread(&grams[h], false);
             spread.map_err(|source| self.failed("factors", h, source))
         };
         clusters.iter().enumerate().map(spread).collect()
@@ -329,11 +329,18 @@ impl<'d> FactorSampler<'d> {
             .par_iter()
             .zip(&forms.grams)
             .map(|(pattern, gram)| {
-                let spreads = self.spreads(&clusters, gram)?;
+                let grams: Vec<OwnGram> = clusters.iter().map(|c| c.own_gram(gram)).collect();
+                let spreads = self.spreads(&clusters, &grams)?;
                 let row = |&i: &usize| {
                     let mut rng = stream(seed, [0, 0, 0, i as u64]);
-                    let row =
-                        self.draw_row(forms, &clusters, gram, &spreads, (i, effects[i]), &mut rng);
+                    let row = self.draw_row(
+                        forms,
+                        &clusters,
+                        &grams,
+                        &spreads,
+                        (i, effects[i]),
+                        &mut rng,
+                    );
                     row.map_err(|(h, source)| self.failed("factors", h, source))
                 };
                 pattern.rows.par_iter().map(row).collect()
@@ -354,18 +361,16 @@ impl<'d> FactorSampler<'d> {
         &self,
         forms: &Forms,
         clusters: &[Cluster],
-        gram: &Mat<f64>,
+        grams: &[OwnGram],
         spreads: &[Spread],
         (i, of_row): (usize, f64),
         rng: &mut Xoshiro256PlusPlus,
     ) -> Result<DrawnRow, (usize, NotPositiveDefinite)> {
         let sign = self.data.signs[i];
-        let linear = forms.linear.col_as_slice(i);
         let mut logs = Vec::with_capacity(clusters.len());
         let mut means = Vec::with_capacity(clusters.len());
         for (h, (cluster, spread)) in clusters.iter().zip(spreads).enumerate() {
-            let s = cluster.locate(spread, gram, linear, None);
-            let mut ln = cluster.ln_evidence(forms, i, gram, None, spread, &s);
+            let (s, mut ln) = cluster.posterior(forms, i, &grams[h], None, spread);
             if sign != 0.0 {
                 let score = self.draw.score(h, &cluster.used, &s, spread);
                 ln += ln_phi(sign * (score.mean + of_row) / score.variance.sqrt());
@@ -457,12 +462,11 @@ impl<'d> FactorSampler<'d> {
         for (pattern, gram) in self.data.cells.patterns.iter().zip(&forms.grams) {
             for &i in &pattern.rows {
                 let h = self.draw.labels[i];
-                let s = self.draw.used_factors(&clusters[h].used, i);
+                let cluster = &clusters[h];
+                let s = self.draw.used_factors(&cluster.used, i);
+                let square = cluster.expected_square(forms, i, &cluster.own_gram(gram), &s, 0.0);
                 shape[h] += 0.5 * forms.counts[i];
-                rate[h] += 0.5
-                    * clusters[h]
-                        .expected_square(forms, i, gram, &s, 0.0)
-                        .max(0.0);
+                rate[h] += 0.5 * square.max(0.0);
             }
         }
         for h in 0..clusters.len() {

@@ -1,7 +1,7 @@
 //! Questions to one run: class probabilities, densities, missing cells.
 
 use npb_linalg::faer::Mat;
-use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::special::{log_sum_exp, normal_cdf};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
@@ -10,7 +10,7 @@ use super::data::Cells;
 use super::effects::{Effects, RowsOfBoth};
 use super::features::{gamma, noise};
 use super::forms::{Features, Forms};
-use super::rows::{Cluster, RowFactors, Rows, dot, multiply, quadratic};
+use super::rows::{Cluster, RowFactors, Rows, multiply, quadratic};
 use super::state::{FactorExpert, FactorState, submatrix};
 use crate::IqgmeError;
 
@@ -246,17 +246,19 @@ impl Predictor {
         let clusters = self.clusters(Knowing::Means);
         let mut density = vec![0.0; cells.n_rows()];
         for (pattern, gram) in cells.patterns.iter().zip(&forms.grams) {
-            let spreads = (clusters.iter().enumerate())
-                .map(|(h, c)| c.spread(gram, false).map_err(|source| failed((h, source))))
-                .collect::<Result<Vec<_>, _>>()?;
+            let spread = |(h, cluster): (usize, &Cluster)| {
+                let gram = cluster.own_gram(gram);
+                let spread = cluster.spread(&gram, false);
+                Ok((gram, spread.map_err(|source| failed((h, source)))?))
+            };
+            let spreads = clusters.iter().enumerate().map(spread);
+            let spreads = spreads.collect::<Result<Vec<_>, IqgmeError>>()?;
             for &i in &pattern.rows {
-                let linear = forms.linear.col_as_slice(i);
                 let logs: Vec<f64> = clusters
                     .iter()
                     .zip(&spreads)
-                    .map(|(cluster, spread)| {
-                        let s = cluster.locate(spread, gram, linear, None);
-                        cluster.ln_evidence(&forms, i, gram, None, spread, &s)
+                    .map(|(cluster, (gram, spread))| {
+                        cluster.posterior(&forms, i, gram, None, spread).1
                     })
                     .collect();
                 density[i] = log_sum_exp(&logs);

@@ -1,13 +1,14 @@
 //! `q(s_i, z_i)` of every row.
 
-use npb_data::Pattern;
-use npb_linalg::faer::Mat;
-use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_data::{Pattern, PatternIndex};
+use npb_linalg::faer::linalg::matmul::triangular::{self, BlockStructure};
+use npb_linalg::faer::{Accum, Mat, Par};
+use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::special::ln_normalize;
 use rayon::prelude::*;
 
-use super::forms::Forms;
-use super::state::{FactorExpert, FactorState};
+use super::forms::{Forms, add};
+use super::state::{FactorExpert, FactorState, submatrix};
 
 /// Responsibilities below this are set to zero: the cluster is not active in the row.
 const INACTIVE: f64 = 1e-20;
@@ -68,6 +69,15 @@ pub(crate) struct Spread {
     pub(crate) ln_det: f64,
 }
 
+/// A gram over the columns that a cluster uses, and its mean.
+pub(crate) struct OwnGram {
+    pub(crate) factors: Mat<f64>,
+    /// Between these and the mean.
+    cross: Vec<f64>,
+    /// Of the mean.
+    mean: f64,
+}
+
 impl Cluster {
     /// As the state has it, one by one.
     pub(crate) fn all(state: &FactorState) -> Vec<Self> {
@@ -89,19 +99,32 @@ impl Cluster {
         (0..state.n_clusters()).map(cluster).collect()
     }
 
-    /// Precision of the factors of rows with this `gram`.
-    fn precision(&self, gram: &Mat<f64>, labelled: bool) -> Mat<f64> {
+    /// The part of a gram that the cluster sees.
+    pub(crate) fn own_gram(&self, gram: &Mat<f64>) -> OwnGram {
+        OwnGram {
+            factors: submatrix(gram, &self.used),
+            cross: self.used.iter().map(|&l| gram[(l, self.mean)]).collect(),
+            mean: gram[(self.mean, self.mean)],
+        }
+    }
+
+    /// Precision of the factors of rows with this gram.
+    fn precision(&self, gram: &OwnGram, labelled: bool) -> Mat<f64> {
         let expert = self.expert.as_ref().filter(|_| labelled);
-        Mat::from_fn(self.used.len(), self.used.len(), |i, j| {
-            let of_label = expert.map_or(0.0, |e| e.slope_second[(i, j)]);
-            let prior = if i == j { 1.0 } else { 0.0 };
-            self.noise * gram[(self.used[i], self.used[j])] + of_label + prior
-        })
+        let mut precision = Mat::zeros(self.used.len(), self.used.len());
+        add(&mut precision, self.noise, &gram.factors);
+        if let Some(expert) = expert {
+            add(&mut precision, 1.0, &expert.slope_second);
+        }
+        for k in 0..self.used.len() {
+            precision[(k, k)] += 1.0;
+        }
+        precision
     }
 
     pub(crate) fn spread(
         &self,
-        gram: &Mat<f64>,
+        gram: &OwnGram,
         labelled: bool,
     ) -> Result<Spread, NotPositiveDefinite> {
         let factor = Cholesky::new(self.precision(gram, labelled).as_ref())?;
@@ -112,12 +135,9 @@ impl Cluster {
     }
 
     /// The linear part of the exponent of a row's factors; `label`: its `<t>`.
-    fn pull(&self, gram: &Mat<f64>, linear: &[f64], label: Option<f64>) -> Vec<f64> {
-        let mut pull: Vec<f64> = self
-            .used
-            .iter()
-            .map(|&l| self.noise * (linear[l] - gram[(l, self.mean)]))
-            .collect();
+    fn pull(&self, gram: &OwnGram, linear: &[f64], label: Option<f64>) -> Vec<f64> {
+        let each = self.used.iter().zip(&gram.cross);
+        let mut pull: Vec<f64> = each.map(|(&l, g)| self.noise * (linear[l] - g)).collect();
         if let (Some(t), Some(expert)) = (label, &self.expert) {
             for (k, pull) in pull.iter_mut().enumerate() {
                 *pull += t * expert.slope[k] - expert.slope_intercept[k];
@@ -130,7 +150,7 @@ impl Cluster {
     pub(crate) fn locate(
         &self,
         spread: &Spread,
-        gram: &Mat<f64>,
+        gram: &OwnGram,
         linear: &[f64],
         label: Option<f64>,
     ) -> Vec<f64> {
@@ -138,9 +158,8 @@ impl Cluster {
     }
 
     /// The part of the exponent of row `i` that does not depend on its factors.
-    fn constant(&self, forms: &Forms, i: usize, gram: &Mat<f64>, label: Option<f64>) -> f64 {
-        let h = self.mean;
-        let square = forms.squares[i] - 2.0 * forms.linear[(h, i)] + gram[(h, h)];
+    fn constant(&self, forms: &Forms, i: usize, gram: &OwnGram, label: Option<f64>) -> f64 {
+        let square = forms.squares[i] - 2.0 * forms.linear[(self.mean, i)] + gram.mean;
         let of_label = match (label, &self.expert) {
             (Some(t), Some(e)) => t * e.intercept - 0.5 * e.intercept_second,
             _ => 0.0,
@@ -150,18 +169,20 @@ impl Cluster {
             + of_label
     }
 
-    /// `ln` of the exponential of all terms of row `i`, its factors integrated out; `location` is their mean.
-    pub(crate) fn ln_evidence(
+    /// Mean of the factors of row `i`, and `ln` of the exponential of all its terms, the factors integrated out.
+    pub(crate) fn posterior(
         &self,
         forms: &Forms,
         i: usize,
-        gram: &Mat<f64>,
+        gram: &OwnGram,
         label: Option<f64>,
         spread: &Spread,
-        location: &[f64],
-    ) -> f64 {
+    ) -> (Vec<f64>, f64) {
         let pull = self.pull(gram, forms.linear.col_as_slice(i), label);
-        self.constant(forms, i, gram, label) + 0.5 * (dot(&pull, location) + spread.ln_det)
+        let location = multiply(&spread.covariance, &pull);
+        let of_factors = 0.5 * (dot(&pull, &location) + spread.ln_det);
+        let ln_evidence = self.constant(forms, i, gram, label) + of_factors;
+        (location, ln_evidence)
     }
 
     /// `<squares - 2 linear'f + f'G f>` of row `i`, given `tr(G S)` over the columns that the cluster uses.
@@ -169,23 +190,18 @@ impl Cluster {
         &self,
         forms: &Forms,
         i: usize,
-        gram: &Mat<f64>,
+        gram: &OwnGram,
         s: &[f64],
         trace: f64,
     ) -> f64 {
-        let h = self.mean;
         let linear = forms.linear.col_as_slice(i);
-        let mut value = forms.squares[i] - 2.0 * linear[h] + gram[(h, h)] + trace;
-        for (k, &l) in self.used.iter().enumerate() {
-            let product: f64 = self
-                .used
-                .iter()
-                .zip(s)
-                .map(|(&m, s)| gram[(m, l)] * s)
-                .sum();
-            value += s[k] * (product + 2.0 * (gram[(l, h)] - linear[l]));
-        }
-        value
+        let each = self.used.iter().zip(&gram.cross).zip(s);
+        let crossed: f64 = each.map(|((&l, g), s)| s * (g - linear[l])).sum();
+        forms.squares[i] - 2.0 * linear[self.mean]
+            + gram.mean
+            + trace
+            + quadratic(&gram.factors, s)
+            + 2.0 * crossed
     }
 }
 
@@ -283,13 +299,14 @@ impl Rows<'_> {
         fixed: Option<&[f64]>,
     ) -> Result<PatternRows, (usize, NotPositiveDefinite)> {
         let n = clusters.len();
+        let grams: Vec<OwnGram> = clusters.iter().map(|c| c.own_gram(gram)).collect();
         let active = |i: usize, h: usize| fixed.is_none_or(|rho| rho[i * n + h] > 0.0);
         let mut spreads = [vec![None; n], vec![None; n]];
         for (kind, spreads) in spreads.iter_mut().enumerate() {
             let of_kind = |i: &&usize| (self.signs[**i] != 0.0) == (kind == 1);
             for (h, cluster) in clusters.iter().enumerate() {
                 if members.iter().filter(of_kind).any(|&i| active(i, h)) {
-                    let spread = cluster.spread(gram, kind == 1);
+                    let spread = cluster.spread(&grams[h], kind == 1);
                     spreads[h] = Some(spread.map_err(|source| (h, source))?);
                 }
             }
@@ -307,9 +324,7 @@ impl Rows<'_> {
                 if label.is_some() && classifies && cluster.expert.is_none() && fixed.is_none() {
                     continue;
                 }
-                let linear = self.forms.linear.col_as_slice(i);
-                means[h] = cluster.locate(spread, gram, linear, label);
-                logs[h] = cluster.ln_evidence(self.forms, i, gram, label, spread, &means[h]);
+                (means[h], logs[h]) = cluster.posterior(self.forms, i, &grams[h], label, spread);
             }
             let responsibilities = match fixed {
                 Some(rho) => rho[i * n..][..n].to_vec(),
@@ -359,23 +374,19 @@ impl Rows<'_> {
         factors: &RowFactors,
     ) -> Vec<RowTerms> {
         let gram = &self.forms.grams[k];
+        let grams: Vec<OwnGram> = clusters.iter().map(|c| c.own_gram(gram)).collect();
         // tr(G S), tr(<ww'> S), tr(S) of each kind of rows and cluster.
         let traces = |h: usize, spread: &Option<Spread>| {
             let Some(spread) = spread else {
                 return [0.0; 3];
             };
-            let (cluster, s) = (&clusters[h], &spread.covariance);
-            let mut traces = [0.0; 3];
-            for (j, &l) in cluster.used.iter().enumerate() {
-                for (i, &m) in cluster.used.iter().enumerate() {
-                    traces[0] += gram[(m, l)] * s[(i, j)];
-                    if let Some(expert) = &cluster.expert {
-                        traces[1] += expert.slope_second[(i, j)] * s[(i, j)];
-                    }
-                }
-                traces[2] += s[(j, j)];
-            }
-            traces
+            let s = &spread.covariance;
+            let expert = clusters[h].expert.as_ref();
+            [
+                trace(&grams[h].factors, s),
+                expert.map_or(0.0, |e| trace(&e.slope_second, s)),
+                (0..s.ncols()).map(|j| s[(j, j)]).sum(),
+            ]
         };
         let traces: Vec<Vec<[f64; 3]>> = factors.spreads[k]
             .iter()
@@ -410,7 +421,7 @@ impl Rows<'_> {
                         + expert.intercept_second;
                 }
                 out.push(RowTerms {
-                    square: cluster.expected_square(self.forms, i, gram, s, gram_trace),
+                    square: cluster.expected_square(self.forms, i, &grams[h], s, gram_trace),
                     score,
                     score_second,
                     factors: 0.5 * (s.len() as f64 + spread.ln_det - trace - dot(s, s)),
@@ -442,6 +453,63 @@ impl RowFactors {
         counts
     }
 
+    /// `sum rho <[s; 1] [s; 1]'>` of one cluster over the rows named, lower triangle.
+    pub(crate) fn second(
+        &self,
+        patterns: &PatternIndex,
+        signs: &[f64],
+        rows: &[usize],
+        h: usize,
+    ) -> Mat<f64> {
+        let members: Vec<usize> = rows
+            .iter()
+            .copied()
+            .filter(|&i| self.responsibility(i, h) > 0.0)
+            .collect();
+        let k = self.means[h].nrows();
+        let mut weighted = Mat::zeros(k + 1, members.len());
+        let mut shared = vec![[0.0; 2]; patterns.len()];
+        for (at, &i) in members.iter().enumerate() {
+            let rho = self.responsibility(i, h);
+            let root = rho.sqrt();
+            let column = weighted.col_as_slice_mut(at);
+            for (to, s) in column.iter_mut().zip(self.means[h].col_as_slice(i)) {
+                *to = root * s;
+            }
+            column[k] = root;
+            shared[patterns.pattern_of_row(i)][usize::from(signs[i] != 0.0)] += rho;
+        }
+        let mut sum = Mat::zeros(k + 1, k + 1);
+        triangular::matmul(
+            sum.as_mut(),
+            BlockStructure::TriangularLower,
+            Accum::Replace,
+            weighted.as_ref(),
+            BlockStructure::Rectangular,
+            weighted.transpose(),
+            BlockStructure::Rectangular,
+            1.0,
+            Par::Seq,
+        );
+        for (weights, spreads) in shared.iter().zip(&self.spreads) {
+            for (&weight, spreads) in weights.iter().zip(spreads) {
+                let (true, Some(spread)) = (weight > 0.0, &spreads[h]) else {
+                    continue;
+                };
+                for j in 0..k {
+                    let column = &mut sum.col_as_slice_mut(j)[j..k];
+                    for (to, from) in column
+                        .iter_mut()
+                        .zip(&spread.covariance.col_as_slice(j)[j..])
+                    {
+                        *to += weight * from;
+                    }
+                }
+            }
+        }
+        sum
+    }
+
     /// Keeps the clusters `order`, in that order; the others have no rows.
     pub(crate) fn select(&mut self, order: &[usize]) {
         let n = self.n_clusters;
@@ -469,8 +537,11 @@ fn normalised(mut logs: Vec<f64>) -> Vec<f64> {
     logs
 }
 
-pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+/// `tr(A B)` for symmetric matrices of one size.
+fn trace(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
+    (0..a.ncols())
+        .map(|j| dot(a.col_as_slice(j), b.col_as_slice(j)))
+        .sum()
 }
 
 /// `M x` for a symmetric matrix.

@@ -4,12 +4,12 @@
 //! expert's coordinate, and the column itself when no other cluster uses it. Both ways cost no more than the spread of the factors.
 
 use npb_linalg::faer::Mat;
-use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use rayon::prelude::*;
 
 use super::experts::coordinate;
 use super::features::{Derived, worth_dropping};
-use super::rows::{Cluster, RowFactors, Rows, dot, multiply};
+use super::rows::{Cluster, RowFactors, Rows, multiply};
 use super::state::{FactorState, submatrix};
 use crate::FactorConfig;
 use npb_priors::dist::Gamma;
@@ -153,6 +153,7 @@ impl Judge<'_> {
         } = candidates;
         let forms = self.rows.forms;
         let gram = &forms.grams[pattern];
+        let own = cluster.own_gram(gram);
         let mut gains = vec![0.0; n_factors];
         for labelled in [false, true] {
             let members: Vec<usize> = self.rows.patterns[pattern]
@@ -165,13 +166,13 @@ impl Judge<'_> {
             if members.is_empty() {
                 continue;
             }
-            let spread = cluster.spread(gram, labelled)?;
+            let spread = cluster.spread(&own, labelled)?;
             let added = candidates.added(gram, &spread.covariance, labelled);
             for i in members {
                 let rho = self.factors.responsibility(i, h);
                 let linear = forms.linear.col_as_slice(i);
                 let label = labelled.then(|| self.rows.soft[i]);
-                let s = cluster.locate(&spread, gram, linear, label);
+                let s = cluster.locate(&spread, &own, linear, label);
                 for (k, &l) in cluster.used.iter().enumerate() {
                     let variance = spread.covariance[(k, k)];
                     gains[l] -= 0.5 * rho * (s[k] * s[k] / variance + variance.ln());

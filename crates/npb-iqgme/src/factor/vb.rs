@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use npb_infer::{VbOutcome, VbReport, resume_vb};
-use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
+use npb_linalg::{NotPositiveDefinite, dot};
 use npb_priors::dist::probit_moments;
 use npb_priors::dp::StickFactor;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use super::effects::{EffectLaw, EffectRows};
 use super::experts;
 use super::features::{self, Derived, FeatureStats, gamma};
 use super::forms::{Features, Forms};
-use super::rows::{Cluster, RowFactors, Rows, dot};
+use super::rows::{Cluster, RowFactors, Rows};
 use super::start::{Beginning, beginning};
 use super::state::{FactorExpert, FactorState, FeatureFactor};
 use super::switches::Judge;
@@ -411,14 +411,7 @@ impl<'d> FactorVb<'d> {
             FactorUpdate::Features => return self.update_features(),
             FactorUpdate::Scales => self.update_scales(),
             FactorUpdate::Experts => {
-                let clusters = Cluster::all(&self.state);
-                let made = experts::update(
-                    &mut self.state,
-                    self.data,
-                    &self.left,
-                    &clusters,
-                    &self.factors,
-                );
+                let made = experts::update(&mut self.state, self.data, &self.left, &self.factors);
                 return made.map_err(|failed| self.failed("expert precision", failed));
             }
             FactorUpdate::ExpertPrior => {
