@@ -71,7 +71,7 @@ pub(crate) struct Spread {
 
 /// A gram over the columns that a cluster uses, and its mean.
 pub(crate) struct OwnGram {
-    pub(crate) factors: Mat<f64>,
+    factors: Mat<f64>,
     /// Between these and the mean.
     cross: Vec<f64>,
     /// Of the mean.

@@ -263,5 +263,12 @@ fn definite(matrix: &Mat<f64>, n: usize) -> bool {
 
 /// The rows and columns named, in that order.
 pub(crate) fn submatrix(matrix: &Mat<f64>, kept: &[usize]) -> Mat<f64> {
-    Mat::from_fn(kept.len(), kept.len(), |i, j| matrix[(kept[i], kept[j])])
+    let mut part = Mat::zeros(kept.len(), kept.len());
+    for (j, &from) in kept.iter().enumerate() {
+        let from = matrix.col_as_slice(from);
+        for (to, &i) in part.col_as_slice_mut(j).iter_mut().zip(kept) {
+            *to = from[i];
+        }
+    }
+    part
 }

@@ -98,12 +98,18 @@ fn mean_auc(problem: &Problem, method: Method, seed: u64) -> Result<Outcome> {
     Ok(Outcome::metrics([("auc", mean)]))
 }
 
+/// Rows for training in each task, and trials: a trial with holes takes minutes.
+fn landmine_counts(scale: Scale, rates: &[f64]) -> (&'static [usize], u64) {
+    match scale {
+        Scale::Smoke => (&[20], 1),
+        Scale::Quick if rates.iter().any(|rate| *rate > 0.0) => (&[20, 100, 300], 5),
+        Scale::Quick | Scale::Paper => (&[20, 100, 300], 10),
+    }
+}
+
 fn landmine(context: &Context<'_>, rates: &[f64]) -> Result<Report> {
     let data = Landmine::load(context)?;
-    let (sizes, trials): (&[usize], u64) = match context.scale {
-        Scale::Smoke => (&[20], 1),
-        Scale::Quick | Scale::Paper => (&[20, 100, 300], 10),
-    };
+    let (sizes, trials) = landmine_counts(context.scale, rates);
     let trials = design("landmine", &data.checksums, rates, sizes, trials, &METHODS);
     let records = context.run_trials(&trials, |trial, seed| {
         let (method, cell) = trial.work;
@@ -123,10 +129,7 @@ fn landmine(context: &Context<'_>, rates: &[f64]) -> Result<Report> {
 
 fn similarity(context: &Context<'_>, rates: &[f64]) -> Result<Report> {
     let data = Landmine::load(context)?;
-    let (sizes, trials): (&[usize], u64) = match context.scale {
-        Scale::Smoke => (&[20], 1),
-        Scale::Quick | Scale::Paper => (&[20, 100, 300], 10),
-    };
+    let (sizes, trials) = landmine_counts(context.scale, rates);
     let ours = [(OURS, Method::Together)];
     let trials = design("landmine", &data.checksums, rates, sizes, trials, &ours);
     let records = context.run_trials(&trials, |trial, seed| {
@@ -154,7 +157,8 @@ fn letters(context: &Context<'_>) -> Result<Report> {
     let data = Letters::load(context)?;
     let (rates, sizes, trials): (&[f64], &[usize], u64) = match context.scale {
         Scale::Smoke => (&[0.5], &[20], 1),
-        Scale::Quick => (&[0.0, 0.25, 0.5, 0.75], &[20, 50, 100], 2),
+        // An hour for each trial of all sizes.
+        Scale::Quick => (&[0.0, 0.25, 0.5, 0.75], &[20], 1),
         Scale::Paper => (&[0.0, 0.25, 0.5, 0.75], &[20, 50, 100], 10),
     };
     let methods: Vec<(&'static str, Method)> = METHODS

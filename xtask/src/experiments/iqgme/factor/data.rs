@@ -89,10 +89,6 @@ impl Data {
         })
     }
 
-    pub(super) fn n_rows(&self) -> usize {
-        self.table.n_rows()
-    }
-
     pub(super) fn columns_with_holes(&self) -> usize {
         let n = self.table.n_rows();
         (0..self.table.n_cols())
