@@ -157,7 +157,7 @@ fn letters(context: &Context<'_>) -> Result<Report> {
     let data = Letters::load(context)?;
     let (rates, sizes, trials): (&[f64], &[usize], u64) = match context.scale {
         Scale::Smoke => (&[0.5], &[20], 1),
-        // An hour for each trial of all sizes.
+        // The larger sizes take most of a trial's time.
         Scale::Quick => (&[0.0, 0.25, 0.5, 0.75], &[20], 1),
         Scale::Paper => (&[0.0, 0.25, 0.5, 0.75], &[20, 50, 100], 10),
     };
