@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-const METHOD: &str = "npb:iqgme-gibbs";
+const METHOD: &str = "npb:iqgme/gibbs";
 /// Key of the random stream that draws which cells are observed.
 const MASK: u64 = 9;
 /// Features of a row.

@@ -85,7 +85,7 @@ fn design(scale: Scale, data: &Data) -> Vec<Trial<Work>> {
 
 fn setting(missing: f64, train: f64, k: Option<usize>) -> String {
     match k {
-        Some(k) => format!("missing={missing};train={train};components={k}"),
+        Some(k) => format!("missing={missing};train={train};k={k}"),
         None => format!("missing={missing};train={train}"),
     }
 }

@@ -25,7 +25,7 @@ pub(crate) const FIG_3_10: Experiment = Experiment {
 };
 
 const VB: &str = "npb:iqgme";
-const GIBBS: &str = "npb:iqgme-gibbs";
+const GIBBS: &str = "npb:iqgme/gibbs";
 const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
 const MISSING: f64 = 0.25;
 

@@ -90,7 +90,7 @@ fn run(_: &Context<'_>) -> Result<Report> {
             ("fair", fair, None),
         ] {
             results.push(ResultRow {
-                dataset: "coin".to_owned(),
+                dataset: "simulated".to_owned(),
                 setting: format!("prior={prior};heads={heads};tails={tails}"),
                 method: "npb:conjugate".to_owned(),
                 metric: metric.to_owned(),

@@ -14,10 +14,14 @@ use crate::reproduce::Context;
 /// Key of the random stream of splits.
 const SPLIT: u64 = 13;
 
-/// Where a data set is.
+/// A data set or a part of one, and where it is.
 pub(super) struct Source {
-    name: &'static str,
-    folder: &'static str,
+    /// For readers.
+    pub(super) title: &'static str,
+    /// Its folder, and its name in `results.csv`.
+    pub(super) folder: &'static str,
+    /// Which part of it, as a setting.
+    part: Option<&'static str>,
     file: &'static str,
     header: bool,
     label: usize,
@@ -26,10 +30,21 @@ pub(super) struct Source {
     positive: fn(&str) -> bool,
 }
 
+impl Source {
+    /// The setting in `results.csv`.
+    pub(super) fn setting(&self, train: f64) -> String {
+        match self.part {
+            Some(part) => format!("{part};train={train}"),
+            None => format!("train={train}"),
+        }
+    }
+}
+
 pub(super) const SOURCES: [Source; 3] = [
     Source {
-        name: "arrhythmia",
+        title: "arrhythmia",
         folder: "arrhythmia",
+        part: None,
         file: "arrhythmia.data",
         header: false,
         label: 279,
@@ -37,8 +52,9 @@ pub(super) const SOURCES: [Source; 3] = [
         positive: |label| label != "1",
     },
     Source {
-        name: "secom, 392 rows x 590",
+        title: "secom, 392 rows x 590",
         folder: "secom",
+        part: Some("rows=392"),
         file: "secom_590_rows392.csv.gz",
         header: true,
         label: 1,
@@ -46,8 +62,9 @@ pub(super) const SOURCES: [Source; 3] = [
         positive: |label| label == "1",
     },
     Source {
-        name: "secom, 1567 rows x 207",
+        title: "secom, 1567 rows x 207",
         folder: "secom",
+        part: Some("rows=1567"),
         file: "secom_207.csv.gz",
         header: true,
         label: 1,
@@ -57,7 +74,6 @@ pub(super) const SOURCES: [Source; 3] = [
 ];
 
 pub(super) struct Data {
-    pub(super) name: &'static str,
     table: Table,
     positive: Vec<bool>,
     pub(super) checksums: String,
@@ -82,7 +98,6 @@ impl Data {
             .map(|i| labels.name(i).map(source.positive))
             .collect::<Option<Vec<bool>>>();
         Ok(Self {
-            name: source.name,
             table,
             positive: positive.ok_or("a row without a label")?,
             checksums: sha256_of(&path)?,
@@ -147,11 +162,17 @@ pub(super) mod tests {
         let values: Vec<f64> = cells.clone().map(|(i, j)| value(i, j)).collect();
         let seen: Vec<bool> = cells.map(|(i, j)| (i + 3 * j) % 11 > 0).collect();
         Data {
-            name: "example",
             table: Table::new(n, p, values, &seen).unwrap(),
             positive: (0..n).map(|i| i % 2 == 1).collect(),
             checksums: String::new(),
         }
+    }
+
+    #[test]
+    fn a_part_is_a_setting() {
+        let settings = SOURCES.map(|source| source.setting(0.3));
+        let expected = ["train=0.3", "rows=392;train=0.3", "rows=1567;train=0.3"];
+        assert_eq!(settings, expected);
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) const METHODS: [(&str, Method); 15] = {
     };
     [
         (OURS, Together),
-        ("npb:iqgme-stl", Apart),
+        ("npb:iqgme", Apart),
         ("lr-mtl", Clustered(Fill::None)),
         ("lr-mtl+mean", Clustered(Fill::Mean)),
         ("lr-mtl+gaussian", Clustered(Fill::Gaussian)),
