@@ -157,7 +157,7 @@ pub struct FactorConfig {
     pub folds: usize,
     /// How predictions average over runs that are weighed by their bounds, as [`crate::IqgmeConfig::averaging`].
     pub averaging: f64,
-    /// At most this many iterations in a run.
+    /// At most this many iterations in a run. Larger sets reach it before the bound has converged; longer runs are no better at foretelling labels.
     pub max_iterations: u64,
     /// A run has converged when the bound's relative change falls below this.
     pub tolerance: f64,
@@ -211,7 +211,7 @@ impl Default for FactorConfig {
             restarts: 1,
             folds: 5,
             averaging: 0.1,
-            max_iterations: 100,
+            max_iterations: 60,
             tolerance: 1e-5,
             seed: 0,
         }
