@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use crate::IqgmeError;
 use crate::predict::{Completed, Predictor};
-use crate::state::{Expert, ExpertPrior};
+use crate::state::{Expert, ExpertPrior, dot};
 use crate::vb::{IqgmeVb, VbUpdate};
 
 /// Rows with less responsibility than this have no say in an expert.
@@ -237,10 +237,6 @@ fn matched(sign: f64, mean: f64, variance: f64) -> Site {
         precision: (second / rest).max(0.0),
         linear: (first + mean * second) / rest,
     }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 #[cfg(test)]
