@@ -25,7 +25,11 @@ const UPDATES: usize = 200;
 
 /// The prior of a sharpness: its logarithm is normal with mean 0 and this standard deviation.
 const LN_SHARPNESS_SD: f64 = 0.5;
-/// Its logarithm is found to 1 over this, up to [`LARGEST_LN_SHARPNESS`].
+/// The prior of a shift beside what keeps the odds of the labels as they are: normal with mean 0 and this standard deviation.
+const SHIFT_SD: f64 = 1.0;
+/// Newton steps to a shift, at most.
+const SHIFT_STEPS: usize = 30;
+/// The logarithm of a sharpness is found to 1 over this, up to [`LARGEST_LN_SHARPNESS`].
 const SHARPNESS_STEPS: i32 = 20;
 const LARGEST_LN_SHARPNESS: i32 = 3;
 /// No probability is nearer to 0 or 1 when it is sharpened.
@@ -35,8 +39,35 @@ const NEAREST: f64 = 1e-12;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Vote {
     pub(crate) weight: f64,
-    /// The power to which the odds of its classes are raised.
+    pub(crate) surety: Surety,
+}
+
+/// How probabilities of the second class are put right: their log odds become `shift + sharpness * log odds`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Surety {
     pub(crate) sharpness: f64,
+    pub(crate) shift: f64,
+}
+
+impl Default for Surety {
+    /// Nothing is to be put right.
+    fn default() -> Self {
+        Self {
+            sharpness: 1.0,
+            shift: 0.0,
+        }
+    }
+}
+
+impl Surety {
+    /// What a probability of the second class becomes.
+    fn of(self, p: f64) -> f64 {
+        logistic(self.of_ln_odds(ln_odds(p)))
+    }
+
+    fn of_ln_odds(self, ln_odds: f64) -> f64 {
+        self.shift + self.sharpness * ln_odds
+    }
 }
 
 /// The probability that runs, made without a label's row, give to that label: run, label.
@@ -61,28 +92,39 @@ pub(crate) fn by_run<C: PartialEq + Serialize + DeserializeOwned + Sync>(
     files: Option<&FoldFiles<'_, C>>,
     foretold: impl Fn(&[Side]) -> Result<Foretold, IqgmeError> + Sync,
 ) -> Result<Option<Foretold>, IqgmeError> {
-    let n_folds = n_folds.min(rarest(sets));
-    if n_folds < 2 {
+    let Some(folds) = sides(sets, n_folds, seed) else {
         return Ok(None);
-    }
-    let folds = deal(sets, n_folds, seed);
-    let by_fold: Vec<Foretold> = (0..n_folds)
-        .into_par_iter()
-        .map(|fold| {
-            let side = |folds: &Vec<Option<usize>>| {
-                let (left_out, kept) = (0..folds.len()).partition(|&i| folds[i] == Some(fold));
-                Side { kept, left_out }
-            };
-            let sides: Vec<Side> = folds.iter().map(side).collect();
+    };
+    let by_fold: Vec<Foretold> = folds
+        .par_iter()
+        .enumerate()
+        .map(|(fold, sides)| {
             let Some(files) = files else {
-                return foretold(&sides);
+                return foretold(sides);
             };
             let n_labels = sides.iter().map(|side| side.left_out.len()).sum();
-            files.of_fold(fold, [n_runs, n_labels], || foretold(&sides))
+            files.of_fold(fold, [n_runs, n_labels], || foretold(sides))
         })
         .collect::<Result<_, IqgmeError>>()?;
     let of_run = |run: usize| by_fold.iter().flat_map(move |fold| fold[run].clone());
     Ok(Some((0..n_runs).map(|run| of_run(run).collect()).collect()))
+}
+
+/// The sides of each fold, one for each set of labels; none when there are too few labels, or fewer than two folds are wanted.
+pub(crate) fn sides(sets: &[&Labels], n_folds: usize, seed: u64) -> Option<Vec<Vec<Side>>> {
+    let n_folds = n_folds.min(rarest(sets));
+    if n_folds < 2 {
+        return None;
+    }
+    let folds = deal(sets, n_folds, seed);
+    let of_fold = |fold: usize| {
+        let side = |folds: &Vec<Option<usize>>| {
+            let (left_out, kept) = (0..folds.len()).partition(|&i| folds[i] == Some(fold));
+            Side { kept, left_out }
+        };
+        folds.iter().map(side).collect()
+    };
+    Some((0..n_folds).map(of_fold).collect())
 }
 
 /// Number of labels of the rarest class, all sets together.
@@ -120,60 +162,133 @@ fn deal(sets: &[&Labels], n_folds: usize, seed: u64) -> Vec<Vec<Option<usize>>> 
     sets.iter().map(&mut folds_of).collect()
 }
 
-/// Votes of runs that give these probabilities to what came true, run, label: each is sharpened, and then weighed by `weights`.
-pub(crate) fn votes(by_run: &[Vec<f64>], weights: impl Fn(&[Vec<f64>]) -> Vec<f64>) -> Vec<Vote> {
-    let sharpness: Vec<f64> = by_run.iter().map(|foretold| sharpest(foretold).1).collect();
-    let sharp = |(foretold, &sharpness): (&Vec<f64>, &f64)| {
-        let each = foretold.iter().map(|&p| sharpened(p, sharpness));
-        each.collect()
+/// Votes of runs that give these probabilities to what came true, run, label: each is put right, and then weighed by `weights`. `second`: whether what came true is the second
+/// class; runs are sharpened, and not shifted, without it.
+pub(crate) fn votes(
+    by_run: &[Vec<f64>],
+    second: Option<&[bool]>,
+    weights: impl Fn(&[Vec<f64>]) -> Vec<f64>,
+) -> Vec<Vote> {
+    let surety = |foretold: &Vec<f64>| match second {
+        Some(second) => calibrated(foretold, second),
+        None => Surety {
+            sharpness: sharpest(foretold).1,
+            shift: 0.0,
+        },
     };
-    let sharp: Vec<Vec<f64>> = by_run.iter().zip(&sharpness).map(sharp).collect();
-    let each = weights(&sharp).into_iter().zip(sharpness);
-    each.map(|(weight, sharpness)| Vote { weight, sharpness })
+    let sureties: Vec<Surety> = by_run.iter().map(surety).collect();
+    let put_right = |(foretold, surety): (&Vec<f64>, &Surety)| {
+        let of = |(i, &p): (usize, &f64)| {
+            let sign = sign(second.is_none_or(|second| second[i]));
+            logistic(sign * surety.of_ln_odds(sign * ln_odds(p)))
+        };
+        foretold.iter().enumerate().map(of).collect()
+    };
+    let by_run: Vec<Vec<f64>> = by_run.iter().zip(&sureties).map(put_right).collect();
+    let each = weights(&by_run).into_iter().zip(sureties);
+    each.map(|(weight, surety)| Vote { weight, surety })
         .collect()
 }
 
-/// The power of the odds at which what came true is most probable, `foretold` being its probabilities, times the prior of the power; and, first, the logarithm of that
-/// product.
+/// The sharpness at which what came true is most probable, `foretold` being its probabilities, times the prior; and, first, the logarithm of that product.
 pub(crate) fn sharpest(foretold: &[f64]) -> (f64, f64) {
-    let value = |ln: f64| {
-        let each = foretold.iter().map(|&p| sharpened(p, ln.exp()).ln());
-        each.sum::<f64>() - 0.5 * (ln / LN_SHARPNESS_SD).powi(2)
+    let own: Vec<f64> = foretold.iter().map(|&p| ln_odds(p)).collect();
+    let value = |sharpness: f64| {
+        let each = own.iter().map(|l| logistic(sharpness * l).ln());
+        (each.sum(), 0.0)
     };
-    let most = LARGEST_LN_SHARPNESS * SHARPNESS_STEPS;
-    let mut best = (f64::NEG_INFINITY, 0.0);
-    for step in -most..=most {
-        let ln = f64::from(step) / f64::from(SHARPNESS_STEPS);
-        let value = value(ln);
-        if value > best.0 {
-            best = (value, ln);
-        }
-    }
-    (best.0, best.1.exp())
+    let (value, surety) = surest(value);
+    (value, surety.sharpness)
 }
 
-/// The average of runs' probabilities of the second of two classes, each sharpened: (weight, sharpness), and a probability for each row.
-pub(crate) fn average<'a>(runs: impl Iterator<Item = ((f64, f64), &'a Vec<f64>)>) -> Vec<f64> {
+/// The sharpness and the shift at which what came true is most probable, times their prior, under which a run that is less sure is as sure of the second class on average as labels
+/// are of it: blunted without a shift, a run that foretells a rare class would have it more frequent.
+fn calibrated(foretold: &[f64], second: &[bool]) -> Surety {
+    let n_second = second.iter().filter(|second| **second).count() as f64;
+    let usual = (n_second / (second.len() as f64 - n_second)).ln();
+    let beyond = |(&p, &second): (&f64, &bool)| (sign(second) * ln_odds(p) - usual, sign(second));
+    let beyond: Vec<(f64, f64)> = foretold.iter().zip(second).map(beyond).collect();
+    let value = |sharpness: f64| {
+        let unmoved: Vec<(f64, f64)> = beyond
+            .iter()
+            .map(|(l, sign)| (usual + sharpness * l, *sign))
+            .collect();
+        let shift = best_shift(&unmoved);
+        let each = unmoved.iter();
+        let each = each.map(|(l, sign)| logistic(sign * (shift + l)).ln());
+        let prior = -0.5 * (shift / SHIFT_SD).powi(2);
+        (each.sum::<f64>() + prior, shift)
+    };
+    let (_, Surety { sharpness, shift }) = surest(value);
+    Surety {
+        sharpness,
+        shift: shift + (1.0 - sharpness) * usual,
+    }
+}
+
+/// The shift of log odds at which what came true is most probable, times its prior; by Newton's method, whose steps are cut, on a concave function. `ln_odds`: of the second class, and 1
+/// if it came true, else -1.
+fn best_shift(ln_odds: &[(f64, f64)]) -> f64 {
+    let precision = SHIFT_SD.powi(-2);
+    let mut shift = 0.0;
+    for _ in 0..SHIFT_STEPS {
+        let (mut slope, mut curvature) = (-precision * shift, precision);
+        for (l, sign) in ln_odds {
+            let missed = logistic(-sign * (shift + l));
+            slope += sign * missed;
+            curvature += missed * (1.0 - missed);
+        }
+        let step: f64 = (slope / curvature).clamp(-1.0, 1.0);
+        shift += step;
+        if step.abs() < 1e-9 {
+            break;
+        }
+    }
+    shift
+}
+
+/// The sharpness, with its shift, of the highest value, times its prior; and, first, the logarithm of that product. `value`: by sharpness the logarithm of a probability, and a shift.
+fn surest(value: impl Fn(f64) -> (f64, f64)) -> (f64, Surety) {
+    let most = LARGEST_LN_SHARPNESS * SHARPNESS_STEPS;
+    let mut best = f64::NEG_INFINITY;
+    let mut found = Surety::default();
+    for step in -most..=most {
+        let ln = f64::from(step) / f64::from(SHARPNESS_STEPS);
+        let (value, shift) = value(ln.exp());
+        let value = value - 0.5 * (ln / LN_SHARPNESS_SD).powi(2);
+        if value > best {
+            best = value;
+            found = Surety {
+                sharpness: ln.exp(),
+                shift,
+            };
+        }
+    }
+    (best, found)
+}
+
+/// The average of runs' probabilities of the second of two classes, each put right: weight, surety, and a probability for each row.
+pub(crate) fn average<'a>(runs: impl Iterator<Item = (Vote, &'a Vec<f64>)>) -> Vec<f64> {
     let mut mean: Vec<f64> = Vec::new();
-    for ((weight, sharpness), probabilities) in runs {
+    for (Vote { weight, surety }, probabilities) in runs {
         mean.resize(probabilities.len(), 0.0);
         for (sum, &p) in mean.iter_mut().zip(probabilities) {
-            *sum += weight * sharpened(p, sharpness);
+            *sum += weight * surety.of(p);
         }
     }
     mean.into_iter().map(|p| p.min(1.0)).collect()
 }
 
-/// Draws of probabilities moved as their means are by sharpening, on the scale of log odds: the draws spread as before, around what is foretold.
-pub(crate) fn moved(draws: &[f64], means: &[f64], sharpness: f64) -> Vec<f64> {
+/// Draws of probabilities moved as their means are when these are put right, on the scale of log odds: the draws spread as before, around what is foretold.
+pub(crate) fn moved(draws: &[f64], means: &[f64], surety: Surety) -> Vec<f64> {
+    let by = |mean: f64| surety.of_ln_odds(mean) - mean;
     let each = draws.iter().zip(means);
-    each.map(|(draw, mean)| logistic(ln_odds(*draw) + (sharpness - 1.0) * ln_odds(*mean)))
+    each.map(|(draw, mean)| logistic(ln_odds(*draw) + by(ln_odds(*mean))))
         .collect()
 }
 
-/// The probability whose odds are those of `p` raised to `sharpness`.
-fn sharpened(p: f64, sharpness: f64) -> f64 {
-    logistic(sharpness * ln_odds(p))
+fn sign(second: bool) -> f64 {
+    if second { 1.0 } else { -1.0 }
 }
 
 fn ln_odds(p: f64) -> f64 {
@@ -238,14 +353,18 @@ mod tests {
         for (said, wanted) in [(0.6, 5.42), (0.9, 1.0), (0.99, 0.478)] {
             let found = sharpest(&foretold(said)).1;
             assert!((found / wanted - 1.0).abs() < 0.05, "{said}: {found}");
-            let p = sharpened(said, found);
+            let surety = Surety {
+                sharpness: found,
+                shift: 0.0,
+            };
+            let p = surety.of(said);
             assert!((p - 0.9).abs() < 0.01, "{said}: {p}");
         }
         // Few labels say little, and labels foretold for certain do no harm.
         assert!(sharpest(&[0.6; 2]).1 < 1.2);
         assert!(sharpest(&[1.0, 0.0, 1.0]).1.is_finite());
         // What is poor by its probabilities alone weighs as much as what is good in the same order.
-        let votes = votes(&[foretold(0.6), foretold(0.9)], |sharp| {
+        let votes = votes(&[foretold(0.6), foretold(0.9)], None, |sharp| {
             stack(sharp, &[0.5; 2])
         });
         assert!((votes[0].weight - 0.5).abs() < 0.05, "{votes:?}");
@@ -254,16 +373,81 @@ mod tests {
     #[test]
     fn draws_move_with_their_mean() {
         let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
-        assert!(near(sharpened(0.8, 2.0), 16.0 / 17.0));
-        assert!(near(moved(&[0.3], &[0.8], 1.0)[0], 0.3));
+        let [as_it_is, twice, shifted] = [(1.0, 0.0), (2.0, 0.0), (1.0, 1.5)]
+            .map(|(sharpness, shift)| Surety { sharpness, shift });
+        assert!(near(twice.of(0.8), 16.0 / 17.0));
+        assert!(near(ln_odds(shifted.of(0.8)), 4.0_f64.ln() + 1.5));
+        assert!(near(moved(&[0.3], &[0.8], as_it_is)[0], 0.3));
         // Odds 3/7 of the draw, 4 of the mean: 12/7.
-        assert!(near(moved(&[0.3], &[0.8], 2.0)[0], 12.0 / 19.0));
+        assert!(near(moved(&[0.3], &[0.8], twice)[0], 12.0 / 19.0));
+        assert!(near(moved(&[0.3], &[0.8], shifted)[0], shifted.of(0.3)));
+        let surely = Surety {
+            sharpness: 20.0,
+            shift: 0.0,
+        };
         for p in [0.0, 1.0] {
-            assert!((sharpened(p, 20.0) - p).abs() < 1e-6);
+            assert!((surely.of(p) - p).abs() < 1e-6);
         }
         let (first, second) = (vec![0.8, 0.5], vec![0.3, 0.5]);
-        let mean = average([((0.25, 2.0), &first), ((0.75, 1.0), &second)].into_iter());
+        let vote = |weight, surety| Vote { weight, surety };
+        let mean =
+            average([(vote(0.25, twice), &first), (vote(0.75, as_it_is), &second)].into_iter());
         assert!(near(mean[0], 0.25 * 16.0 / 17.0 + 0.75 * 0.3) && near(mean[1], 0.5));
+    }
+
+    /// Rows whose log odds are `score - 2.5`, half of them with a score of -1.5 and half of 1.5: one in seven is of the second class.
+    fn rare(said: impl Fn(f64) -> f64) -> (Vec<f64>, Vec<bool>) {
+        let mut foretold = Vec::new();
+        let mut second = Vec::new();
+        for score in [-1.5, 1.5] {
+            let n_second = (1000.0 * logistic(score - 2.5)).round() as usize;
+            for i in 0..1000 {
+                second.push(i < n_second);
+                let p = logistic(said(score));
+                foretold.push(if i < n_second { p } else { 1.0 - p });
+            }
+        }
+        (foretold, second)
+    }
+
+    #[test]
+    fn a_rare_class_keeps_its_share_when_runs_are_blunted() {
+        // Twice as sure as it should be, and about the wrong odds.
+        let (foretold, second) = rare(|score| 2.0 * score - 1.0);
+        let surety = calibrated(&foretold, &second);
+        assert!((surety.sharpness - 0.5).abs() < 0.05, "{surety:?}");
+        for score in [-1.5, 1.5] {
+            let put_right = surety.of_ln_odds(2.0 * score - 1.0);
+            assert!(
+                (put_right - (score - 2.5)).abs() < 0.15,
+                "{score}: {put_right}"
+            );
+        }
+        // A run that says nothing says about the share of the class. Sharpness alone would make one in two of it, and so keeps what the run says.
+        let noise = |i: usize| [-3.0, -1.0, 1.0, 3.0][i % 4];
+        let second: Vec<bool> = (0..400).map(|i| i / 4 % 10 == 0).collect();
+        let usual = (1.0_f64 / 9.0).ln();
+        let foretold: Vec<f64> = (0..400)
+            .map(|i| logistic(sign(second[i]) * (usual + noise(i))))
+            .collect();
+        let surety = calibrated(&foretold, &second);
+        for score in [-3.0, 3.0] {
+            let away = surety.of_ln_odds(usual + score) - usual;
+            assert!(away.abs() < 1.0, "{score}: {away}");
+        }
+        let alone = sharpest(&foretold).1;
+        assert!(alone > 1.5 * surety.sharpness, "{alone}, {surety:?}");
+        // Few labels say little.
+        let surety = calibrated(&[0.9, 0.8], &[true, false]);
+        assert!(
+            surety.sharpness < 1.5 && surety.shift.abs() < 0.5,
+            "{surety:?}"
+        );
+        assert!(
+            calibrated(&[1.0, 0.0, 1.0], &[true, false, false])
+                .shift
+                .is_finite()
+        );
     }
 
     #[test]

@@ -153,7 +153,7 @@ pub struct FactorConfig {
     /// Runs of every start, each with its own random numbers.
     pub restarts: usize,
     /// Runs are weighed by how well they foretell labels in cross-validation with so many folds, and made as sure of their probabilities as these labels
-    /// allow ([`FactorRun::sharpness`](crate::FactorRun::sharpness)); 0: weighed by their bounds, and left as sure as they are. So they are without labels, or with fewer than two rows of a class.
+    /// allow ([`FactorRun::sharpness`](crate::FactorRun::sharpness), [`shift`](crate::FactorRun::shift)); 0: weighed by their bounds, and left as sure as they are. So they are without labels, or with fewer than two rows of a class.
     pub folds: usize,
     /// How predictions average over runs that are weighed by their bounds, as [`crate::IqgmeConfig::averaging`].
     pub averaging: f64,

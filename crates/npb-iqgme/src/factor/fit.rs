@@ -22,7 +22,7 @@ use super::vb::{FactorUpdate, FactorVb};
 use crate::data::class_of_rows;
 use crate::fit::{Evaluation, check_draws, most_probable, with_first_class};
 use crate::runs::{central_intervals, check_level, run_all, weigh};
-use crate::stacking::{self, Vote};
+use crate::stacking::{self, Surety, Vote};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
 
@@ -64,7 +64,7 @@ pub fn fit_factor(
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
         FactorRun::new(start, outcome, vb)
     })?;
-    let votes = votes(table, labels, config, None)?;
+    let votes = votes(table, labels, &data.classes, config, None)?;
     FactorFit::new(data, config.clone(), runs, votes)
 }
 
@@ -91,6 +91,8 @@ pub struct FactorRun {
     pub weight: f64,
     /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold.
     pub sharpness: f64,
+    /// What is added to the logarithm of the second class's odds after that, found from the same labels; 0 where nothing was foretold.
+    pub shift: f64,
     /// Bound and relative change, iteration by iteration.
     pub trace: Vec<VbReport>,
     /// Why it ended.
@@ -116,12 +118,20 @@ impl FactorRun {
             start,
             weight: 0.0,
             sharpness: 1.0,
+            shift: 0.0,
             trace: outcome.trace,
             stop: outcome.stop,
             sizes: vb.sizes(),
             use_probabilities: vb.use_probabilities()?,
             state: vb.into_state(),
         })
+    }
+
+    fn surety(&self) -> Surety {
+        Surety {
+            sharpness: self.sharpness,
+            shift: self.shift,
+        }
     }
 
     /// Its last bound.
@@ -177,7 +187,8 @@ impl FactorFit {
     ) -> Result<Self, IqgmeError> {
         let by_votes = votes.is_some();
         for (run, vote) in runs.iter_mut().zip(votes.into_iter().flatten()) {
-            (run.weight, run.sharpness) = (vote.weight, vote.sharpness);
+            run.weight = vote.weight;
+            (run.sharpness, run.shift) = (vote.surety.sharpness, vote.surety.shift);
         }
         let n_observed = data.n_observed().max(1);
         let by_bound = weigh(&mut runs, FactorRun::elbo, config.averaging, n_observed);
@@ -299,7 +310,7 @@ impl FactorFit {
 
     /// Probability of the second class for each row, factors and missing features integrated out, experts by moment matching. Steps and linear
     /// effects of features are at their posterior means: a posterior that factorises overstates what they leave uncertain.
-    /// Each run is as sure as its [`sharpness`](FactorRun::sharpness) says.
+    /// Each run is put right by its [`sharpness`](FactorRun::sharpness) and [`shift`](FactorRun::shift).
     ///
     /// Cost: see [`FactorVb`]. Errors: other columns than in training, a fit without labels.
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
@@ -308,7 +319,7 @@ impl FactorFit {
         Ok(self.average(&self.by_run(&cells, &self.wire.effects.of(&cells))?))
     }
 
-    /// Probability of the second class by each run that has weight, before it is sharpened: run, row.
+    /// Probability of the second class by each run that has weight, before it is put right: run, row.
     fn by_run(&self, cells: &Cells, rows: &RowsOfBoth) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let of_run = |run: &FactorRun| {
             let effects = (&self.wire.effects, rows);
@@ -317,9 +328,12 @@ impl FactorFit {
         self.weighed().map(of_run).collect()
     }
 
-    /// The average of the runs that have weight, each sharpened.
+    /// The average of the runs that have weight, each put right.
     fn average(&self, by_run: &[Vec<f64>]) -> Vec<f64> {
-        let runs = self.weighed().map(|run| (run.weight, run.sharpness));
+        let runs = self.weighed().map(|run| Vote {
+            weight: run.weight,
+            surety: run.surety(),
+        });
         stacking::average(runs.zip(by_run))
     }
 
@@ -342,7 +356,7 @@ impl FactorFit {
     }
 
     /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are moved, on the scale of
-    /// log odds, as far as sharpening moves the probability of their run.
+    /// log odds, as far as the probability of their run is when it is put right.
     pub fn predict_interval(
         &self,
         table: &Table,
@@ -363,7 +377,7 @@ impl FactorFit {
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
                 let predictor = Predictor::draw(state, &mut rng).map_err(failed)?;
                 let drawn = predictor.probability(state, &cells, (&self.wire.effects, &rows))?;
-                Ok(stacking::moved(&drawn, &by_run[k], run.sharpness))
+                Ok(stacking::moved(&drawn, &by_run[k], run.surety()))
             })
             .collect::<Result<_, IqgmeError>>()?;
         Ok(central_intervals(self.average(&by_run), &drawn, level))
@@ -499,6 +513,9 @@ impl Saved for FactorFit {
             }
             if !(run.sharpness.is_finite() && run.sharpness > 0.0) {
                 return Err(saved(format!("sharpness of run {k}: {}", run.sharpness)));
+            }
+            if !run.shift.is_finite() {
+                return Err(saved(format!("shift of run {k}: {}", run.shift)));
             }
             let law = wire.effects.law(run.state.row_effect.linear);
             run.state

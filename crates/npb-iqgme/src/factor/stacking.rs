@@ -18,6 +18,7 @@ use crate::{FactorConfig, IqgmeError};
 pub(crate) fn votes(
     table: &Table,
     labels: &Labels,
+    classes: &[String],
     config: &FactorConfig,
     files: Option<&FoldFiles<'_, FactorConfig>>,
 ) -> Result<Option<Vec<Vote>>, IqgmeError> {
@@ -30,10 +31,19 @@ pub(crate) fn votes(
     };
     let (n_folds, seed) = (config.folds, config.seed);
     let by_run = stacking::by_run(&[labels], n_folds, n_runs, seed, files, foretold)?;
+    let second = second(labels, classes, config);
     // The bound says little of the labels and less of so many features: even where labels are few.
     let even = vec![1.0 / n_runs as f64; n_runs];
     let weights = |by_run: &[Vec<f64>]| stacking::stack(by_run, &even);
-    Ok(by_run.map(|by_run| stacking::votes(&by_run, weights)))
+    Ok(by_run.map(|by_run| stacking::votes(&by_run, Some(&second), weights)))
+}
+
+/// Whether each row is of the second class, in the order in which rows are left out.
+fn second(labels: &Labels, classes: &[String], config: &FactorConfig) -> Vec<bool> {
+    let sides = stacking::sides(&[labels], config.folds, config.seed).unwrap_or_default();
+    let rows = sides.iter().flatten().flat_map(|side| &side.left_out);
+    rows.map(|&i| labels.name(i) == classes.get(1).map(String::as_str))
+        .collect()
 }
 
 /// Data without the rows of a fold, and these.

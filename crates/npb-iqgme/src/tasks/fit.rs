@@ -20,7 +20,7 @@ use crate::fit::check_draws;
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
 use crate::runs::{central_intervals, check_level, run_all, weigh};
-use crate::stacking::{self, Vote};
+use crate::stacking::{self, Surety, Vote};
 use crate::state::Expert;
 use crate::{IqgmeData, IqgmeError, ProbabilityInterval};
 
@@ -93,6 +93,13 @@ pub struct TaskRun {
 }
 
 impl TaskRun {
+    fn surety(&self) -> Surety {
+        Surety {
+            sharpness: self.sharpness,
+            shift: 0.0,
+        }
+    }
+
     /// A run that has ended. Its experts are those of its last `q(lambda)`, so that tasks can be added later.
     pub(super) fn new(
         start: TaskStart,
@@ -182,7 +189,7 @@ impl MultiTaskFit {
     ) -> Result<Self, IqgmeError> {
         let by_votes = votes.is_some();
         for (run, vote) in runs.iter_mut().zip(votes.into_iter().flatten()) {
-            (run.weight, run.sharpness) = (vote.weight, vote.sharpness);
+            (run.weight, run.sharpness) = (vote.weight, vote.surety.sharpness);
         }
         let mut summaries = runs.split_off(config.starts.len() * config.single.restarts);
         let weights = |runs: &mut [TaskRun]| {
@@ -303,7 +310,10 @@ impl MultiTaskFit {
 
     /// The average of the runs that have weight, each sharpened.
     fn average(&self, by_run: &[Vec<f64>]) -> Vec<f64> {
-        let runs = self.weighed().map(|(run, _)| (run.weight, run.sharpness));
+        let runs = self.weighed().map(|(run, _)| Vote {
+            weight: run.weight,
+            surety: run.surety(),
+        });
         stacking::average(runs.zip(by_run))
     }
 
@@ -346,7 +356,7 @@ impl MultiTaskFit {
                 let shared = run.state.gaussians == Gaussians::Common;
                 let drawn = predictor.draw_parts(&components, &weights, shared, &mut rng)?;
                 let drawn = drawn.second_class(&rows, Gate::AtMeans, Experts::AtMeans)?;
-                Ok(stacking::moved(&drawn, &by_run[k], run.sharpness))
+                Ok(stacking::moved(&drawn, &by_run[k], run.surety()))
             })
             .collect::<Result<_, IqgmeError>>()?;
         Ok(central_intervals(self.average(&by_run), &drawn, level))

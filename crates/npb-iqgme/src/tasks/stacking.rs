@@ -37,7 +37,7 @@ pub(super) fn votes(
     };
     let (n_folds, seed) = (single.folds, single.seed);
     let by_run = stacking::by_run(&labels, n_folds, n_runs, seed, files, foretold)?;
-    Ok(by_run.map(|by_run| stacking::votes(&by_run, among_the_best)))
+    Ok(by_run.map(|by_run| stacking::votes(&by_run, None, among_the_best)))
 }
 
 /// Weights of the runs that do not foretell clearly worse than the best one; nothing for the others. An average makes use of any run whose errors are others, but runs
