@@ -32,7 +32,7 @@ const SHIFT_STEPS: usize = 30;
 /// The logarithm of a sharpness is found to 1 over this, up to [`LARGEST_LN_SHARPNESS`].
 const SHARPNESS_STEPS: i32 = 20;
 const LARGEST_LN_SHARPNESS: i32 = 3;
-/// No probability is nearer to 0 or 1 when it is sharpened.
+/// No probability is taken for nearer to 0 or 1 when it is put right.
 const NEAREST: f64 = 1e-12;
 
 /// A run's part in class probabilities.
