@@ -170,11 +170,8 @@ pub(crate) fn votes(
     weights: impl Fn(&[Vec<f64>]) -> Vec<f64>,
 ) -> Vec<Vote> {
     let surety = |foretold: &Vec<f64>| match second {
-        Some(second) => calibrated(foretold, second),
-        None => Surety {
-            sharpness: sharpest(foretold).1,
-            shift: 0.0,
-        },
+        Some(second) => calibrated(foretold, second).1,
+        None => sharpest(foretold),
     };
     let sureties: Vec<Surety> = by_run.iter().map(surety).collect();
     let put_right = |(foretold, surety): (&Vec<f64>, &Surety)| {
@@ -190,20 +187,19 @@ pub(crate) fn votes(
         .collect()
 }
 
-/// The sharpness at which what came true is most probable, `foretold` being its probabilities, times the prior; and, first, the logarithm of that product.
-pub(crate) fn sharpest(foretold: &[f64]) -> (f64, f64) {
+/// The sharpness, without a shift, at which what came true is most probable, `foretold` being its probabilities, times the prior.
+fn sharpest(foretold: &[f64]) -> Surety {
     let own: Vec<f64> = foretold.iter().map(|&p| ln_odds(p)).collect();
     let value = |sharpness: f64| {
         let each = own.iter().map(|l| logistic(sharpness * l).ln());
         (each.sum(), 0.0)
     };
-    let (value, surety) = surest(value);
-    (value, surety.sharpness)
+    surest(value).1
 }
 
 /// The sharpness and the shift at which what came true is most probable, times their prior, under which a run that is less sure is as sure of the second class on average as labels
-/// are of it: blunted without a shift, a run that foretells a rare class would have it more frequent.
-fn calibrated(foretold: &[f64], second: &[bool]) -> Surety {
+/// are of it: blunted without a shift, a run that foretells a rare class would have it more frequent. First, the logarithm of that product.
+pub(crate) fn calibrated(foretold: &[f64], second: &[bool]) -> (f64, Surety) {
     let n_second = second.iter().filter(|second| **second).count() as f64;
     let usual = (n_second / (second.len() as f64 - n_second)).ln();
     let beyond = |(&p, &second): (&f64, &bool)| (sign(second) * ln_odds(p) - usual, sign(second));
@@ -219,11 +215,12 @@ fn calibrated(foretold: &[f64], second: &[bool]) -> Surety {
         let prior = -0.5 * (shift / SHIFT_SD).powi(2);
         (each.sum::<f64>() + prior, shift)
     };
-    let (_, Surety { sharpness, shift }) = surest(value);
-    Surety {
+    let (value, Surety { sharpness, shift }) = surest(value);
+    let surety = Surety {
         sharpness,
         shift: shift + (1.0 - sharpness) * usual,
-    }
+    };
+    (value, surety)
 }
 
 /// The shift of log odds at which what came true is most probable, times its prior; by Newton's method, whose steps are cut, on a concave function. `ln_odds`: of the second class, and 1
@@ -351,7 +348,7 @@ mod tests {
                 .collect()
         };
         for (said, wanted) in [(0.6, 5.42), (0.9, 1.0), (0.99, 0.478)] {
-            let found = sharpest(&foretold(said)).1;
+            let found = sharpest(&foretold(said)).sharpness;
             assert!((found / wanted - 1.0).abs() < 0.05, "{said}: {found}");
             let surety = Surety {
                 sharpness: found,
@@ -361,8 +358,8 @@ mod tests {
             assert!((p - 0.9).abs() < 0.01, "{said}: {p}");
         }
         // Few labels say little, and labels foretold for certain do no harm.
-        assert!(sharpest(&[0.6; 2]).1 < 1.2);
-        assert!(sharpest(&[1.0, 0.0, 1.0]).1.is_finite());
+        assert!(sharpest(&[0.6; 2]).sharpness < 1.2);
+        assert!(sharpest(&[1.0, 0.0, 1.0]).sharpness.is_finite());
         // What is poor by its probabilities alone weighs as much as what is good in the same order.
         let votes = votes(&[foretold(0.6), foretold(0.9)], None, |sharp| {
             stack(sharp, &[0.5; 2])
@@ -414,7 +411,7 @@ mod tests {
     fn a_rare_class_keeps_its_share_when_runs_are_blunted() {
         // Twice as sure as it should be, and about the wrong odds.
         let (foretold, second) = rare(|score| 2.0 * score - 1.0);
-        let surety = calibrated(&foretold, &second);
+        let surety = calibrated(&foretold, &second).1;
         assert!((surety.sharpness - 0.5).abs() < 0.05, "{surety:?}");
         for score in [-1.5, 1.5] {
             let put_right = surety.of_ln_odds(2.0 * score - 1.0);
@@ -430,21 +427,22 @@ mod tests {
         let foretold: Vec<f64> = (0..400)
             .map(|i| logistic(sign(second[i]) * (usual + noise(i))))
             .collect();
-        let surety = calibrated(&foretold, &second);
+        let surety = calibrated(&foretold, &second).1;
         for score in [-3.0, 3.0] {
             let away = surety.of_ln_odds(usual + score) - usual;
             assert!(away.abs() < 1.0, "{score}: {away}");
         }
-        let alone = sharpest(&foretold).1;
+        let alone = sharpest(&foretold).sharpness;
         assert!(alone > 1.5 * surety.sharpness, "{alone}, {surety:?}");
         // Few labels say little.
-        let surety = calibrated(&[0.9, 0.8], &[true, false]);
+        let surety = calibrated(&[0.9, 0.8], &[true, false]).1;
         assert!(
             surety.sharpness < 1.5 && surety.shift.abs() < 0.5,
             "{surety:?}"
         );
         assert!(
             calibrated(&[1.0, 0.0, 1.0], &[true, false, false])
+                .1
                 .shift
                 .is_finite()
         );

@@ -75,7 +75,7 @@ pub struct RowEffects {
     /// Scale of the steps: at its prior's mean a step's precision is the number of steps divided by this, so that their sum has about this variance.
     pub variance: f64,
     /// Whether [`fit_factor`](crate::fit_factor) learns `variance`: a sixteenth of what it is here to sixteen times as much, in powers of four, what it is here its prior
-    /// median. It is the one at which a run without factors foretells labels best in cross-validation, sharpened as runs are; what it is here without
+    /// median. It is the one at which a run without factors foretells labels best in cross-validation, put right as runs are; what it is here without
     /// [`folds`](FactorConfig::folds), or with fewer than two rows of a class.
     pub learn_variance: bool,
     /// Shape of the Gamma prior of each step's precision. Steps are Student-t a priori with twice as many degrees of freedom: the fewer, the fewer steps matter.

@@ -7,7 +7,7 @@ use npb_data::{Labels, Table};
 
 use super::config::FactorStart;
 use super::data::FactorData;
-use super::stacking::Fold;
+use super::stacking::{Fold, second};
 use crate::checkpoints::FoldFiles;
 use crate::stacking::{self, Side};
 use crate::{FactorConfig, IqgmeError, RowEffects};
@@ -17,8 +17,8 @@ const POWERS: [i32; 5] = [-2, -1, 0, 1, 2];
 /// The prior: the logarithm of what the variance is multiplied with is normal with mean 0 and this standard deviation.
 const LN_SD: f64 = 1.0;
 
-/// The configuration with the variance of the steps at which a run without factors foretells labels best, sharpened and times the variance's prior, which the steps of `data` have from
-/// now on; as it is when the variance is not to be learned, or there are too few labels. `files`: where what is foretold is kept from fold to fold, if it is.
+/// The configuration with the variance of the steps at which a run without factors foretells labels best, put right as runs are and times the variance's prior, which the steps of `data` have
+/// from now on; as it is when the variance is not to be learned, or there are too few labels. `files`: where what is foretold is kept from fold to fold, if it is.
 pub(super) fn learned(
     data: &mut FactorData,
     table: &Table,
@@ -45,7 +45,8 @@ pub(super) fn learned(
     };
     let (n_folds, seed) = (config.folds, config.seed);
     let foretold = stacking::by_run(&[labels], n_folds, POWERS.len(), seed, files, foretold)?;
-    let row_effects = foretold.map_or(given, |foretold| candidates[best(&foretold)]);
+    let second = second(labels, &data.classes, config);
+    let row_effects = foretold.map_or(given, |foretold| candidates[best(&foretold, &second)]);
     data.effects.set_step_prior(&row_effects);
     Ok(FactorConfig {
         row_effects,
@@ -53,13 +54,44 @@ pub(super) fn learned(
     })
 }
 
-/// The power at which what came true is most probable, sharpened and times the power's prior; `foretold`: by power, label.
-fn best(foretold: &[Vec<f64>]) -> usize {
+/// The power at which what came true is most probable, put right and times the power's prior; `foretold`: by power, label; `second`: whether what came true is the second class.
+fn best(foretold: &[Vec<f64>], second: &[bool]) -> usize {
     let value = |(power, foretold): (&i32, &Vec<f64>)| {
         let ln_factor = f64::from(*power) * 4.0_f64.ln();
-        stacking::sharpest(foretold).0 - 0.5 * (ln_factor / LN_SD).powi(2)
+        stacking::calibrated(foretold, second).0 - 0.5 * (ln_factor / LN_SD).powi(2)
     };
     let values = POWERS.iter().zip(foretold).map(value).enumerate();
     let best = values.max_by(|a, b| a.1.total_cmp(&b.1));
     best.expect("there are powers").0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What rows with these log odds of the second class were foretold, given which of them are of it.
+    fn foretold(ln_odds: &[f64], second: &[bool]) -> Vec<f64> {
+        let each = ln_odds.iter().zip(second);
+        each.map(|(l, &second)| 1.0 / (1.0 + if second { -l } else { *l }.exp()))
+            .collect()
+    }
+
+    #[test]
+    fn the_scale_whose_run_tells_rows_apart_is_best_even_if_it_has_the_odds_of_a_rare_class_wrong()
+    {
+        // One row in ten is of the second class, and half of these score high, where one in nine of the others do.
+        let second: Vec<bool> = (0..400).map(|i| i % 10 == 0).collect();
+        let high = |i: usize| i % 20 == 0 || i % 10 == 1;
+        let usual = (1.0_f64 / 9.0).ln();
+        let share = foretold(&[usual; 400], &second);
+        let scores: Vec<f64> = (0..400).map(|i| if high(i) { 1.5 } else { -0.6 }).collect();
+        let tells = foretold(&scores, &second);
+        for power in 0..POWERS.len() {
+            let mut by_power = vec![share.clone(); POWERS.len()];
+            by_power[power] = tells.clone();
+            assert_eq!(best(&by_power, &second), power);
+        }
+        // Where no run tells more, the scale is the prior's.
+        assert_eq!(best(&vec![share; POWERS.len()], &second), 2);
+    }
 }

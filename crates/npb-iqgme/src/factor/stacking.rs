@@ -39,7 +39,7 @@ pub(crate) fn votes(
 }
 
 /// Whether each row is of the second class, in the order in which rows are left out.
-fn second(labels: &Labels, classes: &[String], config: &FactorConfig) -> Vec<bool> {
+pub(super) fn second(labels: &Labels, classes: &[String], config: &FactorConfig) -> Vec<bool> {
     let sides = stacking::sides(&[labels], config.folds, config.seed).unwrap_or_default();
     let rows = sides.iter().flatten().flat_map(|side| &side.left_out);
     rows.map(|&i| labels.name(i) == classes.get(1).map(String::as_str))
