@@ -81,7 +81,7 @@ mod tests {
     {
         // One row in ten is of the second class, and half of these score high, where one in nine of the others do.
         let second: Vec<bool> = (0..400).map(|i| i % 10 == 0).collect();
-        let high = |i: usize| i % 20 == 0 || i % 10 == 1;
+        let high = |i: usize| matches!(i % 20, 0 | 1 | 11);
         let usual = (1.0_f64 / 9.0).ln();
         let share = foretold(&[usual; 400], &second);
         let scores: Vec<f64> = (0..400).map(|i| if high(i) { 1.5 } else { -0.6 }).collect();
