@@ -11,7 +11,7 @@ pub(crate) mod memory;
 pub(crate) mod softmax;
 
 use npb_linalg::NotPositiveDefinite;
-use npb_linalg::faer::{Accum, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
+use npb_linalg::faer::{Accum, ColRef, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
 use npb_linalg::lanes::{LaneConditional, LaneGaussian, LaneScratch};
 use pulp::Arch;
 
@@ -47,6 +47,11 @@ impl Quadratics {
         Ok(Self { precision, bank })
     }
 
+    /// `L_h^-1`.
+    pub(crate) fn covariance(&self, h: usize) -> Mat<f64> {
+        self.bank.covariance(h)
+    }
+
     /// The missing features of a pattern given the observed ones, for all components.
     pub(crate) fn condition<'a>(
         &'a self,
@@ -76,6 +81,8 @@ pub(crate) struct Linear {
     slopes: Memory,
     /// `b_h`, one padded row for each component.
     offset: Memory,
+    /// How far linear terms move the means: `L_h^-1 a_hk` utility by utility, then `L_h^-1 b_h`; feature, lane. See [`Self::settle`].
+    shifts: Memory,
 }
 
 impl Linear {
@@ -88,6 +95,28 @@ impl Linear {
             intercepts: vec![0.0; n_components * n_utilities],
             slopes: Memory::zeros(stride * n_components * n_utilities),
             offset: Memory::zeros(stride * n_components),
+            shifts: Memory::default(),
+        }
+    }
+
+    /// Completes terms to which nothing is added any more.
+    pub(crate) fn settle(&mut self, quadratics: &Quadratics) {
+        let (p, lanes) = (quadratics.bank.dim(), quadratics.bank.lanes());
+        self.shifts = Memory::zeros((self.n_utilities + 1) * p * lanes);
+        for h in 0..quadratics.bank.components() {
+            let covariance = quadratics.covariance(h);
+            for k in 0..=self.n_utilities {
+                let term = if k < self.n_utilities {
+                    self.slopes.part(h * self.n_utilities + k, self.stride)
+                } else {
+                    self.offset.part(h, self.stride)
+                };
+                let shift = &covariance * ColRef::from_slice(&term[..p]);
+                let to = self.shifts.part_mut(k, p * lanes);
+                for (lanes, shift) in to.chunks_exact_mut(lanes).zip(shift.iter()) {
+                    lanes[h] = *shift;
+                }
+            }
         }
     }
 
@@ -158,6 +187,11 @@ pub(crate) struct Deviations {
     residual: Memory,
     /// `r' L_mm^-1 r`, by lane.
     explained: Memory,
+    /// Where the observed block of a pattern is factored: how far linear terms move the means (feature, lane), the observed features less their
+    /// means, and the missing ones, by feature and lane.
+    moved: Memory,
+    seen: Memory,
+    unseen: Memory,
 }
 
 impl Default for Deviations {
@@ -178,6 +212,9 @@ impl Default for Deviations {
             slopes: Memory::default(),
             residual: Memory::default(),
             explained: Memory::default(),
+            moved: Memory::default(),
+            seen: Memory::default(),
+            unseen: Memory::default(),
         }
     }
 }
@@ -339,13 +376,63 @@ impl Deviations {
     pub(crate) fn condition(
         &mut self,
         i: usize,
-        missing: &[usize],
+        pattern: &Pattern,
         given: &mut LaneConditional<'_>,
         linear: Option<(&Linear, &[f64])>,
     ) {
+        self.load_residual(i, &pattern.missing, linear);
+        let (lanes, size) = (
+            self.lane_stride(),
+            pattern.missing.len() * self.lane_stride(),
+        );
+        if !given.factors_observed() {
+            self.explained.reserve(lanes);
+            given.solve(self.residual.get_mut(size), self.explained.get_mut(lanes));
+            return;
+        }
+        self.move_means(linear);
+        self.load_seen(Some(i), &pattern.observed);
+        self.regress(pattern, given);
+        let explained = self.explained.get_mut(lanes);
+        inner_products(
+            self.arch,
+            self.residual.get(size),
+            self.unseen.get(size),
+            explained,
+        );
+        std::mem::swap(&mut self.residual, &mut self.unseen);
+    }
+
+    /// `u = L_mm^-1 a_m` and `a_m' u` of the only utility. `slope`, `a_m`, and `tilt`, `u`: missing feature, lane.
+    pub(crate) fn tilt(
+        &mut self,
+        pattern: &Pattern,
+        given: &mut LaneConditional<'_>,
+        linear: &Linear,
+        slope: &[f64],
+        tilt: &mut [f64],
+        share: &mut [f64],
+    ) {
+        if !given.factors_observed() {
+            tilt.copy_from_slice(slope);
+            given.solve(tilt, share);
+            return;
+        }
+        let size = self.n_features * self.lane_stride();
+        self.moved.reserve(size);
+        self.moved
+            .get_mut(size)
+            .copy_from_slice(linear.shifts.part(0, size));
+        self.load_seen(None, &pattern.observed);
+        self.regress(pattern, given);
+        tilt.copy_from_slice(self.unseen.get(tilt.len()));
+        inner_products(self.arch, slope, tilt, share);
+    }
+
+    /// `r` of [`Self::condition`].
+    fn load_residual(&mut self, i: usize, missing: &[usize], linear: Option<(&Linear, &[f64])>) {
         let (lanes, stride) = (self.lane_stride(), self.stride());
         self.residual.reserve(missing.len() * lanes);
-        self.explained.reserve(lanes);
         let residual = self.residual.get_mut(missing.len() * lanes);
         for h in 0..self.n_components {
             let product = self.product.part(h * self.n_rows + i, stride);
@@ -365,7 +452,60 @@ impl Deviations {
                 }
             }
         }
-        given.solve(residual, self.explained.get_mut(lanes));
+    }
+
+    /// `L_h^-1 (sum_k t_k a_hk - b_h)`.
+    fn move_means(&mut self, linear: Option<(&Linear, &[f64])>) {
+        let size = self.n_features * self.lane_stride();
+        self.moved.reserve(size);
+        let moved = self.moved.get_mut(size);
+        moved.fill(0.0);
+        let Some((linear, t)) = linear else { return };
+        for (k, t) in t.iter().chain(&[-1.0]).enumerate() {
+            let shift = linear.shifts.part(k, size).iter();
+            moved
+                .iter_mut()
+                .zip(shift)
+                .for_each(|(to, shift)| *to += t * shift);
+        }
+    }
+
+    /// Observed features less the moved means: of row `i`, or of one that is at the component's means.
+    fn load_seen(&mut self, i: Option<usize>, observed: &[usize]) {
+        let (lanes, stride) = (self.lane_stride(), self.stride());
+        self.seen.reserve(observed.len() * lanes);
+        let seen = self.seen.get_mut(observed.len() * lanes);
+        for (seen, &j) in seen.chunks_exact_mut(lanes).zip(observed) {
+            for (seen, moved) in seen.iter_mut().zip(self.moved.part(j, lanes)) {
+                *seen = -moved;
+            }
+            if let Some(i) = i {
+                for (h, seen) in seen[..self.n_components].iter_mut().enumerate() {
+                    *seen += self.centred.part(h * self.n_rows + i, stride)[j];
+                }
+            }
+        }
+    }
+
+    /// Conditional means of the missing features, minus the component's means, in `unseen`.
+    fn regress(&mut self, pattern: &Pattern, given: &mut LaneConditional<'_>) {
+        let lanes = self.lane_stride();
+        let (o, m) = (
+            pattern.observed.len() * lanes,
+            pattern.missing.len() * lanes,
+        );
+        self.unseen.reserve(m);
+        self.explained.reserve(lanes);
+        let (seen, unseen) = (self.seen.get_mut(o), self.unseen.get_mut(m));
+        // What it makes of the observed features is not asked for.
+        given.regress(seen, unseen, self.explained.get_mut(lanes));
+        for (unseen, &j) in unseen.chunks_exact_mut(lanes).zip(&pattern.missing) {
+            let moved = self.moved.part(j, lanes);
+            unseen
+                .iter_mut()
+                .zip(moved)
+                .for_each(|(to, moved)| *to += moved);
+        }
     }
 
     /// `r' L_mm^-1 r` of the row conditioned last, by lane.
@@ -429,6 +569,17 @@ impl Deviations {
     }
 }
 
+/// `sum_k a_k b_k`, by lane.
+fn inner_products(arch: Arch, a: &[f64], b: &[f64], to: &mut [f64]) {
+    to.fill(0.0);
+    let lanes = to.len();
+    let each = a.chunks_exact(lanes).zip(b.chunks_exact(lanes));
+    arch.dispatch(
+        #[inline(always)]
+        || each.for_each(|(a, b)| add_product(to, a, b)),
+    );
+}
+
 /// `to += a b`, number by number.
 #[inline(always)]
 fn add_product(to: &mut [f64], a: &[f64], b: &[f64]) {
@@ -445,4 +596,123 @@ pub(crate) fn archs() -> Vec<Arch> {
     archs.extend(pulp::x86::V3::try_new().map(Arch::V3));
     archs.push(Arch::new());
     archs
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_data::Table;
+    use npb_linalg::Cholesky;
+
+    use super::*;
+
+    const N_ROWS: usize = 24;
+    const P: usize = 8;
+    const N: usize = 3;
+    const T: f64 = 0.7;
+
+    fn value(k: usize) -> f64 {
+        (k as f64 * 0.7 + (k * k) as f64 * 0.01).sin()
+    }
+
+    /// None to all of the cells of a row are missing.
+    fn rows() -> Rows {
+        let observed: Vec<bool> = (0..N_ROWS * P)
+            .map(|k| 0.5 + 0.6 * value(3 * k + 1) < (k / P) as f64 / N_ROWS as f64)
+            .collect();
+        let values = (0..N_ROWS * P).map(value).collect();
+        Rows::new(
+            &Table::new(N_ROWS, P, values, &observed).unwrap(),
+            &[1.0; N_ROWS],
+        )
+    }
+
+    fn precision(h: usize) -> Mat<f64> {
+        Mat::from_fn(P, P, |i, j| {
+            let spread = value(100 * h + i * j + i + j);
+            if i == j { 4.0 + spread } else { 0.4 * spread }
+        })
+    }
+
+    fn slope(h: usize) -> Vec<f64> {
+        (0..P).map(|j| value(h * P + j)).collect()
+    }
+
+    fn offset(h: usize) -> Vec<f64> {
+        (0..P).map(|j| value(h + 9 * j)).collect()
+    }
+
+    fn mean(j: usize, h: usize) -> f64 {
+        0.5 * value(7 * j + h)
+    }
+
+    /// `L_mm^-1 r` and `r' L_mm^-1 r`.
+    fn solved(h: usize, missing: &[usize], r: &[f64]) -> (Vec<f64>, f64) {
+        let l = precision(h);
+        let block = Mat::from_fn(r.len(), r.len(), |i, j| l[(missing[i], missing[j])]);
+        let mut x = r.to_vec();
+        Cholesky::new(block.as_ref()).unwrap().solve(&mut x);
+        let square = x.iter().zip(r).map(|(x, r)| x * r).sum();
+        (x, square)
+    }
+
+    fn near(found: f64, wanted: f64) {
+        assert!(
+            (found - wanted).abs() < 1e-12 * (1.0 + wanted.abs()),
+            "{found} {wanted}"
+        );
+    }
+
+    /// Whichever block of a pattern is factored.
+    #[test]
+    fn missing_features_are_as_the_precisions_have_them() {
+        let rows = rows();
+        let quadratics = Quadratics::new((0..N).map(precision).collect()).unwrap();
+        let mut linear = Linear::zeros(P, N, 1);
+        (0..N).for_each(|h| linear.add(h, 0, 0.0, &slope(h), &offset(h)));
+        linear.settle(&quadratics);
+        let means = Mat::from_fn(P, N, mean);
+        let (mut deviations, mut lanes) = (Deviations::default(), LaneScratch::default());
+        let mut sides = [0, 0];
+        for block in rows.blocks.iter().filter(|block| !block.complete) {
+            deviations.load(&rows, block, &means, &quadratics, Some(&linear));
+            for group in &rows.groups[block.groups.clone()] {
+                let pattern = &rows.patterns[group.pattern];
+                let missing = &pattern.missing;
+                let m = missing.len();
+                let mut given = quadratics.condition(pattern, &mut lanes, 0).unwrap();
+                sides[usize::from(given.factors_observed())] += 1;
+                let n_lanes = deviations.lanes().len;
+                let mut slopes = vec![0.0; m * n_lanes];
+                for h in 0..N {
+                    (0..m).for_each(|k| slopes[k * n_lanes + h] = slope(h)[missing[k]]);
+                }
+                let (mut tilt, mut share) = (slopes.clone(), vec![0.0; n_lanes]);
+                deviations.tilt(pattern, &mut given, &linear, &slopes, &mut tilt, &mut share);
+                for h in 0..N {
+                    let a: Vec<f64> = missing.iter().map(|&j| slope(h)[j]).collect();
+                    let (wanted, square) = solved(h, missing, &a);
+                    (0..m).for_each(|k| near(tilt[k * n_lanes + h], wanted[k]));
+                    near(share[h], square);
+                }
+                for position in group.rows.clone() {
+                    let i = position - block.rows.start;
+                    deviations.condition(i, pattern, &mut given, Some((&linear, &[T])));
+                    for h in 0..N {
+                        let l = precision(h);
+                        let residual = |&j: &usize| {
+                            let seen = pattern.observed.iter();
+                            let product =
+                                |&o: &usize| l[(j, o)] * (rows.row(position)[o] - mean(o, h));
+                            T * slope(h)[j] - offset(h)[j] - seen.map(product).sum::<f64>()
+                        };
+                        let r: Vec<f64> = missing.iter().map(residual).collect();
+                        let (wanted, square) = solved(h, missing, &r);
+                        (0..m).for_each(|k| near(deviations.shift(k, h), wanted[k]));
+                        near(deviations.explained()[h], square);
+                    }
+                }
+            }
+        }
+        assert!(sides.iter().all(|side| *side > 2), "{sides:?}");
+    }
 }

@@ -256,6 +256,7 @@ pub(crate) fn pass(
     for part in partial {
         totals.add(part?);
     }
+    totals.settle(parameters);
     Ok(totals.stats(rows, n_components))
 }
 
@@ -301,6 +302,18 @@ impl Totals {
         };
         let (p, n) = parameters.means.shape();
         sums.get_or_insert_with(|| Sums::new(p, n, n_utilities))
+    }
+
+    /// Completes the sums, when all rows are in.
+    fn settle(&mut self, parameters: &PassParameters) {
+        for (sums, side) in [
+            (&mut self.labelled, &parameters.labelled),
+            (&mut self.unlabelled, &parameters.unlabelled),
+        ] {
+            if let (Some(sums), Some(side)) = (sums, &side.incomplete) {
+                sums.settle(side.quadratics());
+            }
+        }
     }
 
     fn stats(self, rows: &Rows, n_components: usize) -> Stats {

@@ -537,7 +537,7 @@ impl Predictor {
     ) {
         let quadratics = &deviations.quadratics()[i * deviations.lanes().len..];
         distance.copy_from_slice(&quadratics[..distance.len()]);
-        deviations.condition(i, &pattern.missing, given, None);
+        deviations.condition(i, pattern, given, None);
         for (distance, explained) in distance.iter_mut().zip(deviations.explained()) {
             *distance = (*distance - explained).max(0.0);
         }

@@ -26,6 +26,8 @@ pub(crate) struct Block {
     pub(crate) labelled: bool,
     /// No row has a missing feature, or each has one.
     pub(crate) complete: bool,
+    /// Rows like these see so few features, and are so many, that sums of covariances of missing features are best completed after the last row.
+    pub(crate) reduced: bool,
 }
 
 /// Rows in a block: enough to make the products efficient, few enough for the second-level cache.
@@ -140,6 +142,7 @@ impl Rows {
                 rows: 0..1,
                 labelled: self.classes[position].is_some(),
                 complete: pattern.missing.is_empty(),
+                reduced: false,
             }],
         }
     }
@@ -209,7 +212,18 @@ impl Rows {
         }
     }
 
+    /// Whether one product of all P x P entries costs less than those of the missing with the observed ones, pattern by pattern.
+    fn reduced(&self, first_group: usize) -> bool {
+        let each = self.groups[first_group..].iter().map(|group| {
+            let pattern = &self.patterns[group.pattern];
+            let (o, m) = (pattern.observed.len(), pattern.missing.len());
+            if o < m { o * m * (o + m) / 2 } else { 0 }
+        });
+        each.sum::<usize>() > self.n_features.pow(3)
+    }
+
     fn cut_blocks(&mut self, first_group: usize, labelled: bool) {
+        let reduced = self.reduced(first_group);
         let mut group = first_group;
         while group < self.groups.len() {
             let start = self.groups[group].rows.start;
@@ -227,6 +241,7 @@ impl Rows {
                 rows: start..end,
                 labelled,
                 complete,
+                reduced,
             });
         }
     }

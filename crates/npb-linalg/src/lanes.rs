@@ -102,6 +102,20 @@ impl LaneBank {
         }
     }
 
+    /// The matrix of one component (P x P). Cost: P².
+    ///
+    /// # Panics
+    /// If there is no such component.
+    pub fn get(&self, component: usize) -> Mat<f64> {
+        assert!(
+            component < self.components,
+            "component {component} of {}",
+            self.components
+        );
+        let element = |i, j| self.lower[packed(i, j) * self.lanes + component];
+        Mat::from_fn(self.dim, self.dim, element)
+    }
+
     /// Number of rows of each matrix, P.
     pub fn dim(&self) -> usize {
         self.dim
@@ -151,14 +165,24 @@ pub struct LaneScratch {
     pivots: Aligned,
     recips: Aligned,
     ln_det: Aligned,
-    /// Inverse or Schur complement, full.
+    /// A full square matrix, and what it is.
     square: Aligned,
-    square_ready: bool,
+    square_holds: Square,
     /// Column of the factor or right-hand side at hand.
     work: Aligned,
     /// L⁻¹ S_om and D⁻¹ L⁻¹ S_om, one missing coordinate after the other (|m| x |o|).
     half: Aligned,
     scaled_half: Aligned,
+}
+
+/// What the square matrix of a [`LaneScratch`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Square {
+    Nothing,
+    /// The inverse of the factored block.
+    Inverse,
+    /// The Schur complement of the factored block.
+    Schur,
 }
 
 impl Default for LaneScratch {
@@ -173,7 +197,7 @@ impl Default for LaneScratch {
             recips: Aligned::default(),
             ln_det: Aligned::default(),
             square: Aligned::default(),
-            square_ready: false,
+            square_holds: Square::Nothing,
             work: Aligned::default(),
             half: Aligned::default(),
             scaled_half: Aligned::default(),
@@ -194,7 +218,7 @@ impl LaneScratch {
         );
         let (n, lanes) = (block.len(), bank.lanes);
         (self.n, self.lanes, self.components) = (n, lanes, bank.components);
-        self.square_ready = false;
+        self.square_holds = Square::Nothing;
         self.lower.resize(strict(n, 0) * lanes);
         for buffer in [&mut self.pivots, &mut self.recips, &mut self.work] {
             buffer.resize(n * lanes);
@@ -258,7 +282,11 @@ impl LaneScratch {
         });
     }
 
+    /// square <- the inverse of the factored block, unless it is there.
     fn invert(&mut self) {
+        if self.square_holds == Square::Inverse {
+            return;
+        }
         self.square.resize(self.n * self.n * self.lanes);
         let Self {
             arch,
@@ -278,11 +306,14 @@ impl LaneScratch {
             square,
             work,
         });
-        self.square_ready = true;
+        self.square_holds = Square::Inverse;
     }
 
-    /// square <- S_mm - S_mo S_oo⁻¹ S_om, the factored block being S_oo.
+    /// square <- S_mm - S_mo S_oo⁻¹ S_om, the factored block being S_oo, unless it is there.
     fn schur_complement(&mut self, bank: &LaneBank, observed: &[usize], missing: &[usize]) {
+        if self.square_holds == Square::Schur {
+            return;
+        }
         let (n, m, lanes) = (self.n, missing.len(), self.lanes);
         self.square.resize(m * m * lanes);
         self.half.resize(m * n * lanes);
@@ -298,7 +329,7 @@ impl LaneScratch {
             scaled_half: &mut self.scaled_half,
             square: &mut self.square,
         });
-        self.square_ready = true;
+        self.square_holds = Square::Schur;
     }
 
     /// y <- y + sign * (block of the bank) x, the block having the given rows and columns.
@@ -346,9 +377,7 @@ impl LaneFactor<'_> {
 
     /// A⁻¹, both triangles (|block| x |block| x lanes); computed when first asked for. Cost per component: |block|³/3.
     pub fn inverse(&mut self) -> &[f64] {
-        if !self.scratch.square_ready {
-            self.scratch.invert();
-        }
+        self.scratch.invert();
         &self.scratch.square
     }
 }
@@ -418,6 +447,14 @@ impl LaneGaussian {
         self.covariance.set(component, self.inverse.as_ref());
         self.ln_det[component] = self.factor.ln_det();
         Ok(())
+    }
+
+    /// S_h = Λ_h⁻¹ (P x P). Cost: P².
+    ///
+    /// # Panics
+    /// If there is no such component.
+    pub fn covariance(&self, component: usize) -> Mat<f64> {
+        self.covariance.get(component)
     }
 
     /// Number of coordinates, P.
@@ -520,6 +557,11 @@ impl LaneConditional<'_> {
         &self.scratch.ln_det
     }
 
+    /// Whether the observed block was factored: [`LaneConditional::regress`] then costs less than [`LaneConditional::solve`].
+    pub fn factors_observed(&self) -> bool {
+        self.side == Side::Observed
+    }
+
     /// From the linear term r = l_m - Λ_mo x_o to the conditional mean: r <- Λ_mm⁻¹ r (`r`: |m| x lanes), and
     /// quad <- rᵀ Λ_mm⁻¹ r of the old r (`quad`: lanes).
     ///
@@ -539,17 +581,29 @@ impl LaneConditional<'_> {
     ///
     /// Cost per component: |m|³/3, or |m|² |o|/2 + |m| |o|²/2 when the observed block was factored.
     pub fn covariance(&mut self) -> &[f64] {
-        if !self.scratch.square_ready {
-            match self.side {
-                Side::Missing => self.scratch.invert(),
-                Side::Observed => self.scratch.schur_complement(
-                    &self.bank.covariance,
-                    self.observed,
-                    self.missing,
-                ),
+        match self.side {
+            Side::Missing => self.scratch.invert(),
+            Side::Observed => {
+                self.scratch
+                    .schur_complement(&self.bank.covariance, self.observed, self.missing)
             }
         }
         &self.scratch.square
+    }
+
+    /// S_oo⁻¹, both triangles (|o| x |o| x lanes), if the observed block was factored; none if the missing one was, whose inverse
+    /// [`LaneConditional::covariance`] is. Computed when first asked for, in the memory of the covariance.
+    ///
+    /// For sums of covariances over many patterns this is all that is needed of each: with zeros at the observed coordinates,
+    /// Cov[x | x_o] = S - S pad(S_oo⁻¹) S, which is linear in the padded inverse.
+    ///
+    /// Cost per component: |o|³/3.
+    pub fn observed_inverse(&mut self) -> Option<&[f64]> {
+        if !self.factors_observed() {
+            return None;
+        }
+        self.scratch.invert();
+        Some(&self.scratch.square)
     }
 
     /// From the deviation d = x_o - μ_o (`deviation`: |o| x lanes, used as working memory) to the shift of the mean,
@@ -625,7 +679,7 @@ impl LaneConditional<'_> {
         );
         let mut mean = std::mem::take(&mut self.scratch.work);
         mean.resize(r.len());
-        if self.scratch.square_ready {
+        if self.scratch.square_holds == Square::Schur {
             let square = &self.scratch.square;
             self.scratch.arch.dispatch(kernels::Product {
                 lanes,

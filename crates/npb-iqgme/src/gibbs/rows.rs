@@ -22,7 +22,7 @@ use crate::conditional::memory::Memory;
 use crate::conditional::softmax::LnTotals;
 use crate::conditional::{Deviations, Linear, Quadratics};
 use crate::multinomial;
-use crate::rows::{Block, Group, Rows};
+use crate::rows::{Block, Group, Pattern, Rows};
 use crate::state::dot;
 
 /// The parameters in the form that rows want.
@@ -371,7 +371,7 @@ impl<R: Rng> Worker<'_, '_, R> {
         for group in &rows.groups[block.groups.clone()] {
             let pattern = &rows.patterns[group.pattern];
             let mut given = quadratics.condition(pattern, &mut lanes, self.sweep)?;
-            fit += self.group(group, &pattern.missing, &mut given)?;
+            fit += self.group(group, pattern, &mut given)?;
         }
         self.scratch.lanes = lanes;
         Ok(fit)
@@ -380,14 +380,15 @@ impl<R: Rng> Worker<'_, '_, R> {
     fn group(
         &mut self,
         group: &Group,
-        missing: &[usize],
+        pattern: &Pattern,
         given: &mut LaneConditional<'_>,
     ) -> Result<f64, IqgmeError> {
+        let missing = &pattern.missing;
         self.pattern_laws(missing, given)?;
         let mut fit = 0.0;
         for position in group.rows.clone() {
             let i = position - self.block.rows.start;
-            self.scratch.deviations.condition(i, missing, given, None);
+            self.scratch.deviations.condition(i, pattern, given, None);
             fit += self.draw_component(i, missing, given.ln_det());
             self.draw_missing(i, missing)?;
         }

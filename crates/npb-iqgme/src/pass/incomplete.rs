@@ -9,7 +9,7 @@ use super::sums::Weighted;
 use super::{INACTIVE, RowFactors, Terms, Worker};
 use crate::conditional::softmax::{Lanes, LnTotal};
 use crate::conditional::{Deviations, Linear, Quadratics, padded};
-use crate::rows::{Block, Group};
+use crate::rows::{Block, Group, Pattern};
 use crate::{IqgmeError, RowFamily};
 
 /// What rows with missing features need of the components.
@@ -24,11 +24,20 @@ impl IncompleteSide {
     pub(super) fn new(terms: Terms) -> Result<Self, (usize, NotPositiveDefinite)> {
         let mut constant = terms.constant;
         constant.resize(padded(constant.len()), f64::NEG_INFINITY);
+        let quadratics = Quadratics::new(terms.precision)?;
+        let mut linear = terms.linear;
+        if let Some(linear) = &mut linear {
+            linear.settle(&quadratics);
+        }
         Ok(Self {
-            quadratics: Quadratics::new(terms.precision)?,
+            quadratics,
             constant,
-            linear: terms.linear,
+            linear,
         })
+    }
+
+    pub(super) fn quadratics(&self) -> &Quadratics {
+        &self.quadratics
     }
 }
 
@@ -89,7 +98,7 @@ impl Worker<'_> {
                 Some(linear) if joint => self.joint_group(block, group, linear, &mut given),
                 _ => self.incomplete_group(block, group, side, &mut given, factors.soft),
             }
-            self.add_missing(block, &pattern.missing, &mut given);
+            self.add_missing(block, pattern, &mut given);
         }
         self.scratch.incomplete.lanes = lanes;
         self.store_responsibilities(block.rows.len(), factors.responsibilities);
@@ -194,19 +203,19 @@ impl Worker<'_> {
         given: &mut LaneConditional<'_>,
         soft: &[f64],
     ) {
-        let missing = &self.rows.patterns[group.pattern].missing;
+        let pattern = &self.rows.patterns[group.pattern];
         for position in group.rows.clone() {
             let i = position - block.rows.start;
             let n_utilities = self.parameters.n_utilities;
             let soft = &soft[i * n_utilities..][..n_utilities];
-            self.incomplete_row(i, missing, given, side, soft);
+            self.incomplete_row(i, pattern, given, side, soft);
         }
     }
 
     fn incomplete_row(
         &mut self,
         i: usize,
-        missing: &[usize],
+        pattern: &Pattern,
         given: &mut LaneConditional<'_>,
         side: &IncompleteSide,
         soft: &[f64],
@@ -215,7 +224,7 @@ impl Worker<'_> {
         let linear = side.linear.as_ref();
         let terms = linear.map(|linear| (linear, soft));
         let scratch = &mut self.scratch.incomplete;
-        scratch.deviations.condition(i, missing, given, terms);
+        scratch.deviations.condition(i, pattern, given, terms);
         let ln_rho = &mut scratch.ln_rho[i * lanes..(i + 1) * lanes];
         let explained = scratch.deviations.explained();
         for (ln_rho, (explained, ln_det)) in
@@ -230,14 +239,15 @@ impl Worker<'_> {
             if weight > 0.0 {
                 scratch.group_weight[h] += weight;
                 let mean = self.parameters.means.col_as_slice(h);
+                let missing = &pattern.missing;
                 scratch.deviations.complete(i, h, missing, mean, linear);
             }
         }
     }
 
     /// `sum rho Omega^` and the entropy of `q(x^m | z)` of a group: one inverse for each component serves all its rows.
-    fn add_missing(&mut self, block: &Block, missing: &[usize], given: &mut LaneConditional<'_>) {
-        let size = missing.len() as f64 * (1.0 + (2.0 * PI).ln());
+    fn add_missing(&mut self, block: &Block, pattern: &Pattern, given: &mut LaneConditional<'_>) {
+        let size = pattern.missing.len() as f64 * (1.0 + (2.0 * PI).ln());
         let each = self
             .scratch
             .incomplete
@@ -251,7 +261,10 @@ impl Worker<'_> {
         }
         let weight = &self.scratch.incomplete.group_weight;
         let sums = self.totals.sums(block.labelled, self.parameters);
-        sums.add_covariance(missing, weight, given.covariance());
+        match block.reduced.then(|| given.observed_inverse()).flatten() {
+            Some(inverse) => sums.add_reduced(&pattern.observed, weight, inverse),
+            None => sums.add_covariance(&pattern.missing, weight, given.covariance()),
+        }
     }
 
     fn store_responsibilities(&self, n: usize, stored: &mut [f64]) {
@@ -289,6 +302,111 @@ impl Worker<'_> {
                     lanes,
                 },
             );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_data::Table;
+    use npb_linalg::faer::Mat;
+
+    use crate::RowFamily;
+    use crate::conditional::Linear;
+    use crate::pass::{PassParameters, RowFactors, Terms, Update, pass};
+    use crate::rows::Rows;
+    use crate::stats::Stats;
+
+    const N_ROWS: usize = 90;
+    const P: usize = 9;
+    const N: usize = 3;
+
+    fn value(k: usize) -> f64 {
+        (k as f64 * 0.7 + (k * k) as f64 * 0.01).sin()
+    }
+
+    /// Two thirds of the cells are missing, of some rows only a feature or two; every third row has no label.
+    fn rows() -> Rows {
+        let missing = |i: usize, j: usize| match i % 15 {
+            0 => j == i % P || j == 4,
+            _ => value(37 * i + 11 * j) > -0.45,
+        };
+        let mask: Vec<bool> = (0..N_ROWS * P).map(|k| missing(k / P, k % P)).collect();
+        let observed: Vec<bool> = mask.iter().map(|missing| !missing).collect();
+        let table = Table::new(N_ROWS, P, (0..N_ROWS * P).map(value).collect(), &observed);
+        let sign =
+            |i: usize| [0.0, 1.0, -1.0, 1.0][if i.is_multiple_of(3) { 0 } else { 1 + i % 3 }];
+        let signs: Vec<f64> = (0..N_ROWS).map(sign).collect();
+        Rows::new(&table.unwrap(), &signs)
+    }
+
+    fn terms(linear: bool) -> Terms {
+        let of_component = |h: usize| {
+            Mat::from_fn(P, P, |i, j| {
+                let spread = value(100 * h + i * j + i + j);
+                if i == j { 4.0 + spread } else { 0.4 * spread }
+            })
+        };
+        let mut experts = Linear::zeros(P, N, 1);
+        for h in 0..N {
+            let slope: Vec<f64> = (0..P).map(|j| 0.3 * value(h * P + j)).collect();
+            let offset: Vec<f64> = (0..P).map(|j| 0.2 * value(h + j)).collect();
+            experts.add(h, 0, value(h + 50), &slope, &offset);
+        }
+        Terms {
+            precision: (0..N).map(of_component).collect(),
+            constant: (0..N).map(value).collect(),
+            linear: linear.then_some(experts),
+        }
+    }
+
+    fn stats(reduced: bool, family: RowFamily) -> Stats {
+        let mut rows = rows();
+        assert!(
+            rows.blocks
+                .iter()
+                .all(|block| block.reduced && !block.complete)
+        );
+        for block in &mut rows.blocks {
+            block.reduced = reduced;
+        }
+        let means = Mat::from_fn(P, N, |j, h| 0.5 * value(7 * j + h));
+        let parameters = PassParameters::from_terms(means, terms(true), terms(false), &rows);
+        let factors = RowFactors {
+            locations: &mut [0.0; N_ROWS],
+            soft: &mut [0.0; N_ROWS],
+            responsibilities: &mut [0.0; N_ROWS * N],
+        };
+        let update = Update {
+            responsibilities: true,
+            soft_labels: true,
+            family,
+        };
+        pass(&rows, &parameters.unwrap(), factors, update, 0).unwrap()
+    }
+
+    #[test]
+    fn reduced_sums_are_those_of_every_covariance() {
+        for family in [RowFamily::Joint, RowFamily::UtilityApart] {
+            let [plain, reduced] = [false, true].map(|reduced| stats(reduced, family));
+            let near = |found: f64, wanted: f64| {
+                assert!(
+                    (found - wanted).abs() < 1e-11 * (1.0 + wanted.abs()),
+                    "{found} {wanted}"
+                );
+            };
+            near(reduced.missing_entropy, plain.missing_entropy);
+            for (reduced, plain) in [
+                (&reduced.labelled, &plain.labelled),
+                (&reduced.unlabelled, &plain.unlabelled),
+            ] {
+                for h in 0..N {
+                    near(reduced.weight[h], plain.weight[h]);
+                    for (i, j) in (0..P).flat_map(|i| (0..P).map(move |j| (i, j))) {
+                        near(reduced.second[h][(i, j)], plain.second[h][(i, j)]);
+                    }
+                }
+            }
         }
     }
 }

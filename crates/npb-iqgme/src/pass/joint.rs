@@ -9,8 +9,8 @@ use super::Worker;
 use super::sums::LabelSpread;
 use crate::conditional::elementary::{ln, soft_label};
 use crate::conditional::softmax::Lanes;
-use crate::conditional::{Linear, REGISTER};
-use crate::rows::{Block, Group};
+use crate::conditional::{Deviations, Linear, REGISTER};
+use crate::rows::{Block, Group, Pattern};
 
 /// Memory of one thread of work. Lanes innermost.
 #[derive(Default)]
@@ -108,11 +108,13 @@ impl JointScratch {
     /// What all rows with a pattern share.
     fn open(
         &mut self,
-        missing: &[usize],
+        pattern: &Pattern,
         linear: &Linear,
         given: &mut LaneConditional<'_>,
+        deviations: &mut Deviations,
         n: usize,
     ) {
+        let missing = &pattern.missing;
         let lanes = self.share.len();
         self.spread.clear();
         self.spread.resize(lanes, 0.0);
@@ -124,8 +126,9 @@ impl JointScratch {
                 row[h] = slope[j];
             }
         }
-        self.tilt.clone_from(&self.slope);
-        given.solve(&mut self.tilt, &mut self.share);
+        self.tilt.resize(self.slope.len(), 0.0);
+        let (slope, tilt, share) = (&self.slope, &mut self.tilt, &mut self.share);
+        deviations.tilt(pattern, given, linear, slope, tilt, share);
         let parts = self.scale.iter_mut().zip(&mut self.half_ln);
         let each = parts.zip(&self.share);
         Arch::new().dispatch(
@@ -156,16 +159,18 @@ impl Worker<'_> {
         linear: &Linear,
         given: &mut LaneConditional<'_>,
     ) {
-        let missing = &self.rows.patterns[group.pattern].missing;
+        let pattern = &self.rows.patterns[group.pattern];
         let n = self.parameters.n_components();
-        self.scratch.joint.open(missing, linear, given, n);
+        let deviations = &mut self.scratch.incomplete.deviations;
+        let joint = &mut self.scratch.joint;
+        joint.open(pattern, linear, given, deviations, n);
         for position in group.rows.clone() {
             let sign = self.rows.signs[position];
-            self.joint_row(position - block.rows.start, sign, missing, linear, given);
+            self.joint_row(position - block.rows.start, sign, pattern, linear, given);
         }
         let joint = &self.scratch.joint;
         let spread = LabelSpread {
-            missing,
+            missing: &pattern.missing,
             weight: &joint.spread,
             tilt: &joint.tilt,
         };
@@ -178,7 +183,7 @@ impl Worker<'_> {
         &mut self,
         i: usize,
         sign: f64,
-        missing: &[usize],
+        pattern: &Pattern,
         linear: &Linear,
         given: &mut LaneConditional<'_>,
     ) {
@@ -186,7 +191,7 @@ impl Worker<'_> {
         let row = i * lanes..(i + 1) * lanes;
         let (scratch, joint) = (&mut self.scratch.incomplete, &mut self.scratch.joint);
         let deviations = &mut scratch.deviations;
-        deviations.condition(i, missing, given, Some((linear, &[0.0])));
+        deviations.condition(i, pattern, given, Some((linear, &[0.0])));
         deviations.complete_slopes(i, &joint.slope);
         let ln_rho = &mut scratch.ln_rho[row.clone()];
         let explained = deviations.explained().iter().zip(given.ln_det());
@@ -213,7 +218,7 @@ impl Worker<'_> {
         );
         deviations.shift_by(&joint.soft[row.clone()], &joint.tilt);
         self.weigh(i);
-        self.add_joint(i, missing);
+        self.add_joint(i, &pattern.missing);
     }
 
     /// Adds a weighed row to what is summed over its group, and completes it.

@@ -1,11 +1,11 @@
 //! Weighted sums over rows. Rows with missing features are completed by each component in its own way; those without are in [`Shared`].
 
-use npb_linalg::faer::Mat;
+use npb_linalg::faer::{Mat, Scale};
 use pulp::{Arch, Simd, WithSimd};
 
 use super::shared::{CompleteRows, Shared};
 use crate::conditional::memory::Memory;
-use crate::conditional::padded;
+use crate::conditional::{Quadratics, padded};
 use crate::stats::Moments;
 
 /// Factors of a row that are multiplied with its features together.
@@ -37,6 +37,34 @@ pub(super) struct LabelSpread<'a> {
     pub(super) tilt: &'a [f64],
 }
 
+/// Covariances of missing features of which only the inverses over the observed ones are summed: with `S = L_h^-1` and zeros where nothing is missing
+/// `Omega^ = S - S pad(S_oo^-1) S`, so that the products with `S` need be made once for all patterns.
+#[derive(Default)]
+struct Reduction {
+    /// `sum rho`, by lane.
+    weight: Vec<f64>,
+    /// `sum rho pad(S_oo^-1)`: lower triangle row by row, lanes innermost.
+    inverses: Memory,
+}
+
+impl Reduction {
+    fn zeros(n_features: usize, lanes: usize) -> Self {
+        Self {
+            weight: vec![0.0; lanes],
+            inverses: Memory::zeros(packed(n_features, 0) * lanes),
+        }
+    }
+
+    /// `sum rho Omega^` of component `h`, whose covariance matrix is `S`.
+    fn covariance(&self, h: usize, s: &Mat<f64>) -> Mat<f64> {
+        let (p, lanes) = (s.nrows(), self.weight.len());
+        let inverse = Mat::from_fn(p, p, |i, j| {
+            self.inverses.part(packed(i.max(j), i.min(j)), lanes)[h]
+        });
+        s * Scale(self.weight[h]) - s * inverse * s
+    }
+}
+
 /// Sums of all components, for labelled or for unlabelled rows.
 pub(super) struct Sums {
     arch: Arch,
@@ -55,6 +83,8 @@ pub(super) struct Sums {
     covariance: Memory,
     /// `sum rho Cov(t, x)`: feature, lane.
     label_covariance: Memory,
+    /// What is still missing of `covariance`, until [`Self::settle`].
+    reduction: Option<Reduction>,
     /// Some row has missing features; until then the three above are empty.
     missing: bool,
     /// Positions and factors of the rows at hand.
@@ -79,6 +109,7 @@ impl Sums {
             products: Memory::default(),
             covariance: Memory::default(),
             label_covariance: Memory::default(),
+            reduction: None,
             missing: false,
             active: Vec::new(),
             factors: Vec::new(),
@@ -167,6 +198,41 @@ impl Sums {
         });
     }
 
+    /// As [`Self::add_covariance`], from `S_oo^-1` (`inverse`: |o| x |o| x lanes): see [`Reduction`].
+    pub(super) fn add_reduced(&mut self, observed: &[usize], weight: &[f64], inverse: &[f64]) {
+        let (p, lanes) = (self.n_features, weight.len());
+        self.open();
+        let reduction = self
+            .reduction
+            .get_or_insert_with(|| Reduction::zeros(p, lanes));
+        let sums = reduction.weight.iter_mut().zip(weight);
+        sums.for_each(|(sum, weight)| *sum += weight);
+        self.arch.dispatch(AddCovariance {
+            missing: observed,
+            weight,
+            covariance: inverse,
+            sums: reduction.inverses.get_mut(packed(p, 0) * lanes),
+        });
+    }
+
+    /// Completes the covariances, when all rows are in.
+    pub(super) fn settle(&mut self, quadratics: &Quadratics) {
+        let Some(reduction) = self.reduction.take() else {
+            return;
+        };
+        let lanes = reduction.weight.len();
+        let sums = self.covariance.get_mut(packed(self.n_features, 0) * lanes);
+        let seen = (0..self.n_components).filter(|&h| reduction.weight[h] > 0.0);
+        for h in seen {
+            let covariance = reduction.covariance(h, &quadratics.covariance(h));
+            for i in 0..self.n_features {
+                for j in 0..=i {
+                    sums[packed(i, j) * lanes + h] += covariance[(i, j)];
+                }
+            }
+        }
+    }
+
     /// Adds what labels add to second moments.
     pub(super) fn add_label_spread(&mut self, spread: &LabelSpread<'_>) {
         let (p, lanes) = (self.n_features, spread.weight.len());
@@ -201,6 +267,15 @@ impl Sums {
             let size = self.n_features * padded(self.n_components);
             let from = other.label_covariance.get(size);
             add(self.label_covariance.get_mut(size), from);
+            match (self.reduction.as_mut(), other.reduction) {
+                (Some(reduction), Some(other)) => {
+                    add(&mut reduction.weight, &other.weight);
+                    let size = packed(self.n_features, 0) * other.weight.len();
+                    add(reduction.inverses.get_mut(size), other.inverses.get(size));
+                }
+                (None, other) => self.reduction = other,
+                (Some(_), None) => {}
+            }
         }
     }
 
@@ -270,7 +345,7 @@ impl Sums {
     }
 }
 
-/// `sums += weight covariance`, by lane.
+/// `sums += weight covariance`, by lane, over the features `missing`.
 struct AddCovariance<'a> {
     missing: &'a [usize],
     weight: &'a [f64],

@@ -112,6 +112,10 @@ fn check_conditional(
     let covariance = given.covariance().to_vec();
     let mut quad_after = vec![f64::NAN; lanes];
     given.solve(&mut after, &mut quad_after);
+    // Both are kept in the same memory.
+    let inverse = given.observed_inverse().map(<[f64]>::to_vec);
+    assert_eq!(given.covariance(), covariance);
+    assert_eq!(inverse.is_some(), 5 * o < 3 * m);
 
     for (h, precision) in precisions.iter().enumerate() {
         let l_mm = block(precision.as_ref(), missing, missing);
@@ -131,6 +135,12 @@ fn check_conditional(
         );
 
         let s = dense_inverse(precision.as_ref());
+        assert!(rel_diff(bank.covariance(h).as_ref(), s.as_ref()) < 1e-9);
+        if let Some(inverse) = &inverse {
+            let expected = dense_inverse(block(s.as_ref(), observed, observed).as_ref());
+            let found = lane_matrix(inverse, o, lanes, h);
+            assert!(rel_diff(found.as_ref(), expected.as_ref()) < 1e-9);
+        }
         let weights = dense_solve(
             block(s.as_ref(), observed, observed).as_ref(),
             &lane(&d, lanes, h),
