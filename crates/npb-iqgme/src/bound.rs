@@ -109,9 +109,9 @@ pub(crate) fn ln_two_pi() -> f64 {
     (2.0 * PI).ln()
 }
 
-/// `tr(A B)` for symmetric matrices.
+/// `tr(A B)` for symmetric matrices; of the larger one the leading part.
 pub(crate) fn trace_product(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
-    let n = a.nrows();
+    let n = a.nrows().min(b.nrows());
     (0..n).map(|j| dot(column(a, j), column(b, j))).sum()
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn column(a: &Mat<f64>, j: usize) -> &[f64] {
     a.col_as_slice(j)
 }
 
-/// `a' M b` for a symmetric matrix.
+/// `a' M b` for a symmetric matrix; of longer vectors the first part.
 pub(crate) fn bilinear(m: &Mat<f64>, a: &[f64], b: &[f64]) -> f64 {
     (0..m.ncols()).map(|j| b[j] * dot(a, column(m, j))).sum()
 }
@@ -162,12 +162,9 @@ pub(crate) fn soft_term(
     let linear = dot(&expert.mean, column(&stats.soft, column_of_sums));
     let second = &stats.labelled.second[h];
     let first = column(&stats.labelled.first, h);
-    let mut quadratic = 0.0;
+    let mut quadratic =
+        trace_product(&expert.covariance, second) + bilinear(second, &expert.mean, &expert.mean);
     for j in 0..p {
-        for i in 0..p {
-            quadratic +=
-                (expert.covariance[(i, j)] + expert.mean[i] * expert.mean[j]) * second[(i, j)];
-        }
         quadratic += 2.0 * (expert.covariance[(j, p)] + expert.mean[j] * expert.mean[p]) * first[j];
     }
     quadratic +=

@@ -287,6 +287,8 @@ pub(crate) struct ExpertMoments {
     pub(crate) intercept_second: f64,
 }
 
+/// Of the numbers that have a partner.
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+    let n = a.len().min(b.len());
+    npb_linalg::dot(&a[..n], &b[..n])
 }

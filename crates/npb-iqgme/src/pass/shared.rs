@@ -101,9 +101,9 @@ impl Shared {
         self.sum(h, self.first() + (1 + k) * self.n_features + i)
     }
 
-    /// `sum rho x_i x_j`, i >= j.
-    pub(super) fn square(&self, h: usize, i: usize, j: usize) -> f64 {
-        self.sum(h, packed(i, j))
+    /// `sum rho x_i x_j` for j from 0 to i.
+    pub(super) fn squares(&self, h: usize, i: usize) -> &[f64] {
+        &self.sums.part(h, self.len())[packed(i, 0)..][..=i]
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
@@ -368,7 +368,7 @@ mod tests {
                 for j in 0..p {
                     near(sums.x(h, j), wanted(&|i| x(i, j)));
                     for k in 0..=j {
-                        near(sums.square(h, j, k), wanted(&|i| x(i, j) * x(i, k)));
+                        near(sums.squares(h, j)[k], wanted(&|i| x(i, j) * x(i, k)));
                     }
                 }
             }

@@ -293,31 +293,47 @@ impl Sums {
         }
     }
 
-    /// `sum rho (x^_i x^_j + Omega^_ij)` of component `h`.
-    fn second(&self, h: usize, i: usize, j: usize) -> f64 {
-        let (i, j) = (i.max(j), i.min(j));
-        let mut value = self.of_complete(|complete| complete.square(h, i, j));
+    /// `sum rho (x^ x^' + Omega^)` of component `h`.
+    fn second(&self, h: usize) -> Mat<f64> {
+        let (p, lanes) = (self.n_features, padded(self.n_components));
+        let mut second = Mat::zeros(p, p);
         if self.missing {
-            let lanes = padded(self.n_components);
-            value += self.product(h, self.extra() + j, i);
-            value += self.covariance.part(packed(i, j), lanes)[h];
+            let stride = padded(p);
+            let products = self.products.part(h, self.size());
+            for j in 0..p {
+                let products = &products[(self.extra() + j) * stride..][..p];
+                let column = second.col_as_slice_mut(j);
+                for i in j..p {
+                    column[i] = products[i] + self.covariance.part(packed(i, j), lanes)[h];
+                }
+            }
         }
-        value
+        for i in 0..p {
+            let complete = self.complete.as_ref().map(|sums| sums.squares(h, i));
+            for j in 0..=i {
+                let value = second[(i, j)] + complete.map_or(0.0, |squares| squares[j]);
+                second[(i, j)] = value;
+                second[(j, i)] = value;
+            }
+        }
+        second
     }
 
     pub(super) fn moments(&self) -> Moments {
         let (p, n) = (self.n_features, self.n_components);
-        let weight = |h: usize| self.weight[h] + self.of_complete(|complete| complete.weight(h));
-        let first = |i: usize, h: usize| {
-            self.product(h, 0, i) + self.of_complete(|complete| complete.x(h, i))
-        };
-        Moments {
-            weight: (0..n).map(weight).collect(),
-            first: Mat::from_fn(p, n, first),
-            second: (0..n)
-                .map(|h| Mat::from_fn(p, p, |i, j| self.second(h, i, j)))
-                .collect(),
+        let mut moments = Moments::zeros(p, n);
+        if self.complete.is_none() && !self.missing {
+            return moments;
         }
+        for h in 0..n {
+            moments.weight[h] = self.weight[h] + self.of_complete(|complete| complete.weight(h));
+            for i in 0..p {
+                moments.first[(i, h)] =
+                    self.product(h, 0, i) + self.of_complete(|complete| complete.x(h, i));
+            }
+            moments.second[h] = self.second(h);
+        }
+        moments
     }
 
     /// `sum rho Cov(t, x_i)` of component `h`.

@@ -6,7 +6,8 @@ use super::{ln_excess, symmetric};
 use crate::error::{Check, ParameterError};
 use crate::special::{digamma, ln_multivariate_gamma, multivariate_digamma};
 use npb_linalg::Cholesky;
-use npb_linalg::faer::{Mat, MatRef};
+use npb_linalg::faer::linalg::triangular_solve::solve_lower_triangular_in_place;
+use npb_linalg::faer::{Mat, MatRef, Par};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
@@ -169,12 +170,10 @@ impl Wishart {
     fn for_each_whitened_column(&self, m: &Cholesky, mut f: impl FnMut(usize, f64, &[f64])) {
         let p = self.dim();
         assert_eq!(m.dim(), p, "both matrices must have the same size");
-        let mut column = vec![0.0; p];
+        let mut whitened = m.l().to_owned();
+        solve_lower_triangular_in_place(self.factor.l(), whitened.as_mut(), Par::Seq);
         for j in 0..p {
-            for i in 0..p {
-                column[i] = if i < j { 0.0 } else { m.l()[(i, j)] };
-            }
-            self.factor.solve_l(&mut column);
+            let column = whitened.col_as_slice(j);
             f(j, column[j], &column[j + 1..]);
         }
     }
