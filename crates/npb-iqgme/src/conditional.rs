@@ -2,7 +2,7 @@
 //!
 //! Shared by the pass over the training rows and by prediction. Around the component's mean, `d = x - m_h`. Complete rows need only `d'L_h d`:
 //! see [`columns`]. Rows with missing features are in [`Deviations`]: with `d0` (zeros at the missing features) one matrix product `L_h d0` serves
-//! rows of any pattern, and only the missing block of `L_h` is factorised, for all components side by side.
+//! rows of any pattern, and one block is factorised for all components side by side: the missing one of `L_h`, or the observed one of `L_h^-1`.
 
 pub(crate) mod columns;
 pub(crate) mod elementary;
