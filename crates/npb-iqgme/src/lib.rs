@@ -71,6 +71,7 @@ mod stats;
 mod tasks;
 mod units;
 mod vb;
+mod vectorised;
 
 pub use bound::Bound;
 pub use checkpoints::fit_with_checkpoints;

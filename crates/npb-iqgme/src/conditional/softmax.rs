@@ -4,6 +4,7 @@ use pulp::Arch;
 
 use super::REGISTER;
 use super::elementary::{LEAST, exp, ln};
+use crate::vectorised::vectorised;
 
 /// `ln sum e^x` in two parts, so that a difference from it keeps the digits of the small part.
 #[derive(Clone, Copy, Debug, Default)]
@@ -128,7 +129,8 @@ impl Stacked {
     /// Replaces every number by its value under `function`, which is best made of functions of [`super::elementary`].
     #[inline(always)]
     pub(crate) fn map(self, values: &mut [f64], function: impl Fn(f64) -> f64) {
-        self.arch.dispatch(
+        vectorised(
+            self.arch,
             #[inline(always)]
             || values.iter_mut().for_each(|x| *x = function(*x)),
         );
@@ -143,7 +145,8 @@ impl Stacked {
         ln_totals: &mut LnTotals<'_>,
     ) {
         let LnTotals { top, rest } = ln_totals;
-        self.arch.dispatch(
+        vectorised(
+            self.arch,
             #[inline(always)]
             || {
                 top.fill(f64::NEG_INFINITY);

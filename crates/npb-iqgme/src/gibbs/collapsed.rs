@@ -13,6 +13,7 @@ use rand_distr::{Distribution, Gamma, StandardNormal};
 
 use super::state::{DrawnComponent, GibbsParameters};
 use crate::state::{Component, dot};
+use crate::vectorised::vectorised;
 
 /// Posterior of a component and its experts given the rows that were [added](Self::add).
 #[derive(Clone)]
@@ -297,7 +298,8 @@ fn draw_gamma(shape: f64, rng: &mut impl Rng) -> f64 {
 fn multiply(arch: Arch, a: &[f64], x: &[f64], product: &mut Vec<f64>) {
     product.clear();
     product.resize(x.len(), 0.0);
-    arch.dispatch(
+    vectorised(
+        arch,
         #[inline(always)]
         || {
             for (column, x) in a.chunks_exact(x.len().max(1)).zip(x) {
@@ -331,7 +333,8 @@ fn products(a: &[f64], x: &[f64], product: &mut Vec<f64>) {
 
 /// `A -= factor u v'`.
 fn subtract_outer(arch: Arch, a: &mut [f64], u: &[f64], v: &[f64], factor: f64) {
-    arch.dispatch(
+    vectorised(
+        arch,
         #[inline(always)]
         || {
             for (column, v) in a.chunks_exact_mut(u.len().max(1)).zip(v) {

@@ -17,13 +17,14 @@ use rayon::prelude::*;
 use super::state::GibbsParameters;
 use crate::IqgmeError;
 use crate::conditional::columns::{Columns, Form};
-use crate::conditional::elementary::{self, soft_label};
+use crate::conditional::elementary::{self, ln_normal_cdf};
 use crate::conditional::memory::Memory;
 use crate::conditional::softmax::LnTotals;
 use crate::conditional::{Deviations, Linear, Quadratics};
 use crate::multinomial;
 use crate::rows::{Block, Group, Pattern, Rows};
 use crate::state::dot;
+use crate::vectorised::vectorised;
 
 /// The parameters in the form that rows want.
 pub(super) struct Laws<'a> {
@@ -199,6 +200,10 @@ pub(super) fn draw<R: Rng>(
     fits.into_iter().sum()
 }
 
+/// Probabilities of this size are none: a uniform number of 53 bits would not draw them.
+const NEVER: f64 = 1e-18;
+const LN_NEVER: f64 = -41.5;
+
 /// Memory of one thread of work.
 #[derive(Default)]
 struct Scratch {
@@ -210,6 +215,8 @@ struct Scratch {
     slopes: Memory,
     top: Memory,
     rest: Memory,
+    /// Rows for which a component has a chance.
+    likely: Vec<usize>,
     deviations: Deviations,
     lanes: LaneScratch,
     pattern: PatternLaws,
@@ -289,10 +296,13 @@ impl<R: Rng> Worker<'_, '_, R> {
                 self.scratch.ln.part_mut(h, n).fill(f64::NEG_INFINITY);
             }
         }
+        if n_utilities == 1 {
+            self.weigh_labels();
+        }
         let scratch = &mut *self.scratch;
         stacked.softmax(
             scratch.ln.get(size),
-            0.0,
+            NEVER,
             scratch.probability.get_mut(size),
             &mut LnTotals {
                 top: scratch.top.get_mut(n),
@@ -318,7 +328,72 @@ impl<R: Rng> Worker<'_, '_, R> {
         fit
     }
 
-    /// Logarithms of the weights of component `h`, and the scores of its experts.
+    /// Adds `ln Phi` of the labels' scores to the weights. Components that have no chance even without it are left out: each takes a normal probability.
+    fn weigh_labels(&mut self) {
+        self.find_floors();
+        let stacked = self.scratch.columns.stacked();
+        let n = stacked.len;
+        let signs = &self.rows.signs[self.block.rows.clone()];
+        let scratch = &mut *self.scratch;
+        let size = self.laws.n_components() * n;
+        let (ln, scores) = (scratch.ln.get_mut(size), scratch.slopes.get(size));
+        let (floors, margins) = (scratch.top.get(n), scratch.rest.get_mut(n));
+        scratch.likely.resize(signs.len(), 0);
+        for (ln, scores) in ln.chunks_exact_mut(n).zip(scores.chunks_exact(n)) {
+            let mut count = 0;
+            for (i, (ln, floor)) in ln.iter().zip(floors).take(signs.len()).enumerate() {
+                // Without a branch, which could not be foreseen.
+                scratch.likely[count] = i;
+                count += usize::from(ln >= floor);
+            }
+            let likely = &scratch.likely[..count];
+            for (margin, &i) in margins.iter_mut().zip(likely) {
+                *margin = signs[i] * scores[i];
+            }
+            stacked.map(&mut margins[..count], ln_normal_cdf);
+            for (margin, &i) in margins.iter_mut().zip(likely) {
+                *margin += ln[i];
+            }
+            ln[..signs.len()].fill(f64::NEG_INFINITY);
+            for (margin, &i) in margins.iter().zip(likely) {
+                ln[i] = *margin;
+            }
+        }
+    }
+
+    /// What the logarithm of a weight must be before the label is seen, which only takes away, for the component to have a chance in the end beside
+    /// the one that is likeliest before: in `scratch.top`.
+    fn find_floors(&mut self) {
+        let stacked = self.scratch.columns.stacked();
+        let n = stacked.len;
+        let signs = &self.rows.signs[self.block.rows.clone()];
+        let scratch = &mut *self.scratch;
+        let size = self.laws.n_components() * n;
+        let (ln, scores) = (scratch.ln.get(size), scratch.slopes.get(size));
+        let (tops, margins) = (scratch.top.get_mut(n), scratch.rest.get_mut(n));
+        vectorised(
+            stacked.arch,
+            #[inline(always)]
+            || {
+                tops.fill(f64::NEG_INFINITY);
+                margins.fill(0.0);
+                for (ln, scores) in ln.chunks_exact(n).zip(scores.chunks_exact(n)) {
+                    let each = ln.iter().zip(scores).zip(signs);
+                    let likeliest = tops.iter_mut().zip(margins.iter_mut());
+                    for (((ln, score), sign), (top, margin)) in each.zip(likeliest) {
+                        let higher = *ln > *top;
+                        *top = if higher { *ln } else { *top };
+                        *margin = if higher { sign * score } else { *margin };
+                    }
+                }
+                for (top, margin) in tops.iter_mut().zip(margins.iter()) {
+                    *top += ln_normal_cdf(*margin) + LN_NEVER;
+                }
+            },
+        );
+    }
+
+    /// Logarithms of the weights of component `h`, without a label's, and the scores of its experts.
     fn complete_ln(&mut self, h: usize) {
         let stacked = self.scratch.columns.stacked();
         let (n, n_utilities) = (stacked.len, self.n_utilities());
@@ -333,18 +408,7 @@ impl<R: Rng> Worker<'_, '_, R> {
         for (slope, intercept) in slopes.chunks_exact_mut(n).zip(intercepts) {
             stacked.map(slope, |slope| slope + intercept);
         }
-        let signs = &self.rows.signs[self.block.rows.clone()];
-        if n_utilities == 1 {
-            let each = ln.iter_mut().zip(slopes.iter()).zip(signs);
-            stacked.arch.dispatch(
-                #[inline(always)]
-                || {
-                    for ((ln, score), sign) in each {
-                        *ln += soft_label(sign * score).ln_mass;
-                    }
-                },
-            );
-        } else {
+        if n_utilities > 1 {
             for (k, scores) in slopes.chunks_exact(n).enumerate() {
                 let t = self.drawn.utilities.iter().skip(k).step_by(n_utilities);
                 for ((ln, score), t) in ln.iter_mut().zip(scores).zip(t) {

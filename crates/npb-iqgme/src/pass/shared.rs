@@ -4,6 +4,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use crate::conditional::memory::Memory;
 use crate::conditional::padded;
+use crate::vectorised::vectorised;
 
 /// Components that are summed together: what is loaded of a row serves all of them.
 const GROUP: usize = 4;
@@ -134,7 +135,8 @@ impl Shared {
         self.products.reserve(n * len + CHUNK);
         let products = self.products.get_mut(n * len + CHUNK);
         let x = self.row.get_mut(padded(p));
-        self.arch.dispatch(
+        vectorised(
+            self.arch,
             #[inline(always)]
             || {
                 for i in 0..n {
