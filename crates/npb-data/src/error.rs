@@ -40,7 +40,19 @@ pub enum DataError {
         /// Number of columns asked for.
         n_cols: usize,
     },
-    /// An observed cell is infinite or NaN, or a computation on it left the range of f64.
+    /// A computation on an observed cell left the range of f64.
+    #[error(
+        "row {row}, column {column}: {value:e} is too far from the other values of its column to be computed with; mark the cell as missing or correct it"
+    )]
+    TooFar {
+        /// 0-based row.
+        row: usize,
+        /// 0-based column.
+        column: usize,
+        /// The value, as it was before.
+        value: f64,
+    },
+    /// An observed cell is infinite or NaN.
     #[error(
         "row {row}, column {column}: {value} is not a finite number; mark the cell as missing or correct it"
     )]

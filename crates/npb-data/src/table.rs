@@ -358,12 +358,13 @@ impl Table {
         let mut table = self.clone();
         for (i, row) in rows_mut(&mut table.values, self.n_cols()) {
             for j in self.observed.ones_in_row(i) {
-                row[j] = f(i, j, row[j]);
+                let value = row[j];
+                row[j] = f(i, j, value);
                 if !row[j].is_finite() {
-                    return Err(DataError::NotFinite {
+                    return Err(DataError::TooFar {
                         row: i,
                         column: j,
-                        value: row[j],
+                        value,
                     });
                 }
             }

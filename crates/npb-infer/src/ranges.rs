@@ -43,16 +43,41 @@ pub fn above(field: &'static str, value: f64, bound: f64) -> Result<(), OutOfRan
     ))
 }
 
-/// A gamma prior: shape and rate finite and positive.
+/// A positive number that is not extreme: products and quotients of a few such numbers and of counts are finite. For parameters of priors.
+///
+/// ```
+/// use npb_infer::ranges::moderate;
+/// let error = moderate("mean_strength", 1e308).unwrap_err();
+/// assert!(error.to_string().ends_with("must be from 1e-10 to 1e10"));
+/// ```
+///
+/// # Errors
+/// [`OutOfRange`].
+pub fn moderate(field: &'static str, value: f64) -> Result<(), OutOfRange> {
+    if is_moderate(value) {
+        return Ok(());
+    }
+    Err(OutOfRange::new(
+        field,
+        format!("{value:?}"),
+        "from 1e-10 to 1e10",
+    ))
+}
+
+fn is_moderate(value: f64) -> bool {
+    (1e-10..=1e10).contains(&value)
+}
+
+/// A gamma prior: shape and rate [moderate].
 ///
 /// # Errors
 /// [`OutOfRange`].
 pub fn gamma(field: &'static str, prior: GammaPrior) -> Result<(), OutOfRange> {
-    if prior.validate().is_ok() {
+    if is_moderate(prior.shape) && is_moderate(prior.rate) {
         return Ok(());
     }
-    let value = format!("(shape {}, rate {})", prior.shape, prior.rate);
-    Err(OutOfRange::new(field, value, "finite and positive"))
+    let value = format!("(shape {:?}, rate {:?})", prior.shape, prior.rate);
+    Err(OutOfRange::new(field, value, "each from 1e-10 to 1e10"))
 }
 
 /// A finite number that is zero or more. NaN is an error.

@@ -1,7 +1,7 @@
 //! What a user may set.
 
 use npb_infer::VbLimits;
-use npb_infer::ranges::{above, at_least, gamma, not_negative, up_to};
+use npb_infer::ranges::{OutOfRange, above, at_least, gamma, moderate, not_negative, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,8 @@ use crate::stacking::MOST_FOLDS;
 pub(crate) const MOST_COMPONENTS: usize = 4096;
 /// Starts, restarts or chains: all of them are kept.
 pub(crate) const MOST_RUNS: usize = 4096;
+/// More degrees of freedom than there could be rows.
+const MOST_DOF: f64 = 1e10;
 
 /// Where a run starts: the responsibilities of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,15 +163,23 @@ impl IqgmeConfig {
         up_to("truncation", self.truncation, MOST_COMPONENTS)?;
         up_to("restarts", self.restarts, MOST_RUNS)?;
         gamma("concentration", self.concentration)?;
-        above("mean_strength", self.mean_strength, 0.0)?;
+        moderate("mean_strength", self.mean_strength)?;
         above("dof_excess", self.dof_excess, 1.0)?;
         not_negative("dof_per_feature", self.dof_per_feature)?;
+        for (field, value) in [
+            ("dof_excess", self.dof_excess),
+            ("dof_per_feature", self.dof_per_feature),
+        ] {
+            if value > MOST_DOF {
+                return Err(OutOfRange::new(field, value, format!("at most {MOST_DOF:e}")).into());
+            }
+        }
         not_negative("averaging", self.averaging)?;
         if self.folds > 0 {
             up_to("folds", self.folds, MOST_FOLDS)?;
         }
         gamma("expert", self.expert)?;
-        above("expert_mean_strength", self.expert_mean_strength, 0.0)?;
+        moderate("expert_mean_strength", self.expert_mean_strength)?;
         above("tolerance", self.tolerance, 0.0)?;
         at_least("max_iterations", self.max_iterations, 1)?;
         for (field, starts) in [

@@ -45,7 +45,8 @@ impl IqgmeData {
     /// Takes rows as they are, in units in which the prior is `m_0 = 0` and `covariance` (P x P) is the `S` of `B_0^-1 = c S`: for data drawn from the model, and
     /// whenever units are known beforehand. All columns are in the model; classes may be without rows.
     ///
-    /// Errors: no rows, another number of labels than rows, a label that is no class, fewer than two classes, a covariance of another size.
+    /// Errors: no rows, another number of labels than rows, a label that is no class, fewer than two classes or two of one name, a covariance of another size or
+    /// that is not symmetric.
     pub fn in_given_units(
         table: &Table,
         labels: &Labels,
@@ -67,6 +68,26 @@ impl IqgmeData {
         if covariance.shape() != (p, p) {
             let rule = "as many rows and columns as the table has columns";
             return Err(argument("covariance", covariance.nrows(), rule));
+        }
+        let twice = (1..classes.len()).find(|&k| classes[..k].contains(&classes[k]));
+        if let Some(k) = twice {
+            return Err(IqgmeError::Argument {
+                argument: "classes",
+                value: format!("{:?} twice", classes[k]),
+                rule: "each a class of its own",
+            });
+        }
+        for i in 0..p {
+            for j in 0..=i {
+                let (value, other) = (covariance[(i, j)], covariance[(j, i)]);
+                if !value.is_finite() || value != other {
+                    return Err(IqgmeError::Argument {
+                        argument: "covariance",
+                        value: format!("{value} at ({i}, {j}), {other} at ({j}, {i})"),
+                        rule: "finite and symmetric",
+                    });
+                }
+            }
         }
         // Two rows with means zero and standard deviations one.
         let unit = [vec![-1.0; p], vec![1.0; p]].concat();
@@ -192,6 +213,18 @@ pub(crate) fn classes_seen(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
         }),
         _ => Ok(seen),
     }
+}
+
+/// An error that names the third class, if there is one: for models with no more than two.
+pub(crate) fn at_most_two(classes: &[String]) -> Result<(), IqgmeError> {
+    let [first, second, label, ..] = classes else {
+        return Ok(());
+    };
+    Err(IqgmeError::ThirdClass {
+        first: first.clone(),
+        second: second.clone(),
+        label: label.clone(),
+    })
 }
 
 pub(crate) fn not_empty(table: &Table) -> Result<(), IqgmeError> {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bound::trace_product;
 use crate::config::{Gate, MOST_COMPONENTS, MOST_RUNS};
-use crate::data::{IqgmeData, class_of_rows};
+use crate::data::{IqgmeData, at_most_two, class_of_rows};
 use crate::fit::{Evaluation, Imputation, MissingCell, most_probable, with_first_class};
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
@@ -26,7 +26,7 @@ use crate::rows::Rows;
 use crate::state::dot;
 use crate::units::Units;
 use crate::{IqgmeConfig, IqgmeError, start};
-use npb_infer::ranges::{above, at_least, up_to};
+use npb_infer::ranges::{above, at_least, moderate, up_to};
 
 /// Key of the random stream of starts.
 const START: u64 = 50;
@@ -76,8 +76,8 @@ impl QgmeConfig {
     pub fn validate(&self) -> Result<(), IqgmeError> {
         up_to("components", self.components, MOST_COMPONENTS)?;
         up_to("starts", self.starts, MOST_RUNS)?;
-        above("covariance_rows", self.covariance_rows, 0.0)?;
-        above("expert_ridge", self.expert_ridge, 0.0)?;
+        moderate("covariance_rows", self.covariance_rows)?;
+        moderate("expert_ridge", self.expert_ridge)?;
         at_least("max_iterations", self.max_iterations, 1)?;
         Ok(above("tolerance", self.tolerance, 0.0)?)
     }
@@ -125,12 +125,7 @@ pub fn fit_qgme(
 ) -> Result<QgmeFit, IqgmeError> {
     config.validate()?;
     let data = IqgmeData::new(table, labels, &IqgmeConfig::default())?;
-    if data.classes.len() > 2 {
-        return Err(IqgmeError::TwoClassesOnly {
-            question: "fit_qgme",
-            classes: data.classes,
-        });
-    }
+    at_most_two(&data.classes)?;
     let runs: Vec<(Em<'_>, Stop)> = (0..config.starts as u64)
         .into_par_iter()
         .map(|start| {

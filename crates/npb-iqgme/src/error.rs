@@ -126,6 +126,18 @@ pub enum IqgmeError {
         /// Pivot and value.
         source: NotPositiveDefinite,
     },
+    /// Slice variables ask for more components than a sweep may have.
+    #[error(
+        "sweep {sweep}: slice variables ask for more than {most} components at alpha = {concentration:.3e}: give the concentration a prior with a smaller mean, or take blocked sticks"
+    )]
+    TooManyComponents {
+        /// Gibbs sweep, 0 for the start.
+        sweep: u64,
+        /// As many as a sweep may have.
+        most: usize,
+        /// `alpha`.
+        concentration: f64,
+    },
     /// No chain has stored a draw.
     #[error(
         "no draw was stored: the chains were stopped before, or keep too few sweeps for stored_draws"

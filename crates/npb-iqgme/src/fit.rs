@@ -637,6 +637,13 @@ impl IqgmeFit {
         row: usize,
         column: usize,
     ) -> Result<Option<Vec<CellTerm>>, IqgmeError> {
+        if column >= table.n_cols() {
+            return Err(IqgmeError::Argument {
+                argument: "column",
+                value: column.to_string(),
+                rule: "a column of the table",
+            });
+        }
         let cells = self.cells(table, row)?.into_iter();
         Ok(cells
             .filter(|cell| cell.column == column)

@@ -35,18 +35,9 @@ use config::{GibbsConfig, GibbsMove, StickRule};
 use rows::{Drawn, Laws};
 use state::{GibbsParameters, GibbsState, n_missing};
 
-/// Third words of the keys of random streams.
-const SLICES: u64 = 32;
-const ROWS: u64 = 33;
-const SWAPS: u64 = 34;
-const CONCENTRATION: u64 = 35;
-const STICKS: u64 = 36;
-const COMPONENTS: u64 = 37;
-const EXPERTS: u64 = 38;
-const EXPERT_PRIOR: u64 = 39;
-const TAIL: u64 = 40;
-const START: u64 = 41;
-const SPLITS: u64 = 42;
+/// Third words of the keys of random streams: of the components that a kept draw adds, and the first of those of the moves, which take the next one each time.
+const KEPT: u64 = 32;
+const MOVES: u64 = 1 << 32;
 
 /// Rounds of experts given the labels of the start, before labels move.
 const START_ROUNDS: u64 = 10;
@@ -95,6 +86,8 @@ pub struct IqgmeSampler<'d> {
     stats: Option<Stats>,
     ln_likelihood: f64,
     sweep: u64,
+    /// How often this sweep has asked for streams.
+    uses: u64,
     trace: Trace,
 }
 
@@ -192,25 +185,22 @@ impl<'d> IqgmeSampler<'d> {
             stats: None,
             ln_likelihood: f64::NAN,
             sweep: 0,
+            uses: 0,
             trace: Trace::new(SCALARS),
         })
     }
 
     /// Parameters given the labels of the start, `room` components; experts that know nothing yet would let the gate explain the class labels.
     fn start(&mut self, room: usize) -> Result<(), IqgmeError> {
-        for h in 0..room {
-            let rng = &mut stream(self.config.model.seed, [self.chain, 0, START, h as u64]);
-            self.push_prior_components(1, rng);
-        }
+        let rng = &mut self.rng();
+        self.push_prior_components(room, rng);
         self.concentration();
         self.components()?;
         if self.data.rows.n_utilities == 0 {
             return Ok(());
         }
-        for round in 0..START_ROUNDS {
-            let key = [self.chain, 0, START, (room as u64 + 1) + round];
-            let rng = &mut stream(self.config.model.seed, key);
-            self.start_utilities(rng);
+        for _ in 0..START_ROUNDS {
+            self.start_utilities();
             self.stats = None;
             self.experts()?;
         }
@@ -218,7 +208,8 @@ impl<'d> IqgmeSampler<'d> {
     }
 
     /// Utilities given everything else, the missing features as they are.
-    fn start_utilities(&mut self, rng: &mut Xoshiro256PlusPlus) {
+    fn start_utilities(&mut self) {
+        let rng = &mut self.rng();
         let (p, n) = (self.data.rows.n_features, self.data.rows.n_utilities);
         let mut scores = vec![0.0; n];
         for (i, class) in self.data.rows.classes.iter().enumerate() {
@@ -298,6 +289,7 @@ impl<'d> IqgmeSampler<'d> {
     /// Numerical trouble, with sweep and component.
     pub fn sweep(&mut self) -> Result<(), IqgmeError> {
         self.sweep += 1;
+        self.uses = 0;
         for n in 0..self.config.moves.len() {
             self.apply(self.config.moves[n])?;
         }
@@ -361,8 +353,17 @@ impl<'d> IqgmeSampler<'d> {
         }
     }
 
-    fn rng(&self, code: u64, item: u64) -> Xoshiro256PlusPlus {
-        stream(self.config.model.seed, [self.chain, self.sweep, code, item])
+    /// Streams by item, others at each call: no two draws of a sweep share numbers, whatever its moves are and in whatever order.
+    fn streams(&mut self) -> impl Fn(u64) -> Xoshiro256PlusPlus + Copy + Sync + use<> {
+        self.uses += 1;
+        let seed = self.config.model.seed;
+        let [chain, sweep, part] = [self.chain, self.sweep, MOVES + self.uses];
+        move |item| stream(seed, [chain, sweep, part, item])
+    }
+
+    /// One stream, another at each call.
+    fn rng(&mut self) -> Xoshiro256PlusPlus {
+        self.streams()(0)
     }
 
     /// Rows of each component, labelled or not.
@@ -391,28 +392,25 @@ impl<'d> IqgmeSampler<'d> {
     fn rows(&mut self) -> Result<(), IqgmeError> {
         let rows = &self.data.rows;
         let blocked = self.config.sticks != StickRule::Slice;
-        let seed = self.config.model.seed;
-        let key = |code, block| stream(seed, [self.chain, self.sweep, code, block]);
         let slices = if blocked {
             vec![0.0; rows.len()]
         } else {
-            let weights = self.parameters.weights().0;
-            rows::slices(rows, &self.labels, &weights, |block| key(SLICES, block))
+            let (weights, streams) = (self.parameters.weights().0, self.streams());
+            rows::slices(rows, &self.labels, &weights, streams)
         };
         if !blocked {
             let least = slices.iter().copied().fold(1.0, f64::min);
-            self.extend_below(least);
+            self.extend_below(least)?;
         }
         self.stats = None;
-        let laws = Laws::new(&self.parameters, blocked, rows, self.sweep)?;
+        let (sweep, streams) = (self.sweep, self.streams());
+        let laws = Laws::new(&self.parameters, blocked, rows, sweep)?;
         let drawn = Drawn {
             labels: &mut self.labels,
             utilities: &mut self.utilities,
             values: &mut self.values,
         };
-        let (chain, sweep) = (self.chain, self.sweep);
-        let rng = |block| stream(seed, [chain, sweep, ROWS, block]);
-        self.ln_likelihood = rows::draw(rows, &laws, &slices, drawn, sweep, rng)?;
+        self.ln_likelihood = rows::draw(rows, &laws, &slices, drawn, sweep, streams)?;
         self.trim();
         Ok(())
     }
@@ -433,10 +431,10 @@ impl<'d> IqgmeSampler<'d> {
     }
 
     fn components(&mut self) -> Result<(), IqgmeError> {
-        let stats = self.refresh();
+        let (stats, streams) = (self.refresh(), self.streams());
         let draw = |h: usize| {
             let law = self.prior.component.given(&stats, h);
-            let rng = &mut self.rng(COMPONENTS, h as u64);
+            let rng = &mut streams(h as u64);
             parameters::draw_component(&law, rng, self.failed("covariance", h))
         };
         let n = self.parameters.components.len();
@@ -453,10 +451,10 @@ impl<'d> IqgmeSampler<'d> {
         if n_utilities == 0 {
             return Ok(());
         }
-        let stats = self.refresh();
+        let (stats, streams) = (self.refresh(), self.streams());
         let draw = |i: usize| {
             let (h, k) = (i / n_utilities, i % n_utilities);
-            let rng = &mut self.rng(EXPERTS, i as u64);
+            let rng = &mut streams(i as u64);
             parameters::draw_expert(&stats, [h, k], &self.parameters, rng)
                 .map_err(self.failed("expert precision", h))
         };
@@ -478,7 +476,7 @@ impl<'d> IqgmeSampler<'d> {
         for (label, class) in self.labels.iter().zip(&self.data.rows.classes) {
             free[*label as usize] |= class.is_some();
         }
-        let rng = &mut self.rng(EXPERT_PRIOR, 0);
+        let rng = &mut self.rng();
         parameters::draw_expert_prior(&mut self.parameters, &free, &self.prior, rng)?;
         let width = self.data.rows.n_features + 1;
         for i in 0..self.parameters.experts.len() {

@@ -1,7 +1,7 @@
 //! What a user may set.
 
 use npb_infer::VbLimits;
-use npb_infer::ranges::{OutOfRange, above, at_least, gamma, not_negative, up_to};
+use npb_infer::ranges::{above, at_least, gamma, moderate, not_negative, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
@@ -106,14 +106,6 @@ impl RowEffects {
         moderate("row_effects.shape", self.shape)?;
         Ok(())
     }
-}
-
-/// Whether products and quotients of a few such numbers and counts are finite.
-fn moderate(field: &'static str, value: f64) -> Result<(), OutOfRange> {
-    if (1e-50..=1e50).contains(&value) {
-        return Ok(());
-    }
-    Err(OutOfRange::new(field, value, "from 1e-50 to 1e50"))
 }
 
 /// Configuration of a factor-analytic fit. Gamma priors are (shape, rate) and in units of the features' scale inside.
@@ -240,11 +232,13 @@ impl FactorConfig {
             ("switch_on", self.switch_on),
             ("switch_off", self.switch_off),
             ("expert_mean_strength", self.expert_mean_strength),
-            ("tolerance", self.tolerance),
         ] {
-            above(field, value, 0.0)?;
+            moderate(field, value)?;
         }
-        not_negative("cluster_noise", self.cluster_noise)?;
+        above("tolerance", self.tolerance, 0.0)?;
+        if self.cluster_noise != 0.0 {
+            moderate("cluster_noise", self.cluster_noise)?;
+        }
         self.row_effects.validate()?;
         not_negative("averaging", self.averaging)?;
         at_least("max_iterations", self.max_iterations, 1)?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::config::FactorScale;
 use super::effects::{Effects, RowsOfBoth};
 use super::margins::Margins;
-use crate::data::{classes_seen, not_empty, varying_columns};
+use crate::data::{at_most_two, classes_seen, not_empty, varying_columns};
 use crate::{FactorConfig, IqgmeError};
 
 /// Values further out than this many standard deviations are moved here, so that their squares are finite.
@@ -197,7 +197,8 @@ impl FactorData {
     pub fn new(table: &Table, labels: &Labels, config: &FactorConfig) -> Result<Self, IqgmeError> {
         config.validate()?;
         not_empty(table)?;
-        let classes = classes(labels)?;
+        let classes = classes_seen(labels)?;
+        at_most_two(&classes)?;
         let signs = signs(table, labels, &classes)?;
         let units = Units::fit(table, config.scale)?;
         let cells = units.cells(table)?;
@@ -224,19 +225,6 @@ impl FactorData {
     pub fn n_observed(&self) -> usize {
         let patterns = self.cells.patterns.iter();
         patterns.map(|p| p.rows.len() * p.observed.len()).sum()
-    }
-}
-
-/// The two classes of the labelled rows; none when no row has a label.
-fn classes(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
-    let seen = classes_seen(labels)?;
-    match seen.as_slice() {
-        [first, second, label, ..] => Err(IqgmeError::ThirdClass {
-            first: first.clone(),
-            second: second.clone(),
-            label: label.clone(),
-        }),
-        _ => Ok(seen),
     }
 }
 

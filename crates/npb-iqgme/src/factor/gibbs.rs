@@ -5,6 +5,7 @@
 use std::ops::ControlFlow;
 
 use npb_data::Table;
+use npb_infer::ranges::up_to;
 use npb_infer::{SweepOutcome, SweepPlan, SweepReport, Xoshiro256PlusPlus, run_sweeps, stream};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
@@ -23,6 +24,7 @@ use super::forms::{Features, Forms};
 use super::predict::{Drawn, draw_expert};
 use super::rows::{Cluster, OwnGram, RowFactors, Spread, multiply};
 use super::state::FactorState;
+use crate::config::MOST_RUNS;
 use crate::{FactorConfig, IqgmeError};
 
 #[cfg(test)]
@@ -145,13 +147,16 @@ pub struct FactorSampler<'d> {
     moves: Vec<FactorMove>,
     chain: u64,
     sweep: u64,
+    /// Moves made since the sweep began: each draws from a stream of its own.
+    uses: u64,
     draw: FactorDraw,
     /// Of the current coefficients and noise; none when these have moved.
     forms: Option<Forms>,
 }
 
 impl<'d> FactorSampler<'d> {
-    /// A chain that starts at a draw from a variational posterior; clusters and columns that it does not have are drawn from the prior.
+    /// A chain that starts at a draw from a variational posterior; clusters and columns that it does not have are drawn from the prior. `config.scale` and
+    /// `config.row_effects` are those that `data` was prepared with, whatever they are here.
     pub fn new(
         data: &'d FactorData,
         config: FactorConfig,
@@ -185,15 +190,20 @@ impl<'d> FactorSampler<'d> {
             moves: FactorMove::ALL.to_vec(),
             chain,
             sweep: 0,
+            uses: 0,
             draw,
             forms: None,
         })
     }
 
-    /// The moves of a sweep, all of [`FactorMove::ALL`] unless set here.
-    pub fn with_moves(mut self, moves: &[FactorMove]) -> Self {
+    /// Sets the moves of a sweep, in order; without this they are [`FactorMove::ALL`].
+    ///
+    /// # Errors
+    /// No moves.
+    pub fn with_moves(mut self, moves: &[FactorMove]) -> Result<Self, IqgmeError> {
+        up_to("moves", moves.len(), MOST_RUNS)?;
         self.moves = moves.to_vec();
-        self
+        Ok(self)
     }
 
     /// The current draw.
@@ -204,6 +214,7 @@ impl<'d> FactorSampler<'d> {
     /// Makes every move once.
     pub fn sweep(&mut self) -> Result<(), IqgmeError> {
         self.sweep += 1;
+        self.uses = 0;
         for k in 0..self.moves.len() {
             self.apply(self.moves[k])?;
         }
@@ -283,8 +294,9 @@ impl<'d> FactorSampler<'d> {
 
     /// Makes one move.
     pub fn apply(&mut self, which: FactorMove) -> Result<(), IqgmeError> {
-        let key = which as u64;
-        let mut rng = stream(self.config.seed, [self.chain, self.sweep, MOVE, key]);
+        self.uses += 1;
+        let key = [self.chain, self.sweep, MOVE, self.uses];
+        let mut rng = stream(self.config.seed, key);
         match which {
             FactorMove::Rows => return self.move_rows(rng.random()),
             FactorMove::Switches => self.move_switches(&mut rng),

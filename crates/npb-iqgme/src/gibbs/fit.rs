@@ -4,13 +4,13 @@ use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table};
 use npb_infer::diagnostics::{ChainDiagnostics, summarise};
-use npb_infer::{Saved, Stop, SweepReport, Trace, run_chains};
+use npb_infer::{Saved, Stop, SweepReport, Trace, run_chains, stream};
 use npb_priors::special::ln_add_exp;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::{GibbsConfig, StickRule};
-use super::{IqgmeSampler, SCALARS, TAIL, positions};
+use super::{IqgmeSampler, KEPT, SCALARS, positions};
 use crate::IqgmeError;
 use crate::config::Gate;
 use crate::data::{IqgmeData, class_of_rows};
@@ -119,7 +119,8 @@ impl IqgmeSampler<'_> {
     fn mixture(&self) -> Mixture {
         let mut parameters = self.parameters().clone();
         let (mut weights, mut rest) = parameters.weights();
-        let rng = &mut self.rng(TAIL, 1);
+        let key = [self.chain, self.sweep, KEPT, 0];
+        let rng = &mut stream(self.config.model.seed, key);
         for more in 0..=MOST_MORE {
             if self.config().sticks != StickRule::Slice {
                 break;

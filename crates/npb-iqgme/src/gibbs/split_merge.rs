@@ -16,10 +16,10 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_distr::Exp1;
 
+use super::IqgmeSampler;
 use super::collapsed::{Collapsed, Scratch};
 use super::config::StickRule;
 use super::state::{DrawnComponent, GibbsParameters};
-use super::{IqgmeSampler, SPLITS};
 use crate::data::IqgmeData;
 
 /// Pairs of rows that are drawn in one move: one drawn towards a guide and one not, or one of either kind where there are many rows. Most components are too large to be
@@ -44,7 +44,7 @@ impl IqgmeSampler<'_> {
         }
         let pairs = if n < MANY_ROWS { PAIRS } else { 1 };
         for pair in 0..pairs {
-            let rng = &mut self.rng(SPLITS, pair);
+            let rng = &mut self.rng();
             let guided = if pairs == 1 { rng.random() } else { pair == 1 };
             let first = rng.random_range(0..n);
             let second = (first + rng.random_range(1..n)) % n;

@@ -8,8 +8,10 @@ use npb_priors::dp::{
 use rand::RngExt;
 use rand_distr::Exp1;
 
+use super::IqgmeSampler;
 use super::config::StickRule;
-use super::{CONCENTRATION, IqgmeSampler, STICKS, SWAPS, TAIL};
+use crate::IqgmeError;
+use crate::config::MOST_COMPONENTS;
 
 impl IqgmeSampler<'_> {
     /// Sticks given labels and concentration.
@@ -19,7 +21,7 @@ impl IqgmeSampler<'_> {
             StickRule::Slice => counts.len(),
             StickRule::Blocked(components) => components - 1,
         };
-        let rng = &mut self.rng(STICKS, 0);
+        let rng = &mut self.rng();
         let alpha = self.parameters.concentration;
         self.parameters.ln_rests.resize(n_sticks, 0.0);
         draw_sticks_given_labels(&counts, alpha, &mut self.parameters.ln_rests, rng);
@@ -28,7 +30,7 @@ impl IqgmeSampler<'_> {
     /// The concentration and then the sticks. Without truncation the sticks are integrated out; with it the concentration is drawn given them.
     pub(super) fn concentration(&mut self) {
         let (counts, prior) = (self.counts(), self.config.model.concentration);
-        let rng = &mut self.rng(CONCENTRATION, 0);
+        let rng = &mut self.rng();
         let alpha = self.parameters.concentration;
         let drawn = match self.config.sticks {
             StickRule::Slice => draw_concentration_given_labels(alpha, [&counts[..]], prior, rng),
@@ -44,16 +46,24 @@ impl IqgmeSampler<'_> {
     }
 
     /// Breaks sticks, with components from the prior, until what is left is below `least`.
-    pub(super) fn extend_below(&mut self, least: f64) {
-        let rng = &mut self.rng(TAIL, 0);
+    pub(super) fn extend_below(&mut self, least: f64) -> Result<(), IqgmeError> {
+        let rng = &mut self.rng();
         let mut rest = self.parameters.weights().1;
         // A weight that has underflowed asks for no more than the least number there is.
         while rest > least.max(f64::MIN_POSITIVE) {
+            if self.parameters.components.len() == MOST_COMPONENTS {
+                return Err(IqgmeError::TooManyComponents {
+                    sweep: self.sweep,
+                    most: MOST_COMPONENTS,
+                    concentration: self.parameters.concentration,
+                });
+            }
             let ln_rest = -rng.sample::<f64, _>(Exp1) / self.parameters.concentration;
             rest *= ln_rest.exp();
             self.parameters.ln_rests.push(ln_rest);
             self.push_prior_components(1, rng);
         }
+        Ok(())
     }
 
     /// Forgets the components after the last one with rows: they are at their prior.
@@ -70,7 +80,7 @@ impl IqgmeSampler<'_> {
 
     /// Metropolis moves of the labels of components: as many neighbours with their sticks, and pairs without them, as there are components.
     pub(super) fn swaps(&mut self) {
-        let rng = &mut self.rng(SWAPS, 0);
+        let rng = &mut self.rng();
         let mut counts = self.counts();
         // The former label of what is now component h.
         let mut former: Vec<usize> = (0..counts.len()).collect();

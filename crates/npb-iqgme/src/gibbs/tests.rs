@@ -1,5 +1,7 @@
 //! Joint-distribution tests: of every move alone and of whole sweeps, and of copies with a fault that must fail.
 
+mod exact;
+
 use std::cell::RefCell;
 
 use npb_data::{Labels, Table};
@@ -49,6 +51,8 @@ enum Fault {
     WrongRatio,
     /// Neighbouring labels are swapped without regard to their sticks.
     FreeSwaps,
+    /// All moves of a sweep draw from the same streams.
+    SharedStreams,
 }
 
 struct Model {
@@ -157,6 +161,9 @@ impl Model {
     fn moves(&self, sampler: &mut IqgmeSampler<'_>) -> Result<(), IqgmeError> {
         sampler.sweep += 1;
         for &step in &self.config.moves {
+            if self.fault == Fault::SharedStreams {
+                sampler.uses = 0;
+            }
             match (self.fault, step) {
                 (Fault::StaleStats, GibbsMove::Swaps) => {
                     let n = sampler.parameters.components.len();
@@ -449,8 +456,8 @@ impl JointModel for Model {
 fn test() -> JointTest {
     JointTest {
         seed: 1,
-        chains: 48,
-        length: 60,
+        chains: 400,
+        length: 10,
         false_alarm: 0.001,
     }
 }
@@ -496,11 +503,43 @@ fn moves_with_three_classes_keep_the_joint_law() {
     }
 }
 
+/// Many chains: what moves share shows in the third digit.
+const MANY: JointTest = JointTest {
+    seed: 1,
+    chains: 600,
+    length: 30,
+    false_alarm: 0.001,
+};
+
 #[test]
 fn whole_sweeps_keep_the_joint_law() {
-    assert_right(&GibbsMove::SWEEP, 2, StickRule::Slice);
-    assert_right(&GibbsMove::SWEEP, 2, BLOCKED);
-    assert_right(&GibbsMove::SWEEP, 3, StickRule::Slice);
+    for (n_classes, sticks) in [(2, StickRule::Slice), (2, BLOCKED), (3, StickRule::Slice)] {
+        let report = MANY.run(&model(&GibbsMove::SWEEP, n_classes, sticks, Fault::None));
+        assert!(report.passed(), "{n_classes} classes, {sticks:?}: {report}");
+    }
+}
+
+/// Any list of moves leaves the posterior as it is, one that repeats itself too.
+#[test]
+fn moves_made_twice_keep_the_joint_law() {
+    let twice = GibbsMove::SWEEP.map(|step| [step, step]).concat();
+    let report = MANY.run(&model(&twice, 2, StickRule::Slice, Fault::None));
+    assert!(report.passed(), "{report}");
+}
+
+#[test]
+fn streams_that_moves_share_are_noticed() {
+    // Sticks drawn again with the numbers that had a say in the swaps.
+    let moves = [[GibbsMove::Sticks, GibbsMove::Swaps]; 4].concat();
+    let test = JointTest {
+        chains: 10_000,
+        length: 4,
+        ..MANY
+    };
+    for fault in [Fault::None, Fault::SharedStreams] {
+        let report = test.run(&model(&moves, 2, StickRule::Slice, fault));
+        assert_eq!(report.passed(), fault == Fault::None, "{report}");
+    }
 }
 
 fn assert_caught(fault: Fault) {
@@ -508,8 +547,31 @@ fn assert_caught(fault: Fault) {
 }
 
 fn assert_caught_by(test: JointTest, moves: &[GibbsMove], fault: Fault) {
-    let report = test.run(&model(moves, 2, StickRule::Slice, fault));
-    assert!(!report.passed(), "{fault:?} was not noticed: {report}");
+    assert_caught_in(2, StickRule::Slice, test, moves, fault);
+}
+
+fn assert_caught_in(
+    n_classes: usize,
+    sticks: StickRule,
+    test: JointTest,
+    moves: &[GibbsMove],
+    fault: Fault,
+) {
+    let report = test.run(&model(moves, n_classes, sticks, fault));
+    assert!(
+        !report.passed(),
+        "{fault:?} was not noticed, {n_classes} classes, {sticks:?}: {report}"
+    );
+}
+
+#[test]
+fn faults_with_three_classes_and_blocked_sticks_are_noticed() {
+    use Fault::{HalfShape, MaskIgnored, NoPriorMean, RateAsScale};
+    for fault in [HalfShape, NoPriorMean, MaskIgnored, RateAsScale] {
+        for (n_classes, sticks) in [(3, StickRule::Slice), (2, BLOCKED)] {
+            assert_caught_in(n_classes, sticks, MANY, &GibbsMove::SWEEP, fault);
+        }
+    }
 }
 
 #[test]

@@ -414,7 +414,12 @@ impl MultiTaskFit {
         data.pooled.rows.clone_from(&data.tasks[0].rows);
         wire.tasks.push(task.name.to_owned());
         for run in &mut wire.runs {
-            run.state = fold(&data, &wire.config, &run.state, atoms)?;
+            run.state = fold(&data, &wire.config, &run.state, atoms).map_err(|error| {
+                IqgmeError::InTask {
+                    task: task.name.to_owned(),
+                    source: Box::new(error),
+                }
+            })?;
         }
         Self::from_wire(wire)
     }

@@ -84,7 +84,7 @@ fn odd_input() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("fit_qgme") && error.contains("two classes"),
+        error.contains("third class") && error.contains("merge"),
         "{error}"
     );
     let error = fit_qgme(&table, &labels, &experts(0, 4))

@@ -2,7 +2,7 @@
 
 mod bits;
 mod bound;
-mod data;
+pub(crate) mod data;
 mod gibbs;
 mod input;
 mod recovery;

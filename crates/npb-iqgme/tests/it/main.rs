@@ -5,6 +5,7 @@ mod bits;
 mod bound;
 mod data;
 mod em;
+mod extremes;
 mod factor;
 mod gibbs;
 mod multiclass;

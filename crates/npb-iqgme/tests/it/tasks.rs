@@ -2,5 +2,5 @@
 
 mod bad_input;
 mod bound;
-mod data;
+pub(crate) mod data;
 mod fits;

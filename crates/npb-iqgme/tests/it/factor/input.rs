@@ -84,17 +84,17 @@ fn every_configuration_value_is_checked_by_name() {
 fn the_ends_of_the_range_of_the_effects_of_rows_fit() {
     let (table, labels, _) = Simulation::small().draw(1);
     for change in [
-        |e: &mut RowEffects| e.variance = 1e50,
-        |e: &mut RowEffects| e.variance = 1e-50,
-        |e: &mut RowEffects| e.shape = 1e50,
-        |e: &mut RowEffects| e.shape = 1e-50,
-        |e: &mut RowEffects| e.spread = 1e50,
-        |e: &mut RowEffects| e.spread = 1e-50,
+        |e: &mut RowEffects| e.variance = 1e10,
+        |e: &mut RowEffects| e.variance = 1e-10,
+        |e: &mut RowEffects| e.shape = 1e10,
+        |e: &mut RowEffects| e.shape = 1e-10,
+        |e: &mut RowEffects| e.spread = 1e10,
+        |e: &mut RowEffects| e.spread = 1e-10,
         |e: &mut RowEffects| e.spread = 0.0,
     ] {
         let mut config = config(1);
         config.row_effects.learn_variance = true;
-        config.starts.extend([1e-50, 1e50].map(FactorStart::Linear));
+        config.starts.extend([1e-10, 1e10].map(FactorStart::Linear));
         change(&mut config.row_effects);
         let fit = fit_factor(&table, &labels, &config).unwrap();
         let probability = fit.predict_proba(&table).unwrap();

@@ -1,0 +1,184 @@
+//! Settings at the ends of their ranges, and beyond: an error that names the field, or an answer; never a panic or an endless loop.
+
+use npb_data::Table;
+use npb_infer::SweepPlan;
+use npb_iqgme::{
+    FactorConfig, FactorData, FactorSampler, FactorStart, FactorVb, GibbsConfig, IqgmeConfig,
+    IqgmeError, QgmeConfig, StickRule, TasksConfig, fit, fit_factor, fit_gibbs, fit_qgme,
+    fit_tasks,
+};
+
+use crate::data::{config, three_gaussians};
+use crate::{factor, tasks};
+
+/// Inside the ranges of most fields, and outside all.
+const INSIDE: [f64; 2] = [1e-10, 1e10];
+const OUTSIDE: [f64; 3] = [1e-300, 1e308, f64::NAN];
+
+/// A field and how it is set.
+type Field<C> = (&'static str, fn(&mut C) -> &mut f64);
+
+const SINGLE: [Field<IqgmeConfig>; 8] = [
+    ("concentration", |c| &mut c.concentration.shape),
+    ("concentration", |c| &mut c.concentration.rate),
+    ("mean_strength", |c| &mut c.mean_strength),
+    ("dof_excess", |c| &mut c.dof_excess),
+    ("dof_per_feature", |c| &mut c.dof_per_feature),
+    ("expert", |c| &mut c.expert.shape),
+    ("expert", |c| &mut c.expert.rate),
+    ("expert_mean_strength", |c| &mut c.expert_mean_strength),
+];
+
+const TOP: [Field<TasksConfig>; 2] = [
+    ("top_concentration", |c| &mut c.top_concentration.shape),
+    ("top_concentration", |c| &mut c.top_concentration.rate),
+];
+
+const FACTOR: [Field<FactorConfig>; 14] = [
+    ("concentration", |c| &mut c.concentration.shape),
+    ("concentration", |c| &mut c.concentration.rate),
+    ("loading", |c| &mut c.loading.shape),
+    ("loading", |c| &mut c.loading.rate),
+    ("mean", |c| &mut c.mean.shape),
+    ("mean", |c| &mut c.mean.rate),
+    ("noise", |c| &mut c.noise.shape),
+    ("noise", |c| &mut c.noise.rate),
+    ("expert", |c| &mut c.expert.shape),
+    ("expert", |c| &mut c.expert.rate),
+    ("expert_mean_strength", |c| &mut c.expert_mean_strength),
+    ("switch_on", |c| &mut c.switch_on),
+    ("switch_off", |c| &mut c.switch_off),
+    ("cluster_noise", |c| &mut c.cluster_noise),
+];
+
+const FINITE: [Field<QgmeConfig>; 2] = [
+    ("covariance_rows", |c| &mut c.covariance_rows),
+    ("expert_ridge", |c| &mut c.expert_ridge),
+];
+
+/// Fits with every field at every value. Zero is a value that some fields have a meaning for, so small numbers outside may be inside.
+fn try_all<C: Clone, T>(
+    fields: &[Field<C>],
+    good: &C,
+    fit: impl Fn(C) -> Result<T, IqgmeError>,
+    exercise: impl Fn(T),
+) {
+    for (name, field) in fields {
+        for value in INSIDE.into_iter().chain(OUTSIDE) {
+            let mut config = good.clone();
+            *field(&mut config) = value;
+            match fit(config) {
+                Ok(fitted) => {
+                    assert!(value < 1e100, "{name} = {value:e} was accepted");
+                    exercise(fitted);
+                }
+                Err(IqgmeError::Config(error)) => assert_eq!(error.field, *name, "{error}"),
+                // Chains may find that a setting asks for too much.
+                Err(IqgmeError::TooManyComponents { .. }) => assert_eq!(*name, "concentration"),
+                Err(error) => panic!("{name} = {value:e}: {error}"),
+            }
+        }
+    }
+}
+
+fn finite(probabilities: Vec<f64>, what: &str) {
+    assert!(probabilities.iter().all(|p| p.is_finite()), "{what}");
+}
+
+#[test]
+fn variational_fits() {
+    let (table, labels) = three_gaussians(1, 30, 1, 0.2, 0.1);
+    try_all(
+        &SINGLE,
+        &config(1),
+        |config| fit(&table, &labels, &config),
+        |fitted| finite(fitted.predict_proba(&table).unwrap(), "probabilities"),
+    );
+}
+
+#[test]
+fn chains() {
+    let (table, labels) = three_gaussians(2, 20, 0, 0.2, 0.1);
+    for sticks in [StickRule::Slice, StickRule::Blocked(5)] {
+        let with = |model: IqgmeConfig| GibbsConfig {
+            model,
+            sticks,
+            sweeps: SweepPlan {
+                burn_in: 2,
+                keep: 3,
+                thin: 1,
+            },
+            chains: 1,
+            stored_draws: 2,
+            ..GibbsConfig::default()
+        };
+        try_all(
+            &SINGLE,
+            &config(2),
+            |config| fit_gibbs(&table, &labels, &with(config)),
+            |fitted| finite(fitted.predict_proba(&table).unwrap(), "probabilities"),
+        );
+    }
+}
+
+#[test]
+fn finite_mixtures() {
+    let (table, labels) = three_gaussians(3, 30, 1, 0.2, 0.1);
+    try_all(
+        &FINITE,
+        &QgmeConfig::default(),
+        |config| fit_qgme(&table, &labels, &config),
+        |fitted| finite(fitted.predict_proba(&table).unwrap(), "probabilities"),
+    );
+}
+
+#[test]
+fn many_tasks() {
+    let made = tasks::data::two_kinds(4, 3, 15, 0.2, 0.1);
+    let good = tasks::data::config(4);
+    let exercise = |_| ();
+    try_all(
+        &TOP,
+        &good,
+        |config| fit_tasks(&made.borrowed(), &config),
+        exercise,
+    );
+    let with = |single: IqgmeConfig| TasksConfig {
+        single,
+        ..good.clone()
+    };
+    try_all(
+        &SINGLE,
+        &good.single,
+        |single| fit_tasks(&made.borrowed(), &with(single)),
+        exercise,
+    );
+}
+
+#[test]
+fn factor_analysers() {
+    let (table, labels, _) = factor::data::Simulation::small().draw(5);
+    let rows: Vec<usize> = (0..30).collect();
+    let (table, labels): (Table, _) = (table.select_rows(&rows), labels.select_rows(&rows));
+    let good = FactorConfig {
+        max_iterations: 20,
+        folds: 0,
+        ..factor::data::config(5)
+    };
+    try_all(
+        &FACTOR,
+        &good,
+        |config| fit_factor(&table, &labels, &config),
+        |fitted| finite(fitted.predict_proba(&table).unwrap(), "probabilities"),
+    );
+    let sample = |config: FactorConfig| {
+        let data = FactorData::new(&table, &labels, &config)?;
+        let start = FactorVb::new(&data, config.clone(), FactorStart::Pooled(1), 0)?.into_state();
+        let mut sampler = FactorSampler::new(&data, config, &start, 0)?;
+        for _ in 0..3 {
+            sampler.sweep()?;
+        }
+        sampler.predict_proba(&table)
+    };
+    try_all(&FACTOR, &good, sample, |p| finite(p, "probabilities"));
+}
