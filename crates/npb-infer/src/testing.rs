@@ -4,6 +4,7 @@
 //! |---|---|
 //! | Does a Gibbs sampler leave the joint law of state and data alone? | [`JointTest`] on a [`JointModel`] |
 //! | Do posterior intervals cover at their nominal rate? | [`Calibration`] on a [`JointModel`] |
+//! | Do independent draws have the means that they should? | [`largest_z`] |
 //! | Does a sampler on a small discrete space visit states at their exact probabilities? | [`Exact`] |
 //! | Does a variational bound never fall? | [`BoundMonitor`] |
 //! | Is a coordinate update at the optimum of the bound? | [`check_stationary`] |
@@ -21,6 +22,7 @@ mod calibration;
 mod exact;
 mod hostile;
 mod joint;
+mod moments;
 mod student;
 
 pub use bits::{BitsDiffer, same_bits_on_threads, same_bits_when_resumed};
@@ -29,3 +31,4 @@ pub use calibration::{Calibration, CalibrationCheck, CalibrationReport};
 pub use exact::{Exact, ExactCheck, ExactReport, ExactTest, assignments, partitions};
 pub use hostile::{HostileFailure, HostileSummary, attack_file};
 pub use joint::{Functional, JointCheck, JointModel, JointReport, JointTest};
+pub use moments::largest_z;

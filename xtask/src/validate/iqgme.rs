@@ -1,4 +1,6 @@
-//! Checks of npb-iqgme's Gibbs sampler: small tables drawn from the model, with missing cells and rows without labels, under proper priors.
+//! Checks of npb-iqgme's Gibbs samplers: small tables drawn from the model, with missing cells and rows without labels, under proper priors.
+
+mod factor;
 
 use npb_infer::testing::{Calibration, JointModel};
 use npb_infer::{SweepPlan, Trace, Xoshiro256PlusPlus, stream};
@@ -17,21 +19,38 @@ use rand::{Rng, RngExt};
 use super::{Check, Findings, Plan, alarms, calibration};
 use crate::Result;
 use crate::reproduce::Scale;
+use factor::FactorModel;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "iqgme/calibration",
         what: "ranks of concentration, a weight, missing cells and a predicted probability among posterior draws of the Gibbs sampler",
-        run: calibrate,
+        run: |plan| calibrate(plan, 2, StickRule::Slice),
+    },
+    Check {
+        id: "iqgme/calibration-blocked",
+        what: "the same, sticks that end with the fifth component",
+        run: |plan| calibrate(plan, 2, StickRule::Blocked(5)),
+    },
+    Check {
+        id: "iqgme/calibration-three-classes",
+        what: "the same, three classes",
+        run: |plan| calibrate(plan, 3, StickRule::Slice),
+    },
+    Check {
+        id: "iqgme/calibration-factor",
+        what: "ranks of concentration, a weight, missing cells, a predicted probability and more among posterior draws of the factor-analytic sampler",
+        run: calibrate_factor,
     },
     Check {
         id: "iqgme/false-alarms",
-        what: "joint-distribution test of whole sweeps at 20 consecutive seeds: two classes, three classes, blocked sticks",
+        what: "joint-distribution test of whole sweeps at 20 consecutive seeds: two classes, three classes, blocked sticks, factor-analytic",
         run: false_alarms,
     },
 ];
 
 const METHOD: &str = "npb:iqgme/gibbs";
+const FACTOR_METHOD: &str = "npb:iqgme-mfa/gibbs";
 /// Key of the random stream that draws which cells are observed.
 const MASK: u64 = 9;
 /// Features of a row.
@@ -354,13 +373,13 @@ impl JointModel for Model {
     }
 }
 
-fn calibrate(plan: &Plan) -> Result<Findings> {
+/// Rows, and how ranks are counted.
+fn design(plan: &Plan) -> (usize, Calibration) {
     let (n_rows, replications, draws, burn_in, thin) = match plan.scale {
         Scale::Smoke => (10, 20, 9, 5, 1),
-        Scale::Quick => (40, 500, 99, 100, 5),
+        Scale::Quick => (40, 500, 99, 100, 10),
         Scale::Paper => (100, 2_000, 99, 500, 20),
     };
-    let model = Model::new(n_rows, 2, StickRule::Slice);
     let test = Calibration {
         seed: plan.seed,
         replications,
@@ -369,8 +388,24 @@ fn calibrate(plan: &Plan) -> Result<Findings> {
         thin,
         false_alarm: 0.001,
     };
-    let setting = format!("rows={n_rows};features={P};classes=2");
+    (n_rows, test)
+}
+
+fn calibrate(plan: &Plan, n_classes: usize, sticks: StickRule) -> Result<Findings> {
+    let (n_rows, test) = design(plan);
+    let model = Model::new(n_rows, n_classes, sticks);
+    let sticks = match sticks {
+        StickRule::Slice => "slice".to_owned(),
+        StickRule::Blocked(room) => format!("blocked_{room}"),
+    };
+    let setting = format!("rows={n_rows};features={P};classes={n_classes};sticks={sticks}");
     calibration::calibrate(&model, &test, &setting, METHOD)
+}
+
+fn calibrate_factor(plan: &Plan) -> Result<Findings> {
+    let (n_rows, test) = design(plan);
+    let setting = format!("rows={n_rows};features={}", factor::P);
+    calibration::calibrate(&FactorModel::new(n_rows), &test, &setting, FACTOR_METHOD)
 }
 
 fn false_alarms(plan: &Plan) -> Result<Findings> {
@@ -389,6 +424,8 @@ fn false_alarms(plan: &Plan) -> Result<Findings> {
         let outcomes = alarms::consecutive(plan, &model, 64, length);
         found.push((name.to_owned(), outcomes));
     }
+    let outcomes = alarms::consecutive(plan, &FactorModel::new(8), 64, length);
+    found.push(("factor-analytic".to_owned(), outcomes));
     alarms::findings(found, METHOD)
 }
 

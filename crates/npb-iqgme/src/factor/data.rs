@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::config::FactorScale;
 use super::effects::{Effects, RowsOfBoth};
 use super::margins::Margins;
-use crate::data::{at_most_two, classes_seen, not_empty, varying_columns};
+use crate::data::{at_most_two, class_of_rows, classes_seen, not_empty, varying_columns};
 use crate::{FactorConfig, IqgmeError};
 
 /// Values further out than this many standard deviations are moved here, so that their squares are finite.
@@ -130,6 +130,15 @@ pub(crate) struct Units {
 }
 
 impl Units {
+    /// Those of tables that are in the model's units as they are.
+    fn given(table: &Table) -> Result<Self, IqgmeError> {
+        let p = table.n_cols();
+        // Two rows with means zero and standard deviations one.
+        let unit = Table::complete(2, p, [vec![-1.0; p], vec![1.0; p]].concat())?;
+        let unit = unit.with_column_names(table.column_names().to_vec())?;
+        Self::fit(&unit, FactorScale::Standardised)
+    }
+
     pub(crate) fn fit(table: &Table, scale: FactorScale) -> Result<Self, IqgmeError> {
         let margins = match scale {
             FactorScale::Standardised => Margins(None),
@@ -199,8 +208,39 @@ impl FactorData {
         not_empty(table)?;
         let classes = classes_seen(labels)?;
         at_most_two(&classes)?;
+        Self::with_units(
+            table,
+            labels,
+            classes,
+            Units::fit(table, config.scale)?,
+            config,
+        )
+    }
+
+    /// Takes rows as they are, in units in which features are of the size that the priors expect: for data drawn from the model, and whenever units are known
+    /// beforehand. All columns are in the model, `config.scale` does not matter, and a class may be without rows.
+    ///
+    /// Errors: as [`new`](Self::new), and a label that is neither class.
+    pub fn in_given_units(
+        table: &Table,
+        labels: &Labels,
+        classes: [&str; 2],
+        config: &FactorConfig,
+    ) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        not_empty(table)?;
+        let classes = classes.map(str::to_owned).to_vec();
+        Self::with_units(table, labels, classes, Units::given(table)?, config)
+    }
+
+    fn with_units(
+        table: &Table,
+        labels: &Labels,
+        classes: Vec<String>,
+        units: Units,
+        config: &FactorConfig,
+    ) -> Result<Self, IqgmeError> {
         let signs = signs(table, labels, &classes)?;
-        let units = Units::fit(table, config.scale)?;
         let cells = units.cells(table)?;
         let labelled: Vec<usize> = (0..signs.len()).filter(|&i| signs[i] != 0.0).collect();
         let effects = Effects::new(&cells, &labelled, &config.row_effects);
@@ -230,16 +270,11 @@ impl FactorData {
 
 /// By row: +1 for the second class, -1 for the first, 0 for an unlabelled row.
 fn signs(table: &Table, labels: &Labels, classes: &[String]) -> Result<Vec<f64>, IqgmeError> {
-    if labels.n_rows() != table.n_rows() {
-        return Err(IqgmeError::LabelCount {
-            labels: labels.n_rows(),
-            rows: table.n_rows(),
-        });
-    }
-    let sign = |row: usize| match labels.name(row) {
+    let sign = |class: Option<usize>| match class {
         None => 0.0,
-        Some(name) if name == classes[0] => -1.0,
+        Some(0) => -1.0,
         Some(_) => 1.0,
     };
-    Ok((0..table.n_rows()).map(sign).collect())
+    let of_rows = class_of_rows(table, labels, classes)?;
+    Ok(of_rows.into_iter().map(sign).collect())
 }

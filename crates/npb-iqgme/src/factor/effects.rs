@@ -317,6 +317,11 @@ impl EffectLaw {
         numbers
     }
 
+    /// Prior variance of the sum of linear effects; none for steps.
+    pub(crate) fn linear(&self) -> Option<f64> {
+        self.linear.as_ref().map(|linear| linear.variance)
+    }
+
     /// Ends of the features with linear effects.
     fn ends(&self) -> &[[f64; 2]] {
         self.linear.as_ref().map_or(&[], |linear| &linear.ends)
@@ -328,7 +333,7 @@ impl EffectLaw {
     }
 
     /// The coordinate of the first step.
-    fn first_step(&self) -> usize {
+    pub(crate) fn first_step(&self) -> usize {
         usize::from(self.spread_precision.is_some()) + self.ends().len()
     }
 
@@ -549,7 +554,7 @@ impl EffectLaw {
     /// Whether a posterior that comes from a file can be of this law.
     pub(crate) fn fits(&self, effect: &RowEffect) -> bool {
         let size = self.size();
-        effect.linear == self.linear.as_ref().map(|linear| linear.variance)
+        effect.linear == self.linear()
             && self.known_precisions().all(|s| s.is_finite() && s > 0.0)
             && effect.mean.len() == size
             && effect.variance.len() == size

@@ -23,7 +23,7 @@ use super::features::{FeatureStats, gamma};
 use super::forms::{Features, Forms};
 use super::predict::{Drawn, draw_expert};
 use super::rows::{Cluster, OwnGram, RowFactors, Spread, multiply};
-use super::state::FactorState;
+use super::state::{FactorState, all_finite, expect};
 use crate::config::MOST_RUNS;
 use crate::{FactorConfig, IqgmeError};
 
@@ -108,6 +108,8 @@ pub struct FactorDraw {
     pub experts: Vec<Vec<f64>>,
     /// `(zeta_l, lambda_l)`, the intercept last.
     pub expert_prior: Vec<(f64, f64)>,
+    /// Prior variance of the sum of linear effects; none where features have steps.
+    pub linear: Option<f64>,
     /// `v`, see [`RowEffect`](crate::RowEffect).
     pub row_effect: Vec<f64>,
     /// `tau`, of the steps.
@@ -139,8 +141,6 @@ pub struct FactorDraw {
 /// ```
 pub struct FactorSampler<'d> {
     data: &'d FactorData,
-    /// Prior variance of the sum of linear effects; none where features have steps.
-    linear: Option<f64>,
     law: EffectLaw,
     config: FactorConfig,
     priors: Priors,
@@ -181,15 +181,32 @@ impl<'d> FactorSampler<'d> {
                     source,
                 }
             })?;
+        Self::resume(data, config, draw, chain, 0)
+    }
+
+    /// Goes on from a draw, the last of `sweep` sweeps of chain number `chain`, in the same bits as if the chain had never stopped.
+    ///
+    /// # Errors
+    /// A configuration out of range; a draw of other data or another configuration.
+    pub fn resume(
+        data: &'d FactorData,
+        config: FactorConfig,
+        draw: FactorDraw,
+        chain: u64,
+        sweep: u64,
+    ) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let law = data.effects.law(draw.linear);
+        draw.check(data, &law, &config)
+            .map_err(|what| IqgmeError::Saved { what })?;
         Ok(Self {
             data,
-            linear,
             law,
+            priors: Priors::new(&config),
             config,
-            priors,
             moves: FactorMove::ALL.to_vec(),
             chain,
-            sweep: 0,
+            sweep,
             uses: 0,
             draw,
             forms: None,
@@ -251,7 +268,9 @@ impl<'d> FactorSampler<'d> {
         let cells = self.data.units.cells(table)?;
         let forms = Forms::new(&self.draw.features(), &cells);
         let rows = self.data.effects.of(&cells);
-        let of_rows = self.law.at(rows.rows(self.linear), &self.draw.row_effect);
+        let of_rows = self
+            .law
+            .at(rows.rows(self.draw.linear), &self.draw.row_effect);
         let clusters = self.draw.clusters();
         let mut probability = vec![0.0; cells.n_rows()];
         for (pattern, gram) in cells.patterns.iter().zip(&forms.grams) {
@@ -622,7 +641,7 @@ impl<'d> FactorSampler<'d> {
     }
 
     fn effect_rows(&self) -> &'d EffectRows {
-        self.data.effect_rows.rows(self.linear)
+        self.data.effect_rows.rows(self.draw.linear)
     }
 
     /// Scores less what the rows add to them.
@@ -789,6 +808,52 @@ impl FactorDraw {
         }
     }
 
+    /// What is wrong with a draw that a user hands in.
+    fn check(
+        &self,
+        data: &FactorData,
+        effects: &EffectLaw,
+        config: &FactorConfig,
+    ) -> Result<(), String> {
+        let (n, p) = (data.n_rows(), data.cells.n_features());
+        let (clusters, columns) = (config.truncation, config.max_factors);
+        let finite = |values: &[f64], size: usize| {
+            values.len() == size && values.iter().all(|v| v.is_finite())
+        };
+        let positive =
+            |values: &[f64], size: usize| finite(values, size) && values.iter().all(|v| *v > 0.0);
+        let shape = |matrix: &Mat<f64>, shape| matrix.shape() == shape && all_finite(matrix);
+        let scalars = [self.concentration, self.mean_precision];
+        expect(positive(&scalars, 2), "concentration, precision of means")?;
+        let sticks = finite(&self.ln_weights, clusters) && self.ln_rest.is_finite();
+        expect(sticks, "weights")?;
+        let switches = self.switches.len() == clusters;
+        let each = self.switches.iter().all(|b| b.len() == columns);
+        expect(switches && each, "switches")?;
+        let loadings = shape(&self.coefficients, (p, columns + clusters));
+        expect(loadings, "loadings and means")?;
+        expect(positive(&self.noise, p), "noise precisions")?;
+        let noise = positive(&self.cluster_noise, clusters);
+        expect(noise, "noise of the clusters")?;
+        let precisions = positive(&self.loading_precisions, columns);
+        expect(precisions, "precisions of the loadings")?;
+        let expert = |w: &Vec<f64>| finite(w, columns + 1);
+        let experts = self.experts.len() == clusters && self.experts.iter().all(expert);
+        expect(experts, "experts")?;
+        let proper = |(zeta, lambda): &(f64, f64)| zeta.is_finite() && positive(&[*lambda], 1);
+        let prior = self.expert_prior.len() == columns + 1;
+        let prior = prior && self.expert_prior.iter().all(proper);
+        expect(prior, "prior of the experts")?;
+        let size = effects.size();
+        let steps = size - effects.first_step();
+        let effects = finite(&self.row_effect, size) && positive(&self.effect_precisions, steps);
+        expect(effects, "row effects")?;
+        let labels = self.labels.len() == n && self.labels.iter().all(|h| *h < clusters);
+        expect(labels, "labels")?;
+        expect(shape(&self.factors, (columns, n)), "factors")?;
+        expect(finite(&self.scores, n), "scores")
+    }
+
     fn prior_precisions(&self) -> Vec<f64> {
         let means = vec![self.mean_precision; self.switches.len()];
         self.loading_precisions
@@ -874,6 +939,7 @@ fn first_draw(
     }
     draw.expert_prior[columns] = start.expert_prior[l].sample(rng);
     draw.mean_precision = start.mean_precision.sample(rng);
+    draw.linear = start.row_effect.linear;
     draw.row_effect = start.row_effect.draw(rng);
     let precisions = start.row_effect.precisions.iter();
     draw.effect_precisions = precisions.map(|law| law.sample(rng)).collect();
@@ -948,6 +1014,7 @@ impl FactorDraw {
             mean_precision,
             experts,
             expert_prior,
+            linear: law.linear(),
             row_effect,
             effect_precisions,
             labels,

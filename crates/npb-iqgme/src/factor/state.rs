@@ -244,7 +244,7 @@ impl FactorExpert {
     }
 }
 
-fn expect(holds: bool, what: &str) -> Result<(), String> {
+pub(crate) fn expect(holds: bool, what: &str) -> Result<(), String> {
     if holds {
         Ok(())
     } else {

@@ -6,7 +6,8 @@ use npb_baselines::{
     LogisticRegression, MeanImputer, RandomForest, RandomForestConfig, Rvm, RvmConfig, Svm,
     SvmConfig,
 };
-use npb_data::Table;
+use npb_data::{Labels, Table};
+use npb_iqgme::{QgmeConfig, fit_qgme};
 
 use crate::Result;
 
@@ -32,6 +33,8 @@ pub(super) enum Classifier {
 #[derive(Clone, Copy)]
 pub(super) enum Comparator {
     TwoStep(Classifier, Imputation),
+    /// The finite mixture of experts by EM, with so many components.
+    Finite(usize),
     /// Logistic regression integrated over a fitted Gaussian mixture.
     Integrated,
     /// Boosted trees that take holes as they are.
@@ -39,9 +42,9 @@ pub(super) enum Comparator {
 }
 
 /// Every comparator with its name in `results.csv`.
-pub(super) const COMPARATORS: [(&str, Comparator); 18] = {
+pub(super) const COMPARATORS: [(&str, Comparator); 23] = {
     use Classifier::{Forest, Logistic, RvmLinear, RvmRbf, SvmLinear, SvmRbf};
-    use Comparator::{Boosted, Integrated, TwoStep};
+    use Comparator::{Boosted, Finite, Integrated, TwoStep};
     use Imputation::{Chained, Gaussian, Mean};
     [
         ("svm-rbf+mean", TwoStep(SvmRbf, Mean)),
@@ -60,6 +63,11 @@ pub(super) const COMPARATORS: [(&str, Comparator); 18] = {
         ("forest+mean", TwoStep(Forest, Mean)),
         ("forest+chained", TwoStep(Forest, Chained)),
         ("forest+gaussian", TwoStep(Forest, Gaussian)),
+        ("qgme-em-1", Finite(1)),
+        ("qgme-em-3", Finite(3)),
+        ("qgme-em-5", Finite(5)),
+        ("qgme-em-10", Finite(10)),
+        ("qgme-em-20", Finite(20)),
         ("logistic-integrated", Integrated),
         ("boosted-trees", Boosted),
     ]
@@ -67,7 +75,7 @@ pub(super) const COMPARATORS: [(&str, Comparator); 18] = {
 
 /// What the names mean.
 pub(super) const NAMES: &str = "Two-step comparators are named classifier+imputation: mean (unconditional), chained (conditional mean by chained \
-     equations), gaussian (conditional mean under one Gaussian fitted by EM). logistic-integrated: logistic regression with the missing cells \
+     equations), gaussian (conditional mean under one Gaussian fitted by EM). qgme-em-K: the finite mixture of K experts by EM. logistic-integrated: logistic regression with the missing cells \
      integrated out under a Gaussian mixture that was fitted first. boosted-trees: gradient boosting that learns a side for holes at every split. \
      The thesis chose kernel widths on one split with a validation set; here they are 1 / (columns x variance) throughout.";
 
@@ -82,6 +90,7 @@ impl Comparator {
     /// Everything that its outcome depends on besides data and seed.
     pub(super) fn configuration(self) -> String {
         match self {
+            Self::Finite(components) => format!("{:?}", finite(components, 0)),
             Self::Integrated => format!("{:?}", IntegratedConfig::default()),
             Self::Boosted => format!("{:?}", BoostedTreesConfig::default()),
             Self::TwoStep(classifier, imputation) => {
@@ -116,6 +125,13 @@ impl Comparator {
                 let [train, test] = impute(imputation, train, test)?;
                 classify(classifier, &train, positive, &test, seed)
             }
+            Self::Finite(components) => {
+                let classes = ["negative", "positive"].map(str::to_owned).to_vec();
+                let codes = positive.iter().map(|&positive| Some(usize::from(positive)));
+                let labels = Labels::from_codes(classes, codes.collect())?;
+                let mixture = fit_qgme(train, &labels, &finite(components, seed))?;
+                Ok(probabilities(mixture.predict_proba(test)?))
+            }
             Self::Integrated => {
                 let mut config = IntegratedConfig::default();
                 config.mixture.seed = seed;
@@ -140,6 +156,14 @@ fn probabilities(scores: Vec<f64>) -> Scores {
 
 fn decisions(scores: Vec<f64>) -> Scores {
     Scores { scores, even: 0.0 }
+}
+
+fn finite(components: usize, seed: u64) -> QgmeConfig {
+    QgmeConfig {
+        components,
+        seed,
+        ..Default::default()
+    }
 }
 
 fn linear_svm() -> SvmConfig {

@@ -94,6 +94,7 @@ fn reproduce(context: &Context<'_>, source: &Source) -> Result<Report> {
     let results = summarise(&records, |_, _, _, _| None);
     Ok(Report {
         tables: vec![
+            tables::best(&records, &results),
             tables::overview(&results),
             tables::differences(&records),
             tables::recorded(source, &results),

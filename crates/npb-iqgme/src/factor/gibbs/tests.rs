@@ -240,7 +240,6 @@ impl JointModel for Model {
         };
         let mut sampler = FactorSampler {
             data: &data,
-            linear,
             law: data.effects.law(linear),
             priors: Priors::new(&config),
             config,

@@ -2,6 +2,7 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::Trace;
+use npb_infer::testing::largest_z;
 use npb_linalg::faer::{Mat, mat};
 use npb_priors::special::{ln_phi, normal_cdf};
 
@@ -11,8 +12,8 @@ use crate::state::dot;
 use state::DrawnComponent;
 
 const COPIES: usize = 40_000;
-/// Largest z-score of a mean that is right, of some twenty to fifty.
-const LARGEST: f64 = 4.2;
+/// Largest z-score of a mean that is right.
+const LARGEST: f64 = 4.5;
 
 /// A row, of which there are many; features that are not seen are ignored.
 #[derive(Clone, Copy)]
@@ -190,17 +191,6 @@ fn ln_phi_density(s: f64) -> f64 {
     -0.5 * s * s - 0.5 * std::f64::consts::TAU.ln()
 }
 
-/// The largest z-score of a mean.
-fn largest(draws: &[Vec<f64>], expected: &[f64]) -> f64 {
-    let n = draws.len() as f64;
-    let z = |(k, expected): (usize, &f64)| {
-        let mean = draws.iter().map(|d| d[k]).sum::<f64>() / n;
-        let squares: f64 = draws.iter().map(|d| (d[k] - mean).powi(2)).sum();
-        ((mean - expected) / (squares / n / n).sqrt()).abs()
-    };
-    expected.iter().enumerate().map(z).fold(0.0, f64::max)
-}
-
 #[test]
 fn rows_are_drawn_from_their_law() {
     let x = [0.5, -0.2];
@@ -210,7 +200,7 @@ fn rows_are_drawn_from_their_law() {
             [[true, true], [true, false], [false, true], [false, false]].map(|seen| (class, seen))
         }) {
             let row = Row { seen, x, class };
-            let z = largest(&drawn(row, n_classes), &expected(row, n_classes, true));
+            let z = largest_z(&drawn(row, n_classes), &expected(row, n_classes, true));
             assert!(z < LARGEST, "{n_classes} classes, {class:?}, {seen:?}: {z}");
         }
     }
@@ -224,6 +214,6 @@ fn a_spread_left_out_is_noticed() {
         x: [0.5, -0.2],
         class: Some(1),
     };
-    let z = largest(&drawn(row, 2), &expected(row, 2, false));
+    let z = largest_z(&drawn(row, 2), &expected(row, 2, false));
     assert!(z > 2.0 * LARGEST, "{z}");
 }

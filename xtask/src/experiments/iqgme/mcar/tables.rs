@@ -58,9 +58,9 @@ pub(super) fn overview(results: &[ResultRow]) -> TextTable {
     }
 }
 
-/// Our AUC minus each comparator's on the same trials: mean and standard error.
-pub(super) fn differences(records: &[Record]) -> TextTable {
-    let auc = |method: &str, setting: &str| -> Vec<(u64, f64)> {
+/// Our AUC minus a comparator's on the same trials.
+fn pairs(records: &[Record], setting: &str, method: &str) -> Vec<f64> {
+    let auc = |method: &str| -> Vec<(u64, f64)> {
         let wanted = records
             .iter()
             .filter(|r| r.key.method == method && r.key.setting == setting);
@@ -68,23 +68,71 @@ pub(super) fn differences(records: &[Record]) -> TextTable {
             .filter_map(|r| Some((r.key.trial, *r.outcome.metrics.get("auc")?)))
             .collect()
     };
+    let theirs = auc(method);
+    auc(OURS)
+        .iter()
+        .filter_map(|(trial, a)| {
+            let (_, b) = theirs.iter().find(|(other, _)| other == trial)?;
+            Some(a - b)
+        })
+        .collect()
+}
+
+/// Mean of differences, and its standard error if there are several.
+fn mean_and_error(pairs: &[f64]) -> (f64, String) {
+    let (mean, sd) = mean_and_sd(pairs);
+    let error = sd.map_or(String::new(), |sd| short(sd / (pairs.len() as f64).sqrt()));
+    (mean, error)
+}
+
+/// In every setting ours, the best comparator, the best finite mixture, boosted trees and the best forest.
+pub(super) fn best(records: &[Record], results: &[ResultRow]) -> TextTable {
+    let groups: [(&str, &dyn Fn(&str) -> bool); 4] = [
+        ("best comparator", &|name| name != OURS),
+        ("best finite mixture", &|name| name.starts_with("qgme-em")),
+        ("boosted trees", &|name| name == "boosted-trees"),
+        ("best forest", &|name| name.starts_with("forest")),
+    ];
+    let row = |setting: &str| -> Option<Vec<String>> {
+        let mut row = vec![
+            setting.to_owned(),
+            format!("{:.3}", find(results, setting, OURS)?.mean),
+        ];
+        for (_, of_group) in groups {
+            let names = COMPARATORS.iter().filter(|(name, _)| of_group(name));
+            let found = names.filter_map(|(name, _)| find(results, setting, name));
+            let found = found.max_by(|a, b| a.mean.total_cmp(&b.mean));
+            row.push(found.map_or(String::new(), |best| {
+                let (mean, error) = mean_and_error(&pairs(records, setting, &best.method));
+                format!("{:.3} {}: {mean:+.3} ({error})", best.mean, best.method)
+            }));
+        }
+        Some(row)
+    };
+    let groups = groups.map(|(title, _)| title);
+    TextTable {
+        title: "Ours and the best of others: their mean AUC, and ours minus theirs on the same trials (standard error)".to_owned(),
+        header: ["setting", "ours"]
+            .into_iter()
+            .chain(groups)
+            .map(str::to_owned)
+            .collect(),
+        rows: settings(results).into_iter().filter_map(row).collect(),
+    }
+}
+
+/// Our AUC minus each comparator's on the same trials: mean and standard error.
+pub(super) fn differences(records: &[Record]) -> TextTable {
     let mut settings: Vec<&str> = records.iter().map(|r| r.key.setting.as_str()).collect();
     settings.dedup();
     let mut rows = Vec::new();
     for setting in settings {
-        let ours = auc(OURS, setting);
         for (method, _) in COMPARATORS {
-            let theirs = auc(method, setting);
-            let pairs = ours.iter().filter_map(|(trial, a)| {
-                let (_, b) = theirs.iter().find(|(other, _)| other == trial)?;
-                Some(a - b)
-            });
-            let pairs: Vec<f64> = pairs.collect();
+            let pairs = pairs(records, setting, method);
             if pairs.is_empty() {
                 continue;
             }
-            let (mean, sd) = mean_and_sd(&pairs);
-            let error = sd.map_or(String::new(), |sd| short(sd / (pairs.len() as f64).sqrt()));
+            let (mean, error) = mean_and_error(&pairs);
             rows.push(vec![
                 setting.to_owned(),
                 method.to_owned(),
