@@ -19,6 +19,24 @@ pub struct Task<'a> {
 }
 
 /// Training data of all tasks ready for the updates: checked, standardised by all tasks' rows together.
+///
+/// ```
+/// use npb_data::{Labels, Table};
+/// use npb_iqgme::{MultiTaskData, Task, TasksConfig};
+///
+/// let near = Table::complete(3, 1, vec![-1.0, 0.5, 2.0])?;
+/// let far = Table::complete(2, 1, vec![7.0, 9.0])?;
+/// let [a, b] = [&["no", "no", "yes"][..], &["no", "yes"]].map(|names| {
+///     Labels::from_strings(&names.iter().map(|name| Some(*name)).collect::<Vec<_>>())
+/// });
+/// let tasks = [
+///     Task { name: "near", table: &near, labels: &a },
+///     Task { name: "far", table: &far, labels: &b },
+/// ];
+/// let data = MultiTaskData::new(&tasks, &TasksConfig::default())?;
+/// assert_eq!((data.n_tasks(), data.n_rows()), (2, 5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct MultiTaskData {
     /// The rows of all tasks, task after task.

@@ -90,6 +90,22 @@ pub(super) struct Held {
 /// One run of variational Bayes over many tasks. Drive it with [`step`](Self::step) or [`run`](Self::run).
 ///
 /// Cost of an iteration: that of the single-task model for each task with its own groups, and `P^2` for each task, group and atom.
+///
+/// ```
+/// use npb_data::{Labels, Table};
+/// use npb_iqgme::{MultiTaskData, MultiTaskVb, Task, TaskStart, TasksConfig};
+///
+/// let table = Table::complete(6, 1, vec![-2.0, -1.4, -1.0, 1.0, 1.5, 2.2])?;
+/// let labels = Labels::from_strings(&["no", "no", "no", "yes", "yes", "yes"].map(Some));
+/// let task = |name| Task { name, table: &table, labels: &labels };
+/// let config = TasksConfig::default();
+/// let data = MultiTaskData::new(&[task("here"), task("there")], &config)?;
+/// let mut vb = MultiTaskVb::new(&data, config, TaskStart::Separate(1), 0)?;
+/// let first = vb.step()?;
+/// assert!(vb.step()? >= first);
+/// assert_eq!(vb.state().tasks.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct MultiTaskVb<'d> {
     data: &'d MultiTaskData,
     config: TasksConfig,

@@ -9,6 +9,7 @@ use npb_iqgme::{
     Every, GibbsConfig, GibbsFit, GibbsMove, IqgmeData, IqgmeSampler, Saved, StickRule, fit,
     fit_gibbs, fit_gibbs_with_checkpoints,
 };
+use npb_linalg::faer::Mat;
 
 use crate::data::{config, three_gaussians};
 use crate::multiclass::sectors;
@@ -301,4 +302,56 @@ fn unlabelled_rows_and_single_moves() {
         chain.apply(step).unwrap();
     }
     assert_eq!(chain.state().labels.len(), 200);
+}
+
+#[test]
+fn a_move_made_again_draws_anew() {
+    let (table, labels) = three_gaussians(13, 40, 0, 0.2, 0.0);
+    let config = chains(13, 1, 1);
+    let data = IqgmeData::new(&table, &labels, &config.model).unwrap();
+    let mut chain = IqgmeSampler::new(&data, config, 0).unwrap();
+    let mut drawn = Vec::new();
+    for _ in 0..3 {
+        chain.apply(GibbsMove::Concentration).unwrap();
+        let now = chain.parameters();
+        drawn.push((now.concentration, now.ln_rests[0]));
+    }
+    let [a, b, c] = drawn[..] else { panic!() };
+    assert!(a.0 != b.0 && b.0 != c.0 && a.1 != b.1 && b.1 != c.1);
+}
+
+/// The law of the slices asks for more and more components, the larger the concentration.
+#[test]
+fn a_concentration_beyond_all_bounds_is_an_error() {
+    let (table, labels) = three_gaussians(14, 40, 0, 0.0, 0.0);
+    let mut config = chains(14, 1, 1);
+    (
+        config.model.concentration.shape,
+        config.model.concentration.rate,
+    ) = (1e10, 1e-10);
+    let error = fit_gibbs(&table, &labels, &config).unwrap_err().to_string();
+    assert!(
+        error.contains("4096 components") && error.contains("blocked sticks"),
+        "{error}"
+    );
+}
+
+#[test]
+fn given_units_are_checked() {
+    let (table, labels) = three_gaussians(15, 10, 0, 0.0, 0.0);
+    let given = |classes: [&str; 2], off: [f64; 2]| {
+        let covariance = Mat::from_fn(2, 2, |i, j| if i == j { 1.0 } else { off[i] });
+        let classes = classes.map(str::to_owned);
+        let data = IqgmeData::in_given_units(&table, &labels, &classes, &covariance);
+        data.map(|_| ()).map_err(|error| error.to_string())
+    };
+    let [a, b] = ["down", "up"];
+    for (error, part) in [
+        (given([a, a], [0.1, 0.1]), "twice"),
+        (given([a, b], [0.1, 0.2]), "symmetric"),
+        (given([a, b], [f64::NAN, f64::NAN]), "finite"),
+    ] {
+        let error = error.unwrap_err();
+        assert!(error.contains(part), "{part}: {error}");
+    }
 }

@@ -4,7 +4,10 @@ use std::ops::ControlFlow;
 
 use npb_data::metrics;
 use npb_infer::SweepPlan;
-use npb_iqgme::{FactorConfig, FactorData, FactorSampler, FactorStart, FactorVb, fit_factor};
+use npb_iqgme::{
+    FactorConfig, FactorData, FactorDraw, FactorMove, FactorSampler, FactorStart, FactorVb,
+    fit_factor,
+};
 
 use super::data::{Simulation, config};
 
@@ -115,4 +118,48 @@ fn the_sampler_finds_factors_from_a_run_without() {
     };
     (0..50).for_each(|_| sampler.sweep().unwrap());
     assert!(used(&sampler) > 0);
+}
+
+#[test]
+fn a_chain_goes_on_from_a_draw_and_repeated_moves_draw_anew() {
+    let (table, labels, _) = Simulation::small().draw(4);
+    let config = config(4);
+    let data = FactorData::new(&table, &labels, &config).unwrap();
+    let start = FactorVb::new(&data, config.clone(), FactorStart::Pooled(2), 0).unwrap();
+    let start = start.into_state();
+    let new = || FactorSampler::new(&data, config.clone(), &start, 3).unwrap();
+    let mut whole = new();
+    (0..5).for_each(|_| whole.sweep().unwrap());
+    let mut first = new();
+    (0..2).for_each(|_| first.sweep().unwrap());
+    let draw = first.draw().clone();
+    let mut rest = FactorSampler::resume(&data, config.clone(), draw.clone(), 3, 2).unwrap();
+    (0..3).for_each(|_| rest.sweep().unwrap());
+    assert_eq!(rest.draw().scores, whole.draw().scores);
+    assert_eq!(rest.draw().coefficients, whole.draw().coefficients);
+
+    let mut noise = Vec::new();
+    for _ in 0..2 {
+        rest.apply(FactorMove::ClusterNoise).unwrap();
+        noise.push(rest.draw().cluster_noise.clone());
+    }
+    assert_ne!(noise[0], noise[1]);
+
+    let error = rest.with_moves(&[]).err().unwrap().to_string();
+    assert!(error.contains("moves"), "{error}");
+    let short = FactorDraw {
+        labels: vec![0],
+        ..draw
+    };
+    let error = FactorSampler::resume(&data, config, short, 3, 2);
+    let error = error.err().unwrap().to_string();
+    assert!(error.contains("labels"), "{error}");
+}
+
+#[test]
+fn given_units_are_taken_as_they_are() {
+    let (table, labels, _) = Simulation::small().draw(5);
+    let data = FactorData::in_given_units(&table, &labels, ["a", "b"], &config(5));
+    let error = data.err().unwrap().to_string();
+    assert!(error.contains("not one of the classes"), "{error}");
 }

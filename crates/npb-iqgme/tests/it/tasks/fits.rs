@@ -284,6 +284,19 @@ fn many_small_tasks_run() {
     assert_eq!(model.tasks().len(), 139);
     let weights = model.task_weights("task 138").unwrap();
     assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+    // And from all starts, with more tasks than atoms, in a few iterations.
+    let config = TasksConfig {
+        single: IqgmeConfig {
+            max_iterations: 5,
+            ..config.single
+        },
+        starts: TasksConfig::default().starts,
+        summary_starts: TasksConfig::default().summary_starts,
+        ..config
+    };
+    let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
+    assert_eq!(model.runs().len(), 6);
+    assert!(auc(&model, "task 0", 0) > 0.7 && auc(&model, "task 1", 1) > 0.7);
 }
 
 #[test]
