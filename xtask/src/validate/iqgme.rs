@@ -13,7 +13,6 @@ use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
 use npb_priors::dist::{Gamma, Normal, NormalGamma, NormalWishart, Wishart};
-use npb_priors::special::normal_cdf;
 use rand::{Rng, RngExt};
 
 use super::{Check, Findings, Plan, alarms, calibration};
@@ -135,26 +134,56 @@ impl Model {
         IqgmeData::in_given_units(&table, &labels, &self.classes(), &Mat::identity(P, P))
     }
 
+    /// A chain at a state. Utilities and missing cells that a draw from the prior does not have are those of the simulation.
+    fn sampler<'d>(
+        &self,
+        prepared: &'d IqgmeData,
+        state: &GibbsState,
+        data: &Data,
+        seed: u64,
+    ) -> std::result::Result<IqgmeSampler<'d>, IqgmeError> {
+        let mut config = self.config.clone();
+        config.model.seed = seed;
+        let mut state = state.clone();
+        if state.utilities.is_empty() {
+            let cells = data.x.iter().zip(&self.seen);
+            state.missing = cells.filter(|(_, seen)| !**seen).map(|(x, _)| *x).collect();
+            state.utilities.clone_from(&data.utilities);
+        }
+        let trace = Trace::new(IqgmeSampler::scalar_names());
+        IqgmeSampler::resume(prepared, config, 0, state, trace)
+    }
+
     fn swept(
         &self,
         state: &GibbsState,
         data: &Data,
         seed: u64,
     ) -> std::result::Result<GibbsState, IqgmeError> {
-        let mut config = self.config.clone();
-        config.model.seed = seed;
         let prepared = self.data(data)?;
         // The first move of a sweep draws utilities and missing cells whatever they were; those of the simulation are in their regions.
-        let cells = data.x.iter().zip(&self.seen);
         let before = GibbsState {
-            utilities: data.utilities.clone(),
-            missing: cells.filter(|(_, seen)| !**seen).map(|(x, _)| *x).collect(),
+            utilities: Vec::new(),
             ..state.clone()
         };
-        let trace = Trace::new(IqgmeSampler::scalar_names());
-        let mut sampler = IqgmeSampler::resume(&prepared, config, 0, before, trace)?;
+        let mut sampler = self.sampler(&prepared, &before, data, seed)?;
         sampler.sweep()?;
         Ok(sampler.state())
+    }
+
+    /// `P(class of a new row is not the first)`, of one that is complete and one with a hole, by the crate, at a state.
+    fn predicted(
+        &self,
+        state: &GibbsState,
+        data: &Data,
+    ) -> std::result::Result<[f64; 2], IqgmeError> {
+        let new = Table::new(2, P, vec![0.6, -0.3, 0.6, 0.0], &[true, true, true, false])?;
+        let prepared = self.data(data)?;
+        // Components without rows are drawn from their prior: from other numbers at every state.
+        let seed = state.parameters.concentration.to_bits();
+        let sampler = self.sampler(&prepared, state, data, seed)?;
+        let probabilities = sampler.predict_classes(&new)?;
+        Ok([1.0 - probabilities[0][0], 1.0 - probabilities[1][0]])
     }
 
     /// Labels and sticks, as many of these as the labels ask for.
@@ -199,32 +228,6 @@ impl Model {
         let (mean, precision) = law.sample(rng);
         Some(DrawnComponent { mean, precision })
     }
-
-    /// `P(class of a new complete row is not the first)` under the components that have rows.
-    fn predicted(&self, state: &GibbsState) -> f64 {
-        const NEW: [f64; P] = [0.6, -0.3];
-        let parameters = &state.parameters;
-        let (weights, _) = parameters.weights();
-        let (mut total, mut first) = (0.0, 0.0);
-        for (h, component) in parameters.components.iter().enumerate() {
-            let Ok(factor) = Cholesky::new(component.precision.as_ref()) else {
-                return f64::NAN;
-            };
-            let apart: Vec<f64> = (0..P).map(|j| NEW[j] - component.mean[j]).collect();
-            let row = |i: usize| {
-                (0..P)
-                    .map(|j| component.precision[(i, j)] * apart[j])
-                    .sum::<f64>()
-            };
-            let distance: f64 = (0..P).map(|i| apart[i] * row(i)).sum();
-            let weight = weights[h] * (0.5 * (factor.ln_det() - distance)).exp();
-            let experts = &parameters.experts[h * self.n_utilities()..][..self.n_utilities()];
-            let below = |w: &Vec<f64>| normal_cdf(-(w[0] * NEW[0] + w[1] * NEW[1] + w[P]));
-            total += weight;
-            first += weight * experts.iter().map(below).product::<f64>();
-        }
-        1.0 - first / total
-    }
 }
 
 fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
@@ -253,6 +256,7 @@ impl JointModel for Model {
             "missing cell of a labelled row",
             "another missing cell",
             "predicted probability",
+            "predicted probability, a hole",
             "slope of a row's expert",
             "common slope",
             "mean of a row's component",
@@ -354,6 +358,7 @@ impl JointModel for Model {
             .collect();
         // The state that data are simulated from leaves the missing cells to them.
         let cell = |k: usize| state.missing.get(k).copied().unwrap_or(data.x[unseen[k]]);
+        let predicted = self.predicted(state, data).unwrap_or([f64::NAN; 2]);
         let utility = state.utilities.first().unwrap_or(&data.utilities[0]);
         let mut used = state.labels.clone();
         used.sort_unstable();
@@ -364,7 +369,8 @@ impl JointModel for Model {
             used.len() as f64,
             cell(0),
             cell(1),
-            self.predicted(state),
+            predicted[0],
+            predicted[1],
             parameters.experts[h * self.n_utilities()][1],
             parameters.expert_means[1],
             parameters.components[h].mean[1],

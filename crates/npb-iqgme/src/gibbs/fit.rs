@@ -115,6 +115,20 @@ impl GibbsDraw {
 }
 
 impl IqgmeSampler<'_> {
+    /// Probabilities of all classes for each row of a table, in the units and columns of training, at the current draw; missing features and utilities are
+    /// integrated out. The posterior probability is its mean over kept draws.
+    ///
+    /// Errors: other columns than in training; data without labels.
+    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        if self.data.classes.is_empty() {
+            return Err(IqgmeError::Unlabelled);
+        }
+        let rows = Units::of(self.data).rows(table)?;
+        let predictor = self.mixture().predictor()?;
+        let others = predictor.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
+        Ok(with_first_class(others))
+    }
+
     /// The parameters with as many components from their prior as weight asks for, and the weights, which sum to 1.
     fn mixture(&self) -> Mixture {
         let mut parameters = self.parameters().clone();
