@@ -212,6 +212,7 @@ impl<'d> IqgmeVb<'d> {
             responsibilities: false,
             soft_labels: false,
             family: self.config.row_family,
+            missing_apart: false,
         })?;
         self.state.experts = experts;
         self.update_parameters()?;
@@ -220,6 +221,7 @@ impl<'d> IqgmeVb<'d> {
                 responsibilities: false,
                 soft_labels: true,
                 family: self.config.row_family,
+                missing_apart: false,
             })?;
             self.update_parameters()?;
         }
@@ -372,11 +374,13 @@ impl<'d> IqgmeVb<'d> {
                 responsibilities: true,
                 soft_labels: false,
                 family: self.config.row_family,
+                missing_apart: false,
             }),
             VbUpdate::Rows => self.pass(Update {
                 responsibilities: true,
                 soft_labels: true,
                 family: self.config.row_family,
+                missing_apart: false,
             }),
             VbUpdate::Order => {
                 self.rearrange();

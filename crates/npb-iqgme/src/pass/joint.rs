@@ -307,6 +307,7 @@ mod tests {
                 responsibilities: true,
                 soft_labels: true,
                 family,
+                missing_apart: false,
             };
             pass(&rows, &parameters.unwrap(), factors, update, 0).unwrap()
         }

@@ -45,6 +45,9 @@ pub struct TasksConfig {
     /// well, not the labels), limits, seed; its `truncation` is the number of groups of each task, `N`, and
     /// `concentration` is the prior of the tasks' common `alpha`. Its `starts` are not used.
     pub single: IqgmeConfig,
+    /// Whether missing features have one Gaussian whatever the group of their row, `q(x^m) q(z)` in place of `q(x^m, z)`: the family of W chapter 4. Its bound is lower, it
+    /// takes a factorisation for each row, and `single.row_family` must be [`RowFamily::UtilityApart`].
+    pub missing_apart: bool,
     /// Whether `gamma_0`, how many experts the prior mean (zero) of the experts' common mean is worth, is the power of two at which the bound is highest; the runs begin with
     /// `single.expert_mean_strength`. Tasks that have nothing in common have no common mean of experts either.
     pub learn_expert_mean_strength: bool,
@@ -68,6 +71,7 @@ impl Default for TasksConfig {
                 row_family: RowFamily::Joint,
                 ..IqgmeConfig::default()
             },
+            missing_apart: false,
             learn_expert_mean_strength: true,
             atoms: 50,
             top_concentration: GammaPrior {
@@ -94,6 +98,11 @@ impl TasksConfig {
             let value = format!("{:?}", self.single.expert_posterior);
             let rule = "variational for many tasks";
             return Err(OutOfRange::new("expert_posterior", value, rule).into());
+        }
+        if self.missing_apart && self.single.row_family != RowFamily::UtilityApart {
+            let value = format!("{:?}", self.single.row_family);
+            let rule = "utility_apart with missing_apart";
+            return Err(OutOfRange::new("row_family", value, rule).into());
         }
         up_to("atoms", self.atoms, MOST_COMPONENTS)?;
         gamma("top_concentration", self.top_concentration)?;

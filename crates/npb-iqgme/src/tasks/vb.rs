@@ -229,11 +229,12 @@ impl<'d> MultiTaskVb<'d> {
         };
         let expected = self.numerical("shared covariance", 0, shared.expected())?;
         self.expected = vec![expected; self.state.components.len()];
-        let family = self.config.single.row_family;
+        let (family, missing_apart) = (self.config.single.row_family, self.config.missing_apart);
         let held = |soft_labels| Update {
             responsibilities: false,
             soft_labels,
             family,
+            missing_apart,
         };
         self.pass(held(false), false)?;
         self.fit_start()?;
@@ -371,11 +372,12 @@ impl<'d> MultiTaskVb<'d> {
 
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`TaskUpdate::PARAMETERS`].
     pub fn apply(&mut self, update: TaskUpdate) -> Result<(), IqgmeError> {
-        let family = self.config.single.row_family;
+        let (family, missing_apart) = (self.config.single.row_family, self.config.missing_apart);
         let rows = |soft_labels| Update {
             responsibilities: true,
             soft_labels,
             family,
+            missing_apart,
         };
         match update {
             TaskUpdate::Labels => self.pass(rows(false), true)?,
@@ -411,15 +413,19 @@ impl<'d> MultiTaskVb<'d> {
             .map(|(task, part, rows)| rows.pass(task, part, &atoms, update, iteration))
             .collect::<Result<(), IqgmeError>>()?;
         drop(atoms);
-        self.store_soft_labels();
+        self.store_rows();
         self.stats = self.summed(&self.state);
         Ok(())
     }
 
-    fn store_soft_labels(&mut self) {
+    /// Brings what the state holds of the rows up to date.
+    fn store_rows(&mut self) {
         let each = self.data.tasks.iter().zip(&mut self.state.tasks);
         for ((task, part), rows) in each.zip(&self.rows) {
             part.soft_labels = rows.soft_labels(task);
+            if self.config.missing_apart {
+                part.responsibilities = rows.responsibilities(task);
+            }
         }
     }
 
@@ -465,6 +471,7 @@ impl<'d> MultiTaskVb<'d> {
             let counts = padded(&rows.counts(), part.sticks.truncation());
             part.sticks.update(&counts, self.state.alpha.mean());
         }
+        self.store_rows();
     }
 
     fn update_group_sticks(&mut self) {
@@ -545,7 +552,7 @@ impl<'d> MultiTaskVb<'d> {
         self.stats = self.stats.select(&order);
         let rows = self.rows.iter_mut();
         rows.for_each(|rows| rows.select_atoms(&order));
-        self.store_soft_labels();
+        self.store_rows();
         self.update_top_sticks();
     }
 
@@ -707,6 +714,7 @@ fn prior_state(
         sticks: sticks.clone(),
         indicators: Vec::new(),
         soft_labels: vec![0.0; task.rows.len() * task.rows.n_utilities],
+        responsibilities: Vec::new(),
     };
     let n_experts = if data.classifies() { n_atoms } else { 0 };
     MultiTaskState {
