@@ -2,6 +2,8 @@
 
 mod factor;
 
+use std::cell::RefCell;
+
 use npb_infer::testing::{Calibration, JointModel};
 use npb_infer::{SweepPlan, Trace, Xoshiro256PlusPlus, stream};
 use npb_iqgme::npb_data::{Labels, Table};
@@ -67,11 +69,12 @@ struct Model {
     labelled: Vec<bool>,
 }
 
-/// A simulated table. Utilities are 0 where there is no label.
+/// A simulated table. Utilities are 0 where there is no label; a sweep puts those that it ends with in their place, since with three classes the next one
+/// begins with them.
 struct Data {
     x: Vec<f64>,
     classes: Vec<usize>,
-    utilities: Vec<f64>,
+    utilities: RefCell<Vec<f64>>,
 }
 
 impl Model {
@@ -134,7 +137,7 @@ impl Model {
         IqgmeData::in_given_units(&table, &labels, &self.classes(), &Mat::identity(P, P))
     }
 
-    /// A chain at a state. Utilities and missing cells that a draw from the prior does not have are those of the simulation.
+    /// A chain at a state and the utilities as they are. Missing cells are those of the simulation: the first move of a sweep draws them whatever they were.
     fn sampler<'d>(
         &self,
         prepared: &'d IqgmeData,
@@ -144,12 +147,12 @@ impl Model {
     ) -> std::result::Result<IqgmeSampler<'d>, IqgmeError> {
         let mut config = self.config.clone();
         config.model.seed = seed;
-        let mut state = state.clone();
-        if state.utilities.is_empty() {
-            let cells = data.x.iter().zip(&self.seen);
-            state.missing = cells.filter(|(_, seen)| !**seen).map(|(x, _)| *x).collect();
-            state.utilities.clone_from(&data.utilities);
-        }
+        let cells = data.x.iter().zip(&self.seen);
+        let state = GibbsState {
+            utilities: data.utilities.borrow().clone(),
+            missing: cells.filter(|(_, seen)| !**seen).map(|(x, _)| *x).collect(),
+            ..state.clone()
+        };
         let trace = Trace::new(IqgmeSampler::scalar_names());
         IqgmeSampler::resume(prepared, config, 0, state, trace)
     }
@@ -161,14 +164,11 @@ impl Model {
         seed: u64,
     ) -> std::result::Result<GibbsState, IqgmeError> {
         let prepared = self.data(data)?;
-        // The first move of a sweep draws utilities and missing cells whatever they were; those of the simulation are in their regions.
-        let before = GibbsState {
-            utilities: Vec::new(),
-            ..state.clone()
-        };
-        let mut sampler = self.sampler(&prepared, &before, data, seed)?;
+        let mut sampler = self.sampler(&prepared, state, data, seed)?;
         sampler.sweep()?;
-        Ok(sampler.state())
+        let state = sampler.state();
+        data.utilities.replace(state.utilities.clone());
+        Ok(state)
     }
 
     /// `P(class of a new row is not the first)`, of one that is complete and one with a hole, by the crate, at a state.
@@ -317,11 +317,14 @@ impl JointModel for Model {
 
     fn simulate(&self, state: &GibbsState, rng: &mut Xoshiro256PlusPlus) -> Data {
         let n_utilities = self.n_utilities();
-        let mut data = Data {
-            x: Vec::new(),
-            classes: Vec::new(),
-            utilities: Vec::new(),
-        };
+        let (mut data, mut utilities) = (
+            Data {
+                x: Vec::new(),
+                classes: Vec::new(),
+                utilities: RefCell::default(),
+            },
+            Vec::new(),
+        );
         for (row, labelled) in self.labelled.iter().enumerate() {
             let h = state.labels[row] as usize;
             let component = &state.parameters.components[h];
@@ -336,9 +339,10 @@ impl JointModel for Model {
             let t: Vec<f64> = experts.iter().map(utility).collect();
             data.classes.push(class_of(&t));
             let kept = if *labelled { 1.0 } else { 0.0 };
-            data.utilities.extend(t.iter().map(|t| kept * t));
+            utilities.extend(t.iter().map(|t| kept * t));
             data.x.extend(x);
         }
+        data.utilities.replace(utilities);
         data
     }
 
@@ -359,7 +363,7 @@ impl JointModel for Model {
         // The state that data are simulated from leaves the missing cells to them.
         let cell = |k: usize| state.missing.get(k).copied().unwrap_or(data.x[unseen[k]]);
         let predicted = self.predicted(state, data).unwrap_or([f64::NAN; 2]);
-        let utility = state.utilities.first().unwrap_or(&data.utilities[0]);
+        let utility = data.utilities.borrow()[0];
         let mut used = state.labels.clone();
         used.sort_unstable();
         used.dedup();
@@ -374,7 +378,7 @@ impl JointModel for Model {
             parameters.experts[h * self.n_utilities()][1],
             parameters.expert_means[1],
             parameters.components[h].mean[1],
-            *utility,
+            utility,
         ]
     }
 }
@@ -383,7 +387,7 @@ impl JointModel for Model {
 fn design(plan: &Plan) -> (usize, Calibration) {
     let (n_rows, replications, draws, burn_in, thin) = match plan.scale {
         Scale::Smoke => (10, 20, 9, 5, 1),
-        Scale::Quick => (40, 300, 49, 100, 10),
+        Scale::Quick => (40, 500, 49, 100, 10),
         Scale::Paper => (100, 2_000, 99, 500, 20),
     };
     let test = Calibration {
