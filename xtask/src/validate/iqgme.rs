@@ -413,7 +413,9 @@ fn calibrate(plan: &Plan, n_classes: usize, sticks: StickRule) -> Result<Finding
 }
 
 fn calibrate_factor(plan: &Plan) -> Result<Findings> {
-    let (n_rows, test) = design(plan);
+    let (n_rows, mut test) = design(plan);
+    // Its sweeps cost little, and it has no move that exchanges the labels of clusters.
+    (test.burn_in, test.thin) = (5 * test.burn_in, 5 * test.thin);
     let setting = format!("rows={n_rows};features={}", factor::P);
     calibration::calibrate(&FactorModel::new(n_rows), &test, &setting, FACTOR_METHOD)
 }
