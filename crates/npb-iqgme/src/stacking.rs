@@ -4,6 +4,8 @@
 //! every run is made again without the rows of each fold in turn, and weights are found at which the average of the runs gives the labels of the folds the highest probability.
 //! A run may be too sure of its probabilities, or not sure enough; the same labels say by how much.
 
+use std::collections::HashMap;
+
 use npb_data::Labels;
 use npb_infer::stream;
 use rand::seq::SliceRandom;
@@ -142,24 +144,29 @@ fn rarest(sets: &[&Labels]) -> usize {
     seen.min().unwrap_or(0)
 }
 
-/// The fold of each labelled row of each set, the classes of every set spread evenly.
+/// The fold of each labelled row of each set. Every class is spread evenly, in each set and over all of them.
 fn deal(sets: &[&Labels], n_folds: usize, seed: u64) -> Vec<Vec<Option<usize>>> {
     let mut rng = stream(seed, [0, 0, FOLDS, 0]);
     let mut dealt = 0;
-    let mut folds_of = |labels: &&Labels| {
-        let mut folds = vec![None; labels.n_rows()];
+    // The fold after that of the last row of a class, going round, whatever set that was in.
+    let mut next: HashMap<&str, usize> = HashMap::new();
+    let mut folds = Vec::with_capacity(sets.len());
+    for labels in sets {
+        let mut of_set = vec![None; labels.n_rows()];
         for class in labels.classes() {
             let own = |&i: &usize| labels.name(i) == Some(class.as_str());
             let mut rows: Vec<usize> = (0..labels.n_rows()).filter(own).collect();
             rows.shuffle(&mut rng);
+            let fold = next.entry(class).or_insert(dealt);
             for i in rows {
-                folds[i] = Some(dealt % n_folds);
+                of_set[i] = Some(*fold % n_folds);
+                *fold += 1;
                 dealt += 1;
             }
         }
-        folds
-    };
-    sets.iter().map(&mut folds_of).collect()
+        folds.push(of_set);
+    }
+    folds
 }
 
 /// Votes of runs that give these probabilities to what came true, run, label: each is put right, and then weighed by `weights`. `second`: whether what came true is the second

@@ -78,13 +78,15 @@ impl IqgmeSampler<'_> {
         self.parameters.experts.truncate(kept * n_utilities);
     }
 
-    /// Metropolis moves of the labels of components: as many neighbours with their sticks, and pairs without them, as there are components.
+    /// Metropolis moves of the labels of components: as many neighbours with their sticks, and pairs without them, as there are components with rows. That
+    /// number is the same before and after; the largest label is not, and to take it would favour some labels.
     pub(super) fn swaps(&mut self) {
         let rng = &mut self.rng();
         let mut counts = self.counts();
         // The former label of what is now component h.
         let mut former: Vec<usize> = (0..counts.len()).collect();
-        for _ in 0..counts.len() {
+        let occupied = counts.iter().filter(|count| **count > 0).count();
+        for _ in 0..occupied {
             let swapped = match self.config.sticks {
                 StickRule::Slice => {
                     let alpha = self.parameters.concentration;

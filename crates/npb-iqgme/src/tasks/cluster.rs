@@ -22,7 +22,7 @@ use crate::vb::prior_failed;
 use crate::{IqgmeError, RowFamily};
 
 /// Key of the random stream.
-const CLUSTER: u64 = 6;
+const CLUSTER: u64 = 9;
 
 /// Random first clusterings; the one after whose moves the tasks are foretold best is kept.
 const TRIES: u64 = 4;

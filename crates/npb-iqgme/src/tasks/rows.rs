@@ -168,6 +168,15 @@ impl TaskRows {
         }
     }
 
+    /// Whether group `h` has rows with labels.
+    pub(super) fn has_labels(&self, task: &IqgmeData, h: usize) -> bool {
+        match self {
+            Self::Groups(local) => local.stats.labelled.weight[h] > 0.0,
+            // An atom that takes no labels has not seen the rows: its statistics say nothing.
+            Self::Whole { .. } => task.n_labelled > 0,
+        }
+    }
+
     /// Rows in each group.
     pub(super) fn counts(&self) -> Vec<f64> {
         match self {

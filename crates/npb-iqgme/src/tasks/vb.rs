@@ -488,9 +488,9 @@ impl<'d> MultiTaskVb<'d> {
         self.state.top.expected_ln_weights(&mut ln_eta);
         let (components, experts) = (&self.state.components, &self.state.experts);
         let expected = &self.expected;
-        let term = |s: usize, stats: &Stats, h: usize| {
+        let term = |s: usize, stats: &Stats, h: usize, labelled: bool| {
             let mut value = ln_eta[s] + feature_term(&components[s], &expected[s], stats, h).0;
-            if let Some(expert) = experts.get(s).filter(|_| stats.labelled.weight[h] > 0.0) {
+            if let Some(expert) = experts.get(s).filter(|_| labelled) {
                 value += if expert.tied {
                     f64::NEG_INFINITY
                 } else {
@@ -500,14 +500,14 @@ impl<'d> MultiTaskVb<'d> {
             value
         };
         let iteration = self.iteration;
-        let parts = (&mut self.state.tasks, &self.rows).into_par_iter();
+        let parts = (&self.data.tasks, &mut self.state.tasks, &self.rows).into_par_iter();
         parts
-            .map(|(part, rows)| {
+            .map(|(task, part, rows)| {
                 for (h, indicator) in part.indicators.iter_mut().enumerate() {
                     for (s, sigma) in indicator.iter_mut().enumerate() {
                         let (stats, of, own) = rows.under(h, s);
                         *sigma = if rows.offers(*sigma, iteration) {
-                            own + term(s, stats, of)
+                            own + term(s, stats, of, rows.has_labels(task, h))
                         } else {
                             f64::NEG_INFINITY
                         };
