@@ -244,7 +244,14 @@ impl<'d> Em<'d> {
         let points = start::completed(data)?;
         let mut rng = stream(config.seed, [number, 0, START, 0]);
         let all: Vec<usize> = (0..points.len()).collect();
-        let centres = start::k_means(&points, &all, config.components, &mut rng);
+        let mut centres = start::k_means(&points, &all, config.components, &mut rng);
+        // Its last iteration may have left a centre without points.
+        let taken: Vec<usize> = points
+            .iter()
+            .map(|x| start::nearest(x, &centres).0)
+            .collect();
+        let mut of_centre = 0..centres.len();
+        centres.retain(|_| of_centre.next().is_some_and(|h| taken.contains(&h)));
         let mut em = Self {
             data,
             config,

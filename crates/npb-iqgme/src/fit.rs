@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table};
 use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
-use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
+use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dp::dominant_count_distribution;
 use npb_priors::special::ln_add_exp;
 use rand::RngExt;
@@ -366,6 +366,9 @@ pub struct Wire {
     config: IqgmeConfig,
     units: Units,
     classes: Vec<String>,
+    /// `S` of the components' prior, of the rows of training.
+    #[serde(with = "npb_linalg::saved")]
+    covariance: Mat<f64>,
     /// The best run first.
     runs: Vec<Run>,
 }
@@ -410,6 +413,7 @@ impl IqgmeFit {
             config,
             units: Units::of(&data),
             classes: data.classes,
+            covariance: data.covariance,
             runs,
         })
     }
@@ -777,8 +781,10 @@ impl IqgmeFit {
     pub fn continue_with(&self, table: &Table, labels: &Labels) -> Result<Self, IqgmeError> {
         let wire = &self.wire;
         let (standardiser, active) = (wire.units.standardiser.clone(), wire.units.active.clone());
-        let data =
+        let mut data =
             IqgmeData::with_units(table, labels, standardiser, active, wire.classes.clone())?;
+        // The prior is that of the fit, whatever the new rows are.
+        data.covariance.clone_from(&wire.covariance);
         if data.n_labelled == 0 && !wire.classes.is_empty() {
             return Err(IqgmeError::NoLabels {
                 rows: table.n_rows(),
@@ -886,6 +892,16 @@ impl Saved for IqgmeFit {
         wire.units.check().map_err(saved)?;
         if wire.classes.len() == 1 || wire.runs.is_empty() {
             return Err(saved("classes or runs: impossible number".to_owned()));
+        }
+        let p = wire.units.active.len();
+        let proper = wire.covariance.shape() == (p, p);
+        if !proper || Cholesky::new(wire.covariance.as_ref()).is_err() {
+            return Err(saved("covariance: impossible value or size".to_owned()));
+        }
+        if wire.classes.len() > 2
+            && wire.config.expert_posterior == ExpertPosterior::ExpectationPropagation
+        {
+            return Err(saved("expectation propagation: two classes".to_owned()));
         }
         if wire.runs.iter().all(|run| run.vote == 0.0) {
             return Err(saved("no run has a vote".to_owned()));

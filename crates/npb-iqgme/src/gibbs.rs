@@ -38,6 +38,8 @@ use state::{GibbsParameters, GibbsState, n_missing};
 /// Third words of the keys of random streams: of the components that a kept draw adds, and the first of those of the moves, which take the next one each time.
 const KEPT: u64 = 32;
 const MOVES: u64 = 1 << 32;
+/// Where moves that are made by hand after a chain has been resumed begin to count: beyond those that its last sweep made.
+const RESUMED: u64 = 1 << 31;
 
 /// Rounds of experts given the labels of the start, before labels move.
 const START_ROUNDS: u64 = 10;
@@ -130,7 +132,7 @@ impl<'d> IqgmeSampler<'d> {
         Ok(sampler)
     }
 
-    /// Goes on from a state and the trace of the sweeps that led to it, in the same bits as if it had never stopped.
+    /// Goes on from a state and the trace of the sweeps of [`run`](Self::run) that led to it, in the same bits as if it had never stopped.
     ///
     /// # Errors
     /// A configuration out of range; a state of other data or another configuration.
@@ -160,7 +162,7 @@ impl<'d> IqgmeSampler<'d> {
                 sampler.values[position * p + j] = *value;
             }
         }
-        sampler.sweep = trace.n_sweeps() as u64;
+        (sampler.sweep, sampler.uses) = (state.sweep, RESUMED);
         sampler.trace = trace;
         Ok(sampler)
     }
@@ -245,6 +247,7 @@ impl<'d> IqgmeSampler<'d> {
             labels[row] = label;
         }
         GibbsState {
+            sweep: self.sweep,
             parameters: self.parameters.clone(),
             labels,
             utilities: self.data.utilities_by_row(&self.utilities),
@@ -305,7 +308,7 @@ impl<'d> IqgmeSampler<'d> {
         watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
     ) -> Result<SweepOutcome, IqgmeError> {
         let plan = self.config.sweeps;
-        let trace = std::mem::replace(&mut self.trace, Trace::new(SCALARS));
+        let trace = self.trace.clone();
         let outcome = resume_sweeps(self, &plan, trace, Self::traced_sweep, watch)?;
         self.trace = outcome.trace.clone();
         Ok(outcome)

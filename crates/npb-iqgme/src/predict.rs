@@ -340,8 +340,8 @@ impl Predictor {
         self.draw_parts(&state.components, &weights, false, rng)
     }
 
-    /// As [`draw`](Self::draw), with the components that the predictor is of and weights that were drawn already. `shared`: all components but the last
-    /// have one Gaussian, which is drawn once.
+    /// As [`draw`](Self::draw), with the components that the predictor is of and weights that were drawn already. `shared`: all components have one Gaussian, which
+    /// is drawn once.
     pub(crate) fn draw_parts(
         &self,
         components: &[Component],
@@ -352,7 +352,7 @@ impl Predictor {
         let mut means = self.means.clone();
         let mut precisions: Vec<Mat<f64>> = Vec::with_capacity(components.len());
         for (h, component) in components.iter().enumerate() {
-            if shared && h > 0 && h + 1 < components.len() {
+            if shared && h > 0 {
                 let first: Vec<f64> = means.col_as_slice(0).to_vec();
                 means.col_as_slice_mut(h).copy_from_slice(&first);
                 precisions.push(precisions[0].clone());

@@ -328,6 +328,19 @@ pub(crate) fn stack(by_run: &[impl AsRef<[f64]>], prior: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
 
+    /// Five tasks with one rare label each: every fold has one of them.
+    #[test]
+    fn a_rare_class_is_spread_over_the_folds_of_all_tasks() {
+        let task = Labels::from_strings(&["a", "a", "a", "a", "b"].map(Some));
+        let sets = [&task; 5];
+        let folds = sides(&sets, 5, 1).unwrap();
+        for fold in &folds {
+            let left_out = fold.iter().flat_map(|side| &side.left_out);
+            assert_eq!(left_out.clone().count(), 5);
+            assert_eq!(left_out.filter(|&&i| i == 4).count(), 1);
+        }
+    }
+
     #[test]
     fn the_run_that_foretells_best_weighs_most_and_none_weighs_nothing() {
         let good = vec![0.9; 50];

@@ -301,6 +301,7 @@ impl JointModel for Model {
             })
             .collect();
         GibbsState {
+            sweep: 0,
             parameters: GibbsParameters {
                 concentration,
                 ln_rests,

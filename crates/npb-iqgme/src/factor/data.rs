@@ -229,6 +229,13 @@ impl FactorData {
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         not_empty(table)?;
+        if classes[0] == classes[1] {
+            return Err(IqgmeError::Argument {
+                argument: "classes",
+                value: format!("{:?} twice", classes[0]),
+                rule: "each a class of its own",
+            });
+        }
         let classes = classes.map(str::to_owned).to_vec();
         Self::with_units(table, labels, classes, Units::given(table)?, config)
     }

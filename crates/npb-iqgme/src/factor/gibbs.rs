@@ -9,7 +9,7 @@ use npb_infer::ranges::up_to;
 use npb_infer::{SweepOutcome, SweepPlan, SweepReport, Xoshiro256PlusPlus, run_sweeps, stream};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
-use npb_priors::dist::{Beta, NormalGamma, sample_probit};
+use npb_priors::dist::{Beta, Gamma, NormalGamma, sample_probit};
 use npb_priors::special::{ln_normalize, ln_phi, normal_cdf};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
@@ -33,6 +33,11 @@ mod tests;
 /// Keys of random streams, third word.
 const FIRST: u64 = 20;
 const MOVE: u64 = 21;
+/// Where moves that are made by hand before the first sweep, or after a chain has been resumed, begin to count: beyond those of the last sweep.
+const RESUMED: u64 = 1 << 31;
+
+/// Smallest and largest precision: beyond them squares are not finite.
+const PRECISIONS: [f64; 2] = [1e-100, 1e100];
 
 /// The least concentration: below it the first stick takes everything in any case.
 const LEAST_CONCENTRATION: f64 = 1e-12;
@@ -181,10 +186,14 @@ impl<'d> FactorSampler<'d> {
                     source,
                 }
             })?;
-        Self::resume(data, config, draw, chain, 0)
+        let mut sampler = Self::at(data, config, draw, chain, 0);
+        // Rows come from the prior, scores on either side: no draw given the labels yet.
+        sampler.apply(FactorMove::Rows)?;
+        Ok(sampler)
     }
 
-    /// Goes on from a draw, the last of `sweep` sweeps of chain number `chain`, in the same bits as if the chain had never stopped.
+    /// Goes on from a draw, the last of `sweep` sweeps of chain number `chain`, in the same bits as if the chain had never stopped. Moves are all of
+    /// [`FactorMove::ALL`] again, and [`run`](Self::run) makes the sweeps of its plan from the first on.
     ///
     /// # Errors
     /// A configuration out of range; a draw of other data or another configuration.
@@ -199,18 +208,33 @@ impl<'d> FactorSampler<'d> {
         let law = data.effects.law(draw.linear);
         draw.check(data, &law, &config)
             .map_err(|what| IqgmeError::Saved { what })?;
-        Ok(Self {
+        Ok(Self::at(data, config, draw, chain, sweep))
+    }
+
+    fn at(
+        data: &'d FactorData,
+        config: FactorConfig,
+        draw: FactorDraw,
+        chain: u64,
+        sweep: u64,
+    ) -> Self {
+        Self {
             data,
-            law,
+            law: data.effects.law(draw.linear),
             priors: Priors::new(&config),
             config,
             moves: FactorMove::ALL.to_vec(),
             chain,
             sweep,
-            uses: 0,
+            uses: RESUMED,
             draw,
             forms: None,
-        })
+        }
+    }
+
+    /// Sweeps made so far.
+    pub fn sweeps(&self) -> u64 {
+        self.sweep
     }
 
     /// Sets the moves of a sweep, in order; without this they are [`FactorMove::ALL`].
@@ -501,7 +525,7 @@ impl<'d> FactorSampler<'d> {
             }
         }
         for h in 0..clusters.len() {
-            self.draw.cluster_noise[h] = gamma(shape[h], rate[h]).sample(rng);
+            self.draw.cluster_noise[h] = precision(&gamma(shape[h], rate[h]), rng);
         }
     }
 
@@ -567,7 +591,7 @@ impl<'d> FactorSampler<'d> {
                 let rest = (stats.squares[p] - dot(linear, &mean)).max(0.0);
                 let seen = columns.patterns()[group].observed.len() as f64;
                 let law = gamma(prior.shape() + 0.5 * seen, prior.rate() + 0.5 * rest);
-                let noise = law.sample(&mut rng);
+                let noise = precision(&law, &mut rng);
                 let mut step: Vec<f64> = (0..d).map(|_| rng.sample(StandardNormal)).collect();
                 factors[group].solve_lt(&mut step);
                 for (mean, step) in mean.iter_mut().zip(step) {
@@ -594,12 +618,12 @@ impl<'d> FactorSampler<'d> {
         let [loading, mean] = [&self.priors.loading, &self.priors.mean];
         for (l, square) in squares[..n_factors].iter().enumerate() {
             let law = gamma(loading.shape() + 0.5 * p, loading.rate() + 0.5 * square);
-            draw.loading_precisions[l] = law.sample(rng);
+            draw.loading_precisions[l] = precision(&law, rng);
         }
         let of_means = &squares[n_factors..];
         let shape = mean.shape() + 0.5 * p * of_means.len() as f64;
         let rate = mean.rate() + 0.5 * of_means.iter().sum::<f64>();
-        draw.mean_precision = gamma(shape, rate).sample(rng);
+        draw.mean_precision = precision(&gamma(shape, rate), rng);
     }
 
     fn move_experts(&mut self, rng: &mut Xoshiro256PlusPlus) -> Result<(), IqgmeError> {
@@ -685,7 +709,7 @@ impl<'d> FactorSampler<'d> {
             let rest = (squares - strength * mean * mean).max(0.0);
             let (shape, rate) = (prior.precision().shape(), prior.precision().rate());
             let law = NormalGamma::new(mean, strength, shape + 0.5 * n, rate + 0.5 * rest);
-            self.draw.expert_prior[l] = law.expect("positive").sample(rng);
+            self.draw.expert_prior[l] = normal_gamma(&law.expect("positive"), rng);
         }
     }
 
@@ -851,7 +875,9 @@ impl FactorDraw {
         let labels = self.labels.len() == n && self.labels.iter().all(|h| *h < clusters);
         expect(labels, "labels")?;
         expect(shape(&self.factors, (columns, n)), "factors")?;
-        expect(finite(&self.scores, n), "scores")
+        let sides = self.scores.iter().zip(&data.signs);
+        let scores = finite(&self.scores, n) && sides.clone().all(|(t, sign)| t * sign >= 0.0);
+        expect(scores, "scores")
     }
 
     fn prior_precisions(&self) -> Vec<f64> {
@@ -877,6 +903,19 @@ impl FactorDraw {
             ln_noise / self.noise.len().max(1) as f64,
         ]
     }
+}
+
+/// A draw of a precision.
+fn precision(law: &Gamma, rng: &mut impl Rng) -> f64 {
+    law.sample(rng).clamp(PRECISIONS[0], PRECISIONS[1])
+}
+
+/// A draw of a mean and a precision.
+fn normal_gamma(law: &NormalGamma, rng: &mut impl Rng) -> (f64, f64) {
+    let precision = precision(law.precision(), rng);
+    let z: f64 = rng.sample(StandardNormal);
+    let sd = 1.0 / (law.strength() * precision).sqrt();
+    (law.mean() + sd * z, precision)
 }
 
 /// An index with these probabilities.
@@ -919,7 +958,7 @@ fn first_draw(
             draw.switches[h][c] = c < l && start.switches[h][c];
         }
         if let Some(noise) = start.noise.get(h) {
-            draw.cluster_noise[h] = noise.sample(rng);
+            draw.cluster_noise[h] = precision(noise, rng);
         }
     }
     draw.noise = drawn.noise;
@@ -934,15 +973,15 @@ fn first_draw(
         }
     });
     for c in 0..l {
-        draw.loading_precisions[c] = start.loading_precisions[c].sample(rng);
-        draw.expert_prior[c] = start.expert_prior[c].sample(rng);
+        draw.loading_precisions[c] = precision(&start.loading_precisions[c], rng);
+        draw.expert_prior[c] = normal_gamma(&start.expert_prior[c], rng);
     }
-    draw.expert_prior[columns] = start.expert_prior[l].sample(rng);
-    draw.mean_precision = start.mean_precision.sample(rng);
+    draw.expert_prior[columns] = normal_gamma(&start.expert_prior[l], rng);
+    draw.mean_precision = precision(&start.mean_precision, rng);
     draw.linear = start.row_effect.linear;
     draw.row_effect = start.row_effect.draw(rng);
     let precisions = start.row_effect.precisions.iter();
-    draw.effect_precisions = precisions.map(|law| law.sample(rng)).collect();
+    draw.effect_precisions = precisions.map(|law| precision(law, rng)).collect();
     for h in 0..start.experts.len() {
         let expert = draw_expert(start, h, rng)?;
         draw.experts[h][..l].copy_from_slice(&expert[..l]);
@@ -977,20 +1016,22 @@ impl FactorDraw {
         let switches = (0..clusters)
             .map(|_| (0..columns).map(|_| rng.random::<f64>() < on).collect())
             .collect();
-        let noise: Vec<f64> = (0..p).map(|_| priors.noise.sample(rng)).collect();
-        let loading_precisions: Vec<f64> =
-            (0..columns).map(|_| priors.loading.sample(rng)).collect();
-        let mean_precision = priors.mean.sample(rng);
-        let precision = |d: usize| loading_precisions.get(d).copied().unwrap_or(mean_precision);
+        let noise: Vec<f64> = (0..p).map(|_| precision(&priors.noise, rng)).collect();
+        let loading_precisions: Vec<f64> = (0..columns)
+            .map(|_| precision(&priors.loading, rng))
+            .collect();
+        let mean_precision = precision(&priors.mean, rng);
+        let of_column = |d: usize| loading_precisions.get(d).copied().unwrap_or(mean_precision);
         let coefficients = Mat::from_fn(p, columns + clusters, |j, d| {
             let z: f64 = rng.sample(StandardNormal);
-            z / (noise[j] * precision(d)).sqrt()
+            z / (noise[j] * of_column(d)).sqrt()
         });
         let cluster_noise = (0..clusters)
-            .map(|_| priors.cluster.map_or(1.0, |prior| prior.sample(rng)))
+            .map(|_| priors.cluster.map_or(1.0, |prior| precision(&prior, rng)))
             .collect();
-        let expert_prior: Vec<(f64, f64)> =
-            (0..=columns).map(|_| priors.expert.sample(rng)).collect();
+        let expert_prior: Vec<(f64, f64)> = (0..=columns)
+            .map(|_| normal_gamma(&priors.expert, rng))
+            .collect();
         let mut weight = |&(zeta, lambda): &(f64, f64)| -> f64 {
             let z: f64 = rng.sample(StandardNormal);
             zeta + z / lambda.sqrt()

@@ -120,7 +120,7 @@ impl IqgmeSampler<'_> {
     ///
     /// Errors: other columns than in training; data without labels.
     pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        if self.data.classes.is_empty() {
+        if self.data.n_labelled == 0 {
             return Err(IqgmeError::Unlabelled);
         }
         let rows = Units::of(self.data).rows(table)?;
@@ -179,9 +179,11 @@ impl Record {
             *mean += from / self.kept as f64;
             *squares += from * (x - *mean);
         }
-        let spacing = (config.sweeps.keep / config.stored_draws).max(1);
-        let room = (self.draws.len() as u64) < config.stored_draws;
-        if room && self.kept.is_multiple_of(spacing) {
+        // As many draws as are due after so many kept ones, spread evenly.
+        let due = |kept: u64| {
+            u128::from(kept) * u128::from(config.stored_draws) / u128::from(config.sweeps.keep)
+        };
+        if due(self.kept) > due(self.kept - 1) {
             self.draws.push(GibbsDraw {
                 mixture: sampler.mixture(),
                 missing: cells,

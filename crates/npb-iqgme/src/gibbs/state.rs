@@ -120,6 +120,8 @@ impl GibbsParameters {
 /// One draw from the posterior of everything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GibbsState {
+    /// Sweeps that led to it: the chain goes on with the random numbers of the next one.
+    pub sweep: u64,
     /// The parameters.
     pub parameters: GibbsParameters,
     /// `z`, by row of the table: a position in `components`.

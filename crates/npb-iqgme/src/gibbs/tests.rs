@@ -324,6 +324,7 @@ impl JointModel for Model {
             })
             .collect();
         GibbsState {
+            sweep: 0,
             parameters: GibbsParameters {
                 concentration,
                 ln_rests,
@@ -501,6 +502,23 @@ fn moves_with_three_classes_keep_the_joint_law() {
     ] {
         assert_right(&[step], 3, StickRule::Slice);
     }
+}
+
+/// Swaps change which labels are in use, so how many are made must not depend on that.
+#[test]
+fn swaps_leave_the_largest_label_as_it_is_on_average() {
+    let model = model(&[GibbsMove::Swaps], 2, StickRule::Slice, Fault::None);
+    let each = |chain: u64| {
+        let rng = &mut npb_infer::stream(1, [chain, 0, 0, 0]);
+        let mut state = model.prior(rng);
+        let data = model.simulate(&state, rng);
+        let before = state.parameters.components.len() as f64;
+        model.sweep(&mut state, &data, rng);
+        vec![state.parameters.components.len() as f64 - before]
+    };
+    let changes: Vec<Vec<f64>> = (0..40_000).into_par_iter().map(each).collect();
+    let z = npb_infer::testing::largest_z(&changes, &[0.0]);
+    assert!(z < 4.0, "{z}");
 }
 
 /// Many chains: what moves share shows in the third digit.

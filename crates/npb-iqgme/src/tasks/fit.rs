@@ -127,8 +127,7 @@ impl TaskRun {
     /// Its atoms and one that stands for all at the prior. The weights are to be replaced by a task's.
     pub(super) fn predictor(&self) -> Result<Predictor, IqgmeError> {
         let state = &self.state;
-        let mut components = state.components.clone();
-        components.push(state.vacant.clone());
+        let components = state.all_components();
         let mut experts = state.experts.clone();
         if !experts.is_empty() {
             experts.push(Expert::tied(&state.expert_prior, 0, 1));
@@ -351,8 +350,7 @@ impl MultiTaskFit {
                 let mut rng = stream(self.wire.config.single.seed, [j as u64, draw, INTERVAL, 0]);
                 let gate = self.wire.config.single.gate;
                 let weights = draw_weights(&run.state, j, gate, &mut rng);
-                let mut components = run.state.components.clone();
-                components.push(run.state.vacant.clone());
+                let components = run.state.all_components();
                 let shared = run.state.gaussians == Gaussians::Common;
                 let drawn = predictor.draw_parts(&components, &weights, shared, &mut rng)?;
                 let drawn = drawn.second_class(&rows, Gate::AtMeans, Experts::AtMeans)?;

@@ -97,7 +97,7 @@ impl TaskRows {
                 let n_groups = part.indicators.len();
                 let stored = &part.responsibilities;
                 let fits = [0, task.rows.len() * n_groups].contains(&stored.len());
-                if soft.len() != n || !fits {
+                if soft.len() != n || !fits || (n_groups == 0 && task.rows.len() > 0) {
                     return None;
                 }
                 let responsibilities = if stored.is_empty() {

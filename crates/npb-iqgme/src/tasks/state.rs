@@ -65,6 +65,16 @@ impl MultiTaskState {
         }
     }
 
+    /// The Gaussians of the atoms, and that of all further ones: with one for all the same.
+    pub(crate) fn all_components(&self) -> Vec<Component> {
+        let mut components = self.components.clone();
+        components.push(match self.gaussians {
+            Gaussians::Own => self.vacant.clone(),
+            Gaussians::Common => self.components.first().unwrap_or(&self.vacant).clone(),
+        });
+        components
+    }
+
     /// Number of groups that point at each atom.
     pub(crate) fn atom_masses(&self) -> Vec<f64> {
         let mut masses = vec![0.0; self.components.len()];

@@ -355,3 +355,45 @@ fn given_units_are_checked() {
         assert!(error.contains(part), "{part}: {error}");
     }
 }
+
+/// A chain that was driven by hand goes on where it was, not with the random numbers of its first sweeps.
+#[test]
+fn a_chain_driven_by_hand_goes_on_in_the_same_bits() {
+    let (table, labels) = three_gaussians(16, 40, 0, 0.2, 0.1);
+    let config = chains(16, 1, 1);
+    let data = IqgmeData::new(&table, &labels, &config.model).unwrap();
+    let mut whole = IqgmeSampler::new(&data, config.clone(), 0).unwrap();
+    (0..3).for_each(|_| whole.sweep().unwrap());
+    let (state, trace) = (whole.state(), whole.trace().clone());
+    (0..2).for_each(|_| whole.sweep().unwrap());
+    let mut rest = IqgmeSampler::resume(&data, config, 0, state, trace).unwrap();
+    (0..2).for_each(|_| rest.sweep().unwrap());
+    assert_eq!(rest.sweeps(), 5);
+    assert_eq!(rest.state().utilities, whole.state().utilities);
+}
+
+#[test]
+fn stored_draws_are_spread_over_the_chain() {
+    let (table, labels) = three_gaussians(17, 20, 0, 0.1, 0.0);
+    for (keep, stored, wanted) in [(10, 7, 7), (10, 3, 3), (4, 9, 4)] {
+        let config = GibbsConfig {
+            stored_draws: stored,
+            chains: 1,
+            ..chains(17, 0, keep)
+        };
+        let fitted = fit_gibbs(&table, &labels, &config).unwrap();
+        let draws = fitted.chains()[0].draws();
+        assert_eq!(draws.len(), wanted, "{keep} {stored}");
+    }
+}
+
+#[test]
+fn a_chain_without_labels_predicts_none() {
+    let table = Table::complete(4, 1, vec![0.3, -1.0, 2.0, 0.1]).unwrap();
+    let classes = ["a", "b"].map(str::to_owned);
+    let labels = no_labels(&table);
+    let covariance = Mat::from_fn(1, 1, |_, _| 1.0);
+    let data = IqgmeData::in_given_units(&table, &labels, &classes, &covariance).unwrap();
+    let chain = IqgmeSampler::new(&data, chains(18, 1, 1), 0).unwrap();
+    assert!(chain.predict_classes(&table).is_err());
+}

@@ -93,7 +93,12 @@ impl FactorModel {
             ..self.config.clone()
         };
         let prepared = self.data(data)?;
-        let mut sampler = FactorSampler::resume(&prepared, config, state.draw.clone(), 0, 0)?;
+        // The first move of a sweep draws scores whatever they were, but they must be on the side of the label.
+        let mut draw = state.draw.clone();
+        for (t, positive) in draw.scores.iter_mut().zip(&data.positive) {
+            *t = if *positive { t.abs() } else { -t.abs() };
+        }
+        let mut sampler = FactorSampler::resume(&prepared, config, draw, 0, 0)?;
         sampler.sweep()?;
         let draw = sampler.draw().clone();
         let rng = &mut stream(seed, [1, 0, 0, 0]);

@@ -97,6 +97,7 @@ fn drawn(row: Row, n_classes: usize) -> Vec<Vec<f64>> {
     let mut utilities = first_utilities(row.class, n_utilities).repeat(COPIES);
     utilities.extend(first_utilities(row.class.or(Some(0)), n_utilities));
     let state = GibbsState {
+        sweep: 0,
         parameters: parameters(n_utilities),
         labels: (0..=COPIES).map(|i| (i % 3) as u32).collect(),
         utilities,
