@@ -85,9 +85,12 @@ fn mean_and_error(pairs: &[f64]) -> (f64, String) {
     (mean, error)
 }
 
+/// Some of the comparators: what they are called together, and whether a name is of one of them.
+type Group<'a> = (&'a str, &'a dyn Fn(&str) -> bool);
+
 /// In every setting ours, the best comparator, the best finite mixture, boosted trees and the best forest.
 pub(super) fn best(records: &[Record], results: &[ResultRow]) -> TextTable {
-    let groups: [(&str, &dyn Fn(&str) -> bool); 4] = [
+    let groups: [Group<'_>; 4] = [
         ("best comparator", &|name| name != OURS),
         ("best finite mixture", &|name| name.starts_with("qgme-em")),
         ("boosted trees", &|name| name == "boosted-trees"),
