@@ -279,3 +279,43 @@ fn stationary_in_the_indicators_of_whole_tasks() {
     at[0] += 0.5;
     assert!(check_stationary(&at, 1e-5, bound).is_err());
 }
+
+/// A task without labels may keep an atom whose expert knows nothing: it is none for the others, however little their rows would cost where nobody looks at them.
+#[test]
+fn labelled_tasks_point_at_atoms_that_take_labels() {
+    let mut parts: Vec<_> = (0..2).map(|j| labelled_kind(3 + j, 0, 40)).collect();
+    let (table, labels) = labelled_kind(9, 1, 40);
+    parts.push((
+        table,
+        Labels::from_strings(&vec![None::<&str>; labels.n_rows()]),
+    ));
+    let tasks = Tasks::new(parts);
+    let config = config(3);
+    let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
+    let mut vb = MultiTaskVb::new(&data, config.clone(), TaskStart::ByLabels(3), 0).unwrap();
+    for _ in 0..3 {
+        vb.step().unwrap();
+    }
+    // One atom more, which the task without labels has for itself.
+    let mut state = vb.into_state();
+    let n_atoms = state.components.len();
+    state.components.push(state.components[0].clone());
+    let mut expert = state.experts[0].clone();
+    expert.tied = true;
+    state.experts.push(expert);
+    for (j, task) in state.tasks.iter_mut().enumerate() {
+        let per_atom = task.soft_labels.len() / n_atoms;
+        task.soft_labels.extend_from_within(..per_atom);
+        task.indicators[0].push(0.0);
+        if j == 2 {
+            task.indicators[0].fill(0.0);
+            task.indicators[0][n_atoms] = 1.0;
+        }
+    }
+    let mut vb = MultiTaskVb::resume(&data, config, state, Vec::new()).unwrap();
+    vb.apply(TaskUpdate::Rows).unwrap();
+    vb.apply(TaskUpdate::Indicators).unwrap();
+    for j in [0, 1] {
+        assert_eq!(vb.state().tasks[j].indicators[0][n_atoms], 0.0, "task {j}");
+    }
+}

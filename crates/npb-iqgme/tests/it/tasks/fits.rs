@@ -460,38 +460,3 @@ fn missing_features_may_be_apart_from_the_groups() {
         );
     }
 }
-
-/// A task without labels keeps an atom whose expert knows nothing: it is none for the others, however little their rows cost there.
-#[test]
-fn labelled_tasks_point_at_atoms_that_take_labels() {
-    let mut parts: Vec<(Table, Labels)> = (0..2).map(|j| labelled_kind(3 + j, 0, 40)).collect();
-    let (table, labels) = labelled_kind(9, 1, 40);
-    let none = Labels::from_strings(&vec![None::<&str>; labels.n_rows()]);
-    parts.push((table, none));
-    let tasks = Tasks::new(parts);
-    let config = TasksConfig {
-        starts: vec![TaskStart::ByLabels(6)],
-        ..config(3)
-    };
-    let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
-    let (table, labels) = labelled_kind(11, 0, 30);
-    let new = Task {
-        name: "new",
-        table: &table,
-        labels: &labels,
-    };
-    let more = model.with_task(&new, Atoms::Updated).unwrap();
-    for (state, labelled) in [
-        (&model.runs()[0].state, &[0, 1][..]),
-        (&more.runs()[0].state, &[0, 1, 3]),
-    ] {
-        for &j in labelled {
-            for (s, sigma) in state.tasks[j].indicators[0].iter().enumerate() {
-                assert!(
-                    *sigma == 0.0 || !state.experts[s].tied,
-                    "task {j}, atom {s}"
-                );
-            }
-        }
-    }
-}
