@@ -69,14 +69,7 @@ impl IqgmeData {
             let rule = "as many rows and columns as the table has columns";
             return Err(argument("covariance", covariance.nrows(), rule));
         }
-        let twice = (1..classes.len()).find(|&k| classes[..k].contains(&classes[k]));
-        if let Some(k) = twice {
-            return Err(IqgmeError::Argument {
-                argument: "classes",
-                value: format!("{:?} twice", classes[k]),
-                rule: "each a class of its own",
-            });
-        }
+        distinct(classes)?;
         for i in 0..p {
             for j in 0..=i {
                 let (value, other) = (covariance[(i, j)], covariance[(j, i)]);
@@ -89,10 +82,7 @@ impl IqgmeData {
                 }
             }
         }
-        // Two rows with means zero and standard deviations one.
-        let unit = [vec![-1.0; p], vec![1.0; p]].concat();
-        let unit = Table::complete(2, p, unit)?.with_column_names(table.column_names().to_vec())?;
-        let standardiser = Standardiser::fit(&unit);
+        let standardiser = given_units(table)?;
         let mut data = Self::with_units(
             table,
             labels,
@@ -213,6 +203,27 @@ pub(crate) fn classes_seen(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
         }),
         _ => Ok(seen),
     }
+}
+
+/// An error that names the class that is listed twice, if there is one.
+pub(crate) fn distinct(classes: &[String]) -> Result<(), IqgmeError> {
+    let twice = (1..classes.len()).find(|&k| classes[..k].contains(&classes[k]));
+    twice.map_or(Ok(()), |k| {
+        Err(IqgmeError::Argument {
+            argument: "classes",
+            value: format!("{:?} twice", classes[k]),
+            rule: "each a class of its own",
+        })
+    })
+}
+
+/// Units of tables whose columns are in the model's units as they are.
+pub(crate) fn given_units(table: &Table) -> Result<Standardiser, IqgmeError> {
+    let p = table.n_cols();
+    // Two rows with means zero and standard deviations one.
+    let unit = Table::complete(2, p, [vec![-1.0; p], vec![1.0; p]].concat())?;
+    let unit = unit.with_column_names(table.column_names().to_vec())?;
+    Ok(Standardiser::fit(&unit))
 }
 
 /// An error that names the third class, if there is one: for models with no more than two.

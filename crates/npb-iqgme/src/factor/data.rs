@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::config::FactorScale;
 use super::effects::{Effects, RowsOfBoth};
 use super::margins::Margins;
-use crate::data::{at_most_two, class_of_rows, classes_seen, not_empty, varying_columns};
+use crate::data::{
+    at_most_two, class_of_rows, classes_seen, distinct, given_units, not_empty, varying_columns,
+};
 use crate::{FactorConfig, IqgmeError};
 
 /// Values further out than this many standard deviations are moved here, so that their squares are finite.
@@ -132,11 +134,13 @@ pub(crate) struct Units {
 impl Units {
     /// Those of tables that are in the model's units as they are.
     fn given(table: &Table) -> Result<Self, IqgmeError> {
-        let p = table.n_cols();
-        // Two rows with means zero and standard deviations one.
-        let unit = Table::complete(2, p, [vec![-1.0; p], vec![1.0; p]].concat())?;
-        let unit = unit.with_column_names(table.column_names().to_vec())?;
-        Self::fit(&unit, FactorScale::Standardised)
+        let standardiser = given_units(table)?;
+        Ok(Self {
+            margins: Margins(None),
+            plain: standardiser.clone(),
+            standardiser,
+            active: (0..table.n_cols()).collect(),
+        })
     }
 
     pub(crate) fn fit(table: &Table, scale: FactorScale) -> Result<Self, IqgmeError> {
@@ -229,14 +233,8 @@ impl FactorData {
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         not_empty(table)?;
-        if classes[0] == classes[1] {
-            return Err(IqgmeError::Argument {
-                argument: "classes",
-                value: format!("{:?} twice", classes[0]),
-                rule: "each a class of its own",
-            });
-        }
         let classes = classes.map(str::to_owned).to_vec();
+        distinct(&classes)?;
         Self::with_units(table, labels, classes, Units::given(table)?, config)
     }
 

@@ -27,7 +27,7 @@ pub enum GibbsMove {
     SplitMerge,
     /// Labels of components: neighbours with their sticks, and pairs without them.
     Swaps,
-    /// The concentration, sticks integrated out, and then the sticks.
+    /// The concentration, sticks integrated out (given them where they are blocked), and then the sticks.
     Concentration,
     /// The sticks.
     Sticks,
