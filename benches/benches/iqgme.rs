@@ -1,12 +1,10 @@
 //! Iterations, sweeps and predictions of npb-iqgme on one thread, all twenty components occupied: processor time, so that other work on the machine counts
 //! little.
 
-use std::fs;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
-use criterion::measurement::{Measurement, ValueFormatter, WallTime};
-use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, BenchmarkId, Throughput, criterion_group, criterion_main};
+use npb_benches::{Processor, on_processor_time, one_thread};
 use npb_data::{Labels, Table};
 use npb_iqgme::{
     GibbsConfig, IqgmeConfig, IqgmeData, IqgmeSampler, IqgmeState, IqgmeVb, MultiTaskData,
@@ -116,53 +114,6 @@ fn start(setting: Setting, n_rows: usize) -> IqgmeState {
     state.soft_labels = vec![0.0; n_rows];
     state
 }
-
-/// Processor time of this thread; the wall clock where the system does not tell.
-struct ProcessorTime {
-    since: Instant,
-}
-
-impl ProcessorTime {
-    fn now(&self) -> Duration {
-        // The system brings its account up to date when a thread gives way, else only some hundred times a second.
-        std::thread::yield_now();
-        let statistics = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-        let nanoseconds = statistics.split_whitespace().next();
-        let processor = nanoseconds.and_then(|n| n.parse().ok());
-        processor.map_or_else(|| self.since.elapsed(), Duration::from_nanos)
-    }
-}
-
-impl Measurement for ProcessorTime {
-    type Intermediate = Duration;
-    type Value = Duration;
-
-    fn start(&self) -> Duration {
-        self.now()
-    }
-
-    fn end(&self, start: Duration) -> Duration {
-        self.now() - start
-    }
-
-    fn add(&self, a: &Duration, b: &Duration) -> Duration {
-        WallTime.add(a, b)
-    }
-
-    fn zero(&self) -> Duration {
-        WallTime.zero()
-    }
-
-    fn to_f64(&self, value: &Duration) -> f64 {
-        WallTime.to_f64(value)
-    }
-
-    fn formatter(&self) -> &dyn ValueFormatter {
-        WallTime.formatter()
-    }
-}
-
-type Processor = Criterion<ProcessorTime>;
 
 fn iterations(c: &mut Processor, setting: Setting, sizes: &[usize]) {
     let mut group = c.benchmark_group("iqgme_iteration");
@@ -298,18 +249,9 @@ fn many_tasks(c: &mut Processor) {
     group.finish();
 }
 
-/// One thread, whatever the machine has: the one whose time is taken.
-fn one_thread(_: &mut Processor) {
-    rayon::ThreadPoolBuilder::new()
-        .num_threads(1)
-        .use_current_thread()
-        .build_global()
-        .expect("the first pool of this process");
-}
-
 criterion_group! {
     name = benches;
-    config = Criterion::default().with_measurement(ProcessorTime { since: Instant::now() });
+    config = on_processor_time();
     targets = one_thread, complete, holes, sweeps, predictions, many_tasks
 }
 criterion_main!(benches);

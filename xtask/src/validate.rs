@@ -129,6 +129,20 @@ fn choose(names: &[String]) -> Result<Vec<&'static Check>> {
     Ok(all().filter(wanted).collect())
 }
 
+/// Every check runs at the smallest scale, gives no alarm and writes numbers.
+#[cfg(test)]
+fn smoke(checks: &[Check]) {
+    let plan = Plan {
+        scale: Scale::Smoke,
+        seed: 1,
+    };
+    for check in checks {
+        let found = (check.run)(&plan).unwrap();
+        assert!(found.passed, "{}", check.id);
+        assert!(found.report.results.iter().all(|r| r.mean.is_finite()));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! Any cell, from the stored draws.
 
+use npb_infer::diagnostics::quantile;
 use npb_priors::special::{beta_regularized, ln_gamma, ln_phi, log_sum_exp, normal_cdf};
 use rand::Rng;
 use rayon::prelude::*;
@@ -11,7 +12,7 @@ use crate::config::Likelihood;
 use crate::fit::BsvdFit;
 use crate::names::Key;
 use crate::response::Response;
-use crate::summary::{between, check_level, mean_and_sd, quantile, sorted};
+use crate::summary::{between, check_level, mean_and_sd, sorted};
 use crate::view::View;
 
 /// Share of the posterior in the intervals of [`BsvdFit::predict`].

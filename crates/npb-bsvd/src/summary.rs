@@ -1,5 +1,6 @@
 //! Numbers that stand for many draws.
 
+use npb_infer::diagnostics::quantile;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
@@ -51,14 +52,6 @@ pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// Quantile of rising values, between neighbours by a straight line.
-pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
-    let at = p * (sorted.len() - 1) as f64;
-    let below = (at.floor() as usize).min(sorted.len() - 1);
-    let above = (below + 1).min(sorted.len() - 1);
-    sorted[below] + (at - below as f64) * (sorted[above] - sorted[below])
-}
-
 /// The share that an interval is to hold.
 pub(crate) fn check_level(level: f64) -> Result<(), BsvdError> {
     between("level", level)
@@ -81,14 +74,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_of_a_line_are_on_it() {
-        let values = [4.0, 1.0, 3.0, 2.0, 5.0];
-        let rising = sorted(&values);
+    fn spread_of_draws_is_that_of_a_sample() {
         assert_eq!(
-            [0.0, 0.25, 0.6, 1.0].map(|p| quantile(&rising, p)),
-            [1.0, 2.0, 3.4, 5.0]
+            mean_and_sd(&[4.0, 1.0, 3.0, 2.0, 5.0]),
+            (3.0, 2.5f64.sqrt())
         );
-        assert_eq!(mean_and_sd(&values), (3.0, 2.5f64.sqrt()));
         assert_eq!(mean_and_sd(&[7.0]), (7.0, 0.0));
     }
 }

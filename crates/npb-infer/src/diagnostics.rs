@@ -111,8 +111,8 @@ pub fn ess_tail<C: AsRef<[f64]>>(chains: &[C]) -> Option<f64> {
     let split = split(chains)?;
     let sorted = sorted(&split);
     let at = |probability| {
-        let quantile = quantile_of_sorted(&sorted, probability);
-        effective_size(&map(&split, |x| f64::from(x <= quantile)))
+        let limit = quantile(&sorted, probability);
+        effective_size(&map(&split, |x| f64::from(x <= limit)))
     };
     match (at(0.05), at(0.95)) {
         (Some(low), Some(high)) => Some(low.min(high)),
@@ -130,6 +130,27 @@ pub fn ess_mean<C: AsRef<[f64]>>(chains: &[C]) -> Option<f64> {
 /// [`ess_mean`].
 pub fn mcse_mean<C: AsRef<[f64]>>(chains: &[C]) -> Option<f64> {
     Some(mean_and_sd(chains)?.1 / ess_mean(chains)?.sqrt())
+}
+
+/// Quantile of values in rising order, linear between order statistics: the first at probability 0 and below, the last at 1
+/// and above; NaN without values.
+///
+/// ```
+/// use npb_infer::diagnostics::quantile;
+/// assert_eq!(quantile(&[1.0, 2.0, 4.0], 0.75), 3.0);
+/// ```
+pub fn quantile(sorted: &[f64], probability: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else {
+        return f64::NAN;
+    };
+    let at = probability.clamp(0.0, 1.0) * last as f64;
+    let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    let share = at.fract();
+    // The difference of the largest numbers would overflow; equal neighbours must give their value exactly, because the
+    // indicator at a quantile compares with it.
+    (below * (1.0 - share) + above * share)
+        .max(below)
+        .min(above)
 }
 
 /// Half chains of equal length; `None` unless the draws are at least 4 per chain, finite and not
@@ -171,20 +192,8 @@ fn sorted(chains: &[Vec<f64>]) -> Vec<f64> {
     draws
 }
 
-/// Linear between order statistics, the first at probability 0 and the last at 1.
-fn quantile_of_sorted(sorted: &[f64], probability: f64) -> f64 {
-    let at = probability * (sorted.len() - 1) as f64;
-    let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
-    // Equal neighbours must give their value exactly: the indicator at a quantile compares with it.
-    if below == above {
-        below
-    } else {
-        below + (at - at.floor()) * (above - below)
-    }
-}
-
 fn folded(chains: &[Vec<f64>]) -> Vec<Vec<f64>> {
-    let median = quantile_of_sorted(&sorted(chains), 0.5);
+    let median = quantile(&sorted(chains), 0.5);
     map(chains, |x| (x - median).abs())
 }
 

@@ -71,7 +71,8 @@ pub enum Gate {
     Marginal,
 }
 
-/// Configuration of a fit; the default holds the values of W section 3.5 unless a field says otherwise.
+/// Configuration of a fit. Where the default is not that of W section 3.5 the field says so (W: ..); why is in the repository's `docs/iqgme.md`,
+/// "Defaults".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IqgmeConfig {
@@ -79,7 +80,7 @@ pub struct IqgmeConfig {
     pub truncation: usize,
     /// Prior of the concentration `alpha`.
     pub concentration: GammaPrior,
-    /// `u_0`: how many rows the prior mean of a component is worth.
+    /// `u_0`: how many rows the prior mean of a component is worth (W: 0.1).
     pub mean_strength: f64,
     /// Degrees of freedom of the Wishart prior: `nu_0 = P + dof_excess + dof_per_feature P`; `dof_excess` more than 1 (W: 2).
     pub dof_excess: f64,
@@ -87,7 +88,7 @@ pub struct IqgmeConfig {
     pub dof_per_feature: f64,
     /// Scale of the Wishart prior.
     pub prior_scale: PriorScale,
-    /// Prior of the experts' precisions `lambda_p`.
+    /// Prior of the experts' precisions `lambda_p` (W: 0.01, 0.01).
     pub expert: GammaPrior,
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,

@@ -8,6 +8,7 @@ use npb_data::{Labels, Table};
 use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_priors::dist::pick;
 use npb_priors::dp::dominant_count_distribution;
 use npb_priors::special::ln_add_exp;
 use rand::RngExt;
@@ -437,19 +438,9 @@ impl IqgmeFit {
 
     /// The number of a run, drawn by weight.
     fn pick(&self, draw: u64, of: Of) -> usize {
-        let mut u: f64 = stream(self.wire.config.seed, [0, draw, PICK, 0]).random();
-        let mut chosen = 0;
-        for (k, run) in self.wire.runs.iter().enumerate() {
-            let weight = run.weight_in(of);
-            if weight > 0.0 {
-                chosen = k;
-                u -= weight;
-            }
-            if u < 0.0 {
-                break;
-            }
-        }
-        chosen
+        let u = stream(self.wire.config.seed, [0, draw, PICK, 0]).random();
+        let weights = self.wire.runs.iter().map(|run| run.weight_in(of));
+        pick(weights, u).unwrap_or(0)
     }
 
     /// Class names; with two, probabilities are of the second. Empty for a fit without labels.

@@ -1,7 +1,7 @@
 //! Gibbs sampling: the exact posterior, by draws.
 //!
-//! The model and its priors are those of the variational runs. Moves are values ([`GibbsMove`]); equations in the repository's `docs/iqgme.md`, "Gibbs
-//! sampler".
+//! The model and its priors are those of the variational runs. Moves are values ([`GibbsMove`]); equations in the repository's
+//! `docs/iqgme-updates.md`, "Moves of the Gibbs sampler".
 
 pub(crate) mod checkpoints;
 mod collapsed;

@@ -5,7 +5,7 @@ use std::f64::consts::PI;
 use npb_linalg::faer::Mat;
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
-use npb_priors::dist::{Gamma, NormalWishart, Wishart};
+use npb_priors::dist::{Gamma, NormalWishart, Wishart, pick};
 use npb_priors::special::{ln_gamma, normal_cdf, student_t_two_sided};
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
@@ -806,7 +806,7 @@ impl Predictor {
             let missing = &row.pattern.missing;
             let m = missing.len();
             let mut rng = rng(row.table_row);
-            let h = pick(row.gated.weights, rng.random());
+            let h = pick(row.gated.weights.iter().copied(), rng.random()).unwrap_or(0);
             let dof = self.dof[h] + row.pattern.observed.len() as f64;
             // The covariance of the Student-t is spread (nu_h B_h)_mm^-1; its scale is (dof - 2) / dof of that.
             let scale = self.spread(h, row, Gate::Marginal) * (dof - 2.0) / dof;
@@ -865,15 +865,4 @@ fn nothing<T>(block: &mut Complete) -> Vec<Vec<T>> {
     std::iter::repeat_with(Vec::new)
         .take(block.columns.n_rows())
         .collect()
-}
-
-/// The index at which the running sum of `weights` (summing to 1) passes `u`.
-fn pick(weights: &[f64], mut u: f64) -> usize {
-    for (h, weight) in weights.iter().enumerate() {
-        u -= weight;
-        if u < 0.0 {
-            return h;
-        }
-    }
-    weights.len() - 1
 }

@@ -1,9 +1,11 @@
 //! What fits that average over several variational runs have in common.
 
+use npb_infer::diagnostics::quantile;
 use rayon::prelude::*;
 
 use crate::IqgmeError;
 use crate::fit::ProbabilityInterval;
+use crate::stacking::Surety;
 
 /// A run that weighs less than this share of the best one has no part in predictions.
 const LEAST_WEIGHT: f64 = 1e-3;
@@ -50,6 +52,20 @@ pub(crate) fn relative_weights(elbos: &[f64], averaging: f64, n_observed: usize)
     weights
 }
 
+/// Checks what a file says of the part of run `k` in predictions. The first run has one.
+pub(crate) fn check_part(k: usize, weight: f64, surety: Surety) -> Result<(), String> {
+    let Surety { sharpness, shift } = surety;
+    if !(0.0..=1.0).contains(&weight) || (k == 0 && weight == 0.0) {
+        return Err(format!("weight of run {k}: {weight}"));
+    }
+    if !(sharpness.is_finite() && sharpness > 0.0 && shift.is_finite()) {
+        return Err(format!(
+            "sharpness and shift of run {k}: {sharpness}, {shift}"
+        ));
+    }
+    Ok(())
+}
+
 /// The level of an interval.
 pub(crate) fn check_level(level: f64) -> Result<(), IqgmeError> {
     if level > 0.0 && level < 1.0 {
@@ -68,15 +84,13 @@ pub(crate) fn central_intervals(
     drawn: &[Vec<f64>],
     level: f64,
 ) -> Vec<ProbabilityInterval> {
-    let draws = drawn.len();
     let of_row = |(row, mean): (usize, f64)| {
         let mut values: Vec<f64> = drawn.iter().map(|draw| draw[row]).collect();
         values.sort_by(f64::total_cmp);
-        let at = |q: f64| values[((q * draws as f64) as usize).min(draws - 1)];
         ProbabilityInterval {
             mean,
-            lower: at(0.5 - 0.5 * level),
-            upper: at(0.5 + 0.5 * level),
+            lower: quantile(&values, 0.5 - 0.5 * level),
+            upper: quantile(&values, 0.5 + 0.5 * level),
         }
     };
     means.into_iter().enumerate().map(of_row).collect()

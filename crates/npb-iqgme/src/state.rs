@@ -170,6 +170,7 @@ pub(crate) fn check_experts(experts: &[Expert], p: usize) -> Result<(), String> 
     Ok(())
 }
 
+/// What is wrong with something that comes from a file, unless it holds.
 pub(crate) fn expect(holds: bool, what: &str) -> Result<(), String> {
     if holds {
         Ok(())
@@ -178,7 +179,7 @@ pub(crate) fn expect(holds: bool, what: &str) -> Result<(), String> {
     }
 }
 
-fn finite(values: &[f64]) -> bool {
+pub(crate) fn finite(values: &[f64]) -> bool {
     values.iter().all(|v| v.is_finite())
 }
 

@@ -3,7 +3,7 @@
 //! Every task has a mixture of its own, but the atoms that its groups point at, a Gaussian and an expert each, are shared by all tasks. Given the
 //! indicators, a group of a task is to its rows what a component is in the single-task model: see [`groups`]. The pass over the rows is the same.
 //!
-//! Model, updates, bound: `docs/iqgme.md`, "Many tasks".
+//! Model: `docs/iqgme.md`, "Many tasks"; updates and bound: `docs/iqgme-updates.md`, "Many tasks".
 
 mod atoms;
 mod bound;

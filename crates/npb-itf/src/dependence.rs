@@ -19,6 +19,7 @@
 //! P(p ≤ level) ≤ level at any sample size, however well the mixture fits; ties count against dependence.
 //! The one exception is a network, whose rows are drawn in turn: there it is enough that the other column is no network.
 
+use npb_infer::diagnostics::quantile;
 use npb_infer::ranges::OutOfRange;
 use npb_infer::stream;
 use npb_linalg::faer::{Mat, Side};
@@ -140,14 +141,6 @@ impl InformationSummary {
             quantiles: quantiles.iter().map(|&q| quantile(&values, q)).collect(),
         }
     }
-}
-
-/// Quantile of sorted values, linear in between.
-fn quantile(sorted: &[f64], q: f64) -> f64 {
-    let place = q * (sorted.len() - 1) as f64;
-    let below = place.floor() as usize;
-    let above = (below + 1).min(sorted.len() - 1);
-    sorted[below] + (place - below as f64) * (sorted[above] - sorted[below])
 }
 
 /// Two columns.

@@ -111,20 +111,9 @@ impl Product {
     }
 }
 
-/// The position at which the running sum of `weights` exceeds `u`; the last of positive weight when rounding leaves the sum below, 0
-/// when there is none.
-pub(crate) fn pick(weights: &[f64], mut u: f64) -> usize {
-    let mut last = 0;
-    for (k, &weight) in weights.iter().enumerate() {
-        if weight > 0.0 {
-            last = k;
-            u -= weight;
-            if u < 0.0 {
-                break;
-            }
-        }
-    }
-    last
+/// [`dist::pick`](npb_priors::dist::pick); 0 when nothing has positive weight.
+pub(crate) fn pick(weights: &[f64], u: f64) -> usize {
+    npb_priors::dist::pick(weights.iter().copied(), u).unwrap_or(0)
 }
 
 /// ln Γ of every number, each between 1e-300 and 1e10, within 2e-14 or 4 ulp, whichever is more: for sums in which absolute errors

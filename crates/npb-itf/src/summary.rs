@@ -1,6 +1,7 @@
 //! What the rows of a cluster have in common, column by column.
 
 use npb_data::{MixedColumn, MixedTable};
+use npb_infer::diagnostics::quantile;
 use serde::{Deserialize, Serialize};
 
 use crate::ItfError;
@@ -222,12 +223,4 @@ fn moments(values: &[f64]) -> (f64, f64) {
     }
     let squares: f64 = values.iter().map(|v| ((v - mean) / largest).powi(2)).sum();
     (mean, largest * (squares / n).sqrt())
-}
-
-/// Linear interpolation between order statistics.
-fn quantile(sorted: &[f64], p: f64) -> f64 {
-    let at = p * (sorted.len() - 1) as f64;
-    let (below, above) = (at.floor() as usize, at.ceil() as usize);
-    let share = at - at.floor();
-    sorted[below] * (1.0 - share) + sorted[above] * share
 }

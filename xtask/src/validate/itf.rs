@@ -468,15 +468,7 @@ mod tests {
 
     #[test]
     fn smoke_checks_run_and_write_numbers() {
-        let plan = Plan {
-            scale: Scale::Smoke,
-            seed: 1,
-        };
-        for check in CHECKS {
-            let found = (check.run)(&plan).unwrap();
-            assert!(found.passed, "{}", check.id);
-            assert!(found.report.results.iter().all(|r| r.mean.is_finite()));
-        }
+        crate::validate::smoke(CHECKS);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use npb_infer::{
     SweepPlan, Trace,
-    diagnostics::{ChainDiagnostics, ess_bulk, ess_mean, ess_tail, mcse_mean, rhat, summarise},
+    diagnostics::{
+        ChainDiagnostics, ess_bulk, ess_mean, ess_tail, mcse_mean, quantile, rhat, summarise,
+    },
     stream,
 };
 use rand::{Rng, RngExt};
@@ -277,4 +279,18 @@ fn traces_are_summarised_by_name_at_the_kept_sweeps() {
         (summary[1].0.as_str(), summary[1].1.mean, summary[1].1.rhat),
         ("b", Some(1.0), None)
     );
+}
+
+#[test]
+fn quantiles_lie_between_order_statistics() {
+    let line = [1.0, 2.0, 3.0, 4.0, 5.0];
+    let found = [-1.0, 0.0, 0.25, 0.6, 1.0, 2.0].map(|p| quantile(&line, p));
+    for (found, expected) in found.iter().zip([1.0, 1.0, 2.0, 3.4, 5.0, 5.0]) {
+        assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
+    }
+    // One value, the range of f64, equal neighbours, no values.
+    assert_eq!(quantile(&[7.0], 0.3), 7.0);
+    assert_eq!(quantile(&[-f64::MAX, f64::MAX], 0.5), 0.0);
+    assert_eq!(quantile(&[0.1, 0.3, 0.3, 0.9], 0.5), 0.3);
+    assert!(quantile(&[], 0.5).is_nan());
 }

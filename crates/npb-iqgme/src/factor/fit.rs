@@ -6,6 +6,7 @@ use npb_data::{Labels, Table};
 use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
+use npb_priors::dist::pick;
 use npb_priors::special::ln_add_exp;
 use rand::RngExt;
 use rayon::prelude::*;
@@ -21,7 +22,7 @@ use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
 use crate::data::class_of_rows;
 use crate::fit::{Evaluation, check_draws, most_probable, with_first_class};
-use crate::runs::{central_intervals, check_level, run_all, weigh};
+use crate::runs::{central_intervals, check_level, check_part, run_all, weigh};
 use crate::stacking::{self, Surety, Vote};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
@@ -465,16 +466,10 @@ impl FactorFit {
 
     /// One of the runs that have weight and its place among them, drawn by weight.
     fn pick(&self, draw: u64) -> (usize, &FactorRun) {
-        let mut u: f64 = stream(self.wire.config.seed, [0, draw, PICK, 0]).random();
-        let mut chosen = (0, &self.wire.runs[0]);
-        for (k, run) in self.weighed().enumerate() {
-            chosen = (k, run);
-            u -= run.weight;
-            if u < 0.0 {
-                break;
-            }
-        }
-        chosen
+        let u = stream(self.wire.config.seed, [0, draw, PICK, 0]).random();
+        let runs: Vec<&FactorRun> = self.weighed().collect();
+        let chosen = pick(runs.iter().map(|run| run.weight), u).unwrap_or(0);
+        (chosen, runs[chosen])
     }
 
     fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {
@@ -508,15 +503,7 @@ impl Saved for FactorFit {
             return Err(saved("classes or runs: impossible number".to_owned()));
         }
         for (k, run) in wire.runs.iter().enumerate() {
-            if !(0.0..=1.0).contains(&run.weight) || (k == 0 && run.weight == 0.0) {
-                return Err(saved(format!("weight of run {k}: {}", run.weight)));
-            }
-            if !(run.sharpness.is_finite() && run.sharpness > 0.0) {
-                return Err(saved(format!("sharpness of run {k}: {}", run.sharpness)));
-            }
-            if !run.shift.is_finite() {
-                return Err(saved(format!("shift of run {k}: {}", run.shift)));
-            }
+            check_part(k, run.weight, run.surety()).map_err(saved)?;
             let law = wire.effects.law(run.state.row_effect.linear);
             run.state
                 .check(n_features, !wire.classes.is_empty(), &law, &wire.config)

@@ -1,6 +1,6 @@
 //! Gibbs sampling for the factor-analytic variant, the check of its variational posterior.
 //!
-//! A blocked sampler: `N` clusters and `L` columns are all there, used or not. Conditionals are in `docs/iqgme.md`, "Factor-analytic variant".
+//! A blocked sampler: `N` clusters and `L` columns are all there, used or not. Conditionals are in `docs/iqgme-updates.md`, "Factor-analytic variant".
 
 use std::ops::ControlFlow;
 
@@ -9,24 +9,26 @@ use npb_infer::ranges::up_to;
 use npb_infer::{SweepOutcome, SweepPlan, SweepReport, Xoshiro256PlusPlus, run_sweeps, stream};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
-use npb_priors::dist::{Beta, Gamma, NormalGamma, sample_probit};
+use npb_priors::dist::{Beta, NormalGamma, sample_ln_weights, sample_probit};
 use npb_priors::special::{ln_normalize, ln_phi, normal_cdf};
-use rand::{Rng, RngExt};
+use rand::RngExt;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+pub use self::draw::FactorDraw;
+use self::draw::{LEAST_CONCENTRATION, first_draw, normal_gamma, precision};
 use super::bound::Priors;
 use super::data::FactorData;
 use super::effects::{EffectLaw, EffectRows};
 use super::features::{FeatureStats, gamma};
-use super::forms::{Features, Forms};
-use super::predict::{Drawn, draw_expert};
-use super::rows::{Cluster, OwnGram, RowFactors, Spread, multiply};
-use super::state::{FactorState, all_finite, expect};
+use super::forms::Forms;
+use super::rows::{Cluster, OwnGram, Spread, multiply};
+use super::state::FactorState;
 use crate::config::MOST_RUNS;
 use crate::{FactorConfig, IqgmeError};
 
+mod draw;
 #[cfg(test)]
 mod tests;
 
@@ -35,12 +37,6 @@ const FIRST: u64 = 20;
 const MOVE: u64 = 21;
 /// Where moves that are made by hand before the first sweep, or after a chain has been resumed, begin to count: beyond those of the last sweep.
 const RESUMED: u64 = 1 << 31;
-
-/// Smallest and largest precision: beyond them squares are not finite.
-const PRECISIONS: [f64; 2] = [1e-100, 1e100];
-
-/// The least concentration: below it the first stick takes everything in any case.
-const LEAST_CONCENTRATION: f64 = 1e-12;
 
 /// One move of the sampler. Each leaves the posterior as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,47 +81,6 @@ impl FactorMove {
         Self::RowEffect,
         Self::EffectScales,
     ];
-}
-
-/// One draw from the posterior, in standardised units: `N` clusters, `L` factors.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct FactorDraw {
-    /// `alpha`.
-    pub concentration: f64,
-    /// `ln pi_h`, length N.
-    pub ln_weights: Vec<f64>,
-    /// `sum ln(1 - V_h)` over the sticks before the last.
-    pub ln_rest: f64,
-    /// `b_hl`, N x L.
-    pub switches: Vec<Vec<bool>>,
-    /// `[a_p; mu_1p .. mu_Np]` as rows, P x (L + N).
-    #[serde(with = "npb_linalg::saved")]
-    pub coefficients: Mat<f64>,
-    /// `psi_p`.
-    pub noise: Vec<f64>,
-    /// `kappa_h`, all 1 when the configuration fixes them.
-    pub cluster_noise: Vec<f64>,
-    /// `gamma_l`.
-    pub loading_precisions: Vec<f64>,
-    /// `u`.
-    pub mean_precision: f64,
-    /// `w_h`, the intercept last, N x (L + 1).
-    pub experts: Vec<Vec<f64>>,
-    /// `(zeta_l, lambda_l)`, the intercept last.
-    pub expert_prior: Vec<(f64, f64)>,
-    /// Prior variance of the sum of linear effects; none where features have steps.
-    pub linear: Option<f64>,
-    /// `v`, see [`RowEffect`](crate::RowEffect).
-    pub row_effect: Vec<f64>,
-    /// `tau`, of the steps.
-    pub effect_precisions: Vec<f64>,
-    /// `z_i`.
-    pub labels: Vec<usize>,
-    /// `s_i` as columns, L x n.
-    #[serde(with = "npb_linalg::saved")]
-    pub factors: Mat<f64>,
-    /// `t_i`; 0 for an unlabelled row.
-    pub scores: Vec<f64>,
 }
 
 /// A Gibbs sampler for the factor-analytic variant. Costs as [`crate::FactorVb`], all `N` clusters and `L` columns counted.
@@ -433,8 +388,7 @@ impl<'d> FactorSampler<'d> {
             logs.push(ln);
             means.push(s);
         }
-        ln_normalize(&mut logs);
-        let label = pick(&logs, rng);
+        let label = sample_ln_weights(&logs, rng).unwrap_or(0);
         let (used, spread) = (&clusters[label].used, &spreads[label]);
         let mut own = means.swap_remove(label);
         let score = self.draw.score(label, used, &own, spread);
@@ -732,343 +686,4 @@ struct DrawnRow {
     label: usize,
     score: f64,
     factors: Vec<f64>,
-}
-
-/// Law of a row's score with its factors integrated out.
-struct Score {
-    mean: f64,
-    variance: f64,
-}
-
-impl FactorDraw {
-    fn features(&self) -> Features<'_> {
-        Features {
-            mean: self.coefficients.as_ref(),
-            ln_noise: self.noise.iter().map(|psi| psi.ln()).collect(),
-            noise: self.noise.clone(),
-            spread: None,
-        }
-    }
-
-    /// Without their experts: scores are integrated out apart.
-    fn clusters(&self) -> Vec<Cluster> {
-        let n_factors = self.loading_precisions.len();
-        let cluster = |h: usize| Cluster {
-            used: (0..n_factors).filter(|&l| self.switches[h][l]).collect(),
-            mean: n_factors + h,
-            noise: self.cluster_noise[h],
-            ln_noise: self.cluster_noise[h].ln(),
-            ln_weight: self.ln_weights[h],
-            expert: None,
-        };
-        (0..self.switches.len()).map(cluster).collect()
-    }
-
-    fn score(&self, h: usize, used: &[usize], s: &[f64], spread: &Spread) -> Score {
-        let expert = &self.experts[h];
-        let slope: Vec<f64> = used.iter().map(|&l| expert[l]).collect();
-        Score {
-            mean: dot(&slope, s) + expert[expert.len() - 1],
-            variance: 1.0 + dot(&multiply(&spread.covariance, &slope), &slope),
-        }
-    }
-
-    fn used_factors(&self, used: &[usize], i: usize) -> Vec<f64> {
-        used.iter().map(|&l| self.factors[(l, i)]).collect()
-    }
-
-    /// `[b o s; 1]`.
-    fn seen_by_expert(&self, h: usize, i: usize) -> Vec<f64> {
-        let switch = |(l, &on): (usize, &bool)| if on { self.factors[(l, i)] } else { 0.0 };
-        let factors = self.switches[h].iter().enumerate().map(switch);
-        factors.chain([1.0]).collect()
-    }
-
-    /// Precision and pull of one factor of row `i` of cluster `h`, the others given, if its switch is on. `left`: a label's score less what the row adds.
-    fn one_factor(
-        &self,
-        forms: &Forms,
-        gram: &Mat<f64>,
-        left: Option<f64>,
-        i: usize,
-        h: usize,
-        l: usize,
-    ) -> (f64, f64) {
-        let n_factors = self.loading_precisions.len();
-        let kappa = self.cluster_noise[h];
-        let others: Vec<usize> = (0..n_factors)
-            .filter(|&m| m != l && self.switches[h][m])
-            .collect();
-        let s = |m: usize| self.factors[(m, i)];
-        let explained: f64 = others.iter().map(|&m| gram[(m, l)] * s(m)).sum();
-        let mut precision = 1.0 + kappa * gram[(l, l)];
-        let mut pull = kappa * (forms.linear[(l, i)] - gram[(n_factors + h, l)] - explained);
-        if let Some(left) = left {
-            let expert = &self.experts[h];
-            let rest: f64 = others.iter().map(|&m| expert[m] * s(m)).sum();
-            precision += expert[l] * expert[l];
-            pull += expert[l] * (left - expert[n_factors] - rest);
-        }
-        (precision, pull)
-    }
-
-    /// The draw in the form of `q(s, z)`: certain.
-    fn row_factors(&self, clusters: &[Cluster]) -> RowFactors {
-        let n = clusters.len();
-        let mut responsibilities = vec![0.0; self.labels.len() * n];
-        for (i, &h) in self.labels.iter().enumerate() {
-            responsibilities[i * n + h] = 1.0;
-        }
-        let means = |cluster: &Cluster| {
-            Mat::from_fn(cluster.used.len(), self.labels.len(), |k, i| {
-                self.factors[(cluster.used[k], i)]
-            })
-        };
-        RowFactors {
-            n_clusters: n,
-            responsibilities,
-            means: clusters.iter().map(means).collect(),
-            spreads: Vec::new(),
-        }
-    }
-
-    /// What is wrong with a draw that a user hands in.
-    fn check(
-        &self,
-        data: &FactorData,
-        effects: &EffectLaw,
-        config: &FactorConfig,
-    ) -> Result<(), String> {
-        let (n, p) = (data.n_rows(), data.cells.n_features());
-        let (clusters, columns) = (config.truncation, config.max_factors);
-        let finite = |values: &[f64], size: usize| {
-            values.len() == size && values.iter().all(|v| v.is_finite())
-        };
-        let positive =
-            |values: &[f64], size: usize| finite(values, size) && values.iter().all(|v| *v > 0.0);
-        let shape = |matrix: &Mat<f64>, shape| matrix.shape() == shape && all_finite(matrix);
-        let scalars = [self.concentration, self.mean_precision];
-        expect(positive(&scalars, 2), "concentration, precision of means")?;
-        let sticks = finite(&self.ln_weights, clusters) && self.ln_rest.is_finite();
-        expect(sticks, "weights")?;
-        let switches = self.switches.len() == clusters;
-        let each = self.switches.iter().all(|b| b.len() == columns);
-        expect(switches && each, "switches")?;
-        let loadings = shape(&self.coefficients, (p, columns + clusters));
-        expect(loadings, "loadings and means")?;
-        expect(positive(&self.noise, p), "noise precisions")?;
-        let noise = positive(&self.cluster_noise, clusters);
-        expect(noise, "noise of the clusters")?;
-        let precisions = positive(&self.loading_precisions, columns);
-        expect(precisions, "precisions of the loadings")?;
-        let expert = |w: &Vec<f64>| finite(w, columns + 1);
-        let experts = self.experts.len() == clusters && self.experts.iter().all(expert);
-        expect(experts, "experts")?;
-        let proper = |(zeta, lambda): &(f64, f64)| zeta.is_finite() && positive(&[*lambda], 1);
-        let prior = self.expert_prior.len() == columns + 1;
-        let prior = prior && self.expert_prior.iter().all(proper);
-        expect(prior, "prior of the experts")?;
-        let size = effects.size();
-        let steps = size - effects.first_step();
-        let effects = finite(&self.row_effect, size) && positive(&self.effect_precisions, steps);
-        expect(effects, "row effects")?;
-        let labels = self.labels.len() == n && self.labels.iter().all(|h| *h < clusters);
-        expect(labels, "labels")?;
-        expect(shape(&self.factors, (columns, n)), "factors")?;
-        let sides = self.scores.iter().zip(&data.signs);
-        let scores = finite(&self.scores, n) && sides.clone().all(|(t, sign)| t * sign >= 0.0);
-        expect(scores, "scores")
-    }
-
-    fn prior_precisions(&self) -> Vec<f64> {
-        let means = vec![self.mean_precision; self.switches.len()];
-        self.loading_precisions
-            .iter()
-            .copied()
-            .chain(means)
-            .collect()
-    }
-
-    /// Concentration, occupied clusters, switches that are on in them, mean log noise precision.
-    fn scalars(&self) -> [f64; 4] {
-        let mut occupied = vec![false; self.switches.len()];
-        self.labels.iter().for_each(|&h| occupied[h] = true);
-        let used = self.switches.iter().zip(&occupied).filter(|(_, o)| **o);
-        let on = used.flat_map(|(b, _)| b).filter(|b| **b).count();
-        let ln_noise: f64 = self.noise.iter().map(|psi| psi.ln()).sum();
-        [
-            self.concentration,
-            occupied.iter().filter(|o| **o).count() as f64,
-            on as f64,
-            ln_noise / self.noise.len().max(1) as f64,
-        ]
-    }
-}
-
-/// A draw of a precision.
-fn precision(law: &Gamma, rng: &mut impl Rng) -> f64 {
-    law.sample(rng).clamp(PRECISIONS[0], PRECISIONS[1])
-}
-
-/// A draw of a mean and a precision.
-fn normal_gamma(law: &NormalGamma, rng: &mut impl Rng) -> (f64, f64) {
-    let precision = precision(law.precision(), rng);
-    let z: f64 = rng.sample(StandardNormal);
-    let sd = 1.0 / (law.strength() * precision).sqrt();
-    (law.mean() + sd * z, precision)
-}
-
-/// An index with these probabilities.
-fn pick(probabilities: &[f64], rng: &mut impl Rng) -> usize {
-    let mut u: f64 = rng.random();
-    let mut last = 0;
-    for (k, p) in probabilities.iter().enumerate() {
-        if *p > 0.0 {
-            last = k;
-        }
-        u -= p;
-        if u < 0.0 {
-            return k;
-        }
-    }
-    last
-}
-
-fn first_draw(
-    data: &FactorData,
-    effects: (&EffectLaw, &EffectRows),
-    (config, priors): (&FactorConfig, &Priors),
-    start: &FactorState,
-    rng: &mut Xoshiro256PlusPlus,
-) -> Result<FactorDraw, NotPositiveDefinite> {
-    let p = data.cells.n_features();
-    let (clusters, columns) = (config.truncation, config.max_factors);
-    let (k, l) = (start.n_clusters(), start.n_factors());
-    let drawn = Drawn::new(start, rng)?;
-    let mut draw = FactorDraw::prior(config, priors, effects, p, rng);
-    draw.concentration = start.sticks.alpha_mean().max(LEAST_CONCENTRATION);
-    let mut weights = vec![0.0; clusters];
-    start.sticks.sample_weights(&mut weights, rng);
-    draw.ln_weights = weights
-        .iter()
-        .map(|w| w.max(f64::MIN_POSITIVE).ln())
-        .collect();
-    for h in 0..k {
-        for c in 0..columns {
-            draw.switches[h][c] = c < l && start.switches[h][c];
-        }
-        if let Some(noise) = start.noise.get(h) {
-            draw.cluster_noise[h] = precision(noise, rng);
-        }
-    }
-    draw.noise = drawn.noise;
-    let old = draw.coefficients;
-    draw.coefficients = Mat::from_fn(p, columns + clusters, |j, d| {
-        if d < l {
-            drawn.mean[(j, d)]
-        } else if (columns..columns + k).contains(&d) {
-            drawn.mean[(j, l + d - columns)]
-        } else {
-            old[(j, d)]
-        }
-    });
-    for c in 0..l {
-        draw.loading_precisions[c] = precision(&start.loading_precisions[c], rng);
-        draw.expert_prior[c] = normal_gamma(&start.expert_prior[c], rng);
-    }
-    draw.expert_prior[columns] = normal_gamma(&start.expert_prior[l], rng);
-    draw.mean_precision = precision(&start.mean_precision, rng);
-    draw.linear = start.row_effect.linear;
-    draw.row_effect = start.row_effect.draw(rng);
-    let precisions = start.row_effect.precisions.iter();
-    draw.effect_precisions = precisions.map(|law| precision(law, rng)).collect();
-    for h in 0..start.experts.len() {
-        let expert = draw_expert(start, h, rng)?;
-        draw.experts[h][..l].copy_from_slice(&expert[..l]);
-        draw.experts[h][columns] = expert[l];
-    }
-    Ok(draw)
-}
-
-impl FactorDraw {
-    /// A draw from the prior, for rows with these effects and `p` features; scores of all rows.
-    fn prior(
-        config: &FactorConfig,
-        priors: &Priors,
-        (law, rows): (&EffectLaw, &EffectRows),
-        p: usize,
-        rng: &mut Xoshiro256PlusPlus,
-    ) -> Self {
-        let n = rows.n_rows();
-        let (clusters, columns) = (config.truncation, config.max_factors);
-        let concentration = gamma(config.concentration.shape, config.concentration.rate)
-            .sample(rng)
-            .max(LEAST_CONCENTRATION);
-        let (mut ln_weights, mut ln_left) = (vec![0.0; clusters], 0.0);
-        let stick = Beta::new(1.0, concentration).expect("positive");
-        for weight in &mut ln_weights[..clusters - 1] {
-            let (ln_v, ln_not) = stick.sample_ln(rng);
-            *weight = ln_left + ln_v;
-            ln_left += ln_not;
-        }
-        ln_weights[clusters - 1] = ln_left;
-        let on = config.ln_switch()[0].exp();
-        let switches = (0..clusters)
-            .map(|_| (0..columns).map(|_| rng.random::<f64>() < on).collect())
-            .collect();
-        let noise: Vec<f64> = (0..p).map(|_| precision(&priors.noise, rng)).collect();
-        let loading_precisions: Vec<f64> = (0..columns)
-            .map(|_| precision(&priors.loading, rng))
-            .collect();
-        let mean_precision = precision(&priors.mean, rng);
-        let of_column = |d: usize| loading_precisions.get(d).copied().unwrap_or(mean_precision);
-        let coefficients = Mat::from_fn(p, columns + clusters, |j, d| {
-            let z: f64 = rng.sample(StandardNormal);
-            z / (noise[j] * of_column(d)).sqrt()
-        });
-        let cluster_noise = (0..clusters)
-            .map(|_| priors.cluster.map_or(1.0, |prior| precision(&prior, rng)))
-            .collect();
-        let expert_prior: Vec<(f64, f64)> = (0..=columns)
-            .map(|_| normal_gamma(&priors.expert, rng))
-            .collect();
-        let mut weight = |&(zeta, lambda): &(f64, f64)| -> f64 {
-            let z: f64 = rng.sample(StandardNormal);
-            zeta + z / lambda.sqrt()
-        };
-        let experts: Vec<Vec<f64>> = (0..clusters)
-            .map(|_| expert_prior.iter().map(&mut weight).collect())
-            .collect();
-        let weights: Vec<f64> = ln_weights.iter().map(|ln: &f64| ln.exp()).collect();
-        let labels: Vec<usize> = (0..n).map(|_| pick(&weights, rng)).collect();
-        let factors = Mat::from_fn(columns, n, |_, _| rng.sample(StandardNormal));
-        let (row_effect, effect_precisions) = law.draw_prior(rng);
-        let mut draw = Self {
-            concentration,
-            ln_weights,
-            ln_rest: ln_left,
-            switches,
-            coefficients,
-            noise,
-            cluster_noise,
-            loading_precisions,
-            mean_precision,
-            experts,
-            expert_prior,
-            linear: law.linear(),
-            row_effect,
-            effect_precisions,
-            labels,
-            factors,
-            scores: vec![0.0; n],
-        };
-        let of_rows = law.at(rows, &draw.row_effect);
-        for i in 0..n {
-            let h = draw.labels[i];
-            let z: f64 = rng.sample(StandardNormal);
-            let of_experts = dot(&draw.experts[h], &draw.seen_by_expert(h, i));
-            draw.scores[i] = of_experts + of_rows[i] + z;
-        }
-        draw
-    }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::effects::EffectLaw;
 use crate::FactorConfig;
+use crate::state::expect;
 
 /// `q(theta_p, psi_p)` of every feature, `theta_p = [a_p; mu_1p .. mu_Kp]` of length `D = L + K`:
 /// `psi_p ~ Gamma(shape_p, rate_p)`, `theta_p | psi_p ~ N(mean_p, V_p / psi_p)`, with one `V` for all features that the same rows miss.
@@ -241,14 +242,6 @@ impl FactorExpert {
             expert.covariance[(l, l)] = (1.0 + 1.0 / law.strength()) / law.precision().mean();
         }
         expert
-    }
-}
-
-pub(crate) fn expect(holds: bool, what: &str) -> Result<(), String> {
-    if holds {
-        Ok(())
-    } else {
-        Err(format!("{what}: impossible value or size"))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table};
-use npb_infer::diagnostics::{ChainDiagnostics, summarise};
+use npb_infer::diagnostics::{ChainDiagnostics, quantile, summarise};
 use npb_infer::{Saved, Stop, SweepReport, Trace, run_chains, stream};
 use npb_priors::special::ln_add_exp;
 use rayon::prelude::*;
@@ -19,7 +19,7 @@ use crate::fit::{
 };
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Predictor};
-use crate::runs::check_level;
+use crate::runs::{central_intervals, check_level};
 use crate::units::Units;
 
 /// A stored draw breaks its stick, beyond the components that have rows, until less than this is left; one further component takes the rest.
@@ -425,17 +425,14 @@ impl GibbsFit {
         self.two_classes("predict_interval")?;
         check_level(level)?;
         let by_draw = self.predict_draws(table)?;
-        let of_row = |row: usize| {
-            let values: Vec<f64> = by_draw.iter().map(|draw| draw[row][0]).collect();
-            let mean = values.iter().sum::<f64>() / values.len() as f64;
-            let ends = quantiles(values, &[0.5 - 0.5 * level, 0.5 + 0.5 * level]);
-            ProbabilityInterval {
-                mean,
-                lower: ends[0],
-                upper: ends[1],
-            }
-        };
-        Ok((0..table.n_rows()).map(of_row).collect())
+        let drawn: Vec<Vec<f64>> = by_draw
+            .iter()
+            .map(|draw| draw.iter().map(|row| row[0]).collect())
+            .collect();
+        let mean =
+            |row: usize| drawn.iter().map(|draw| draw[row]).sum::<f64>() / drawn.len() as f64;
+        let means = (0..table.n_rows()).map(mean).collect();
+        Ok(central_intervals(means, &drawn, level))
     }
 
     /// For each stored draw and row the probabilities of all classes but the first.
@@ -569,20 +566,7 @@ impl Saved for GibbsFit {
     }
 }
 
-/// Quantiles of a sample, between neighbours by linear interpolation.
 fn quantiles(mut values: Vec<f64>, levels: &[f64]) -> Vec<f64> {
     values.sort_unstable_by(f64::total_cmp);
-    let last = values.len() as f64 - 1.0;
-    let at = |level: &f64| {
-        let place = level.clamp(0.0, 1.0) * last;
-        let (low, high) = (
-            values[place.floor() as usize],
-            values[place.ceil() as usize],
-        );
-        low + (high - low) * place.fract()
-    };
-    if values.is_empty() {
-        return vec![f64::NAN; levels.len()];
-    }
-    levels.iter().map(at).collect()
+    levels.iter().map(|&p| quantile(&values, p)).collect()
 }

@@ -8,7 +8,7 @@
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
-use npb_priors::dist::sample_probit;
+use npb_priors::dist::{pick, sample_probit};
 use npb_priors::special::ln_phi;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
@@ -313,7 +313,8 @@ impl<R: Rng> Worker<'_, '_, R> {
         for i in 0..self.block.rows.len() {
             let u: f64 = self.rng.random();
             let weights = self.scratch.probability.get(size)[i..].iter().step_by(n);
-            let h = pick(weights, u, self.drawn.labels[i]);
+            let current = self.drawn.labels[i] as usize;
+            let h = pick(weights.copied(), u).unwrap_or(current);
             self.drawn.labels[i] = h as u32;
             fit += self.scratch.ln.part(h, n)[i] - self.laws.admit(h, self.slices[i]);
             if n_utilities > 0 {
@@ -567,7 +568,8 @@ impl<R: Rng> Worker<'_, '_, R> {
         let each = scratch.ln_row.iter().map(|ln| (ln - top).exp());
         scratch.residual.extend(each);
         let total: f64 = scratch.residual.iter().sum();
-        let h = pick(scratch.residual.iter(), u * total, self.drawn.labels[i]);
+        let current = self.drawn.labels[i] as usize;
+        let h = pick(scratch.residual.iter().copied(), u * total).unwrap_or(current);
         self.drawn.labels[i] = h as u32;
         scratch.chosen.clear();
         scratch
@@ -639,19 +641,4 @@ impl<R: Rng> Worker<'_, '_, R> {
         }
         Ok(())
     }
-}
-
-/// The index at which the running sum of `weights` passes `u`; where there are none, the current one.
-fn pick<'w>(weights: impl Iterator<Item = &'w f64>, mut u: f64, current: u32) -> usize {
-    let mut last = current as usize;
-    for (h, weight) in weights.enumerate() {
-        if *weight > 0.0 {
-            last = h;
-            u -= weight;
-            if u < 0.0 {
-                break;
-            }
-        }
-    }
-    last
 }

@@ -10,7 +10,7 @@
 //! state; the weights are twisted by it on the way and untwisted at the end.
 
 use npb_infer::Xoshiro256PlusPlus;
-use npb_priors::dist::Dirichlet;
+use npb_priors::dist::{Dirichlet, sample_ln_weights};
 use npb_priors::special::ln_add_exp;
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -476,18 +476,6 @@ fn ln_mean(ln_weights: &[f64]) -> f64 {
     sum - (ln_weights.len() as f64).ln()
 }
 
-/// An index by weight.
-fn pick(ln_weights: &[f64], rng: &mut Xoshiro256PlusPlus) -> usize {
-    let top = ln_weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let weight = |ln: &f64| (ln - top).exp();
-    let mut u = rng.random::<f64>() * ln_weights.iter().map(weight).sum::<f64>();
-    let passed = |ln: &f64| {
-        u -= weight(ln);
-        u < 0.0
-    };
-    ln_weights.iter().position(passed).unwrap_or(0)
-}
-
 impl Cloud {
     /// Particles by weight when few of them hold most of it; the first one stays where it is retained. Says where each comes from.
     fn resample(
@@ -514,7 +502,7 @@ impl Cloud {
             let parent = if retained && number == 0 {
                 0
             } else {
-                pick(&self.ln_weights, rng)
+                sample_ln_weights(&self.ln_weights, rng).unwrap_or(0)
             };
             self.particles[number].copy_from(&before[parent]);
             self.parents.push(parent);
@@ -531,7 +519,7 @@ impl Cloud {
     ) -> Option<Allocation> {
         let (p, k) = (scan.data().rows.n_features, scan.data().rows.n_utilities);
         let n = self.particles.len();
-        let last = pick(&self.ln_weights, rng);
+        let last = sample_ln_weights(&self.ln_weights, rng).unwrap_or(0);
         let mut path = vec![last; scan.rows.len()];
         for step in (1..path.len()).rev() {
             path[step - 1] = self.parents[step * n + path[step]];

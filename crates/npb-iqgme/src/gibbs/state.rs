@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::StickRule;
 use crate::data::IqgmeData;
+use crate::state::{expect, finite};
 
 /// Mean and precision of a component.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -172,18 +173,6 @@ fn in_region(class: usize, t: &[f64]) -> bool {
 /// Missing cells in the model's columns.
 pub(crate) fn n_missing(data: &IqgmeData) -> usize {
     data.rows.len() * data.rows.n_features - data.n_observed()
-}
-
-fn expect(holds: bool, what: &str) -> Result<(), String> {
-    if holds {
-        Ok(())
-    } else {
-        Err(format!("{what}: impossible value or size"))
-    }
-}
-
-fn finite(values: &[f64]) -> bool {
-    values.iter().all(|v| v.is_finite())
 }
 
 fn positive(x: f64) -> bool {

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use npb_data::{Standardiser, Table};
 use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
 use npb_linalg::faer::{Mat, Scale};
+use npb_priors::dist::pick;
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use crate::config::Gate;
 use crate::fit::check_draws;
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
-use crate::runs::{central_intervals, check_level, run_all, weigh};
+use crate::runs::{central_intervals, check_level, check_part, run_all, weigh};
 use crate::stacking::{self, Surety, Vote};
 use crate::state::Expert;
 use crate::{IqgmeData, IqgmeError, ProbabilityInterval};
@@ -362,15 +363,9 @@ impl MultiTaskFit {
 
     /// One of the runs that have weight and its place among them, drawn by weight.
     fn pick(&self, draw: u64) -> (usize, &TaskRun, &Predictor) {
-        let mut u: f64 = stream(self.wire.config.single.seed, [0, draw, PICK, 0]).random();
-        let mut chosen = 0;
-        for (k, (run, _)) in self.weighed().enumerate() {
-            chosen = k;
-            u -= run.weight;
-            if u < 0.0 {
-                break;
-            }
-        }
+        let u = stream(self.wire.config.single.seed, [0, draw, PICK, 0]).random();
+        let weights = self.weighed().map(|(run, _)| run.weight);
+        let chosen = pick(weights, u).unwrap_or(0);
         (chosen, &self.wire.runs[chosen], &self.predictors[chosen])
     }
 
@@ -463,12 +458,7 @@ impl Saved for MultiTaskFit {
             ));
         }
         for (k, run) in wire.runs.iter().enumerate() {
-            if !(0.0..=1.0).contains(&run.weight) || (k == 0 && run.weight == 0.0) {
-                return Err(saved(format!("weight of run {k}: {}", run.weight)));
-            }
-            if !(run.sharpness.is_finite() && run.sharpness > 0.0) {
-                return Err(saved(format!("sharpness of run {k}: {}", run.sharpness)));
-            }
+            check_part(k, run.weight, run.surety()).map_err(saved)?;
             let truncations = [wire.config.single.truncation, wire.config.atoms];
             let classifies = !wire.classes.is_empty();
             run.state

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_priors::dist::pick;
 use rand::RngExt;
 use rayon::prelude::*;
 
@@ -633,23 +634,6 @@ fn ln_edge(label: usize, n: usize) -> f64 {
         Some(beyond) => EDGE.ln() - beyond as f64 * std::f64::consts::LN_2,
         None => 0.0,
     }
-}
-
-/// The index at which the running sum of `weights` exceeds `u`; the last of positive weight when rounding leaves the sum
-/// below, `None` when there is none.
-#[inline(always)]
-fn pick(weights: impl Iterator<Item = f64>, mut u: f64) -> Option<usize> {
-    let mut last = None;
-    for (k, weight) in weights.enumerate() {
-        if weight > 0.0 {
-            last = Some(k);
-            u -= weight;
-            if u < 0.0 {
-                break;
-            }
-        }
-    }
-    last
 }
 
 impl Lower {

@@ -71,7 +71,7 @@ impl Categorical {
 
     /// Draws a category by one uniform. Cost: K.
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> usize {
-        pick(self.probabilities.iter().copied(), rng.random())
+        pick(self.probabilities.iter().copied(), rng.random()).unwrap_or(0)
     }
 }
 
@@ -87,24 +87,32 @@ pub fn sample_ln_weights<R: Rng + ?Sized>(
 ) -> Result<usize, ParameterError> {
     let total = log_sum_exp(ln_weights);
     check_ln_weights(ln_weights, total)?;
-    Ok(pick(
-        ln_weights.iter().map(|w| (w - total).exp()),
-        rng.random(),
-    ))
+    let weights = ln_weights.iter().map(|w| (w - total).exp());
+    Ok(pick(weights, rng.random()).unwrap_or(0))
 }
 
-/// The first index at which the running sum exceeds `u`; an index of positive probability even when rounding leaves the
-/// sum below `u`.
-fn pick(probabilities: impl Iterator<Item = f64>, u: f64) -> usize {
+/// The first position at which the running sum of `weights` exceeds `u`; the last of positive weight when rounding leaves the
+/// sum below, `None` when there is none.
+///
+/// With `u` uniform from 0 to the sum of the weights this is a draw by weight, from one number that may serve several questions.
+///
+/// ```
+/// use npb_priors::dist::pick;
+/// assert_eq!(pick([0.25, 0.0, 0.5, 0.25], 0.3), Some(2));
+/// assert_eq!(pick([0.5, 0.5, 0.0], 1.0), Some(1));
+/// assert_eq!(pick([0.0, 0.0], 0.0), None);
+/// ```
+#[inline(always)] // Inside the loops over rows of samplers, some of which are compiled for wider vectors.
+pub fn pick(weights: impl IntoIterator<Item = f64>, u: f64) -> Option<usize> {
     let mut left = u;
-    let mut last = 0;
-    for (k, p) in probabilities.enumerate() {
-        if p > 0.0 {
-            if left < p {
-                return k;
+    let mut last = None;
+    for (k, weight) in weights.into_iter().enumerate() {
+        if weight > 0.0 {
+            last = Some(k);
+            left -= weight;
+            if left < 0.0 {
+                break;
             }
-            left -= p;
-            last = k;
         }
     }
     last

@@ -25,7 +25,7 @@ mod wishart;
 
 pub use bernoulli::Bernoulli;
 pub use beta::Beta;
-pub use categorical::{Categorical, sample_ln_weights};
+pub use categorical::{Categorical, pick, sample_ln_weights};
 pub use conjugate::{
     Categories, Conjugate, Counts, ExponentialGamma, NormalMean, NormalPrecision, Reals, Scatter,
     Statistics, Trials,
