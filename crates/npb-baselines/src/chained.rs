@@ -91,8 +91,8 @@ impl ChainedImputer {
             start,
             steps: Vec::new(),
         };
-        // With nothing missing, or nothing to regress on, the means are the answer.
-        if train.n_missing() == 0 || order.len() < 2 {
+        // With nothing to regress on the means are the answer. Complete training rows are regressed on all the same: new rows may have holes.
+        if order.len() < 2 {
             return Ok(imputer);
         }
         let largest = train.values().iter().fold(0.0, |m: f64, v| m.max(v.abs()));

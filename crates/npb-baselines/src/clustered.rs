@@ -649,7 +649,7 @@ mod tests {
         }
     }
 
-    /// The broken twin: a precision term of half the size makes the bound fall somewhere.
+    /// The broken twin: precisions of weights two thirds of what they should be.
     #[test]
     fn a_wrong_update_lowers_the_bound() {
         let (table, tasks, labels) = example();

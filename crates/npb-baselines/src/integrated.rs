@@ -20,7 +20,7 @@ const MEMORY: usize = 10;
 pub struct IntegratedConfig {
     /// The law of the columns.
     pub mixture: MixtureConfig,
-    /// The regression. `tolerance` is relative to the number of rows; `iterations` are those of its start.
+    /// The regression; `tolerance` and `iterations` are those of its start alone.
     pub logistic: LogisticConfig,
 }
 

@@ -22,8 +22,8 @@ pub struct PairCount {
 /// Raw rates, hits / trials; rates of 0 and 1 are left to the caller, who must clip them before taking logarithms.
 #[derive(Clone, Debug)]
 pub struct HitRates {
-    /// By row and column, ascending.
-    pairs: Vec<PairCount>,
+    /// Row and column, ascending, with hits and trials: sums may be larger than what one count can hold.
+    pairs: Vec<([u32; 2], [u64; 2])>,
     rows: Vec<Option<f64>>,
     columns: Vec<Option<f64>>,
 }
@@ -70,15 +70,14 @@ impl HitRates {
                 *trials += u64::from(c.trials);
             }
         }
-        let rate = |[hits, trials]: &[u64; 2]| (*trials > 0).then(|| *hits as f64 / *trials as f64);
         let [rows, columns] = sums.map(|sums| sums.iter().map(rate).collect());
-        let mut pairs = counts.to_vec();
-        pairs.sort_unstable_by_key(|c| (c.row, c.column));
-        pairs.dedup_by(|again, first| {
-            let same = (again.row, again.column) == (first.row, first.column);
+        let pair = |c: &PairCount| ([c.row, c.column], [c.hits, c.trials].map(u64::from));
+        let mut pairs: Vec<([u32; 2], [u64; 2])> = counts.iter().map(pair).collect();
+        pairs.sort_unstable();
+        pairs.dedup_by(|(again, more), (first, sum)| {
+            let same = again == first;
             if same {
-                first.hits += again.hits;
-                first.trials += again.trials;
+                sum.iter_mut().zip(more).for_each(|(s, m)| *s += *m);
             }
             same
         });
@@ -91,10 +90,9 @@ impl HitRates {
 
     /// Rate of a pair; `None` when it had no trial.
     pub fn pair(&self, row: usize, column: usize) -> Option<f64> {
-        let key = |c: &PairCount| (c.row as usize, c.column as usize);
+        let key = |([row, column], _): &([u32; 2], [u64; 2])| (*row as usize, *column as usize);
         let index = self.pairs.binary_search_by_key(&(row, column), key).ok()?;
-        let found = self.pairs[index];
-        (found.trials > 0).then(|| f64::from(found.hits) / f64::from(found.trials))
+        rate(&self.pairs[index].1)
     }
 
     /// Rate of a row; `None` when it had no trial.
@@ -114,9 +112,26 @@ impl HitRates {
     }
 }
 
+fn rate([hits, trials]: &[u64; 2]) -> Option<f64> {
+    (*trials > 0).then(|| *hits as f64 / *trials as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_of_one_pair_may_add_up_to_more_than_one_count_holds() {
+        let most = PairCount {
+            row: 0,
+            column: 0,
+            hits: u32::MAX / 2,
+            trials: u32::MAX,
+        };
+        let rates = HitRates::fit(1, 1, &[most; 3]).unwrap();
+        assert_eq!(rates.pair(0, 0), rates.row(0));
+        assert!((rates.pair(0, 0).unwrap() - 0.5).abs() < 1e-9);
+    }
 
     #[test]
     fn impossible_counts_are_named() {

@@ -20,7 +20,7 @@ const NEARLY_FREE: f64 = 1e-6;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StructureConfig {
-    /// Dimension of the shared subspace of the weights; at most the number of columns.
+    /// Dimension of the shared subspace of the weights; at most the number of columns. The weights of T tasks span T dimensions: more are not used.
     pub dimension: usize,
     /// Weight of the data against the penalty on what lies outside the subspace.
     pub c: f64,

@@ -78,6 +78,18 @@ fn with_tasks(
             regression(Sharing::SharedAndOwn { shared: 1.0 }),
         ),
         (
+            "tuned",
+            false,
+            TaskLogistic::fit_tuned(
+                train,
+                tasks,
+                labels,
+                &TaskLogisticConfig::default(),
+                &[0.1, 1.0],
+            )
+            .and_then(|m| m.decision(test, test_tasks)),
+        ),
+        (
             "clustered",
             false,
             ClusteredLogistic::fit(train, tasks, labels, &ClusteredConfig::default())

@@ -32,6 +32,21 @@ fn a_column_never_seen_in_training_becomes_zero() {
     }
 }
 
+/// Complete training rows teach how columns depend on each other; the middle of the second column is 6.
+#[test]
+fn holes_of_new_rows_are_filled_conditionally_after_complete_training() {
+    let train = table(2, &[1.0, 2.0, 2.0, 4.0, 3.0, 6.0, 4.0, 8.0, 5.0, 10.0]);
+    let test = table(2, &[1.0, NAN]);
+    let [mean, conditional @ ..] = &impute(&train, &test)[..] else {
+        panic!("no imputers");
+    };
+    assert_eq!(mean.as_ref().unwrap().row(0)[1], 6.0);
+    for filled in conditional {
+        let guess = filled.as_ref().unwrap().row(0)[1];
+        assert!((guess - 2.0).abs() < 0.3, "{guess}");
+    }
+}
+
 #[test]
 fn an_empty_row_gets_finite_values() {
     let train = table(2, &[1.0, 2.0, NAN, NAN, 3.0, 1.0, 2.0, NAN]);

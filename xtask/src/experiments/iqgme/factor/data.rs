@@ -176,6 +176,14 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn sides_are_standardised_by_the_training_rows_alone() {
+        let sides = Sides::new(&example(), 0.3, 1, 5).unwrap();
+        for stats in sides.train.column_stats() {
+            assert!(stats.mean.abs() < 1e-12 && (stats.sd - 1.0).abs() < 1e-12);
+        }
+    }
+
+    #[test]
     fn sides_share_a_split_and_hold_both_classes() {
         let data = example();
         let a = Sides::new(&data, 0.3, 1, 5).unwrap();

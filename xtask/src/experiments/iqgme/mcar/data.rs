@@ -175,6 +175,19 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn sides_are_standardised_by_the_training_rows_alone() {
+        let cell = Cell {
+            missing: 0.25,
+            train: 0.5,
+            trial: 0,
+        };
+        let sides = Sides::new(&example(), &cell, 1).unwrap();
+        for stats in sides.train.column_stats() {
+            assert!(stats.mean.abs() < 1e-12 && (stats.sd - 1.0).abs() < 1e-12);
+        }
+    }
+
+    #[test]
     fn drawn_splits_follow_the_protocol() {
         let data = example();
         for trial in 0..5 {

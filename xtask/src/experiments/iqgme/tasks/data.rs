@@ -273,3 +273,29 @@ fn source_of(pixels: &Table, letter: &Labels, first: &str, second: &str) -> Sour
         table: pixels.select_rows(&rows),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last row of each task is far from all others: a standardiser that saw test rows would be moved.
+    #[test]
+    fn tasks_are_standardised_by_the_training_rows_of_all_tasks() {
+        let source = |name: &str, from: f64| Source {
+            name: name.to_owned(),
+            ground: 0,
+            table: Table::complete(4, 1, vec![from, from + 1.0, from + 2.0, 1e3]).unwrap(),
+            positive: vec![false, true, false, true],
+        };
+        let sources = [source("a", 0.0), source("b", 10.0)];
+        let parts = sources
+            .iter()
+            .map(|source| (source, source.table.clone(), vec![0, 1, 2], vec![3]));
+        let found = problem(parts.collect()).unwrap();
+        let trains: Vec<Table> = found.tasks.iter().map(|task| task.train.clone()).collect();
+        let stats = &stacked(&trains).unwrap().column_stats()[0];
+        assert!(stats.mean.abs() < 1e-12 && (stats.sd - 1.0).abs() < 1e-12);
+        assert!(found.tasks[0].train.row(2)[0] < found.tasks[1].train.row(0)[0]);
+        assert_eq!(found.tasks[1].test_positive, [true]);
+    }
+}

@@ -23,6 +23,17 @@ pub(super) enum Fill {
     Gaussian,
 }
 
+/// The weight of the data against the penalty, of logistic regressions.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Penalty {
+    /// 1, the default of scikit-learn.
+    Usual,
+    /// Chosen by five folds of the training rows, from [`CANDIDATES`].
+    Tuned,
+}
+
+const CANDIDATES: [f64; 5] = [0.001, 0.01, 0.1, 1.0, 10.0];
+
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Method {
     /// One model of all tasks.
@@ -31,9 +42,9 @@ pub(super) enum Method {
     Apart,
     /// Logistic regressions clustered by a Dirichlet process (LR-MTL).
     Clustered(Fill),
-    Single(Fill),
-    Pooled(Fill),
-    SharedAndOwn(Fill),
+    Single(Penalty, Fill),
+    Pooled(Penalty, Fill),
+    SharedAndOwn(Penalty, Fill),
     /// Alternating structure optimisation.
     Structure(Fill),
     /// Boosted trees with a task column and native holes.
@@ -43,23 +54,34 @@ pub(super) enum Method {
 }
 
 /// Every method with its name in `results.csv`.
-pub(super) const METHODS: [(&str, Method); 15] = {
+pub(super) const METHODS: [(&str, Method); 22] = {
     use Method::{
         Apart, Clustered, Ground, Pooled, SharedAndOwn, Single, Structure, Together, Trees,
     };
+    use Penalty::{Tuned, Usual};
     [
         (OURS, Together),
         ("npb:iqgme", Apart),
         ("lr-mtl", Clustered(Fill::None)),
         ("lr-mtl+mean", Clustered(Fill::Mean)),
         ("lr-mtl+gaussian", Clustered(Fill::Gaussian)),
-        ("lr-stl", Single(Fill::None)),
-        ("lr-stl+gaussian", Single(Fill::Gaussian)),
-        ("lr-pooled", Pooled(Fill::None)),
-        ("lr-pooled+gaussian", Pooled(Fill::Gaussian)),
-        ("lr-shared", SharedAndOwn(Fill::None)),
-        ("lr-shared+gaussian", SharedAndOwn(Fill::Gaussian)),
+        ("lr-stl", Single(Usual, Fill::None)),
+        ("lr-stl+gaussian", Single(Usual, Fill::Gaussian)),
+        ("lr-stl-tuned", Single(Tuned, Fill::None)),
+        ("lr-stl-tuned+gaussian", Single(Tuned, Fill::Gaussian)),
+        ("lr-pooled", Pooled(Usual, Fill::None)),
+        ("lr-pooled+gaussian", Pooled(Usual, Fill::Gaussian)),
+        ("lr-pooled-tuned", Pooled(Tuned, Fill::None)),
+        ("lr-pooled-tuned+gaussian", Pooled(Tuned, Fill::Gaussian)),
+        ("lr-shared", SharedAndOwn(Usual, Fill::None)),
+        ("lr-shared+gaussian", SharedAndOwn(Usual, Fill::Gaussian)),
+        ("lr-shared-tuned", SharedAndOwn(Tuned, Fill::None)),
+        (
+            "lr-shared-tuned+gaussian",
+            SharedAndOwn(Tuned, Fill::Gaussian),
+        ),
         ("structure", Structure(Fill::None)),
+        ("structure+mean", Structure(Fill::Mean)),
         ("structure+gaussian", Structure(Fill::Gaussian)),
         ("trees", Trees),
         ("lr-type (told the ground)", Ground),
@@ -76,9 +98,9 @@ impl Method {
             Self::Together | Self::Apart | Self::Trees => true,
             Self::Ground => !holes,
             Self::Clustered(fill)
-            | Self::Single(fill)
-            | Self::Pooled(fill)
-            | Self::SharedAndOwn(fill)
+            | Self::Single(_, fill)
+            | Self::Pooled(_, fill)
+            | Self::SharedAndOwn(_, fill)
             | Self::Structure(fill) => (fill != Fill::None) == holes,
         }
     }
@@ -86,9 +108,9 @@ impl Method {
     fn fill(self) -> Fill {
         match self {
             Self::Clustered(fill)
-            | Self::Single(fill)
-            | Self::Pooled(fill)
-            | Self::SharedAndOwn(fill)
+            | Self::Single(_, fill)
+            | Self::Pooled(_, fill)
+            | Self::SharedAndOwn(_, fill)
             | Self::Structure(fill) => fill,
             Self::Together | Self::Apart | Self::Trees | Self::Ground => Fill::None,
         }
@@ -102,8 +124,16 @@ impl Method {
             Self::Clustered(_) => format!("{:?}", ClusteredConfig::default()),
             Self::Structure(_) => format!("{:?}", structure(usize::MAX)),
             Self::Trees => format!("{:?}", BoostedTreesConfig::default()),
-            Self::Single(_) | Self::Pooled(_) | Self::SharedAndOwn(_) | Self::Ground => {
+            Self::Single(Penalty::Usual, _)
+            | Self::Pooled(Penalty::Usual, _)
+            | Self::SharedAndOwn(Penalty::Usual, _)
+            | Self::Ground => {
                 format!("{:?}", TaskLogisticConfig::default())
+            }
+            Self::Single(Penalty::Tuned, _)
+            | Self::Pooled(Penalty::Tuned, _)
+            | Self::SharedAndOwn(Penalty::Tuned, _) => {
+                format!("{:?}\n{CANDIDATES:?}", TaskLogisticConfig::default())
             }
         };
         let fill = match self.fill() {
@@ -163,20 +193,27 @@ impl Method {
     }
 
     fn fitted(self, train: &Table, tasks: &[usize], labels: &[bool]) -> Result<Score> {
-        let logistic = |sharing| -> Result<Score> {
+        let logistic = |sharing, penalty| -> Result<Score> {
             let config = TaskLogisticConfig {
                 sharing,
                 ..Default::default()
             };
-            let model = TaskLogistic::fit(train, tasks, labels, &config)?;
+            let candidates: &[f64] = match penalty {
+                Penalty::Usual => &[],
+                Penalty::Tuned => &CANDIDATES,
+            };
+            let model = TaskLogistic::fit_tuned(train, tasks, labels, &config, candidates)?;
             Ok(Box::new(move |table: &Table, tasks: &[usize]| {
                 Ok(model.decision(table, tasks)?)
             }))
         };
         match self {
-            Self::Single(_) | Self::Ground => logistic(Sharing::Single),
-            Self::Pooled(_) => logistic(Sharing::Pooled),
-            Self::SharedAndOwn(_) => logistic(Sharing::SharedAndOwn { shared: 1.0 }),
+            Self::Single(penalty, _) => logistic(Sharing::Single, penalty),
+            Self::Ground => logistic(Sharing::Single, Penalty::Usual),
+            Self::Pooled(penalty, _) => logistic(Sharing::Pooled, penalty),
+            Self::SharedAndOwn(penalty, _) => {
+                logistic(Sharing::SharedAndOwn { shared: 1.0 }, penalty)
+            }
             Self::Clustered(_) => {
                 let config = ClusteredConfig::default();
                 let model = ClusteredLogistic::fit(train, tasks, labels, &config)?;
