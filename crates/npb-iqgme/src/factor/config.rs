@@ -43,6 +43,11 @@ impl FactorStart {
         }
     }
 
+    /// Whether it is made for the labels' sake alone: without factors, which its run cannot get, it cannot tell how the features depend on one another.
+    pub(crate) fn without_factors(self) -> bool {
+        matches!(self, Self::NoFactors(_) | Self::Linear(_))
+    }
+
     /// Prior variance of the sum of linear effects; none for runs whose features have steps.
     pub(crate) fn linear(self) -> Option<f64> {
         match self {

@@ -6,7 +6,7 @@ use npb_data::{Labels, Table};
 use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
-use npb_priors::dist::pick;
+use npb_priors::dist::{Beta, pick};
 use npb_priors::special::ln_add_exp;
 use rand::RngExt;
 use rayon::prelude::*;
@@ -88,8 +88,10 @@ pub(crate) fn make_runs(
 pub struct FactorRun {
     /// Its start.
     pub start: FactorStart,
-    /// Its weight in predictions; zero for a run that was not kept.
+    /// Its weight in densities and missing cells, by its bound; zero for a run that was not kept, and for one without factors beside those with factors.
     pub weight: f64,
+    /// Its weight in class probabilities, by the labels that it foretells (`config.folds`), or else by its bound.
+    pub vote: f64,
     /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold.
     pub sharpness: f64,
     /// What is added to the logarithm of the second class's odds after that, found from the same labels; 0 where nothing was foretold.
@@ -118,6 +120,7 @@ impl FactorRun {
         Ok(Self {
             start,
             weight: 0.0,
+            vote: 0.0,
             sharpness: 1.0,
             shift: 0.0,
             trace: outcome.trace,
@@ -167,13 +170,16 @@ pub struct Wire {
     units: Units,
     effects: Effects,
     classes: Vec<String>,
+    /// Labels of training, by class.
+    labels: [u64; 2],
     /// The best run first.
     runs: Vec<FactorRun>,
 }
 
 /// A fitted factor-analytic model. Questions and answers are in the user's units, columns in the order of training.
 ///
-/// Predictions and imputations average over the runs by their weights; clusters and loadings are those of the best run.
+/// Imputations and densities average over the runs by their weights, class probabilities by their votes; clusters and loadings are those of the best run,
+/// which is one with factors if any is: bounds of runs with other effects of rows are no measure beside its own.
 #[derive(Clone, Debug)]
 pub struct FactorFit {
     wire: Wire,
@@ -186,21 +192,34 @@ impl FactorFit {
         mut runs: Vec<FactorRun>,
         votes: Option<Vec<Vote>>,
     ) -> Result<Self, IqgmeError> {
-        let by_votes = votes.is_some();
+        let by_labels = votes.is_some();
         for (run, vote) in runs.iter_mut().zip(votes.into_iter().flatten()) {
-            run.weight = vote.weight;
+            run.vote = vote.weight;
             (run.sharpness, run.shift) = (vote.surety.sharpness, vote.surety.shift);
         }
         let n_observed = data.n_observed().max(1);
         let by_bound = weigh(&mut runs, FactorRun::elbo, config.averaging, n_observed);
-        if !by_votes {
+        if !by_labels {
             for (run, weight) in runs.iter_mut().zip(by_bound) {
-                run.weight = weight;
+                run.vote = weight;
             }
         }
+        runs.sort_by_key(|run| run.start.without_factors());
+        let describe = |run: &&FactorRun| !run.start.without_factors();
+        let n_with_factors = runs.iter().filter(describe).count();
+        let describing = match n_with_factors {
+            0 => &mut runs[..],
+            n => &mut runs[..n],
+        };
+        let weights = weigh(describing, FactorRun::elbo, config.averaging, n_observed);
+        for (run, weight) in describing.iter_mut().zip(weights) {
+            run.weight = weight;
+        }
+        let of_sign = |sign: f64| data.signs.iter().filter(|s| **s == sign).count() as u64;
         Ok(Self {
             wire: Wire {
                 config,
+                labels: [of_sign(-1.0), of_sign(1.0)],
                 units: data.units,
                 effects: data.effects,
                 classes: data.classes,
@@ -209,9 +228,14 @@ impl FactorFit {
         })
     }
 
-    /// The runs that have weight.
-    fn weighed(&self) -> impl Iterator<Item = &FactorRun> {
+    /// The runs that say something of the features.
+    fn describing(&self) -> impl Iterator<Item = &FactorRun> {
         self.wire.runs.iter().filter(|run| run.weight > 0.0)
+    }
+
+    /// The runs that say something of the labels.
+    fn voting(&self) -> impl Iterator<Item = &FactorRun> {
+        self.wire.runs.iter().filter(|run| run.vote > 0.0)
     }
 
     /// Class names; probabilities are of the second. Empty for a fit without labels.
@@ -241,7 +265,7 @@ impl FactorFit {
         &self.wire.config
     }
 
-    /// All runs, the best first.
+    /// All runs, the best first: those without factors after those that may have some.
     pub fn runs(&self) -> &[FactorRun] {
         &self.wire.runs
     }
@@ -311,31 +335,55 @@ impl FactorFit {
 
     /// Probability of the second class for each row, factors and missing features integrated out, experts by moment matching. Steps and linear
     /// effects of features are at their posterior means: a posterior that factorises overstates what they leave uncertain.
-    /// Each run is put right by its [`sharpness`](FactorRun::sharpness) and [`shift`](FactorRun::shift).
+    /// Each run is put right by its [`sharpness`](FactorRun::sharpness) and [`shift`](FactorRun::shift). A row without any observed feature gets the share of the
+    /// class among the labels of training.
     ///
     /// Cost: see [`FactorVb`]. Errors: other columns than in training, a fit without labels.
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         self.classifies()?;
         let cells = self.cells(table)?;
-        Ok(self.average(&self.by_run(&cells, &self.wire.effects.of(&cells))?))
+        let by_run = self.by_run(&cells, &self.wire.effects.of(&cells))?;
+        Ok(self.probability(&cells, &by_run))
     }
 
-    /// Probability of the second class by each run that has weight, before it is put right: run, row.
+    fn probability(&self, cells: &Cells, by_run: &[Vec<f64>]) -> Vec<f64> {
+        let mut probability = self.average(by_run);
+        for i in Self::unseen(cells) {
+            probability[i] = self.shares().mean();
+        }
+        probability
+    }
+
+    /// Probability of the second class by each run that votes, before it is put right: run, row.
     fn by_run(&self, cells: &Cells, rows: &RowsOfBoth) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let of_run = |run: &FactorRun| {
             let effects = (&self.wire.effects, rows);
             Predictor::new(&run.state).probability(&run.state, cells, effects)
         };
-        self.weighed().map(of_run).collect()
+        self.voting().map(of_run).collect()
     }
 
-    /// The average of the runs that have weight, each put right.
+    /// The average of the runs that vote, each put right.
     fn average(&self, by_run: &[Vec<f64>]) -> Vec<f64> {
-        let runs = self.weighed().map(|run| Vote {
-            weight: run.weight,
+        let runs = self.voting().map(|run| Vote {
+            weight: run.vote,
             surety: run.surety(),
         });
         stacking::average(runs.zip(by_run))
+    }
+
+    /// Rows of which nothing is seen. What runs say of them is what they would say of a row without effects, not of a row that might have any: they get the
+    /// share of their class among the labels of training, with half a label more of each class.
+    fn unseen(cells: &Cells) -> Vec<usize> {
+        let n_features = cells.n_features();
+        let patterns = cells.patterns.iter();
+        let unseen = patterns.filter(|pattern| pattern.missing.len() == n_features);
+        unseen.flat_map(|pattern| pattern.rows.clone()).collect()
+    }
+
+    fn shares(&self) -> Beta {
+        let [first, second] = self.wire.labels.map(|n| n as f64 + 0.5);
+        Beta::new(second, first).expect("positive")
     }
 
     /// The more probable class of each row.
@@ -370,6 +418,7 @@ impl FactorFit {
         let cells = self.cells(table)?;
         let rows = self.wire.effects.of(&cells);
         let by_run = self.by_run(&cells, &rows)?;
+        let unseen = Self::unseen(&cells);
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
@@ -378,10 +427,15 @@ impl FactorFit {
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
                 let predictor = Predictor::draw(state, &mut rng).map_err(failed)?;
                 let drawn = predictor.probability(state, &cells, (&self.wire.effects, &rows))?;
-                Ok(stacking::moved(&drawn, &by_run[k], run.surety()))
+                let mut moved = stacking::moved(&drawn, &by_run[k], run.surety());
+                for &i in &unseen {
+                    moved[i] = self.shares().sample(&mut rng);
+                }
+                Ok(moved)
             })
             .collect::<Result<_, IqgmeError>>()?;
-        Ok(central_intervals(self.average(&by_run), &drawn, level))
+        let probability = self.probability(&cells, &by_run);
+        Ok(central_intervals(probability, &drawn, level))
     }
 
     /// Probabilities of the clusters given the observed features, one vector for each row, in the order of [`components`](Self::components).
@@ -401,7 +455,7 @@ impl FactorFit {
         let cells = self.cells(table)?;
         let sd = self.wire.units.standardiser.sd();
         let mut density = vec![f64::NEG_INFINITY; table.n_rows()];
-        for run in self.weighed() {
+        for run in self.describing() {
             let own = Predictor::new(&run.state).ln_density(&run.state, &cells)?;
             for (sum, own) in density.iter_mut().zip(own) {
                 *sum = ln_add_exp(*sum, run.weight.ln() + own);
@@ -425,7 +479,7 @@ impl FactorFit {
         // Mean and mean square over the runs, in the same order for each.
         let mut sums: Vec<[f64; 2]> = Vec::new();
         let mut places = Vec::new();
-        for run in self.weighed() {
+        for run in self.describing() {
             let filled = Predictor::new(&run.state).missing_cells(&run.state, &cells)?;
             sums.resize(filled.len(), [0.0; 2]);
             for (sum, cell) in sums.iter_mut().zip(&filled) {
@@ -464,11 +518,11 @@ impl FactorFit {
         }
     }
 
-    /// One of the runs that have weight and its place among them, drawn by weight.
+    /// One of the runs that vote and its place among them, drawn by weight.
     fn pick(&self, draw: u64) -> (usize, &FactorRun) {
         let u = stream(self.wire.config.seed, [0, draw, PICK, 0]).random();
-        let runs: Vec<&FactorRun> = self.weighed().collect();
-        let chosen = pick(runs.iter().map(|run| run.weight), u).unwrap_or(0);
+        let runs: Vec<&FactorRun> = self.voting().collect();
+        let chosen = pick(runs.iter().map(|run| run.vote), u).unwrap_or(0);
         (chosen, runs[chosen])
     }
 
@@ -502,8 +556,14 @@ impl Saved for FactorFit {
         if !matches!(wire.classes.len(), 0 | 2) || wire.runs.is_empty() {
             return Err(saved("classes or runs: impossible number".to_owned()));
         }
+        if wire.runs.iter().all(|run| run.vote == 0.0) {
+            return Err(saved("no run has a vote".to_owned()));
+        }
         for (k, run) in wire.runs.iter().enumerate() {
             check_part(k, run.weight, run.surety()).map_err(saved)?;
+            if !(0.0..=1.0).contains(&run.vote) {
+                return Err(saved(format!("vote of run {k}: {}", run.vote)));
+            }
             let law = wire.effects.law(run.state.row_effect.linear);
             run.state
                 .check(n_features, !wire.classes.is_empty(), &law, &wire.config)

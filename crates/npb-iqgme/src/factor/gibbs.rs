@@ -218,20 +218,27 @@ impl<'d> FactorSampler<'d> {
     }
 
     /// Makes the sweeps of `plan`; `watch` sees every sweep and the draw it ends with. Monitored: concentration, occupied clusters, switches that are
-    /// on in them, mean log noise precision.
+    /// on in them, mean log noise precision, log probability of the labels given factors, experts and effects of rows.
     pub fn run(
         &mut self,
         plan: &SweepPlan,
         mut watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
     ) -> Result<SweepOutcome, IqgmeError> {
-        let names = ["concentration", "clusters", "switches", "ln_noise"];
+        let names = [
+            "concentration",
+            "clusters",
+            "switches",
+            "ln_noise",
+            "ln_labels",
+        ];
         run_sweeps(
             self,
             plan,
             names,
             |sampler, _, scalars| {
                 sampler.sweep()?;
-                scalars.copy_from_slice(&sampler.draw.scalars());
+                scalars[..4].copy_from_slice(&sampler.draw.scalars());
+                scalars[4] = sampler.ln_labels();
                 Ok(())
             },
             |report, sampler| watch(report, sampler),
@@ -620,6 +627,19 @@ impl<'d> FactorSampler<'d> {
 
     fn effect_rows(&self) -> &'d EffectRows {
         self.data.effect_rows.rows(self.draw.linear)
+    }
+
+    /// Log probability of the labels given factors, experts and effects of rows.
+    fn ln_labels(&self) -> f64 {
+        let signs = self.data.signs.iter().zip(self.effects()).enumerate();
+        let labelled = signs.filter(|(_, (sign, _))| **sign != 0.0);
+        labelled
+            .map(|(i, (sign, effect))| {
+                let h = self.draw.labels[i];
+                let of_expert = dot(&self.draw.experts[h], &self.draw.seen_by_expert(h, i));
+                ln_phi(sign * (of_expert + effect))
+            })
+            .sum()
     }
 
     /// Scores less what the rows add to them.

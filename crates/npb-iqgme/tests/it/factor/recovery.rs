@@ -298,8 +298,86 @@ fn effects_of_values_as_they_are_are_found_by_linear_runs() {
     };
     let fit = fit_factor(&table, &labels, &config).unwrap();
     let linear = |run: &&FactorRun| matches!(run.start, FactorStart::Linear(_));
-    let weight: f64 = fit.runs().iter().filter(linear).map(|run| run.weight).sum();
-    assert!(weight > 0.8, "{weight}");
+    let vote: f64 = fit.runs().iter().filter(linear).map(|run| run.vote).sum();
+    assert!(vote > 0.8, "{vote}");
+}
+
+/// `n` rows of `p` features that one factor moves, and labels that it tells, a class rarer than the other; a share of the cells hidden. Complete and
+/// with holes.
+fn one_factor(n: usize, p: usize, missing: f64) -> (Table, Table, Labels) {
+    let mut rng = stream(23, [0; 4]);
+    let (mut values, mut seen, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..n {
+        let s: f64 = rng.sample(StandardNormal);
+        for j in 0..p {
+            let noise: f64 = rng.sample(StandardNormal);
+            values.push(s * if j % 2 == 0 { 1.0 } else { -1.0 } + noise);
+            seen.push(rng.random::<f64>() >= missing);
+        }
+        let noise: f64 = rng.sample(StandardNormal);
+        names.push(Some(if 2.0 * s - 2.5 + noise > 0.0 {
+            "rare"
+        } else {
+            "usual"
+        }));
+    }
+    let complete = Table::complete(n, p, values.clone()).unwrap();
+    let holes = Table::new(n, p, values, &seen).unwrap();
+    (complete, holes, Labels::from_strings(&names))
+}
+
+/// Runs without factors vote on labels; what they know of features would spoil what the others do.
+#[test]
+fn features_are_described_by_runs_with_factors_whatever_the_labels_prefer() {
+    let (complete, holes, labels) = one_factor(80, 20, 0.3);
+    let config = FactorConfig::default();
+    let labelled = fit_factor(&holes, &labels, &config).unwrap();
+    assert!(labelled.runs().iter().any(|run| run.vote > 0.0
+        && matches!(
+            run.start,
+            FactorStart::NoFactors(_) | FactorStart::Linear(_)
+        )));
+    assert_eq!(labelled.components()[0].factors.len(), 1);
+    assert_eq!(labelled.loadings().ncols(), 1);
+    let unlabelled = Labels::from_strings(&vec![None::<&str>; 80]);
+    let alone = fit_factor(&holes, &unlabelled, &config).unwrap();
+    let error = |fit: &FactorFit| {
+        let filled = fit.impute(&holes).unwrap().completed;
+        let (mut sum, mut n) = (0.0, 0);
+        for (i, j) in (0..80).flat_map(|i| (0..20).map(move |j| (i, j))) {
+            if !holes.is_observed(i, j) {
+                sum += (filled.get(i, j).unwrap() - complete.get(i, j).unwrap()).powi(2);
+                n += 1;
+            }
+        }
+        (sum / f64::from(n)).sqrt()
+    };
+    let (with, without) = (error(&labelled), error(&alone));
+    assert!(
+        with < 1.03 * without,
+        "{with} with labels, {without} without"
+    );
+}
+
+#[test]
+fn a_row_of_which_nothing_is_seen_has_the_share_of_the_labels() {
+    let (complete, _, labels) = one_factor(300, 6, 0.0);
+    let fit = fit_factor(&complete, &labels, &FactorConfig::default()).unwrap();
+    let rare = (0..300).filter(|&i| labels.name(i) == Some("rare")).count();
+    let share = (rare as f64 + 0.5) / 301.0;
+    let share = match fit.classes()[1].as_str() {
+        "rare" => share,
+        _ => 1.0 - share,
+    };
+    let unseen = Table::new(2, 6, vec![0.0; 12], &[[false; 6], [true; 6]].concat()).unwrap();
+    let found = fit.predict_proba(&unseen).unwrap();
+    assert!((found[0] - share).abs() < 1e-12, "{found:?}, {share}");
+    assert!((found[1] - share).abs() > 1e-3);
+    let interval = fit.predict_interval(&unseen, 0.9, 400).unwrap()[0];
+    assert!(interval.lower < share && share < interval.upper);
+    let sd = (share * (1.0 - share) / 302.0).sqrt();
+    let half = 0.5 * (interval.upper - interval.lower) / sd;
+    assert!((half - 1.645).abs() < 0.3, "{half} standard deviations");
 }
 
 #[test]
