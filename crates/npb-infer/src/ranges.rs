@@ -38,7 +38,7 @@ pub fn above(field: &'static str, value: f64, bound: f64) -> Result<(), OutOfRan
     }
     Err(OutOfRange::new(
         field,
-        value,
+        format!("{value:?}"),
         format!("finite and > {bound}"),
     ))
 }
@@ -88,7 +88,11 @@ pub fn not_negative(field: &'static str, value: f64) -> Result<(), OutOfRange> {
     if value.is_finite() && value >= 0.0 {
         return Ok(());
     }
-    Err(OutOfRange::new(field, value, "finite and >= 0"))
+    Err(OutOfRange::new(
+        field,
+        format!("{value:?}"),
+        "finite and >= 0",
+    ))
 }
 
 /// A count that may be as large as one has patience for: iterations, sweeps.

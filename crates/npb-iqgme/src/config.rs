@@ -172,7 +172,8 @@ impl IqgmeConfig {
             ("dof_per_feature", self.dof_per_feature),
         ] {
             if value > MOST_DOF {
-                return Err(OutOfRange::new(field, value, format!("at most {MOST_DOF:e}")).into());
+                let (value, rule) = (format!("{value:?}"), format!("at most {MOST_DOF:e}"));
+                return Err(OutOfRange::new(field, value, rule).into());
             }
         }
         not_negative("averaging", self.averaging)?;
@@ -187,13 +188,7 @@ impl IqgmeConfig {
             ("starts", &self.starts),
             ("unlabelled_starts", &self.unlabelled_starts),
         ] {
-            up_to(field, starts.len(), MOST_RUNS)?;
-            for start in starts {
-                let (Start::KMeans(clusters)
-                | Start::PerClass(clusters)
-                | Start::Mixture(clusters)) = *start;
-                up_to(field, clusters, MOST_COMPONENTS)?;
-            }
+            check_starts(field, starts)?;
         }
         Ok(())
     }
@@ -204,4 +199,32 @@ impl IqgmeConfig {
             tolerance: self.tolerance,
         }
     }
+}
+
+/// A list of starts: not empty, and none without a cluster or with too many.
+fn check_starts(field: &'static str, starts: &[Start]) -> Result<(), OutOfRange> {
+    check_length(field, starts.len(), "starts")?;
+    for (position, start) in starts.iter().enumerate() {
+        let (Start::KMeans(clusters) | Start::PerClass(clusters) | Start::Mixture(clusters)) =
+            *start;
+        if !(1..=MOST_COMPONENTS).contains(&clusters) {
+            let value = format!("{start:?} at position {position} (from 0)");
+            let rule = format!("of 1 to {MOST_COMPONENTS} clusters");
+            return Err(OutOfRange::new(field, value, rule));
+        }
+    }
+    Ok(())
+}
+
+/// The length of a list of `items`.
+pub(crate) fn check_length(
+    field: &'static str,
+    found: usize,
+    items: &str,
+) -> Result<(), OutOfRange> {
+    if (1..=MOST_RUNS).contains(&found) {
+        return Ok(());
+    }
+    let rule = format!("a list of 1 to {MOST_RUNS} {items}");
+    Err(OutOfRange::new(field, format!("a list of {found}"), rule))
 }

@@ -1,6 +1,6 @@
 //! Training data in the form that the updates want.
 
-use npb_data::{Labels, Standardiser, Table};
+use npb_data::{DataError, Labels, Standardiser, Table};
 use npb_infer::ranges::OutOfRange;
 use npb_linalg::faer::Mat;
 
@@ -26,7 +26,8 @@ impl IqgmeData {
     /// Checks and prepares a table with one label (or none) for each row.
     ///
     /// Columns that are constant or have no observed value carry no information and are left out of the model; see
-    /// [`crate::IqgmeFit::ignored_columns`]. Errors: no rows, no columns, another number of labels than rows, one class only.
+    /// [`crate::IqgmeFit::ignored_columns`]. So are classes without a labelled row. Errors: no rows, no columns, another number of labels than rows, one class
+    /// only, two values of a column with a difference that is beyond f64.
     pub fn new(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Self, IqgmeError> {
         config.validate()?;
         not_empty(table)?;
@@ -37,6 +38,7 @@ impl IqgmeData {
                 OutOfRange::new("expert_posterior", "expectation_propagation", rule).into(),
             );
         }
+        check_spans(table)?;
         let standardiser = Standardiser::fit(table);
         let active = varying_columns(table, &standardiser);
         Self::with_units(table, labels, standardiser, active, classes)
@@ -45,7 +47,7 @@ impl IqgmeData {
     /// Takes rows as they are, in units in which the prior is `m_0 = 0` and `covariance` (P x P) is the `S` of `B_0^-1 = c S`: for data drawn from the model, and
     /// whenever units are known beforehand. All columns are in the model; classes may be without rows.
     ///
-    /// Errors: no rows, another number of labels than rows, a label that is no class, fewer than two classes or two of one name, a covariance of another size or
+    /// Errors: no rows, another number of labels than rows, a label that is no class, one class or two of one name, a covariance of another size or
     /// that is not symmetric.
     pub fn in_given_units(
         table: &Table,
@@ -70,6 +72,9 @@ impl IqgmeData {
             return Err(argument("covariance", covariance.nrows(), rule));
         }
         distinct(classes)?;
+        if classes.is_empty() && labels.codes().iter().any(Option::is_some) {
+            return Err(argument("classes", 0, "those of the labels"));
+        }
         for i in 0..p {
             for j in 0..=i {
                 let (value, other) = (covariance[(i, j)], covariance[(j, i)]);
@@ -226,6 +231,45 @@ pub(crate) fn given_units(table: &Table) -> Result<Standardiser, IqgmeError> {
     Ok(Standardiser::fit(&unit))
 }
 
+/// An error unless each difference of two values of a column is a number: then so are deviations from the mean of any rows, as cross-validation takes
+/// them.
+pub(crate) fn check_spans(table: &Table) -> Result<(), DataError> {
+    for column in 0..table.n_cols() {
+        let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+        for x in table.observed_in_column(column) {
+            (least, most) = (least.min(x), most.max(x));
+        }
+        if least < most && (most - least).is_infinite() {
+            let cell = |row: usize| table.get(row, column);
+            let farthest = if most > -least { most } else { least };
+            let row = (0..table.n_rows()).find(|&row| cell(row) == Some(farthest));
+            return Err(DataError::TooFar {
+                row: row.unwrap_or(0),
+                column,
+                value: farthest,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// An error unless a fit has two classes: of whether one probability says it all. `instead`: what can be asked when there are more.
+pub(crate) fn two_classes(
+    classes: &[String],
+    question: &'static str,
+    instead: &'static str,
+) -> Result<(), IqgmeError> {
+    match classes.len() {
+        0 => Err(IqgmeError::Unlabelled),
+        2 => Ok(()),
+        _ => Err(IqgmeError::TwoClassesOnly {
+            question,
+            classes: classes.to_vec(),
+            instead,
+        }),
+    }
+}
+
 /// An error that names the third class, if there is one: for models with no more than two.
 pub(crate) fn at_most_two(classes: &[String]) -> Result<(), IqgmeError> {
     let [first, second, label, ..] = classes else {
@@ -259,7 +303,7 @@ pub(crate) fn varying_columns(table: &Table, standardiser: &Standardiser) -> Vec
         .collect()
 }
 
-/// The class of each row, by its position in `classes`.
+/// The class of each row, by its position in `classes`, those of the fit.
 pub(crate) fn class_of_rows(
     table: &Table,
     labels: &Labels,
@@ -276,6 +320,7 @@ pub(crate) fn class_of_rows(
             None => Ok(None),
             Some(name) => match classes.iter().position(|class| class == name) {
                 Some(class) => Ok(Some(class)),
+                None if classes.is_empty() => Err(IqgmeError::Unlabelled),
                 None => Err(IqgmeError::UnknownClass {
                     row,
                     label: name.to_owned(),

@@ -103,7 +103,8 @@ pub struct QgmeFit {
 
 /// Fits a mixture of `config.components` experts by expectation maximisation.
 ///
-/// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or none at all, rows may be unlabelled. Starts run in parallel; the result
+/// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or none at all, rows may be unlabelled; classes without a labelled row are left
+/// out and do not count. Starts run in parallel; the result
 /// does not depend on the number of threads. Cost of an iteration: `K P^2` for each row, `K min(|o|, |m|)^3` for each missing pattern. Errors: see
 /// [`IqgmeData::new`]; more than two classes; a configuration out of range.
 ///
@@ -147,10 +148,7 @@ pub fn fit_qgme(
     let (mixture, trace) = (em.mixture, em.trace);
     QgmeFit::from_wire(Wire {
         config: config.clone(),
-        units: Units {
-            standardiser: data.standardiser.clone(),
-            active: data.active.clone(),
-        },
+        units: Units::of(&data),
         classes: data.classes.clone(),
         stop,
         trace,
@@ -556,9 +554,24 @@ impl QgmeFit {
         Ok(Self { wire, predictor })
     }
 
-    /// Class names; probabilities are of the second. Empty for a fit without labels.
+    /// Names of the classes that have a labelled row; probabilities are of the second. Empty for a fit without labels.
     pub fn classes(&self) -> &[String] {
         &self.wire.classes
+    }
+
+    /// Names of all columns of the training table.
+    pub fn column_names(&self) -> &[String] {
+        self.wire.units.column_names()
+    }
+
+    /// Columns in the model, as positions in the training table.
+    pub fn model_columns(&self) -> &[usize] {
+        &self.wire.units.active
+    }
+
+    /// Columns left out of the model: constant in training, or without any observed value.
+    pub fn ignored_columns(&self) -> Vec<usize> {
+        self.wire.units.ignored_columns()
     }
 
     /// The configuration of the fit.

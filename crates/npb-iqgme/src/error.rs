@@ -38,13 +38,15 @@ pub enum IqgmeError {
     },
     /// One probability cannot say it all.
     #[error(
-        "{question} speaks of two classes, this fit has {}: ask predict_classes for the probabilities of all of them", classes.len()
+        "{question} speaks of the second of two classes, this fit has {}: {instead}", classes.len()
     )]
     TwoClassesOnly {
         /// What was asked.
         question: &'static str,
         /// Classes of the fit.
         classes: Vec<String>,
+        /// What can be asked with more classes.
+        instead: &'static str,
     },
     /// Only one class among the labelled rows.
     #[error(
@@ -98,6 +100,28 @@ pub enum IqgmeError {
     NoLabels {
         /// Number of rows.
         rows: usize,
+    },
+    /// A fit is to go on with fewer rows than it was made from.
+    #[error(
+        "{rows} rows are fewer than the {before} that the fit was made from: continue_with takes all rows, old and new, in one table"
+    )]
+    FewerRows {
+        /// Number of rows given.
+        rows: usize,
+        /// Number of rows that the fit was made from.
+        before: usize,
+    },
+    /// What was asked of the rows of training was asked of others.
+    #[error(
+        "{question}: these {rows} rows are not the table and labels of training; give those, or ask {instead} for new rows"
+    )]
+    NotOfTraining {
+        /// What was asked.
+        question: &'static str,
+        /// Number of rows given.
+        rows: usize,
+        /// What to ask for other rows.
+        instead: &'static str,
     },
     /// A number asked for is out of range.
     #[error("{argument} = {value}: must be {rule}")]

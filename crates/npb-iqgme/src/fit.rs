@@ -15,12 +15,12 @@ use rand::RngExt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoints::FoldFiles;
+use crate::checkpoints::{FoldFiles, fingerprint};
 use crate::config::{ExpertPosterior, Gate, Start};
-use crate::data::{IqgmeData, class_of_rows};
+use crate::data::{IqgmeData, class_of_rows, two_classes};
 use crate::experts;
 use crate::predict::{CellTerm, Experts, Predictor};
-use crate::runs::{central_intervals, check_level, run_all, weigh};
+use crate::runs::{central_intervals, check_inside, check_level, run_all, weigh};
 use crate::stacking::{self, Foretold, Side};
 use crate::state::check_experts;
 use crate::units::{Filling, Units};
@@ -37,6 +37,7 @@ const PICK: u64 = 5;
 /// `config.folds` times more, at most 15 iterations each, to find its vote.
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or more, rows may be unlabelled (see [`fit_unlabelled`] for none at all).
+/// Classes without a labelled row are left out: see [`IqgmeFit::classes`].
 /// Errors: see [`IqgmeData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
     let data = IqgmeData::new(table, labels, config)?;
@@ -82,7 +83,7 @@ fn foretold(
         Run::finish(IqgmeVb::new(&data, config.clone(), start, restart)?, start)
     })?;
     let classes = class_of_rows(&left_out, &truth, &data.classes)?;
-    let rows = Units::of(&data).rows(&left_out)?;
+    let rows = Units::of(&data).rows_left_out(&left_out)?;
     let of_run = |run: &Run| {
         let others = run
             .predictor()?
@@ -304,28 +305,29 @@ impl MissingCell {
         below / total
     }
 
-    /// The value below which this share of its distribution lies; `level` between 0 and 1.
-    pub fn quantile(&self, level: f64) -> f64 {
+    /// The value below which this share of its distribution lies. Errors: a `level` that is not between 0 and 1, both excluded: the distribution has no
+    /// ends.
+    pub fn quantile(&self, level: f64) -> Result<f64, IqgmeError> {
+        check_level(level)?;
         let below = |x: f64| self.cdf(x);
-        let wanted = level.clamp(0.0, 1.0);
         let (mut low, mut high) = (self.mean, self.mean);
         let mut reach = self.sd.max(f64::MIN_POSITIVE);
-        while below(low) > wanted && reach.is_finite() {
+        while below(low) > level && reach.is_finite() {
             (low, reach) = (low - reach, 2.0 * reach);
         }
         let mut reach = self.sd.max(f64::MIN_POSITIVE);
-        while below(high) < wanted && reach.is_finite() {
+        while below(high) < level && reach.is_finite() {
             (high, reach) = (high + reach, 2.0 * reach);
         }
         for _ in 0..100 {
             let middle = 0.5 * (low + high);
-            if below(middle) < wanted {
+            if below(middle) < level {
                 low = middle;
             } else {
                 high = middle;
             }
         }
-        0.5 * (low + high)
+        Ok(0.5 * (low + high))
     }
 }
 
@@ -367,6 +369,8 @@ pub struct Wire {
     config: IqgmeConfig,
     units: Units,
     classes: Vec<String>,
+    /// Fingerprint of the rows and labels of training.
+    training: u64,
     /// `S` of the components' prior, of the rows of training.
     #[serde(with = "npb_linalg::saved")]
     covariance: Mat<f64>,
@@ -413,6 +417,7 @@ impl IqgmeFit {
         Self::from_wire(Wire {
             config,
             units: Units::of(&data),
+            training: fingerprint(&data),
             classes: data.classes,
             covariance: data.covariance,
             runs,
@@ -443,14 +448,15 @@ impl IqgmeFit {
         pick(weights, u).unwrap_or(0)
     }
 
-    /// Class names; with two, probabilities are of the second. Empty for a fit without labels.
+    /// Names of the classes that have a labelled row (others that the labels of training may name are not in the fit); with two, probabilities are of the
+    /// second. Empty for a fit without labels.
     pub fn classes(&self) -> &[String] {
         &self.wire.classes
     }
 
     /// Names of all columns of the training table.
     pub fn column_names(&self) -> &[String] {
-        self.wire.units.standardiser.column_names()
+        self.wire.units.column_names()
     }
 
     /// Columns in the model, as positions in the training table.
@@ -460,9 +466,7 @@ impl IqgmeFit {
 
     /// Columns left out of the model: constant in training, or without any observed value.
     pub fn ignored_columns(&self) -> Vec<usize> {
-        (0..self.column_names().len())
-            .filter(|j| !self.wire.units.active.contains(j))
-            .collect()
+        self.wire.units.ignored_columns()
     }
 
     /// The configuration of the fit.
@@ -534,7 +538,7 @@ impl IqgmeFit {
     }
 
     /// Probabilities of the second of two classes with central intervals that hold `level` of the posterior: what the uncertainty of weights, components and experts makes
-    /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each).
+    /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each). With more classes there are none.
     pub fn predict_interval(
         &self,
         table: &Table,
@@ -543,6 +547,8 @@ impl IqgmeFit {
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
         check_level(level)?;
         check_draws(draws, 2)?;
+        let instead = "predict_classes gives the probabilities of all of them, but no intervals; for these take fit_gibbs and its predict_draws";
+        two_classes(&self.wire.classes, "predict_interval", instead)?;
         let mean = self.predict_proba(table)?;
         let rows = self.wire.units.rows(table)?;
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
@@ -666,7 +672,21 @@ impl IqgmeFit {
         Ok(self.wire.units.cells(table, self.missing_cells(table)?))
     }
 
-    /// The components that have training rows, larger ones first.
+    /// Number of components that have at least one training row, in expectation.
+    pub fn n_clusters(&self) -> usize {
+        // Sizes are differences: rounding must not lose a component of one row.
+        self.sizes().filter(|size| *size > 1.0 - 1e-6).count()
+    }
+
+    /// Expected numbers of training rows of the components of the best run.
+    fn sizes(&self) -> impl Iterator<Item = f64> {
+        let base = self.wire.config.mean_strength;
+        let components = self.state().components.iter();
+        components.map(move |component| component.strength - base)
+    }
+
+    /// All components that the best run keeps, larger ones first, in the order of [`responsibilities`](Self::responsibilities) and numbered as
+    /// [`clusters`](Self::clusters) are. Those with a size below one hold no row in effect; [`n_clusters`](Self::n_clusters) counts the others.
     pub fn components(&self) -> Vec<ComponentSummary> {
         let state = self.state();
         let (weights, weight_sds) = (state.sticks.expected_weights(), state.sticks.weight_sd());
@@ -741,13 +761,7 @@ impl IqgmeFit {
         threshold: f64,
         draws: usize,
     ) -> Result<Vec<f64>, IqgmeError> {
-        if !(threshold > 0.0 && threshold < 1.0) {
-            return Err(IqgmeError::Argument {
-                argument: "threshold",
-                value: threshold.to_string(),
-                rule: "between 0 and 1",
-            });
-        }
+        check_inside("threshold", threshold)?;
         check_draws(draws, 1)?;
         let sticks = &self.state().sticks;
         let mut rng = stream(self.wire.config.seed, [0, 0, COUNT, 0]);
@@ -766,9 +780,12 @@ impl IqgmeFit {
         (alpha.shape(), alpha.rate())
     }
 
-    /// Fits again, from this fit, on a table that holds further rows (the old rows may be among them): every run with weight goes on from its
-    /// posterior, in this fit's units, columns and classes. Labels may be of one class only, but a
-    /// classifier needs some.
+    /// Fits again, from this fit, on a table that holds all rows, old and new: every run with weight goes on from its posterior, in this fit's units,
+    /// columns and classes.
+    ///
+    /// The posterior is a place to start from and not a prior: what is learned is learned of the rows of this table, and of new rows alone it would be that of
+    /// a fit to these few. Labels may be of one class only, but a classifier needs some. Errors: other columns than in training, a label that is not a class
+    /// of the fit, fewer rows than the fit was made from.
     pub fn continue_with(&self, table: &Table, labels: &Labels) -> Result<Self, IqgmeError> {
         let wire = &self.wire;
         let (standardiser, active) = (wire.units.standardiser.clone(), wire.units.active.clone());
@@ -776,6 +793,12 @@ impl IqgmeFit {
             IqgmeData::with_units(table, labels, standardiser, active, wire.classes.clone())?;
         // The prior is that of the fit, whatever the new rows are.
         data.covariance.clone_from(&wire.covariance);
+        // By sizes, which are rounded sums.
+        let before = self.sizes().sum::<f64>().round() as usize;
+        if table.n_rows() < before {
+            let rows = table.n_rows();
+            return Err(IqgmeError::FewerRows { rows, before });
+        }
         if data.n_labelled == 0 && !wire.classes.is_empty() {
             return Err(IqgmeError::NoLabels {
                 rows: table.n_rows(),
@@ -811,12 +834,8 @@ impl IqgmeFit {
         gate: Gate,
         experts: Experts,
     ) -> Result<Vec<f64>, IqgmeError> {
-        if self.wire.classes.len() > 2 {
-            return Err(IqgmeError::TwoClassesOnly {
-                question,
-                classes: self.wire.classes.clone(),
-            });
-        }
+        let instead = "predict_classes gives the probabilities of all of them";
+        two_classes(&self.wire.classes, question, instead)?;
         let probabilities = self.probabilities(table, gate, experts)?;
         Ok(probabilities.into_iter().map(|p| p[0]).collect())
     }

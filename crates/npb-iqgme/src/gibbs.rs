@@ -135,7 +135,7 @@ impl<'d> IqgmeSampler<'d> {
     /// Goes on from a state and the trace of the sweeps of [`run`](Self::run) that led to it, in the same bits as if it had never stopped.
     ///
     /// # Errors
-    /// A configuration out of range; a state of other data or another configuration.
+    /// A configuration out of range; a state of other data or another configuration; a trace of more sweeps than led to the state.
     pub fn resume(
         data: &'d IqgmeData,
         config: GibbsConfig,
@@ -148,6 +148,13 @@ impl<'d> IqgmeSampler<'d> {
         state.check(data, config.sticks).map_err(saved)?;
         if trace.names() != SCALARS {
             return Err(saved("the trace holds other scalars".to_owned()));
+        }
+        // Sweeps made by hand are not in a trace.
+        if trace.n_sweeps() as u64 > state.sweep {
+            let (traced, made) = (trace.n_sweeps(), state.sweep);
+            return Err(saved(format!(
+                "the trace is of {traced} sweeps, the state is that after sweep {made}: give the trace that belongs to the state"
+            )));
         }
         let mut sampler = Self::with(data, config, chain, state.parameters)?;
         let order = &data.rows.order;

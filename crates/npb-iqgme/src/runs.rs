@@ -66,15 +66,32 @@ pub(crate) fn check_part(k: usize, weight: f64, surety: Surety) -> Result<(), St
     Ok(())
 }
 
-/// The level of an interval.
+/// The level of an interval or a quantile.
 pub(crate) fn check_level(level: f64) -> Result<(), IqgmeError> {
-    if level > 0.0 && level < 1.0 {
+    check_inside("level", level)
+}
+
+/// A share, but neither nothing nor all.
+pub(crate) fn check_inside(argument: &'static str, value: f64) -> Result<(), IqgmeError> {
+    if value > 0.0 && value < 1.0 {
         return Ok(());
     }
     Err(IqgmeError::Argument {
-        argument: "level",
-        value: level.to_string(),
-        rule: "between 0 and 1",
+        argument,
+        value: format!("{value:?}"),
+        rule: "between 0 and 1 (both excluded)",
+    })
+}
+
+/// Levels of quantiles of draws, of which the least and the largest are quantiles, too.
+pub(crate) fn check_levels(levels: &[f64]) -> Result<(), IqgmeError> {
+    let outside = levels.iter().find(|level| !(0.0..=1.0).contains(*level));
+    outside.map_or(Ok(()), |level| {
+        Err(IqgmeError::Argument {
+            argument: "levels",
+            value: format!("{level:?}"),
+            rule: "between 0 and 1",
+        })
     })
 }
 

@@ -25,9 +25,21 @@ impl Units {
         }
     }
 
+    /// Names of all columns of the training table.
+    pub(crate) fn column_names(&self) -> &[String] {
+        self.standardiser.column_names()
+    }
+
+    /// Columns left out of the model, ascending.
+    pub(crate) fn ignored_columns(&self) -> Vec<usize> {
+        (0..self.column_names().len())
+            .filter(|j| self.active.binary_search(j).is_err())
+            .collect()
+    }
+
     /// Checks what comes from a file.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let n_columns = self.standardiser.column_names().len();
+        let n_columns = self.column_names().len();
         let ascending = self.active.windows(2).all(|w| w[0] < w[1]);
         if !ascending || self.active.last().is_some_and(|&j| j >= n_columns) {
             return Err("columns of the model: not ascending or not in the table".to_owned());
@@ -37,9 +49,20 @@ impl Units {
 
     /// The rows of a table with the columns of training, standardised.
     pub(crate) fn rows(&self, table: &Table) -> Result<Rows, IqgmeError> {
-        let standardised = self.standardiser.apply(table)?;
-        let standardised = standardised.select_columns(&self.active)?;
-        Ok(Rows::new(&standardised, &vec![0.0; table.n_rows()]))
+        self.unlabelled(&self.standardiser.apply(table)?)
+    }
+
+    /// As [`rows`](Self::rows), of rows that cross-validation has left out: one too far from the others for a number is as far as can be. The user's table
+    /// is not to blame, and the error would name a row of a part of it.
+    pub(crate) fn rows_left_out(&self, table: &Table) -> Result<Rows, IqgmeError> {
+        table.check_columns(self.column_names())?;
+        let (mean, sd) = (self.standardiser.mean(), self.standardiser.sd());
+        self.unlabelled(&table.map(|_, j, x| ((x - mean[j]) / sd[j]).clamp(f64::MIN, f64::MAX))?)
+    }
+
+    fn unlabelled(&self, standardised: &Table) -> Result<Rows, IqgmeError> {
+        let active = standardised.select_columns(&self.active)?;
+        Ok(Rows::new(&active, &vec![0.0; active.n_rows()]))
     }
 
     pub(crate) fn to_units(&self, column: usize, value: f64) -> f64 {

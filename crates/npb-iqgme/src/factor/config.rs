@@ -1,12 +1,12 @@
 //! What a user may set.
 
 use npb_infer::VbLimits;
-use npb_infer::ranges::{above, at_least, gamma, moderate, not_negative, up_to};
+use npb_infer::ranges::{OutOfRange, above, at_least, gamma, moderate, not_negative, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
-use crate::config::{MOST_COMPONENTS, MOST_RUNS};
+use crate::config::{MOST_COMPONENTS, MOST_RUNS, check_length};
 use crate::stacking::MOST_FOLDS;
 
 /// Most steps of a feature: bins are counted in bytes.
@@ -40,6 +40,17 @@ impl FactorStart {
             | Self::BySpread(clusters)
             | Self::NoFactors(clusters) => clusters,
             Self::Linear(_) => 1,
+        }
+    }
+
+    /// What a start must be, if it is not.
+    fn validate(self) -> Result<(), String> {
+        if !(1..=MOST_COMPONENTS).contains(&self.clusters()) {
+            return Err(format!("of 1 to {MOST_COMPONENTS} clusters"));
+        }
+        match self.linear().map(|variance| moderate("variance", variance)) {
+            Some(Err(wrong)) => Err(format!("of a variance {}", wrong.rule)),
+            Some(Ok(())) | None => Ok(()),
         }
     }
 
@@ -251,12 +262,12 @@ impl FactorConfig {
             ("starts", &self.starts),
             ("unlabelled_starts", &self.unlabelled_starts),
         ] {
-            up_to(field, starts.len(), MOST_RUNS)?;
-            for start in starts {
-                up_to(field, start.clusters(), MOST_COMPONENTS)?;
-                if let Some(variance) = start.linear() {
-                    moderate(field, variance)?;
-                }
+            check_length(field, starts.len(), "starts")?;
+            for (position, start) in starts.iter().enumerate() {
+                start.validate().map_err(|rule| {
+                    let value = format!("{start:?} at position {position} (from 0)");
+                    OutOfRange::new(field, value, rule)
+                })?;
             }
         }
         Ok(())

@@ -8,7 +8,8 @@ use super::config::FactorScale;
 use super::effects::{Effects, RowsOfBoth};
 use super::margins::Margins;
 use crate::data::{
-    at_most_two, class_of_rows, classes_seen, distinct, given_units, not_empty, varying_columns,
+    at_most_two, check_spans, class_of_rows, classes_seen, distinct, given_units, not_empty,
+    varying_columns,
 };
 use crate::{FactorConfig, IqgmeError};
 
@@ -206,12 +207,13 @@ impl FactorData {
     /// Checks and prepares a table with one label (or none) for each row.
     ///
     /// Columns that are constant or have no observed value are left out of the model. Errors: no rows, no columns, another number of labels than
-    /// rows, a third class, one class only, a configuration value out of range. `config.row_effects` is read here.
+    /// rows, a third class, one class only, two values of a column with a difference that is beyond f64, a configuration value out of range. `config.row_effects` is read here.
     pub fn new(table: &Table, labels: &Labels, config: &FactorConfig) -> Result<Self, IqgmeError> {
         config.validate()?;
         not_empty(table)?;
         let classes = classes_seen(labels)?;
         at_most_two(&classes)?;
+        check_spans(table)?;
         Self::with_units(
             table,
             labels,

@@ -501,8 +501,8 @@ impl FactorFit {
             let column = self.wire.units.active[place.feature];
             mean.set(place.row, column, self.to_units(column, first));
             let own = (second - first * first).max(0.0).sqrt();
-            let range = self.to_units(column, first + own) - self.to_units(column, first - own);
-            sd.set(place.row, column, 0.5 * range);
+            let half = |score: f64| 0.5 * self.to_units(column, score);
+            sd.set(place.row, column, half(first + own) - half(first - own));
         }
         Ok(Imputation {
             completed: mean.table(table)?,

@@ -5,7 +5,6 @@
 use std::ops::ControlFlow;
 
 use npb_data::Table;
-use npb_infer::ranges::up_to;
 use npb_infer::{SweepOutcome, SweepPlan, SweepReport, Xoshiro256PlusPlus, run_sweeps, stream};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
@@ -25,7 +24,7 @@ use super::features::{FeatureStats, gamma};
 use super::forms::Forms;
 use super::rows::{Cluster, OwnGram, Spread, multiply};
 use super::state::FactorState;
-use crate::config::MOST_RUNS;
+use crate::config::check_length;
 use crate::{FactorConfig, IqgmeError};
 
 mod draw;
@@ -197,7 +196,7 @@ impl<'d> FactorSampler<'d> {
     /// # Errors
     /// No moves.
     pub fn with_moves(mut self, moves: &[FactorMove]) -> Result<Self, IqgmeError> {
-        up_to("moves", moves.len(), MOST_RUNS)?;
+        check_length("moves", moves.len(), "moves")?;
         self.moves = moves.to_vec();
         Ok(self)
     }

@@ -41,7 +41,9 @@ impl Margin {
     /// Mean slope, for what lies outside.
     fn slope(&self) -> f64 {
         match (self.values.as_slice(), self.scores.as_slice()) {
-            ([a, .., b], [p, .., q]) => (q - p) / between(*a, *b).max(f64::MIN_POSITIVE),
+            ([a, .., b], [p, .., q]) => {
+                ((q - p) / between(*a, *b).max(f64::MIN_POSITIVE)).min(f64::MAX)
+            }
             _ => 1.0,
         }
     }
@@ -51,15 +53,21 @@ impl Margin {
         if self.values.is_empty() {
             return value;
         }
+        let outside = |by: f64| (self.slope() * by).min(f64::MAX).ln_1p();
         if value <= self.values[0] {
-            return self.scores[0] - (self.slope() * between(value, self.values[0])).ln_1p();
+            return self.scores[0] - outside(between(value, self.values[0]));
         }
         if value >= self.values[last] {
-            return self.scores[last] + (self.slope() * between(self.values[last], value)).ln_1p();
+            return self.scores[last] + outside(between(self.values[last], value));
         }
         let k = self.values.partition_point(|v| *v <= value) - 1;
         let (a, b) = (self.values[k], self.values[k + 1]);
-        let part = (0.5 * value - 0.5 * a) / (0.5 * b - 0.5 * a);
+        // Half of the smallest numbers is zero.
+        let span = 0.5 * b - 0.5 * a;
+        let part = match span > 0.0 {
+            true => (0.5 * value - 0.5 * a) / span,
+            false => (value - a) / (b - a),
+        };
         self.scores[k] + part * (self.scores[k + 1] - self.scores[k])
     }
 

@@ -5,12 +5,16 @@ use npb_infer::stream;
 
 use super::{IMPUTE, Imputation, IqgmeFit, MissingCell, Of, Run, check_draws};
 use crate::IqgmeError;
+use crate::checkpoints::fingerprint;
 use crate::config::Gate;
 use crate::data::IqgmeData;
 use crate::predict::{CellTerm, Predictor};
 use crate::rows::Rows;
 use crate::units::Filling;
 use crate::vb::IqgmeVb;
+
+/// A question about the rows of training, and the one for new rows.
+type Question = [&'static str; 2];
 
 /// What was read of the rows with holes under one run: table row, value.
 type ByRow<T> = Vec<(usize, T)>;
@@ -22,14 +26,23 @@ impl IqgmeFit {
     /// condition them on what is observed of such a row would use it twice, and intervals would come out too short, most of all with few rows for each
     /// feature. Here each row is taken out of the components first. `table` and `labels` are those of the fit.
     ///
-    /// Cost, for each run that has weight: one pass over the rows, and `N P^3` for each row with a hole. Errors: other columns or another number of rows
-    /// than in training.
+    /// Cost, for each run that has weight: one pass over the rows, and `N P^3` for each row with a hole. Errors: other columns than in training, another
+    /// table or other labels.
     pub fn training_cells(
         &self,
         table: &Table,
         labels: &Labels,
     ) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
-        let by_run = self.rows_left_out(table, labels, |_, _, row, predictor| {
+        self.cells_left_out(["training_cells", "cells_by_row"], table, labels)
+    }
+
+    fn cells_left_out(
+        &self,
+        question: Question,
+        table: &Table,
+        labels: &Labels,
+    ) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+        let by_run = self.rows_left_out(question, table, labels, |_, _, row, predictor| {
             let mut cells = predictor.missing_cells(row, Gate::Marginal)?;
             Ok(cells.swap_remove(0))
         })?;
@@ -55,7 +68,7 @@ impl IqgmeFit {
         table: &Table,
         labels: &Labels,
     ) -> Result<Imputation, IqgmeError> {
-        let cells = self.training_cells(table, labels)?;
+        let cells = self.cells_left_out(["impute_training", "impute"], table, labels)?;
         self.wire.units.impute(table, cells)
     }
 
@@ -73,15 +86,18 @@ impl IqgmeFit {
             .collect();
         let of_run = |run: usize| (0..draws).filter(|&draw| runs[draw] == run).collect();
         let of_runs: Vec<Vec<usize>> = (0..self.predictors.len()).map(of_run).collect();
-        let by_run = self.rows_left_out(table, labels, |run, table_row, row, predictor| {
-            let one = |&draw: &usize| {
-                let key = [0, draw as u64, IMPUTE, table_row as u64];
-                let rng = |_| stream(self.wire.config.seed, key);
-                Ok(predictor.draw_missing(row, rng)?.swap_remove(0))
-            };
-            let draws: Result<Vec<Vec<f64>>, IqgmeError> = of_runs[run].iter().map(one).collect();
-            draws
-        })?;
+        let question = ["impute_training_draws", "impute_draws"];
+        let by_run =
+            self.rows_left_out(question, table, labels, |run, table_row, row, predictor| {
+                let one = |&draw: &usize| {
+                    let key = [0, draw as u64, IMPUTE, table_row as u64];
+                    let rng = |_| stream(self.wire.config.seed, key);
+                    Ok(predictor.draw_missing(row, rng)?.swap_remove(0))
+                };
+                let draws: Result<Vec<Vec<f64>>, IqgmeError> =
+                    of_runs[run].iter().map(one).collect();
+                draws
+            })?;
         let units = &self.wire.units;
         let mut filled: Vec<Filling> = (0..draws).map(|_| Filling::new(table)).collect();
         filled
@@ -103,15 +119,23 @@ impl IqgmeFit {
     /// the predictor that the others leave.
     fn rows_left_out<T: Send>(
         &self,
+        [question, instead]: Question,
         table: &Table,
         labels: &Labels,
         read: impl Fn(usize, usize, &Rows, &Predictor) -> Result<T, IqgmeError> + Sync,
     ) -> Result<Vec<ByRow<T>>, IqgmeError> {
-        self.check_training_rows(table)?;
         let units = &self.wire.units;
         let (standardiser, active) = (units.standardiser.clone(), units.active.clone());
         let classes = self.wire.classes.clone();
         let data = IqgmeData::with_units(table, labels, standardiser, active, classes)?;
+        if fingerprint(&data) != self.wire.training {
+            let rows = table.n_rows();
+            return Err(IqgmeError::NotOfTraining {
+                question,
+                rows,
+                instead,
+            });
+        }
         let has_holes = |row: usize| units.missing_columns(table, row).next().is_some();
         let of_run = |(k, run): (usize, &Run)| {
             if run.weight == 0.0 {
@@ -128,20 +152,5 @@ impl IqgmeFit {
         };
         let runs = self.wire.runs[..self.predictors.len()].iter().enumerate();
         runs.map(of_run).collect()
-    }
-
-    /// A fit knows how many rows it was made from by what its components hold.
-    fn check_training_rows(&self, table: &Table) -> Result<(), IqgmeError> {
-        let base = self.wire.config.mean_strength;
-        let components = &self.state().components;
-        let rows: f64 = components.iter().map(|c| c.strength - base).sum();
-        if (rows - table.n_rows() as f64).abs() < 0.5 {
-            return Ok(());
-        }
-        Err(IqgmeError::Argument {
-            argument: "table",
-            value: format!("{} rows", table.n_rows()),
-            rule: "the rows that the fit was made from",
-        })
     }
 }

@@ -1,10 +1,10 @@
 //! What a user may set.
 
 use npb_infer::SweepPlan;
-use npb_infer::ranges::{at_least, up_to};
+use npb_infer::ranges::{OutOfRange, at_least, up_to};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{MOST_COMPONENTS, MOST_RUNS};
+use crate::config::{MOST_COMPONENTS, MOST_RUNS, check_length};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// How infinitely many sticks are handled.
@@ -92,10 +92,13 @@ impl GibbsConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), IqgmeError> {
         self.model.validate()?;
-        if let StickRule::Blocked(components) = self.sticks {
-            up_to("sticks", components, MOST_COMPONENTS)?;
+        if let StickRule::Blocked(components) = self.sticks
+            && !(1..=MOST_COMPONENTS).contains(&components)
+        {
+            let rule = format!("of 1 to {MOST_COMPONENTS} components");
+            return Err(OutOfRange::new("sticks", format!("{:?}", self.sticks), rule).into());
         }
-        up_to("moves", self.moves.len(), MOST_RUNS)?;
+        check_length("moves", self.moves.len(), "moves")?;
         up_to("chains", self.chains, MOST_RUNS)?;
         at_least("keep", self.sweeps.keep, 1)?;
         Ok(at_least("stored_draws", self.stored_draws, 1)?)

@@ -13,13 +13,13 @@ use super::config::{GibbsConfig, StickRule};
 use super::{IqgmeSampler, KEPT, SCALARS, positions};
 use crate::IqgmeError;
 use crate::config::Gate;
-use crate::data::{IqgmeData, class_of_rows};
+use crate::data::{IqgmeData, class_of_rows, two_classes};
 use crate::fit::{
     Evaluation, Imputation, MissingCell, ProbabilityInterval, most_probable, with_first_class,
 };
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Predictor};
-use crate::runs::{central_intervals, check_level};
+use crate::runs::{central_intervals, check_level, check_levels};
 use crate::units::Units;
 
 /// A stored draw breaks its stick, beyond the components that have rows, until less than this is left; one further component takes the rest.
@@ -32,7 +32,7 @@ const LEAST_PART: f64 = 1e-6;
 
 /// Runs the chains of `config` and stores draws.
 ///
-/// `table` and `labels` as for [`crate::fit()`]. Chains run in parallel on the caller's rayon pool; the result does not depend on the number of threads.
+/// `table` and `labels` as for [`crate::fit()`]: classes without a labelled row are left out, too. Chains run in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 /// Cost: see [`IqgmeSampler`]. Errors: see [`IqgmeData::new`]; a configuration out of range; numerical trouble.
 ///
 /// ```
@@ -46,7 +46,7 @@ const LEAST_PART: f64 = 1e-6;
 /// (config.sweeps.burn_in, config.sweeps.keep) = (50, 100);
 /// let model = fit_gibbs(&table, &labels, &config)?;
 /// assert_eq!(model.predict(&table)?, ["low", "low", "low", "high", "high", "high"]);
-/// let cell = &model.training_cells(&[0.05, 0.95])[0];
+/// let cell = &model.training_cells(&[0.05, 0.95])?[0];
 /// assert!(cell.column == 1 && cell.quantiles[0] < cell.mean && cell.mean < cell.quantiles[1]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -303,9 +303,24 @@ impl GibbsFit {
         Ok(Self { wire, predictors })
     }
 
-    /// Class names; with two, probabilities are of the second. Empty for a fit without labels.
+    /// Names of the classes that have a labelled row; with two, probabilities are of the second. Empty for a fit without labels.
     pub fn classes(&self) -> &[String] {
         &self.wire.classes
+    }
+
+    /// Names of all columns of the training table.
+    pub fn column_names(&self) -> &[String] {
+        self.wire.units.column_names()
+    }
+
+    /// Columns in the model, as positions in the training table.
+    pub fn model_columns(&self) -> &[usize] {
+        &self.wire.units.active
+    }
+
+    /// Columns left out of the model: constant in training, or without any observed value.
+    pub fn ignored_columns(&self) -> Vec<usize> {
+        self.wire.units.ignored_columns()
     }
 
     /// The configuration of the fit.
@@ -334,17 +349,18 @@ impl GibbsFit {
         self.wire.chains.iter().flat_map(of_chain).collect()
     }
 
-    /// Posterior of the concentration `alpha`, with the quantiles of these levels.
-    pub fn concentration(&self, levels: &[f64]) -> ScalarSummary {
+    /// Posterior of the concentration `alpha`, with the quantiles of these levels. Errors: a level that is not between 0 and 1.
+    pub fn concentration(&self, levels: &[f64]) -> Result<ScalarSummary, IqgmeError> {
+        check_levels(levels)?;
         let values = self.scalar(SCALARS[0]);
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
         let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
-        ScalarSummary {
+        Ok(ScalarSummary {
             mean,
             sd: (squares / (n - 1.0).max(1.0)).sqrt(),
             quantiles: quantiles(values, levels),
-        }
+        })
     }
 
     /// Posterior of the number of components that have training rows: entry `k` is the probability of `k`.
@@ -358,8 +374,10 @@ impl GibbsFit {
         shares
     }
 
-    /// The missing cells of the training rows in the model's columns, by row, then column, with the quantiles of these levels.
-    pub fn training_cells(&self, levels: &[f64]) -> Vec<TrainingCell> {
+    /// The missing cells of the training rows in the model's columns, by row, then column, with the quantiles of these levels. Errors: a level that is not
+    /// between 0 and 1.
+    pub fn training_cells(&self, levels: &[f64]) -> Result<Vec<TrainingCell>, IqgmeError> {
+        check_levels(levels)?;
         let chains = &self.wire.chains;
         let kept: f64 = chains.iter().map(|chain| chain.record.kept as f64).sum();
         let counted = || {
@@ -368,8 +386,7 @@ impl GibbsFit {
                 .map(|chain| &chain.record)
                 .filter(|r| r.kept > 0)
         };
-        let each = self.wire.cells.iter().enumerate();
-        each.map(|(cell, &(row, column))| {
+        let of_cell = |(cell, &(row, column)): (usize, &(u32, u32))| {
             let parts = counted().map(|r| (r.kept as f64, r.mean[cell], r.squares[cell]));
             let mean = parts.clone().map(|(n, mean, _)| n * mean).sum::<f64>() / kept;
             let squares = |(n, m, squares): (f64, f64, f64)| squares + n * (m - mean) * (m - mean);
@@ -384,8 +401,8 @@ impl GibbsFit {
                 sd: variance.sqrt() * self.wire.units.standardiser.sd()[column],
                 quantiles: quantiles(values.collect(), levels),
             }
-        })
-        .collect()
+        };
+        Ok(self.wire.cells.iter().enumerate().map(of_cell).collect())
     }
 
     /// Probability of the second of two classes for each row.
@@ -393,7 +410,10 @@ impl GibbsFit {
     /// Cost for each row and draw: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern. Errors: other columns than in training, a fit without labels or
     /// with more than two classes.
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        self.two_classes("predict_proba")?;
+        self.two_classes(
+            "predict_proba",
+            "predict_classes gives the probabilities of all of them",
+        )?;
         let sums = self.mean_probabilities(table)?;
         Ok(sums.into_iter().map(|p| p[0]).collect())
     }
@@ -416,13 +436,17 @@ impl GibbsFit {
         Evaluation::new(&self.predict_classes(table)?, &classes)
     }
 
-    /// Probabilities of the second of two classes with central intervals that hold `level` of the stored draws.
+    /// Probabilities of the second of two classes with central intervals that hold `level` of the stored draws. With more classes:
+    /// [`predict_draws`](Self::predict_draws).
     pub fn predict_interval(
         &self,
         table: &Table,
         level: f64,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        self.two_classes("predict_interval")?;
+        self.two_classes(
+            "predict_interval",
+            "predict_draws gives the probabilities of all of them by each stored draw",
+        )?;
         check_level(level)?;
         let by_draw = self.predict_draws(table)?;
         let drawn: Vec<Vec<f64>> = by_draw
@@ -445,14 +469,8 @@ impl GibbsFit {
         self.predictors.par_iter().map(of_draw).collect()
     }
 
-    fn two_classes(&self, question: &'static str) -> Result<(), IqgmeError> {
-        if self.wire.classes.len() > 2 {
-            return Err(IqgmeError::TwoClassesOnly {
-                question,
-                classes: self.wire.classes.clone(),
-            });
-        }
-        Ok(())
+    fn two_classes(&self, question: &'static str, instead: &'static str) -> Result<(), IqgmeError> {
+        two_classes(&self.wire.classes, question, instead)
     }
 
     fn mean_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {

@@ -5,7 +5,7 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use super::state::Gaussians;
-use crate::config::{ExpertPosterior, MOST_COMPONENTS, MOST_RUNS, PriorScale, RowFamily, Start};
+use crate::config::{ExpertPosterior, MOST_COMPONENTS, PriorScale, RowFamily, Start, check_length};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
@@ -106,22 +106,42 @@ impl TasksConfig {
         }
         up_to("atoms", self.atoms, MOST_COMPONENTS)?;
         gamma("top_concentration", self.top_concentration)?;
-        up_to("starts", self.starts.len(), MOST_RUNS)?;
-        for start in self.starts.iter().chain(&self.summary_starts) {
-            let (clusters, components) = match *start {
-                TaskStart::Pooled(start) => (1, size(start)),
-                TaskStart::Clustered(clusters, start) => (clusters, size(start)),
-                TaskStart::Separate(components) | TaskStart::SeparatePerClass(components) => {
-                    (1, components)
-                }
-                TaskStart::ByLabels(clusters) => (clusters, 1),
-            };
-            up_to("starts", clusters, MOST_COMPONENTS)?;
-            up_to("starts", components, MOST_COMPONENTS)?;
-            if clusters > self.atoms {
-                let rule = format!("of at most as many clusters as atoms, {}", self.atoms);
-                return Err(OutOfRange::new("starts", format!("{start:?}"), rule).into());
+        check_length("starts", self.starts.len(), "starts")?;
+        if !self.summary_starts.is_empty() {
+            check_length("summary_starts", self.summary_starts.len(), "starts")?;
+        }
+        for (field, starts) in [
+            ("starts", &self.starts),
+            ("summary_starts", &self.summary_starts),
+        ] {
+            for (position, start) in starts.iter().enumerate() {
+                self.check_start(*start).map_err(|rule| {
+                    let value = format!("{start:?} at position {position} (from 0)");
+                    OutOfRange::new(field, value, rule)
+                })?;
             }
+        }
+        Ok(())
+    }
+
+    /// What a start must be, if it is not.
+    fn check_start(&self, start: TaskStart) -> Result<(), String> {
+        let (clusters, components) = match start {
+            TaskStart::Pooled(start) => (1, size(start)),
+            TaskStart::Clustered(clusters, start) => (clusters, size(start)),
+            TaskStart::Separate(components) | TaskStart::SeparatePerClass(components) => {
+                (1, components)
+            }
+            TaskStart::ByLabels(clusters) => (clusters, 1),
+        };
+        if !(1..=self.atoms).contains(&clusters) {
+            let atoms = self.atoms;
+            return Err(format!(
+                "of at least one cluster of tasks and at most as many as atoms, {atoms}"
+            ));
+        }
+        if !(1..=MOST_COMPONENTS).contains(&components) {
+            return Err(format!("of 1 to {MOST_COMPONENTS} clusters of rows"));
         }
         Ok(())
     }

@@ -1,11 +1,15 @@
 //! Training data of many tasks, checked, in common units.
 
-use npb_data::{Labels, Table};
+use npb_data::{DataError, Labels, Table};
 
 use super::TasksConfig;
 use crate::IqgmeError;
 use crate::data::{IqgmeData, class_of_rows};
 use crate::rows::Rows;
+
+/// Values of a new task that are more standard deviations than this from the mean of the fit's rows are refused: atoms that learn from them add their squares to the
+/// sums over all other rows, of which some digits must be left (from 1e8 on answers change, from 1e12 on they are wrong, then matrices are not positive definite).
+const TOO_FAR: f64 = 1e6;
 
 /// One task as the user hands it in.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +52,8 @@ pub struct MultiTaskData {
 impl MultiTaskData {
     /// Checks and prepares the tasks.
     ///
-    /// Errors: no tasks, two tasks of one name, other columns than in the first task, a third class among all tasks, one class only; a task's name
-    /// goes along. A task without rows is allowed: it is predicted as the tasks are on average.
+    /// Errors: no tasks, two tasks of one name, other columns than in the first task, a third class among all tasks, one class only, two values of a column
+    /// with a difference that is beyond f64; a task's name goes along. A task without rows is allowed: it is predicted as the tasks are on average.
     pub fn new(tasks: &[Task<'_>], config: &TasksConfig) -> Result<Self, IqgmeError> {
         config.validate()?;
         let first = tasks.first().ok_or(IqgmeError::NoTasks)?;
@@ -63,7 +67,8 @@ impl MultiTaskData {
         }
         check_classes(tasks)?;
         let (table, labels) = together(tasks)?;
-        let pooled = IqgmeData::new(&table, &labels, &config.single)?;
+        let pooled = IqgmeData::new(&table, &labels, &config.single)
+            .map_err(|source| of_its_task(tasks, source))?;
         Self::in_units(tasks, pooled)
     }
 
@@ -104,6 +109,7 @@ fn one_task(task: &Task<'_>, pooled: &IqgmeData) -> Result<IqgmeData, IqgmeError
         .standardiser
         .apply(task.table)?
         .select_columns(&pooled.active)?;
+    not_too_far(&standardised, task.table, &pooled.active)?;
     Ok(IqgmeData {
         rows: Rows::with_classes(&standardised, &classes, n_utilities),
         standardiser: pooled.standardiser.clone(),
@@ -114,7 +120,44 @@ fn one_task(task: &Task<'_>, pooled: &IqgmeData) -> Result<IqgmeData, IqgmeError
     })
 }
 
-fn in_task(task: &str, source: IqgmeError) -> IqgmeError {
+/// An error that names the first value too far from the mean of its column. `standardised`: the columns `active` of `table`. In training no value is, as units are of
+/// the rows themselves: one of `n` rows is no more than `sqrt(n)` away.
+fn not_too_far(standardised: &Table, table: &Table, active: &[usize]) -> Result<(), DataError> {
+    for row in 0..table.n_rows() {
+        for (k, x) in standardised.observed_in_row(row) {
+            if x.abs() > TOO_FAR {
+                return Err(DataError::TooFar {
+                    row,
+                    column: active[k],
+                    value: table.values()[row * table.n_cols() + active[k]],
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An error about all rows together; if it names a row, it is told in which task that is.
+fn of_its_task(tasks: &[Task<'_>], source: IqgmeError) -> IqgmeError {
+    let IqgmeError::Data(DataError::TooFar {
+        mut row,
+        column,
+        value,
+    }) = source
+    else {
+        return source;
+    };
+    for task in tasks {
+        if row < task.table.n_rows() {
+            let found = DataError::TooFar { row, column, value };
+            return in_task(task.name, found.into());
+        }
+        row -= task.table.n_rows();
+    }
+    source
+}
+
+pub(super) fn in_task(task: &str, source: IqgmeError) -> IqgmeError {
     IqgmeError::InTask {
         task: task.to_owned(),
         source: Box::new(source),

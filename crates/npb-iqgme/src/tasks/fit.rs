@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use npb_data::{Standardiser, Table};
+use npb_data::{Labels, Table};
 use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
 use npb_linalg::faer::{Mat, Scale};
 use npb_priors::dist::pick;
@@ -11,19 +11,21 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::{TaskStart, TasksConfig};
-use super::data::{MultiTaskData, Task};
+use super::data::{MultiTaskData, Task, in_task};
 use super::fold::{Atoms, fold};
 use super::stacking::votes;
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::MultiTaskVb;
 use crate::config::Gate;
-use crate::fit::check_draws;
+use crate::data::class_of_rows;
+use crate::fit::{check_draws, with_first_class};
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
 use crate::runs::{central_intervals, check_level, check_part, run_all, weigh};
 use crate::stacking::{self, Surety, Vote};
 use crate::state::Expert;
-use crate::{IqgmeData, IqgmeError, ProbabilityInterval};
+use crate::units::Units;
+use crate::{Evaluation, Imputation, IqgmeData, IqgmeError, MissingCell, ProbabilityInterval};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 12;
@@ -51,6 +53,9 @@ const PICK: u64 = 15;
 /// assert_eq!(model.classes(), ["fails", "good"]);
 /// assert!(probability[1] > probability[0]);
 /// assert_eq!(model.similarity().nrows(), 2);
+/// // What the second sensor of the new machine may have read, and how sure that is.
+/// let imputed = model.impute("new", &rows)?;
+/// assert!(imputed.completed.get(0, 1).is_some() && imputed.sd.get(0, 1) > Some(0.0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -162,8 +167,7 @@ impl TaskRun {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wire {
     config: TasksConfig,
-    standardiser: Standardiser,
-    active: Vec<usize>,
+    units: Units,
     classes: Vec<String>,
     tasks: Vec<String>,
     /// Those that predictions average over, those for predictions that have no weight, those for summaries; the best of each first.
@@ -172,12 +176,15 @@ pub struct Wire {
 
 /// A fitted model of many tasks. Questions name the task; tables are in the user's units, columns in the order of training.
 ///
-/// Predictions average over the runs by their weights; atoms, the tasks' weights of them and similarities are those of the best run.
+/// Predictions of labels average over the runs by their weights; atoms, the tasks' weights of them, similarities, densities and missing cells are those of the
+/// [best](Self::best) run.
 #[derive(Clone, Debug)]
 pub struct MultiTaskFit {
     wire: Wire,
     /// One for each run that has weight: its atoms, and one that stands for all at the prior.
     predictors: Vec<Predictor>,
+    /// The same of the best run, for questions about features.
+    features: Predictor,
 }
 
 impl MultiTaskFit {
@@ -207,8 +214,7 @@ impl MultiTaskFit {
         runs.extend(summaries);
         Self::from_wire(Wire {
             config,
-            standardiser: data.pooled.standardiser,
-            active: data.pooled.active,
+            units: Units::of(&data.pooled),
             classes: data.pooled.classes,
             tasks: data.names,
             runs,
@@ -222,7 +228,11 @@ impl MultiTaskFit {
             .take_while(|run| run.weight > 0.0)
             .map(TaskRun::predictor)
             .collect::<Result<_, _>>()?;
-        Ok(Self { wire, predictors })
+        Ok(Self {
+            features: best(&wire.runs).predictor()?,
+            wire,
+            predictors,
+        })
     }
 
     /// The runs that have weight, with their predictors.
@@ -242,12 +252,17 @@ impl MultiTaskFit {
 
     /// Names of all columns of the training tables.
     pub fn column_names(&self) -> &[String] {
-        self.wire.standardiser.column_names()
+        self.wire.units.column_names()
     }
 
     /// Columns in the model, as positions in the training tables.
     pub fn model_columns(&self) -> &[usize] {
-        &self.wire.active
+        &self.wire.units.active
+    }
+
+    /// Columns left out of the model: constant in training, all tasks together, or without any observed value.
+    pub fn ignored_columns(&self) -> Vec<usize> {
+        self.wire.units.ignored_columns()
     }
 
     /// The configuration of the fit.
@@ -263,20 +278,22 @@ impl MultiTaskFit {
     /// The run with the highest bound of those whose atoms have Gaussians of their own; of all, if none has. (A run in which all have one is of another
     /// model of the features, and what it says of the tasks is of their labels alone.)
     pub fn best(&self) -> &TaskRun {
-        let own = |run: &TaskRun| run.state.gaussians == Gaussians::Own;
-        let mut best = &self.wire.runs[0];
-        for run in &self.wire.runs[1..] {
-            let rank = (own(run), run.elbo());
-            if rank > (own(best), best.elbo()) {
-                best = run;
-            }
-        }
-        best
+        best(&self.wire.runs)
     }
 
     /// The variational posterior of the [best](Self::best) run, in standardised units.
     pub fn state(&self) -> &MultiTaskState {
         &self.best().state
+    }
+
+    /// Bound and relative change of the [best](Self::best) run, iteration by iteration.
+    pub fn trace(&self) -> &[VbReport] {
+        &self.best().trace
+    }
+
+    /// Why the [best](Self::best) run ended.
+    pub fn stop(&self) -> &Stop {
+        &self.best().stop
     }
 
     fn position(&self, task: &str) -> Result<usize, IqgmeError> {
@@ -294,10 +311,25 @@ impl MultiTaskFit {
     /// without labels.
     pub fn predict_proba(&self, task: &str, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         let j = self.position(task)?;
+        self.classifies()?;
+        Ok(self.average(&self.by_run(j, &self.rows(task, table)?)?))
+    }
+
+    /// Probabilities of both classes, for each row of a task in the order of [`classes`](Self::classes), by the same rules as
+    /// [`predict_proba`](Self::predict_proba).
+    pub fn predict_classes(&self, task: &str, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let second = self.predict_proba(task, table)?;
+        Ok(with_first_class(
+            second.into_iter().map(|p| vec![p]).collect(),
+        ))
+    }
+
+    /// An error for a fit without labels.
+    fn classifies(&self) -> Result<(), IqgmeError> {
         if self.wire.classes.is_empty() {
             return Err(IqgmeError::Unlabelled);
         }
-        Ok(self.average(&self.by_run(j, &self.rows(table)?)?))
+        Ok(())
     }
 
     /// Probability of the second class for each row of task `j` by each run that has weight, before it is sharpened: run, row.
@@ -327,6 +359,70 @@ impl MultiTaskFit {
             .collect())
     }
 
+    /// How well the labelled rows of a task are predicted.
+    ///
+    /// Errors: as [`predict_proba`](Self::predict_proba); another number of labels than rows, no labelled row, a label that is not a class of the fit.
+    pub fn evaluate(
+        &self,
+        task: &str,
+        table: &Table,
+        labels: &Labels,
+    ) -> Result<Evaluation, IqgmeError> {
+        self.position(task)?;
+        self.classifies()?;
+        let classes = class_of_rows(table, labels, &self.wire.classes)
+            .map_err(|source| in_task(task, source))?;
+        Evaluation::new(&self.predict_classes(task, table)?, &classes)
+            .map_err(|source| in_task(task, source))
+    }
+
+    /// Log predictive density of the observed features of each row of a task, in the user's units; low values are anomalies. Zero for a row without any.
+    ///
+    /// It is that of the [best](Self::best) run, as of [`cells_by_row`](Self::cells_by_row). Cost and errors: as there.
+    pub fn ln_density(&self, task: &str, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        let predictor = self.of_task(task)?;
+        let rows = self.rows(task, table)?;
+        let standardised = predictor.ln_density(&rows, Gate::Marginal)?;
+        let in_units = |(row, density)| density - self.wire.units.ln_unit(table, row);
+        Ok(standardised.into_iter().enumerate().map(in_units).collect())
+    }
+
+    /// Completes rows of a task: posterior mean and standard deviation of every missing cell given the observed cells of its row, by the same rules as
+    /// [`cells_by_row`](Self::cells_by_row).
+    ///
+    /// Hide columns first ([`Table::hide`]) to get the conditional distribution of any columns given any others. A constant column is completed by its constant;
+    /// a column that had no observed value in training stays missing.
+    pub fn impute(&self, task: &str, table: &Table) -> Result<Imputation, IqgmeError> {
+        let cells = self.cells_by_row(task, table)?;
+        let imputed = self.wire.units.impute(table, cells);
+        imputed.map_err(|source| in_task(task, source))
+    }
+
+    /// For each row of a task its missing cells given its observed cells, by column, in the user's units; columns that are not in the model are left out.
+    ///
+    /// Each is a mixture of Student-t, one for each atom and one for all atoms at the prior, weighed by the task's own [weights](Self::task_weights) and by how
+    /// probable the observed cells are under the atoms. All is of the [best](Self::best) run, not averaged: weights of runs say who predicts labels, and runs by
+    /// labels ([`Gaussians::Common`]) are of another model of the features, with one Gaussian for all tasks; they answer only if there are no others. Rows are taken
+    /// for new ones: a row of training is used twice for its own holes, which come out somewhat too sure.
+    ///
+    /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern; rows in parallel. Errors: no such task, other columns than in training.
+    pub fn cells_by_row(
+        &self,
+        task: &str,
+        table: &Table,
+    ) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+        let predictor = self.of_task(task)?;
+        let rows = self.rows(task, table)?;
+        let terms = predictor.missing_cells(&rows, Gate::Marginal)?;
+        Ok(self.wire.units.cells(table, terms))
+    }
+
+    /// The atoms of the best run with a task's weights.
+    fn of_task(&self, task: &str) -> Result<Predictor, IqgmeError> {
+        let weights = self.task_weights(task)?;
+        Ok(self.features.with_weights(logs(weights)))
+    }
+
     /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are moved, on the scale of
     /// log odds, as far as sharpening moves the probability of their run.
     pub fn predict_interval(
@@ -339,10 +435,8 @@ impl MultiTaskFit {
         check_level(level)?;
         check_draws(draws, 2)?;
         let j = self.position(task)?;
-        if self.wire.classes.is_empty() {
-            return Err(IqgmeError::Unlabelled);
-        }
-        let rows = self.rows(table)?;
+        self.classifies()?;
+        let rows = self.rows(task, table)?;
         let by_run = self.by_run(j, &rows)?;
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
             .into_par_iter()
@@ -385,7 +479,8 @@ impl MultiTaskFit {
     /// Adds a task that was not in training, in this fit's units, columns and classes; the other tasks stay as they are.
     ///
     /// Its groups point at the atoms that the fit has; `atoms` says whether these learn from its rows. Labels may be of one class, or missing. Errors: a
-    /// name that a task has, other columns than in training, a label that the fit does not know.
+    /// name that a task has, other columns than in training, a label that the fit does not know, a value more than a million standard deviations (of the fit's
+    /// units) from the mean of its column.
     pub fn with_task(&self, task: &Task<'_>, atoms: Atoms) -> Result<Self, IqgmeError> {
         if self.position(task.name).is_ok() {
             return Err(IqgmeError::SameName {
@@ -396,9 +491,9 @@ impl MultiTaskFit {
         // The covariance of the rows of training is the prior's scale matrix, but for its scale.
         let state = self.state();
         let units = IqgmeData {
-            rows: Rows::of_features(wire.active.len()),
-            standardiser: wire.standardiser.clone(),
-            active: wire.active.clone(),
+            rows: Rows::of_features(wire.units.active.len()),
+            standardiser: wire.units.standardiser.clone(),
+            active: wire.units.active.clone(),
             classes: wire.classes.clone(),
             covariance: &state.vacant.scale_inverse * Scale(1.0 / state.prior_scale),
             n_labelled: usize::from(!wire.classes.is_empty()),
@@ -407,29 +502,26 @@ impl MultiTaskFit {
         data.pooled.rows.clone_from(&data.tasks[0].rows);
         wire.tasks.push(task.name.to_owned());
         for run in &mut wire.runs {
-            run.state = fold(&data, &wire.config, &run.state, atoms).map_err(|error| {
-                IqgmeError::InTask {
-                    task: task.name.to_owned(),
-                    source: Box::new(error),
-                }
-            })?;
+            run.state = fold(&data, &wire.config, &run.state, atoms)
+                .map_err(|source| in_task(task.name, source))?;
         }
         Self::from_wire(wire)
     }
 
-    fn rows(&self, table: &Table) -> Result<Rows, IqgmeError> {
-        rows_of(&self.wire.standardiser, &self.wire.active, table)
+    /// Rows of a task, whose name goes along with errors.
+    fn rows(&self, task: &str, table: &Table) -> Result<Rows, IqgmeError> {
+        let rows = self.wire.units.rows(table);
+        rows.map_err(|source| in_task(task, source))
     }
 }
 
-/// Rows without labels, in the units and columns of the model.
-pub(super) fn rows_of(
-    standardiser: &Standardiser,
-    active: &[usize],
-    table: &Table,
-) -> Result<Rows, IqgmeError> {
-    let standardised = standardiser.apply(table)?.select_columns(active)?;
-    Ok(Rows::new(&standardised, &vec![0.0; table.n_rows()]))
+/// The run that [`MultiTaskFit::best`] speaks of; of equal ones the first.
+fn best(runs: &[TaskRun]) -> &TaskRun {
+    let rank = |run: &TaskRun| (run.state.gaussians == Gaussians::Own, run.elbo());
+    let better = |best, run| {
+        if rank(run) > rank(best) { run } else { best }
+    };
+    runs.iter().fold(&runs[0], better)
 }
 
 impl Saved for MultiTaskFit {
@@ -445,13 +537,7 @@ impl Saved for MultiTaskFit {
     fn from_content(wire: Wire) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
         wire.config.validate()?;
-        let n_columns = wire.standardiser.column_names().len();
-        let ascending = wire.active.windows(2).all(|w| w[0] < w[1]);
-        if !ascending || wire.active.last().is_some_and(|&j| j >= n_columns) {
-            return Err(saved(
-                "columns of the model: not ascending or not in the table".to_owned(),
-            ));
-        }
+        wire.units.check().map_err(saved)?;
         if !matches!(wire.classes.len(), 0 | 2) || wire.runs.is_empty() || wire.tasks.is_empty() {
             return Err(saved(
                 "classes, tasks or runs: impossible number".to_owned(),
@@ -462,7 +548,12 @@ impl Saved for MultiTaskFit {
             let truncations = [wire.config.single.truncation, wire.config.atoms];
             let classifies = !wire.classes.is_empty();
             run.state
-                .check(wire.active.len(), wire.tasks.len(), classifies, truncations)
+                .check(
+                    wire.units.active.len(),
+                    wire.tasks.len(),
+                    classifies,
+                    truncations,
+                )
                 .map_err(saved)?;
         }
         Self::from_wire(wire)

@@ -6,13 +6,14 @@ use npb_data::{Labels, Table};
 
 use super::config::TasksConfig;
 use super::data::{MultiTaskData, Task};
-use super::fit::{TaskRun, rows_of};
+use super::fit::TaskRun;
 use super::vb::MultiTaskVb;
 use crate::IqgmeError;
 use crate::checkpoints::FoldFiles;
 use crate::config::IqgmeConfig;
 use crate::runs::run_all;
 use crate::stacking::{self, Side, Vote};
+use crate::units::Units;
 
 /// Iterations of a run without a fold, at most: tasks settle among each other later than the rows of one task.
 const ITERATIONS: u64 = 30;
@@ -115,9 +116,10 @@ impl Fold {
         let run = TaskRun::new(start, outcome, vb)?;
         let predictor = run.predictor()?;
         let pooled = &self.data.pooled;
+        let units = Units::of(pooled);
         let mut foretold = Vec::new();
         for (j, (table, labels)) in self.left_out.iter().enumerate() {
-            let rows = rows_of(&pooled.standardiser, &pooled.active, table)?;
+            let rows = units.rows_left_out(table)?;
             let second = run.second_class(&predictor, j, &rows, config.single.gate)?;
             for (i, p) in second.into_iter().enumerate() {
                 let is_second = labels.name(i) == Some(pooled.classes[1].as_str());

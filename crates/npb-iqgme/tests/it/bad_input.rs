@@ -2,7 +2,10 @@
 
 use npb_data::{Labels, Table};
 use npb_iqgme::npb_priors::GammaPrior;
-use npb_iqgme::{IqgmeConfig, IqgmeError, Start, fit, fit_unlabelled};
+use npb_iqgme::{
+    GibbsConfig, IqgmeConfig, IqgmeError, QgmeConfig, Start, fit, fit_gibbs, fit_qgme,
+    fit_unlabelled,
+};
 
 use crate::data::{config, three_gaussians};
 
@@ -199,6 +202,11 @@ fn other_columns_at_prediction_are_named() {
             .to_string()
             .contains("level")
     );
+    let ends = fitted.predict_interval(&table, 1.0, 10).unwrap_err();
+    let said = "level = 1.0: must be between 0 and 1 (both excluded)";
+    assert_eq!(ends.to_string(), said);
+    let ends = fitted.dominant_components(0.0, 10).unwrap_err();
+    assert!(ends.to_string().contains("excluded"), "{ends}");
     assert!(
         fitted
             .predict_interval(&table, 0.9, 0)
@@ -240,6 +248,7 @@ fn odd_tables_work() {
     let mut constant = ramp(10, 2);
     (0..10).for_each(|i| constant[2 * i] = 4.0);
     let huge: Vec<f64> = ramp(10, 2).iter().map(|x| x * 1e298).collect();
+    let denormal: Vec<f64> = ramp(10, 2).iter().map(|x| x * 1e-320).collect();
     let tiny: Vec<f64> = ramp(10, 2).iter().map(|x| x * 1e-300).collect();
     let cases: Vec<(&str, Table)> = vec![
         (
@@ -270,6 +279,7 @@ fn odd_tables_work() {
         ("two rows", Table::complete(2, 2, ramp(2, 2)).unwrap()),
         ("huge", Table::complete(10, 2, huge).unwrap()),
         ("tiny", Table::complete(10, 2, tiny).unwrap()),
+        ("denormal", Table::complete(10, 2, denormal).unwrap()),
     ];
     for (name, table) in cases {
         let fitted = fit(&table, &yes_no(table.n_rows()), &config(0))
@@ -331,5 +341,121 @@ fn a_far_away_row_at_prediction_is_finite() {
         let p = fitted.predict_proba(&point).unwrap()[0];
         assert!((0.0..=1.0).contains(&p), "{far}: {p}");
         assert!((0.0..=1.0).contains(&fitted.predict_plug_in(&point).unwrap()[0]));
+    }
+}
+
+/// What a list of starts holds is named, not only the list.
+#[test]
+fn lists_and_large_numbers_are_shown_as_they_were_given() {
+    let said = |change: &dyn Fn(&mut IqgmeConfig)| {
+        let mut config = config(0);
+        change(&mut config);
+        config.validate().unwrap_err().to_string()
+    };
+    let starts = [Start::PerClass(2), Start::Mixture(3), Start::KMeans(0)];
+    for (message, wanted) in [
+        (
+            said(&|c| c.starts = Vec::new()),
+            "config: starts = a list of 0: must be a list of 1 to 4096 starts",
+        ),
+        (
+            said(&|c| c.unlabelled_starts = starts.to_vec()),
+            "config: unlabelled_starts = KMeans(0) at position 2 (from 0): must be of 1 to 4096 clusters",
+        ),
+        (
+            said(&|c| c.dof_excess = 1e300),
+            "config: dof_excess = 1e300: must be at most 1e10",
+        ),
+    ] {
+        assert_eq!(message, wanted);
+    }
+}
+
+#[test]
+fn a_fit_goes_on_with_no_fewer_rows_than_it_has_seen() {
+    let (table, labels) = three_gaussians(1, 40, 1, 0.1, 0.0);
+    let fitted = fit(&table, &labels, &config(0)).unwrap();
+    let none = vec![None::<&str>; 40];
+    let unlabelled = fit_unlabelled(&table, &config(0)).unwrap();
+    for (fitted, labels) in [(fitted, labels), (unlabelled, Labels::from_strings(&none))] {
+        let few: Vec<usize> = (0..39).collect();
+        let (rows, few) = (table.select_rows(&few), labels.select_rows(&few));
+        let said = fitted.continue_with(&rows, &few).unwrap_err().to_string();
+        assert!(
+            said.contains("39 rows are fewer than the 40") && said.contains("old and new"),
+            "{said}"
+        );
+        assert!(fitted.continue_with(&table, &labels).is_ok());
+    }
+}
+
+#[test]
+fn fits_without_labels_say_so() {
+    let (table, truth) = three_gaussians(1, 20, 0, 0.1, 0.0);
+    let none = Labels::from_strings(&[None::<&str>; 20]);
+    let model = config(0);
+    let mut chains = GibbsConfig {
+        model: model.clone(),
+        chains: 1,
+        ..GibbsConfig::default()
+    };
+    (chains.sweeps.burn_in, chains.sweeps.keep) = (1, 2);
+    let variational = fit(&table, &none, &model).unwrap();
+    let sampled = fit_gibbs(&table, &none, &chains).unwrap();
+    let finite = fit_qgme(&table, &none, &QgmeConfig::default()).unwrap();
+    for error in [
+        variational.evaluate(&table, &truth).unwrap_err(),
+        sampled.evaluate(&table, &truth).unwrap_err(),
+        finite.evaluate(&table, &truth).unwrap_err(),
+        variational.evaluate(&table, &none).unwrap_err(),
+        variational.continue_with(&table, &truth).unwrap_err(),
+        variational.training_cells(&table, &truth).unwrap_err(),
+        variational.predict_interval(&table, 0.9, 2).unwrap_err(),
+        sampled.predict_interval(&table, 0.9).unwrap_err(),
+    ] {
+        assert!(matches!(error, IqgmeError::Unlabelled), "{error}");
+    }
+}
+
+/// Columns and classes that are left out, of the three kinds of fit.
+#[test]
+fn what_is_left_out_can_be_asked_for() {
+    let (table, labels) = three_gaussians(2, 20, 2, 0.1, 0.0);
+    let table = table.map(|_, j, x| if j == 2 { 4.0 } else { x }).unwrap();
+    let names: Vec<Option<&str>> = (0..20).map(|row| labels.name(row)).collect();
+    let classes = ["never", "up", "down"].map(str::to_owned).to_vec();
+    let labels = Labels::with_classes(classes, &names).unwrap();
+    let mut chains = GibbsConfig {
+        model: config(0),
+        chains: 1,
+        ..GibbsConfig::default()
+    };
+    (chains.sweeps.burn_in, chains.sweeps.keep) = (1, 2);
+    let variational = fit(&table, &labels, &config(0)).unwrap();
+    let sampled = fit_gibbs(&table, &labels, &chains).unwrap();
+    let finite = fit_qgme(&table, &labels, &QgmeConfig::default()).unwrap();
+    for (names, columns, ignored, classes) in [
+        (
+            variational.column_names(),
+            variational.model_columns(),
+            variational.ignored_columns(),
+            variational.classes(),
+        ),
+        (
+            sampled.column_names(),
+            sampled.model_columns(),
+            sampled.ignored_columns(),
+            sampled.classes(),
+        ),
+        (
+            finite.column_names(),
+            finite.model_columns(),
+            finite.ignored_columns(),
+            finite.classes(),
+        ),
+    ] {
+        assert_eq!(names, table.column_names());
+        assert_eq!((columns, ignored.as_slice()), (&[0, 1, 3][..], &[2][..]));
+        assert_eq!(classes, ["up", "down"]);
     }
 }

@@ -1,6 +1,6 @@
 //! Settings at the ends of their ranges, and beyond: an error that names the field, or an answer; never a panic or an endless loop.
 
-use npb_data::Table;
+use npb_data::{Labels, Table};
 use npb_infer::SweepPlan;
 use npb_iqgme::{
     FactorConfig, FactorData, FactorSampler, FactorStart, FactorVb, GibbsConfig, IqgmeConfig,
@@ -181,4 +181,58 @@ fn factor_analysers() {
         sampler.predict_proba(&table)
     };
     try_all(&FACTOR, &good, sample, |p| finite(p, "probabilities"));
+}
+
+/// All refuse alike, whatever the mean of the rows is that they happen to look at, and name the cell in the user's table.
+#[test]
+fn differences_beyond_all_numbers() {
+    for n in [12, 13, 40] {
+        let sign = |i: usize| if i % 2 == 1 { -1.0 } else { 1.0 };
+        let cells = |size: f64| (0..n).flat_map(move |i| [(i % 7) as f64, size * sign(i)]);
+        let table = |size: f64| Table::complete(n, 2, cells(size).collect()).unwrap();
+        let names: Vec<_> = (0..n).map(|i| Some(["a", "b"][i / 2 % 2])).collect();
+        let labels = Labels::from_strings(&names);
+        let mut chains = GibbsConfig {
+            chains: 1,
+            ..GibbsConfig::default()
+        };
+        (chains.sweeps.burn_in, chains.sweeps.keep) = (1, 2);
+        let config = IqgmeConfig::default();
+        let all = |table: &Table| {
+            [
+                fit(table, &labels, &config).and_then(|fit| fit.predict_proba(table)),
+                fit_gibbs(table, &labels, &chains).and_then(|fit| fit.predict_proba(table)),
+                fit_qgme(table, &labels, &QgmeConfig::default())
+                    .and_then(|fit| fit.predict_proba(table)),
+            ]
+        };
+        for answer in all(&table(f64::MAX)) {
+            let said = answer.unwrap_err().to_string();
+            assert!(
+                said.contains("row 1, column 1: -1.79") && said.contains("too far"),
+                "{n}: {said}"
+            );
+        }
+        for answer in all(&table(f64::MAX / 2.0)) {
+            finite(answer.unwrap(), "half as far");
+        }
+    }
+}
+
+/// A value that is in no relation to the rows of a fold is in some to those of the whole table.
+#[test]
+fn values_too_far_from_those_of_a_fold() {
+    let far = [
+        1e-300, 1e300, 4e-300, 0.0, 2e-300, 3e-300, 1.5e-300, -1e-300,
+    ];
+    let table = Table::complete(8, 1, far.to_vec()).unwrap();
+    let labels = Labels::from_strings(&["a", "b", "b", "a", "b", "a", "b", "a"].map(Some));
+    for seed in 0..10 {
+        let config = IqgmeConfig {
+            seed,
+            ..IqgmeConfig::default()
+        };
+        let fitted = fit(&table, &labels, &config).unwrap();
+        finite(fitted.predict_proba(&table).unwrap(), "probabilities");
+    }
 }

@@ -109,7 +109,8 @@ fn saved_fits_answer_in_the_same_bits_and_damaged_files_do_no_harm() {
         loaded.predict_proba(&table).unwrap(),
         fitted.predict_proba(&table).unwrap()
     );
-    assert_eq!(loaded.training_cells(&[0.5]), fitted.training_cells(&[0.5]));
+    let cells = |fit: &GibbsFit| fit.training_cells(&[0.5]).unwrap();
+    assert_eq!(cells(&loaded), cells(&fitted));
     let exercise = |f: &GibbsFit| {
         let _ = f.predict_proba(&table);
         let _ = f.impute(&table);
@@ -117,8 +118,8 @@ fn saved_fits_answer_in_the_same_bits_and_damaged_files_do_no_harm() {
         let _ = f.ln_density(&table);
         let _ = (
             f.cluster_distribution(),
-            f.concentration(&[0.1]),
-            f.training_cells(&[0.5]),
+            f.concentration(&[0.1]).unwrap(),
+            f.training_cells(&[0.5]).unwrap(),
             f.diagnostics(),
         );
     };
@@ -224,7 +225,7 @@ fn clusters_cells_and_probabilities_of_simulated_data() {
         let fitted = fit_gibbs(&table, &labels, &config).unwrap();
         let clusters = fitted.cluster_distribution();
         assert!(mostly_three(&clusters), "{sticks:?}: {clusters:?}");
-        let cells = fitted.training_cells(&[0.05, 0.95]);
+        let cells = fitted.training_cells(&[0.05, 0.95]).unwrap();
         assert_eq!(cells.len(), table.n_missing());
         let covered = cells.iter().filter(|cell| {
             let truth = complete.get(cell.row, cell.column).unwrap();
@@ -267,8 +268,8 @@ fn agrees_with_the_variational_fit() {
                 cell.mean,
                 cell.sd
             );
-            let middle = cell.quantile(0.5);
-            assert!(cell.quantile(0.1) < middle && middle < cell.quantile(0.9));
+            let [low, middle, high] = [0.1, 0.5, 0.9].map(|level| cell.quantile(level).unwrap());
+            assert!(low < middle && middle < high);
         }
     }
 }
@@ -282,6 +283,11 @@ fn more_than_two_classes() {
     assert!(found.accuracy > 0.82, "{found:?}");
     let error = fitted.predict_proba(&new).unwrap_err().to_string();
     assert!(error.contains("predict_classes"), "{error}");
+    let error = fitted.predict_interval(&new, 0.9).unwrap_err().to_string();
+    assert!(
+        error.starts_with("predict_interval") && error.contains("predict_draws"),
+        "{error}"
+    );
 }
 
 /// Without labels it is a mixture of Gaussians; a single move can be made alone.
@@ -396,4 +402,50 @@ fn a_chain_without_labels_predicts_none() {
     let data = IqgmeData::in_given_units(&table, &labels, &classes, &covariance).unwrap();
     let chain = IqgmeSampler::new(&data, chains(18, 1, 1), 0).unwrap();
     assert!(chain.predict_classes(&table).is_err());
+}
+
+/// The ends of the draws are quantiles, too; what lies beyond is not.
+#[test]
+fn levels_of_quantiles_are_checked() {
+    let (table, labels) = three_gaussians(19, 20, 0, 0.2, 0.0);
+    let fitted = fit_gibbs(&table, &labels, &chains(19, 1, 8)).unwrap();
+    let alpha = fitted.concentration(&[0.0, 0.5, 1.0]).unwrap();
+    let values = fitted.scalar("concentration");
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    assert_eq!([alpha.quantiles[0], alpha.quantiles[2]], [least, most]);
+    for level in [f64::NAN, -0.1, 1.5] {
+        for error in [
+            fitted.concentration(&[0.5, level]).unwrap_err(),
+            fitted.training_cells(&[0.5, level]).unwrap_err(),
+        ] {
+            let said = error.to_string();
+            let wanted = format!("levels = {level:?}: must be between 0 and 1");
+            assert_eq!(said, wanted);
+        }
+    }
+}
+
+#[test]
+fn a_trace_longer_than_the_chain_is_refused() {
+    let (table, labels) = three_gaussians(20, 20, 0, 0.2, 0.0);
+    let config = chains(20, 5, 12);
+    let data = IqgmeData::new(&table, &labels, &config.model).unwrap();
+    let mut chain = IqgmeSampler::new(&data, config.clone(), 0).unwrap();
+    let mut early = None;
+    chain
+        .run(|report, chain| {
+            if report.sweep == 5 {
+                early = Some(chain.state());
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    let trace = chain.trace().clone();
+    let resumed = IqgmeSampler::resume(&data, config, 0, early.unwrap(), trace);
+    let said = resumed.err().unwrap().to_string();
+    assert!(
+        said.contains("17 sweeps") && said.contains("after sweep 5"),
+        "{said}"
+    );
 }

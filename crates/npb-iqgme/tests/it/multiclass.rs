@@ -145,6 +145,12 @@ fn fits_are_saved_continued_and_refuse_what_they_cannot_say() {
         error.contains("predict_classes") && error.contains('3'),
         "{error}"
     );
+    let error = model.predict_interval(&table, 0.9, 10).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.starts_with("predict_interval") && error.contains("no intervals"),
+        "{error}"
+    );
 
     let names: Vec<Option<&str>> = (0..120).map(|i| (i == 7).then_some("unheard of")).collect();
     let foreign = Labels::from_strings(&names);

@@ -1,8 +1,8 @@
 //! Prediction: identities that hold whatever was fitted.
 
-use npb_data::{Labels, Table};
+use npb_data::{Labels, Mask, Table};
 use npb_infer::stream;
-use npb_iqgme::{IqgmeConfig, IqgmeFit, MissingCell, Start, fit, fit_unlabelled};
+use npb_iqgme::{IqgmeConfig, IqgmeFit, MissingCell, Saved, Start, fit, fit_unlabelled};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -389,4 +389,98 @@ fn training_rows_are_completed_and_drawn_by_their_own_cells() {
     let labels = labels.select_rows(&[0, 1, 2]);
     let error = fitted.training_cells(&few, &labels).unwrap_err();
     assert!(error.to_string().contains("3 rows"), "{error}");
+}
+
+/// Of new rows as of others, and silently before.
+#[test]
+fn answers_about_training_rows_are_of_no_others() {
+    let (table, labels, fitted) = fitted();
+    let backwards: Vec<usize> = (0..150).rev().collect();
+    let moved = |row, j, x| if (row, j) == (70, 1) { x + 1e-9 } else { x };
+    let hole = Mask::from_fn(150, 3, |row, j| (row, j) == (70, 1)).unwrap();
+    let names: Vec<Option<&str>> = (0..150).map(|row| labels.name(row)).collect();
+    let other = |name| match name {
+        Some("up") => Some("down"),
+        _ => Some("up"),
+    };
+    let one_other = names.iter().enumerate();
+    let one_other: Vec<_> = one_other
+        .map(|(row, name)| if row == 70 { other(*name) } else { *name })
+        .collect();
+    let others = [
+        (table.select_rows(&backwards), labels.clone()),
+        (table.map(moved).unwrap(), labels.clone()),
+        (table.hide(&hole).unwrap(), labels.clone()),
+        (table.clone(), Labels::from_strings(&one_other)),
+        (table.clone(), Labels::from_strings(&[None::<&str>; 150])),
+    ];
+    assert!(table.is_observed(70, 1));
+    let again = IqgmeFit::from_bytes(&fitted.to_bytes().unwrap()).unwrap();
+    for fitted in [&fitted, &again] {
+        assert!(fitted.impute_training(&table, &labels).is_ok());
+        for (table, labels) in &others {
+            for (error, instead) in [
+                (fitted.training_cells(table, labels).err(), "cells_by_row"),
+                (fitted.impute_training(table, labels).err(), "impute"),
+                (
+                    fitted.impute_training_draws(table, labels, 2).err(),
+                    "impute_draws",
+                ),
+            ] {
+                let said = error.unwrap().to_string();
+                let ask = format!("ask {instead} for new rows");
+                assert!(
+                    said.contains("not the table and labels of training") && said.contains(&ask),
+                    "{said}"
+                );
+            }
+        }
+    }
+    // A fit that went on is of the rows that it went on with.
+    let (more, truth) = three_gaussians(21, 160, 1, 0.2, 0.0);
+    let late = fitted.continue_with(&more, &truth).unwrap();
+    assert!(late.training_cells(&more, &truth).is_ok());
+    assert!(late.training_cells(&table, &labels).is_err());
+}
+
+/// Components with next to no row keep their place, so that numbers of clusters are positions in the list.
+#[test]
+fn clusters_are_counted_and_components_keep_their_place() {
+    let (table, _) = three_gaussians(26, 200, 1, 0.2, 0.0);
+    let mut most_kept = 0;
+    for truncation in [8, 20] {
+        let config = IqgmeConfig {
+            truncation,
+            unlabelled_starts: vec![Start::KMeans(8)],
+            max_iterations: 4,
+            ..config(26)
+        };
+        let fitted = fit_unlabelled(&table, &config).unwrap();
+        let components = fitted.components();
+        let with_rows = components.iter().filter(|c| c.size > 1.0 - 1e-6).count();
+        assert_eq!(fitted.n_clusters(), with_rows);
+        assert!(components.windows(2).all(|w| w[0].size >= w[1].size));
+        most_kept = most_kept.max(components.len() - with_rows);
+        let clusters = fitted.clusters(&table).unwrap();
+        for h in 0..with_rows {
+            let held = clusters.iter().filter(|cluster| **cluster == h).count() as f64;
+            let size = components[h].size;
+            assert!((held - size).abs() < 5.0 + 0.2 * size, "{h}: {held} {size}");
+        }
+    }
+    assert!(most_kept > 0);
+}
+
+#[test]
+fn quantiles_are_those_of_the_distribution_and_levels_are_checked() {
+    let (table, _, fitted) = fitted();
+    let cells = fitted.cells_by_row(&table).unwrap().concat();
+    for level in [1e-6, 0.05, 0.5, 0.999] {
+        let x = cells[0].quantile(level).unwrap();
+        assert!((cells[0].cdf(x) - level).abs() < 1e-9, "{level}: {x}");
+    }
+    for level in [f64::NAN, 0.0, 1.0, -0.1, 1e300] {
+        let said = cells[0].quantile(level).unwrap_err().to_string();
+        assert!(said.contains(&format!("level = {level:?}")), "{said}");
+    }
 }

@@ -203,7 +203,7 @@ fn cells(variational: &IqgmeFit, sampled: &GibbsFit, sides: &Sides) -> Result<(f
     let by_row: Vec<Vec<MissingCell>> =
         variational.training_cells(&sides.train, &sides.train_labels)?;
     let (mut sum, mut within, mut n) = (0.0, 0.0, 0.0);
-    for cell in sampled.training_cells(&[]) {
+    for cell in sampled.training_cells(&[])? {
         let row = by_row.get(cell.row).into_iter().flatten();
         let Some(other) = row.into_iter().find(|other| other.column == cell.column) else {
             continue;

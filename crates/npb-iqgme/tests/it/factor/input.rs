@@ -130,6 +130,19 @@ fn hard_tables() -> Vec<(&'static str, Table)> {
         ),
         ("tiny", with(&|_, j, v| if j == 0 { v * 1e-300 } else { v })),
         (
+            "denormal",
+            with(&|_, j, v| if j == 0 { v * 1e-320 } else { v }),
+        ),
+        (
+            "half of what there is",
+            with(&|i, j, v| match (i, j) {
+                (i, 0) if i % 2 == 0 => 0.5 * f64::MAX,
+                (3, 0) => gap,
+                (_, 0) => -0.49 * f64::MAX,
+                _ => v,
+            }),
+        ),
+        (
             "one huge value",
             with(&|i, j, v| if (i, j) == (2, 2) { -1e300 } else { v }),
         ),
@@ -138,6 +151,24 @@ fn hard_tables() -> Vec<(&'static str, Table)> {
             with(&|i, j, v| if i > 0 && j > 0 { gap } else { v }),
         ),
     ]
+}
+
+#[test]
+fn a_column_wider_than_numbers_go_is_named() {
+    let values = (0..24).map(|k| match k % 3 {
+        1 if k % 2 == 0 => f64::MAX,
+        1 => -f64::MAX,
+        _ => f64::from(k),
+    });
+    let table = Table::complete(8, 3, values.collect()).unwrap();
+    let names = labels(&["a", "b", "a", "b", "b", "a", "b", "a"]);
+    let error = fit_factor(&table, &names, &config(1))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("row 0, column 1") || error.contains("row 1, column 1"),
+        "{error}"
+    );
 }
 
 #[test]

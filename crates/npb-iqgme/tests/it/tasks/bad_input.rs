@@ -1,7 +1,9 @@
 //! Input that cannot be right is named; input that only looks odd is taken.
 
 use npb_data::{Labels, Table};
-use npb_iqgme::{ExpertPosterior, IqgmeError, Start, Task, TaskStart, TasksConfig, fit_tasks};
+use npb_iqgme::{
+    Atoms, ExpertPosterior, IqgmeError, Start, Task, TaskStart, TasksConfig, fit_tasks,
+};
 
 use super::data::{Tasks, config, one_task, two_kinds};
 
@@ -148,4 +150,224 @@ fn configurations_out_of_range_are_named() {
         said(&|c| c.single.expert_posterior = ExpertPosterior::ExpectationPropagation)
             .contains("expert_posterior")
     );
+}
+
+#[test]
+fn questions_about_features_name_what_is_wrong() {
+    let tasks = two_kinds(1, 2, 20, 0.1, 0.0);
+    let model = fit_tasks(&tasks.borrowed(), &config(1)).unwrap();
+    let (rows, labels) = one_task(1, 0, 3, 0.3, 0.0);
+    let said = |task: &str, table: &Table| {
+        [
+            model.impute(task, table).unwrap_err().to_string(),
+            model.cells_by_row(task, table).unwrap_err().to_string(),
+            model.ln_density(task, table).unwrap_err().to_string(),
+            model.predict_classes(task, table).unwrap_err().to_string(),
+            model
+                .evaluate(task, table, &labels)
+                .unwrap_err()
+                .to_string(),
+        ]
+    };
+    for text in said("elsewhere", &rows) {
+        assert!(
+            text.contains("elsewhere") && text.contains("task 1"),
+            "{text}"
+        );
+    }
+    for text in said("task 1", &table(3, 2)) {
+        assert!(
+            text.contains("task 1") && text.contains("columns"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn evaluations_are_of_labels_of_the_fit() {
+    let tasks = two_kinds(3, 2, 40, 0.1, 0.0);
+    let model = fit_tasks(&tasks.borrowed(), &config(3)).unwrap();
+    let (rows, truth) = one_task(7, 0, 50, 0.2, 0.3);
+    let found = model.evaluate("task 0", &rows, &truth).unwrap();
+    let both = model.predict_classes("task 0", &rows).unwrap();
+    let second = model.predict_proba("task 0", &rows).unwrap();
+    let predicted = model.predict("task 0", &rows).unwrap();
+    let (mut n, mut right, mut loss) = (0, 0, 0.0);
+    for row in 0..50 {
+        assert!((both[row][0] + both[row][1] - 1.0).abs() < 1e-12);
+        assert_eq!(both[row][1], second[row]);
+        let Some(name) = truth.name(row) else {
+            continue;
+        };
+        let class = usize::from(name == model.classes()[1]);
+        n += 1;
+        right += usize::from(predicted[row] == name);
+        loss -= both[row][class].ln();
+    }
+    assert!(n > 20 && n < 50);
+    assert_eq!(found.rows, n);
+    assert!((found.accuracy - right as f64 / n as f64).abs() < 1e-12);
+    assert!((found.log_loss - loss / n as f64).abs() < 1e-12);
+
+    let said = |labels: &Labels| {
+        model
+            .evaluate("task 0", &rows, labels)
+            .unwrap_err()
+            .to_string()
+    };
+    let mut names = vec![Some("yes"); 50];
+    names[4] = Some("perhaps");
+    let text = said(&Labels::from_strings(&names));
+    assert!(
+        text.contains("row 4") && text.contains("perhaps") && text.contains("task 0"),
+        "{text}"
+    );
+    let text = said(&Labels::from_strings(&vec![None::<&str>; 50]));
+    assert!(text.contains("none of the 50 rows has a label"), "{text}");
+    assert!(said(&labels(&["yes"])).contains("1 labels for 50 rows"));
+}
+
+#[test]
+fn a_fit_without_labels_has_no_class_probability() {
+    let tasks = two_kinds(4, 2, 20, 0.1, 1.0);
+    let model = fit_tasks(&tasks.borrowed(), &config(4)).unwrap();
+    let (rows, truth) = one_task(7, 0, 5, 0.2, 0.0);
+    let errors = [
+        model.predict_proba("task 0", &rows).unwrap_err(),
+        model.predict_classes("task 0", &rows).unwrap_err(),
+        model.predict("task 0", &rows).unwrap_err(),
+        model.evaluate("task 0", &rows, &truth).unwrap_err(),
+    ];
+    assert!(
+        errors
+            .iter()
+            .all(|error| matches!(error, IqgmeError::Unlabelled)),
+        "{errors:?}"
+    );
+}
+
+/// A value that the rows of all tasks together have no standard deviation with is named with its task and its row there; one that folds have none with is taken.
+#[test]
+fn values_far_out_in_training_are_named_or_taken() {
+    let with = |cells: &[(usize, usize, f64)]| {
+        let task = |j: usize| {
+            let (table, labels) = one_task(30 + j as u64, j % 2, 30, 0.0, 0.0);
+            let far = |row, column, x| {
+                let mut here = cells
+                    .iter()
+                    .filter(|cell| (cell.0, column) == (j, 1) && row == cell.1);
+                here.next().map_or(x, |cell| cell.2)
+            };
+            (table.map(far).unwrap(), labels)
+        };
+        let config = TasksConfig {
+            starts: vec![TaskStart::Separate(1), TaskStart::ByLabels(2)],
+            ..config(6)
+        };
+        fit_tasks(&Tasks::new((0..3).map(task).collect()).borrowed(), &config)
+    };
+    let text = with(&[(0, 3, -1e308), (1, 4, 1.5e308)])
+        .unwrap_err()
+        .to_string();
+    let said = "task \"task 1\": row 4, column 1: 1.5e308 is too far";
+    assert!(text.starts_with(said), "{text}");
+    with(&[(1, 4, 1e308)]).unwrap();
+}
+
+/// Values that a new task's atoms could not learn from are named; rows that are only asked about get finite answers.
+#[test]
+fn values_far_out_are_named() {
+    let tasks = two_kinds(5, 3, 30, 0.2, 0.1);
+    let model = fit_tasks(&tasks.borrowed(), &config(5)).unwrap();
+    let with = |size: f64| {
+        let (table, labels) = one_task(9, 0, 12, 0.0, 0.2);
+        let far = |row, j, x| if (row, j) == (7, 1) { size } else { x };
+        (table.map(far).unwrap(), labels)
+    };
+    for atoms in [Atoms::Fixed, Atoms::Updated] {
+        for size in [1e300, -1e9] {
+            let (table, labels) = with(size);
+            let new = Task {
+                name: "new",
+                table: &table,
+                labels: &labels,
+            };
+            let text = model.with_task(&new, atoms).unwrap_err().to_string();
+            let said = format!("task \"new\": row 7, column 1: {size:e} is too far");
+            assert!(text.starts_with(&said), "{text}");
+        }
+        for size in [1e3, -1e6] {
+            let (table, labels) = with(size);
+            let new = Task {
+                name: "new",
+                table: &table,
+                labels: &labels,
+            };
+            let grown = model.with_task(&new, atoms).unwrap();
+            let probability = grown.predict_proba("new", &table).unwrap();
+            assert!(probability.iter().all(|p| (0.0..=1.0).contains(p)));
+        }
+    }
+    for size in [1e9, 1e60, 1e300] {
+        let (table, _) = with(size);
+        let columns: Vec<f64> = table.values().to_vec();
+        let seen: Vec<bool> = (0..36).map(|k| k % 3 != 2).collect();
+        let holes = Table::new(12, 3, columns, &seen).unwrap();
+        for task in model.tasks() {
+            let probability = model.predict_proba(task, &holes).unwrap();
+            assert!(probability.iter().all(|p| (0.0..=1.0).contains(p)));
+            assert!(
+                model
+                    .ln_density(task, &holes)
+                    .unwrap()
+                    .iter()
+                    .all(|d| d.is_finite())
+            );
+            let imputed = model.impute(task, &holes).unwrap();
+            assert!(imputed.sd.values().iter().all(|sd| sd.is_finite()));
+        }
+    }
+}
+
+#[test]
+fn starts_out_of_range_are_named_with_their_place() {
+    let said = |change: &dyn Fn(&mut TasksConfig)| {
+        let mut config = config(0);
+        change(&mut config);
+        config.validate().unwrap_err().to_string()
+    };
+    let text = said(&|c| c.starts.clear());
+    assert!(
+        text.contains("starts = a list of 0: must be a list of 1 to"),
+        "{text}"
+    );
+    for (start, shown) in [
+        (TaskStart::ByLabels(0), "ByLabels(0)"),
+        (TaskStart::ByLabels(99), "ByLabels(99)"),
+        (
+            TaskStart::Clustered(0, Start::KMeans(2)),
+            "Clustered(0, KMeans(2))",
+        ),
+        (
+            TaskStart::Clustered(2, Start::KMeans(0)),
+            "Clustered(2, KMeans(0))",
+        ),
+        (
+            TaskStart::Pooled(Start::Mixture(5000)),
+            "Pooled(Mixture(5000))",
+        ),
+        (TaskStart::Separate(0), "Separate(0)"),
+        (TaskStart::SeparatePerClass(0), "SeparatePerClass(0)"),
+    ] {
+        let text = said(&|c| c.starts.push(start));
+        assert!(
+            text.contains(&format!(" starts = {shown} at position 2")),
+            "{text}"
+        );
+        let text = said(&|c| c.summary_starts = vec![start]);
+        assert!(
+            text.contains(&format!("summary_starts = {shown} at position 0")),
+            "{text}"
+        );
+    }
 }
