@@ -6,8 +6,9 @@ use npb_data::metrics;
 use npb_infer::SweepPlan;
 use npb_iqgme::{
     FactorConfig, FactorData, FactorDraw, FactorMove, FactorSampler, FactorStart, FactorVb,
-    fit_factor,
+    RowEffects, fit_factor,
 };
+use npb_priors::special::ln_phi;
 
 use super::data::{Simulation, config};
 
@@ -154,6 +155,58 @@ fn a_chain_goes_on_from_a_draw_and_repeated_moves_draw_anew() {
     let error = FactorSampler::resume(&data, config, short, 3, 2);
     let error = error.err().unwrap().to_string();
     assert!(error.contains("labels"), "{error}");
+}
+
+/// The trace has what factors, switches and experts of the draw say of the labels; with the switches left out it is another number.
+#[test]
+fn the_trace_has_the_log_probability_of_the_labels() {
+    let (table, labels, _) = Simulation::small().draw(5);
+    let config = FactorConfig {
+        row_effects: RowEffects {
+            spread: 0.0,
+            steps: 0,
+            ..RowEffects::default()
+        },
+        ..config(5)
+    };
+    let data = FactorData::new(&table, &labels, &config).unwrap();
+    let start = FactorVb::new(&data, config.clone(), FactorStart::Pooled(2), 0).unwrap();
+    let start = start.into_state();
+    let mut sampler = FactorSampler::new(&data, config, &start, 0).unwrap();
+    let plan = SweepPlan {
+        burn_in: 0,
+        keep: 3,
+        thin: 1,
+    };
+    let second = labels.classes()[1].clone();
+    let by_hand = |draw: &FactorDraw, all_on: bool| -> f64 {
+        let of_row = |i: usize| {
+            let class = labels.name(i)?;
+            let h = draw.labels[i];
+            let (intercept, slopes) = draw.experts[h].split_last().unwrap();
+            let seen = |l: &usize| all_on || draw.switches[h][*l];
+            let of_factors: f64 = (0..slopes.len())
+                .filter(seen)
+                .map(|l| slopes[l] * draw.factors[(l, i)])
+                .sum();
+            let sign = if class == second { 1.0 } else { -1.0 };
+            Some(ln_phi(sign * (of_factors + intercept)))
+        };
+        (0..labels.n_rows()).filter_map(of_row).sum()
+    };
+    let mut swept = 0;
+    sampler
+        .run(&plan, |report, sampler| {
+            let scalar = report.trace.names().iter().position(|n| n == "ln_labels");
+            let found = report.scalars()[scalar.unwrap()];
+            let draw = sampler.draw();
+            assert!((found - by_hand(draw, false)).abs() < 1e-9 * found.abs());
+            assert!((found - by_hand(draw, true)).abs() > 1e-3);
+            swept += 1;
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(swept, 3);
 }
 
 #[test]
