@@ -7,8 +7,8 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::{Saved, Stop, stream};
-use npb_linalg::condition::{Gaussian, Scratch};
-use npb_linalg::faer::Mat;
+use npb_linalg::condition::{Conditional, Gaussian, Scratch};
+use npb_linalg::faer::{Mat, MatRef};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::probit_moments;
 use npb_priors::special::{ln_phi, log_sum_exp};
@@ -22,7 +22,7 @@ use crate::fit::{Evaluation, Imputation, MissingCell, most_probable, with_first_
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Predictor};
-use crate::rows::Rows;
+use crate::rows::{Pattern, Rows};
 use crate::state::dot;
 use crate::units::Units;
 use crate::{IqgmeConfig, IqgmeError, start};
@@ -164,69 +164,100 @@ struct Em<'d> {
     trace: Vec<f64>,
 }
 
-/// Sums of one component over rows.
+/// Sums of one component over rows, whose features have a constant one last.
 struct Sums {
-    count: f64,
-    /// `sum rho <x>` and `sum rho <x x'>`.
-    first: Vec<f64>,
-    second: Mat<f64>,
-    /// Over labelled rows, with the constant feature last: `sum rho <x^b x^b'>` and `sum rho <t x^b>`.
-    design: Mat<f64>,
+    /// `sum rho <x^b x^b'>` over labelled rows, and over the others; lower triangles.
+    labelled: Mat<f64>,
+    unlabelled: Mat<f64>,
+    /// `sum rho <t x^b>` over labelled rows.
     target: Vec<f64>,
 }
 
-/// A row given a component, label included: moments of its features (missing ones at their means) and of its utility.
+/// A row given a component, label included: moments of its features and of its utility.
 struct Moments {
+    /// Means, a constant feature last.
     x: Vec<f64>,
-    /// Covariance of the missing features.
-    covariance: Mat<f64>,
     t: f64,
-    /// Covariance of utility and missing features.
-    with_t: Vec<f64>,
+    /// Covariance of the utility and the missing features without the label, and by what share the label changes it.
+    gain: Vec<f64>,
+    kept: f64,
+    /// What the label adds to the covariance of the missing features, as a multiple of that gain times itself.
+    narrowed: f64,
 }
 
 impl Sums {
     fn zeros(p: usize) -> Self {
         Self {
-            count: 0.0,
-            first: vec![0.0; p],
-            second: Mat::zeros(p, p),
-            design: Mat::zeros(p + 1, p + 1),
+            labelled: Mat::zeros(p + 1, p + 1),
+            unlabelled: Mat::zeros(p + 1, p + 1),
             target: vec![0.0; p + 1],
         }
     }
 
-    fn add(&mut self, rho: f64, moments: &Moments, missing: &[usize], labelled: bool) {
-        let p = self.first.len();
-        self.count += rho;
-        let with_one = |j: usize| if j < p { moments.x[j] } else { 1.0 };
-        for j in 0..p {
-            self.first[j] += rho * moments.x[j];
-            for i in 0..p {
-                self.second[(i, j)] += rho * moments.x[i] * moments.x[j];
+    /// `missing`, ascending, have this `covariance` without the label.
+    fn add(
+        &mut self,
+        rho: f64,
+        moments: &Moments,
+        missing: &[usize],
+        covariance: MatRef<'_, f64>,
+        labelled: bool,
+    ) {
+        let second = if labelled {
+            &mut self.labelled
+        } else {
+            &mut self.unlabelled
+        };
+        for (j, x) in moments.x.iter().enumerate() {
+            let column = &mut second.col_as_slice_mut(j)[j..];
+            for (sum, other) in column.iter_mut().zip(&moments.x[j..]) {
+                *sum += rho * x * other;
             }
         }
         for (l, &j) in missing.iter().enumerate() {
-            for (k, &i) in missing.iter().enumerate() {
-                let value = rho * moments.covariance[(k, l)];
-                self.second[(i, j)] += value;
-                if labelled {
-                    self.design[(i, j)] += value;
-                }
+            let column = second.col_as_slice_mut(j);
+            let covariance = covariance.col(l).iter().skip(l);
+            for (&i, c) in missing[l..].iter().zip(covariance) {
+                column[i] += rho * c;
             }
         }
         if !labelled {
             return;
         }
-        for j in 0..=p {
-            self.target[j] += rho * moments.t * with_one(j);
-            for i in 0..=p {
-                self.design[(i, j)] += rho * with_one(i) * with_one(j);
+        for (l, &j) in missing.iter().enumerate() {
+            let column = second.col_as_slice_mut(j);
+            let by = rho * moments.narrowed * moments.gain[l];
+            for (&i, gain) in missing[l..].iter().zip(&moments.gain[l..]) {
+                column[i] += by * gain;
             }
         }
-        for (k, &j) in missing.iter().enumerate() {
-            self.target[j] += rho * moments.with_t[k];
+        for (sum, x) in self.target.iter_mut().zip(&moments.x) {
+            *sum += rho * moments.t * x;
         }
+        for (&j, gain) in missing.iter().zip(&moments.gain) {
+            self.target[j] += rho * moments.kept * gain;
+        }
+    }
+
+    /// Number of features.
+    fn n_features(&self) -> usize {
+        self.target.len() - 1
+    }
+
+    /// `sum rho`.
+    fn count(&self) -> f64 {
+        self.second(self.n_features(), self.n_features())
+    }
+
+    /// `sum rho <x_j>`.
+    fn first(&self, j: usize) -> f64 {
+        self.second(self.n_features(), j)
+    }
+
+    /// `sum rho <x_i x_j>`.
+    fn second(&self, i: usize, j: usize) -> f64 {
+        let at = (i.max(j), i.min(j));
+        self.labelled[at] + self.unlabelled[at]
     }
 }
 
@@ -235,6 +266,30 @@ struct Law {
     gaussian: Gaussian,
     ln_weight: f64,
     expert: Option<Vec<f64>>,
+}
+
+/// A component given a missing pattern.
+struct Given<'a> {
+    law: &'a Law,
+    conditional: Conditional<'a>,
+    missing: &'a [usize],
+}
+
+/// What a component says of a row.
+struct Seen {
+    /// `ln pi_h p(x_o, y | h)`.
+    ln_joint: f64,
+    /// Completed by means given the observed features, a constant feature last.
+    x: Vec<f64>,
+    utility: Option<Utility>,
+}
+
+/// The utility of a labelled row without its label.
+struct Utility {
+    mean: f64,
+    variance: f64,
+    /// Its covariance with the missing features.
+    gain: Vec<f64>,
 }
 
 impl<'d> Em<'d> {
@@ -262,16 +317,19 @@ impl<'d> Em<'d> {
         };
         let p = data.rows.n_features;
         let mut sums: Vec<Sums> = centres.iter().map(|_| Sums::zeros(p)).collect();
-        for (i, x) in points.into_iter().enumerate() {
+        for (i, mut x) in points.into_iter().enumerate() {
             let h = start::nearest(&x, &centres).0;
+            x.push(1.0);
             let sign = data.rows.signs[i];
             let moments = Moments {
                 x,
-                covariance: Mat::zeros(0, 0),
                 t: sign,
-                with_t: Vec::new(),
+                gain: Vec::new(),
+                kept: 1.0,
+                narrowed: 0.0,
             };
-            sums[h].add(1.0, &moments, &[], sign != 0.0);
+            let covariance = Mat::zeros(0, 0);
+            sums[h].add(1.0, &moments, &[], covariance.as_ref(), sign != 0.0);
         }
         em.maximise(&sums)?;
         Ok(em)
@@ -293,21 +351,20 @@ impl<'d> Em<'d> {
     /// E-step and M-step. Returns the objective before them.
     fn step(&mut self) -> Result<f64, IqgmeError> {
         let laws = self.laws()?;
-        let rows = &self.data.rows;
-        let (n, k) = (rows.len(), laws.len());
-        let by_component: Vec<Vec<f64>> = laws
-            .iter()
-            .enumerate()
-            .map(|(h, law)| self.ln_joint(h, law))
-            .collect::<Result<_, IqgmeError>>()?;
+        let rows: &Rows = &self.data.rows;
+        let mut sums: Vec<Sums> = laws.iter().map(|_| Sums::zeros(rows.n_features)).collect();
+        let mut scratch = vec![Scratch::default(); laws.len()];
         let mut objective = self.penalty()?;
-        let mut responsibilities = vec![vec![0.0; n]; k];
-        let mut ln = vec![0.0; k];
-        for i in 0..n {
-            (0..k).for_each(|h| ln[h] = by_component[h][i]);
-            let total = log_sum_exp(&ln);
-            objective += total;
-            (0..k).for_each(|h| responsibilities[h][i] = (ln[h] - total).exp());
+        for group in &rows.groups {
+            let mut given = self.given(&laws, &rows.patterns[group.pattern], &mut scratch)?;
+            for position in group.rows.clone() {
+                objective += add_row(
+                    rows.row(position),
+                    rows.signs[position],
+                    &mut given,
+                    &mut sums,
+                );
+            }
         }
         if !objective.is_finite() {
             return Err(IqgmeError::Bound {
@@ -316,12 +373,6 @@ impl<'d> Em<'d> {
             });
         }
         self.trace.push(objective);
-        let sums: Vec<Sums> = laws
-            .iter()
-            .zip(&responsibilities)
-            .enumerate()
-            .map(|(h, (law, rho))| self.sums(h, law, rho))
-            .collect::<Result<_, IqgmeError>>()?;
         self.maximise(&sums)?;
         Ok(objective)
     }
@@ -360,75 +411,25 @@ impl<'d> Em<'d> {
             .collect()
     }
 
-    /// `ln pi_h p(x_o, y | h)` of every row.
-    fn ln_joint(&self, h: usize, law: &Law) -> Result<Vec<f64>, IqgmeError> {
-        let mut ln = Vec::with_capacity(self.data.rows.len());
-        let all = |_| true;
-        self.visit(
-            h,
-            law,
-            all,
-            |_, row, ln_density, covariance, missing, sign| {
-                let mut value = law.ln_weight + ln_density;
-                if let (Some(w), true) = (&law.expert, sign != 0.0) {
-                    let (score, spread, _) = score(w, row, covariance, missing);
-                    value += ln_phi(sign * score / spread.sqrt());
-                }
-                ln.push(value);
-            },
-        )?;
-        Ok(ln)
-    }
-
-    fn sums(&self, h: usize, law: &Law, rho: &[f64]) -> Result<Sums, IqgmeError> {
-        let mut sums = Sums::zeros(self.data.rows.n_features);
-        let active = |i: usize| rho[i] > INACTIVE;
-        self.visit(h, law, active, |i, row, _, covariance, missing, sign| {
-            let expert = law.expert.as_ref().filter(|_| sign != 0.0);
-            let moments = moments(expert, row, covariance, missing, sign);
-            sums.add(rho[i], &moments, missing, sign != 0.0);
-        })?;
-        Ok(sums)
-    }
-
-    /// Shows every row that is `wanted`, completed by the mean given component `h` and its observed features, with their log density, the covariance of the missing features,
-    /// these, and the sign of its label.
-    fn visit(
+    /// All components given a missing pattern.
+    fn given<'a>(
         &self,
-        h: usize,
-        law: &Law,
-        wanted: impl Fn(usize) -> bool,
-        mut see: impl FnMut(usize, &[f64], f64, &Mat<f64>, &[usize], f64),
-    ) -> Result<(), IqgmeError> {
-        let rows: &Rows = &self.data.rows;
-        let mut scratch = Scratch::default();
-        let mut row = vec![0.0; rows.n_features];
-        for group in &rows.groups {
-            if !group.rows.clone().any(&wanted) {
-                continue;
-            }
-            let pattern = &rows.patterns[group.pattern];
-            let mut given = law
+        laws: &'a [Law],
+        pattern: &'a Pattern,
+        scratch: &'a mut [Scratch],
+    ) -> Result<Vec<Given<'a>>, IqgmeError> {
+        let given = |(h, (law, scratch)): (usize, (&'a Law, &'a mut Scratch))| {
+            let conditional = law
                 .gaussian
-                .condition(&pattern.observed, &pattern.missing, &mut scratch)
-                .map_err(|source| self.failed("missing features", h, source))?;
-            let covariance = given.covariance().to_owned();
-            for position in group.rows.clone().filter(|&i| wanted(i)) {
-                row.copy_from_slice(rows.row(position));
-                let ln_density = given.ln_density_observed(&row);
-                given.complete(&mut row);
-                let sign = rows.signs[position];
-                see(
-                    position,
-                    &row,
-                    ln_density,
-                    &covariance,
-                    &pattern.missing,
-                    sign,
-                );
-            }
-        }
-        Ok(())
+                .condition(&pattern.observed, &pattern.missing, scratch);
+            Ok(Given {
+                law,
+                conditional: conditional
+                    .map_err(|source| self.failed("missing features", h, source))?,
+                missing: &pattern.missing,
+            })
+        };
+        laws.iter().zip(scratch).enumerate().map(given).collect()
     }
 
     /// What the penalties add to the likelihood.
@@ -448,25 +449,20 @@ impl<'d> Em<'d> {
     }
 
     fn maximise(&mut self, sums: &[Sums]) -> Result<(), IqgmeError> {
-        let total: f64 = sums.iter().map(|s| s.count).sum();
+        let total: f64 = sums.iter().map(Sums::count).sum();
         let (mut components, mut experts) = (Vec::new(), Vec::new());
         for (h, sums) in sums.iter().enumerate() {
-            self.mixture.weights[h] = sums.count / total;
+            self.mixture.weights[h] = sums.count() / total;
             let old = self.mixture.components.get(h);
             components.push(
                 self.component(sums, old)
                     .map_err(|source| self.failed("covariance", h, source))?,
             );
             if self.data.n_labelled > 0 {
-                let ridge = |i, j| {
-                    if i == j {
-                        self.config.expert_ridge
-                    } else {
-                        0.0
-                    }
-                };
-                let n = sums.target.len();
-                let design = Mat::from_fn(n, n, |i, j| sums.design[(i, j)] + ridge(i, j));
+                let mut design = sums.labelled.clone();
+                for j in 0..sums.target.len() {
+                    design[(j, j)] += self.config.expert_ridge;
+                }
                 let mut w = sums.target.clone();
                 Cholesky::new(design.as_ref())
                     .map_err(|source| self.failed("expert", h, source))?
@@ -484,68 +480,104 @@ impl<'d> Em<'d> {
         sums: &Sums,
         old: Option<&DrawnComponent>,
     ) -> Result<DrawnComponent, NotPositiveDefinite> {
-        let p = sums.first.len();
+        let (p, count) = (sums.n_features(), sums.count());
         let rows = self.config.covariance_rows * p as f64;
         let mean = match old {
-            Some(old) if sums.count < LEAST_COUNT => old.mean.clone(),
-            _ => sums.first.iter().map(|x| x / sums.count).collect(),
+            Some(old) if count < LEAST_COUNT => old.mean.clone(),
+            _ => (0..p).map(|j| sums.first(j) / count).collect(),
         };
         let covariance = Mat::from_fn(p, p, |i, j| {
             // Around any mean, also one that is not the rows' own.
-            let scatter = sums.second[(i, j)] - mean[i] * sums.first[j] - sums.first[i] * mean[j]
-                + sums.count * mean[i] * mean[j];
-            (scatter + rows * self.data.covariance[(i, j)]) / (sums.count + rows)
+            let scatter = sums.second(i, j) - mean[i] * sums.first(j) - sums.first(i) * mean[j]
+                + count * mean[i] * mean[j];
+            (scatter + rows * self.data.covariance[(i, j)]) / (count + rows)
         });
         let precision = Cholesky::new(covariance.as_ref())?.inverse();
         Ok(DrawnComponent { mean, precision })
     }
 }
 
-/// Mean and variance of the utility of a row whose missing features have this covariance, and their covariance with it.
-fn score(w: &[f64], row: &[f64], covariance: &Mat<f64>, missing: &[usize]) -> (f64, f64, Vec<f64>) {
-    let p = row.len();
-    let mean = dot(&w[..p], row) + w[p];
-    let gain: Vec<f64> = (0..missing.len())
-        .map(|k| {
-            let each = missing.iter().enumerate();
-            each.map(|(l, &j)| covariance[(k, l)] * w[j]).sum()
-        })
-        .collect();
-    let spread = missing
-        .iter()
-        .zip(&gain)
-        .map(|(&j, g)| w[j] * g)
-        .sum::<f64>();
-    (mean, 1.0 + spread, gain)
-}
-
-fn moments(
-    expert: Option<&Vec<f64>>,
-    row: &[f64],
-    covariance: &Mat<f64>,
-    missing: &[usize],
-    sign: f64,
-) -> Moments {
-    let mut moments = Moments {
-        x: row.to_vec(),
-        covariance: covariance.clone(),
-        t: 0.0,
-        with_t: vec![0.0; missing.len()],
-    };
-    let Some(w) = expert else { return moments };
-    let (mean, variance, gain) = score(w, row, covariance, missing);
-    let sd = variance.sqrt();
-    let cut = probit_moments(mean / sd, sign > 0.0);
-    moments.t = sd * cut.mean;
-    let left = variance * (cut.second - cut.mean * cut.mean).max(0.0);
-    for (k, &j) in missing.iter().enumerate() {
-        moments.x[j] += gain[k] * (moments.t - mean) / variance;
-        moments.with_t[k] = gain[k] * left / variance;
-        for l in 0..missing.len() {
-            moments.covariance[(k, l)] += gain[k] * gain[l] * (left / variance - 1.0) / variance;
+/// Adds a row to the sums of the components; returns its log likelihood.
+fn add_row(row: &[f64], sign: f64, given: &mut [Given<'_>], sums: &mut [Sums]) -> f64 {
+    let seen: Vec<Seen> = given.iter_mut().map(|given| given.see(row, sign)).collect();
+    let ln: Vec<f64> = seen.iter().map(|seen| seen.ln_joint).collect();
+    let total = log_sum_exp(&ln);
+    for ((seen, given), sums) in seen.into_iter().zip(given).zip(sums) {
+        let rho = (seen.ln_joint - total).exp();
+        if rho > INACTIVE {
+            let moments = seen.moments(given.missing, sign);
+            let covariance = given.conditional.covariance();
+            sums.add(rho, &moments, given.missing, covariance, sign != 0.0);
         }
     }
-    moments
+    total
+}
+
+impl Given<'_> {
+    fn see(&mut self, row: &[f64], sign: f64) -> Seen {
+        let ln_density = self.conditional.ln_density_observed(row);
+        let mut x = [row, &[1.0]].concat();
+        self.conditional.complete(&mut x[..row.len()]);
+        let expert = self.law.expert.as_ref().filter(|_| sign != 0.0);
+        let utility = expert.map(|w| self.utility(w, &x));
+        let ln_label = |u: &Utility| ln_phi(sign * u.mean / u.variance.sqrt());
+        Seen {
+            ln_joint: self.law.ln_weight + ln_density + utility.as_ref().map_or(0.0, ln_label),
+            x,
+            utility,
+        }
+    }
+
+    /// The utility of a completed row.
+    fn utility(&mut self, w: &[f64], x: &[f64]) -> Utility {
+        let of_missing: Vec<f64> = self.missing.iter().map(|&j| w[j]).collect();
+        let covariance = self.conditional.covariance();
+        let gain = |k: usize| {
+            let each = covariance.col(k).iter().zip(&of_missing);
+            each.map(|(c, w)| c * w).sum()
+        };
+        let gain: Vec<f64> = (0..of_missing.len()).map(gain).collect();
+        Utility {
+            mean: dot(w, x),
+            variance: 1.0 + dot(&of_missing, &gain),
+            gain,
+        }
+    }
+}
+
+impl Seen {
+    /// Moments given the label, if there is one.
+    fn moments(self, missing: &[usize], sign: f64) -> Moments {
+        let mut x = self.x;
+        let Some(Utility {
+            mean,
+            variance,
+            gain,
+        }) = self.utility
+        else {
+            return Moments {
+                x,
+                t: 0.0,
+                gain: vec![0.0; missing.len()],
+                kept: 1.0,
+                narrowed: 0.0,
+            };
+        };
+        let sd = variance.sqrt();
+        let cut = probit_moments(mean / sd, sign > 0.0);
+        let t = sd * cut.mean;
+        let kept = (cut.second - cut.mean * cut.mean).max(0.0);
+        for (&j, gain) in missing.iter().zip(&gain) {
+            x[j] += gain * (t - mean) / variance;
+        }
+        Moments {
+            x,
+            t,
+            gain,
+            kept,
+            narrowed: (kept - 1.0) / variance,
+        }
+    }
 }
 
 impl QgmeFit {
