@@ -178,7 +178,7 @@ struct Moments {
     /// Means, a constant feature last.
     x: Vec<f64>,
     t: f64,
-    /// Covariance of the utility and the missing features without the label, and by what share the label changes it.
+    /// Covariance of the utility and the missing features without the label, and the share of it that the label leaves.
     gain: Vec<f64>,
     kept: f64,
     /// What the label adds to the covariance of the missing features, as a multiple of that gain times itself.
