@@ -173,13 +173,11 @@ struct Sums {
     target: Vec<f64>,
 }
 
-/// A row given a component, label included: moments of its features and of its utility.
-struct Moments {
-    /// Means, a constant feature last.
-    x: Vec<f64>,
-    t: f64,
+/// What a label says of a row's utility, given a component.
+struct LabelledUtility<'a> {
+    mean: f64,
     /// Covariance of the utility and the missing features without the label, and the share of it that the label leaves.
-    gain: Vec<f64>,
+    gain: &'a [f64],
     kept: f64,
     /// What the label adds to the covariance of the missing features, as a multiple of that gain times itself.
     narrowed: f64,
@@ -194,24 +192,23 @@ impl Sums {
         }
     }
 
-    /// `missing`, ascending, have this `covariance` without the label.
+    /// Adds a row with these means, a constant feature last; `missing` features, ascending, have this `covariance` without the label, if there is one.
     fn add(
         &mut self,
         rho: f64,
-        moments: &Moments,
+        x: &[f64],
         missing: &[usize],
         covariance: MatRef<'_, f64>,
-        labelled: bool,
+        utility: Option<&LabelledUtility<'_>>,
     ) {
-        let second = if labelled {
-            &mut self.labelled
-        } else {
-            &mut self.unlabelled
+        let second = match utility {
+            Some(_) => &mut self.labelled,
+            None => &mut self.unlabelled,
         };
-        for (j, x) in moments.x.iter().enumerate() {
+        for (j, own) in x.iter().enumerate() {
             let column = &mut second.col_as_slice_mut(j)[j..];
-            for (sum, other) in column.iter_mut().zip(&moments.x[j..]) {
-                *sum += rho * x * other;
+            for (sum, other) in column.iter_mut().zip(&x[j..]) {
+                *sum += rho * own * other;
             }
         }
         for (l, &j) in missing.iter().enumerate() {
@@ -221,21 +218,17 @@ impl Sums {
                 column[i] += rho * c;
             }
         }
-        if !labelled {
-            return;
-        }
-        for (l, &j) in missing.iter().enumerate() {
+        let Some(utility) = utility else { return };
+        for (l, (&j, gain)) in missing.iter().zip(utility.gain).enumerate() {
             let column = second.col_as_slice_mut(j);
-            let by = rho * moments.narrowed * moments.gain[l];
-            for (&i, gain) in missing[l..].iter().zip(&moments.gain[l..]) {
+            let by = rho * utility.narrowed * gain;
+            for (&i, gain) in missing[l..].iter().zip(&utility.gain[l..]) {
                 column[i] += by * gain;
             }
+            self.target[j] += rho * utility.kept * gain;
         }
-        for (sum, x) in self.target.iter_mut().zip(&moments.x) {
-            *sum += rho * moments.t * x;
-        }
-        for (&j, gain) in missing.iter().zip(&moments.gain) {
-            self.target[j] += rho * moments.kept * gain;
+        for (sum, x) in self.target.iter_mut().zip(x) {
+            *sum += rho * utility.mean * x;
         }
     }
 
@@ -273,6 +266,9 @@ struct Given<'a> {
     law: &'a Law,
     conditional: Conditional<'a>,
     missing: &'a [usize],
+    /// Of the utility without a label: its covariance with the missing features, and its variance.
+    gain: Vec<f64>,
+    variance: f64,
 }
 
 /// What a component says of a row.
@@ -281,15 +277,8 @@ struct Seen {
     ln_joint: f64,
     /// Completed by means given the observed features, a constant feature last.
     x: Vec<f64>,
-    utility: Option<Utility>,
-}
-
-/// The utility of a labelled row without its label.
-struct Utility {
-    mean: f64,
-    variance: f64,
-    /// Its covariance with the missing features.
-    gain: Vec<f64>,
+    /// Mean of the utility without the label; of a labelled row.
+    score: Option<f64>,
 }
 
 impl<'d> Em<'d> {
@@ -321,15 +310,14 @@ impl<'d> Em<'d> {
             let h = start::nearest(&x, &centres).0;
             x.push(1.0);
             let sign = data.rows.signs[i];
-            let moments = Moments {
-                x,
-                t: sign,
-                gain: Vec::new(),
+            let utility = LabelledUtility {
+                mean: sign,
+                gain: &[],
                 kept: 1.0,
                 narrowed: 0.0,
             };
-            let covariance = Mat::zeros(0, 0);
-            sums[h].add(1.0, &moments, &[], covariance.as_ref(), sign != 0.0);
+            let utility = (sign != 0.0).then_some(&utility);
+            sums[h].add(1.0, &x, &[], Mat::zeros(0, 0).as_ref(), utility);
         }
         em.maximise(&sums)?;
         Ok(em)
@@ -419,15 +407,8 @@ impl<'d> Em<'d> {
         scratch: &'a mut [Scratch],
     ) -> Result<Vec<Given<'a>>, IqgmeError> {
         let given = |(h, (law, scratch)): (usize, (&'a Law, &'a mut Scratch))| {
-            let conditional = law
-                .gaussian
-                .condition(&pattern.observed, &pattern.missing, scratch);
-            Ok(Given {
-                law,
-                conditional: conditional
-                    .map_err(|source| self.failed("missing features", h, source))?,
-                missing: &pattern.missing,
-            })
+            Given::new(law, pattern, scratch)
+                .map_err(|source| self.failed("missing features", h, source))
         };
         laws.iter().zip(scratch).enumerate().map(given).collect()
     }
@@ -505,78 +486,71 @@ fn add_row(row: &[f64], sign: f64, given: &mut [Given<'_>], sums: &mut [Sums]) -
     for ((seen, given), sums) in seen.into_iter().zip(given).zip(sums) {
         let rho = (seen.ln_joint - total).exp();
         if rho > INACTIVE {
-            let moments = seen.moments(given.missing, sign);
-            let covariance = given.conditional.covariance();
-            sums.add(rho, &moments, given.missing, covariance, sign != 0.0);
+            given.add(rho, seen, sign, sums);
         }
     }
     total
 }
 
-impl Given<'_> {
+impl<'a> Given<'a> {
+    fn new(
+        law: &'a Law,
+        pattern: &'a Pattern,
+        scratch: &'a mut Scratch,
+    ) -> Result<Self, NotPositiveDefinite> {
+        let missing = &pattern.missing;
+        let mut conditional = law
+            .gaussian
+            .condition(&pattern.observed, missing, scratch)?;
+        let (mut gain, mut variance) = (Vec::new(), 1.0);
+        if let Some(w) = &law.expert {
+            let w: Vec<f64> = missing.iter().map(|&j| w[j]).collect();
+            let covariance = conditional.covariance();
+            let of_feature = |k: usize| covariance.col(k).iter().zip(&w).map(|(c, w)| c * w).sum();
+            gain = (0..w.len()).map(of_feature).collect();
+            variance += dot(&w, &gain);
+        }
+        Ok(Self {
+            law,
+            conditional,
+            missing,
+            gain,
+            variance,
+        })
+    }
+
     fn see(&mut self, row: &[f64], sign: f64) -> Seen {
-        let ln_density = self.conditional.ln_density_observed(row);
+        let mut ln_joint = self.law.ln_weight + self.conditional.ln_density_observed(row);
         let mut x = [row, &[1.0]].concat();
         self.conditional.complete(&mut x[..row.len()]);
         let expert = self.law.expert.as_ref().filter(|_| sign != 0.0);
-        let utility = expert.map(|w| self.utility(w, &x));
-        let ln_label = |u: &Utility| ln_phi(sign * u.mean / u.variance.sqrt());
-        Seen {
-            ln_joint: self.law.ln_weight + ln_density + utility.as_ref().map_or(0.0, ln_label),
-            x,
-            utility,
+        let score = expert.map(|w| dot(w, &x));
+        if let Some(score) = score {
+            ln_joint += ln_phi(sign * score / self.variance.sqrt());
         }
+        Seen { ln_joint, x, score }
     }
 
-    /// The utility of a completed row.
-    fn utility(&mut self, w: &[f64], x: &[f64]) -> Utility {
-        let of_missing: Vec<f64> = self.missing.iter().map(|&j| w[j]).collect();
+    /// Adds a row to the component's sums, its moments given the label, if there is one.
+    fn add(&mut self, rho: f64, seen: Seen, sign: f64, sums: &mut Sums) {
+        let Seen { mut x, score, .. } = seen;
+        let utility = score.map(|score| {
+            let sd = self.variance.sqrt();
+            let cut = probit_moments(score / sd, sign > 0.0);
+            let mean = sd * cut.mean;
+            for (&j, gain) in self.missing.iter().zip(&self.gain) {
+                x[j] += gain * (mean - score) / self.variance;
+            }
+            let kept = (cut.second - cut.mean * cut.mean).max(0.0);
+            LabelledUtility {
+                mean,
+                gain: &self.gain,
+                kept,
+                narrowed: (kept - 1.0) / self.variance,
+            }
+        });
         let covariance = self.conditional.covariance();
-        let gain = |k: usize| {
-            let each = covariance.col(k).iter().zip(&of_missing);
-            each.map(|(c, w)| c * w).sum()
-        };
-        let gain: Vec<f64> = (0..of_missing.len()).map(gain).collect();
-        Utility {
-            mean: dot(w, x),
-            variance: 1.0 + dot(&of_missing, &gain),
-            gain,
-        }
-    }
-}
-
-impl Seen {
-    /// Moments given the label, if there is one.
-    fn moments(self, missing: &[usize], sign: f64) -> Moments {
-        let mut x = self.x;
-        let Some(Utility {
-            mean,
-            variance,
-            gain,
-        }) = self.utility
-        else {
-            return Moments {
-                x,
-                t: 0.0,
-                gain: vec![0.0; missing.len()],
-                kept: 1.0,
-                narrowed: 0.0,
-            };
-        };
-        let sd = variance.sqrt();
-        let cut = probit_moments(mean / sd, sign > 0.0);
-        let t = sd * cut.mean;
-        let kept = (cut.second - cut.mean * cut.mean).max(0.0);
-        for (&j, gain) in missing.iter().zip(&gain) {
-            x[j] += gain * (t - mean) / variance;
-        }
-        Moments {
-            x,
-            t,
-            gain,
-            kept,
-            narrowed: (kept - 1.0) / variance,
-        }
+        sums.add(rho, &x, self.missing, covariance, utility.as_ref());
     }
 }
 
