@@ -162,9 +162,9 @@ fn draw(panel: &Panel, area: &Area<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A number at an axis: at most two decimals, none that say nothing.
-fn tick(value: f64) -> String {
-    let text = format!("{value:.2}");
+/// A number at an axis: no decimals that say nothing, nor those that come of rounding.
+pub(super) fn tick(value: f64) -> String {
+    let text = format!("{value:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0" } else { text }.to_owned()
 }
@@ -557,8 +557,8 @@ mod tests {
 
     #[test]
     fn ticks_are_short() {
-        let ticks = [0.25, -4.0, 20.0, 0.30000000000000004, -1e-17].map(tick);
-        assert_eq!(ticks, ["0.25", "-4", "20", "0.3", "0"]);
+        let ticks = [0.25, -4.0, 200.0, 0.30000000000000004, -1e-17, 0.0005].map(tick);
+        assert_eq!(ticks, ["0.25", "-4", "200", "0.3", "0", "0.0005"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::draw::tick;
 use super::report::Figure;
 use crate::Result;
 
@@ -30,6 +31,8 @@ pub(crate) struct Point {
 }
 
 const PANEL: (u32, u32) = (640, 480);
+/// What names of this library's own methods begin with. Their curves are wider, and in front of the others.
+const OURS: &str = "npb:";
 /// Curves with more points than this have no markers.
 const MARKED_POINTS: usize = 24;
 /// Okabe and Ito's colours, which stay apart for colour-blind readers.
@@ -114,27 +117,44 @@ fn draw(panel: &Panel, names: &[&str], area: &Area<'_>) -> Result<()> {
         .build_cartesian_2d(x_low..x_high, y_low..y_high)?;
     chart
         .configure_mesh()
+        .x_label_formatter(&|x| tick(*x))
+        .y_label_formatter(&|y| tick(*y))
         .x_desc(&panel.x_label)
         .y_desc(&panel.y_label)
         .label_style(("sans-serif", 14))
         .axis_desc_style(("sans-serif", 16))
         .light_line_style(TRANSPARENT)
         .draw()?;
-    for series in &panel.series {
+    let has_bars = |series: &Series| series.points.iter().any(|p| p.sd.is_some());
+    let bars: Vec<&str> = panel
+        .series
+        .iter()
+        .filter(|series| has_bars(series))
+        .map(|series| series.name.as_str())
+        .collect();
+    // From the last to the first, so that what is named first is in front; ours in front of all.
+    let (ours, others): (Vec<&Series>, Vec<&Series>) = panel
+        .series
+        .iter()
+        .rev()
+        .partition(|series| is_ours(&series.name));
+    for series in others.into_iter().chain(ours) {
         let index = names
             .iter()
             .position(|name| *name == series.name)
             .unwrap_or(0);
         let colour = COLOURS[index % COLOURS.len()];
         // Error bars of different curves stand side by side.
-        let side = index as f64 - 0.5 * (names.len() - 1) as f64;
-        let shift = if series.points.iter().any(|p| p.sd.is_some()) {
-            0.004 * side * (x_high - x_low)
-        } else {
-            0.0
-        };
+        let shift = bars
+            .iter()
+            .position(|name| *name == series.name)
+            .map_or(0.0, |place| {
+                let side = place as f64 - 0.5 * (bars.len() - 1) as f64;
+                0.004 * side * (x_high - x_low)
+            });
         let places = || series.points.iter().map(|p| (p.x + shift, p.y));
-        chart.draw_series(LineSeries::new(places(), colour.stroke_width(2)))?;
+        let style = colour.stroke_width(width(&series.name));
+        chart.draw_series(LineSeries::new(places(), style))?;
         chart.draw_series(series.points.iter().filter_map(|p| {
             let sd = p.sd?;
             let style = colour.mix(0.6).stroke_width(1);
@@ -147,6 +167,15 @@ fn draw(panel: &Panel, names: &[&str], area: &Area<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn is_ours(name: &str) -> bool {
+    name.starts_with(OURS)
+}
+
+/// Width of a curve.
+fn width(name: &str) -> u32 {
+    if is_ours(name) { 3 } else { 2 }
 }
 
 /// A dot or, beyond the eighth curve, a triangle.
@@ -163,7 +192,8 @@ fn draw_legend(names: &[&str], area: &Area<'_>) -> Result<()> {
     for (index, name) in names.iter().enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
         let y = 48 + 22 * index as i32;
-        area.draw(&PathElement::new([(6, y), (30, y)], colour.stroke_width(2)))?;
+        let style = colour.stroke_width(width(name));
+        area.draw(&PathElement::new([(6, y), (30, y)], style))?;
         area.draw(&marker(index, (18, y)))?;
         let style = ("sans-serif", 14).into_font();
         area.draw(&Text::new((*name).to_owned(), (36, y - 6), style))?;
@@ -220,6 +250,27 @@ mod tests {
         assert_eq!(figure.rows.len(), 6);
         assert_eq!(figure.rows[1], ["left", "one", "0.5", "0.25", "0.1"]);
         assert_eq!(figure.rows[5], ["right", "two", "0.5", "1", ""]);
+    }
+
+    #[test]
+    fn ours_is_wide_and_in_front() {
+        let series = |name: &str, y: f64| Series {
+            name: name.into(),
+            points: [1.0, 2.0].map(|x| Point { x, y, sd: None }).to_vec(),
+        };
+        let panel = Panel {
+            title: String::new(),
+            x_label: String::new(),
+            y_label: String::new(),
+            series: vec![series("npb:ours", 0.0), series("theirs", 1.0)],
+        };
+        let svg = lines("f", "F", "", &[panel]).unwrap().svg;
+        let curve = |colour: &str, width: u32| {
+            let style = format!("stroke=\"{colour}\" stroke-width=\"{width}\"");
+            svg.find(&style)
+        };
+        let (ours, theirs) = (curve("#000000", 3), curve("#D55E00", 2));
+        assert!(theirs.is_some() && ours > theirs, "{ours:?} {theirs:?}");
     }
 
     #[test]
