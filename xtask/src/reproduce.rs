@@ -43,7 +43,7 @@ pub(crate) struct Experiment {
 
 #[derive(Args)]
 pub(crate) struct ReproduceArgs {
-    /// Experiments by id or pattern (`iqgme/*`); all by default.
+    /// Experiments by id, pattern (`iqgme/*`) or crate (`iqgme` or `npb-iqgme`); all by default.
     ids: Vec<String>,
     /// How much to run.
     #[arg(long, value_enum, default_value = "quick")]
@@ -125,22 +125,28 @@ pub(crate) fn run(arguments: ReproduceArgs, project: &Path) -> Result<ExitCode> 
     })
 }
 
-/// Experiments that match any of the patterns, in the order of the list.
+/// Experiments that any of the patterns or crates means, in the order of the list.
 fn choose(patterns: &[String]) -> Result<Vec<&'static Experiment>> {
     let all: Vec<&'static Experiment> = experiments::all().collect();
     for pattern in patterns {
-        if !all.iter().any(|e| matches(pattern, e.id)) {
+        if !all.iter().any(|e| fits(pattern, e.id)) {
             return Err(
                 format!("no experiment {pattern:?}; `cargo xtask list` shows them all").into(),
             );
         }
     }
-    let wanted = |e: &&Experiment| patterns.is_empty() || patterns.iter().any(|p| matches(p, e.id));
+    let wanted = |e: &&Experiment| patterns.is_empty() || patterns.iter().any(|p| fits(p, e.id));
     Ok(all.into_iter().filter(wanted).collect())
 }
 
+/// Whether an id is meant by a pattern or by its crate, with or without `npb-`.
+pub(crate) fn fits(name: &str, id: &str) -> bool {
+    let name = name.strip_prefix("npb-").unwrap_or(name);
+    matches(name, id) || id.split('/').next() == Some(name)
+}
+
 /// `*` stands for any characters, `?` for one.
-pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+fn matches(pattern: &str, text: &str) -> bool {
     let mut rest = pattern.chars();
     match rest.next() {
         None => text.is_empty(),
@@ -307,6 +313,18 @@ mod tests {
             ("*/fig-3.6", "iqgme/fig-3.5", false),
         ] {
             assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_crate_stands_for_all_of_it() {
+        for (name, expected) in [
+            ("iqgme", true),
+            ("npb-iqgme", true),
+            ("bsvd", false),
+            ("iqg", false),
+        ] {
+            assert_eq!(fits(name, "iqgme/fig-3.5"), expected, "{name}");
         }
     }
 

@@ -17,7 +17,7 @@ use std::time::Instant;
 use clap::Args;
 
 use crate::Result;
-use crate::reproduce::{self, Report, Scale, Section};
+use crate::reproduce::{self, Report, Scale, Section, fits};
 
 /// One check of one model.
 pub(crate) struct Check {
@@ -115,10 +115,6 @@ pub(crate) fn run(arguments: &ValidateArgs, project: &Path) -> Result<ExitCode> 
 
 /// Checks that match any of the names, in the order of the list.
 fn choose(names: &[String]) -> Result<Vec<&'static Check>> {
-    let fits = |name: &str, id: &str| {
-        let name = name.strip_prefix("npb-").unwrap_or(name);
-        reproduce::matches(name, id) || id.split('/').next() == Some(name)
-    };
     for name in names {
         if !all().any(|check| fits(name, check.id)) {
             let known: Vec<&str> = all().map(|check| check.id).collect();
