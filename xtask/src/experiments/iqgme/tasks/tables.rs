@@ -136,7 +136,10 @@ pub(super) fn curves(
         };
         let series = methods.iter().map(curve);
         Panel {
-            title: format!("{dataset}, {:.0}% missing", 100.0 * missing),
+            title: match missing {
+                0.0 => format!("{dataset}, complete"),
+                _ => format!("{dataset}, {:.0}% missing", 100.0 * missing),
+            },
             x_label: "training rows for each task".to_owned(),
             y_label: "mean AUC over tasks".to_owned(),
             series: series.filter(|s: &Series| !s.points.is_empty()).collect(),
