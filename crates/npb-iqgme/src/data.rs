@@ -1,10 +1,8 @@
 //! Training data in the form that the updates want.
 
 use npb_data::{DataError, Labels, Standardiser, Table};
-use npb_infer::ranges::OutOfRange;
 use npb_linalg::faer::Mat;
 
-use crate::config::ExpertPosterior;
 use crate::prior::shrunk_covariance;
 use crate::rows::Rows;
 use crate::{IqgmeConfig, IqgmeError};
@@ -32,12 +30,6 @@ impl IqgmeData {
         config.validate()?;
         not_empty(table)?;
         let classes = classes_seen(labels)?;
-        if classes.len() > 2 && config.expert_posterior == ExpertPosterior::ExpectationPropagation {
-            let rule = format!("variational with {} classes", classes.len());
-            return Err(
-                OutOfRange::new("expert_posterior", "expectation_propagation", rule).into(),
-            );
-        }
         check_spans(table)?;
         let standardiser = Standardiser::fit(table);
         let active = varying_columns(table, &standardiser);

@@ -150,9 +150,9 @@ pub enum IqgmeError {
         /// Pivot and value.
         source: NotPositiveDefinite,
     },
-    /// Slice variables ask for more components than a sweep may have.
+    /// Sticks are broken into more components than a sweep may have.
     #[error(
-        "sweep {sweep}: slice variables ask for more than {most} components at alpha = {concentration:.3e}: give the concentration a prior with a smaller mean, or take blocked sticks"
+        "sweep {sweep}: sticks without truncation ask for more than {most} components at alpha = {concentration:.3e}: give the concentration a prior with a smaller mean, or take blocked sticks"
     )]
     TooManyComponents {
         /// Gibbs sweep, 0 for the start.

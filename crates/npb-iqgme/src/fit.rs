@@ -567,8 +567,8 @@ impl IqgmeFit {
         Ok(central_intervals(mean, &drawn, level))
     }
 
-    /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); the
-    /// last entry holds what is left for components without training rows.
+    /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); one
+    /// entry more holds what is left for components without training rows, where the truncation has room for these.
     pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         self.predictors[0].responsibilities(&self.wire.units.rows(table)?, Gate::Marginal)
     }

@@ -341,14 +341,8 @@ impl<'d> IqgmeSampler<'d> {
     pub fn apply(&mut self, step: GibbsMove) -> Result<(), IqgmeError> {
         match step {
             GibbsMove::Rows => self.rows(),
-            GibbsMove::SplitMerge => {
-                self.split_merge();
-                Ok(())
-            }
-            GibbsMove::Swaps => {
-                self.swaps();
-                Ok(())
-            }
+            GibbsMove::SplitMerge => self.split_merge(),
+            GibbsMove::Swaps => self.swaps(),
             GibbsMove::Concentration => {
                 self.concentration();
                 Ok(())

@@ -17,6 +17,17 @@ pub(crate) struct Units {
     pub(crate) active: Vec<usize>,
 }
 
+/// Standardises rows that cross-validation has left out: a value too far from the others for a number is as far as can be. The user's table is not to blame,
+/// and the error would name a row of a part of it.
+pub(crate) fn apply_left_out(
+    standardiser: &Standardiser,
+    table: &Table,
+) -> Result<Table, IqgmeError> {
+    table.check_columns(standardiser.column_names())?;
+    let (mean, sd) = (standardiser.mean(), standardiser.sd());
+    Ok(table.map(|_, j, x| ((x - mean[j]) / sd[j]).clamp(f64::MIN, f64::MAX))?)
+}
+
 impl Units {
     pub(crate) fn of(data: &IqgmeData) -> Self {
         Self {
@@ -52,12 +63,9 @@ impl Units {
         self.unlabelled(&self.standardiser.apply(table)?)
     }
 
-    /// As [`rows`](Self::rows), of rows that cross-validation has left out: one too far from the others for a number is as far as can be. The user's table
-    /// is not to blame, and the error would name a row of a part of it.
+    /// As [`rows`](Self::rows), of rows that cross-validation has left out.
     pub(crate) fn rows_left_out(&self, table: &Table) -> Result<Rows, IqgmeError> {
-        table.check_columns(self.column_names())?;
-        let (mean, sd) = (self.standardiser.mean(), self.standardiser.sd());
-        self.unlabelled(&table.map(|_, j, x| ((x - mean[j]) / sd[j]).clamp(f64::MIN, f64::MAX))?)
+        self.unlabelled(&apply_left_out(&self.standardiser, table)?)
     }
 
     fn unlabelled(&self, standardised: &Table) -> Result<Rows, IqgmeError> {

@@ -4,18 +4,20 @@ pub(crate) mod left_out;
 
 use std::ops::ControlFlow;
 
+use npb_infer::ranges::OutOfRange;
 use npb_infer::{VbOutcome, VbReport, resume_vb};
 use npb_linalg::faer::{Mat, Scale};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dp::StickFactor;
 
 use crate::bound::{Bound, trace_product};
+use crate::config::ExpertPosterior;
 use crate::config::{PriorScale, Start};
 use crate::data::IqgmeData;
 use crate::pass::{PassParameters, RowFactors, Update, pass, soft_means};
 use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
-use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot};
+use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot, expect};
 use crate::stats::Stats;
 use serde::{Deserialize, Serialize};
 
@@ -110,6 +112,16 @@ pub struct IqgmeVb<'d> {
     trace: Vec<VbReport>,
 }
 
+/// Expectation propagation is for two classes.
+fn check_experts(data: &IqgmeData, config: &IqgmeConfig) -> Result<(), IqgmeError> {
+    let n_classes = data.classes.len();
+    if n_classes > 2 && config.expert_posterior == ExpertPosterior::ExpectationPropagation {
+        let rule = format!("variational with {n_classes} classes");
+        return Err(OutOfRange::new("expert_posterior", "expectation_propagation", rule).into());
+    }
+    Ok(())
+}
+
 impl<'d> IqgmeVb<'d> {
     /// Starts a run from responsibilities given by `start`; `restart` selects the random numbers.
     pub fn new(
@@ -119,6 +131,7 @@ impl<'d> IqgmeVb<'d> {
         restart: u64,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
+        check_experts(data, &config)?;
         let (n_components, responsibilities) =
             start::responsibilities(data, &config, start, restart)?;
         let n_utilities = data.rows.n_utilities;
@@ -156,6 +169,7 @@ impl<'d> IqgmeVb<'d> {
         trace: Vec<VbReport>,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
+        check_experts(data, &config)?;
         let n_utilities = data.rows.n_utilities;
         state
             .check(data.rows.n_features, n_utilities)
@@ -279,8 +293,16 @@ impl<'d> IqgmeVb<'d> {
         self.numerical("expert covariance", 0, bound)
     }
 
-    /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity.
+    /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity. Errors: it is not of as many
+    /// components and columns as this run's.
     pub fn bound_at(&self, state: &IqgmeState) -> Result<Bound, IqgmeError> {
+        let rows = &self.data.rows;
+        let own = state.components.len() == self.state.components.len()
+            && state.sticks.truncation() == self.state.sticks.truncation();
+        state
+            .check(rows.n_features, rows.n_utilities)
+            .and_then(|()| expect(own, "number of components"))
+            .map_err(|what| IqgmeError::Saved { what })?;
         let expected = state
             .components
             .iter()

@@ -7,7 +7,7 @@ use npb_priors::special::ln_phi;
 
 use super::effects::{EffectLaw, EffectRows};
 use super::experts;
-use super::features::{self, Derived, gamma};
+use super::features::{self, gamma};
 use super::rows::{Cluster, RowFactors, Rows};
 use super::state::FactorState;
 use crate::FactorConfig;
@@ -98,7 +98,6 @@ pub(crate) struct Labelled<'a> {
 /// The bound of a posterior.
 pub(crate) fn bound(
     state: &FactorState,
-    derived: &Derived,
     rows: &Rows<'_>,
     labelled: &Labelled<'_>,
     factors: &RowFactors,
@@ -138,7 +137,7 @@ pub(crate) fn bound(
             sum.soft_labels(-0.5 * (score_second - mu * mu));
         }
     }
-    let (divergence, size) = features::divergence(state, derived, &priors.noise);
+    let (divergence, size) = features::divergence(state, &priors.noise);
     let precisions: f64 = state
         .loading_precisions
         .iter()

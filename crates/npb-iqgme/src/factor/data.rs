@@ -11,6 +11,7 @@ use crate::data::{
     at_most_two, check_spans, class_of_rows, classes_seen, distinct, given_units, not_empty,
     varying_columns,
 };
+use crate::units::apply_left_out;
 use crate::{FactorConfig, IqgmeError};
 
 /// Values further out than this many standard deviations are moved here, so that their squares are finite.
@@ -162,9 +163,22 @@ impl Units {
     pub(crate) fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {
         table.check_columns(self.standardiser.column_names())?;
         let standardised = self.standardiser.apply(&self.margins.apply(table)?)?;
-        let plain = self.plain.apply(table)?;
+        self.of_both(&standardised, &self.plain.apply(table)?)
+    }
+
+    /// As [`cells`](Self::cells), of rows that cross-validation has left out.
+    pub(crate) fn cells_left_out(&self, table: &Table) -> Result<Cells, IqgmeError> {
+        table.check_columns(self.standardiser.column_names())?;
+        let scores = self.margins.apply(table)?;
+        self.of_both(
+            &apply_left_out(&self.standardiser, &scores)?,
+            &apply_left_out(&self.plain, table)?,
+        )
+    }
+
+    fn of_both(&self, standardised: &Table, plain: &Table) -> Result<Cells, IqgmeError> {
         let active = |table: &Table| table.select_columns(&self.active);
-        Ok(Cells::new(&active(&standardised)?, &active(&plain)?))
+        Ok(Cells::new(&active(standardised)?, &active(plain)?))
     }
 
     /// The value of a column in the user's units.

@@ -5,6 +5,7 @@ use npb_linalg::faer::{Accum, Mat, MatMut, Par, linalg::matmul::matmul};
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::dist::Gamma;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::data::FactorData;
 use super::rows::{Cluster, RowFactors};
@@ -132,7 +133,7 @@ impl RowMoments<'_> {
 }
 
 /// What follows from `V`, by group of features.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Derived {
     /// `ln|V|`.
     pub(crate) ln_det: Vec<f64>,
@@ -153,6 +154,15 @@ impl Derived {
         let (ln_det, precision) = each.into_iter().unzip();
         Ok(Self { ln_det, precision })
     }
+
+    /// Whether it may be of so many groups of features in `d` coordinates.
+    pub(crate) fn fits(&self, groups: usize, d: usize) -> bool {
+        let positive =
+            |of: &Vec<f64>| of.len() == d && of.iter().all(|v| v.is_finite() && *v > 0.0);
+        let finite = self.ln_det.iter().all(|v| v.is_finite());
+        let lengths = [self.ln_det.len(), self.precision.len()];
+        lengths == [groups; 2] && finite && self.precision.iter().all(positive)
+    }
 }
 
 fn diagonal(matrix: &Mat<f64>) -> Vec<f64> {
@@ -165,7 +175,7 @@ pub(crate) fn update(
     data: &FactorData,
     stats: &FeatureStats,
     prior: &Gamma,
-) -> Result<Derived, NotPositiveDefinite> {
+) -> Result<(), NotPositiveDefinite> {
     let (precisions, _) = state.prior_precisions();
     let d = precisions.len();
     let factors: Vec<Cholesky> = stats
@@ -203,14 +213,15 @@ pub(crate) fn update(
         .map(|&g| prior.shape() + 0.5 * rows_of[g])
         .collect();
     features.covariance = factors.par_iter().map(Cholesky::inverse).collect();
-    Ok(Derived {
+    features.derived = Derived {
         ln_det: factors.iter().map(|f| -f.ln_det()).collect(),
         precision: stats
             .second
             .iter()
             .map(|s| (0..d).map(|k| s[(k, k)] + precisions[k]).collect())
             .collect(),
-    })
+    };
+    Ok(())
 }
 
 /// `<psi_p>`.
@@ -236,13 +247,17 @@ pub(crate) fn squares(state: &FactorState) -> Vec<f64> {
 }
 
 /// Divergence of `q(theta, psi)` from its prior, averaged over the prior precisions, and the sum of its absolute terms.
-pub(crate) fn divergence(state: &FactorState, derived: &Derived, prior: &Gamma) -> (f64, f64) {
+pub(crate) fn divergence(state: &FactorState, prior: &Gamma) -> (f64, f64) {
     let (precisions, ln_precisions) = state.prior_precisions();
     let features = &state.features;
     let p = features.shape.len() as f64;
     let quadratic = dot(&precisions, &squares(state));
     let constant: f64 = ln_precisions.iter().map(|ln| 1.0 + ln).sum();
-    let ln_det: f64 = features.group.iter().map(|&g| derived.ln_det[g]).sum();
+    let ln_det: f64 = features
+        .group
+        .iter()
+        .map(|&g| features.derived.ln_det[g])
+        .sum();
     let each = features.shape.iter().zip(&features.rate);
     let noise: f64 = each.map(|(&a, &b)| gamma(a, b).kl(prior)).sum();
     let value = 0.5 * (quadratic - p * constant - ln_det) + noise;
@@ -251,12 +266,7 @@ pub(crate) fn divergence(state: &FactorState, derived: &Derived, prior: &Gamma) 
 }
 
 /// How much the bound gains when column `l`, which no cluster uses any more, returns to its prior.
-pub(crate) fn worth_dropping(
-    state: &FactorState,
-    derived: &Derived,
-    prior: &Gamma,
-    l: usize,
-) -> f64 {
+pub(crate) fn worth_dropping(state: &FactorState, prior: &Gamma, l: usize) -> f64 {
     let own = &state.loading_precisions[l];
     let features = &state.features;
     let noise = noise(state);
@@ -264,7 +274,8 @@ pub(crate) fn worth_dropping(
     for (p, &g) in features.group.iter().enumerate() {
         let m = features.mean[(p, l)];
         let second = noise[p] * m * m + features.covariance[g][(l, l)];
-        value += 0.5 * (own.mean() * second - 1.0 - own.mean_ln() + derived.precision[g][l].ln());
+        value += 0.5
+            * (own.mean() * second - 1.0 - own.mean_ln() + features.derived.precision[g][l].ln());
     }
     value + own.kl(prior)
 }

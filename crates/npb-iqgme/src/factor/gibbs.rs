@@ -25,6 +25,7 @@ use super::forms::Forms;
 use super::rows::{Cluster, OwnGram, Spread, multiply};
 use super::state::FactorState;
 use crate::config::check_length;
+use crate::state::expect;
 use crate::{FactorConfig, IqgmeError};
 
 mod draw;
@@ -161,6 +162,7 @@ impl<'d> FactorSampler<'d> {
         config.validate()?;
         let law = data.effects.law(draw.linear);
         draw.check(data, &law, &config)
+            .and_then(|()| expect(sweep < u64::MAX, "sweep"))
             .map_err(|what| IqgmeError::Saved { what })?;
         Ok(Self::at(data, config, draw, chain, sweep))
     }

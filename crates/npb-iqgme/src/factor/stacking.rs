@@ -85,7 +85,7 @@ impl Fold {
         vb.run(|_, _| ControlFlow::Continue(()))?;
         let state = vb.into_state();
         let FactorData { units, effects, .. } = &self.data;
-        let cells = units.cells(&self.left_out)?;
+        let cells = units.cells_left_out(&self.left_out)?;
         let predictor = Predictor::new(&state);
         let probability = predictor.probability(&state, &cells, (effects, &effects.of(&cells)))?;
         let each = probability.into_iter().zip(&self.second);

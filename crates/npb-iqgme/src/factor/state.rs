@@ -7,6 +7,7 @@ use npb_priors::dp::StickFactor;
 use serde::{Deserialize, Serialize};
 
 use super::effects::EffectLaw;
+use super::features::Derived;
 use crate::FactorConfig;
 use crate::state::expect;
 
@@ -26,6 +27,8 @@ pub struct FeatureFactor {
     pub covariance: Vec<Mat<f64>>,
     /// Group of each feature.
     pub group: Vec<usize>,
+    /// Kept with the rest, since to find it again from the covariances gives other last bits.
+    pub(crate) derived: Derived,
 }
 
 /// `q(w_h) = N(mean, covariance)` over the L factors and, last, the intercept.
@@ -195,6 +198,10 @@ impl FactorState {
         for v in &features.covariance {
             expect(definite(v, d), "covariance of the loadings")?;
         }
+        expect(
+            features.derived.fits(groups, d),
+            "precision of the loadings",
+        )?;
         let n_noise = if config.cluster_noise > 0.0 { k } else { 0 };
         expect(self.noise.len() == n_noise, "noise of the clusters")?;
         expect(

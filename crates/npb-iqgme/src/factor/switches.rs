@@ -8,7 +8,7 @@ use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use rayon::prelude::*;
 
 use super::experts::coordinate;
-use super::features::{Derived, worth_dropping};
+use super::features::worth_dropping;
 use super::rows::{Cluster, RowFactors, Rows, multiply};
 use super::state::{FactorState, submatrix};
 use crate::FactorConfig;
@@ -25,7 +25,6 @@ pub(crate) struct Judge<'a> {
     pub(crate) rows: Rows<'a>,
     pub(crate) config: &'a FactorConfig,
     pub(crate) loading_prior: &'a Gamma,
-    pub(crate) derived: &'a Derived,
     pub(crate) factors: &'a RowFactors,
 }
 
@@ -97,7 +96,7 @@ impl Judge<'_> {
                 let column = if used_elsewhere(l) {
                     0.0
                 } else {
-                    worth_dropping(state, self.derived, self.loading_prior, l)
+                    worth_dropping(state, self.loading_prior, l)
                 };
                 let off = ln_off - ln_on + column;
                 if state.switches[h][l] { off } else { -off }

@@ -20,6 +20,7 @@ use super::rows::{Cluster, RowFactors, Rows};
 use super::start::{Beginning, beginning};
 use super::state::{FactorExpert, FactorState, FeatureFactor};
 use super::switches::Judge;
+use crate::state::expect;
 use crate::{FactorConfig, IqgmeError};
 
 /// Iterations with the responsibilities and switches of the start held fixed.
@@ -103,7 +104,6 @@ pub struct FactorVb<'d> {
     config: FactorConfig,
     priors: Priors,
     state: FactorState,
-    derived: Derived,
     factors: RowFactors,
     /// `<t>`.
     soft: Vec<f64>,
@@ -132,10 +132,6 @@ impl<'d> FactorVb<'d> {
             law,
             left: soft_means(&state.soft_labels, &data.signs),
             soft: soft_means(&state.soft_labels, &data.signs),
-            derived: Derived {
-                ln_det: Vec::new(),
-                precision: Vec::new(),
-            },
             data,
             config,
             priors,
@@ -170,7 +166,6 @@ impl<'d> FactorVb<'d> {
         let clusters = state.n_clusters();
         let mut vb = Self {
             law,
-            derived: derived(&state, trace.len() as u64)?,
             soft: soft_means(&state.soft_labels, &data.signs),
             left: Vec::new(),
             factors: RowFactors {
@@ -329,7 +324,6 @@ impl<'d> FactorVb<'d> {
             rows: self.row_view(forms),
             config: &self.config,
             loading_prior: &self.priors.loading,
-            derived: &self.derived,
             factors: &self.factors,
         }
     }
@@ -338,25 +332,34 @@ impl<'d> FactorVb<'d> {
     pub fn bound(&mut self) -> Result<FactorBound, IqgmeError> {
         self.prepare_forms();
         let forms = self.forms.as_ref().expect("prepared");
-        self.bound_with(&self.state, &self.derived, forms)
+        self.bound_with(&self.state, forms)
     }
 
-    /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity.
+    /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity. Errors: its clusters use other
+    /// columns than this run's.
     pub fn bound_at(&self, state: &FactorState) -> Result<FactorBound, IqgmeError> {
+        let (data, own) = (self.data, &self.state);
+        let same = state.switches == own.switches && state.features.group == own.features.group;
+        state
+            .check(
+                data.cells.n_features(),
+                data.n_labelled > 0,
+                &self.law,
+                &self.config,
+            )
+            .and_then(|()| expect(same, "clusters or groups of features"))
+            .map_err(|what| IqgmeError::Saved { what })?;
         let forms = Forms::new(&Features::expected(state), &self.data.cells);
-        self.bound_with(state, &derived(state, self.iteration)?, &forms)
+        let derived = Derived::new(&state.features.covariance);
+        let mut state = state.clone();
+        state.features.derived = self.numerical("loadings", 0, derived)?;
+        self.bound_with(&state, &forms)
     }
 
-    fn bound_with(
-        &self,
-        state: &FactorState,
-        derived: &Derived,
-        forms: &Forms,
-    ) -> Result<FactorBound, IqgmeError> {
+    fn bound_with(&self, state: &FactorState, forms: &Forms) -> Result<FactorBound, IqgmeError> {
         let rows = self.row_view(forms);
         let value = bound(
             state,
-            derived,
             &rows,
             &Labelled {
                 soft: &self.soft,
@@ -542,7 +545,8 @@ impl<'d> FactorVb<'d> {
             return Ok(());
         }
         self.state.select(clusters, &columns);
-        self.derived = derived(&self.state, self.iteration)?;
+        let derived = Derived::new(&self.state.features.covariance);
+        self.state.features.derived = self.numerical("loadings", 0, derived)?;
         if !all {
             self.factors.select(clusters);
         }
@@ -599,7 +603,7 @@ impl<'d> FactorVb<'d> {
         let clusters = Cluster::all(&self.state);
         let stats = FeatureStats::new(self.data, &clusters, &self.factors);
         let made = features::update(&mut self.state, self.data, &stats, &self.priors.noise);
-        self.derived = self.numerical("loadings", 0, made)?;
+        self.numerical("loadings", 0, made)?;
         self.forms = None;
         Ok(())
     }
@@ -643,15 +647,6 @@ impl<'d> FactorVb<'d> {
     }
 }
 
-fn derived(state: &FactorState, iteration: u64) -> Result<Derived, IqgmeError> {
-    Derived::new(&state.features.covariance).map_err(|source| IqgmeError::Numerical {
-        iteration,
-        block: "loadings",
-        component: 0,
-        source,
-    })
-}
-
 /// `<t_i>`; zero for an unlabelled row.
 fn soft_means(locations: &[f64], signs: &[f64]) -> Vec<f64> {
     let mean = |(&mu, &sign): (&f64, &f64)| match sign {
@@ -684,6 +679,7 @@ fn first_state(
             rate: Vec::new(),
             covariance: Vec::new(),
             group: Vec::new(),
+            derived: Derived::default(),
         },
         loading_precisions: vec![priors.loading; n_factors],
         mean_precision: priors.mean,

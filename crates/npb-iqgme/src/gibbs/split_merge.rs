@@ -20,6 +20,7 @@ use super::IqgmeSampler;
 use super::collapsed::{Collapsed, Scratch};
 use super::config::StickRule;
 use super::state::{DrawnComponent, GibbsParameters};
+use crate::IqgmeError;
 use crate::data::IqgmeData;
 
 /// Pairs of rows that are drawn in one move: one drawn towards a guide and one not, or one of either kind where there are many rows. Most components are too large to be
@@ -37,10 +38,10 @@ const PULL: f64 = 3.0;
 const GUIDE_ITERATIONS: usize = 5;
 
 impl IqgmeSampler<'_> {
-    pub(super) fn split_merge(&mut self) {
+    pub(super) fn split_merge(&mut self) -> Result<(), IqgmeError> {
         let n = self.labels.len();
         if n < 2 {
-            return;
+            return Ok(());
         }
         let pairs = if n < MANY_ROWS { PAIRS } else { 1 };
         for pair in 0..pairs {
@@ -50,9 +51,10 @@ impl IqgmeSampler<'_> {
             let second = (first + rng.random_range(1..n)) % n;
             let pull = if guided { PULL } else { 0.0 };
             if let Some(found) = self.allocation([first, second], pull, rng) {
-                self.put(found, rng);
+                self.put(found, rng)?;
             }
         }
+        Ok(())
     }
 
     /// Allocates the rows of the components of two rows anew. Nothing when it would cost too much, there is no label for another component, or numbers fail.
@@ -165,7 +167,7 @@ impl IqgmeSampler<'_> {
     }
 
     /// Puts an allocation in place, and draws what was integrated out.
-    fn put(&mut self, found: Allocation, rng: &mut Xoshiro256PlusPlus) {
+    fn put(&mut self, found: Allocation, rng: &mut Xoshiro256PlusPlus) -> Result<(), IqgmeError> {
         let (p, n) = (self.data.rows.n_features, self.data.rows.n_utilities);
         self.stats = None;
         for (k, &i) in found.rows.iter().enumerate() {
@@ -184,19 +186,21 @@ impl IqgmeSampler<'_> {
                 }
             }
         }
-        if self.config.sticks == StickRule::Slice {
-            self.draw_labels(rng);
-        }
+        let labelled = match self.config.sticks {
+            StickRule::Slice => self.draw_labels(rng),
+            StickRule::Blocked(_) => Ok(()),
+        };
         self.sticks();
+        labelled
     }
 
     /// Labels of the components with rows given who is with whom: weights in an order biased by size, those of components without rows among them.
-    fn draw_labels(&mut self, rng: &mut Xoshiro256PlusPlus) {
+    fn draw_labels(&mut self, rng: &mut Xoshiro256PlusPlus) -> Result<(), IqgmeError> {
         let (counts, alpha) = (self.counts(), self.parameters.concentration);
         let mut occupied: Vec<usize> = (0..counts.len()).filter(|&h| counts[h] > 0).collect();
         let sizes = occupied.iter().map(|&h| counts[h] as f64);
         let Ok(law) = Dirichlet::new(sizes.chain([alpha]).collect()) else {
-            return;
+            return Ok(());
         };
         let mut weights = vec![0.0; occupied.len() + 1];
         law.sample(&mut weights, rng);
@@ -217,6 +221,7 @@ impl IqgmeSampler<'_> {
             let Some(found) = found else {
                 let taken = -(-rng.sample::<f64, _>(Exp1) / alpha).exp_m1();
                 rest -= rest * taken;
+                self.room_beside(ordered.components.len())?;
                 self.push_prior_component(&mut ordered, rng);
                 continue;
             };
@@ -233,6 +238,7 @@ impl IqgmeSampler<'_> {
         for label in &mut self.labels {
             *label = label_now[*label as usize];
         }
+        Ok(())
     }
 }
 

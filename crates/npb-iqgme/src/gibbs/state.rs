@@ -138,6 +138,7 @@ impl GibbsState {
         let rows = &data.rows;
         self.parameters
             .check(rows.n_features, rows.n_utilities, sticks)?;
+        expect(self.sweep < u64::MAX, "sweep")?;
         let n_components = self.parameters.components.len();
         let known = |label: &u32| (*label as usize) < n_components;
         expect(

@@ -51,19 +51,25 @@ impl IqgmeSampler<'_> {
         let mut rest = self.parameters.weights().1;
         // A weight that has underflowed asks for no more than the least number there is.
         while rest > least.max(f64::MIN_POSITIVE) {
-            if self.parameters.components.len() == MOST_COMPONENTS {
-                return Err(IqgmeError::TooManyComponents {
-                    sweep: self.sweep,
-                    most: MOST_COMPONENTS,
-                    concentration: self.parameters.concentration,
-                });
-            }
+            self.room_beside(self.parameters.components.len())?;
             let ln_rest = -rng.sample::<f64, _>(Exp1) / self.parameters.concentration;
             rest *= ln_rest.exp();
             self.parameters.ln_rests.push(ln_rest);
             self.push_prior_components(1, rng);
         }
         Ok(())
+    }
+
+    /// An error when there is no room for another component beside so many.
+    pub(super) fn room_beside(&self, n_components: usize) -> Result<(), IqgmeError> {
+        if n_components < MOST_COMPONENTS {
+            return Ok(());
+        }
+        Err(IqgmeError::TooManyComponents {
+            sweep: self.sweep,
+            most: MOST_COMPONENTS,
+            concentration: self.parameters.concentration,
+        })
     }
 
     /// Forgets the components after the last one with rows: they are at their prior.
@@ -80,13 +86,19 @@ impl IqgmeSampler<'_> {
 
     /// Metropolis moves of the labels of components: as many neighbours with their sticks, and pairs without them, as there are components with rows. That
     /// number is the same before and after; the largest label is not, and to take it would favour some labels.
-    pub(super) fn swaps(&mut self) {
+    pub(super) fn swaps(&mut self) -> Result<(), IqgmeError> {
         let rng = &mut self.rng();
         let mut counts = self.counts();
         // The former label of what is now component h.
         let mut former: Vec<usize> = (0..counts.len()).collect();
         let occupied = counts.iter().filter(|count| **count > 0).count();
+        let mut room = Ok(());
         for _ in 0..occupied {
+            // A neighbour may be a new component.
+            room = self.room_beside(self.parameters.components.len());
+            if room.is_err() {
+                break;
+            }
             let swapped = match self.config.sticks {
                 StickRule::Slice => {
                     let alpha = self.parameters.concentration;
@@ -120,6 +132,7 @@ impl IqgmeSampler<'_> {
         }
         self.stats = None;
         self.trim();
+        room
     }
 
     /// As [`propose_neighbour_swap`] for a stick that ends with the last component, which has no stick of its own.

@@ -15,7 +15,7 @@ use super::data::{MultiTaskData, Task, in_task};
 use super::fold::{Atoms, fold};
 use super::stacking::votes;
 use super::state::{Gaussians, MultiTaskState};
-use super::vb::MultiTaskVb;
+use super::vb::{INACTIVE, MultiTaskVb};
 use crate::config::Gate;
 use crate::data::class_of_rows;
 use crate::fit::{check_draws, with_first_class};
@@ -587,8 +587,10 @@ fn draw_weights(state: &MultiTaskState, j: usize, gate: Gate, rng: &mut impl Rng
     weights
 }
 
-/// Mean of the two Kullback-Leibler divergences between two discrete distributions.
+/// Mean of the two Kullback-Leibler divergences between two discrete distributions. What has no weight counts as next to none: at the truncation a task may
+/// leave nothing to the other atoms, and tasks without a common atom are as different as can be.
 fn divergence(p: &[f64], q: &[f64]) -> f64 {
-    let each = p.iter().zip(q).filter(|(p, q)| **p > 0.0 && **q > 0.0);
+    let positive = |weight: &f64| weight.max(INACTIVE);
+    let each = p.iter().map(positive).zip(q.iter().map(positive));
     each.map(|(p, q)| 0.5 * (p - q) * (p.ln() - q.ln())).sum()
 }

@@ -21,13 +21,13 @@ use crate::bound::{Bound, feature_term, soft_term, trace_product};
 use crate::config::PriorScale;
 use crate::pass::Update;
 use crate::prior::Prior;
-use crate::state::{Component, Expected, Expert, dot};
+use crate::state::{Component, Expected, Expert, dot, expect};
 use crate::stats::Stats;
 use crate::vb::{START_ITERATIONS, prior_failed};
 use crate::{IqgmeData, IqgmeError};
 
 /// An indicator's probability below this is set to zero.
-const INACTIVE: f64 = 1e-20;
+pub(super) const INACTIVE: f64 = 1e-20;
 
 /// One coordinate update. None of them lowers the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -184,10 +184,7 @@ impl<'d> MultiTaskVb<'d> {
         config.validate()?;
         let p = data.pooled.rows.n_features;
         let n_utilities = usize::from(data.classifies());
-        let truncations = [config.single.truncation, config.atoms];
-        state
-            .check(p, data.n_tasks(), data.classifies(), truncations)
-            .map_err(|what| IqgmeError::Saved { what })?;
+        check(data, &config, &state).map_err(|what| IqgmeError::Saved { what })?;
         let each = data.tasks.iter().zip(&state.tasks);
         let rows = each
             .map(|(task, part)| TaskRows::of_state(task, part, state.gaussians))
@@ -339,8 +336,17 @@ impl<'d> MultiTaskVb<'d> {
         self.bound_with(&self.state, &self.expected, &self.stats)
     }
 
-    /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity.
+    /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity. Errors: it is not of as many
+    /// atoms, tasks, groups and columns as this run's.
     pub fn bound_at(&self, state: &MultiTaskState) -> Result<Bound, IqgmeError> {
+        let sizes = |state: &MultiTaskState| -> Vec<usize> {
+            let groups = state.tasks.iter().map(|task| task.indicators.len());
+            groups.chain([state.components.len()]).collect()
+        };
+        let own = sizes(state) == sizes(&self.state) && state.gaussians == self.state.gaussians;
+        check(self.data, &self.config, state)
+            .and_then(|()| expect(own, "number of atoms or groups"))
+            .map_err(|what| IqgmeError::Saved { what })?;
         let expected = self.expected_of(state)?;
         let stats = self.summed(state);
         self.bound_with(state, &expected, &stats)
@@ -729,4 +735,11 @@ fn prior_state(
         vacant: prior.component.clone(),
         prior_scale: prior.scale,
     }
+}
+
+/// Whether a state may be of these data and this configuration.
+fn check(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskState) -> Result<(), String> {
+    let truncations = [config.single.truncation, config.atoms];
+    let p = data.pooled.rows.n_features;
+    state.check(p, data.n_tasks(), data.classifies(), truncations)
 }

@@ -272,3 +272,16 @@ fn equals_the_evidence_of_one_gaussian() {
         "{bound} {evidence}"
     );
 }
+
+#[test]
+fn a_posterior_of_another_run_is_refused() {
+    let (table, labels) = three_gaussians(5, 40, 1, 0.2, 0.1);
+    let config = config(5);
+    let data = IqgmeData::new(&table, &labels, &config).unwrap();
+    let run = |start| IqgmeVb::new(&data, config.clone(), start, 0).unwrap();
+    let (one, three) = (run(Start::KMeans(1)), run(Start::KMeans(3)));
+    for (of, other) in [(&one, &three), (&three, &one)] {
+        let error = of.bound_at(other.state()).unwrap_err().to_string();
+        assert!(error.contains("number of components"), "{error}");
+    }
+}

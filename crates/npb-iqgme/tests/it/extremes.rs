@@ -3,9 +3,9 @@
 use npb_data::{Labels, Table};
 use npb_infer::SweepPlan;
 use npb_iqgme::{
-    FactorConfig, FactorData, FactorSampler, FactorStart, FactorVb, GibbsConfig, IqgmeConfig,
-    IqgmeError, QgmeConfig, StickRule, TasksConfig, fit, fit_factor, fit_gibbs, fit_qgme,
-    fit_tasks,
+    FactorConfig, FactorData, FactorSampler, FactorScale, FactorStart, FactorVb, GibbsConfig,
+    IqgmeConfig, IqgmeError, QgmeConfig, StickRule, TasksConfig, fit, fit_factor, fit_gibbs,
+    fit_qgme, fit_tasks,
 };
 
 use crate::data::{config, three_gaussians};
@@ -234,5 +234,14 @@ fn values_too_far_from_those_of_a_fold() {
         };
         let fitted = fit(&table, &labels, &config).unwrap();
         finite(fitted.predict_proba(&table).unwrap(), "probabilities");
+        for scale in [FactorScale::NormalScores, FactorScale::Standardised] {
+            let config = FactorConfig {
+                scale,
+                seed,
+                ..FactorConfig::default()
+            };
+            let fitted = fit_factor(&table, &labels, &config).unwrap();
+            finite(fitted.predict_proba(&table).unwrap(), "probabilities");
+        }
     }
 }

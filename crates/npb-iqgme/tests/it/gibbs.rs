@@ -6,10 +6,11 @@ use npb_data::{Labels, Table};
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_infer::{Stop, SweepPlan};
 use npb_iqgme::{
-    Every, GibbsConfig, GibbsFit, GibbsMove, IqgmeData, IqgmeSampler, Saved, StickRule, fit,
-    fit_gibbs, fit_gibbs_with_checkpoints,
+    Every, ExpertPosterior, GibbsConfig, GibbsFit, GibbsMove, IqgmeData, IqgmeError, IqgmeSampler,
+    Saved, StickRule, fit, fit_gibbs, fit_gibbs_with_checkpoints,
 };
 use npb_linalg::faer::Mat;
+use npb_priors::GammaPrior;
 
 use crate::data::{config, three_gaussians};
 use crate::multiclass::sectors;
@@ -376,6 +377,71 @@ fn a_chain_driven_by_hand_goes_on_in_the_same_bits() {
     (0..2).for_each(|_| rest.sweep().unwrap());
     assert_eq!(rest.sweeps(), 5);
     assert_eq!(rest.state().utilities, whole.state().utilities);
+}
+
+#[test]
+fn a_chain_of_as_many_sweeps_as_there_are_numbers_is_refused() {
+    let (table, labels) = three_gaussians(20, 20, 0, 0.2, 0.1);
+    let config = chains(20, 1, 1);
+    let data = IqgmeData::new(&table, &labels, &config.model).unwrap();
+    let sampler = IqgmeSampler::new(&data, config.clone(), 0).unwrap();
+    let (mut state, trace) = (sampler.state(), sampler.trace().clone());
+    state.sweep = u64::MAX;
+    let resumed = IqgmeSampler::resume(&data, config, 0, state, trace);
+    assert!(matches!(resumed, Err(IqgmeError::Saved { .. })));
+}
+
+/// Whatever move asks for them: there is a limit to components, and it is no panic.
+#[test]
+fn no_move_holds_more_components_than_there_may_be() {
+    let table = Table::complete(60, 1, (0..60).map(f64::from).collect()).unwrap();
+    for moves in [
+        vec![GibbsMove::SplitMerge],
+        vec![GibbsMove::SplitMerge, GibbsMove::Swaps],
+    ] {
+        let mut config = GibbsConfig {
+            moves,
+            ..chains(21, 1, 1)
+        };
+        // Concentrations next to 3000.
+        config.model.concentration = GammaPrior {
+            shape: 1e8,
+            rate: 1e8 / 3000.0,
+        };
+        let data = IqgmeData::new(&table, &no_labels(&table), &config.model).unwrap();
+        let mut sampler = IqgmeSampler::new(&data, config, 0).unwrap();
+        sampler.apply(GibbsMove::Concentration).unwrap();
+        let mut refused = false;
+        for _ in 0..60 {
+            match sampler.sweep() {
+                Ok(()) => {}
+                Err(IqgmeError::TooManyComponents { .. }) => refused = true,
+                Err(error) => panic!("{error}"),
+            }
+            assert!(sampler.parameters().components.len() <= 4096);
+        }
+        assert!(refused);
+    }
+}
+
+/// What concerns variational runs alone does not stop a chain.
+#[test]
+fn chains_of_three_classes_do_not_ask_how_experts_would_be_fitted() {
+    let table = Table::complete(9, 1, (0..9).map(f64::from).collect()).unwrap();
+    let labels = Labels::from_strings(
+        &["a", "b", "c"]
+            .repeat(3)
+            .into_iter()
+            .map(Some)
+            .collect::<Vec<_>>(),
+    );
+    let mut config = chains(22, 1, 1);
+    config.model.expert_posterior = ExpertPosterior::ExpectationPropagation;
+    assert!(fit_gibbs(&table, &labels, &config).is_ok());
+    assert!(matches!(
+        fit(&table, &labels, &config.model),
+        Err(IqgmeError::Config(_))
+    ));
 }
 
 #[test]

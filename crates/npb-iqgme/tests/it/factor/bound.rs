@@ -297,3 +297,12 @@ fn switches_are_no_better_the_other_way() {
         }
     }
 }
+
+#[test]
+fn a_posterior_of_another_run_is_refused() {
+    let (data, config) = converged(1);
+    let run = |start| FactorVb::new(&data, config.clone(), start, 0).unwrap();
+    let (one, other) = (run(FactorStart::Pooled(1)), run(FactorStart::PerClass(2)));
+    let error = one.bound_at(other.state()).unwrap_err().to_string();
+    assert!(error.contains("clusters or groups"), "{error}");
+}

@@ -319,3 +319,14 @@ fn labelled_tasks_point_at_atoms_that_take_labels() {
         assert_eq!(vb.state().tasks[j].indicators[0][n_atoms], 0.0, "task {j}");
     }
 }
+
+#[test]
+fn a_posterior_of_another_run_is_refused() {
+    let tasks = two_kinds(6, 4, 20, 0.2, 0.2);
+    let config = config(6);
+    let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
+    let run = |start| MultiTaskVb::new(&data, config.clone(), start, 0).unwrap();
+    let (one, other) = (run(TaskStart::Separate(1)), run(TaskStart::Separate(2)));
+    let error = one.bound_at(other.state()).unwrap_err().to_string();
+    assert!(error.contains("number of atoms or groups"), "{error}");
+}

@@ -460,3 +460,38 @@ fn missing_features_may_be_apart_from_the_groups() {
         );
     }
 }
+
+/// At the truncation every group has rows, and nothing is left for the atoms of other tasks.
+#[test]
+fn tasks_without_a_common_atom_are_not_alike_whatever_the_truncation() {
+    let table = |centre: f64| {
+        let far = |k: usize| centre + 30.0 * ((k / 2) % 2) as f64 + ((k * 37) % 101) as f64 / 101.0;
+        Table::complete(100, 2, (0..200).map(far).collect()).unwrap()
+    };
+    let labels = Labels::from_strings(&[Some("a"), Some("b"), Some("b"), Some("a")].repeat(25));
+    let tables = [table(0.0), table(100.0)];
+    let tasks = ["near", "far"]
+        .iter()
+        .zip(&tables)
+        .map(|(name, table)| Task {
+            name,
+            table,
+            labels: &labels,
+        });
+    let tasks: Vec<Task> = tasks.collect();
+    for truncation in [20, 2] {
+        let mut config = TasksConfig {
+            starts: vec![TaskStart::Separate(2)],
+            summary_starts: vec![],
+            ..TasksConfig::default()
+        };
+        (config.single.truncation, config.single.folds) = (truncation, 0);
+        let similarity = fit_tasks(&tasks, &config).unwrap().similarity();
+        assert!(
+            similarity[(0, 1)] < 0.01,
+            "{truncation}: {}",
+            similarity[(0, 1)]
+        );
+        assert_eq!(similarity[(0, 0)], 1.0);
+    }
+}
