@@ -229,11 +229,11 @@ impl TaskLogistic {
     }
 }
 
-/// Folds of [`TaskLogistic::fit_tuned`].
-const FOLDS: usize = 5;
+/// Folds by which settings are tuned.
+pub(crate) const FOLDS: usize = 5;
 
-/// The fold of every row.
-fn folds(tasks: &[usize], labels: &[bool]) -> Vec<usize> {
+/// The fold of every row: classes are dealt evenly, over all tasks and within each.
+pub(crate) fn folds(tasks: &[usize], labels: &[bool]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     order.sort_by_key(|&i| (labels[i], tasks[i]));
     let mut folds = vec![0; tasks.len()];

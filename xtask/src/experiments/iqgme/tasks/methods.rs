@@ -23,7 +23,7 @@ pub(super) enum Fill {
     Gaussian,
 }
 
-/// The weight of the data against the penalty, of logistic regressions.
+/// The weight of the data against the penalty, of logistic regressions and of shared structure.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Penalty {
     /// 1, the default of scikit-learn.
@@ -46,7 +46,7 @@ pub(super) enum Method {
     Pooled(Penalty, Fill),
     SharedAndOwn(Penalty, Fill),
     /// Alternating structure optimisation.
-    Structure(Fill),
+    Structure(Penalty, Fill),
     /// Boosted trees with a task column and native holes.
     Trees,
     /// One regression for each ground, which the others are not told.
@@ -54,7 +54,7 @@ pub(super) enum Method {
 }
 
 /// Every method with its name in `results.csv`.
-pub(super) const METHODS: [(&str, Method); 22] = {
+pub(super) const METHODS: [(&str, Method); 25] = {
     use Method::{
         Apart, Clustered, Ground, Pooled, SharedAndOwn, Single, Structure, Together, Trees,
     };
@@ -80,9 +80,12 @@ pub(super) const METHODS: [(&str, Method); 22] = {
             "lr-shared-tuned+gaussian",
             SharedAndOwn(Tuned, Fill::Gaussian),
         ),
-        ("structure", Structure(Fill::None)),
-        ("structure+mean", Structure(Fill::Mean)),
-        ("structure+gaussian", Structure(Fill::Gaussian)),
+        ("structure", Structure(Usual, Fill::None)),
+        ("structure+mean", Structure(Usual, Fill::Mean)),
+        ("structure+gaussian", Structure(Usual, Fill::Gaussian)),
+        ("structure-tuned", Structure(Tuned, Fill::None)),
+        ("structure-tuned+mean", Structure(Tuned, Fill::Mean)),
+        ("structure-tuned+gaussian", Structure(Tuned, Fill::Gaussian)),
         ("trees", Trees),
         ("lr-type (told the ground)", Ground),
     ]
@@ -101,7 +104,7 @@ impl Method {
             | Self::Single(_, fill)
             | Self::Pooled(_, fill)
             | Self::SharedAndOwn(_, fill)
-            | Self::Structure(fill) => (fill != Fill::None) == holes,
+            | Self::Structure(_, fill) => (fill != Fill::None) == holes,
         }
     }
 
@@ -111,7 +114,7 @@ impl Method {
             | Self::Single(_, fill)
             | Self::Pooled(_, fill)
             | Self::SharedAndOwn(_, fill)
-            | Self::Structure(fill) => fill,
+            | Self::Structure(_, fill) => fill,
             Self::Together | Self::Apart | Self::Trees | Self::Ground => Fill::None,
         }
     }
@@ -122,7 +125,10 @@ impl Method {
             Self::Together => format!("{:?}", TasksConfig::default()),
             Self::Apart => format!("{:?}", IqgmeConfig::default()),
             Self::Clustered(_) => format!("{:?}", ClusteredConfig::default()),
-            Self::Structure(_) => format!("{:?}", structure(usize::MAX)),
+            Self::Structure(Penalty::Usual, _) => format!("{:?}", structure(usize::MAX)),
+            Self::Structure(Penalty::Tuned, _) => {
+                format!("{:?}\n{:?}", structure(usize::MAX), structures(usize::MAX))
+            }
             Self::Trees => format!("{:?}", BoostedTreesConfig::default()),
             Self::Single(Penalty::Usual, _)
             | Self::Pooled(Penalty::Usual, _)
@@ -221,8 +227,13 @@ impl Method {
                     Ok(model.probability(table, tasks)?)
                 }))
             }
-            Self::Structure(_) => {
-                let model = SharedStructure::fit(train, tasks, labels, &structure(train.n_cols()))?;
+            Self::Structure(penalty, _) => {
+                let config = structure(train.n_cols());
+                let candidates = match penalty {
+                    Penalty::Usual => Vec::new(),
+                    Penalty::Tuned => structures(train.n_cols()),
+                };
+                let model = SharedStructure::fit_tuned(train, tasks, labels, &config, &candidates)?;
                 Ok(Box::new(move |table: &Table, tasks: &[usize]| {
                     Ok(model.decision(table, tasks)?)
                 }))
@@ -248,6 +259,13 @@ fn structure(n_features: usize) -> StructureConfig {
         dimension: if n_features < 50 { 5 } else { 50 },
         ..Default::default()
     }
+}
+
+/// Dimensions and weights of the data to choose from, by five folds of the training rows.
+fn structures(n_features: usize) -> Vec<(usize, f64)> {
+    let dimensions = [1, 2, structure(n_features).dimension];
+    let pair = |h: usize| CANDIDATES.map(|c| (h, c));
+    dimensions.into_iter().flat_map(pair).collect()
 }
 
 fn labels(positive: &[bool]) -> Labels {
