@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 use crate::bound::trace_product;
 use crate::config::{Gate, MOST_COMPONENTS, MOST_RUNS};
 use crate::data::{IqgmeData, at_most_two, class_of_rows};
-use crate::fit::{Evaluation, Imputation, MissingCell, most_probable, with_first_class};
+use crate::fit::{
+    Evaluation, Imputation, MissingCell, check_draws, most_probable, with_first_class,
+};
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Predictor};
@@ -30,6 +32,7 @@ use npb_infer::ranges::{above, at_least, moderate, up_to};
 
 /// Key of the random stream of starts.
 const START: u64 = 50;
+const IMPUTE: u64 = 51;
 
 /// Responsibilities below this count as zero: so little moves no sum.
 const INACTIVE: f64 = 1e-20;
@@ -633,6 +636,28 @@ impl QgmeFit {
             .probabilities(&rows, Gate::AtMeans, Experts::AtMeans)
     }
 
+    /// Probabilities of the components given the observed features, one vector for each row.
+    pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let rows = self.wire.units.rows(table)?;
+        self.predictor.responsibilities(&rows, Gate::AtMeans)
+    }
+
+    /// The most probable component of each row.
+    pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
+        let responsibilities = self.responsibilities(table)?;
+        Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
+    }
+
+    /// Log density of the observed features of each row, in the user's units. Zero for a row without any.
+    pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        let rows = self.wire.units.rows(table)?;
+        let standardised = self.predictor.ln_density(&rows, Gate::AtMeans)?;
+        let each = standardised.into_iter().enumerate();
+        Ok(each
+            .map(|(row, density)| density - self.wire.units.ln_unit(table, row))
+            .collect())
+    }
+
     /// All missing cells of every row given its observed cells, by column; columns that are not in the model are left out.
     pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
         let rows = self.wire.units.rows(table)?;
@@ -643,6 +668,18 @@ impl QgmeFit {
     /// Completes a table: mean and standard deviation of every missing cell given the observed cells of its row.
     pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
         self.wire.units.impute(table, self.cells_by_row(table)?)
+    }
+
+    /// `draws` completed tables, each a joint draw of the missing cells at the parameters found, which it takes for the truth: too sure with few rows.
+    pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
+        check_draws(draws, 1)?;
+        let rows = self.wire.units.rows(table)?;
+        let draw = |draw: u64| {
+            let rng = |row: usize| stream(self.wire.config.seed, [0, draw, IMPUTE, row as u64]);
+            let drawn = self.predictor.draw_missing(&rows, Gate::AtMeans, rng)?;
+            self.wire.units.with_drawn(table, drawn)
+        };
+        (0..draws as u64).into_par_iter().map(draw).collect()
     }
 }
 

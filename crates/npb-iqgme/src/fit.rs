@@ -23,7 +23,7 @@ use crate::predict::{CellTerm, Experts, Predictor};
 use crate::runs::{central_intervals, check_inside, check_level, run_all, weigh};
 use crate::stacking::{self, Foretold, Side};
 use crate::state::check_experts;
-use crate::units::{Filling, Units};
+use crate::units::Units;
 use crate::vb::IqgmeVb;
 use crate::{Expert, IqgmeConfig, IqgmeError, IqgmeState};
 
@@ -615,16 +615,9 @@ impl IqgmeFit {
             .into_par_iter()
             .map(|draw| {
                 let rng = |row: usize| stream(self.wire.config.seed, [0, draw, IMPUTE, row as u64]);
-                let values =
-                    self.predictors[self.pick(draw, Of::Features)].draw_missing(&rows, rng)?;
-                let mut filled = Filling::new(table);
-                self.wire.units.fill_constants(table, &mut filled);
-                for (row, values) in values.into_iter().enumerate() {
-                    for (j, value) in self.wire.units.missing_columns(table, row).zip(values) {
-                        filled.set(row, j, self.wire.units.to_units(j, value));
-                    }
-                }
-                filled.table(table)
+                let predictor = &self.predictors[self.pick(draw, Of::Features)];
+                let drawn = predictor.draw_missing(&rows, Gate::Marginal, rng)?;
+                self.wire.units.with_drawn(table, drawn)
             })
             .collect()
     }

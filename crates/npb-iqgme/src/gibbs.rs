@@ -35,8 +35,9 @@ use config::{GibbsConfig, GibbsMove, StickRule};
 use rows::{Drawn, Laws};
 use state::{GibbsParameters, GibbsState, n_missing};
 
-/// Third words of the keys of random streams: of the components that a kept draw adds, and the first of those of the moves, which take the next one each time.
+/// Third words of the keys of random streams: of the components that a kept draw adds, of cells drawn for the user, and the first of those of the moves, which take the next one each time.
 const KEPT: u64 = 32;
+const IMPUTE: u64 = 33;
 const MOVES: u64 = 1 << 32;
 /// Where moves that are made by hand after a chain has been resumed begin to count: beyond those that its last sweep made.
 const RESUMED: u64 = 1 << 31;

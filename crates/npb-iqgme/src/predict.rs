@@ -795,21 +795,30 @@ impl Predictor {
         })
     }
 
-    /// One joint draw of the missing features of every row; `rng(row)` gives the generator of a table row.
+    /// One joint draw of the missing features of every row; `rng(row)` gives the generator of a table row. They are Student-t given their component, and normal
+    /// where parameters are given.
     pub(crate) fn draw_missing<R: Rng>(
         &self,
         rows: &Rows,
+        gate: Gate,
         rng: impl Fn(usize) -> R + Sync,
     ) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let nothing = |block: &mut Complete| nothing(block).into_iter().map(Ok).collect();
-        let draws = self.map_rows(rows, Gate::Marginal, nothing, |row| {
+        let draws = self.map_rows(rows, gate, nothing, |row| {
             let missing = &row.pattern.missing;
             let m = missing.len();
             let mut rng = rng(row.table_row);
             let h = pick(row.gated.weights.iter().copied(), rng.random()).unwrap_or(0);
-            let dof = self.dof[h] + row.pattern.observed.len() as f64;
-            // The covariance of the Student-t is spread (nu_h B_h)_mm^-1; its scale is (dof - 2) / dof of that.
-            let scale = self.spread(h, row, Gate::Marginal) * (dof - 2.0) / dof;
+            let spread = self.spread(h, row, gate);
+            let (scale, stretch) = match gate {
+                Gate::AtMeans => (spread, 1.0),
+                Gate::Marginal => {
+                    let dof = self.dof[h] + row.pattern.observed.len() as f64;
+                    let gamma = Gamma::new(0.5 * dof, 1.0)?.sample(&mut rng);
+                    // The covariance of the Student-t is spread (nu_h B_h)_mm^-1; its scale is (dof - 2) / dof of that.
+                    (spread * (dof - 2.0) / dof, (dof / (2.0 * gamma)).sqrt())
+                }
+            };
             let covariance = row.given.covariance();
             let lanes = covariance.len() / (m * m);
             let block = Mat::from_fn(m, m, |k, l| scale * covariance[(k * m + l) * lanes + h]);
@@ -817,7 +826,6 @@ impl Predictor {
             Cholesky::new(block.as_ref())
                 .map_err(drawn)?
                 .sample_moment(&mut draw, &mut rng);
-            let stretch = (dof / (2.0 * Gamma::new(0.5 * dof, 1.0)?.sample(&mut rng))).sqrt();
             Ok((0..m)
                 .map(|k| {
                     self.means[(missing[k], h)] + row.deviations.shift(k, h) + stretch * draw[k]

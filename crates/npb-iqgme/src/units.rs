@@ -157,6 +157,22 @@ impl Units {
             .filter(|&(row, j)| !table.is_observed(row, j))
     }
 
+    /// A table with its missing cells as drawn: by row, one value for each missing feature of the model, standardised.
+    pub(crate) fn with_drawn(
+        &self,
+        table: &Table,
+        drawn: Vec<Vec<f64>>,
+    ) -> Result<Table, IqgmeError> {
+        let mut filled = Filling::new(table);
+        self.fill_constants(table, &mut filled);
+        for (row, values) in drawn.into_iter().enumerate() {
+            for (j, value) in self.missing_columns(table, row).zip(values) {
+                filled.set(row, j, self.to_units(j, value));
+            }
+        }
+        filled.table(table)
+    }
+
     pub(crate) fn fill_constants(&self, table: &Table, filling: &mut Filling) {
         for (row, j) in self.missing_constants(table) {
             filling.set(row, j, self.standardiser.mean()[j]);

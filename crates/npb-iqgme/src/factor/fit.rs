@@ -346,6 +346,15 @@ impl FactorFit {
         Ok(self.probability(&cells, &by_run))
     }
 
+    /// Probabilities of both classes, for each row in the order of [`classes`](Self::classes), by the same rules as
+    /// [`predict_proba`](Self::predict_proba).
+    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let second = self.predict_proba(table)?;
+        Ok(with_first_class(
+            second.into_iter().map(|p| vec![p]).collect(),
+        ))
+    }
+
     fn probability(&self, cells: &Cells, by_run: &[Vec<f64>]) -> Vec<f64> {
         let mut probability = self.average(by_run);
         for i in Self::unseen(cells) {
@@ -397,11 +406,7 @@ impl FactorFit {
     /// the fit.
     pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
         let classes = class_of_rows(table, labels, &self.wire.classes)?;
-        let second = self.predict_proba(table)?.into_iter();
-        Evaluation::new(
-            &with_first_class(second.map(|p| vec![p]).collect()),
-            &classes,
-        )
+        Evaluation::new(&self.predict_classes(table)?, &classes)
     }
 
     /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are moved, on the scale of

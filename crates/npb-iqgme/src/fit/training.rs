@@ -92,7 +92,9 @@ impl IqgmeFit {
                 let one = |&draw: &usize| {
                     let key = [0, draw as u64, IMPUTE, table_row as u64];
                     let rng = |_| stream(self.wire.config.seed, key);
-                    Ok(predictor.draw_missing(row, rng)?.swap_remove(0))
+                    Ok(predictor
+                        .draw_missing(row, Gate::Marginal, rng)?
+                        .swap_remove(0))
                 };
                 let draws: Result<Vec<Vec<f64>>, IqgmeError> =
                     of_runs[run].iter().map(one).collect();

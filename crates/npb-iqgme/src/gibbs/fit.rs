@@ -10,12 +10,13 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::{GibbsConfig, StickRule};
-use super::{IqgmeSampler, KEPT, SCALARS, positions};
+use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
 use crate::IqgmeError;
 use crate::config::Gate;
 use crate::data::{IqgmeData, class_of_rows, two_classes};
 use crate::fit::{
-    Evaluation, Imputation, MissingCell, ProbabilityInterval, most_probable, with_first_class,
+    Evaluation, Imputation, MissingCell, ProbabilityInterval, check_draws, most_probable,
+    with_first_class,
 };
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Predictor};
@@ -536,6 +537,21 @@ impl GibbsFit {
     /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row.
     pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
         self.wire.units.impute(table, self.cells_by_row(table)?)
+    }
+
+    /// `draws` completed tables, each a joint draw of the missing cells given one of the stored draws of the parameters, for multiple imputation. Stored draws
+    /// take turns, far apart in the chains.
+    pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
+        check_draws(draws, 1)?;
+        let rows = self.wire.units.rows(table)?;
+        let (seed, stored) = (self.wire.config.model.seed, self.predictors.len());
+        let draw = |draw: usize| {
+            let predictor = &self.predictors[(draw * stored / draws.min(stored)) % stored];
+            let rng = |row: usize| stream(seed, [0, draw as u64, IMPUTE, row as u64]);
+            let drawn = predictor.draw_missing(&rows, Gate::AtMeans, rng)?;
+            self.wire.units.with_drawn(table, drawn)
+        };
+        (0..draws).into_par_iter().map(draw).collect()
     }
 }
 

@@ -30,6 +30,7 @@ use crate::{Evaluation, Imputation, IqgmeData, IqgmeError, MissingCell, Probabil
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 12;
 const PICK: u64 = 15;
+const IMPUTE: u64 = 16;
 
 /// Fits all tasks together: prepares the data and makes every run that `config.starts` and `config.single.restarts` ask for.
 ///
@@ -396,6 +397,26 @@ impl MultiTaskFit {
         let cells = self.cells_by_row(task, table)?;
         let imputed = self.wire.units.impute(table, cells);
         imputed.map_err(|source| in_task(task, source))
+    }
+
+    /// `draws` completed tables of rows of a task, each a joint draw from the distributions of [`cells_by_row`](Self::cells_by_row), for multiple imputation.
+    pub fn impute_draws(
+        &self,
+        task: &str,
+        table: &Table,
+        draws: usize,
+    ) -> Result<Vec<Table>, IqgmeError> {
+        check_draws(draws, 1)?;
+        let j = self.position(task)? as u64;
+        let predictor = self.of_task(task)?;
+        let rows = self.rows(task, table)?;
+        let seed = self.wire.config.single.seed;
+        let draw = |draw: u64| {
+            let rng = |row: usize| stream(seed, [j, draw, IMPUTE, row as u64]);
+            let drawn = predictor.draw_missing(&rows, Gate::Marginal, rng)?;
+            self.wire.units.with_drawn(table, drawn)
+        };
+        (0..draws as u64).into_par_iter().map(draw).collect()
     }
 
     /// For each row of a task its missing cells given its observed cells, by column, in the user's units; columns that are not in the model are left out.

@@ -2,7 +2,7 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::stream;
-use npb_iqgme::{IqgmeConfig, Start};
+use npb_iqgme::{Imputation, IqgmeConfig, Start};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -71,4 +71,35 @@ pub(crate) fn corners(seed: u64, n: usize) -> (Table, Labels) {
         Table::new(n, 2, values, &seen).unwrap(),
         Labels::from_strings(&labels),
     )
+}
+
+/// Whether completed tables have the means and the spreads that they should have, in what is missing and there alone.
+pub(crate) fn draws_agree(table: &Table, imputed: &Imputation, draws: &[Table]) {
+    let n = draws.len() as f64;
+    for i in 0..table.n_rows() {
+        for j in 0..table.n_cols() {
+            let (mean, sd) = (
+                imputed.completed.get(i, j).unwrap(),
+                imputed.sd.get(i, j).unwrap(),
+            );
+            let values: Vec<f64> = draws.iter().map(|d| d.get(i, j).unwrap()).collect();
+            if let Some(observed) = table.get(i, j) {
+                assert_eq!((mean, sd), (observed, 0.0));
+                assert!(values.iter().all(|v| *v == observed));
+                continue;
+            }
+            let average = values.iter().sum::<f64>() / n;
+            let variance = values.iter().map(|v| (v - average).powi(2)).sum::<f64>() / (n - 1.0);
+            // 4.5 standard errors of a mean, and 20% of the spread.
+            assert!(
+                (average - mean).abs() < 4.5 * sd / n.sqrt(),
+                "cell {i}, {j}: {average} {mean}"
+            );
+            let spread = variance.sqrt();
+            assert!(
+                (spread / sd - 1.0).abs() < 0.2,
+                "cell {i}, {j}: {spread} {sd}"
+            );
+        }
+    }
 }

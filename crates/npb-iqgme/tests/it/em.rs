@@ -4,7 +4,7 @@ use npb_data::{Labels, Table};
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_iqgme::{QgmeConfig, QgmeFit, Saved, fit_qgme};
 
-use crate::data::three_gaussians;
+use crate::data::{draws_agree, three_gaussians};
 use crate::multiclass::sectors;
 
 fn experts(components: usize, seed: u64) -> QgmeConfig {
@@ -106,4 +106,38 @@ fn odd_input() {
     let none = Labels::from_strings(&[None::<&str>; 4]);
     let gate = fit_qgme(&few, &none, &experts(2, 4)).unwrap();
     assert!(gate.predict_proba(&few).is_err() && gate.impute(&few).is_ok());
+}
+
+#[test]
+fn imputation_agrees_with_its_draws() {
+    let (table, labels) = three_gaussians(4, 100, 1, 0.3, 0.2);
+    let model = fit_qgme(&table, &labels, &experts(3, 1)).unwrap();
+    let rows = table.select_rows(&(0..12).collect::<Vec<_>>());
+    let draws = model.impute_draws(&rows, 4000).unwrap();
+    draws_agree(&rows, &model.impute(&rows).unwrap(), &draws);
+    assert!(model.impute_draws(&rows, 0).is_err());
+}
+
+#[test]
+fn a_density_integrates_to_one_and_rows_belong_to_the_components_near_them() {
+    let near = |k: u64| ((k * 37) % 101) as f64 / 101.0;
+    let values: Vec<f64> = (0..80)
+        .map(|k| near(k) + if k % 2 == 0 { 0.0 } else { 20.0 })
+        .collect();
+    let table = Table::complete(80, 1, values).unwrap();
+    let labels = Labels::from_strings(&vec![None::<&str>; 80]);
+    let model = fit_qgme(&table, &labels, &experts(2, 1)).unwrap();
+    let step = 0.01;
+    let grid: Vec<f64> = (-1000..3200).map(|k| step * f64::from(k)).collect();
+    let grid = Table::complete(grid.len(), 1, grid).unwrap();
+    let density = model.ln_density(&grid).unwrap();
+    let total: f64 = density.iter().map(|ln| ln.exp() * step).sum();
+    assert!((total - 1.0).abs() < 1e-3, "{total}");
+    let clusters = model.clusters(&table).unwrap();
+    assert!((0..80).all(|i| clusters[i] == clusters[i % 2]) && clusters[0] != clusters[1]);
+    for row in model.responsibilities(&table).unwrap() {
+        assert!(row.len() == 2 && (row.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    }
+    let hole = Table::from_nan_coded(1, 1, &[f64::NAN]).unwrap();
+    assert_eq!(model.ln_density(&hole).unwrap(), [0.0]);
 }

@@ -12,7 +12,7 @@ use npb_iqgme::{
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
 
-use crate::data::{config, three_gaussians};
+use crate::data::{config, draws_agree, three_gaussians};
 use crate::multiclass::sectors;
 
 fn chains(seed: u64, burn_in: u64, keep: u64) -> GibbsConfig {
@@ -377,6 +377,18 @@ fn a_chain_driven_by_hand_goes_on_in_the_same_bits() {
     (0..2).for_each(|_| rest.sweep().unwrap());
     assert_eq!(rest.sweeps(), 5);
     assert_eq!(rest.state().utilities, whole.state().utilities);
+}
+
+#[test]
+fn imputation_agrees_with_its_draws() {
+    let (table, labels) = three_gaussians(23, 40, 1, 0.3, 0.2);
+    let fitted = fit_gibbs(&table, &labels, &chains(23, 20, 40)).unwrap();
+    let rows = table.select_rows(&(0..12).collect::<Vec<_>>());
+    let draws = fitted.impute_draws(&rows, 4000).unwrap();
+    draws_agree(&rows, &fitted.impute(&rows).unwrap(), &draws);
+    // Fewer than are stored are of as many draws of the parameters.
+    assert_eq!(fitted.impute_draws(&rows, 3).unwrap().len(), 3);
+    assert!(fitted.impute_draws(&rows, 0).is_err());
 }
 
 #[test]

@@ -215,6 +215,10 @@ fn one_row_and_one_column_will_do() {
     let names = labels(&["a", "a", "a", "b", "b", "b"]);
     let fit = fit_factor(&column, &names, &config(0)).unwrap();
     assert!(fit.predict_proba(&column).unwrap()[5] > 0.5);
+    let both = fit.predict_classes(&column).unwrap();
+    for (both, second) in both.iter().zip(fit.predict_proba(&column).unwrap()) {
+        assert_eq!(both, &[1.0 - second, second]);
+    }
 }
 
 #[test]

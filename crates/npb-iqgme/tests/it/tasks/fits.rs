@@ -9,6 +9,8 @@ use npb_iqgme::{
 };
 use rayon::ThreadPoolBuilder;
 
+use crate::data::draws_agree;
+
 use super::data::{Tasks, config, labelled_kind, one_task, two_kinds};
 
 fn auc(fit: &MultiTaskFit, task: &str, kind: usize) -> f64 {
@@ -494,4 +496,19 @@ fn tasks_without_a_common_atom_are_not_alike_whatever_the_truncation() {
         );
         assert_eq!(similarity[(0, 0)], 1.0);
     }
+}
+
+#[test]
+fn imputation_agrees_with_its_draws() {
+    let tasks = two_kinds(24, 4, 30, 0.3, 0.1);
+    let borrowed = tasks.borrowed();
+    let model = fit_tasks(&borrowed, &config(24)).unwrap();
+    let (name, rows) = (
+        borrowed[1].name,
+        borrowed[1].table.select_rows(&(0..12).collect::<Vec<_>>()),
+    );
+    let draws = model.impute_draws(name, &rows, 4000).unwrap();
+    draws_agree(&rows, &model.impute(name, &rows).unwrap(), &draws);
+    assert!(model.impute_draws("nobody", &rows, 1).is_err());
+    assert!(model.impute_draws(name, &rows, 0).is_err());
 }
