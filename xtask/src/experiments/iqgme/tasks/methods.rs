@@ -127,7 +127,11 @@ impl Method {
             Self::Clustered(_) => format!("{:?}", ClusteredConfig::default()),
             Self::Structure(Penalty::Usual, _) => format!("{:?}", structure(usize::MAX)),
             Self::Structure(Penalty::Tuned, _) => {
-                format!("{:?}\n{:?}", structure(usize::MAX), structures(usize::MAX))
+                format!(
+                    "{:?}\n{:?} by AUC",
+                    structure(usize::MAX),
+                    structures(usize::MAX)
+                )
             }
             Self::Trees => format!("{:?}", BoostedTreesConfig::default()),
             Self::Single(Penalty::Usual, _)
