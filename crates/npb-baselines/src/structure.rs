@@ -443,7 +443,7 @@ mod tests {
         };
         let wanted = SharedStructure::fit(&train, &tasks, &labels, &chosen).unwrap();
         assert_eq!(tuned.unwrap().models, wanted.models);
-        // A task of one row is in no fold's loss, and without candidates the settings stay.
+        // A task of one row has no say, and without candidates the settings stay.
         let (tasks, labels) = ([vec![99], tasks[1..].to_vec()].concat(), labels);
         let tuned = SharedStructure::fit_tuned(&train, &tasks, &labels, &config, &[]).unwrap();
         let wanted = SharedStructure::fit(&train, &tasks, &labels, &config).unwrap();

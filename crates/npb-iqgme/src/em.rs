@@ -18,9 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::bound::trace_product;
 use crate::config::{Gate, MOST_COMPONENTS, MOST_RUNS};
 use crate::data::{IqgmeData, at_most_two, class_of_rows};
-use crate::fit::{
-    Evaluation, Imputation, MissingCell, check_draws, most_probable, with_first_class,
-};
+use crate::fit::{Evaluation, Imputation, MissingCell, most_probable, with_first_class};
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Predictor};
@@ -30,7 +28,7 @@ use crate::units::Units;
 use crate::{IqgmeConfig, IqgmeError, start};
 use npb_infer::ranges::{above, at_least, moderate, up_to};
 
-/// Key of the random stream of starts.
+/// Keys of the random streams of starts and of cells drawn for the user.
 const START: u64 = 50;
 const IMPUTE: u64 = 51;
 
@@ -652,10 +650,7 @@ impl QgmeFit {
     pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         let rows = self.wire.units.rows(table)?;
         let standardised = self.predictor.ln_density(&rows, Gate::AtMeans)?;
-        let each = standardised.into_iter().enumerate();
-        Ok(each
-            .map(|(row, density)| density - self.wire.units.ln_unit(table, row))
-            .collect())
+        Ok(self.wire.units.ln_density(table, standardised))
     }
 
     /// All missing cells of every row given its observed cells, by column; columns that are not in the model are left out.
@@ -672,14 +667,11 @@ impl QgmeFit {
 
     /// `draws` completed tables, each a joint draw of the missing cells at the parameters found, which it takes for the truth: too sure with few rows.
     pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
-        check_draws(draws, 1)?;
-        let rows = self.wire.units.rows(table)?;
-        let draw = |draw: u64| {
-            let rng = |row: usize| stream(self.wire.config.seed, [0, draw, IMPUTE, row as u64]);
-            let drawn = self.predictor.draw_missing(&rows, Gate::AtMeans, rng)?;
-            self.wire.units.with_drawn(table, drawn)
-        };
-        (0..draws as u64).into_par_iter().map(draw).collect()
+        let (rows, seed) = (self.wire.units.rows(table)?, self.wire.config.seed);
+        self.wire.units.impute_draws(table, draws, |draw| {
+            let rng = |row: usize| stream(seed, [0, draw as u64, IMPUTE, row as u64]);
+            self.predictor.draw_missing(&rows, Gate::AtMeans, rng)
+        })
     }
 }
 

@@ -187,7 +187,7 @@ pub enum IqgmeError {
     /// A parameter drawn from the posterior was not valid.
     #[error(transparent)]
     Parameter(#[from] npb_priors::ParameterError),
-    /// A saved fit was read whole, but its contents contradict one another.
+    /// A saved fit was read whole, but its contents contradict one another; or a state is not of the data or the run that it was given to.
     #[error("saved state: {what}")]
     Saved {
         /// What is wrong.

@@ -591,11 +591,7 @@ impl IqgmeFit {
                 *sum = ln_add_exp(*sum, weight.ln() + density);
             }
         }
-        Ok(standardised
-            .into_iter()
-            .enumerate()
-            .map(|(row, density)| density - self.wire.units.ln_unit(table, row))
-            .collect())
+        Ok(self.wire.units.ln_density(table, standardised))
     }
 
     /// Completes new rows: posterior mean and standard deviation of every missing cell given the observed cells of its row. For the rows of training:
@@ -609,17 +605,13 @@ impl IqgmeFit {
 
     /// `draws` completed tables, each a joint draw from the predictive distribution of the missing cells, for multiple imputation.
     pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
-        check_draws(draws, 1)?;
         let rows = self.wire.units.rows(table)?;
-        (0..draws as u64)
-            .into_par_iter()
-            .map(|draw| {
-                let rng = |row: usize| stream(self.wire.config.seed, [0, draw, IMPUTE, row as u64]);
-                let predictor = &self.predictors[self.pick(draw, Of::Features)];
-                let drawn = predictor.draw_missing(&rows, Gate::Marginal, rng)?;
-                self.wire.units.with_drawn(table, drawn)
-            })
-            .collect()
+        self.wire.units.impute_draws(table, draws, |draw| {
+            let key = |row: usize| [0, draw as u64, IMPUTE, row as u64];
+            let rng = |row: usize| stream(self.wire.config.seed, key(row));
+            let predictor = &self.predictors[self.pick(draw as u64, Of::Features)];
+            predictor.draw_missing(&rows, Gate::Marginal, rng)
+        })
     }
 
     /// The distribution of one missing cell given the observed cells of its row. None if the cell is observed or its column is not in the model.

@@ -1,11 +1,12 @@
 //! From the user's tables to the model's rows and back.
 
 use npb_data::{Standardiser, Table};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
 use crate::data::IqgmeData;
-use crate::fit::{Imputation, MissingCell, mixture_moments};
+use crate::fit::{Imputation, MissingCell, check_draws, mixture_moments};
 use crate::predict::CellTerm;
 use crate::rows::Rows;
 
@@ -77,11 +78,14 @@ impl Units {
         self.standardiser.mean()[column] + self.standardiser.sd()[column] * value
     }
 
-    /// Logarithm of the standardised volume that a unit volume of the observed features of a row has, times -1.
-    pub(crate) fn ln_unit(&self, table: &Table, row: usize) -> f64 {
+    /// Log densities of the observed features of the rows of a table, in the user's units, given those in standardised ones.
+    pub(crate) fn ln_density(&self, table: &Table, mut standardised: Vec<f64>) -> Vec<f64> {
         let sd = self.standardiser.sd();
-        let seen = self.active.iter().filter(|&&j| table.is_observed(row, j));
-        seen.map(|&j| sd[j].ln()).sum()
+        for (row, density) in standardised.iter_mut().enumerate() {
+            let seen = self.active.iter().filter(|&&j| table.is_observed(row, j));
+            *density -= seen.map(|&j| sd[j].ln()).sum::<f64>();
+        }
+        standardised
     }
 
     /// Columns in the model that are missing in a row, ascending.
@@ -157,20 +161,25 @@ impl Units {
             .filter(|&(row, j)| !table.is_observed(row, j))
     }
 
-    /// A table with its missing cells as drawn: by row, one value for each missing feature of the model, standardised.
-    pub(crate) fn with_drawn(
+    /// Completed tables. `draw(n)`: the missing cells of the n-th, by row, one value for each missing feature of the model, standardised.
+    pub(crate) fn impute_draws(
         &self,
         table: &Table,
-        drawn: Vec<Vec<f64>>,
-    ) -> Result<Table, IqgmeError> {
-        let mut filled = Filling::new(table);
-        self.fill_constants(table, &mut filled);
-        for (row, values) in drawn.into_iter().enumerate() {
-            for (j, value) in self.missing_columns(table, row).zip(values) {
-                filled.set(row, j, self.to_units(j, value));
+        draws: usize,
+        draw: impl Fn(usize) -> Result<Vec<Vec<f64>>, IqgmeError> + Sync,
+    ) -> Result<Vec<Table>, IqgmeError> {
+        check_draws(draws, 1)?;
+        let completed = |n: usize| {
+            let mut filled = Filling::new(table);
+            self.fill_constants(table, &mut filled);
+            for (row, values) in draw(n)?.into_iter().enumerate() {
+                for (j, value) in self.missing_columns(table, row).zip(values) {
+                    filled.set(row, j, self.to_units(j, value));
+                }
             }
-        }
-        filled.table(table)
+            filled.table(table)
+        };
+        (0..draws).into_par_iter().map(completed).collect()
     }
 
     pub(crate) fn fill_constants(&self, table: &Table, filling: &mut Filling) {

@@ -15,8 +15,7 @@ use crate::IqgmeError;
 use crate::config::Gate;
 use crate::data::{IqgmeData, class_of_rows, two_classes};
 use crate::fit::{
-    Evaluation, Imputation, MissingCell, ProbabilityInterval, check_draws, most_probable,
-    with_first_class,
+    Evaluation, Imputation, MissingCell, ProbabilityInterval, most_probable, with_first_class,
 };
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Predictor};
@@ -498,9 +497,10 @@ impl GibbsFit {
         let ln_n = (by_draw.len() as f64).ln();
         let of_row = |row: usize| {
             let each = by_draw.iter().map(|draw| draw[row]);
-            each.fold(f64::NEG_INFINITY, ln_add_exp) - ln_n - self.wire.units.ln_unit(table, row)
+            each.fold(f64::NEG_INFINITY, ln_add_exp) - ln_n
         };
-        Ok((0..table.n_rows()).map(of_row).collect())
+        let standardised = (0..table.n_rows()).map(of_row).collect();
+        Ok(self.wire.units.ln_density(table, standardised))
     }
 
     /// All missing cells of every row given its observed cells, by column; columns that are not in the model are left out. The terms are the components of
@@ -542,16 +542,13 @@ impl GibbsFit {
     /// `draws` completed tables, each a joint draw of the missing cells given one of the stored draws of the parameters, for multiple imputation. Stored draws
     /// take turns, far apart in the chains.
     pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
-        check_draws(draws, 1)?;
         let rows = self.wire.units.rows(table)?;
         let (seed, stored) = (self.wire.config.model.seed, self.predictors.len());
-        let draw = |draw: usize| {
+        self.wire.units.impute_draws(table, draws, |draw| {
             let predictor = &self.predictors[(draw * stored / draws.min(stored)) % stored];
             let rng = |row: usize| stream(seed, [0, draw as u64, IMPUTE, row as u64]);
-            let drawn = predictor.draw_missing(&rows, Gate::AtMeans, rng)?;
-            self.wire.units.with_drawn(table, drawn)
-        };
-        (0..draws).into_par_iter().map(draw).collect()
+            predictor.draw_missing(&rows, Gate::AtMeans, rng)
+        })
     }
 }
 

@@ -94,13 +94,13 @@ impl IqgmeSampler<'_> {
         let occupied = counts.iter().filter(|count| **count > 0).count();
         let mut room = Ok(());
         for _ in 0..occupied {
-            // A neighbour may be a new component.
-            room = self.room_beside(self.parameters.components.len());
-            if room.is_err() {
-                break;
-            }
             let swapped = match self.config.sticks {
                 StickRule::Slice => {
+                    // A neighbour may be a new component.
+                    room = self.room_beside(self.parameters.components.len());
+                    if room.is_err() {
+                        break;
+                    }
                     let alpha = self.parameters.concentration;
                     let mut sticks = std::mem::take(&mut self.parameters.ln_rests);
                     let swapped = propose_neighbour_swap(&mut counts, &mut sticks, alpha, rng);

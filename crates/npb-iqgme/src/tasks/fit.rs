@@ -384,8 +384,7 @@ impl MultiTaskFit {
         let predictor = self.of_task(task)?;
         let rows = self.rows(task, table)?;
         let standardised = predictor.ln_density(&rows, Gate::Marginal)?;
-        let in_units = |(row, density)| density - self.wire.units.ln_unit(table, row);
-        Ok(standardised.into_iter().enumerate().map(in_units).collect())
+        Ok(self.wire.units.ln_density(table, standardised))
     }
 
     /// Completes rows of a task: posterior mean and standard deviation of every missing cell given the observed cells of its row, by the same rules as
@@ -406,17 +405,14 @@ impl MultiTaskFit {
         table: &Table,
         draws: usize,
     ) -> Result<Vec<Table>, IqgmeError> {
-        check_draws(draws, 1)?;
         let j = self.position(task)? as u64;
         let predictor = self.of_task(task)?;
         let rows = self.rows(task, table)?;
         let seed = self.wire.config.single.seed;
-        let draw = |draw: u64| {
-            let rng = |row: usize| stream(seed, [j, draw, IMPUTE, row as u64]);
-            let drawn = predictor.draw_missing(&rows, Gate::Marginal, rng)?;
-            self.wire.units.with_drawn(table, drawn)
-        };
-        (0..draws as u64).into_par_iter().map(draw).collect()
+        self.wire.units.impute_draws(table, draws, |draw| {
+            let rng = |row: usize| stream(seed, [j, draw as u64, IMPUTE, row as u64]);
+            predictor.draw_missing(&rows, Gate::Marginal, rng)
+        })
     }
 
     /// For each row of a task its missing cells given its observed cells, by column, in the user's units; columns that are not in the model are left out.

@@ -73,33 +73,36 @@ pub(crate) fn corners(seed: u64, n: usize) -> (Table, Labels) {
     )
 }
 
-/// Whether completed tables have the means and the spreads that they should have, in what is missing and there alone.
-pub(crate) fn draws_agree(table: &Table, imputed: &Imputation, draws: &[Table]) {
+/// Checks that completed tables have the means and the spreads that they should have, in what is missing and there alone.
+pub(crate) fn draws_agree(
+    table: &Table,
+    imputed: &Imputation,
+    draws: &[Table],
+) -> Result<(), String> {
     let n = draws.len() as f64;
-    for i in 0..table.n_rows() {
-        for j in 0..table.n_cols() {
-            let (mean, sd) = (
-                imputed.completed.get(i, j).unwrap(),
-                imputed.sd.get(i, j).unwrap(),
-            );
-            let values: Vec<f64> = draws.iter().map(|d| d.get(i, j).unwrap()).collect();
-            if let Some(observed) = table.get(i, j) {
-                assert_eq!((mean, sd), (observed, 0.0));
-                assert!(values.iter().all(|v| *v == observed));
-                continue;
+    for (i, j) in (0..table.n_rows()).flat_map(|i| (0..table.n_cols()).map(move |j| (i, j))) {
+        let value = |table: &Table| table.get(i, j).ok_or("a cell is still missing");
+        let (mean, sd) = (value(&imputed.completed)?, value(&imputed.sd)?);
+        let values = draws.iter().map(value).collect::<Result<Vec<f64>, _>>()?;
+        if let Some(observed) = table.get(i, j) {
+            let kept = (mean, sd) == (observed, 0.0) && values.iter().all(|v| *v == observed);
+            if !kept {
+                return Err(format!("cell {i}, {j} was observed"));
             }
-            let average = values.iter().sum::<f64>() / n;
-            let variance = values.iter().map(|v| (v - average).powi(2)).sum::<f64>() / (n - 1.0);
-            // 4.5 standard errors of a mean, and 20% of the spread.
-            assert!(
-                (average - mean).abs() < 4.5 * sd / n.sqrt(),
-                "cell {i}, {j}: {average} {mean}"
-            );
-            let spread = variance.sqrt();
-            assert!(
-                (spread / sd - 1.0).abs() < 0.2,
-                "cell {i}, {j}: {spread} {sd}"
-            );
+            continue;
+        }
+        let average = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|v| (v - average).powi(2)).sum::<f64>() / (n - 1.0);
+        // 4.5 standard errors of a mean, and 20% of the spread.
+        if (average - mean).abs() > 4.5 * sd / n.sqrt() {
+            return Err(format!("cell {i}, {j}: mean {average}, not {mean}"));
+        }
+        if (variance.sqrt() / sd - 1.0).abs() > 0.2 {
+            return Err(format!(
+                "cell {i}, {j}: spread {}, not {sd}",
+                variance.sqrt()
+            ));
         }
     }
+    Ok(())
 }

@@ -114,7 +114,7 @@ fn imputation_agrees_with_its_draws() {
     let model = fit_qgme(&table, &labels, &experts(3, 1)).unwrap();
     let rows = table.select_rows(&(0..12).collect::<Vec<_>>());
     let draws = model.impute_draws(&rows, 4000).unwrap();
-    draws_agree(&rows, &model.impute(&rows).unwrap(), &draws);
+    draws_agree(&rows, &model.impute(&rows).unwrap(), &draws).unwrap();
     assert!(model.impute_draws(&rows, 0).is_err());
 }
 

@@ -385,7 +385,7 @@ fn imputation_agrees_with_its_draws() {
     let fitted = fit_gibbs(&table, &labels, &chains(23, 20, 40)).unwrap();
     let rows = table.select_rows(&(0..12).collect::<Vec<_>>());
     let draws = fitted.impute_draws(&rows, 4000).unwrap();
-    draws_agree(&rows, &fitted.impute(&rows).unwrap(), &draws);
+    draws_agree(&rows, &fitted.impute(&rows).unwrap(), &draws).unwrap();
     // Fewer than are stored are of as many draws of the parameters.
     assert_eq!(fitted.impute_draws(&rows, 3).unwrap().len(), 3);
     assert!(fitted.impute_draws(&rows, 0).is_err());
@@ -434,6 +434,14 @@ fn no_move_holds_more_components_than_there_may_be() {
         }
         assert!(refused);
     }
+    // Sticks that end ask for none: as many components as there may be are no reason to refuse.
+    let config = GibbsConfig {
+        sticks: StickRule::Blocked(4096),
+        ..chains(21, 1, 1)
+    };
+    let data = IqgmeData::new(&table, &no_labels(&table), &config.model).unwrap();
+    let mut sampler = IqgmeSampler::new(&data, config, 0).unwrap();
+    sampler.apply(GibbsMove::Swaps).unwrap();
 }
 
 /// What concerns variational runs alone does not stop a chain.

@@ -65,7 +65,33 @@ fn imputation_agrees_with_its_draws() {
     let (table, _, fitted) = fitted();
     let table = table.select_rows(&(0..20).collect::<Vec<_>>());
     let draws = fitted.impute_draws(&table, 4000).unwrap();
-    draws_agree(&table, &fitted.impute(&table).unwrap(), &draws);
+    draws_agree(&table, &fitted.impute(&table).unwrap(), &draws).unwrap();
+}
+
+/// The same draws off the cells' means, nearer to them, or with an observed cell touched.
+#[test]
+fn draws_that_disagree_are_noticed() {
+    let (table, _, fitted) = fitted();
+    let table = table.select_rows(&(0..20).collect::<Vec<_>>());
+    let imputed = fitted.impute(&table).unwrap();
+    let draws = fitted.impute_draws(&table, 4000).unwrap();
+    let broken = |change: &dyn Fn(usize, usize, f64) -> f64| {
+        let change = |draw: &Table| draw.map(change).unwrap();
+        let draws: Vec<Table> = draws.iter().map(change).collect();
+        draws_agree(&table, &imputed, &draws).unwrap_err()
+    };
+    let missing = |i: usize, j: usize| !table.is_observed(i, j);
+    let (mean, sd) = (
+        |i, j| imputed.completed.get(i, j).unwrap(),
+        |i, j| imputed.sd.get(i, j).unwrap(),
+    );
+    let off = broken(&|i, j, v| v + 0.15 * sd(i, j));
+    assert!(off.contains("mean"), "{off}");
+    let narrow = |i, j, v: f64| mean(i, j) + 0.7 * (v - mean(i, j));
+    let narrow = broken(&|i, j, v| if missing(i, j) { narrow(i, j, v) } else { v });
+    assert!(narrow.contains("spread"), "{narrow}");
+    let touched = broken(&|i, j, v| if missing(i, j) { v } else { v + 1e-9 });
+    assert!(touched.contains("observed"), "{touched}");
 }
 
 #[test]

@@ -148,6 +148,8 @@ fn a_chain_goes_on_from_a_draw_and_repeated_moves_draw_anew() {
 
     let error = rest.with_moves(&[]).err().unwrap().to_string();
     assert!(error.contains("moves"), "{error}");
+    let last = FactorSampler::resume(&data, config.clone(), draw.clone(), 3, u64::MAX);
+    assert!(last.is_err_and(|error| error.to_string().contains("sweep")));
     let short = FactorDraw {
         labels: vec![0],
         ..draw

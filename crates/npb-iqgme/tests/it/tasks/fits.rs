@@ -508,7 +508,7 @@ fn imputation_agrees_with_its_draws() {
         borrowed[1].table.select_rows(&(0..12).collect::<Vec<_>>()),
     );
     let draws = model.impute_draws(name, &rows, 4000).unwrap();
-    draws_agree(&rows, &model.impute(name, &rows).unwrap(), &draws);
+    draws_agree(&rows, &model.impute(name, &rows).unwrap(), &draws).unwrap();
     assert!(model.impute_draws("nobody", &rows, 1).is_err());
     assert!(model.impute_draws(name, &rows, 0).is_err());
 }
