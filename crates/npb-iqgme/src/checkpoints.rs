@@ -222,17 +222,17 @@ impl<'a, C: PartialEq + Serialize + DeserializeOwned> FoldFiles<'a, C> {
         }
     }
 
-    /// What the file of a fold holds, or what `make` finds, which then goes there: the probabilities that each of `n_runs` gives to each of `n_labels`.
+    /// What the file of a fold holds, or what `make` finds, which then goes there: what each of `n_runs` says of labels, in so many numbers.
     pub(crate) fn of_fold(
         &self,
         fold: usize,
-        [n_runs, n_labels]: [usize; 2],
+        [n_runs, n_numbers]: [usize; 2],
         make: impl FnOnce() -> Result<Foretold, IqgmeError>,
     ) -> Result<Foretold, IqgmeError> {
         let path = appended(self.path, &format!(".fold{fold}"));
         if let Some(saved) = checkpoint::resume::<SavedFold<C, Foretold>>(&path, self.model)? {
             let possible =
-                |run: &Vec<f64>| run.len() == n_labels && run.iter().all(|p| p.is_finite());
+                |run: &Vec<f64>| run.len() == n_numbers && run.iter().all(|p| p.is_finite());
             return if saved.config == *self.config
                 && (saved.data, saved.fold) == (self.data, fold)
                 && saved.foretold.len() == n_runs

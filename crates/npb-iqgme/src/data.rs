@@ -105,10 +105,7 @@ impl IqgmeData {
         let by_row = class_of_rows(table, labels, &classes)?;
         let standardised = standardiser.apply(table)?.select_columns(&active)?;
         let n_labelled = by_row.iter().flatten().count();
-        let n_utilities = match n_labelled {
-            0 => 0,
-            _ => classes.len() - 1,
-        };
+        let n_utilities = n_utilities(n_labelled, &classes);
         let rows = Rows::with_classes(&standardised, &by_row, n_utilities);
         let covariance = shrunk_covariance(&rows);
         Ok(Self {
@@ -119,6 +116,11 @@ impl IqgmeData {
             covariance,
             n_labelled,
         })
+    }
+
+    /// Utilities of each expert; 0 without labels.
+    pub(crate) fn n_utilities(&self) -> usize {
+        n_utilities(self.n_labelled, &self.classes)
     }
 
     /// Where `q(t)` starts: by sorted position, then utility.
@@ -179,6 +181,13 @@ impl IqgmeData {
     /// Number of training rows.
     pub fn n_rows(&self) -> usize {
         self.rows.len()
+    }
+}
+
+fn n_utilities(n_labelled: usize, classes: &[String]) -> usize {
+    match n_labelled {
+        0 => 0,
+        _ => classes.len() - 1,
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn foretold_labels(
         return Ok(None);
     }
     let (n_folds, seed) = (config.folds, config.seed);
-    stacking::by_run(&[labels], n_folds, n_runs, seed, files, |sides| {
+    stacking::by_run(&[labels], n_folds, [n_runs, 1], seed, files, |sides| {
         let part = |rows: &[usize]| (table.select_rows(rows), labels.select_rows(rows));
         let Side { kept, left_out } = &sides[0];
         foretold(part(kept), part(left_out), &limited)

@@ -35,7 +35,7 @@ const SHIFT_STEPS: usize = 30;
 const SHARPNESS_STEPS: i32 = 20;
 const LARGEST_LN_SHARPNESS: i32 = 3;
 /// No probability is taken for nearer to 0 or 1 when it is put right.
-const NEAREST: f64 = 1e-12;
+pub(crate) const NEAREST: f64 = 1e-12;
 
 /// A run's part in class probabilities.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,7 +72,7 @@ impl Surety {
     }
 }
 
-/// The probability that runs, made without a label's row, give to that label: run, label.
+/// What runs, made without a label's row, say of that label, one probability or more: run, label, probability.
 pub(crate) type Foretold = Vec<Vec<f64>>;
 
 /// The rows of one set of labels, a fold in and a fold out.
@@ -81,15 +81,15 @@ pub(crate) struct Side {
     pub(crate) left_out: Vec<usize>,
 }
 
-/// What probability each of so many runs, made without a label's row, gives to that label: run, label. None when there are too few labels, or fewer than two folds
-/// are wanted.
+/// What each of so many runs, made without a label's row, says of that label, in so many numbers: run, label, number. None when there are too few labels, or fewer
+/// than two folds are wanted.
 ///
-/// `foretold(sides)`, one side for each set of labels: makes all runs from the rows that are kept and says, run by run, what probability they give to the
-/// class of each row that is left out. `files`: where it is kept from fold to fold, if it is.
+/// `foretold(sides)`, one side for each set of labels: makes all runs from the rows that are kept and says it, run by run, of each row that is left
+/// out. `files`: where it is kept from fold to fold, if it is.
 pub(crate) fn by_run<C: PartialEq + Serialize + DeserializeOwned + Sync>(
     sets: &[&Labels],
     n_folds: usize,
-    n_runs: usize,
+    [n_runs, n_numbers]: [usize; 2],
     seed: u64,
     files: Option<&FoldFiles<'_, C>>,
     foretold: impl Fn(&[Side]) -> Result<Foretold, IqgmeError> + Sync,
@@ -104,8 +104,8 @@ pub(crate) fn by_run<C: PartialEq + Serialize + DeserializeOwned + Sync>(
             let Some(files) = files else {
                 return foretold(sides);
             };
-            let n_labels = sides.iter().map(|side| side.left_out.len()).sum();
-            files.of_fold(fold, [n_runs, n_labels], || foretold(sides))
+            let n_labels: usize = sides.iter().map(|side| side.left_out.len()).sum();
+            files.of_fold(fold, [n_runs, n_labels * n_numbers], || foretold(sides))
         })
         .collect::<Result<_, IqgmeError>>()?;
     let of_run = |run: usize| by_fold.iter().flat_map(move |fold| fold[run].clone());
@@ -114,7 +114,8 @@ pub(crate) fn by_run<C: PartialEq + Serialize + DeserializeOwned + Sync>(
 
 /// The sides of each fold, one for each set of labels; none when there are too few labels, or fewer than two folds are wanted.
 pub(crate) fn sides(sets: &[&Labels], n_folds: usize, seed: u64) -> Option<Vec<Vec<Side>>> {
-    let n_folds = n_folds.min(rarest(sets));
+    let rarest = class_counts(sets).into_iter().map(|(_, n)| n).min();
+    let n_folds = n_folds.min(rarest.unwrap_or(0));
     if n_folds < 2 {
         return None;
     }
@@ -129,8 +130,8 @@ pub(crate) fn sides(sets: &[&Labels], n_folds: usize, seed: u64) -> Option<Vec<V
     Some((0..n_folds).map(of_fold).collect())
 }
 
-/// Number of labels of the rarest class, all sets together.
-fn rarest(sets: &[&Labels]) -> usize {
+/// Number of labels of each class that has some, all sets together.
+pub(crate) fn class_counts<'a>(sets: &[&'a Labels]) -> Vec<(&'a str, usize)> {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for labels in sets {
         for (class, n) in labels.classes().iter().zip(labels.counts()) {
@@ -140,8 +141,8 @@ fn rarest(sets: &[&Labels]) -> usize {
             }
         }
     }
-    let seen = counts.iter().map(|(_, n)| *n).filter(|n| *n > 0);
-    seen.min().unwrap_or(0)
+    counts.retain(|(_, n)| *n > 0);
+    counts
 }
 
 /// The fold of each labelled row of each set. Every class is spread evenly, in each set and over all of them.
@@ -170,20 +171,17 @@ fn deal(sets: &[&Labels], n_folds: usize, seed: u64) -> Vec<Vec<Option<usize>>> 
 }
 
 /// Votes of runs that give these probabilities to what came true, run, label: each is put right, and then weighed by `weights`. `second`: whether what came true is the second
-/// class; runs are sharpened, and not shifted, without it.
+/// class.
 pub(crate) fn votes(
     by_run: &[Vec<f64>],
-    second: Option<&[bool]>,
+    second: &[bool],
     weights: impl Fn(&[Vec<f64>]) -> Vec<f64>,
 ) -> Vec<Vote> {
-    let surety = |foretold: &Vec<f64>| match second {
-        Some(second) => calibrated(foretold, second).1,
-        None => sharpest(foretold),
-    };
+    let surety = |foretold: &Vec<f64>| calibrated(foretold, second).1;
     let sureties: Vec<Surety> = by_run.iter().map(surety).collect();
     let put_right = |(foretold, surety): (&Vec<f64>, &Surety)| {
         let of = |(i, &p): (usize, &f64)| {
-            let sign = sign(second.is_none_or(|second| second[i]));
+            let sign = sign(second[i]);
             logistic(sign * surety.of_ln_odds(sign * ln_odds(p)))
         };
         foretold.iter().enumerate().map(of).collect()
@@ -192,16 +190,6 @@ pub(crate) fn votes(
     let each = weights(&by_run).into_iter().zip(sureties);
     each.map(|(weight, surety)| Vote { weight, surety })
         .collect()
-}
-
-/// The sharpness, without a shift, at which what came true is most probable, `foretold` being its probabilities, times the prior.
-fn sharpest(foretold: &[f64]) -> Surety {
-    let own: Vec<f64> = foretold.iter().map(|&p| ln_odds(p)).collect();
-    let value = |sharpness: f64| {
-        let each = own.iter().map(|l| logistic(sharpness * l).ln());
-        (each.sum(), 0.0)
-    };
-    surest(value).1
 }
 
 /// The sharpness and the shift at which what came true is most probable, times their prior, under which a run that is less sure is as sure of the second class on average as labels
@@ -252,7 +240,7 @@ fn best_shift(ln_odds: &[(f64, f64)]) -> f64 {
 }
 
 /// The sharpness, with its shift, of the highest value, times its prior; and, first, the logarithm of that product. `value`: by sharpness the logarithm of a probability, and a shift.
-fn surest(value: impl Fn(f64) -> (f64, f64)) -> (f64, Surety) {
+pub(crate) fn surest(value: impl Fn(f64) -> (f64, f64)) -> (f64, Surety) {
     let most = LARGEST_LN_SHARPNESS * SHARPNESS_STEPS;
     let mut best = f64::NEG_INFINITY;
     let mut found = Surety::default();
@@ -360,34 +348,6 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_are_not_sure_enough_are_sharpened_and_those_too_sure_are_blunted() {
-        // Nine of ten come true.
-        let foretold = |p: f64| -> Vec<f64> {
-            (0..400)
-                .map(|i| if i % 10 == 0 { 1.0 - p } else { p })
-                .collect()
-        };
-        for (said, wanted) in [(0.6, 5.42), (0.9, 1.0), (0.99, 0.478)] {
-            let found = sharpest(&foretold(said)).sharpness;
-            assert!((found / wanted - 1.0).abs() < 0.05, "{said}: {found}");
-            let surety = Surety {
-                sharpness: found,
-                shift: 0.0,
-            };
-            let p = surety.of(said);
-            assert!((p - 0.9).abs() < 0.01, "{said}: {p}");
-        }
-        // Few labels say little, and labels foretold for certain do no harm.
-        assert!(sharpest(&[0.6; 2]).sharpness < 1.2);
-        assert!(sharpest(&[1.0, 0.0, 1.0]).sharpness.is_finite());
-        // What is poor by its probabilities alone weighs as much as what is good in the same order.
-        let votes = votes(&[foretold(0.6), foretold(0.9)], None, |sharp| {
-            stack(sharp, &[0.5; 2])
-        });
-        assert!((votes[0].weight - 0.5).abs() < 0.05, "{votes:?}");
-    }
-
-    #[test]
     fn draws_move_with_their_mean() {
         let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
         let [as_it_is, twice, shifted] = [(1.0, 0.0), (2.0, 0.0), (1.0, 1.5)]
@@ -452,7 +412,12 @@ mod tests {
             let away = surety.of_ln_odds(usual + score) - usual;
             assert!(away.abs() < 1.0, "{score}: {away}");
         }
-        let alone = sharpest(&foretold).sharpness;
+        let own = |p: &f64| ln_odds(*p);
+        let sum = |sharpness: f64| {
+            let each = foretold.iter().map(own).map(|l| logistic(sharpness * l));
+            each.map(f64::ln).sum()
+        };
+        let alone = surest(|sharpness| (sum(sharpness), 0.0)).1.sharpness;
         assert!(alone > 1.5 * surety.sharpness, "{alone}, {surety:?}");
         // Few labels say little.
         let surety = calibrated(&[0.9, 0.8], &[true, false]).1;

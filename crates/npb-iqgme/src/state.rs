@@ -68,6 +68,29 @@ impl ExpertPrior {
         }
     }
 
+    /// `q(zeta, lambda)` with this prior, given the free ones of some experts, as many for each component as there are utilities. Tied experts follow the prior and do not enter.
+    pub(crate) fn given(&self, experts: &[Expert], n_utilities: usize) -> Self {
+        let n_free = experts.iter().filter(|e| !e.tied).count() / n_utilities;
+        let mut prior = self.clone();
+        prior.strength += n_free as f64;
+        prior.shape += 0.5 * n_free as f64;
+        let width = prior.mean.len() / n_utilities;
+        for i in 0..prior.mean.len() {
+            let (k, p) = (i / width, i % width);
+            let of_utility = experts.iter().skip(k).step_by(n_utilities);
+            let free: Vec<&Expert> = of_utility.filter(|e| !e.tied).collect();
+            let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
+            let squares: f64 = free
+                .iter()
+                .map(|e| e.mean[p] * e.mean[p] + e.covariance[(p, p)])
+                .sum();
+            let mean = sum / prior.strength;
+            prior.mean[i] = mean;
+            prior.rate[i] += 0.5 * (squares - prior.strength * mean * mean);
+        }
+        prior
+    }
+
     /// `<lambda_p>`.
     pub fn precision(&self, p: usize) -> f64 {
         self.shape / self.rate[p]
@@ -254,6 +277,66 @@ impl Expert {
             mean: prior.mean[first..][..n].to_vec(),
             covariance,
         }
+    }
+
+    /// The experts of all utilities, tied to `prior`.
+    pub(crate) fn all_tied(prior: &ExpertPrior, of: usize) -> impl Iterator<Item = Self> + '_ {
+        (0..of).map(move |k| Self::tied(prior, k, of))
+    }
+
+    /// The expert of utility `k` of component `h` given the sums over its labelled rows.
+    pub(crate) fn given(
+        prior: &ExpertPrior,
+        stats: &Stats,
+        h: usize,
+        k: usize,
+    ) -> Result<Self, NotPositiveDefinite> {
+        let sums = &stats.labelled;
+        let p = sums.first.nrows();
+        let (first, column) = (k * (p + 1), h * stats.n_utilities() + k);
+        let precision = Mat::from_fn(p + 1, p + 1, |i, j| {
+            let data = match (i < p, j < p) {
+                (true, true) => sums.second[h][(i, j)],
+                (true, false) => sums.first[(i, h)],
+                (false, true) => sums.first[(j, h)],
+                (false, false) => sums.weight[h],
+            };
+            if i == j {
+                data + prior.precision(first + i)
+            } else {
+                data
+            }
+        });
+        let factor = Cholesky::new(precision.as_ref())?;
+        let mut mean: Vec<f64> = (0..=p)
+            .map(|j| {
+                let prior_part = prior.precision(first + j) * prior.mean[first + j];
+                stats.soft[(j, column)] + prior_part
+            })
+            .collect();
+        factor.solve(&mut mean);
+        Ok(Self {
+            tied: false,
+            mean,
+            covariance: factor.inverse(),
+        })
+    }
+
+    /// The experts of all components: free ones for those with labelled rows; the others are tied to the shared prior, which costs nothing in the bound. On failure: the component.
+    pub(crate) fn all_given(
+        prior: &ExpertPrior,
+        stats: &Stats,
+    ) -> Result<Vec<Self>, (usize, NotPositiveDefinite)> {
+        let n_utilities = stats.n_utilities();
+        let each = (0..stats.labelled.weight.len() * n_utilities).map(|i| {
+            let (h, k) = (i / n_utilities, i % n_utilities);
+            if stats.labelled.weight[h] > 0.0 {
+                Self::given(prior, stats, h, k).map_err(|source| (h, source))
+            } else {
+                Ok(Self::tied(prior, k, n_utilities))
+            }
+        });
+        each.collect()
     }
 
     /// `<w_x w_x'>`, `<w_x c>`, `<c>` and `<c^2>` for the intercept at `centre`, `c = w_b + w_x' centre`.

@@ -85,7 +85,8 @@ impl Stats {
         }
     }
 
-    fn n_utilities(&self) -> usize {
+    /// Columns of `soft` for each component.
+    pub(crate) fn n_utilities(&self) -> usize {
         self.soft.ncols() / self.labelled.weight.len().max(1)
     }
 

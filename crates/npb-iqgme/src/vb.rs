@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use npb_infer::ranges::OutOfRange;
 use npb_infer::{VbOutcome, VbReport, resume_vb};
+use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::{Mat, Scale};
-use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dp::StickFactor;
 
 use crate::bound::{Bound, trace_product};
@@ -472,7 +472,7 @@ impl<'d> IqgmeVb<'d> {
     fn push_vacant(&mut self) {
         self.expected.push(self.prior.expected.clone());
         self.state.components.push(self.prior.component.clone());
-        let tied = tied_experts(&self.state.expert_prior, self.data.rows.n_utilities);
+        let tied = Expert::all_tied(&self.state.expert_prior, self.data.rows.n_utilities);
         self.state.experts.extend(tied);
         self.stats.push_vacant();
         self.responsibilities.push_vacant();
@@ -542,51 +542,14 @@ impl<'d> IqgmeVb<'d> {
         Ok(())
     }
 
-    /// Free experts for the components with labelled rows; the others are tied to the shared prior, which costs nothing in the bound.
     fn update_experts(&mut self) -> Result<(), IqgmeError> {
-        let n_utilities = self.data.rows.n_utilities;
-        for i in 0..self.state.experts.len() {
-            let (h, k) = (i / n_utilities, i % n_utilities);
-            self.state.experts[i] = if self.stats.labelled.weight[h] > 0.0 {
-                self.free_expert(&self.stats, h, k)?
-            } else {
-                Expert::tied(&self.state.expert_prior, k, n_utilities)
-            };
-        }
+        self.state.experts = self.experts_given(&self.stats)?;
         Ok(())
     }
 
-    fn free_expert(&self, stats: &Stats, h: usize, k: usize) -> Result<Expert, IqgmeError> {
-        let p = self.data.rows.n_features;
-        let sums = &stats.labelled;
-        let prior = &self.state.expert_prior;
-        let (first, column) = (k * (p + 1), h * self.data.rows.n_utilities + k);
-        let precision = Mat::from_fn(p + 1, p + 1, |i, j| {
-            let data = match (i < p, j < p) {
-                (true, true) => sums.second[h][(i, j)],
-                (true, false) => sums.first[(i, h)],
-                (false, true) => sums.first[(j, h)],
-                (false, false) => sums.weight[h],
-            };
-            if i == j {
-                data + prior.precision(first + i)
-            } else {
-                data
-            }
-        });
-        let factor = self.numerical("expert precision", h, Cholesky::new(precision.as_ref()))?;
-        let mut mean: Vec<f64> = (0..=p)
-            .map(|j| {
-                let prior_part = prior.precision(first + j) * prior.mean[first + j];
-                stats.soft[(j, column)] + prior_part
-            })
-            .collect();
-        factor.solve(&mut mean);
-        Ok(Expert {
-            tied: false,
-            mean,
-            covariance: factor.inverse(),
-        })
+    fn experts_given(&self, stats: &Stats) -> Result<Vec<Expert>, IqgmeError> {
+        let experts = Expert::all_given(&self.state.expert_prior, stats);
+        experts.or_else(|(h, source)| self.numerical("expert precision", h, Err(source)))
     }
 
     /// The prior that the free experts share. Tied experts follow it and do not enter.
@@ -605,26 +568,7 @@ impl<'d> IqgmeVb<'d> {
 
     /// `q(zeta, lambda)` given the free ones of some experts.
     pub(crate) fn shared_prior(&self, experts: &[Expert]) -> ExpertPrior {
-        let n_utilities = self.data.rows.n_utilities;
-        let n_free = experts.iter().filter(|e| !e.tied).count() / n_utilities;
-        let mut prior = self.prior.expert.clone();
-        prior.strength += n_free as f64;
-        prior.shape += 0.5 * n_free as f64;
-        let width = prior.mean.len() / n_utilities;
-        for i in 0..prior.mean.len() {
-            let (k, p) = (i / width, i % width);
-            let of_utility = experts.iter().skip(k).step_by(n_utilities);
-            let free: Vec<&Expert> = of_utility.filter(|e| !e.tied).collect();
-            let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
-            let squares: f64 = free
-                .iter()
-                .map(|e| e.mean[p] * e.mean[p] + e.covariance[(p, p)])
-                .sum();
-            let mean = sum / prior.strength;
-            prior.mean[i] = mean;
-            prior.rate[i] += 0.5 * (squares - prior.strength * mean * mean);
-        }
-        prior
+        self.prior.expert.given(experts, self.data.rows.n_utilities)
     }
 
     fn numerical<T>(
@@ -640,11 +584,6 @@ impl<'d> IqgmeVb<'d> {
             source,
         })
     }
-}
-
-/// The experts of a component without labelled rows.
-fn tied_experts(prior: &ExpertPrior, n_utilities: usize) -> impl Iterator<Item = Expert> + '_ {
-    (0..n_utilities).map(move |k| Expert::tied(prior, k, n_utilities))
 }
 
 pub(crate) fn prior_failed(source: NotPositiveDefinite) -> IqgmeError {
@@ -664,7 +603,7 @@ fn prior_state(
     n_components: usize,
 ) -> IqgmeState {
     let n_utilities = data.rows.n_utilities;
-    let experts = || tied_experts(&prior.expert, n_utilities);
+    let experts = || Expert::all_tied(&prior.expert, n_utilities);
     IqgmeState {
         sticks: StickFactor::new(config.truncation, config.concentration).expect("validated"),
         components: vec![prior.component.clone(); n_components],

@@ -44,7 +44,8 @@ pub(super) fn learned(
         by_candidate.collect()
     };
     let (n_folds, seed) = (config.folds, config.seed);
-    let foretold = stacking::by_run(&[labels], n_folds, POWERS.len(), seed, files, foretold)?;
+    let sizes = [POWERS.len(), 1];
+    let foretold = stacking::by_run(&[labels], n_folds, sizes, seed, files, foretold)?;
     let second = second(labels, &data.classes, config);
     let row_effects = foretold.map_or(given, |foretold| candidates[best(&foretold, &second)]);
     data.effects.set_step_prior(&row_effects);

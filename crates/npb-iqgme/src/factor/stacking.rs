@@ -30,12 +30,12 @@ pub(crate) fn votes(
         })
     };
     let (n_folds, seed) = (config.folds, config.seed);
-    let by_run = stacking::by_run(&[labels], n_folds, n_runs, seed, files, foretold)?;
+    let by_run = stacking::by_run(&[labels], n_folds, [n_runs, 1], seed, files, foretold)?;
     let second = second(labels, classes, config);
     // The bound says little of the labels and less of so many features: even where labels are few.
     let even = vec![1.0 / n_runs as f64; n_runs];
     let weights = |by_run: &[Vec<f64>]| stacking::stack(by_run, &even);
-    Ok(by_run.map(|by_run| stacking::votes(&by_run, Some(&second), weights)))
+    Ok(by_run.map(|by_run| stacking::votes(&by_run, &second, weights)))
 }
 
 /// Whether each row is of the second class, in the order in which rows are left out.

@@ -55,12 +55,13 @@ pub(super) fn bound(
         bound.magnitude += divergence.abs();
     }
     if !state.experts.is_empty() {
-        for (s, expert) in state.experts.iter().enumerate() {
-            let (value, magnitude) = soft_term(expert, atoms, s, s);
+        let n_utilities = state.n_utilities();
+        for (i, expert) in state.experts.iter().enumerate() {
+            let (value, magnitude) = soft_term(expert, atoms, i / n_utilities, i);
             bound.soft_labels += value;
             bound.magnitude += magnitude;
             if !expert.tied {
-                let term = expert_term(expert, &state.expert_prior, 0)?;
+                let term = expert_term(expert, &state.expert_prior, i % n_utilities)?;
                 bound.experts += term;
                 bound.magnitude += term.abs();
             }

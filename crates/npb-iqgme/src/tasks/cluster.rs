@@ -9,14 +9,13 @@ use rand::RngExt;
 use rayon::prelude::*;
 
 use super::TasksConfig;
-use super::atoms::free_expert;
 use super::data::MultiTaskData;
 use super::groups::atoms;
 use super::local::Local;
 use super::start::TaskBegin;
 use crate::pass::Update;
 use crate::prior::Prior;
-use crate::state::{Component, Expected};
+use crate::state::{Component, Expected, Expert};
 use crate::stats::Stats;
 use crate::vb::prior_failed;
 use crate::{IqgmeError, RowFamily};
@@ -94,7 +93,8 @@ impl<'d> Clusters<'d> {
         locals: &[Local],
     ) -> Result<Self, IqgmeError> {
         let single = &config.single;
-        let prior = Prior::new(single, &data.pooled.covariance, 1).map_err(prior_failed)?;
+        let prior = Prior::new(single, &data.pooled.covariance, data.n_utilities())
+            .map_err(prior_failed)?;
         let n_clusters = cluster.iter().max().map_or(0, |m| m + 1);
         let p = data.pooled.rows.n_features;
         let mut found = Self {
@@ -106,7 +106,7 @@ impl<'d> Clusters<'d> {
             n_components,
             cluster,
             tasks: Vec::with_capacity(locals.len()),
-            stats: vec![Stats::zeros(p, n_components, usize::from(data.classifies())); n_clusters],
+            stats: vec![Stats::zeros(p, n_components, data.n_utilities()); n_clusters],
         };
         for (j, local) in locals.iter().enumerate() {
             let mut local = local.clone();
@@ -210,8 +210,8 @@ impl<'d> Clusters<'d> {
             let component = self.prior.component.given(stats, h);
             expected.push(component.expected().map_err(|source| failed(h, source))?);
             components.push(component);
-            if self.data.classifies() {
-                let expert = free_expert(&self.prior.expert, stats, h);
+            for k in 0..self.data.n_utilities() {
+                let expert = Expert::given(&self.prior.expert, stats, h, k);
                 experts.push(expert.map_err(|source| failed(h, source))?);
             }
         }

@@ -18,7 +18,7 @@ pub struct Task<'a> {
     pub name: &'a str,
     /// Its rows: n x P, cells may be missing, the same columns in every task.
     pub table: &'a Table,
-    /// Its labels, of the two classes that all tasks share; rows may be unlabelled, and a task may have one class or no labels at all.
+    /// Its labels, of the classes that all tasks share; rows may be unlabelled, and a task may have some of the classes, one or no labels at all.
     pub labels: &'a Labels,
 }
 
@@ -52,7 +52,7 @@ pub struct MultiTaskData {
 impl MultiTaskData {
     /// Checks and prepares the tasks.
     ///
-    /// Errors: no tasks, two tasks of one name, other columns than in the first task, a third class among all tasks, one class only, two values of a column
+    /// Errors: no tasks, two tasks of one name, other columns than in the first task, one class only among all tasks, two values of a column
     /// with a difference that is beyond f64; a task's name goes along. A task without rows is allowed: it is predicted as the tasks are on average.
     pub fn new(tasks: &[Task<'_>], config: &TasksConfig) -> Result<Self, IqgmeError> {
         config.validate()?;
@@ -65,7 +65,6 @@ impl MultiTaskData {
             }
             check(task, first.table).map_err(|source| in_task(task.name, source))?;
         }
-        check_classes(tasks)?;
         let (table, labels) = together(tasks)?;
         let pooled = IqgmeData::new(&table, &labels, &config.single)
             .map_err(|source| of_its_task(tasks, source))?;
@@ -96,22 +95,22 @@ impl MultiTaskData {
         self.tasks.iter().map(IqgmeData::n_rows).sum()
     }
 
-    pub(crate) fn classifies(&self) -> bool {
-        self.pooled.n_labelled > 0
+    /// Utilities of each expert; 0 without labels.
+    pub(crate) fn n_utilities(&self) -> usize {
+        self.pooled.n_utilities()
     }
 }
 
 /// The rows of a task in common units.
 fn one_task(task: &Task<'_>, pooled: &IqgmeData) -> Result<IqgmeData, IqgmeError> {
     let classes = class_of_rows(task.table, task.labels, &pooled.classes)?;
-    let n_utilities = usize::from(pooled.n_labelled > 0);
     let standardised = pooled
         .standardiser
         .apply(task.table)?
         .select_columns(&pooled.active)?;
     not_too_far(&standardised, task.table, &pooled.active)?;
     Ok(IqgmeData {
-        rows: Rows::with_classes(&standardised, &classes, n_utilities),
+        rows: Rows::with_classes(&standardised, &classes, pooled.n_utilities()),
         standardiser: pooled.standardiser.clone(),
         active: pooled.active.clone(),
         classes: pooled.classes.clone(),
@@ -171,28 +170,6 @@ fn check(task: &Task<'_>, first: &Table) -> Result<(), IqgmeError> {
             labels: task.labels.n_rows(),
             rows: task.table.n_rows(),
         });
-    }
-    Ok(())
-}
-
-/// No third class in any task.
-fn check_classes(tasks: &[Task<'_>]) -> Result<(), IqgmeError> {
-    let mut seen: Vec<&str> = Vec::new();
-    for task in tasks {
-        for name in (0..task.labels.n_rows()).filter_map(|row| task.labels.name(row)) {
-            if seen.contains(&name) {
-                continue;
-            }
-            if let [first, second] = seen[..] {
-                let third = IqgmeError::ThirdClass {
-                    first: first.to_owned(),
-                    second: second.to_owned(),
-                    label: name.to_owned(),
-                };
-                return Err(in_task(task.name, third));
-            }
-            seen.push(name);
-        }
     }
     Ok(())
 }

@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use super::config::{TaskStart, TasksConfig};
 use super::data::{MultiTaskData, Task, in_task};
 use super::fold::{Atoms, fold};
-use super::stacking::votes;
+use super::stacking::{average, votes};
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
 use crate::config::Gate;
-use crate::data::class_of_rows;
-use crate::fit::{check_draws, with_first_class};
+use crate::data::{class_of_rows, two_classes};
+use crate::fit::{check_draws, most_probable, with_first_class};
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
 use crate::runs::{central_intervals, check_level, check_part, run_all, weigh};
@@ -31,6 +31,9 @@ use crate::{Evaluation, Imputation, IqgmeData, IqgmeError, MissingCell, Probabil
 const INTERVAL: u64 = 12;
 const PICK: u64 = 15;
 const IMPUTE: u64 = 16;
+
+/// What can be asked with more than two classes.
+const ALL_CLASSES: &str = "predict_classes gives the probabilities of all of them";
 
 /// Fits all tasks together: prepares the data and makes every run that `config.starts` and `config.single.restarts` ask for.
 ///
@@ -137,7 +140,7 @@ impl TaskRun {
         let components = state.all_components();
         let mut experts = state.experts.clone();
         if !experts.is_empty() {
-            experts.push(Expert::tied(&state.expert_prior, 0, 1));
+            experts.extend(Expert::all_tied(&state.expert_prior, state.n_utilities()));
         }
         let weights = vec![0.0; components.len()];
         Predictor::from_parts(&components, &experts, weights).map_err(|(component, source)| {
@@ -150,17 +153,18 @@ impl TaskRun {
         })
     }
 
-    /// Probability of the second class for each row of task `j`.
-    pub(super) fn second_class(
+    /// Probabilities of the classes for each row of task `j`, before they are sharpened.
+    pub(super) fn probabilities(
         &self,
         predictor: &Predictor,
         j: usize,
         rows: &Rows,
         gate: Gate,
-    ) -> Result<Vec<f64>, IqgmeError> {
+    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let weights = logs(self.state.gate_weights(j, gate));
         let own = predictor.with_weights(weights);
-        own.second_class(rows, gate, Experts::Integrated)
+        let others = own.probabilities(rows, gate, Experts::Integrated)?;
+        Ok(with_first_class(others))
     }
 }
 
@@ -241,7 +245,7 @@ impl MultiTaskFit {
         self.wire.runs.iter().zip(&self.predictors)
     }
 
-    /// Class names; probabilities are of the second. Empty for a fit without labels.
+    /// Class names; with two, probabilities are of the second. Empty for a fit without labels.
     pub fn classes(&self) -> &[String] {
         &self.wire.classes
     }
@@ -305,24 +309,25 @@ impl MultiTaskFit {
         })
     }
 
-    /// Probability of the second class for each row of a task, atoms weighed by the task's own weights and, as `config.single.gate` says, at the observed
-    /// features; experts and missing features integrated out by moment matching; each run as sure as its [`sharpness`](TaskRun::sharpness) says.
+    /// Probability of the second class for each row of a task, by the same rules as [`predict_classes`](Self::predict_classes).
     ///
-    /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern. Errors: no such task, other columns than in training, a fit
-    /// without labels.
+    /// Errors: as there; a fit with more than two classes.
     pub fn predict_proba(&self, task: &str, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        self.position(task)?;
+        two_classes(&self.wire.classes, "predict_proba", ALL_CLASSES)?;
+        Ok(second_of(self.predict_classes(task, table)?))
+    }
+
+    /// Probabilities of all classes, for each row of a task in the order of [`classes`](Self::classes): atoms weighed by the task's own weights and, as
+    /// `config.single.gate` says, at the observed features; experts and missing features integrated out by moment matching; each run as sure as its
+    /// [`sharpness`](TaskRun::sharpness) says.
+    ///
+    /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern; with more than two classes an integral for each atom and class. Errors: no such task, other columns than in training, a fit
+    /// without labels.
+    pub fn predict_classes(&self, task: &str, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let j = self.position(task)?;
         self.classifies()?;
         Ok(self.average(&self.by_run(j, &self.rows(task, table)?)?))
-    }
-
-    /// Probabilities of both classes, for each row of a task in the order of [`classes`](Self::classes), by the same rules as
-    /// [`predict_proba`](Self::predict_proba).
-    pub fn predict_classes(&self, task: &str, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let second = self.predict_proba(task, table)?;
-        Ok(with_first_class(
-            second.into_iter().map(|p| vec![p]).collect(),
-        ))
     }
 
     /// An error for a fit without labels.
@@ -333,36 +338,30 @@ impl MultiTaskFit {
         Ok(())
     }
 
-    /// Probability of the second class for each row of task `j` by each run that has weight, before it is sharpened: run, row.
-    fn by_run(&self, j: usize, rows: &Rows) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    /// Probabilities of the classes for each row of task `j` by each run that has weight, before they are sharpened: run, row, class.
+    fn by_run(&self, j: usize, rows: &Rows) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
         let gate = self.wire.config.single.gate;
         self.weighed()
-            .map(|(run, predictor)| run.second_class(predictor, j, rows, gate))
+            .map(|(run, predictor)| run.probabilities(predictor, j, rows, gate))
             .collect()
     }
 
     /// The average of the runs that have weight, each sharpened.
-    fn average(&self, by_run: &[Vec<f64>]) -> Vec<f64> {
-        let runs = self.weighed().map(|(run, _)| Vote {
-            weight: run.weight,
-            surety: run.surety(),
-        });
-        stacking::average(runs.zip(by_run))
+    fn average(&self, by_run: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
+        average(self.weighed().map(|(run, _)| run).zip(by_run))
     }
 
-    /// The more probable class of each row of a task.
+    /// The most probable class of each row of a task.
     pub fn predict(&self, task: &str, table: &Table) -> Result<Vec<&str>, IqgmeError> {
         let classes = &self.wire.classes;
-        Ok(self
-            .predict_proba(task, table)?
-            .iter()
-            .map(|&p| classes[usize::from(p > 0.5)].as_str())
-            .collect())
+        let name = |probabilities: Vec<f64>| classes[most_probable(&probabilities)].as_str();
+        let probabilities = self.predict_classes(task, table)?;
+        Ok(probabilities.into_iter().map(name).collect())
     }
 
     /// How well the labelled rows of a task are predicted.
     ///
-    /// Errors: as [`predict_proba`](Self::predict_proba); another number of labels than rows, no labelled row, a label that is not a class of the fit.
+    /// Errors: as [`predict_classes`](Self::predict_classes); another number of labels than rows, no labelled row, a label that is not a class of the fit.
     pub fn evaluate(
         &self,
         task: &str,
@@ -440,8 +439,8 @@ impl MultiTaskFit {
         Ok(self.features.with_weights(logs(weights)))
     }
 
-    /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are moved, on the scale of
-    /// log odds, as far as sharpening moves the probability of their run.
+    /// Probabilities of the second of two classes with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are
+    /// moved, on the scale of log odds, as far as sharpening moves the probability of their run. With more classes there are none.
     pub fn predict_interval(
         &self,
         task: &str,
@@ -452,9 +451,11 @@ impl MultiTaskFit {
         check_level(level)?;
         check_draws(draws, 2)?;
         let j = self.position(task)?;
-        self.classifies()?;
+        two_classes(&self.wire.classes, "predict_interval", ALL_CLASSES)?;
         let rows = self.rows(task, table)?;
         let by_run = self.by_run(j, &rows)?;
+        let mean = second_of(self.average(&by_run));
+        let by_run: Vec<Vec<f64>> = by_run.into_iter().map(second_of).collect();
         let drawn: Vec<Vec<f64>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
@@ -469,7 +470,7 @@ impl MultiTaskFit {
                 Ok(stacking::moved(&drawn, &by_run[k], run.surety()))
             })
             .collect::<Result<_, IqgmeError>>()?;
-        Ok(central_intervals(self.average(&by_run), &drawn, level))
+        Ok(central_intervals(mean, &drawn, level))
     }
 
     /// One of the runs that have weight and its place among them, drawn by weight.
@@ -555,7 +556,7 @@ impl Saved for MultiTaskFit {
         let saved = |what: String| IqgmeError::Saved { what };
         wire.config.validate()?;
         wire.units.check().map_err(saved)?;
-        if !matches!(wire.classes.len(), 0 | 2) || wire.runs.is_empty() || wire.tasks.is_empty() {
+        if wire.classes.len() == 1 || wire.runs.is_empty() || wire.tasks.is_empty() {
             return Err(saved(
                 "classes, tasks or runs: impossible number".to_owned(),
             ));
@@ -563,18 +564,22 @@ impl Saved for MultiTaskFit {
         for (k, run) in wire.runs.iter().enumerate() {
             check_part(k, run.weight, run.surety()).map_err(saved)?;
             let truncations = [wire.config.single.truncation, wire.config.atoms];
-            let classifies = !wire.classes.is_empty();
             run.state
                 .check(
                     wire.units.active.len(),
                     wire.tasks.len(),
-                    classifies,
+                    wire.classes.len().saturating_sub(1),
                     truncations,
                 )
                 .map_err(saved)?;
         }
         Self::from_wire(wire)
     }
+}
+
+/// Probabilities of the second class from those of both.
+fn second_of(by_row: Vec<Vec<f64>>) -> Vec<f64> {
+    by_row.into_iter().map(|of_row| of_row[1]).collect()
 }
 
 fn logs(weights: Vec<f64>) -> Vec<f64> {

@@ -76,7 +76,7 @@ fn first_guess(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskStat
         let weights = state.gate_weights(j, Gate::AtMeans);
         shares.iter_mut().zip(weights).for_each(|(s, w)| *s += w);
     }
-    let tied = |s: usize| state.experts.get(s).is_some_and(|expert| expert.tied);
+    let tied = |s: usize| state.is_tied(s);
     let mut order: Vec<usize> = (0..n_atoms).collect();
     order.sort_by(|&a, &b| tied(a).cmp(&tied(b)).then(shares[b].total_cmp(&shares[a])));
     order.truncate(config.single.truncation);
@@ -117,8 +117,7 @@ fn whole_guess(
     let mut counts = vec![0.0; config.single.truncation];
     counts[0] = n as f64;
     sticks.update(&counts, alpha);
-    let classifies = !state.experts.is_empty();
-    let offered = |s: usize| !classifies || !state.experts[s].tied || task.n_labelled == 0;
+    let offered = |s: usize| !state.is_tied(s) || task.n_labelled == 0;
     let weight = |s: usize| if offered(s) { shares[s] } else { 0.0 };
     let total: f64 = (0..shares.len()).map(weight).sum();
     let indicator: Vec<f64> = (0..shares.len()).map(|s| weight(s) / total).collect();
@@ -135,7 +134,7 @@ fn whole_guess(
 fn held(state: &MultiTaskState) -> Result<Held, IqgmeError> {
     let n_atoms = state.components.len();
     let p = state.vacant.mean.len();
-    let mut stats = Stats::zeros(p, n_atoms, usize::from(!state.experts.is_empty()));
+    let mut stats = Stats::zeros(p, n_atoms, state.n_utilities());
     for s in 0..n_atoms {
         labelled(state, s, &mut stats)?;
         if state.gaussians == Gaussians::Own {
@@ -154,33 +153,37 @@ fn held(state: &MultiTaskState) -> Result<Held, IqgmeError> {
     })
 }
 
-/// The sums over labelled rows, from the expert.
+/// The sums over labelled rows, from the experts: those of all rows from that of the first utility.
 fn labelled(state: &MultiTaskState, s: usize, stats: &mut Stats) -> Result<(), IqgmeError> {
-    let Some(expert) = state.experts.get(s).filter(|expert| !expert.tied) else {
+    if state.is_tied(s) {
         return Ok(());
-    };
-    let p = state.vacant.mean.len();
-    let prior = &state.expert_prior;
-    let precision = Cholesky::new(expert.covariance.as_ref())
-        .map_err(|source| IqgmeError::Numerical {
-            iteration: 0,
-            block: "expert covariance",
-            component: s,
-            source,
-        })?
-        .inverse();
-    let sum = |i: usize, j: usize| {
-        let own = if i == j { prior.precision(i) } else { 0.0 };
-        precision[(i, j)] - own
-    };
-    stats.labelled.weight[s] = sum(p, p).max(0.0);
-    for i in 0..p {
-        stats.labelled.first[(i, s)] = sum(i, p);
     }
-    stats.labelled.second[s] = Mat::from_fn(p, p, sum);
-    for i in 0..=p {
-        let natural: f64 = (0..=p).map(|j| precision[(i, j)] * expert.mean[j]).sum();
-        stats.soft[(i, s)] = natural - prior.precision(i) * prior.mean[i];
+    let (p, n_utilities) = (state.vacant.mean.len(), state.n_utilities());
+    let prior = &state.expert_prior;
+    for k in 0..n_utilities {
+        let expert = &state.experts[s * n_utilities + k];
+        let precision = Cholesky::new(expert.covariance.as_ref())
+            .map_err(|source| IqgmeError::Numerical {
+                iteration: 0,
+                block: "expert covariance",
+                component: s,
+                source,
+            })?
+            .inverse();
+        let own = |i: usize| prior.precision(k * (p + 1) + i);
+        for i in 0..=p {
+            let natural: f64 = (0..=p).map(|j| precision[(i, j)] * expert.mean[j]).sum();
+            stats.soft[(i, s * n_utilities + k)] = natural - own(i) * prior.mean[k * (p + 1) + i];
+        }
+        if k > 0 {
+            continue;
+        }
+        let sum = |i: usize, j: usize| precision[(i, j)] - if i == j { own(i) } else { 0.0 };
+        stats.labelled.weight[s] = sum(p, p).max(0.0);
+        for i in 0..p {
+            stats.labelled.first[(i, s)] = sum(i, p);
+        }
+        stats.labelled.second[s] = Mat::from_fn(p, p, sum);
     }
     Ok(())
 }
@@ -188,7 +191,7 @@ fn labelled(state: &MultiTaskState, s: usize, stats: &mut Stats) -> Result<(), I
 /// As [`rest`], of all atoms together, whose Gaussian is one: it does not matter which of them has the rows.
 fn common_rest(state: &MultiTaskState, stats: &mut Stats) {
     let p = state.vacant.mean.len();
-    let mut all = Stats::zeros(p, state.components.len(), stats.soft.ncols().min(1));
+    let mut all = Stats::zeros(p, state.components.len(), stats.n_utilities());
     for s in 0..state.components.len() {
         all.labelled.add(0, 1.0, &stats.labelled, s);
     }

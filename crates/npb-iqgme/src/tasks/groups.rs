@@ -22,7 +22,8 @@ pub(super) struct Atom<'a> {
     weighted_mean: Vec<f64>,
     /// `(<ln|Lambda_s|> - P ln(2 pi) - P/u_s) / 2`.
     constant: f64,
-    expert: Option<AtomExpert<'a>>,
+    /// By utility.
+    experts: Vec<AtomExpert<'a>>,
 }
 
 /// The moments of an atom's expert.
@@ -33,10 +34,21 @@ struct AtomExpert<'a> {
     second: Mat<f64>,
 }
 
+impl<'a> AtomExpert<'a> {
+    fn new(expert: &'a Expert) -> Self {
+        let (mean, n) = (&expert.mean, expert.mean.len());
+        Self {
+            tied: expert.tied,
+            mean,
+            second: Mat::from_fn(n, n, |i, j| expert.covariance[(i, j)] + mean[i] * mean[j]),
+        }
+    }
+}
+
 impl Atom<'_> {
-    /// Whether rows with labels may be its own: an expert that is tied to its prior takes none.
+    /// Whether rows with labels may be its own: experts that are tied to their prior take none.
     pub(super) fn takes_labels(&self) -> bool {
-        self.expert.as_ref().is_none_or(|expert| !expert.tied)
+        self.experts.iter().all(|expert| !expert.tied)
     }
 }
 
@@ -46,6 +58,7 @@ pub(super) fn atoms<'a>(
     expected: &'a [Expected],
     experts: &'a [Expert],
 ) -> Vec<Atom<'a>> {
+    let n_utilities = experts.len() / components.len().max(1);
     let atom = |(s, expected): (usize, &'a Expected)| {
         let component = &components[s];
         let p = component.mean.len();
@@ -57,16 +70,10 @@ pub(super) fn atoms<'a>(
             constant: 0.5
                 * (expected.ln_det_precision
                     - p as f64 * ((2.0 * PI).ln() + 1.0 / component.strength)),
-            expert: experts.get(s).map(|expert| {
-                let mean = &expert.mean;
-                AtomExpert {
-                    tied: expert.tied,
-                    mean,
-                    second: Mat::from_fn(p + 1, p + 1, |i, j| {
-                        expert.covariance[(i, j)] + mean[i] * mean[j]
-                    }),
-                }
-            }),
+            experts: experts[s * n_utilities..][..n_utilities]
+                .iter()
+                .map(AtomExpert::new)
+                .collect(),
         }
     };
     expected.iter().enumerate().map(atom).collect()
@@ -81,7 +88,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Of a task with these indicators; `ln_weights` are `<ln pi_jh>`, and there is one utility, or none without labels. On failure: the group whose precision is not positive definite.
+    /// Of a task with these indicators; `ln_weights` are `<ln pi_jh>`, and there are no utilities without labels. On failure: the group whose precision is not positive definite.
     pub(super) fn new(
         atoms: &[Atom<'_>],
         indicators: &[Vec<f64>],
@@ -128,38 +135,43 @@ impl Groups {
         let constant = constant + ln_weight;
         self.unlabelled.precision.push(precision.clone());
         self.unlabelled.constant.push(constant);
-        let (precision, constant) = self.expert(h, parts, &mean, precision, constant);
+        let (precision, constant) = self.experts(h, parts, &mean, precision, constant);
         self.labelled.precision.push(precision);
         self.labelled.constant.push(constant);
         Ok(())
     }
 
     /// Adds what the experts make of a label.
-    fn expert(
+    fn experts(
         &mut self,
         h: usize,
         parts: &[(f64, &Atom<'_>)],
         centre: &[f64],
         mut precision: Mat<f64>,
-        constant: f64,
+        mut constant: f64,
     ) -> (Mat<f64>, f64) {
-        let p = centre.len();
         if !parts.iter().all(|(_, atom)| atom.takes_labels()) {
-            // An expert that has no labelled rows takes none: it knows nothing of them.
+            // Experts that have no labelled rows take none: they know nothing of them.
             return (precision, f64::NEG_INFINITY);
         }
-        let mut mean = vec![0.0; p + 1];
-        let mut second = Mat::<f64>::zeros(p + 1, p + 1);
-        for (sigma, atom) in parts {
-            let Some(expert) = &atom.expert else {
-                return (precision, constant);
-            };
-            second += &expert.second * Scale(*sigma);
-            mean.iter_mut()
-                .zip(expert.mean)
-                .for_each(|(to, w)| *to += sigma * w);
+        for k in 0..parts[0].1.experts.len() {
+            let of_utility = parts.iter().map(|(sigma, atom)| (*sigma, &atom.experts[k]));
+            let (mean, second) = average(of_utility, centre.len() + 1);
+            constant -= self.utility([h, k], &mean, &second, centre, &mut precision);
         }
-        // The intercept moves to the group's mean.
+        (precision, constant)
+    }
+
+    /// Adds the terms of utility `k` of group `h`, whose expert has these moments; the intercept moves to the group's mean. Returns half its second moment there.
+    fn utility(
+        &mut self,
+        [h, k]: [usize; 2],
+        mean: &[f64],
+        second: &Mat<f64>,
+        centre: &[f64],
+        precision: &mut Mat<f64>,
+    ) -> f64 {
+        let p = centre.len();
         let offset: Vec<f64> = (0..p)
             .map(|i| second[(i, p)] + dot(&second.col_as_slice(i)[..p], centre))
             .collect();
@@ -174,9 +186,25 @@ impl Groups {
             }
         }
         let linear = self.labelled.linear.as_mut().expect("made with the groups");
-        linear.add(h, 0, intercept, &mean[..p], &offset);
-        (precision, constant - 0.5 * intercept_second)
+        linear.add(h, k, intercept, &mean[..p], &offset);
+        0.5 * intercept_second
     }
+}
+
+/// First and second moments of the average of some experts with `n` coefficients.
+fn average<'a>(
+    parts: impl Iterator<Item = (f64, &'a AtomExpert<'a>)>,
+    n: usize,
+) -> (Vec<f64>, Mat<f64>) {
+    let mut mean = vec![0.0; n];
+    let mut second = Mat::<f64>::zeros(n, n);
+    for (sigma, expert) in parts {
+        second += &expert.second * Scale(sigma);
+        mean.iter_mut()
+            .zip(expert.mean)
+            .for_each(|(to, w)| *to += sigma * w);
+    }
+    (mean, second)
 }
 
 /// Mean, precision and constant of the average of some atoms.

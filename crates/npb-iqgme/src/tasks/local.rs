@@ -112,8 +112,9 @@ impl Local {
                 bound += feature_term(component, &expected[s], stats, s).0;
             }
         }
-        for (s, expert) in experts.iter().enumerate() {
-            bound += soft_term(expert, stats, s, s).0;
+        let n_utilities = stats.n_utilities();
+        for (i, expert) in experts.iter().enumerate() {
+            bound += soft_term(expert, stats, i / n_utilities, i).0;
         }
         bound
     }

@@ -45,8 +45,8 @@ pub(super) fn begin(
             let (n, tasks) = pooled(data, config, most, start, restart)?;
             cluster::clustered(data, config, clusters, n, tasks, restart)
         }
-        TaskStart::Separate(clusters) => separate(data, config, clusters, 1, restart),
-        TaskStart::SeparatePerClass(clusters) => separate(data, config, clusters, 2, restart),
+        TaskStart::Separate(clusters) => separate(data, config, clusters, false, restart),
+        TaskStart::SeparatePerClass(clusters) => separate(data, config, clusters, true, restart),
         TaskStart::ByLabels(most) => by_labels(data, config, most, restart),
     }
 }
@@ -180,17 +180,18 @@ fn separate(
     data: &MultiTaskData,
     config: &TasksConfig,
     clusters: usize,
-    classes: usize,
+    by_class: bool,
     restart: u64,
 ) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
     let n_tasks = data.n_tasks();
     if n_tasks > config.atoms {
         return near_together(data, config, restart);
     }
-    // With too few atoms for both classes of every task these go together.
+    let classes = if by_class { data.n_utilities() + 1 } else { 1 };
+    // With too few atoms for all classes of every task these go together.
     let (clusters, by_class) = match config.atoms / (classes * n_tasks) {
         0 => (1, false),
-        most => (clusters.min(most), classes > 1),
+        most => (clusters.min(most), by_class),
     };
     let mut n_atoms = 0;
     let mut tasks = Vec::with_capacity(n_tasks);

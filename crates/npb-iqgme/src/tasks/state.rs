@@ -24,7 +24,7 @@ pub struct TaskState {
     /// `q(c_jh)`: for each group that has rows, larger ones first, the probabilities of the atoms. The other groups, up to the truncation, have
     /// `q(c_jh | U) = p(c_jh | U)`.
     pub indicators: Vec<Vec<f64>>,
-    /// Locations of `q(t)` by row of the task's table; 0 for an unlabelled row, and nothing of use for one with holes under [`RowFamily::Joint`](crate::RowFamily::Joint), whose factor follows from the rest. With [`Gaussians::Common`] for each atom in turn, if it is the task's.
+    /// Locations of `q(t)` by row of the task's table, then utility; 0 for an unlabelled row, and nothing of use for one with holes under [`RowFamily::Joint`](crate::RowFamily::Joint), whose factor follows from the rest. With [`Gaussians::Common`] for each atom in turn, if it is the task's.
     pub soft_labels: Vec<f64>,
     /// `q(z)` by row of the task's table, then group, where `q(x^m)` is apart from it ([`TasksConfig::missing_apart`](crate::TasksConfig::missing_apart)) and groups have
     /// Gaussians of their own; else it follows from the rest, and this is empty.
@@ -44,7 +44,7 @@ pub struct MultiTaskState {
     pub tasks: Vec<TaskState>,
     /// `q(mu_s, Lambda_s)`: the atoms that some group points at, those of more groups first. All further atoms are at the prior.
     pub components: Vec<Component>,
-    /// `q(w_s)`, one for each entry of `components`; empty when no row has a label.
+    /// `q(w_s)`: for each entry of `components` one for each utility (one with two classes, L - 1 with L of them); empty when no row has a label.
     pub experts: Vec<Expert>,
     /// `q(zeta, lambda)`.
     pub expert_prior: ExpertPrior,
@@ -116,12 +116,23 @@ impl MultiTaskState {
         shares.map(|share| vacant * share).collect()
     }
 
-    /// Checks sizes and ranges, for a state that comes from a file: `p` features, `n_tasks` tasks, a classifier or none, truncations `[N, S]`.
+    /// Experts of each atom.
+    pub(crate) fn n_utilities(&self) -> usize {
+        self.experts.len() / self.components.len().max(1)
+    }
+
+    /// Whether the experts of atom `s` are tied to their prior.
+    pub(crate) fn is_tied(&self, s: usize) -> bool {
+        let first = self.experts.get(s * self.n_utilities());
+        first.is_some_and(|expert| expert.tied)
+    }
+
+    /// Checks sizes and ranges, for a state that comes from a file: `p` features, `n_tasks` tasks, so many utilities (0: no classifier), truncations `[N, S]`.
     pub(crate) fn check(
         &self,
         p: usize,
         n_tasks: usize,
-        classifies: bool,
+        n_utilities: usize,
         [groups, atoms]: [usize; 2],
     ) -> Result<(), String> {
         expect(self.top.truncation() == atoms, "truncation of atoms")?;
@@ -147,7 +158,7 @@ impl MultiTaskState {
                 "responsibilities",
             )?;
         }
-        let n_experts = if classifies { self.components.len() } else { 0 };
+        let n_experts = self.components.len() * n_utilities;
         expect(self.experts.len() == n_experts, "number of experts")?;
         let strength = self.expert_mean_strength;
         expect(
@@ -155,7 +166,13 @@ impl MultiTaskState {
             "strength of the experts' mean",
         )?;
         let prior = (&self.expert_prior, self.prior_scale);
-        check_atoms(&self.components, &self.experts, prior, p, 1)?;
-        check_atoms(std::slice::from_ref(&self.vacant), &[], prior, p, 1)
+        check_atoms(&self.components, &self.experts, prior, p, n_utilities)?;
+        check_atoms(
+            std::slice::from_ref(&self.vacant),
+            &[],
+            prior,
+            p,
+            n_utilities,
+        )
     }
 }

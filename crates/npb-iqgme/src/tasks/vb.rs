@@ -9,7 +9,7 @@ use npb_priors::special::ln_normalize;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::atoms::{best_mean_strength, free_expert, given_experts, ln_strength_prior};
+use super::atoms::{best_mean_strength, ln_strength_prior};
 use super::bound::bound;
 use super::config::{TaskStart, TasksConfig};
 use super::data::MultiTaskData;
@@ -144,7 +144,9 @@ impl<'d> MultiTaskVb<'d> {
         start: TaskStart,
         (n_atoms, tasks): (usize, Vec<TaskBegin>),
     ) -> Result<Self, IqgmeError> {
-        let prior = Prior::new(&config.single, &data.pooled.covariance, 1).map_err(prior_failed)?;
+        let n_utilities = data.n_utilities();
+        let prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)
+            .map_err(prior_failed)?;
         let p = data.pooled.rows.n_features;
         let mut state = prior_state(data, config, &prior, n_atoms);
         state.gaussians = start.gaussians();
@@ -164,7 +166,7 @@ impl<'d> MultiTaskVb<'d> {
             state,
             expected: Vec::new(),
             rows,
-            stats: Stats::zeros(p, n_atoms, usize::from(data.classifies())),
+            stats: Stats::zeros(p, n_atoms, n_utilities),
             held: Held::default(),
             iteration: 0,
             trace: Vec::new(),
@@ -183,7 +185,7 @@ impl<'d> MultiTaskVb<'d> {
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         let p = data.pooled.rows.n_features;
-        let n_utilities = usize::from(data.classifies());
+        let n_utilities = data.n_utilities();
         check(data, &config, &state).map_err(|what| IqgmeError::Saved { what })?;
         let each = data.tasks.iter().zip(&state.tasks);
         let rows = each
@@ -192,8 +194,8 @@ impl<'d> MultiTaskVb<'d> {
             .ok_or_else(|| IqgmeError::Saved {
                 what: "the state is of other data".to_owned(),
             })?;
-        let mut prior =
-            Prior::new(&config.single, &data.pooled.covariance, 1).map_err(prior_failed)?;
+        let mut prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)
+            .map_err(prior_failed)?;
         let limits = config.single.limits();
         prior
             .set_scale(state.prior_scale, &data.pooled.covariance)
@@ -240,11 +242,6 @@ impl<'d> MultiTaskVb<'d> {
             self.fit_start()?;
         }
         Ok(())
-    }
-
-    /// One with labels: there are two classes.
-    fn n_utilities(&self) -> usize {
-        usize::from(self.data.classifies())
     }
 
     fn fit_start(&mut self) -> Result<(), IqgmeError> {
@@ -440,7 +437,7 @@ impl<'d> MultiTaskVb<'d> {
         let p = self.data.pooled.rows.n_features;
         let mut sums = match &self.held.stats {
             Some(held) => held.clone(),
-            None => Stats::zeros(p, state.components.len(), self.n_utilities()),
+            None => Stats::zeros(p, state.components.len(), self.data.n_utilities()),
         };
         for (part, rows) in state.tasks.iter().zip(&self.rows) {
             for (h, indicator) in part.indicators.iter().enumerate() {
@@ -493,15 +490,18 @@ impl<'d> MultiTaskVb<'d> {
         let mut ln_eta = vec![0.0; self.config.atoms];
         self.state.top.expected_ln_weights(&mut ln_eta);
         let (components, experts) = (&self.state.components, &self.state.experts);
-        let expected = &self.expected;
+        let (expected, n_utilities) = (&self.expected, self.data.n_utilities());
         let term = |s: usize, stats: &Stats, h: usize, labelled: bool| {
             let mut value = ln_eta[s] + feature_term(&components[s], &expected[s], stats, h).0;
-            if let Some(expert) = experts.get(s).filter(|_| labelled) {
-                value += if expert.tied {
-                    f64::NEG_INFINITY
-                } else {
-                    soft_term(expert, stats, h, h).0
-                };
+            if labelled {
+                let of_atom = experts[s * n_utilities..][..n_utilities].iter().enumerate();
+                for (k, expert) in of_atom {
+                    value += if expert.tied {
+                        f64::NEG_INFINITY
+                    } else {
+                        soft_term(expert, stats, h, h * n_utilities + k).0
+                    };
+                }
             }
             value
         };
@@ -545,12 +545,14 @@ impl<'d> MultiTaskVb<'d> {
         if order.iter().copied().eq(0..masses.len()) {
             return;
         }
-        let state = &mut self.state;
+        let state = &self.state;
         let select = |s: &usize| state.components[*s].clone();
-        state.components = order.iter().map(select).collect();
-        if !state.experts.is_empty() {
-            state.experts = order.iter().map(|&s| state.experts[s].clone()).collect();
-        }
+        let components = order.iter().map(select).collect();
+        let n_utilities = state.n_utilities();
+        let of_atom = |&s: &usize| state.experts[s * n_utilities..][..n_utilities].to_vec();
+        let experts = order.iter().flat_map(of_atom).collect();
+        let state = &mut self.state;
+        (state.components, state.experts) = (components, experts);
         for indicator in state.tasks.iter_mut().flat_map(|task| &mut task.indicators) {
             *indicator = order.iter().map(|&s| indicator[s]).collect();
         }
@@ -585,7 +587,7 @@ impl<'d> MultiTaskVb<'d> {
     fn update_common_component(&mut self) -> Result<(), IqgmeError> {
         let n_atoms = self.state.components.len();
         let p = self.data.pooled.rows.n_features;
-        let mut sum = Stats::zeros(p, 1, self.n_utilities());
+        let mut sum = Stats::zeros(p, 1, self.data.n_utilities());
         for s in 0..n_atoms {
             sum.add(0, 1.0, &self.stats, s);
         }
@@ -614,16 +616,10 @@ impl<'d> MultiTaskVb<'d> {
         Ok(())
     }
 
-    /// Free experts for the atoms with labelled rows; the others are tied to the shared prior.
     fn update_experts(&mut self) -> Result<(), IqgmeError> {
-        for s in 0..self.state.experts.len() {
-            self.state.experts[s] = if self.stats.labelled.weight[s] > 0.0 {
-                let expert = free_expert(&self.state.expert_prior, &self.stats, s);
-                self.numerical("expert precision", s, expert)?
-            } else {
-                Expert::tied(&self.state.expert_prior, 0, 1)
-            };
-        }
+        let experts = Expert::all_given(&self.state.expert_prior, &self.stats);
+        self.state.experts =
+            experts.or_else(|(s, source)| self.numerical("expert precision", s, Err(source)))?;
         Ok(())
     }
 
@@ -631,15 +627,18 @@ impl<'d> MultiTaskVb<'d> {
         if self.state.experts.is_empty() {
             return;
         }
+        let n_utilities = self.data.n_utilities();
         let state = &mut self.state;
         let mut prior = self.prior.expert.with_strength(state.expert_mean_strength);
         if self.config.learn_expert_mean_strength {
-            state.expert_mean_strength = best_mean_strength(&prior, &state.experts);
+            state.expert_mean_strength = best_mean_strength(&prior, &state.experts, n_utilities);
             prior = prior.with_strength(state.expert_mean_strength);
         }
-        let prior = given_experts(&prior, &state.experts);
-        for expert in self.state.experts.iter_mut().filter(|e| e.tied) {
-            *expert = Expert::tied(&prior, 0, 1);
+        let prior = prior.given(&state.experts, n_utilities);
+        for (i, expert) in state.experts.iter_mut().enumerate() {
+            if expert.tied {
+                *expert = Expert::tied(&prior, i % n_utilities, n_utilities);
+            }
         }
         self.state.expert_prior = prior;
     }
@@ -722,14 +721,14 @@ fn prior_state(
         soft_labels: vec![0.0; task.rows.len() * task.rows.n_utilities],
         responsibilities: Vec::new(),
     };
-    let n_experts = if data.classifies() { n_atoms } else { 0 };
+    let experts = || Expert::all_tied(&prior.expert, data.n_utilities());
     MultiTaskState {
         gaussians: Gaussians::Own,
         top: StickFactor::new(config.atoms, config.top_concentration).expect("validated"),
         tasks: data.tasks.iter().map(task).collect(),
         alpha,
         components: vec![prior.component.clone(); n_atoms],
-        experts: vec![Expert::tied(&prior.expert, 0, 1); n_experts],
+        experts: (0..n_atoms).flat_map(|_| experts()).collect(),
         expert_prior: prior.expert.clone(),
         expert_mean_strength: prior.expert.strength,
         vacant: prior.component.clone(),
@@ -741,5 +740,5 @@ fn prior_state(
 fn check(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskState) -> Result<(), String> {
     let truncations = [config.single.truncation, config.atoms];
     let p = data.pooled.rows.n_features;
-    state.check(p, data.n_tasks(), data.classifies(), truncations)
+    state.check(p, data.n_tasks(), data.n_utilities(), truncations)
 }

@@ -6,7 +6,7 @@ use super::{IqgmeVb, VbUpdate};
 use crate::IqgmeError;
 use crate::pass::{PassParameters, RowFactors, Update, pass};
 use crate::rows::Rows;
-use crate::state::{Expert, IqgmeState};
+use crate::state::IqgmeState;
 use crate::stats::Stats;
 
 /// A training row, and what is left of the posterior without it.
@@ -79,14 +79,7 @@ impl IqgmeVb<'_> {
         for (h, component) in state.components.iter_mut().enumerate() {
             *component = self.prior.component.given(stats, h);
         }
-        let k = self.data.rows.n_utilities;
-        for (i, expert) in state.experts.iter_mut().enumerate() {
-            *expert = if stats.labelled.weight[i / k] > 0.0 {
-                self.free_expert(stats, i / k, i % k)?
-            } else {
-                Expert::tied(&state.expert_prior, i % k, k)
-            };
-        }
+        state.experts = self.experts_given(stats)?;
         // Rounding may leave less than nothing of a component that only this row is in.
         let counts: Vec<f64> = stats.counts().iter().map(|n| n.max(0.0)).collect();
         state.sticks.update_sticks(&self.padded(&counts));

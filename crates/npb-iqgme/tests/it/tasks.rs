@@ -5,3 +5,4 @@ mod bound;
 pub(crate) mod data;
 mod features;
 mod fits;
+mod multiclass;

@@ -33,7 +33,7 @@ fn random_tasks(seed: u64) -> Tasks {
     Tasks::new(sizes.iter().enumerate().map(task).collect())
 }
 
-fn starts(seed: u64) -> TaskStart {
+pub(super) fn starts(seed: u64) -> TaskStart {
     [
         TaskStart::Pooled(Start::KMeans(5)),
         TaskStart::Separate(2),
@@ -62,19 +62,24 @@ fn never_falls_after_any_single_update() {
         ][seed as usize / 2 % 3];
         let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
         let mut vb = MultiTaskVb::new(&data, config, starts(seed), 0).unwrap();
-        let mut monitor = BoundMonitor::new();
-        for iteration in 0..30 {
-            for update in UPDATES {
-                vb.apply(update).unwrap();
-                let bound = vb.bound().unwrap();
-                let name = format!("seed {seed}, iteration {iteration}, {update:?}");
-                // The parts cancel inside: their magnitude goes along as two terms that add up to nothing.
-                let mut terms = bound.terms().to_vec();
-                terms.extend([0.5 * bound.magnitude, -0.5 * bound.magnitude]);
-                monitor
-                    .check(&name, &terms)
-                    .unwrap_or_else(|fell| panic!("{fell}"));
-            }
+        never_falls(&mut vb, 30, seed);
+    }
+}
+
+/// Makes so many iterations, update by update.
+pub(super) fn never_falls(vb: &mut MultiTaskVb<'_>, iterations: usize, seed: u64) {
+    let mut monitor = BoundMonitor::new();
+    for iteration in 0..iterations {
+        for update in UPDATES {
+            vb.apply(update).unwrap();
+            let bound = vb.bound().unwrap();
+            let name = format!("seed {seed}, iteration {iteration}, {update:?}");
+            // The parts cancel inside: their magnitude goes along as two terms that add up to nothing.
+            let mut terms = bound.terms().to_vec();
+            terms.extend([0.5 * bound.magnitude, -0.5 * bound.magnitude]);
+            monitor
+                .check(&name, &terms)
+                .unwrap_or_else(|fell| panic!("{fell}"));
         }
     }
 }
