@@ -20,7 +20,7 @@ use crate::config::{ExpertPosterior, Gate, Start};
 use crate::data::{IqgmeData, class_of_rows, two_classes};
 use crate::experts;
 use crate::predict::{CellTerm, Experts, Predictor};
-use crate::runs::{central_intervals, check_inside, check_level, run_all, weigh};
+use crate::runs::{check_inside, check_level, class_intervals, of_second_class, run_all, weigh};
 use crate::stacking::{self, Foretold, Side};
 use crate::state::check_experts;
 use crate::units::Units;
@@ -201,10 +201,14 @@ impl Run {
     }
 }
 
+/// What to ask instead of the second of two classes.
+pub(crate) const ALL_CLASSES: &str = "predict_classes gives the probabilities of all of them";
+pub(crate) const ALL_INTERVALS: &str = "predict_class_intervals gives the intervals of all of them";
+
 /// A class probability with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProbabilityInterval {
-    /// Probability of the second class, as [`IqgmeFit::predict_proba`].
+    /// The probability, as [`IqgmeFit::predict_classes`] has it.
     pub mean: f64,
     /// Lower end of the central interval.
     pub lower: f64,
@@ -537,8 +541,7 @@ impl IqgmeFit {
         Evaluation::new(&self.predict_classes(table)?, &classes)
     }
 
-    /// Probabilities of the second of two classes with central intervals that hold `level` of the posterior: what the uncertainty of weights, components and experts makes
-    /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each). With more classes there are none.
+    /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all classes.
     pub fn predict_interval(
         &self,
         table: &Table,
@@ -547,24 +550,34 @@ impl IqgmeFit {
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
         check_level(level)?;
         check_draws(draws, 2)?;
-        let instead = "predict_classes gives the probabilities of all of them, but no intervals; for these take fit_gibbs and its predict_draws";
-        two_classes(&self.wire.classes, "predict_interval", instead)?;
-        let mean = self.predict_proba(table)?;
+        two_classes(&self.wire.classes, "predict_interval", ALL_INTERVALS)?;
+        let all = self.predict_class_intervals(table, level, draws)?;
+        Ok(of_second_class(all))
+    }
+
+    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior: what the uncertainty of weights, components and experts makes
+    /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each).
+    pub fn predict_class_intervals(
+        &self,
+        table: &Table,
+        level: f64,
+        draws: usize,
+    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+        check_level(level)?;
+        check_draws(draws, 2)?;
+        let means = self.predict_classes(table)?;
         let rows = self.wire.units.rows(table)?;
-        let drawn: Vec<Vec<f64>> = (0..draws as u64)
+        let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
                 let k = self.pick(draw, Of::Classes);
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
-                let (run, predictor) = (&self.wire.runs[k], &self.predictors[k]);
-                predictor.draw(&run.state, &mut rng)?.second_class(
-                    &rows,
-                    Gate::AtMeans,
-                    Experts::AtMeans,
-                )
+                let drawn = self.predictors[k].draw(&self.wire.runs[k].state, &mut rng)?;
+                let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
+                Ok(with_first_class(others))
             })
             .collect::<Result<_, IqgmeError>>()?;
-        Ok(central_intervals(mean, &drawn, level))
+        Ok(class_intervals(means, &drawn, level))
     }
 
     /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); one
@@ -819,8 +832,7 @@ impl IqgmeFit {
         gate: Gate,
         experts: Experts,
     ) -> Result<Vec<f64>, IqgmeError> {
-        let instead = "predict_classes gives the probabilities of all of them";
-        two_classes(&self.wire.classes, question, instead)?;
+        two_classes(&self.wire.classes, question, ALL_CLASSES)?;
         let probabilities = self.probabilities(table, gate, experts)?;
         Ok(probabilities.into_iter().map(|p| p[0]).collect())
     }

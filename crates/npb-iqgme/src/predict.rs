@@ -735,17 +735,6 @@ impl Predictor {
         })
     }
 
-    /// Probability of the second of two classes, for every row.
-    pub(crate) fn second_class(
-        &self,
-        rows: &Rows,
-        gate: Gate,
-        experts: Experts,
-    ) -> Result<Vec<f64>, IqgmeError> {
-        let probabilities = self.probabilities(rows, gate, experts)?;
-        Ok(probabilities.into_iter().flatten().collect())
-    }
-
     /// Probabilities of the components given the observed features, for every row.
     pub(crate) fn responsibilities(
         &self,

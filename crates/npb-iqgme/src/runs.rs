@@ -102,13 +102,38 @@ pub(crate) fn central_intervals(
     level: f64,
 ) -> Vec<ProbabilityInterval> {
     let of_row = |(row, mean): (usize, f64)| {
-        let mut values: Vec<f64> = drawn.iter().map(|draw| draw[row]).collect();
-        values.sort_by(f64::total_cmp);
-        ProbabilityInterval {
-            mean,
-            lower: quantile(&values, 0.5 - 0.5 * level),
-            upper: quantile(&values, 0.5 + 0.5 * level),
-        }
+        let values = drawn.iter().map(|draw| draw[row]);
+        central_interval(mean, values.collect(), level)
     };
     means.into_iter().enumerate().map(of_row).collect()
+}
+
+/// As [`central_intervals`], of the probabilities of all classes: `means` by row and class, `drawn` by draw, row and class.
+pub(crate) fn class_intervals(
+    means: Vec<Vec<f64>>,
+    drawn: &[Vec<Vec<f64>>],
+    level: f64,
+) -> Vec<Vec<ProbabilityInterval>> {
+    let of_row = |(row, means): (usize, Vec<f64>)| {
+        let of_class = |(class, mean): (usize, f64)| {
+            let values = drawn.iter().map(|draw| draw[row][class]);
+            central_interval(mean, values.collect(), level)
+        };
+        means.into_iter().enumerate().map(of_class).collect()
+    };
+    means.into_iter().enumerate().map(of_row).collect()
+}
+
+/// Those of the second class.
+pub(crate) fn of_second_class(by_row: Vec<Vec<ProbabilityInterval>>) -> Vec<ProbabilityInterval> {
+    by_row.into_iter().map(|of_row| of_row[1]).collect()
+}
+
+fn central_interval(mean: f64, mut values: Vec<f64>, level: f64) -> ProbabilityInterval {
+    values.sort_by(f64::total_cmp);
+    ProbabilityInterval {
+        mean,
+        lower: quantile(&values, 0.5 - 0.5 * level),
+        upper: quantile(&values, 0.5 + 0.5 * level),
+    }
 }

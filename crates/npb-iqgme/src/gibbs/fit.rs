@@ -15,11 +15,12 @@ use crate::IqgmeError;
 use crate::config::Gate;
 use crate::data::{IqgmeData, class_of_rows, two_classes};
 use crate::fit::{
-    Evaluation, Imputation, MissingCell, ProbabilityInterval, most_probable, with_first_class,
+    ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, ProbabilityInterval,
+    most_probable, with_first_class,
 };
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Predictor};
-use crate::runs::{central_intervals, check_level, check_levels};
+use crate::runs::{check_level, check_levels, class_intervals, of_second_class};
 use crate::units::Units;
 
 /// A stored draw breaks its stick, beyond the components that have rows, until less than this is left; one further component takes the rest.
@@ -410,17 +411,16 @@ impl GibbsFit {
     /// Cost for each row and draw: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern. Errors: other columns than in training, a fit without labels or
     /// with more than two classes.
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        self.two_classes(
-            "predict_proba",
-            "predict_classes gives the probabilities of all of them",
-        )?;
-        let sums = self.mean_probabilities(table)?;
-        Ok(sums.into_iter().map(|p| p[0]).collect())
+        self.two_classes("predict_proba", ALL_CLASSES)?;
+        let all = self.predict_classes(table)?;
+        Ok(all.into_iter().map(|p| p[1]).collect())
     }
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes).
     pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        Ok(with_first_class(self.mean_probabilities(table)?))
+        let by_draw = self.predict_draws(table)?;
+        let means = self.mean_probabilities(&by_draw, table.n_rows());
+        Ok(with_first_class(means))
     }
 
     /// The most probable class of each row.
@@ -436,27 +436,27 @@ impl GibbsFit {
         Evaluation::new(&self.predict_classes(table)?, &classes)
     }
 
-    /// Probabilities of the second of two classes with central intervals that hold `level` of the stored draws. With more classes:
-    /// [`predict_draws`](Self::predict_draws).
+    /// Probabilities of the second of two classes with central intervals that hold `level` of the stored draws.
     pub fn predict_interval(
         &self,
         table: &Table,
         level: f64,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        self.two_classes(
-            "predict_interval",
-            "predict_draws gives the probabilities of all of them by each stored draw",
-        )?;
+        self.two_classes("predict_interval", ALL_INTERVALS)?;
+        Ok(of_second_class(self.predict_class_intervals(table, level)?))
+    }
+
+    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the stored draws.
+    pub fn predict_class_intervals(
+        &self,
+        table: &Table,
+        level: f64,
+    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
         check_level(level)?;
         let by_draw = self.predict_draws(table)?;
-        let drawn: Vec<Vec<f64>> = by_draw
-            .iter()
-            .map(|draw| draw.iter().map(|row| row[0]).collect())
-            .collect();
-        let mean =
-            |row: usize| drawn.iter().map(|draw| draw[row]).sum::<f64>() / drawn.len() as f64;
-        let means = (0..table.n_rows()).map(mean).collect();
-        Ok(central_intervals(means, &drawn, level))
+        let means = with_first_class(self.mean_probabilities(&by_draw, table.n_rows()));
+        let drawn: Vec<Vec<Vec<f64>>> = by_draw.into_iter().map(with_first_class).collect();
+        Ok(class_intervals(means, &drawn, level))
     }
 
     /// For each stored draw and row the probabilities of all classes but the first.
@@ -473,16 +473,16 @@ impl GibbsFit {
         two_classes(&self.wire.classes, question, instead)
     }
 
-    fn mean_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let by_draw = self.predict_draws(table)?;
+    /// Of all classes but the first.
+    fn mean_probabilities(&self, by_draw: &[Vec<Vec<f64>>], n_rows: usize) -> Vec<Vec<f64>> {
         let share = 1.0 / by_draw.len() as f64;
-        let mut sums = vec![vec![0.0; self.wire.classes.len() - 1]; table.n_rows()];
+        let mut sums = vec![vec![0.0; self.wire.classes.len() - 1]; n_rows];
         for draw in by_draw {
-            let each = sums.iter_mut().flatten().zip(draw.into_iter().flatten());
+            let each = sums.iter_mut().flatten().zip(draw.iter().flatten());
             each.for_each(|(sum, p)| *sum += share * p);
         }
         sums.iter_mut().flatten().for_each(|p| *p = p.min(1.0));
-        Ok(sums)
+        sums
     }
 
     /// Log predictive density of the observed features of each row, in the user's units.

@@ -13,16 +13,16 @@ use serde::{Deserialize, Serialize};
 use super::config::{TaskStart, TasksConfig};
 use super::data::{MultiTaskData, Task, in_task};
 use super::fold::{Atoms, fold};
-use super::stacking::{average, votes};
+use super::stacking::{average, moved, votes};
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
 use crate::config::Gate;
 use crate::data::{class_of_rows, two_classes};
-use crate::fit::{check_draws, most_probable, with_first_class};
+use crate::fit::{ALL_CLASSES, ALL_INTERVALS, check_draws, most_probable, with_first_class};
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
-use crate::runs::{central_intervals, check_level, check_part, run_all, weigh};
-use crate::stacking::{self, Surety, Vote};
+use crate::runs::{check_level, check_part, class_intervals, of_second_class, run_all, weigh};
+use crate::stacking::{Surety, Vote};
 use crate::state::Expert;
 use crate::units::Units;
 use crate::{Evaluation, Imputation, IqgmeData, IqgmeError, MissingCell, ProbabilityInterval};
@@ -31,9 +31,6 @@ use crate::{Evaluation, Imputation, IqgmeData, IqgmeError, MissingCell, Probabil
 const INTERVAL: u64 = 12;
 const PICK: u64 = 15;
 const IMPUTE: u64 = 16;
-
-/// What can be asked with more than two classes.
-const ALL_CLASSES: &str = "predict_classes gives the probabilities of all of them";
 
 /// Fits all tasks together: prepares the data and makes every run that `config.starts` and `config.single.restarts` ask for.
 ///
@@ -315,7 +312,8 @@ impl MultiTaskFit {
     pub fn predict_proba(&self, task: &str, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         self.position(task)?;
         two_classes(&self.wire.classes, "predict_proba", ALL_CLASSES)?;
-        Ok(second_of(self.predict_classes(task, table)?))
+        let all = self.predict_classes(task, table)?;
+        Ok(all.into_iter().map(|of_row| of_row[1]).collect())
     }
 
     /// Probabilities of all classes, for each row of a task in the order of [`classes`](Self::classes): atoms weighed by the task's own weights and, as
@@ -439,8 +437,7 @@ impl MultiTaskFit {
         Ok(self.features.with_weights(logs(weights)))
     }
 
-    /// Probabilities of the second of two classes with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are
-    /// moved, on the scale of log odds, as far as sharpening moves the probability of their run. With more classes there are none.
+    /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all classes.
     pub fn predict_interval(
         &self,
         task: &str,
@@ -450,13 +447,28 @@ impl MultiTaskFit {
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
         check_level(level)?;
         check_draws(draws, 2)?;
+        self.position(task)?;
+        two_classes(&self.wire.classes, "predict_interval", ALL_INTERVALS)?;
+        let all = self.predict_class_intervals(task, table, level, draws)?;
+        Ok(of_second_class(all))
+    }
+
+    /// Probabilities of all classes, for each row of a task in the order of [`classes`](Self::classes), with central intervals that hold `level` of the
+    /// posterior, by `draws` draws of all parameters; these are moved, on the scale of log odds, as far as sharpening moves the probabilities of their run.
+    pub fn predict_class_intervals(
+        &self,
+        task: &str,
+        table: &Table,
+        level: f64,
+        draws: usize,
+    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+        check_level(level)?;
+        check_draws(draws, 2)?;
         let j = self.position(task)?;
-        two_classes(&self.wire.classes, "predict_interval", ALL_CLASSES)?;
+        self.classifies()?;
         let rows = self.rows(task, table)?;
         let by_run = self.by_run(j, &rows)?;
-        let mean = second_of(self.average(&by_run));
-        let by_run: Vec<Vec<f64>> = by_run.into_iter().map(second_of).collect();
-        let drawn: Vec<Vec<f64>> = (0..draws as u64)
+        let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
                 let (k, run, predictor) = self.pick(draw);
@@ -466,11 +478,13 @@ impl MultiTaskFit {
                 let components = run.state.all_components();
                 let shared = run.state.gaussians == Gaussians::Common;
                 let drawn = predictor.draw_parts(&components, &weights, shared, &mut rng)?;
-                let drawn = drawn.second_class(&rows, Gate::AtMeans, Experts::AtMeans)?;
-                Ok(stacking::moved(&drawn, &by_run[k], run.surety()))
+                let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
+                let each = with_first_class(others).into_iter().zip(&by_run[k]);
+                let moved = each.map(|(drawn, mean)| moved(&drawn, mean, run.sharpness));
+                Ok(moved.collect())
             })
             .collect::<Result<_, IqgmeError>>()?;
-        Ok(central_intervals(mean, &drawn, level))
+        Ok(class_intervals(self.average(&by_run), &drawn, level))
     }
 
     /// One of the runs that have weight and its place among them, drawn by weight.
@@ -575,11 +589,6 @@ impl Saved for MultiTaskFit {
         }
         Self::from_wire(wire)
     }
-}
-
-/// Probabilities of the second class from those of both.
-fn second_of(by_row: Vec<Vec<f64>>) -> Vec<f64> {
-    by_row.into_iter().map(|of_row| of_row[1]).collect()
 }
 
 fn logs(weights: Vec<f64>) -> Vec<f64> {

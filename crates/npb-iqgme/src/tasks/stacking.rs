@@ -81,6 +81,17 @@ fn sharpened(probabilities: &[f64], sharpness: f64) -> impl Iterator<Item = f64>
     raised.into_iter()
 }
 
+/// A draw of the classes' probabilities moved as their means are when these are sharpened, on the scale of log odds: draws spread as before, around what is foretold.
+pub(super) fn moved(drawn: &[f64], means: &[f64], sharpness: f64) -> Vec<f64> {
+    let by = |mean: f64| (sharpness - 1.0) * at_least(mean).ln();
+    let each = drawn.iter().zip(means);
+    let mut moved: Vec<f64> = each
+        .map(|(p, mean)| at_least(*p).ln() + by(*mean))
+        .collect();
+    ln_normalize(&mut moved);
+    moved
+}
+
 fn at_least(p: f64) -> f64 {
     p.max(NEAREST)
 }
@@ -234,6 +245,21 @@ mod tests {
         // What is poor by its probabilities alone weighs as much as what is good in the same order.
         let votes = sharpened_votes(&[foretold(0.6, 2), foretold(0.9, 2)], 2);
         assert!((votes[0].weight - 0.5).abs() < 0.05, "{votes:?}");
+    }
+
+    #[test]
+    fn draws_move_with_their_mean() {
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        let as_it_is = moved(&[0.7, 0.3], &[0.2, 0.8], 1.0);
+        assert!(near(as_it_is[1], 0.3));
+        // Odds 3/7 of the draw, 4 of the mean: 12/7.
+        assert!(near(moved(&[0.7, 0.3], &[0.2, 0.8], 2.0)[1], 12.0 / 19.0));
+        // What is drawn as it is foretold becomes what that becomes; a class that a draw rules out stays ruled out.
+        let means = [0.5, 0.3, 0.2];
+        let sharp: Vec<f64> = sharpened(&means, 0.4).collect();
+        let same = moved(&means, &means, 0.4);
+        assert!(sharp.iter().zip(same).all(|(a, b)| near(*a, b)));
+        assert!(moved(&[0.0, 0.6, 0.4], &means, 20.0)[0] < 1e-6);
     }
 
     #[test]

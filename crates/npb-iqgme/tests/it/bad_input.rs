@@ -412,6 +412,10 @@ fn fits_without_labels_say_so() {
         variational.training_cells(&table, &truth).unwrap_err(),
         variational.predict_interval(&table, 0.9, 2).unwrap_err(),
         sampled.predict_interval(&table, 0.9).unwrap_err(),
+        variational
+            .predict_class_intervals(&table, 0.9, 2)
+            .unwrap_err(),
+        sampled.predict_class_intervals(&table, 0.9).unwrap_err(),
     ] {
         assert!(matches!(error, IqgmeError::Unlabelled), "{error}");
     }

@@ -2,7 +2,7 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::stream;
-use npb_iqgme::{Imputation, IqgmeConfig, Start};
+use npb_iqgme::{Imputation, IqgmeConfig, ProbabilityInterval, Start};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -71,6 +71,33 @@ pub(crate) fn corners(seed: u64, n: usize) -> (Table, Labels) {
         Table::new(n, 2, values, &seen).unwrap(),
         Labels::from_strings(&labels),
     )
+}
+
+/// Checks intervals of the probabilities of all classes: they are about what is foretold, and neither points nor all
+/// that is possible.
+pub(crate) fn intervals_agree(
+    intervals: &[Vec<ProbabilityInterval>],
+    foretold: &[Vec<f64>],
+) -> Result<(), String> {
+    let (mut width, mut n) = (0.0, 0.0);
+    for (row, (intervals, foretold)) in intervals.iter().zip(foretold).enumerate() {
+        for (class, (found, p)) in intervals.iter().zip(foretold).enumerate() {
+            let inside = 0.0 <= found.lower && found.lower <= found.upper && found.upper <= 1.0;
+            // The mean of a skewed law may lie beyond its quantiles, but not far.
+            let about = found.lower - 0.1 <= *p && *p <= found.upper + 0.1;
+            if found.mean != *p || !inside || !about {
+                return Err(format!("row {row}, class {class}: {found:?}, {p}"));
+            }
+            width += found.upper - found.lower;
+            n += 1.0;
+        }
+    }
+    width /= n;
+    if width > 0.001 && width < 0.9 {
+        Ok(())
+    } else {
+        Err(format!("a mean width of {width}"))
+    }
 }
 
 /// Checks that completed tables have the means and the spreads that they should have, in what is missing and there alone.

@@ -12,7 +12,7 @@ use npb_iqgme::{
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
 
-use crate::data::{config, draws_agree, three_gaussians};
+use crate::data::{config, draws_agree, intervals_agree, three_gaussians};
 use crate::multiclass::sectors;
 
 fn chains(seed: u64, burn_in: u64, keep: u64) -> GibbsConfig {
@@ -286,9 +286,11 @@ fn more_than_two_classes() {
     assert!(error.contains("predict_classes"), "{error}");
     let error = fitted.predict_interval(&new, 0.9).unwrap_err().to_string();
     assert!(
-        error.starts_with("predict_interval") && error.contains("predict_draws"),
+        error.starts_with("predict_interval") && error.contains("predict_class_intervals"),
         "{error}"
     );
+    let intervals = fitted.predict_class_intervals(&new, 0.9).unwrap();
+    intervals_agree(&intervals, &fitted.predict_classes(&new).unwrap()).unwrap();
 }
 
 /// Without labels it is a mixture of Gaussians; a single move can be made alone.

@@ -9,7 +9,7 @@ use npb_iqgme::{
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
-use crate::data::{config, three_gaussians};
+use crate::data::{config, intervals_agree, three_gaussians};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -148,9 +148,19 @@ fn fits_are_saved_continued_and_refuse_what_they_cannot_say() {
     let error = model.predict_interval(&table, 0.9, 10).unwrap_err();
     let error = error.to_string();
     assert!(
-        error.starts_with("predict_interval") && error.contains("no intervals"),
+        error.starts_with("predict_interval") && error.contains("predict_class_intervals"),
         "{error}"
     );
+    let foretold = model.predict_classes(&table).unwrap();
+    let intervals = model.predict_class_intervals(&table, 0.9, 200).unwrap();
+    intervals_agree(&intervals, &foretold).unwrap();
+    // The broken twin: those of another row, and of another class.
+    let mut moved = foretold.clone();
+    moved.rotate_left(1);
+    assert!(intervals_agree(&intervals, &moved).is_err());
+    let turned = |row: &Vec<f64>| vec![row[1], row[2], row[0]];
+    let turned: Vec<Vec<f64>> = foretold.iter().map(turned).collect();
+    assert!(intervals_agree(&intervals, &turned).is_err());
 
     let names: Vec<Option<&str>> = (0..120).map(|i| (i == 7).then_some("unheard of")).collect();
     let foreign = Labels::from_strings(&names);

@@ -78,6 +78,8 @@ fn questions_about_what_the_fit_does_not_have() {
     assert!(model.predict_proba("task 0", &narrow).is_err());
     assert!(model.predict_interval("task 0", &table, 1.0, 10).is_err());
     assert!(model.predict_interval("task 0", &table, 0.5, 1).is_err());
+    let all = |task, level| model.predict_class_intervals(task, &table, level, 10);
+    assert!(all("task 0", 1.0).is_err() && all("elsewhere", 0.5).is_err());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use npb_iqgme::{
 
 use super::bound::{never_falls, starts};
 use super::data::{Tasks, config};
+use crate::data::intervals_agree;
 use crate::multiclass::sectors;
 
 /// Tasks that are cut the same way, of these sizes.
@@ -164,9 +165,12 @@ fn fits_are_saved_grow_and_refuse_what_they_cannot_say() {
             .unwrap_err(),
     ] {
         let error = error.to_string();
-        let said = error.contains("predict_classes") && error.contains("this fit has 3");
+        let said = error.contains("predict_class") && error.contains("this fit has 3");
         assert!(said, "{error}");
     }
+    let intervals = model.predict_class_intervals("task 1", &rows, 0.9, 200);
+    let foretold = model.predict_classes("task 1", &rows).unwrap();
+    intervals_agree(&intervals.unwrap(), &foretold).unwrap();
     let (table, labels) = sectors(99, 12, 3, 0.2, 0.3);
     let new = Task {
         name: "new",
