@@ -689,68 +689,27 @@ impl IqgmeFit {
         let state = self.state();
         let (weights, weight_sds) = (state.sticks.expected_weights(), state.sticks.weight_sd());
         let base = self.wire.config.mean_strength;
-        let sd: Vec<f64> = self
-            .wire
-            .units
-            .active
-            .iter()
-            .map(|&j| self.wire.units.standardiser.sd()[j])
-            .collect();
-        let p = sd.len();
+        let units = &self.wire.units;
         let n_utilities = state.n_utilities();
         let summary = |h: usize| {
             let component = &state.components[h];
-            let spread = component.dof - p as f64 - 1.0;
+            let (mean, covariance) = units.gaussian(component);
+            let experts = &self.wire.runs[0].experts[h * n_utilities..][..n_utilities];
+            let (classifier, utilities) = units.classifiers(experts);
             ComponentSummary {
                 weight: weights[h],
                 weight_sd: weight_sds[h],
                 size: component.strength - base,
-                mean: self
-                    .wire
-                    .units
-                    .active
-                    .iter()
-                    .zip(&component.mean)
-                    .map(|(&j, &m)| self.wire.units.to_units(j, m))
-                    .collect(),
-                covariance: Mat::from_fn(p, p, |i, j| {
-                    component.scale_inverse[(i, j)] / spread * sd[i] * sd[j]
-                }),
-                classifier: (n_utilities == 1)
-                    .then(|| self.classifier(&self.wire.runs[0].experts[h], &sd)),
-                utilities: if n_utilities > 1 {
-                    let experts = &self.wire.runs[0].experts[h * n_utilities..][..n_utilities];
-                    experts.iter().map(|e| self.classifier(e, &sd)).collect()
-                } else {
-                    Vec::new()
-                },
+                mean,
+                covariance,
+                classifier,
+                utilities,
             }
         };
         (0..state.components.len())
             .filter(|&h| state.components[h].strength > base)
             .map(summary)
             .collect()
-    }
-
-    fn classifier(&self, expert: &Expert, sd: &[f64]) -> ClassifierSummary {
-        let p = sd.len();
-        let effects = expert.mean[..p].to_vec();
-        let coefficients: Vec<f64> = effects.iter().zip(sd).map(|(e, s)| e / s).collect();
-        let centre = self.wire.units.standardiser.mean();
-        let shift: f64 = self
-            .wire
-            .units
-            .active
-            .iter()
-            .zip(&coefficients)
-            .map(|(&j, c)| c * centre[j])
-            .sum();
-        ClassifierSummary {
-            effect_sds: (0..p).map(|j| expert.covariance[(j, j)].sqrt()).collect(),
-            effects,
-            coefficients,
-            intercept: expert.mean[p] - shift,
-        }
     }
 
     /// Posterior of the number of components whose weight exceeds `threshold`, by `draws` draws of the weights: entry `k` is the probability of `k`.

@@ -102,7 +102,7 @@ pub use npb_priors;
 pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use tasks::{
-    Atoms, Gaussians, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task, TaskRun,
-    TaskStart, TaskState, TaskUpdate, TasksConfig, fit_tasks, fit_tasks_with_checkpoints,
+    AtomSummary, Atoms, Gaussians, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task,
+    TaskRun, TaskStart, TaskState, TaskUpdate, TasksConfig, fit_tasks, fit_tasks_with_checkpoints,
 };
 pub use vb::{IqgmeVb, VbUpdate};

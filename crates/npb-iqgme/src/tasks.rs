@@ -24,7 +24,7 @@ mod vb;
 pub use checkpoints::fit_tasks_with_checkpoints;
 pub use config::{TaskStart, TasksConfig};
 pub use data::{MultiTaskData, Task};
-pub use fit::{MultiTaskFit, TaskRun, fit_tasks};
+pub use fit::{AtomSummary, MultiTaskFit, TaskRun, fit_tasks};
 pub use fold::Atoms;
 pub use state::{Gaussians, MultiTaskState, TaskState};
 pub use vb::{MultiTaskVb, TaskUpdate};

@@ -1,14 +1,16 @@
 //! From the user's tables to the model's rows and back.
 
 use npb_data::{Standardiser, Table};
+use npb_linalg::faer::Mat;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
 use crate::data::IqgmeData;
-use crate::fit::{Imputation, MissingCell, check_draws, mixture_moments};
+use crate::fit::{ClassifierSummary, Imputation, MissingCell, check_draws, mixture_moments};
 use crate::predict::CellTerm;
 use crate::rows::Rows;
+use crate::state::{Component, Expert};
 
 /// Units and columns of a fit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -76,6 +78,54 @@ impl Units {
 
     pub(crate) fn to_units(&self, column: usize, value: f64) -> f64 {
         self.standardiser.mean()[column] + self.standardiser.sd()[column] * value
+    }
+
+    /// Posterior means of the mean and of the covariance of a component, for the columns of the model, in the user's units.
+    pub(crate) fn gaussian(&self, component: &Component) -> (Vec<f64>, Mat<f64>) {
+        let sd = self.active_sds();
+        let p = sd.len();
+        let spread = component.dof - p as f64 - 1.0;
+        let each = self.active.iter().zip(&component.mean);
+        let mean = each.map(|(&j, &m)| self.to_units(j, m)).collect();
+        let covariance = Mat::from_fn(p, p, |i, j| {
+            component.scale_inverse[(i, j)] / spread * sd[i] * sd[j]
+        });
+        (mean, covariance)
+    }
+
+    /// The classifier of a component with one utility, and those of one with more.
+    pub(crate) fn classifiers(
+        &self,
+        experts: &[Expert],
+    ) -> (Option<ClassifierSummary>, Vec<ClassifierSummary>) {
+        match experts {
+            [expert] => (Some(self.classifier(expert)), Vec::new()),
+            _ => {
+                let each = experts.iter().map(|expert| self.classifier(expert));
+                (None, each.collect())
+            }
+        }
+    }
+
+    fn classifier(&self, expert: &Expert) -> ClassifierSummary {
+        let sd = self.active_sds();
+        let p = sd.len();
+        let effects = expert.mean[..p].to_vec();
+        let coefficients: Vec<f64> = effects.iter().zip(&sd).map(|(e, s)| e / s).collect();
+        let centre = self.standardiser.mean();
+        let each = self.active.iter().zip(&coefficients);
+        let shift: f64 = each.map(|(&j, c)| c * centre[j]).sum();
+        ClassifierSummary {
+            effect_sds: (0..p).map(|j| expert.covariance[(j, j)].sqrt()).collect(),
+            effects,
+            coefficients,
+            intercept: expert.mean[p] - shift,
+        }
+    }
+
+    fn active_sds(&self) -> Vec<f64> {
+        let sd = self.standardiser.sd();
+        self.active.iter().map(|&j| sd[j]).collect()
     }
 
     /// Log densities of the observed features of the rows of a table, in the user's units, given those in standardised ones.

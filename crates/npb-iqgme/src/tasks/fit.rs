@@ -23,9 +23,12 @@ use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
 use crate::runs::{check_level, check_part, class_intervals, of_second_class, run_all, weigh};
 use crate::stacking::{Surety, Vote};
-use crate::state::Expert;
+use crate::state::{Component, Expert};
 use crate::units::Units;
-use crate::{Evaluation, Imputation, IqgmeData, IqgmeError, MissingCell, ProbabilityInterval};
+use crate::{
+    ClassifierSummary, Evaluation, Imputation, IqgmeData, IqgmeError, MissingCell,
+    ProbabilityInterval,
+};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 12;
@@ -163,6 +166,23 @@ impl TaskRun {
         let others = own.probabilities(rows, gate, Experts::Integrated)?;
         Ok(with_first_class(others))
     }
+}
+
+/// An atom in the user's units: what groups of the tasks share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AtomSummary {
+    /// Expected number of groups, of all tasks together, that point at it.
+    pub groups: f64,
+    /// Expected number of training rows behind its Gaussian: those of its groups, or of all tasks where all atoms have one Gaussian ([`Gaussians::Common`]).
+    pub size: f64,
+    /// Posterior mean of its mean, for the columns of [`MultiTaskFit::model_columns`].
+    pub mean: Vec<f64>,
+    /// Posterior mean of its covariance.
+    pub covariance: Mat<f64>,
+    /// Its classifier; none without labels or with more than two classes.
+    pub classifier: Option<ClassifierSummary>,
+    /// With more than two classes: the classifiers of all classes but the first, by utility. Empty with two classes.
+    pub utilities: Vec<ClassifierSummary>,
 }
 
 /// What is stored.
@@ -493,6 +513,28 @@ impl MultiTaskFit {
         let weights = self.weighed().map(|(run, _)| run.weight);
         let chosen = pick(weights, u).unwrap_or(0);
         (chosen, &self.wire.runs[chosen], &self.predictors[chosen])
+    }
+
+    /// The atoms of the best run in the user's units, in the order of [`task_weights`](Self::task_weights): those that groups of more tasks point at first.
+    pub fn atoms(&self) -> Vec<AtomSummary> {
+        let (state, units) = (self.state(), &self.wire.units);
+        let base = self.wire.config.single.mean_strength;
+        let n_utilities = state.n_utilities();
+        let masses = state.atom_masses();
+        let summary = |(s, component): (usize, &Component)| {
+            let (mean, covariance) = units.gaussian(component);
+            let experts = &state.experts[s * n_utilities..][..n_utilities];
+            let (classifier, utilities) = units.classifiers(experts);
+            AtomSummary {
+                groups: masses[s],
+                size: component.strength - base,
+                mean,
+                covariance,
+                classifier,
+                utilities,
+            }
+        };
+        state.components.iter().enumerate().map(summary).collect()
     }
 
     /// Posterior mean of the weights of the atoms (of the best run) in a task, `sum_h <pi_jh> sigma_jhs`; the last entry is of all atoms without rows.

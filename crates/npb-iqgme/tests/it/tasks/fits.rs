@@ -185,6 +185,58 @@ fn labels_that_are_foretold_decide_what_runs_weigh() {
     assert!(new < old - 0.02, "{new} {old}");
 }
 
+/// Kind 0 lies to the left, kind 1 to the right, and their classes are cut at zero of the third feature, the other way about.
+#[test]
+fn atoms_are_told_in_the_units_of_the_table() {
+    let stretched = |j: u64| {
+        let (table, labels) = one_task(60 + j, j as usize % 2, 80, 0.1, 0.0);
+        (
+            table
+                .map(|_, k, x| 100.0 + 10.0 * x * (k + 1) as f64)
+                .unwrap(),
+            labels,
+        )
+    };
+    let tasks = Tasks::new((0..4).map(stretched).collect());
+    let config = TasksConfig {
+        starts: vec![TaskStart::Pooled(Start::KMeans(4))],
+        ..config(7)
+    };
+    let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
+    let atoms = model.atoms();
+    let total: f64 = atoms.iter().map(|atom| atom.size).sum();
+    assert!((total - 320.0).abs() < 1e-6, "{total}");
+    for task in model.tasks() {
+        let weights = model.task_weights(task).unwrap();
+        assert_eq!(weights.len(), atoms.len() + 1);
+        let kind = if task == "task 0" || task == "task 2" {
+            -1.0
+        } else {
+            1.0
+        };
+        for (atom, weight) in atoms.iter().zip(&weights) {
+            if *weight < 0.1 {
+                continue;
+            }
+            assert!((atom.mean[0] - 100.0 - 15.0 * kind).abs() < 5.0, "{atom:?}");
+            let sd = atom.covariance[(0, 0)].sqrt();
+            assert!((sd / 8.0 - 1.0).abs() < 0.3, "{sd}");
+            // Both tasks of a kind have it; their score is 4 or -4 for each unit of the third feature, which is 30 here, less what the noise of the
+            // label and few rows shrink, and its zero is at 100.
+            assert!(atom.groups > 1.9, "{atom:?}");
+            let cut = atom.classifier.as_ref().unwrap();
+            let slope = cut.coefficients[2] * 30.0 * -kind;
+            assert!(slope > 1.0 && slope < 5.0, "{cut:?}");
+            let score = |x: f64| {
+                let at = [atom.mean[0], atom.mean[1], x];
+                let each = cut.coefficients.iter().zip(at).map(|(c, x)| c * x);
+                cut.intercept + each.sum::<f64>()
+            };
+            assert!(score(100.0).abs() < 0.6, "{}", score(100.0));
+        }
+    }
+}
+
 #[test]
 fn a_row_is_another_one_in_another_task() {
     // The kinds cut the same third feature the other way about.

@@ -3,8 +3,8 @@
 use npb_data::{Labels, Table};
 use npb_infer::testing::check_stationary;
 use npb_iqgme::{
-    Atoms, IqgmeConfig, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Saved, Start,
-    Task, TaskStart, TaskUpdate, TasksConfig, fit, fit_tasks,
+    AtomSummary, Atoms, IqgmeConfig, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb,
+    Saved, Start, Task, TaskStart, TaskUpdate, TasksConfig, fit, fit_tasks,
 };
 
 use super::bound::{never_falls, starts};
@@ -168,6 +168,9 @@ fn fits_are_saved_grow_and_refuse_what_they_cannot_say() {
         let said = error.contains("predict_class") && error.contains("this fit has 3");
         assert!(said, "{error}");
     }
+    let atoms = model.atoms();
+    let told = |atom: &AtomSummary| atom.classifier.is_none() && atom.utilities.len() == 2;
+    assert!(!atoms.is_empty() && atoms.iter().all(told));
     let intervals = model.predict_class_intervals("task 1", &rows, 0.9, 200);
     let foretold = model.predict_classes("task 1", &rows).unwrap();
     intervals_agree(&intervals.unwrap(), &foretold).unwrap();
