@@ -71,10 +71,10 @@ impl Margin {
         self.scores[k] + part * (self.scores[k + 1] - self.scores[k])
     }
 
-    /// The value with this score.
+    /// The value with this score; none for none.
     pub(crate) fn value(&self, score: f64) -> f64 {
         let last = self.scores.len().saturating_sub(1);
-        if self.scores.is_empty() {
+        if self.scores.is_empty() || score.is_nan() {
             return score;
         }
         if last == 0 {

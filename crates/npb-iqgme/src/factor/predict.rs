@@ -2,6 +2,7 @@
 
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
+use npb_priors::dist::pick;
 use npb_priors::special::{log_sum_exp, normal_cdf};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
@@ -10,7 +11,7 @@ use super::data::Cells;
 use super::effects::{Effects, RowsOfBoth};
 use super::features::{gamma, noise};
 use super::forms::{Features, Forms};
-use super::rows::{Cluster, RowFactors, Rows, multiply, quadratic};
+use super::rows::{Cluster, RowFactors, Rows, Spread, multiply, quadratic};
 use super::state::{FactorExpert, FactorState, submatrix};
 use crate::IqgmeError;
 
@@ -293,6 +294,54 @@ impl Predictor {
     }
 }
 
+impl Predictor {
+    /// A draw of every missing cell, by the law of which [`missing_cells`](Self::missing_cells) has the moments: cells of a row share its cluster and its factors, rows share
+    /// loadings and noise. `rng`: of each row. Returned: row, feature, value.
+    pub(crate) fn draw_missing<R: Rng>(
+        &self,
+        state: &FactorState,
+        cells: &Cells,
+        parameters: &Drawn,
+        rng: impl Fn(usize) -> R,
+    ) -> Result<Vec<(usize, usize, f64)>, IqgmeError> {
+        let solved = self.solve(
+            state,
+            cells,
+            Knowing::Uncertainty,
+            |_, clusters, factors| {
+                let mut filled = Vec::new();
+                for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
+                    let roots = |(h, spread): (usize, &Option<Spread>)| {
+                        let root = spread
+                            .as_ref()
+                            .map(|s| Cholesky::new(s.covariance.as_ref()));
+                        root.transpose().map_err(|source| failed((h, source)))
+                    };
+                    let roots: Vec<Option<Cholesky>> = spreads[0]
+                        .iter()
+                        .enumerate()
+                        .map(roots)
+                        .collect::<Result<_, _>>()?;
+                    for &i in &pattern.rows {
+                        let mut rng = rng(i);
+                        let weights = (0..clusters.len()).map(|h| factors.responsibility(i, h));
+                        let h = pick(weights, rng.random()).unwrap_or(0);
+                        let mut s = factors.means[h].col_as_slice(i).to_vec();
+                        if let Some(root) = &roots[h] {
+                            root.sample_moment(&mut s, &mut rng);
+                        }
+                        let values = parameters.row(&clusters[h], &s, &pattern.missing, &mut rng);
+                        let each = pattern.missing.iter().zip(values);
+                        filled.extend(each.map(|(&p, value)| (i, p, value)));
+                    }
+                }
+                Ok(filled)
+            },
+        );
+        solved?
+    }
+}
+
 /// Cell `at`: missing pattern, row, feature.
 fn one_cell(
     state: &FactorState,
@@ -396,6 +445,27 @@ impl Drawn {
             }
         }
         Ok(Self { mean, noise })
+    }
+
+    /// Draws of some features of a row of a cluster with factors `s`.
+    fn row(
+        &self,
+        cluster: &Cluster,
+        s: &[f64],
+        features: &[usize],
+        rng: &mut impl Rng,
+    ) -> Vec<f64> {
+        let value = |&p: &usize| {
+            let loaded = cluster
+                .used
+                .iter()
+                .zip(s)
+                .map(|(&l, s)| self.mean[(p, l)] * s);
+            let centre = self.mean[(p, cluster.mean)] + loaded.sum::<f64>();
+            let noise: f64 = rng.sample(StandardNormal);
+            centre + noise / (self.noise[p] * cluster.noise).sqrt()
+        };
+        features.iter().map(value).collect()
     }
 }
 

@@ -8,7 +8,8 @@ use npb_iqgme::{
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
-use super::data::Simulation;
+use super::data::{Simulation, config};
+use crate::data::draws_agree;
 
 fn three_clusters() -> Simulation {
     Simulation {
@@ -411,4 +412,61 @@ fn a_rare_class_that_no_feature_tells_keeps_its_share() {
     assert!(foretold.iter().filter(off).count() < n / 50);
     let loaded = FactorFit::from_bytes(&fit.to_bytes().unwrap()).unwrap();
     assert_eq!(loaded.predict_proba(&new).unwrap(), foretold);
+}
+
+#[test]
+fn imputation_agrees_with_its_draws() {
+    let simulation = Simulation {
+        n: 60,
+        missing: 0.3,
+        ..Simulation::small()
+    };
+    let (table, labels, _) = simulation.draw(31);
+    let config = FactorConfig {
+        starts: vec![FactorStart::Pooled(2), FactorStart::Own(2)],
+        averaging: 1e3,
+        ..config(31)
+    };
+    let fit = fit_factor(&table, &labels, &config).unwrap();
+    let rows = table.select_rows(&(0..15).collect::<Vec<_>>());
+    let imputed = fit.impute(&rows).unwrap();
+    let draws = fit.impute_draws(&rows, 4000).unwrap();
+    draws_agree(&rows, &imputed, &draws).unwrap();
+    // The same for one thread as for several, and another draw is another one.
+    assert_eq!(draws[..3], fit.impute_draws(&rows, 3).unwrap()[..]);
+    assert_ne!(draws[0], draws[1]);
+}
+
+/// One factor moves all features: cells of a row that are missing together move together, in the scale of normal scores as in the table's.
+#[test]
+fn drawn_cells_of_a_row_share_its_factors() {
+    let value = |k: usize| {
+        let (i, j) = (k / 6, k % 6);
+        let factor = ((i * 37) % 83) as f64 / 20.0 - 2.0;
+        factor * [1.0, -0.8, 1.2, 1.0, -1.1, 0.9][j]
+            + 0.2 * (((i * 7 + j * 13) % 11) as f64 - 5.0) / 3.0
+    };
+    let table = Table::complete(80, 6, (0..480).map(value).collect()).unwrap();
+    for scale in [FactorScale::Standardised, FactorScale::NormalScores] {
+        let config = FactorConfig {
+            scale,
+            unlabelled_starts: vec![FactorStart::Pooled(1)],
+            ..config(5)
+        };
+        let none = Labels::from_strings(&vec![None::<&str>; 80]);
+        let fit = fit_factor(&table, &none, &config).unwrap();
+        let row = Table::new(1, 6, vec![0.0; 6], &[false; 6]).unwrap();
+        let draws = fit.impute_draws(&row, 2000).unwrap();
+        let correlation = |a: usize, b: usize| {
+            let mean = |f: &dyn Fn(&Table) -> f64| draws.iter().map(f).sum::<f64>() / 2000.0;
+            let cell = |draw: &Table, j: usize| draw.get(0, j).unwrap();
+            let [ma, mb] = [a, b].map(|j| mean(&|d| cell(d, j)));
+            let covariance = |x: usize, y: usize, mx: f64, my: f64| {
+                mean(&|d| (cell(d, x) - mx) * (cell(d, y) - my))
+            };
+            covariance(a, b, ma, mb) / (covariance(a, a, ma, ma) * covariance(b, b, mb, mb)).sqrt()
+        };
+        assert!(correlation(0, 2) > 0.8, "{scale:?}: {}", correlation(0, 2));
+        assert!(correlation(0, 1) < -0.8, "{scale:?}: {}", correlation(0, 1));
+    }
 }
