@@ -34,6 +34,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     quality::SMALL_SETS,
     quality::CALIBRATION,
     quality::DENSITY,
+    quality::HOSPITALS,
     quality::COVERAGE,
     scaling::SCALING,
 ];

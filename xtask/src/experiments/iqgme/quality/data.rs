@@ -60,6 +60,17 @@ pub(super) const HEPATITIS: Source = Source {
     skip: &[],
 };
 
+/// One hospital's patients.
+pub(super) const fn heart_disease(files: &'static [&'static str]) -> Source {
+    Source {
+        name: "heart-disease",
+        files,
+        separator: COMMA,
+        label: 13,
+        skip: &[],
+    }
+}
+
 /// Surgical lesion or not; without hospital number, outcome, codes of the lesion and `cp_data`.
 pub(super) const HORSE_COLIC: Source = Source {
     name: "horse-colic",
