@@ -110,7 +110,7 @@ pub struct IqgmeConfig {
     /// about which of them predicts better.
     pub averaging: f64,
     /// In class probabilities runs are weighed by how well they foretell labels in cross-validation with so many folds; 0: by their bounds, as in all else. Nearly all of
-    /// the bound is about the features. With fewer than two labels of a class bounds decide, too. Folds are of rows: where rows depend on each other (several
+    /// the bound is about the features. Where fewer than two classes have two labels bounds decide, too. Folds are of rows: where rows depend on each other (several
     /// of one patient), leave them out.
     pub folds: usize,
     /// At most this many iterations in a run.

@@ -114,12 +114,14 @@ pub(crate) fn by_run<C: PartialEq + Serialize + DeserializeOwned + Sync>(
 
 /// The sides of each fold, one for each set of labels; none when there are too few labels, or fewer than two folds are wanted.
 pub(crate) fn sides(sets: &[&Labels], n_folds: usize, seed: u64) -> Option<Vec<Vec<Side>>> {
-    let rarest = class_counts(sets).into_iter().map(|(_, n)| n).min();
-    let n_folds = n_folds.min(rarest.unwrap_or(0));
-    if n_folds < 2 {
+    // The only label of a class stays in all runs: those without it would not know the class.
+    let dealt = class_counts(sets).into_iter().filter(|(_, n)| *n > 1);
+    let (classes, counts): (Vec<&str>, Vec<usize>) = dealt.unzip();
+    let n_folds = n_folds.min(counts.into_iter().min().unwrap_or(0));
+    if n_folds < 2 || classes.len() < 2 {
         return None;
     }
-    let folds = deal(sets, n_folds, seed);
+    let folds = deal(sets, &classes, n_folds, seed);
     let of_fold = |fold: usize| {
         let side = |folds: &Vec<Option<usize>>| {
             let (left_out, kept) = (0..folds.len()).partition(|&i| folds[i] == Some(fold));
@@ -145,8 +147,8 @@ pub(crate) fn class_counts<'a>(sets: &[&'a Labels]) -> Vec<(&'a str, usize)> {
     counts
 }
 
-/// The fold of each labelled row of each set. Every class is spread evenly, in each set and over all of them.
-fn deal(sets: &[&Labels], n_folds: usize, seed: u64) -> Vec<Vec<Option<usize>>> {
+/// The fold of each row of these classes of each set. Every class is spread evenly, in each set and over all of them.
+fn deal(sets: &[&Labels], classes: &[&str], n_folds: usize, seed: u64) -> Vec<Vec<Option<usize>>> {
     let mut rng = stream(seed, [0, 0, FOLDS, 0]);
     let mut dealt = 0;
     // The fold after that of the last row of a class, going round, whatever set that was in.
@@ -154,7 +156,8 @@ fn deal(sets: &[&Labels], n_folds: usize, seed: u64) -> Vec<Vec<Option<usize>>> 
     let mut folds = Vec::with_capacity(sets.len());
     for labels in sets {
         let mut of_set = vec![None; labels.n_rows()];
-        for class in labels.classes() {
+        let here = labels.classes().iter();
+        for class in here.filter(|class| classes.contains(&class.as_str())) {
             let own = |&i: &usize| labels.name(i) == Some(class.as_str());
             let mut rows: Vec<usize> = (0..labels.n_rows()).filter(own).collect();
             rows.shuffle(&mut rng);
@@ -434,6 +437,29 @@ mod tests {
     }
 
     #[test]
+    fn the_only_label_of_a_class_stays() {
+        let labels = |n: usize, more: &[&str]| {
+            let names = ["a", "b"].repeat(n);
+            Labels::from_strings(
+                &[&names, more]
+                    .concat()
+                    .into_iter()
+                    .map(Some)
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let folds = sides(&[&labels(4, &["c"])], 5, 1).unwrap();
+        assert_eq!(folds.len(), 4);
+        for fold in &folds {
+            assert!(fold[0].kept.contains(&8) && fold[0].left_out.len() == 2);
+        }
+        // With two of it there are two folds; with two classes, one of them with one label, nothing can be foretold.
+        assert_eq!(sides(&[&labels(4, &["c", "c"])], 5, 1).unwrap().len(), 2);
+        let two = Labels::from_strings(&[Some("a"), Some("a"), Some("a"), Some("b")]);
+        assert!(sides(&[&two], 5, 1).is_none());
+    }
+
+    #[test]
     fn folds_hold_every_class_and_no_unlabelled_row() {
         let names: Vec<Option<&str>> = (0..30)
             .map(|i| match i % 10 {
@@ -443,7 +469,7 @@ mod tests {
             })
             .collect();
         let labels = Labels::from_strings(&names);
-        let folds = deal(&[&labels], 3, 1).concat();
+        let folds = deal(&[&labels], &["rare", "often"], 3, 1).concat();
         for fold in 0..3 {
             let members = |name: &str| {
                 let own = |i: &usize| folds[*i] == Some(fold) && names[*i] == Some(name);
