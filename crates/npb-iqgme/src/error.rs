@@ -50,7 +50,7 @@ pub enum IqgmeError {
     },
     /// Only one class among the labelled rows.
     #[error(
-        "all {rows} labelled rows are of class {class:?}: a classifier needs both classes (give no labels at all for a mixture without classifier)"
+        "all {rows} labelled rows are of class {class:?}: a classifier needs two classes or more (give no labels at all for a mixture without classifier)"
     )]
     OneClass {
         /// The class.

@@ -268,6 +268,7 @@ pub(crate) fn most_probable(probabilities: &[f64]) -> usize {
 pub(crate) fn with_first_class(others: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let of_row = |mut others: Vec<f64>| {
         let sum: f64 = others.iter().sum();
+        debug_assert!(sum < 1.0 + 1e-6, "{others:?}");
         // Integrals found one by one may sum to more by their errors.
         if sum > 1.0 {
             others.iter_mut().for_each(|p| *p /= sum);
@@ -542,6 +543,7 @@ impl IqgmeFit {
     }
 
     /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all classes.
+    /// Errors: as there; a fit with more than two classes.
     pub fn predict_interval(
         &self,
         table: &Table,
@@ -557,6 +559,9 @@ impl IqgmeFit {
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior: what the uncertainty of weights, components and experts makes
     /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each).
+    ///
+    /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
+    /// excluded), fewer than two draws.
     pub fn predict_class_intervals(
         &self,
         table: &Table,

@@ -25,12 +25,16 @@ const NODES: usize = 16;
 const PANEL: f64 = 4.5;
 /// A panel's integrand falls at most by this factor's exponential at the slope of its left end.
 const STEEP: f64 = 12.0;
-/// Panels on one side: a bound that only numbers so large that they have no digits left for a panel's width come to.
-const MOST_PANELS: usize = 10_000;
+/// Panels on one side, at most: a dozen for each class will do.
+const MOST_PANELS: usize = 1_000;
 /// Beyond so many standard deviations a normal distribution function is 1 and has no features to resolve.
 const FLAT: f64 = 8.5;
 /// What is this far below the mode on the logarithmic scale does not count.
 const NEGLIGIBLE: f64 = 40.0;
+/// The logarithm of a number that is next to the smallest.
+const LN_NOTHING: f64 = -750.0;
+/// So many standard deviations below its mean the logarithm of a normal distribution function has the curvature -1, to more digits than a difference leaves of it.
+const DEEP: f64 = -1e4;
 
 /// Nodes and weights of Gauss-Legendre quadrature on [0, 1].
 static RULE: LazyLock<[(f64, f64); NODES]> = LazyLock::new(gauss_legendre);
@@ -57,7 +61,7 @@ fn gauss_legendre() -> [(f64, f64); NODES] {
     })
 }
 
-/// Utilities as seen from the class that wins.
+/// Utilities as seen from the class that wins: what is integrated over is its utility less its mean, so that differences of large utilities keep their digits.
 struct Integrand<'a> {
     own: usize,
     means: &'a [f64],
@@ -72,22 +76,28 @@ struct Local {
 }
 
 impl Integrand<'_> {
+    /// The others, with their means less that of the winning one.
     fn others(&self) -> impl Iterator<Item = (usize, f64, f64)> + '_ {
         let each = self.means.iter().zip(self.sds).enumerate();
         each.filter(|(j, _)| *j != self.own)
-            .map(|(j, (&mean, &sd))| (j, mean, sd))
+            .map(|(j, (&mean, &sd))| (j, mean - self.means[self.own], sd))
+    }
+
+    /// Where the winning utility is 0.
+    fn least(&self) -> f64 {
+        -self.means[self.own]
     }
 
     /// Without the constant of the normal density.
     fn ln(&self, u: f64) -> f64 {
-        let z = (u - self.means[self.own]) / self.sds[self.own];
+        let z = u / self.sds[self.own];
         let others = self.others().map(|(_, mean, sd)| ln_phi((u - mean) / sd));
         -0.5 * z * z + others.sum::<f64>()
     }
 
     fn at(&self, u: f64) -> Local {
         let sd = self.sds[self.own];
-        let z = (u - self.means[self.own]) / sd;
+        let z = u / sd;
         let mut local = Local {
             ln: self.ln(u),
             slope: -z / sd,
@@ -97,19 +107,21 @@ impl Integrand<'_> {
             let z = (u - mean) / sd;
             let hazard = inverse_mills(-z);
             local.slope += hazard / sd;
-            local.curvature += hazard * (hazard + z) / (sd * sd);
+            let curvature = if z < DEEP { 1.0 } else { hazard * (hazard + z) };
+            local.curvature += curvature / (sd * sd);
         }
         local
     }
 
-    /// Where the integrand is largest on u >= 0: Newton's steps from its left, where they cannot overshoot.
+    /// Where the integrand is largest: Newton's steps from its left, where they overshoot by rounding alone.
     fn mode(&self) -> (f64, Local) {
-        let mut u = self.means[self.own].max(0.0);
+        let mut u = self.least().max(0.0);
         let mut local = self.at(u);
         for _ in 0..60 {
-            let step = local.slope / local.curvature;
-            // Not exact: it only has to be near. At u = 0 the slope may be negative.
-            if step * local.curvature.sqrt() < 1e-3 {
+            // At the least of all utilities the slope may be negative.
+            let step = (local.slope / local.curvature).max(self.least() - u);
+            // Not exact: it only has to be near.
+            if step.abs() * local.curvature.sqrt() < 1e-3 {
                 break;
             }
             u += step;
@@ -119,9 +131,8 @@ impl Integrand<'_> {
     }
 
     /// Calls `visit(u, weight)` at the nodes; the weights are those of the integral of a function of u times the integrand over its value at the mode.
-    /// Returns the logarithm of that value.
-    fn integrate(&self, mut visit: impl FnMut(f64, f64)) -> f64 {
-        let (mode, top) = self.mode();
+    /// Returns the logarithm of that value. The first argument: [`mode`](Self::mode).
+    fn integrate(&self, (mode, top): (f64, Local), mut visit: impl FnMut(f64, f64)) -> f64 {
         let mut panel = |from: f64, width: f64| {
             for (x, weight) in RULE.iter() {
                 let u = from + x * width;
@@ -130,7 +141,8 @@ impl Integrand<'_> {
         };
         let (mut right, mut local) = (mode, self.at(mode));
         for _ in 0..MOST_PANELS {
-            if local.ln <= top.ln - NEGLIGIBLE {
+            // Numbers so large that they are none, or have no digits left for a panel's width, are as far as can be.
+            if local.ln.is_nan() || local.ln <= top.ln - NEGLIGIBLE {
                 break;
             }
             // At most as far as the slope lets the integrand live.
@@ -142,22 +154,29 @@ impl Integrand<'_> {
             {
                 width = width.min(PANEL * sd);
             }
+            if right + width <= right {
+                break;
+            }
             panel(right, width);
             right += width;
             local = self.at(right);
         }
         let (mut left, mut local) = (mode, top.ln);
         for _ in 0..MOST_PANELS {
-            if left <= 0.0 || local <= top.ln - NEGLIGIBLE {
+            if left <= self.least() || local.is_nan() || local <= top.ln - NEGLIGIBLE {
                 break;
             }
             // The curvature falls in u, so that of the left end counts: found for the width that the right end suggests.
             let guess = PANEL / self.at(left).curvature.sqrt();
-            let mut width = (PANEL / self.at((left - guess).max(0.0)).curvature.sqrt()).min(left);
+            let end = (left - guess).max(self.least());
+            let mut width = (PANEL / self.at(end).curvature.sqrt()).min(left - self.least());
             for (_, mean, sd) in self.others() {
                 if left - width - mean < FLAT * sd {
                     width = width.min((PANEL * sd).max(left - mean - FLAT * sd));
                 }
+            }
+            if left - width >= left {
+                break;
             }
             panel(left - width, width);
             left -= width;
@@ -190,7 +209,7 @@ pub(crate) fn moments(class: usize, locations: &[f64], means: &mut [f64]) -> f64
     };
     let mut total = 0.0;
     means.fill(0.0);
-    let top = integrand.integrate(|u, weight| {
+    let top = integrand.integrate(integrand.mode(), |u, weight| {
         total += weight;
         means[own] += weight * u;
         for (j, mean, _) in integrand.others() {
@@ -202,9 +221,10 @@ pub(crate) fn moments(class: usize, locations: &[f64], means: &mut [f64]) -> f64
     }
     for (j, mean) in means.iter_mut().enumerate() {
         *mean /= total;
-        if j != own {
-            *mean = locations[j] - *mean;
-        }
+        *mean = match j == own {
+            true => locations[own] + *mean,
+            false => locations[j] - *mean,
+        };
     }
     top + total.ln() - LN_SQRT_2PI
 }
@@ -230,8 +250,13 @@ pub(crate) fn probabilities(means: &[f64], variances: &[f64], out: &mut [f64]) {
             means,
             sds: &sds,
         };
+        let (mode, top) = integrand.mode();
+        if top.ln < LN_NOTHING {
+            *out = 0.0;
+            continue;
+        }
         let mut total = 0.0;
-        let top = integrand.integrate(|_, weight| total += weight);
+        let top = integrand.integrate((mode, top), |_, weight| total += weight);
         *out = (top + total.ln() - LN_SQRT_2PI).exp() / sds[own];
     }
 }
@@ -263,6 +288,9 @@ pub(crate) fn probabilities_sharing(
         return probabilities(means, &[variances[0] + diagonal(0)], out);
     }
     let lead = leading(shared, n);
+    if lead.iter().all(|x| *x == 0.0) {
+        return probabilities(means, variances, out);
+    }
     let rest: Vec<f64> = (0..n)
         .map(|k| variances[k] + (diagonal(k) - lead[k] * lead[k]).max(0.0))
         .collect();
@@ -412,6 +440,48 @@ mod tests {
                 "{means:?} {variances:?}: {total}"
             );
         }
+    }
+
+    /// Utilities so large that their squares have few digits, some of them next to each other: their differences still say who wins.
+    #[test]
+    fn probabilities_of_large_utilities_sum_to_one() {
+        let mut rng = stream(9, [0, 0, 0, 0]);
+        for case in 0..4_000 {
+            let size = 10.0_f64.powi(4 + (case % 9));
+            let n = 2 + case as usize % 3;
+            let mut normal = || rng.sample::<f64, _>(StandardNormal);
+            let common = size * normal();
+            let near = case % 2 == 0;
+            let means: Vec<f64> = (0..n)
+                .map(|_| {
+                    if near {
+                        common + normal()
+                    } else {
+                        size * normal()
+                    }
+                })
+                .collect();
+            let variances: Vec<f64> = (0..n).map(|_| (2.0 * normal()).exp()).collect();
+            let mut out = vec![0.0; n];
+            probabilities(&means, &variances, &mut out);
+            let each = means.iter().zip(&variances);
+            let first: f64 = each.map(|(m, v)| normal_cdf(-m / v.sqrt())).product();
+            let total = first + out.iter().sum::<f64>();
+            assert!(
+                (total - 1.0).abs() < 1e-9,
+                "{means:?} {variances:?}: {out:?}, {first}"
+            );
+        }
+        // One that was found by a chain, and the same far up.
+        let mut out = [0.0; 2];
+        probabilities(&[-976.7, 1_055_939.4], &[1.0; 2], &mut out);
+        assert_eq!(out[0], 0.0);
+        assert!((out[1] - 1.0).abs() < 1e-12, "{out:?}");
+        probabilities(&[1e9, 1e9 + 1.0], &[1.0; 2], &mut out);
+        assert!(
+            (out[1] - normal_cdf(0.5_f64.sqrt())).abs() < 1e-12,
+            "{out:?}"
+        );
     }
 
     #[test]

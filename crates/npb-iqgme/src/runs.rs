@@ -53,14 +53,15 @@ pub(crate) fn relative_weights(elbos: &[f64], averaging: f64, n_observed: usize)
 }
 
 /// Checks what a file says of the part of run `k` in predictions. The first run has one.
-pub(crate) fn check_part(k: usize, weight: f64, surety: Surety) -> Result<(), String> {
-    let Surety { sharpness, shift } = surety;
+pub(crate) fn check_part(k: usize, weight: f64, surety: &Surety) -> Result<(), String> {
+    let Surety { sharpness, shifts } = surety;
     if !(0.0..=1.0).contains(&weight) || (k == 0 && weight == 0.0) {
         return Err(format!("weight of run {k}: {weight}"));
     }
-    if !(sharpness.is_finite() && sharpness > 0.0 && shift.is_finite()) {
+    let finite = shifts.iter().all(|shift| shift.is_finite());
+    if !(sharpness.is_finite() && *sharpness > 0.0 && finite) {
         return Err(format!(
-            "sharpness and shift of run {k}: {sharpness}, {shift}"
+            "sharpness and shifts of run {k}: {sharpness}, {shifts:?}"
         ));
     }
     Ok(())
@@ -95,20 +96,7 @@ pub(crate) fn check_levels(levels: &[f64]) -> Result<(), IqgmeError> {
     })
 }
 
-/// Central intervals that hold `level` of the draws, around given means. `drawn`: draw, row.
-pub(crate) fn central_intervals(
-    means: Vec<f64>,
-    drawn: &[Vec<f64>],
-    level: f64,
-) -> Vec<ProbabilityInterval> {
-    let of_row = |(row, mean): (usize, f64)| {
-        let values = drawn.iter().map(|draw| draw[row]);
-        central_interval(mean, values.collect(), level)
-    };
-    means.into_iter().enumerate().map(of_row).collect()
-}
-
-/// As [`central_intervals`], of the probabilities of all classes: `means` by row and class, `drawn` by draw, row and class.
+/// Central intervals that hold `level` of the draws of the probabilities of all classes, around given means: `means` by row and class, `drawn` by draw, row and class.
 pub(crate) fn class_intervals(
     means: Vec<Vec<f64>>,
     drawn: &[Vec<Vec<f64>>],

@@ -8,6 +8,9 @@ use std::collections::HashMap;
 
 use npb_data::Labels;
 use npb_infer::stream;
+use npb_linalg::Cholesky;
+use npb_linalg::faer::Mat;
+use npb_priors::special::ln_normalize;
 use rand::seq::SliceRandom;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -34,42 +37,62 @@ const SHIFT_STEPS: usize = 30;
 /// The logarithm of a sharpness is found to 1 over this, up to [`LARGEST_LN_SHARPNESS`].
 const SHARPNESS_STEPS: i32 = 20;
 const LARGEST_LN_SHARPNESS: i32 = 3;
-/// No probability is taken for nearer to 0 or 1 when it is put right.
-pub(crate) const NEAREST: f64 = 1e-12;
+/// No probability is taken for nearer to 0 when it is put right.
+const NEAREST: f64 = 1e-12;
 
 /// A run's part in class probabilities.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Vote {
     pub(crate) weight: f64,
     pub(crate) surety: Surety,
 }
 
-/// How probabilities of the second class are put right: their log odds become `shift + sharpness * log odds`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// How class probabilities are put right: `ln p_c` becomes `shift_c + sharpness ln p_c`, but for what makes them sum to one.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Surety {
     pub(crate) sharpness: f64,
-    pub(crate) shift: f64,
+    /// By class; that of the first is 0, and there are none where nothing is shifted.
+    pub(crate) shifts: Vec<f64>,
 }
 
 impl Default for Surety {
     /// Nothing is to be put right.
     fn default() -> Self {
-        Self {
-            sharpness: 1.0,
-            shift: 0.0,
-        }
+        Self::sharpness(1.0)
     }
 }
 
 impl Surety {
-    /// What a probability of the second class becomes.
-    fn of(self, p: f64) -> f64 {
-        logistic(self.of_ln_odds(ln_odds(p)))
+    /// No shift.
+    pub(crate) fn sharpness(sharpness: f64) -> Self {
+        Self {
+            sharpness,
+            shifts: Vec::new(),
+        }
     }
 
-    fn of_ln_odds(self, ln_odds: f64) -> f64 {
-        self.shift + self.sharpness * ln_odds
+    /// What probabilities of the classes become.
+    pub(crate) fn of(&self, probabilities: &[f64]) -> Vec<f64> {
+        self.moved(probabilities, probabilities)
     }
+
+    /// A draw of the classes' probabilities moved as their means are when these are put right, on the scale of log odds: draws spread as before, around what
+    /// is foretold.
+    pub(crate) fn moved(&self, drawn: &[f64], means: &[f64]) -> Vec<f64> {
+        let each = drawn.iter().zip(means).enumerate();
+        let ln = |(class, (drawn, mean)): (usize, (&f64, &f64))| {
+            let shift = self.shifts.get(class).copied().unwrap_or(0.0);
+            ln(*drawn) + shift + (self.sharpness - 1.0) * ln(*mean)
+        };
+        let mut moved: Vec<f64> = each.map(ln).collect();
+        ln_normalize(&mut moved);
+        moved
+    }
+}
+
+/// Of a probability that is not too near to 0.
+fn ln(p: f64) -> f64 {
+    p.max(NEAREST).ln()
 }
 
 /// What runs, made without a label's row, say of that label, one probability or more: run, label, probability.
@@ -173,126 +196,170 @@ fn deal(sets: &[&Labels], classes: &[&str], n_folds: usize, seed: u64) -> Vec<Ve
     folds
 }
 
-/// Votes of runs that give these probabilities to what came true, run, label: each is put right, and then weighed by `weights`. `second`: whether what came true is the second
-/// class.
+/// The class of each row that a fold leaves out, by its place in `classes`, in the order in which rows are left out.
+pub(crate) fn truth(sets: &[&Labels], classes: &[String], n_folds: usize, seed: u64) -> Vec<usize> {
+    let class = |labels: &Labels, row: usize| {
+        let name = labels.name(row);
+        classes.iter().position(|c| Some(c.as_str()) == name)
+    };
+    let folds = sides(sets, n_folds, seed).unwrap_or_default();
+    let mut truth = Vec::new();
+    for sides in &folds {
+        for (labels, side) in sets.iter().zip(sides) {
+            truth.extend(side.left_out.iter().filter_map(|&row| class(labels, row)));
+        }
+    }
+    truth
+}
+
+/// Votes of runs that foretell this of labels whose classes are `truth`: each is put right by what `surety` finds, and then weighed by `weights`, which is told what probability each run gives
+/// to what came true: run, label.
 pub(crate) fn votes(
-    by_run: &[Vec<f64>],
-    second: &[bool],
+    foretold: &[Vec<f64>],
+    truth: &[usize],
+    surety: impl Fn(&[f64], &[usize]) -> Surety,
     weights: impl Fn(&[Vec<f64>]) -> Vec<f64>,
 ) -> Vec<Vote> {
-    let surety = |foretold: &Vec<f64>| calibrated(foretold, second).1;
-    let sureties: Vec<Surety> = by_run.iter().map(surety).collect();
-    let put_right = |(foretold, surety): (&Vec<f64>, &Surety)| {
-        let of = |(i, &p): (usize, &f64)| {
-            let sign = sign(second[i]);
-            logistic(sign * surety.of_ln_odds(sign * ln_odds(p)))
-        };
-        foretold.iter().enumerate().map(of).collect()
+    let sureties: Vec<Surety> = foretold.iter().map(|of| surety(of, truth)).collect();
+    let came_true = |(of_run, surety): (&Vec<f64>, &Surety)| {
+        let each = of_run.chunks_exact(of_run.len() / truth.len()).zip(truth);
+        each.map(|(p, &class)| surety.of(p)[class]).collect()
     };
-    let by_run: Vec<Vec<f64>> = by_run.iter().zip(&sureties).map(put_right).collect();
+    let by_run: Vec<Vec<f64>> = foretold.iter().zip(&sureties).map(came_true).collect();
     let each = weights(&by_run).into_iter().zip(sureties);
     each.map(|(weight, surety)| Vote { weight, surety })
         .collect()
 }
 
-/// The sharpness and the shift at which what came true is most probable, times their prior, under which a run that is less sure is as sure of the second class on average as labels
-/// are of it: blunted without a shift, a run that foretells a rare class would have it more frequent. First, the logarithm of that product.
-pub(crate) fn calibrated(foretold: &[f64], second: &[bool]) -> (f64, Surety) {
-    let n_second = second.iter().filter(|second| **second).count() as f64;
-    let usual = (n_second / (second.len() as f64 - n_second)).ln();
-    let beyond = |(&p, &second): (&f64, &bool)| (sign(second) * ln_odds(p) - usual, sign(second));
-    let beyond: Vec<(f64, f64)> = foretold.iter().zip(second).map(beyond).collect();
-    let value = |sharpness: f64| {
-        let unmoved: Vec<(f64, f64)> = beyond
-            .iter()
-            .map(|(l, sign)| (usual + sharpness * l, *sign))
-            .collect();
-        let shift = best_shift(&unmoved);
-        let each = unmoved.iter();
-        let each = each.map(|(l, sign)| logistic(sign * (shift + l)).ln());
-        let prior = -0.5 * (shift / SHIFT_SD).powi(2);
-        (each.sum::<f64>() + prior, shift)
-    };
-    let (value, Surety { sharpness, shift }) = surest(value);
-    let surety = Surety {
-        sharpness,
-        shift: shift + (1.0 - sharpness) * usual,
-    };
-    (value, surety)
+/// Log odds of the classes beside the first, of each label: label, class.
+fn ln_odds(foretold: &[f64], n_labels: usize) -> Vec<Vec<f64>> {
+    let of_label = |p: &[f64]| p.iter().map(|&q| ln(q) - ln(p[0])).collect();
+    let each = foretold.chunks_exact(foretold.len() / n_labels);
+    each.map(of_label).collect()
 }
 
-/// The shift of log odds at which what came true is most probable, times its prior; by Newton's method, whose steps are cut, on a concave function. `ln_odds`: of the second class, and 1
-/// if it came true, else -1.
-fn best_shift(ln_odds: &[(f64, f64)]) -> f64 {
+/// The sharpness, without shifts, at which what came true is most probable, times its prior.
+pub(crate) fn sharpest(foretold: &[f64], truth: &[usize]) -> Surety {
+    let ln_odds = ln_odds(foretold, truth.len());
+    let value = |sharpness: f64| {
+        let each = ln_odds.iter().zip(truth);
+        let ln_true = |(odds, &class): (&Vec<f64>, &usize)| {
+            let against = odds.iter().map(|l| (sharpness * (l - odds[class])).exp());
+            -against.sum::<f64>().ln()
+        };
+        (each.map(ln_true).sum(), Vec::new())
+    };
+    surest(value).1
+}
+
+/// The sharpness and the shifts at which what came true is most probable, times their prior, under which a run that is less sure is as sure of each class on average as labels
+/// are of it: blunted without a shift, a run that foretells a rare class would have it more frequent. First, the logarithm of that product.
+pub(crate) fn calibrated(foretold: &[f64], truth: &[usize]) -> (f64, Surety) {
+    let ln_odds = ln_odds(foretold, truth.len());
+    let n_classes = ln_odds[0].len();
+    // A class of which no label was left out counts for half of one.
+    let count = |class: usize| (truth.iter().filter(|t| **t == class).count() as f64).max(0.5);
+    let usual: Vec<f64> = (0..n_classes).map(|c| (count(c) / count(0)).ln()).collect();
+    let value = |sharpness: f64| {
+        let about = |odds: &Vec<f64>| -> Vec<f64> {
+            let each = odds.iter().zip(&usual);
+            each.map(|(l, usual)| usual + sharpness * (l - usual))
+                .collect()
+        };
+        best_shifts(&ln_odds.iter().map(about).collect::<Vec<_>>(), truth)
+    };
+    let (value, Surety { sharpness, shifts }) = surest(value);
+    let each = shifts.iter().zip(&usual);
+    let shifts = each
+        .map(|(shift, usual)| shift + (1.0 - sharpness) * usual)
+        .collect();
+    (value, Surety { sharpness, shifts })
+}
+
+/// The shifts of log odds, that of the first class 0, at which what came true is most probable, times their prior; by Newton's method, whose steps are cut, on a concave function. First, the
+/// logarithm of that product. `ln_odds`: label, class.
+fn best_shifts(ln_odds: &[Vec<f64>], truth: &[usize]) -> (f64, Vec<f64>) {
+    let n_classes = ln_odds[0].len();
     let precision = SHIFT_SD.powi(-2);
-    let mut shift = 0.0;
+    let mut shifts = vec![0.0; n_classes];
+    let mut p = vec![0.0; n_classes];
     for _ in 0..SHIFT_STEPS {
-        let (mut slope, mut curvature) = (-precision * shift, precision);
-        for (l, sign) in ln_odds {
-            let missed = logistic(-sign * (shift + l));
-            slope += sign * missed;
-            curvature += missed * (1.0 - missed);
+        let mut slope: Vec<f64> = shifts[1..].iter().map(|shift| -precision * shift).collect();
+        let mut curvature = Mat::from_fn(n_classes - 1, n_classes - 1, |a, b| {
+            if a == b { precision } else { 0.0 }
+        });
+        for (odds, &class) in ln_odds.iter().zip(truth) {
+            shifted(odds, &shifts, &mut p);
+            for a in 1..n_classes {
+                slope[a - 1] += f64::from(u8::from(class == a)) - p[a];
+                curvature[(a - 1, a - 1)] += p[a];
+                for b in 1..n_classes {
+                    curvature[(a - 1, b - 1)] -= p[a] * p[b];
+                }
+            }
         }
-        let step: f64 = (slope / curvature).clamp(-1.0, 1.0);
-        shift += step;
-        if step.abs() < 1e-9 {
+        let Ok(factor) = Cholesky::new(curvature.as_ref()) else {
+            break;
+        };
+        factor.solve(&mut slope);
+        let largest = slope
+            .iter()
+            .fold(0.0, |most: f64, step| most.max(step.abs()));
+        for (shift, step) in shifts[1..].iter_mut().zip(&slope) {
+            *shift += step / largest.max(1.0);
+        }
+        if largest < 1e-9 {
             break;
         }
     }
-    shift
+    let each = ln_odds.iter().zip(truth);
+    let ln_true =
+        each.map(|(odds, &class)| odds[class] + shifts[class] - shifted(odds, &shifts, &mut p));
+    let value = ln_true.sum::<f64>();
+    let prior = shifts.iter().map(|shift| -0.5 * (shift / SHIFT_SD).powi(2));
+    (value + prior.sum::<f64>(), shifts)
 }
 
-/// The sharpness, with its shift, of the highest value, times its prior; and, first, the logarithm of that product. `value`: by sharpness the logarithm of a probability, and a shift.
-pub(crate) fn surest(value: impl Fn(f64) -> (f64, f64)) -> (f64, Surety) {
+/// Probabilities of classes with shifted log odds; returns the logarithm of what makes them sum to one.
+fn shifted(ln_odds: &[f64], shifts: &[f64], p: &mut [f64]) -> f64 {
+    for (to, (odds, shift)) in p.iter_mut().zip(ln_odds.iter().zip(shifts)) {
+        *to = odds + shift;
+    }
+    ln_normalize(p)
+}
+
+/// The sharpness, with its shifts, of the highest value, times its prior; and, first, the logarithm of that product. `value`: by sharpness the logarithm of a probability, and shifts.
+fn surest(value: impl Fn(f64) -> (f64, Vec<f64>)) -> (f64, Surety) {
     let most = LARGEST_LN_SHARPNESS * SHARPNESS_STEPS;
     let mut best = f64::NEG_INFINITY;
     let mut found = Surety::default();
     for step in -most..=most {
         let ln = f64::from(step) / f64::from(SHARPNESS_STEPS);
-        let (value, shift) = value(ln.exp());
+        let (value, shifts) = value(ln.exp());
         let value = value - 0.5 * (ln / LN_SHARPNESS_SD).powi(2);
         if value > best {
             best = value;
             found = Surety {
                 sharpness: ln.exp(),
-                shift,
+                shifts,
             };
         }
     }
     (best, found)
 }
 
-/// The average of runs' probabilities of the second of two classes, each put right: weight, surety, and a probability for each row.
-pub(crate) fn average<'a>(runs: impl Iterator<Item = (Vote, &'a Vec<f64>)>) -> Vec<f64> {
-    let mut mean: Vec<f64> = Vec::new();
-    for (Vote { weight, surety }, probabilities) in runs {
-        mean.resize(probabilities.len(), 0.0);
-        for (sum, &p) in mean.iter_mut().zip(probabilities) {
-            *sum += weight * surety.of(p);
+/// The average of runs' probabilities of the classes, each put right: its vote, and its probabilities row by row.
+pub(crate) fn average<'a>(runs: impl Iterator<Item = (Vote, &'a Vec<Vec<f64>>)>) -> Vec<Vec<f64>> {
+    let mut mean: Vec<Vec<f64>> = Vec::new();
+    for (Vote { weight, surety }, by_row) in runs {
+        mean.resize_with(by_row.len(), || vec![0.0; by_row[0].len()]);
+        for (mean, of_row) in mean.iter_mut().zip(by_row) {
+            let each = mean.iter_mut().zip(surety.of(of_row));
+            each.for_each(|(sum, p)| *sum += weight * p);
         }
     }
-    mean.into_iter().map(|p| p.min(1.0)).collect()
-}
-
-/// Draws of probabilities moved as their means are when these are put right, on the scale of log odds: the draws spread as before, around what is foretold.
-pub(crate) fn moved(draws: &[f64], means: &[f64], surety: Surety) -> Vec<f64> {
-    let by = |mean: f64| surety.of_ln_odds(mean) - mean;
-    let each = draws.iter().zip(means);
-    each.map(|(draw, mean)| logistic(ln_odds(*draw) + by(ln_odds(*mean))))
-        .collect()
-}
-
-fn sign(second: bool) -> f64 {
-    if second { 1.0 } else { -1.0 }
-}
-
-fn ln_odds(p: f64) -> f64 {
-    let p = p.clamp(NEAREST, 1.0 - NEAREST);
-    (p / (1.0 - p)).ln()
-}
-
-fn logistic(ln_odds: f64) -> f64 {
-    1.0 / (1.0 + (-ln_odds).exp())
+    mean.iter_mut().flatten().for_each(|p| *p = p.min(1.0));
+    mean
 }
 
 /// Weights at which the average of the runs' probabilities of what came true is highest, as posterior means would have them: `by_run`: run, label. To what the labels
@@ -350,90 +417,181 @@ mod tests {
         assert!((weights[0] - 0.9).abs() < 1e-9, "{weights:?}");
     }
 
-    #[test]
-    fn draws_move_with_their_mean() {
-        let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
-        let [as_it_is, twice, shifted] = [(1.0, 0.0), (2.0, 0.0), (1.0, 1.5)]
-            .map(|(sharpness, shift)| Surety { sharpness, shift });
-        assert!(near(twice.of(0.8), 16.0 / 17.0));
-        assert!(near(ln_odds(shifted.of(0.8)), 4.0_f64.ln() + 1.5));
-        assert!(near(moved(&[0.3], &[0.8], as_it_is)[0], 0.3));
-        // Odds 3/7 of the draw, 4 of the mean: 12/7.
-        assert!(near(moved(&[0.3], &[0.8], twice)[0], 12.0 / 19.0));
-        assert!(near(moved(&[0.3], &[0.8], shifted)[0], shifted.of(0.3)));
-        let surely = Surety {
-            sharpness: 20.0,
-            shift: 0.0,
-        };
-        for p in [0.0, 1.0] {
-            assert!((surely.of(p) - p).abs() < 1e-6);
-        }
-        let (first, second) = (vec![0.8, 0.5], vec![0.3, 0.5]);
-        let vote = |weight, surety| Vote { weight, surety };
-        let mean =
-            average([(vote(0.25, twice), &first), (vote(0.75, as_it_is), &second)].into_iter());
-        assert!(near(mean[0], 0.25 * 16.0 / 17.0 + 0.75 * 0.3) && near(mean[1], 0.5));
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-12
     }
 
-    /// Rows whose log odds are `score - 2.5`, half of them with a score of -1.5 and half of 1.5: one in seven is of the second class.
-    fn rare(said: impl Fn(f64) -> f64) -> (Vec<f64>, Vec<bool>) {
-        let mut foretold = Vec::new();
-        let mut second = Vec::new();
+    #[test]
+    fn draws_move_with_their_mean() {
+        let [as_it_is, twice, shifted] =
+            [(1.0, 0.0), (2.0, 0.0), (1.0, 1.5)].map(|(sharpness, shift)| Surety {
+                sharpness,
+                shifts: vec![0.0, shift],
+            });
+        let second = |p: Vec<f64>| p[1];
+        assert!(near(second(twice.of(&[0.2, 0.8])), 16.0 / 17.0));
+        let odds = second(shifted.of(&[0.2, 0.8])) / shifted.of(&[0.2, 0.8])[0];
+        assert!(near(odds.ln(), 4.0_f64.ln() + 1.5));
+        let drawn = |surety: &Surety| surety.moved(&[0.7, 0.3], &[0.2, 0.8])[1];
+        assert!(near(drawn(&as_it_is), 0.3));
+        // Odds 3/7 of the draw, 4 of the mean: 12/7.
+        assert!(near(drawn(&twice), 12.0 / 19.0));
+        assert!(near(drawn(&shifted), shifted.of(&[0.7, 0.3])[1]));
+        let surely = Surety::sharpness(20.0);
+        for p in [0.0, 1.0] {
+            assert!((surely.of(&[1.0 - p, p])[1] - p).abs() < 1e-6);
+        }
+        // What is drawn as it is foretold becomes what that becomes; a class that a draw rules out stays ruled out.
+        let means = [0.5, 0.3, 0.2];
+        let blunt = Surety::sharpness(0.4);
+        let same = blunt.moved(&means, &means);
+        assert!(blunt.of(&means).iter().zip(same).all(|(a, b)| near(*a, b)));
+        assert!(surely.moved(&[0.0, 0.6, 0.4], &means)[0] < 1e-6);
+
+        let (first, second) = (
+            vec![vec![0.2, 0.8], vec![0.5, 0.5]],
+            vec![vec![0.7, 0.3], vec![0.5, 0.5]],
+        );
+        let vote = |weight, surety| Vote { weight, surety };
+        let votes = [(vote(0.25, twice), &first), (vote(0.75, as_it_is), &second)];
+        let mean = average(votes.into_iter());
+        assert!(near(mean[0][1], 0.25 * 16.0 / 17.0 + 0.75 * 0.3) && near(mean[1][1], 0.5));
+    }
+
+    /// What so many classes are foretold, the first at `p` and the others alike, and what comes true: the first in nine of ten cases.
+    fn nine_of_ten(p: f64, n_classes: usize) -> (Vec<f64>, Vec<usize>) {
+        let other = (1.0 - p) / (n_classes - 1) as f64;
+        let of_label = |_| (0..n_classes).map(move |class| if class == 0 { p } else { other });
+        let truth = |i: usize| match i % 10 {
+            0 => 1 + i / 10 % (n_classes - 1),
+            _ => 0,
+        };
+        (
+            (0..400).flat_map(of_label).collect(),
+            (0..400).map(truth).collect(),
+        )
+    }
+
+    #[test]
+    fn runs_that_are_not_sure_enough_are_sharpened_and_those_too_sure_are_blunted() {
+        for (n_classes, said, wanted) in [
+            (2, 0.6, 5.42),
+            (2, 0.9, 1.0),
+            (2, 0.99, 0.478),
+            (3, 0.99, 0.5464),
+        ] {
+            let (foretold, truth) = nine_of_ten(said, n_classes);
+            let found = sharpest(&foretold, &truth);
+            let ratio = found.sharpness / wanted;
+            assert!((ratio - 1.0).abs() < 0.05, "{said}: {found:?}");
+            let p = found.of(&foretold[..n_classes]);
+            assert!((p[0] - 0.9).abs() < 0.01, "{said}: {p:?}");
+            assert!(near(p.iter().sum(), 1.0) && found.shifts.is_empty());
+        }
+        // Few labels say little, and labels foretold for certain do no harm.
+        assert!(sharpest(&[0.6, 0.4, 0.6, 0.4], &[0, 0]).sharpness < 1.2);
+        let surely = sharpest(&[1.0, 0.0, 0.0, 1.0, 1.0, 0.0], &[0, 0, 0]);
+        assert!(surely.sharpness.is_finite());
+        // What is poor by its probabilities alone weighs as much as what is good in the same order.
+        let ((poor, truth), (good, _)) = (nine_of_ten(0.6, 2), nine_of_ten(0.9, 2));
+        let votes = votes(&[poor, good], &truth, sharpest, |sharp| {
+            stack(sharp, &[0.5; 2])
+        });
+        assert!((votes[0].weight - 0.5).abs() < 0.05, "{votes:?}");
+    }
+
+    fn logistic(ln_odds: f64) -> f64 {
+        1.0 / (1.0 + (-ln_odds).exp())
+    }
+
+    /// Rows whose log odds are `score - 2.5`, half of them with a score of -1.5 and half of 1.5: one in seven is of the second class. What is said of them, and what they are.
+    fn rare(said: impl Fn(f64) -> f64) -> (Vec<f64>, Vec<usize>) {
+        let (mut foretold, mut truth) = (Vec::new(), Vec::new());
         for score in [-1.5, 1.5] {
             let n_second = (1000.0 * logistic(score - 2.5)).round() as usize;
             for i in 0..1000 {
-                second.push(i < n_second);
+                truth.push(usize::from(i < n_second));
                 let p = logistic(said(score));
-                foretold.push(if i < n_second { p } else { 1.0 - p });
+                foretold.extend([1.0 - p, p]);
             }
         }
-        (foretold, second)
+        (foretold, truth)
+    }
+
+    /// Log odds of the second of two classes when they are put right.
+    fn put_right(surety: &Surety, ln_odds: f64) -> f64 {
+        let p = surety.of(&[logistic(-ln_odds), logistic(ln_odds)]);
+        (p[1] / p[0]).ln()
     }
 
     #[test]
     fn a_rare_class_keeps_its_share_when_runs_are_blunted() {
         // Twice as sure as it should be, and about the wrong odds.
-        let (foretold, second) = rare(|score| 2.0 * score - 1.0);
-        let surety = calibrated(&foretold, &second).1;
+        let (foretold, truth) = rare(|score| 2.0 * score - 1.0);
+        let surety = calibrated(&foretold, &truth).1;
         assert!((surety.sharpness - 0.5).abs() < 0.05, "{surety:?}");
         for score in [-1.5, 1.5] {
-            let put_right = surety.of_ln_odds(2.0 * score - 1.0);
-            assert!(
-                (put_right - (score - 2.5)).abs() < 0.15,
-                "{score}: {put_right}"
-            );
+            let odds = put_right(&surety, 2.0 * score - 1.0);
+            assert!((odds - (score - 2.5)).abs() < 0.15, "{score}: {odds}");
         }
         // A run that says nothing says about the share of the class. Sharpness alone would make one in two of it, and so keeps what the run says.
         let noise = |i: usize| [-3.0, -1.0, 1.0, 3.0][i % 4];
-        let second: Vec<bool> = (0..400).map(|i| i / 4 % 10 == 0).collect();
+        let truth: Vec<usize> = (0..400).map(|i| usize::from(i / 4 % 10 == 0)).collect();
         let usual = (1.0_f64 / 9.0).ln();
-        let foretold: Vec<f64> = (0..400)
-            .map(|i| logistic(sign(second[i]) * (usual + noise(i))))
-            .collect();
-        let surety = calibrated(&foretold, &second).1;
+        let p = |i: usize| logistic(usual + noise(i));
+        let foretold: Vec<f64> = (0..400).flat_map(|i| [1.0 - p(i), p(i)]).collect();
+        let surety = calibrated(&foretold, &truth).1;
         for score in [-3.0, 3.0] {
-            let away = surety.of_ln_odds(usual + score) - usual;
+            let away = put_right(&surety, usual + score) - usual;
             assert!(away.abs() < 1.0, "{score}: {away}");
         }
-        let own = |p: &f64| ln_odds(*p);
-        let sum = |sharpness: f64| {
-            let each = foretold.iter().map(own).map(|l| logistic(sharpness * l));
-            each.map(f64::ln).sum()
-        };
-        let alone = surest(|sharpness| (sum(sharpness), 0.0)).1.sharpness;
+        let alone = sharpest(&foretold, &truth).sharpness;
         assert!(alone > 1.5 * surety.sharpness, "{alone}, {surety:?}");
         // Few labels say little.
-        let surety = calibrated(&[0.9, 0.8], &[true, false]).1;
-        assert!(
-            surety.sharpness < 1.5 && surety.shift.abs() < 0.5,
-            "{surety:?}"
-        );
-        assert!(
-            calibrated(&[1.0, 0.0, 1.0], &[true, false, false])
-                .1
-                .shift
-                .is_finite()
-        );
+        let surety = calibrated(&[0.1, 0.9, 0.8, 0.2], &[1, 0]).1;
+        let shift = surety.shifts[1].abs();
+        assert!(surety.sharpness < 1.5 && shift < 0.5, "{surety:?}");
+        let surely = calibrated(&[0.0, 1.0, 1.0, 0.0, 0.0, 1.0], &[1, 0, 0]).1;
+        assert!(surely.shifts[1].is_finite());
+    }
+
+    /// Three classes of which one in ten and one in five are rare: whatever a run says beside their shares is blunted, and they keep these; a class too many or too few does no harm.
+    #[test]
+    fn rare_classes_keep_their_shares() {
+        let shares = [0.7, 0.2, 0.1];
+        let truth: Vec<usize> = (0..600)
+            .map(|i| [0, 0, 0, 0, 0, 0, 0, 1, 1, 2][i / 9 % 10])
+            .collect();
+        let noise = |i: usize, class: usize| [-2.0, 0.0, 2.0][(i + i / 3 * class) % 3];
+        let of_label = |i: usize| {
+            let odds = (0..3).map(|c| shares[c] * f64::exp(noise(i, c)));
+            let sum: f64 = odds.clone().sum();
+            odds.map(move |o| o / sum).collect::<Vec<_>>()
+        };
+        let foretold: Vec<f64> = (0..600).flat_map(of_label).collect();
+        let (value, surety) = calibrated(&foretold, &truth);
+        assert!(surety.sharpness < 0.35, "{surety:?}");
+        let mut mean = [0.0; 3];
+        for p in foretold.chunks_exact(3) {
+            let p = surety.of(p);
+            (0..3).for_each(|c| mean[c] += p[c] / 600.0);
+        }
+        for (mean, share) in mean.iter().zip(shares) {
+            assert!((mean - share).abs() < 0.03, "{mean:?} {share}");
+        }
+        // What came true is no more probable by other shifts.
+        for class in [1, 2] {
+            for by in [-0.2, 0.2] {
+                let mut other = surety.clone();
+                other.shifts[class] += by;
+                let ln_true = |surety: &Surety| -> f64 {
+                    let each = foretold.chunks_exact(3).zip(&truth);
+                    each.map(|(p, &class)| surety.of(p)[class].ln()).sum()
+                };
+                assert!(ln_true(&other) < ln_true(&surety), "{class} {by}");
+            }
+        }
+        assert!(value.is_finite());
     }
 
     #[test]

@@ -168,6 +168,9 @@ pub(crate) fn check_atoms(
         square(&component.scale_inverse, p, "component scale")?;
     }
     check_experts(experts, p)?;
+    let mut of_component = experts.chunks(n_utilities.max(1));
+    let alike = |experts: &[Expert]| experts.iter().all(|e| e.tied == experts[0].tied);
+    expect(of_component.all(alike), "tied experts")?;
     expect(
         prior.mean.len() == n_utilities.max(1) * (p + 1) && finite(&prior.mean),
         "expert prior mean",

@@ -3,7 +3,6 @@
 use npb_linalg::NotPositiveDefinite;
 use npb_priors::GammaPrior;
 use npb_priors::dist::{Gamma, NormalGamma};
-use npb_priors::special::ln_phi;
 
 use super::effects::{EffectLaw, EffectRows};
 use super::experts;
@@ -107,12 +106,18 @@ pub(crate) fn bound(
     let clusters = Cluster::all(state);
     let n = clusters.len();
     let terms = rows.terms(&clusters, factors);
-    let effects = labelled.law.at(labelled.effects, &state.row_effect.mean);
-    let of_effects = &state.row_effect.variance;
-    let variances = labelled.law.variances(labelled.effects, of_effects);
+    let scores = rows.scores(&clusters, factors);
+    let each = state.row_effects.iter();
+    let effects: Vec<[Vec<f64>; 2]> = each
+        .map(|effect| {
+            let variances = labelled.law.variances(labelled.effects, &effect.variance);
+            [labelled.law.at(labelled.effects, &effect.mean), variances]
+        })
+        .collect();
+    let mut means = vec![0.0; rows.labels.n_utilities];
     let mut sum = Sums::default();
     for (i, row) in terms.chunks_exact(n).enumerate() {
-        let (mut score, mut score_second) = (0.0, 0.0);
+        let mut score_second = 0.0;
         for (h, term) in row.iter().enumerate() {
             let rho = factors.responsibility(i, h);
             if rho == 0.0 {
@@ -124,17 +129,20 @@ pub(crate) fn bound(
             sum.features(0.5 * rho * fit);
             sum.features(-0.5 * rho * cluster.noise * term.square);
             sum.factors(rho * term.factors);
-            score += rho * term.score;
             score_second += rho * term.score_second;
         }
-        if rows.signs[i] != 0.0 {
-            let (mu, t) = (state.soft_labels[i], labelled.soft[i]);
-            let effect = effects[i];
-            score_second += 2.0 * score * effect + effect * effect + variances[i];
-            score += effect;
-            sum.soft_labels(ln_phi(rows.signs[i] * mu));
-            sum.soft_labels(t * (score - mu));
-            sum.soft_labels(-0.5 * (score_second - mu * mu));
+        if rows.labels.is_labelled(i) {
+            let of_row = |by_row| rows.labels.of_row(by_row, i);
+            let [mu, t, scores] = [&state.soft_labels[..], labelled.soft, &scores].map(of_row);
+            sum.soft_labels(rows.labels.moments(i, mu, &mut means));
+            let mut square = 0.0;
+            for (k, [effects, variances]) in effects.iter().enumerate() {
+                let (score, effect) = (scores[k], effects[i]);
+                score_second += 2.0 * score * effect + effect * effect + variances[i];
+                sum.soft_labels(t[k] * (score + effect - mu[k]));
+                square += mu[k] * mu[k];
+            }
+            sum.soft_labels(-0.5 * (score_second - square));
         }
     }
     let (divergence, size) = features::divergence(state, &priors.noise);
@@ -152,7 +160,8 @@ pub(crate) fn bound(
     let off = (n * config.max_factors) as f64 - on;
     let sticks = state.sticks.elbo();
     let mut experts = experts::bound(state, &priors.expert)?;
-    experts -= labelled.law.divergence(&state.row_effect);
+    let divergence_of = |effect| labelled.law.divergence(effect);
+    experts -= state.row_effects.iter().map(divergence_of).sum::<f64>();
     let switches = on * ln_on + off * ln_off;
     Ok(FactorBound {
         labels: sum.labels,

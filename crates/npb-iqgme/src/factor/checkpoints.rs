@@ -79,8 +79,11 @@ fn fingerprint(data: &FactorData) -> u64 {
     // Both scales: other values of the same order are the same on one of them.
     let columns = |of| (0..cells.n_features()).flat_map(move |j| Mat::col_as_slice(of, j));
     let values = columns(&cells.x).chain(columns(&cells.plain));
-    let numbers = values.chain(&data.signs).map(|value| value.to_bits());
+    let numbers = values.map(|value| value.to_bits());
+    let class = |class: &Option<usize>| class.map_or(u64::MAX, |class| class as u64);
+    let labels = data.labels.class.iter().map(class);
     let content = [cells.n_rows() as u64, cells.n_features() as u64];
     let content = content.into_iter().chain(missing).chain(numbers);
+    let content = content.chain(labels);
     content.fold(0, |sum, word| stream(sum, [word, 0, 0, 0]).random())
 }

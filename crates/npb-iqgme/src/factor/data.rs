@@ -2,17 +2,18 @@
 
 use npb_data::{Labels, Mask, PatternIndex, Standardiser, Table};
 use npb_linalg::faer::Mat;
+use npb_priors::dist::probit_moments;
+use npb_priors::special::ln_phi;
 use serde::{Deserialize, Serialize};
 
 use super::config::FactorScale;
 use super::effects::{Effects, RowsOfBoth};
 use super::margins::Margins;
 use crate::data::{
-    at_most_two, check_spans, class_of_rows, classes_seen, distinct, given_units, not_empty,
-    varying_columns,
+    check_spans, class_of_rows, classes_seen, distinct, given_units, not_empty, varying_columns,
 };
 use crate::units::apply_left_out;
-use crate::{FactorConfig, IqgmeError};
+use crate::{FactorConfig, IqgmeError, multinomial};
 
 /// Values further out than this many standard deviations are moved here, so that their squares are finite.
 const FARTHEST: f64 = 1e100;
@@ -201,14 +202,82 @@ impl Units {
     }
 }
 
+/// The class of each row, and what follows from it.
+#[derive(Clone, Debug)]
+pub(crate) struct RowLabels {
+    /// None for an unlabelled row.
+    pub(crate) class: Vec<Option<usize>>,
+    /// Number of classes less one; 0 without labels.
+    pub(crate) n_utilities: usize,
+}
+
+impl RowLabels {
+    /// With so many classes.
+    pub(crate) fn new(class: Vec<Option<usize>>, n_classes: usize) -> Self {
+        let labelled = class.iter().any(Option::is_some);
+        Self {
+            n_utilities: if labelled { n_classes - 1 } else { 0 },
+            class,
+        }
+    }
+
+    pub(crate) fn is_labelled(&self, i: usize) -> bool {
+        self.class[i].is_some()
+    }
+
+    /// The rows with labels.
+    pub(crate) fn labelled(&self) -> Vec<usize> {
+        let all = 0..self.class.len();
+        all.filter(|&i| self.is_labelled(i)).collect()
+    }
+
+    /// Numbers of row `i`, of a table with one for each utility.
+    pub(crate) fn of_row<'a>(&self, by_row: &'a [f64], i: usize) -> &'a [f64] {
+        &by_row[i * self.n_utilities..][..self.n_utilities]
+    }
+
+    /// Numbers of one utility, by row.
+    pub(crate) fn of_utility(&self, by_row: &[f64], k: usize) -> Vec<f64> {
+        let own = by_row.iter().skip(k).step_by(self.n_utilities);
+        own.copied().collect()
+    }
+
+    /// A number for each row and utility: in the region of its class for a labelled row, else 0.
+    pub(crate) fn first_scores(&self) -> Vec<f64> {
+        let of_row = |class: &Option<usize>| {
+            let class = *class;
+            (1..=self.n_utilities).map(move |own| match class {
+                None => 0.0,
+                Some(class) if class == own => 1.0,
+                Some(_) => -1.0,
+            })
+        };
+        self.class.iter().flat_map(of_row).collect()
+    }
+
+    /// Means of utilities with these locations, cut to the region of their row's class, and the logarithm of the region's probability; 0 for an unlabelled row.
+    pub(crate) fn moments(&self, i: usize, locations: &[f64], means: &mut [f64]) -> f64 {
+        match (self.class[i], locations) {
+            (None, _) => {
+                means.fill(0.0);
+                0.0
+            }
+            (Some(class), [location]) => {
+                means[0] = probit_moments(*location, class > 0).mean;
+                ln_phi(if class > 0 { *location } else { -location })
+            }
+            (Some(class), _) => multinomial::moments(class, locations, means),
+        }
+    }
+}
+
 /// Training data ready for the updates: checked, standardised, grouped by missing pattern.
 #[derive(Clone, Debug)]
 pub struct FactorData {
     pub(crate) cells: Cells,
     /// Features by the rows that miss them; `rows` of a pattern are features, `missing` are rows.
     pub(crate) columns: PatternIndex,
-    /// +1, -1, or 0 for an unlabelled row.
-    pub(crate) signs: Vec<f64>,
+    pub(crate) labels: RowLabels,
     /// What rows say of their labels whatever their clusters, and the training rows.
     pub(crate) effects: Effects,
     pub(crate) effect_rows: RowsOfBoth,
@@ -221,12 +290,11 @@ impl FactorData {
     /// Checks and prepares a table with one label (or none) for each row.
     ///
     /// Columns that are constant or have no observed value are left out of the model. Errors: no rows, no columns, another number of labels than
-    /// rows, a third class, one class only, two values of a column with a difference that is beyond f64, a configuration value out of range. `config.row_effects` is read here.
+    /// rows, one class only, two values of a column with a difference that is beyond f64, a configuration value out of range. `config.row_effects` is read here.
     pub fn new(table: &Table, labels: &Labels, config: &FactorConfig) -> Result<Self, IqgmeError> {
         config.validate()?;
         not_empty(table)?;
         let classes = classes_seen(labels)?;
-        at_most_two(&classes)?;
         check_spans(table)?;
         Self::with_units(
             table,
@@ -238,19 +306,26 @@ impl FactorData {
     }
 
     /// Takes rows as they are, in units in which features are of the size that the priors expect: for data drawn from the model, and whenever units are known
-    /// beforehand. All columns are in the model, `config.scale` does not matter, and a class may be without rows.
+    /// beforehand. All columns are in the model, `config.scale` does not matter, and classes (two at least) may be without rows.
     ///
-    /// Errors: as [`new`](Self::new), and a label that is neither class.
+    /// Errors: as [`new`](Self::new), and a label that is no class, one class or two of one name.
     pub fn in_given_units(
         table: &Table,
         labels: &Labels,
-        classes: [&str; 2],
+        classes: &[&str],
         config: &FactorConfig,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         not_empty(table)?;
-        let classes = classes.map(str::to_owned).to_vec();
+        let classes: Vec<String> = classes.iter().map(|name| (*name).to_owned()).collect();
         distinct(&classes)?;
+        if classes.len() < 2 {
+            return Err(IqgmeError::Argument {
+                argument: "classes",
+                value: classes.len().to_string(),
+                rule: "two or more",
+            });
+        }
         Self::with_units(table, labels, classes, Units::given(table)?, config)
     }
 
@@ -261,9 +336,9 @@ impl FactorData {
         units: Units,
         config: &FactorConfig,
     ) -> Result<Self, IqgmeError> {
-        let signs = signs(table, labels, &classes)?;
+        let labels = RowLabels::new(class_of_rows(table, labels, &classes)?, classes.len());
         let cells = units.cells(table)?;
-        let labelled: Vec<usize> = (0..signs.len()).filter(|&i| signs[i] != 0.0).collect();
+        let labelled = labels.labelled();
         let effects = Effects::new(&cells, &labelled, &config.row_effects);
         Ok(Self {
             columns: cells.columns(),
@@ -271,7 +346,7 @@ impl FactorData {
             effects,
             cells,
             n_labelled: labelled.len(),
-            signs,
+            labels,
             units,
             classes,
         })
@@ -287,15 +362,4 @@ impl FactorData {
         let patterns = self.cells.patterns.iter();
         patterns.map(|p| p.rows.len() * p.observed.len()).sum()
     }
-}
-
-/// By row: +1 for the second class, -1 for the first, 0 for an unlabelled row.
-fn signs(table: &Table, labels: &Labels, classes: &[String]) -> Result<Vec<f64>, IqgmeError> {
-    let sign = |class: Option<usize>| match class {
-        None => 0.0,
-        Some(0) => -1.0,
-        Some(_) => 1.0,
-    };
-    let of_rows = class_of_rows(table, labels, classes)?;
-    Ok(of_rows.into_iter().map(sign).collect())
 }

@@ -15,7 +15,8 @@ struct LabelStats {
     weight: f64,
     /// Lower triangle.
     second: Mat<f64>,
-    linear: Vec<f64>,
+    /// By utility.
+    linear: Vec<Vec<f64>>,
 }
 
 impl LabelStats {
@@ -28,22 +29,25 @@ impl LabelStats {
         h: usize,
     ) -> Self {
         let k = factors.means[h].nrows();
-        let (mut weight, mut linear) = (0.0, vec![0.0; k + 1]);
+        let mut weight = 0.0;
+        let mut linear = vec![vec![0.0; k + 1]; data.labels.n_utilities];
         for &i in labelled {
             let rho = factors.responsibility(i, h);
             if rho == 0.0 {
                 continue;
             }
             weight += rho;
-            let pull = rho * soft[i];
-            for (to, s) in linear.iter_mut().zip(factors.means[h].col_as_slice(i)) {
-                *to += pull * s;
+            for (linear, t) in linear.iter_mut().zip(data.labels.of_row(soft, i)) {
+                let pull = rho * t;
+                for (to, s) in linear.iter_mut().zip(factors.means[h].col_as_slice(i)) {
+                    *to += pull * s;
+                }
+                linear[k] += pull;
             }
-            linear[k] += pull;
         }
         Self {
             weight,
-            second: factors.second(&data.cells.patterns, &data.signs, labelled, h),
+            second: factors.second(&data.cells.patterns, &data.labels, labelled, h),
             linear,
         }
     }
@@ -58,16 +62,22 @@ pub(crate) fn update(
     soft: &[f64],
     factors: &RowFactors,
 ) -> Result<(), (usize, NotPositiveDefinite)> {
-    let rows = 0..data.signs.len();
-    let labelled: Vec<usize> = rows.filter(|&i| data.signs[i] != 0.0).collect();
-    for h in 0..state.experts.len() {
+    let n_utilities = state.n_utilities();
+    if n_utilities == 0 {
+        return Ok(());
+    }
+    let labelled = data.labels.labelled();
+    for h in 0..state.n_clusters() {
         let own = state.expert_coordinates(h);
         let stats = LabelStats::new(data, &labelled, soft, factors, h);
-        state.experts[h] = if stats.weight > 0.0 {
-            free(&state.expert_prior, &own, stats).map_err(|source| (h, source))?
-        } else {
-            FactorExpert::tied(&state.expert_prior, &own)
-        };
+        for k in 0..n_utilities {
+            let prior = state.expert_prior_of(k);
+            state.experts[h * n_utilities + k] = if stats.weight > 0.0 {
+                free(prior, &own, &stats, k).map_err(|source| (h, source))?
+            } else {
+                FactorExpert::tied(prior, &own)
+            };
+        }
     }
     Ok(())
 }
@@ -75,10 +85,11 @@ pub(crate) fn update(
 fn free(
     prior: &[NormalGamma],
     own: &[usize],
-    stats: LabelStats,
+    stats: &LabelStats,
+    utility: usize,
 ) -> Result<FactorExpert, NotPositiveDefinite> {
-    let mut precision = stats.second;
-    let mut mean = stats.linear;
+    let mut precision = stats.second.clone();
+    let mut mean = stats.linear[utility].clone();
     for (k, &l) in own.iter().enumerate() {
         precision[(k, k)] += prior[l].precision().mean();
         mean[k] += prior[l].mean_precision_times_mean();
@@ -103,10 +114,12 @@ fn free(
 
 /// `q(zeta_l, lambda_l)` of every coordinate, given the free experts that use it.
 pub(crate) fn update_prior(state: &mut FactorState, prior: &NormalGamma) {
-    let n_factors = state.n_factors();
-    for l in 0..=n_factors {
+    let (n_factors, n_utilities) = (state.n_factors(), state.n_utilities());
+    for place in 0..state.expert_prior.len() {
+        let (k, l) = (place / (n_factors + 1), place % (n_factors + 1));
         let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
-        for (expert, used) in state.experts.iter().zip(&state.switches) {
+        let of_utility = state.experts.iter().skip(k).step_by(n_utilities);
+        for (expert, used) in of_utility.zip(&state.switches) {
             if !expert.tied && (l == n_factors || used[l]) {
                 n += 1.0;
                 sum += expert.mean[l];
@@ -117,14 +130,15 @@ pub(crate) fn update_prior(state: &mut FactorState, prior: &NormalGamma) {
         let mean = sum / strength;
         let (shape, rate) = (prior.precision().shape(), prior.precision().rate());
         let rest = (squares - strength * mean * mean).max(0.0);
-        state.expert_prior[l] =
+        state.expert_prior[place] =
             NormalGamma::new(mean, strength, shape + 0.5 * n, rate + 0.5 * rest)
                 .expect("sums of positive numbers");
     }
-    for h in 0..state.experts.len() {
-        if state.experts[h].tied {
-            let own = state.expert_coordinates(h);
-            state.experts[h] = FactorExpert::tied(&state.expert_prior, &own);
+    for i in 0..state.experts.len() {
+        if state.experts[i].tied {
+            let own = state.expert_coordinates(i / n_utilities);
+            let prior = state.expert_prior_of(i % n_utilities);
+            state.experts[i] = FactorExpert::tied(prior, &own);
         }
     }
 }
@@ -138,19 +152,17 @@ pub(crate) fn coordinate(law: &NormalGamma, mean: f64, variance: f64) -> f64 {
 /// `<ln p(w)>` and entropies of the free experts, minus the divergence of their prior's factor.
 pub(crate) fn bound(state: &FactorState, prior: &NormalGamma) -> Result<f64, NotPositiveDefinite> {
     let mut value = 0.0;
-    for (h, expert) in state.experts.iter().enumerate() {
+    let n_utilities = state.n_utilities();
+    for (i, expert) in state.experts.iter().enumerate() {
         if expert.tied {
             continue;
         }
-        let own = state.expert_coordinates(h);
+        let own = state.expert_coordinates(i / n_utilities);
+        let prior = state.expert_prior_of(i % n_utilities);
         let covariance = submatrix(&expert.covariance, &own);
         value += 0.5 * Cholesky::new(covariance.as_ref())?.ln_det();
         for &l in &own {
-            value += coordinate(
-                &state.expert_prior[l],
-                expert.mean[l],
-                expert.covariance[(l, l)],
-            );
+            value += coordinate(&prior[l], expert.mean[l], expert.covariance[(l, l)]);
         }
     }
     if !state.experts.is_empty() {

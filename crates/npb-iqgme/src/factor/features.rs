@@ -7,7 +7,7 @@ use npb_priors::dist::Gamma;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::data::FactorData;
+use super::data::{FactorData, RowLabels};
 use super::rows::{Cluster, RowFactors};
 use super::state::FactorState;
 
@@ -29,7 +29,7 @@ impl FeatureStats {
         let d = clusters.last().map_or(0, |c| c.mean + 1);
         let rows = RowMoments {
             index: &data.cells.patterns,
-            signs: &data.signs,
+            labels: &data.labels,
             clusters,
             factors,
             d,
@@ -82,7 +82,7 @@ fn by_feature(x: &Mat<f64>, first: &Mat<f64>) -> Vec<f64> {
 
 struct RowMoments<'a> {
     index: &'a PatternIndex,
-    signs: &'a [f64],
+    labels: &'a RowLabels,
     clusters: &'a [Cluster],
     factors: &'a RowFactors,
     d: usize,
@@ -116,7 +116,7 @@ impl RowMoments<'_> {
     fn second(&self, rows: &[usize]) -> Mat<f64> {
         let mut second = Mat::zeros(self.d, self.d);
         for (h, cluster) in self.clusters.iter().enumerate() {
-            let own = self.factors.second(self.index, self.signs, rows, h);
+            let own = self.factors.second(self.index, self.labels, rows, h);
             let at: Vec<usize> = cluster.used.iter().copied().chain([cluster.mean]).collect();
             for (j, &b) in at.iter().enumerate() {
                 for (i, &a) in at.iter().enumerate().skip(j) {

@@ -6,7 +6,7 @@ use npb_data::{Labels, Table};
 use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
-use npb_priors::dist::{Beta, pick};
+use npb_priors::dist::{Dirichlet, pick};
 use npb_priors::special::ln_add_exp;
 use rand::RngExt;
 use rayon::prelude::*;
@@ -18,11 +18,13 @@ use super::effects::{Effects, RowsOfBoth};
 use super::predict::{Drawn, Predictor};
 use super::scale;
 use super::stacking::votes;
-use super::state::FactorState;
+use super::state::{FactorExpert, FactorState};
 use super::vb::{FactorUpdate, FactorVb};
-use crate::data::class_of_rows;
-use crate::fit::{Evaluation, check_draws, most_probable, with_first_class};
-use crate::runs::{central_intervals, check_level, check_part, run_all, weigh};
+use crate::data::{class_of_rows, two_classes};
+use crate::fit::{
+    ALL_CLASSES, ALL_INTERVALS, Evaluation, check_draws, most_probable, with_first_class,
+};
+use crate::runs::{check_level, check_part, class_intervals, of_second_class, run_all, weigh};
 use crate::stacking::{self, Surety, Vote};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
@@ -34,7 +36,7 @@ const PICK: u64 = 5;
 
 /// Fits the factor-analytic variant: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
-/// `table`: n x P, cells may be missing. `labels`: one for each row, two classes, rows may be unlabelled (all of them, too: then there is no
+/// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or more, rows may be unlabelled (all of them, too: then there is no
 /// classifier). Cost: with labels every run is made `config.folds` times more, with at most 15 iterations each, to find its weight; with
 /// [`RowEffects::learn_variance`](crate::RowEffects::learn_variance) so is a run without factors for each of five scales of the steps. Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 ///
@@ -93,10 +95,11 @@ pub struct FactorRun {
     pub weight: f64,
     /// Its weight in class probabilities, by the labels that it foretells (`config.folds`), or else by its bound.
     pub vote: f64,
-    /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold.
+    /// The power to which the probabilities of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold.
     pub sharpness: f64,
-    /// What is added to the logarithm of the second class's odds after that, found from the same labels; 0 where nothing was foretold.
-    pub shift: f64,
+    /// What is added to the logarithms of the classes' probabilities after that, before these are made to sum to one, found from the same labels; 0 for the first
+    /// class, and none at all where nothing was foretold.
+    pub shifts: Vec<f64>,
     /// Bound and relative change, iteration by iteration.
     pub trace: Vec<VbReport>,
     /// Why it ended.
@@ -123,7 +126,7 @@ impl FactorRun {
             weight: 0.0,
             vote: 0.0,
             sharpness: 1.0,
-            shift: 0.0,
+            shifts: Vec::new(),
             trace: outcome.trace,
             stop: outcome.stop,
             sizes: vb.sizes(),
@@ -135,7 +138,7 @@ impl FactorRun {
     fn surety(&self) -> Surety {
         Surety {
             sharpness: self.sharpness,
-            shift: self.shift,
+            shifts: self.shifts.clone(),
         }
     }
 
@@ -160,8 +163,10 @@ pub struct FactorComponent {
     pub factors: Vec<usize>,
     /// Probability of each dimension 0, 1, .. L: the number of columns that it uses, switches taken one by one.
     pub dimension: Vec<f64>,
-    /// Effects of its factors on the probit score, in the order of `factors`, and their standard deviations; none without labels.
+    /// Effects of its factors on the probit score, in the order of `factors`, and their standard deviations; none without labels or with more than two classes.
     pub effects: Option<Vec<(f64, f64)>>,
+    /// With more than two classes: the same of the scores of all classes but the first, by utility. Empty with two classes.
+    pub utilities: Vec<Vec<(f64, f64)>>,
 }
 
 /// What is stored.
@@ -172,7 +177,7 @@ pub struct Wire {
     effects: Effects,
     classes: Vec<String>,
     /// Labels of training, by class.
-    labels: [u64; 2],
+    labels: Vec<u64>,
     /// The best run first.
     runs: Vec<FactorRun>,
 }
@@ -196,7 +201,7 @@ impl FactorFit {
         let by_labels = votes.is_some();
         for (run, vote) in runs.iter_mut().zip(votes.into_iter().flatten()) {
             run.vote = vote.weight;
-            (run.sharpness, run.shift) = (vote.surety.sharpness, vote.surety.shift);
+            (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
         }
         let n_observed = data.n_observed().max(1);
         let by_bound = weigh(&mut runs, FactorRun::elbo, config.averaging, n_observed);
@@ -216,11 +221,14 @@ impl FactorFit {
         for (run, weight) in describing.iter_mut().zip(weights) {
             run.weight = weight;
         }
-        let of_sign = |sign: f64| data.signs.iter().filter(|s| **s == sign).count() as u64;
+        let of_class = |class: usize| {
+            let own = data.labels.class.iter().filter(|c| **c == Some(class));
+            own.count() as u64
+        };
         Ok(Self {
             wire: Wire {
                 config,
-                labels: [of_sign(-1.0), of_sign(1.0)],
+                labels: (0..data.classes.len()).map(of_class).collect(),
                 units: data.units,
                 effects: data.effects,
                 classes: data.classes,
@@ -239,7 +247,7 @@ impl FactorFit {
         self.wire.runs.iter().filter(|run| run.vote > 0.0)
     }
 
-    /// Class names; probabilities are of the second. Empty for a fit without labels.
+    /// Class names; with two, probabilities are of the second. Empty for a fit without labels.
     pub fn classes(&self) -> &[String] {
         &self.wire.classes
     }
@@ -299,10 +307,12 @@ impl FactorFit {
         let weights = state.sticks.expected_weights();
         let cluster = |h: usize| {
             let factors = state.used(h);
-            let effects = state.experts.get(h).map(|expert| {
+            let of_expert = |expert: &FactorExpert| -> Vec<(f64, f64)> {
                 let effect = |&l: &usize| (expert.mean[l], expert.covariance[(l, l)].sqrt());
                 factors.iter().map(effect).collect()
-            });
+            };
+            let mut utilities: Vec<_> = state.experts_of(h).iter().map(of_expert).collect();
+            let two_classes = utilities.len() == 1;
             let mean = |(k, &j): (usize, &usize)| {
                 self.to_units(j, state.features.mean[(k, state.n_factors() + h)])
             };
@@ -318,7 +328,8 @@ impl FactorFit {
                     .map(mean)
                     .collect(),
                 dimension: sum_of_switches(&run.use_probabilities[h]),
-                effects,
+                effects: two_classes.then(|| utilities.remove(0)),
+                utilities,
                 factors,
             }
         };
@@ -334,47 +345,49 @@ impl FactorFit {
         })
     }
 
-    /// Probability of the second class for each row, factors and missing features integrated out, experts by moment matching. Steps and linear
-    /// effects of features are at their posterior means: a posterior that factorises overstates what they leave uncertain.
-    /// Each run is put right by its [`sharpness`](FactorRun::sharpness) and [`shift`](FactorRun::shift). A row without any observed feature gets the share of the
-    /// class among the labels of training.
+    /// Probability of the second class for each row, by the same rules as [`predict_classes`](Self::predict_classes).
     ///
-    /// Cost: see [`FactorVb`]. Errors: other columns than in training, a fit without labels.
+    /// Errors: as there; a fit with more than two classes.
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        two_classes(&self.wire.classes, "predict_proba", ALL_CLASSES)?;
+        let all = self.predict_classes(table)?;
+        Ok(all.into_iter().map(|of_row| of_row[1]).collect())
+    }
+
+    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), factors and missing features integrated out, experts by moment
+    /// matching. Steps and linear effects of features are at their posterior means: a posterior that factorises overstates what they leave uncertain.
+    /// Each run is put right by its [`sharpness`](FactorRun::sharpness) and [`shifts`](FactorRun::shifts). A row without any observed feature gets the shares of the
+    /// classes among the labels of training.
+    ///
+    /// Cost: see [`FactorVb`]; with more than two classes an integral for each cluster and class. Errors: other columns than in training, a fit without labels.
+    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         self.classifies()?;
         let cells = self.cells(table)?;
         let by_run = self.by_run(&cells, &self.wire.effects.of(&cells))?;
-        Ok(self.probability(&cells, &by_run))
+        Ok(self.probabilities(&cells, &by_run))
     }
 
-    /// Probabilities of both classes, for each row in the order of [`classes`](Self::classes), by the same rules as
-    /// [`predict_proba`](Self::predict_proba).
-    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let second = self.predict_proba(table)?;
-        Ok(with_first_class(
-            second.into_iter().map(|p| vec![p]).collect(),
-        ))
-    }
-
-    fn probability(&self, cells: &Cells, by_run: &[Vec<f64>]) -> Vec<f64> {
-        let mut probability = self.average(by_run);
+    fn probabilities(&self, cells: &Cells, by_run: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
+        let mut probabilities = self.average(by_run);
+        let shares = self.shares();
         for i in Self::unseen(cells) {
-            probability[i] = self.shares().mean();
+            probabilities[i] = (0..shares.dim()).map(|class| shares.mean(class)).collect();
         }
-        probability
+        probabilities
     }
 
-    /// Probability of the second class by each run that votes, before it is put right: run, row.
-    fn by_run(&self, cells: &Cells, rows: &RowsOfBoth) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    /// Probabilities of the classes by each run that votes, before they are put right: run, row, class.
+    fn by_run(&self, cells: &Cells, rows: &RowsOfBoth) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
         let of_run = |run: &FactorRun| {
             let effects = (&self.wire.effects, rows);
-            Predictor::new(&run.state).probability(&run.state, cells, effects)
+            let others = Predictor::new(&run.state).probabilities(&run.state, cells, effects)?;
+            Ok(with_first_class(others))
         };
         self.voting().map(of_run).collect()
     }
 
     /// The average of the runs that vote, each put right.
-    fn average(&self, by_run: &[Vec<f64>]) -> Vec<f64> {
+    fn average(&self, by_run: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
         let runs = self.voting().map(|run| Vote {
             weight: run.vote,
             surety: run.surety(),
@@ -383,7 +396,7 @@ impl FactorFit {
     }
 
     /// Rows of which nothing is seen. What runs say of them is what they would say of a row without effects, not of a row that might have any: they get the
-    /// share of their class among the labels of training, with half a label more of each class.
+    /// shares of the classes among the labels of training, with half a label more of each class.
     fn unseen(cells: &Cells) -> Vec<usize> {
         let n_features = cells.n_features();
         let patterns = cells.patterns.iter();
@@ -391,27 +404,26 @@ impl FactorFit {
         unseen.flat_map(|pattern| pattern.rows.clone()).collect()
     }
 
-    fn shares(&self) -> Beta {
-        let [first, second] = self.wire.labels.map(|n| n as f64 + 0.5);
-        Beta::new(second, first).expect("positive")
+    fn shares(&self) -> Dirichlet {
+        let each = self.wire.labels.iter().map(|n| *n as f64 + 0.5);
+        Dirichlet::new(each.collect()).expect("positive")
     }
 
-    /// The more probable class of each row.
+    /// The most probable class of each row.
     pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
-        let probability = self.predict_proba(table)?;
-        let name = |p: f64| self.wire.classes[usize::from(p > 0.5)].as_str();
-        Ok(probability.into_iter().map(name).collect())
+        let name = |p: Vec<f64>| self.wire.classes[most_probable(&p)].as_str();
+        Ok(self.predict_classes(table)?.into_iter().map(name).collect())
     }
 
-    /// How well the labelled rows of a table are predicted. Errors: as [`predict_proba`](Self::predict_proba); no labelled row; a label that is not a class of
+    /// How well the labelled rows of a table are predicted. Errors: as [`predict_classes`](Self::predict_classes); no labelled row; a label that is not a class of
     /// the fit.
     pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
         let classes = class_of_rows(table, labels, &self.wire.classes)?;
         Evaluation::new(&self.predict_classes(table)?, &classes)
     }
 
-    /// Class probabilities with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are moved, on the scale of
-    /// log odds, as far as the probability of their run is when it is put right.
+    /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all classes.
+    /// Errors: as there; a fit with more than two classes.
     pub fn predict_interval(
         &self,
         table: &Table,
@@ -420,28 +432,50 @@ impl FactorFit {
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
         check_level(level)?;
         check_draws(draws, 2)?;
+        two_classes(&self.wire.classes, "predict_interval", ALL_INTERVALS)?;
+        let all = self.predict_class_intervals(table, level, draws)?;
+        Ok(of_second_class(all))
+    }
+
+    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are moved, on the scale of
+    /// log odds, as far as the probabilities of their run are when they are put right.
+    ///
+    /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
+    /// excluded), fewer than two draws.
+    pub fn predict_class_intervals(
+        &self,
+        table: &Table,
+        level: f64,
+        draws: usize,
+    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+        check_level(level)?;
+        check_draws(draws, 2)?;
         self.classifies()?;
         let cells = self.cells(table)?;
         let rows = self.wire.effects.of(&cells);
         let by_run = self.by_run(&cells, &rows)?;
         let unseen = Self::unseen(&cells);
-        let drawn: Vec<Vec<f64>> = (0..draws as u64)
+        let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
                 let (k, run) = self.pick(draw);
                 let state = &run.state;
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
                 let predictor = Predictor::draw(state, &mut rng).map_err(failed)?;
-                let drawn = predictor.probability(state, &cells, (&self.wire.effects, &rows))?;
-                let mut moved = stacking::moved(&drawn, &by_run[k], run.surety());
+                let effects = (&self.wire.effects, &rows);
+                let others = predictor.probabilities(state, &cells, effects)?;
+                let each = with_first_class(others).into_iter().zip(&by_run[k]);
+                let surety = run.surety();
+                let moved = each.map(|(drawn, mean)| surety.moved(&drawn, mean));
+                let mut moved: Vec<Vec<f64>> = moved.collect();
                 for &i in &unseen {
-                    moved[i] = self.shares().sample(&mut rng);
+                    self.shares().sample(&mut moved[i], &mut rng);
                 }
                 Ok(moved)
             })
             .collect::<Result<_, IqgmeError>>()?;
-        let probability = self.probability(&cells, &by_run);
-        Ok(central_intervals(probability, &drawn, level))
+        let probabilities = self.probabilities(&cells, &by_run);
+        Ok(class_intervals(probabilities, &drawn, level))
     }
 
     /// Probabilities of the clusters given the observed features, one vector for each row, in the order of [`components`](Self::components).
@@ -596,20 +630,25 @@ impl Saved for FactorFit {
         if !wire.effects.is_valid(n_features) {
             return Err(saved("effects of rows".to_owned()));
         }
-        if !matches!(wire.classes.len(), 0 | 2) || wire.runs.is_empty() {
+        let n_classes = wire.classes.len();
+        if n_classes == 1 || wire.labels.len() != n_classes || wire.runs.is_empty() {
             return Err(saved("classes or runs: impossible number".to_owned()));
         }
+        let n_utilities = n_classes.saturating_sub(1);
         if wire.runs.iter().all(|run| run.vote == 0.0) {
             return Err(saved("no run has a vote".to_owned()));
         }
         for (k, run) in wire.runs.iter().enumerate() {
-            check_part(k, run.weight, run.surety()).map_err(saved)?;
+            check_part(k, run.weight, &run.surety()).map_err(saved)?;
+            if ![0, n_classes].contains(&run.shifts.len()) {
+                return Err(saved(format!("shifts of run {k}")));
+            }
             if !(0.0..=1.0).contains(&run.vote) {
                 return Err(saved(format!("vote of run {k}: {}", run.vote)));
             }
-            let law = wire.effects.law(run.state.row_effect.linear);
+            let law = wire.effects.law(run.state.linear());
             run.state
-                .check(n_features, !wire.classes.is_empty(), &law, &wire.config)
+                .check(n_features, n_utilities, &law, &wire.config)
                 .map_err(saved)?;
             let (n, l) = (run.state.n_clusters(), run.state.n_factors());
             let probable = |p: &f64| (0.0..=1.0).contains(p);

@@ -9,7 +9,7 @@ use npb_infer::{SweepOutcome, SweepPlan, SweepReport, Xoshiro256PlusPlus, run_sw
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::dist::{Beta, NormalGamma, sample_ln_weights, sample_probit};
-use npb_priors::special::{ln_normalize, ln_phi, normal_cdf};
+use npb_priors::special::{ln_normalize, ln_phi};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
@@ -22,11 +22,15 @@ use super::data::FactorData;
 use super::effects::{EffectLaw, EffectRows};
 use super::features::{FeatureStats, gamma};
 use super::forms::Forms;
-use super::rows::{Cluster, OwnGram, Spread, multiply};
+use super::rows::{Cluster, OwnGram, Spread, multiply, shared};
 use super::state::FactorState;
+use super::vb::interleaved;
 use crate::config::check_length;
+use crate::data::two_classes;
+use crate::fit::{ALL_CLASSES, with_first_class};
+use crate::multinomial::probabilities_sharing;
 use crate::state::expect;
-use crate::{FactorConfig, IqgmeError};
+use crate::{FactorConfig, IqgmeError, multinomial};
 
 mod draw;
 #[cfg(test)]
@@ -124,10 +128,15 @@ impl<'d> FactorSampler<'d> {
         chain: u64,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
-        let linear = start.row_effect.linear;
+        let linear = start.linear();
         let law = data.effects.law(linear);
         start
-            .check(data.cells.n_features(), data.n_labelled > 0, &law, &config)
+            .check(
+                data.cells.n_features(),
+                data.labels.n_utilities,
+                &law,
+                &config,
+            )
             .map_err(|what| IqgmeError::Saved { what })?;
         let mut rng = stream(config.seed, [chain, 0, FIRST, 0]);
         let priors = Priors::new(&config);
@@ -142,7 +151,6 @@ impl<'d> FactorSampler<'d> {
                 }
             })?;
         let mut sampler = Self::at(data, config, draw, chain, 0);
-        // Rows come from the prior, scores on either side: no draw given the labels yet.
         sampler.apply(FactorMove::Rows)?;
         Ok(sampler)
     }
@@ -246,38 +254,56 @@ impl<'d> FactorSampler<'d> {
         )
     }
 
-    /// Probability of the second class for each row of a table, in the units and columns of training, at the current draw; factors and missing
-    /// features are integrated out. The posterior probability is its mean over kept draws.
+    /// Probability of the second of two classes for each row by the current draw, as [`predict_classes`](Self::predict_classes) has those of all. Errors: as there; more than two classes.
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        two_classes(&self.data.classes, "predict_proba", ALL_CLASSES)?;
+        let all = self.predict_classes(table)?;
+        Ok(all.into_iter().map(|of_row| of_row[1]).collect())
+    }
+
+    /// Probabilities of the classes for each row by the current draw, factors and missing features integrated out. Errors: other columns than in training, no
+    /// labels in training.
+    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         if self.data.n_labelled == 0 {
             return Err(IqgmeError::Unlabelled);
         }
         let cells = self.data.units.cells(table)?;
         let forms = Forms::new(&self.draw.features(), &cells);
         let rows = self.data.effects.of(&cells);
-        let of_rows = self
-            .law
-            .at(rows.rows(self.draw.linear), &self.draw.row_effect);
+        let rows = rows.rows(self.draw.linear);
+        let n = self.draw.n_utilities();
+        let effects = self.draw.row_effects.iter();
+        let effects = interleaved(effects.map(|effect| self.law.at(rows, effect)).collect());
         let clusters = self.draw.clusters();
-        let mut probability = vec![0.0; cells.n_rows()];
+        let mut probabilities = vec![vec![0.0; n]; cells.n_rows()];
+        let (mut means, mut part) = (vec![0.0; n], vec![0.0; n]);
         for (pattern, gram) in cells.patterns.iter().zip(&forms.grams) {
             let grams: Vec<OwnGram> = clusters.iter().map(|c| c.own_gram(gram)).collect();
-            let spreads = self.spreads(&clusters, &grams)?;
+            let spreads = self.spreads(&clusters, &grams, false)?;
             for &i in &pattern.rows {
-                let mut logs = vec![0.0; clusters.len()];
-                let mut positive = vec![0.0; clusters.len()];
-                for (h, cluster) in clusters.iter().enumerate() {
-                    let s;
-                    (s, logs[h]) = cluster.posterior(&forms, i, &grams[h], None, &spreads[h]);
-                    let score = self.draw.score(h, &cluster.used, &s, &spreads[h]);
-                    let mean = score.mean + of_rows[i];
-                    positive[h] = normal_cdf(mean / score.variance.sqrt());
+                let posterior = |(h, cluster): (usize, &Cluster)| {
+                    cluster.posterior(&forms, i, &grams[h], None, &spreads[h])
+                };
+                let (located, mut weights): (Vec<_>, Vec<_>) =
+                    clusters.iter().enumerate().map(posterior).unzip();
+                ln_normalize(&mut weights);
+                for (h, (s, weight)) in located.iter().zip(weights).enumerate() {
+                    let moments = self.draw.moments(h, &clusters[h].used);
+                    for (k, mean) in means.iter_mut().enumerate() {
+                        *mean = moments.score(k, s) + effects[i * n + k];
+                    }
+                    let shared = shared(&moments.slopes, &spreads[h].covariance);
+                    probabilities_sharing(&means, &vec![1.0; n], &shared, &mut part);
+                    let sums = probabilities[i].iter_mut().zip(&part);
+                    sums.for_each(|(sum, p)| *sum += weight * p);
                 }
-                ln_normalize(&mut logs);
-                probability[i] = dot(&logs, &positive).min(1.0);
             }
         }
-        Ok(probability)
+        probabilities
+            .iter_mut()
+            .flatten()
+            .for_each(|p| *p = p.min(1.0));
+        Ok(with_first_class(probabilities))
     }
 
     /// Conditional means of the missing cells of the training rows given the draw, row by row and then by feature, in standardised units.
@@ -315,8 +341,10 @@ impl<'d> FactorSampler<'d> {
             FactorMove::ExpertPrior => self.move_expert_prior(&mut rng),
             FactorMove::RowEffect => self.move_row_effect(&mut rng),
             FactorMove::EffectScales => {
-                let drawn = self.law.draw_precisions(&self.draw.row_effect, &mut rng);
-                self.draw.effect_precisions = drawn;
+                for (k, effect) in self.draw.row_effects.iter().enumerate() {
+                    let drawn = self.law.draw_precisions(effect, &mut rng);
+                    self.draw.effect_precisions[k] = drawn;
+                }
             }
         }
         Ok(())
@@ -328,9 +356,14 @@ impl<'d> FactorSampler<'d> {
         }
     }
 
-    fn spreads(&self, clusters: &[Cluster], grams: &[OwnGram]) -> Result<Vec<Spread>, IqgmeError> {
+    fn spreads(
+        &self,
+        clusters: &[Cluster],
+        grams: &[OwnGram],
+        labelled: bool,
+    ) -> Result<Vec<Spread>, IqgmeError> {
         let spread = |(h, cluster): (usize, &Cluster)| {
-            let spread = cluster.spread(&grams[h], false);
+            let spread = cluster.spread(&grams[h], labelled);
             spread.map_err(|source| self.failed("factors", h, source))
         };
         clusters.iter().enumerate().map(spread).collect()
@@ -342,23 +375,38 @@ impl<'d> FactorSampler<'d> {
         let forms = self.forms.as_ref().expect("prepared");
         let clusters = self.draw.clusters();
         let effects = self.effects();
+        // With one utility it is integrated out with the factors; several are given, and drawn anew after them.
+        let n_utilities = self.draw.n_utilities();
+        let several = n_utilities > 1;
+        let with_expert = |(h, cluster): (usize, &Cluster)| Cluster {
+            expert: Some(self.draw.moments(h, &cluster.used)),
+            ..cluster.clone()
+        };
+        let with_experts: Vec<Cluster> = match several {
+            true => clusters.iter().enumerate().map(with_expert).collect(),
+            false => Vec::new(),
+        };
         let patterns = self.data.cells.patterns.patterns();
         let drawn: Vec<Vec<DrawnRow>> = patterns
             .par_iter()
             .zip(&forms.grams)
             .map(|(pattern, gram)| {
                 let grams: Vec<OwnGram> = clusters.iter().map(|c| c.own_gram(gram)).collect();
-                let spreads = self.spreads(&clusters, &grams)?;
+                let spreads = self.spreads(&clusters, &grams, false)?;
+                let given = match several {
+                    true => Some(self.spreads(&with_experts, &grams, true)?),
+                    false => None,
+                };
                 let row = |&i: &usize| {
                     let mut rng = stream(seed, [0, 0, 0, i as u64]);
-                    let row = self.draw_row(
-                        forms,
-                        &clusters,
-                        &grams,
-                        &spreads,
-                        (i, effects[i]),
-                        &mut rng,
-                    );
+                    let of_row = &effects[i * n_utilities..][..n_utilities];
+                    let given = given.as_ref().filter(|_| self.data.labels.is_labelled(i));
+                    let (clusters, spreads) = match given {
+                        Some(given) => (&with_experts, given),
+                        None => (&clusters, &spreads),
+                    };
+                    let laws = (&clusters[..], &grams[..], &spreads[..], given.is_some());
+                    let row = self.draw_row(forms, laws, (i, of_row), &mut rng);
                     row.map_err(|(h, source)| self.failed("factors", h, source))
                 };
                 pattern.rows.par_iter().map(row).collect()
@@ -367,7 +415,7 @@ impl<'d> FactorSampler<'d> {
         for (pattern, rows) in patterns.iter().zip(drawn) {
             for (&i, row) in pattern.rows.iter().zip(rows) {
                 self.draw.labels[i] = row.label;
-                self.draw.scores[i] = row.score;
+                self.draw.scores[i * n_utilities..][..n_utilities].copy_from_slice(&row.scores);
                 let column = self.draw.factors.col_as_slice_mut(i);
                 column.copy_from_slice(&row.factors);
             }
@@ -378,20 +426,25 @@ impl<'d> FactorSampler<'d> {
     fn draw_row(
         &self,
         forms: &Forms,
-        clusters: &[Cluster],
-        grams: &[OwnGram],
-        spreads: &[Spread],
-        (i, of_row): (usize, f64),
+        (clusters, grams, spreads, given): (&[Cluster], &[OwnGram], &[Spread], bool),
+        (i, effects): (usize, &[f64]),
         rng: &mut Xoshiro256PlusPlus,
     ) -> Result<DrawnRow, (usize, NotPositiveDefinite)> {
-        let sign = self.data.signs[i];
+        let class = self.data.labels.class[i];
+        let sign = |class: usize| if class > 0 { 1.0 } else { -1.0 };
+        let given = given.then(|| {
+            let each = self.draw.scores_of(i).iter().zip(effects);
+            each.map(|(t, effect)| t - effect).collect::<Vec<f64>>()
+        });
         let mut logs = Vec::with_capacity(clusters.len());
         let mut means = Vec::with_capacity(clusters.len());
         for (h, (cluster, spread)) in clusters.iter().zip(spreads).enumerate() {
-            let (s, mut ln) = cluster.posterior(forms, i, &grams[h], None, spread);
-            if sign != 0.0 {
-                let score = self.draw.score(h, &cluster.used, &s, spread);
-                ln += ln_phi(sign * (score.mean + of_row) / score.variance.sqrt());
+            let (s, mut ln) = cluster.posterior(forms, i, &grams[h], given.as_deref(), spread);
+            if let (Some(class), None) = (class, &given) {
+                let score = self
+                    .draw
+                    .score(&self.draw.experts[h], &cluster.used, &s, spread);
+                ln += ln_phi(sign(class) * (score.mean + effects[0]) / score.variance.sqrt());
             }
             logs.push(ln);
             means.push(s);
@@ -399,26 +452,35 @@ impl<'d> FactorSampler<'d> {
         let label = sample_ln_weights(&logs, rng).unwrap_or(0);
         let (used, spread) = (&clusters[label].used, &spreads[label]);
         let mut own = means.swap_remove(label);
-        let score = self.draw.score(label, used, &own, spread);
+        let at_mean = own.clone();
         if !own.is_empty() {
             let factor = Cholesky::new(spread.covariance.as_ref());
             factor
                 .map_err(|source| (label, source))?
                 .sample_moment(&mut own, rng);
         }
-        let mut t = 0.0;
-        if sign != 0.0 {
+        let mut scores = vec![0.0; self.draw.n_utilities()];
+        if let (Some(class), Some(_)) = (class, &given) {
+            scores.copy_from_slice(self.draw.scores_of(i));
+            let moments = self.draw.moments(label, used);
+            let each = effects.iter().enumerate();
+            let locations: Vec<f64> = each.map(|(k, e)| moments.score(k, &own) + e).collect();
+            multinomial::draw(class, &locations, &mut scores, rng);
+        } else if let Some(class) = class {
+            let (expert, of_row) = (&self.draw.experts[label], effects[0]);
+            let score = self.draw.score(expert, used, &at_mean, spread);
             let sd = score.variance.sqrt();
-            t = sd * sample_probit((score.mean + of_row) / sd, sign > 0.0, rng);
+            let t = sd * sample_probit((score.mean + of_row) / sd, class > 0, rng);
             // A joint draw of factors and score, moved to the score that was drawn.
-            let slope: Vec<f64> = used.iter().map(|&l| self.draw.experts[label][l]).collect();
-            let intercept = self.draw.experts[label][self.draw.loading_precisions.len()];
+            let slope: Vec<f64> = used.iter().map(|&l| expert[l]).collect();
+            let intercept = expert[self.draw.loading_precisions.len()];
             let noise: f64 = rng.sample(StandardNormal);
             let joint = dot(&slope, &own) + intercept + of_row + noise;
             let gain = multiply(&spread.covariance, &slope);
             for (s, gain) in own.iter_mut().zip(gain) {
                 *s += gain * (t - joint) / score.variance;
             }
+            scores[0] = t;
         }
         let mut factors: Vec<f64> = (0..self.draw.loading_precisions.len())
             .map(|_| rng.sample(StandardNormal))
@@ -428,7 +490,7 @@ impl<'d> FactorSampler<'d> {
         }
         Ok(DrawnRow {
             label,
-            score: t,
+            scores,
             factors,
         })
     }
@@ -440,6 +502,7 @@ impl<'d> FactorSampler<'d> {
         let n_factors = self.draw.loading_precisions.len();
         let index = &self.data.cells.patterns;
         let left = self.left_to_experts();
+        let n_utilities = self.draw.n_utilities();
         for h in 0..self.config.truncation {
             let members: Vec<usize> = (0..self.data.n_rows())
                 .filter(|&i| self.draw.labels[i] == h)
@@ -450,7 +513,8 @@ impl<'d> FactorSampler<'d> {
                     .iter()
                     .map(|&i| {
                         let gram = &forms.grams[index.pattern_of_row(i)];
-                        let left = (self.data.signs[i] != 0.0).then(|| left[i]);
+                        let labelled = self.data.labels.is_labelled(i);
+                        let left = labelled.then(|| &left[i * n_utilities..][..n_utilities]);
                         self.draw.one_factor(forms, gram, left, i, h, l)
                     })
                     .collect();
@@ -594,36 +658,40 @@ impl<'d> FactorSampler<'d> {
         }
         let n_factors = self.draw.loading_precisions.len();
         let left = self.left_to_experts();
-        for h in 0..self.config.truncation {
-            let prior = &self.draw.expert_prior;
+        let n_utilities = self.draw.n_utilities();
+        for place in 0..self.draw.experts.len() {
+            let (h, k) = (place / n_utilities, place % n_utilities);
+            let prior = &self.draw.expert_prior[k * (n_factors + 1)..][..n_factors + 1];
             let mut precision = Mat::from_fn(n_factors + 1, n_factors + 1, |i, j| match i == j {
                 true => prior[i].1,
                 false => 0.0,
             });
             let mut linear: Vec<f64> = prior.iter().map(|(zeta, lambda)| zeta * lambda).collect();
             for i in 0..self.data.n_rows() {
-                if self.data.signs[i] == 0.0 || self.draw.labels[i] != h {
+                if !self.data.labels.is_labelled(i) || self.draw.labels[i] != h {
                     continue;
                 }
                 let f = self.draw.seen_by_expert(h, i);
                 for (j, b) in f.iter().enumerate() {
-                    linear[j] += left[i] * b;
-                    for (k, a) in f.iter().enumerate() {
-                        precision[(k, j)] += a * b;
+                    linear[j] += left[i * n_utilities + k] * b;
+                    for (l, a) in f.iter().enumerate() {
+                        precision[(l, j)] += a * b;
                     }
                 }
             }
             let factor = Cholesky::new(precision.as_ref());
             let factor = factor.map_err(|source| self.failed("expert", h, source))?;
             factor.sample_canonical(&mut linear, rng);
-            self.draw.experts[h] = linear;
+            self.draw.experts[place] = linear;
         }
         Ok(())
     }
 
-    /// What each row adds to the score of its label whatever its cluster; 0 without a label.
+    /// What each row adds to the scores of its label whatever its cluster: row, utility; 0 without a label.
     fn effects(&self) -> Vec<f64> {
-        self.law.at(self.effect_rows(), &self.draw.row_effect)
+        let rows = self.effect_rows();
+        let each = self.draw.row_effects.iter();
+        interleaved(each.map(|effect| self.law.at(rows, effect)).collect())
     }
 
     fn effect_rows(&self) -> &'d EffectRows {
@@ -632,15 +700,16 @@ impl<'d> FactorSampler<'d> {
 
     /// Log probability of the labels given factors, experts and effects of rows.
     fn ln_labels(&self) -> f64 {
-        let signs = self.data.signs.iter().zip(self.effects()).enumerate();
-        let labelled = signs.filter(|(_, (sign, _))| **sign != 0.0);
-        labelled
-            .map(|(i, (sign, effect))| {
-                let h = self.draw.labels[i];
-                let of_expert = dot(&self.draw.experts[h], &self.draw.seen_by_expert(h, i));
-                ln_phi(sign * (of_expert + effect))
-            })
-            .sum()
+        let effects = self.effects();
+        let mut means = vec![0.0; self.draw.n_utilities()];
+        let mut ln_label = |i: usize| {
+            let each = self.draw.of_experts(i).into_iter();
+            let effects = self.data.labels.of_row(&effects, i);
+            let locations: Vec<f64> = each.zip(effects).map(|(score, e)| score + e).collect();
+            self.data.labels.moments(i, &locations, &mut means)
+        };
+        let labelled = self.data.labels.labelled().into_iter();
+        labelled.map(&mut ln_label).sum()
     }
 
     /// Scores less what the rows add to them.
@@ -650,24 +719,22 @@ impl<'d> FactorSampler<'d> {
     }
 
     fn move_row_effect(&mut self, rng: &mut Xoshiro256PlusPlus) {
-        let left = |i: usize| {
-            let h = self.draw.labels[i];
-            self.draw.scores[i] - dot(&self.draw.experts[h], &self.draw.seen_by_expert(h, i))
+        let left = |i: usize| -> Vec<f64> {
+            let each = self.draw.scores_of(i).iter().zip(self.draw.of_experts(i));
+            each.map(|(t, score)| t - score).collect()
         };
-        let left: Vec<f64> = (0..self.data.n_rows()).map(left).collect();
+        let left: Vec<Vec<f64>> = (0..self.data.n_rows()).map(left).collect();
         let rows = self.effect_rows();
-        let FactorDraw {
-            row_effect,
-            effect_precisions,
-            ..
-        } = &mut self.draw;
-        self.law.go_round(
-            rows,
-            &left,
-            effect_precisions,
-            row_effect,
-            |_, mean, variance| mean + variance.sqrt() * rng.sample::<f64, _>(StandardNormal),
-        );
+        for k in 0..self.draw.n_utilities() {
+            let left: Vec<f64> = left.iter().map(|of_row| of_row[k]).collect();
+            self.law.go_round(
+                rows,
+                &left,
+                &self.draw.effect_precisions[k],
+                &mut self.draw.row_effects[k],
+                |_, mean, variance| mean + variance.sqrt() * rng.sample::<f64, _>(StandardNormal),
+            );
+        }
     }
 
     fn move_expert_prior(&mut self, rng: &mut Xoshiro256PlusPlus) {
@@ -675,16 +742,19 @@ impl<'d> FactorSampler<'d> {
             return;
         }
         let prior = &self.priors.expert;
-        let n = self.draw.experts.len() as f64;
-        for l in 0..self.draw.expert_prior.len() {
-            let sum: f64 = self.draw.experts.iter().map(|w| w[l]).sum();
-            let squares: f64 = self.draw.experts.iter().map(|w| w[l] * w[l]).sum();
+        let (n_utilities, n) = (self.draw.n_utilities(), self.draw.switches.len() as f64);
+        let width = self.draw.loading_precisions.len() + 1;
+        for place in 0..self.draw.expert_prior.len() {
+            let (k, l) = (place / width, place % width);
+            let of_utility = || self.draw.experts.iter().skip(k).step_by(n_utilities);
+            let sum: f64 = of_utility().map(|w| w[l]).sum();
+            let squares: f64 = of_utility().map(|w| w[l] * w[l]).sum();
             let strength = prior.strength() + n;
             let mean = sum / strength;
             let rest = (squares - strength * mean * mean).max(0.0);
             let (shape, rate) = (prior.precision().shape(), prior.precision().rate());
             let law = NormalGamma::new(mean, strength, shape + 0.5 * n, rate + 0.5 * rest);
-            self.draw.expert_prior[l] = normal_gamma(&law.expect("positive"), rng);
+            self.draw.expert_prior[place] = normal_gamma(&law.expect("positive"), rng);
         }
     }
 
@@ -705,6 +775,6 @@ impl<'d> FactorSampler<'d> {
 
 struct DrawnRow {
     label: usize,
-    score: f64,
+    scores: Vec<f64>,
     factors: Vec<f64>,
 }

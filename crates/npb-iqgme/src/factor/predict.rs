@@ -3,24 +3,26 @@
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::dist::pick;
-use npb_priors::special::{log_sum_exp, normal_cdf};
+use npb_priors::special::log_sum_exp;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
-use super::data::Cells;
+use super::data::{Cells, RowLabels};
 use super::effects::{Effects, RowsOfBoth};
 use super::features::{gamma, noise};
 use super::forms::{Features, Forms};
-use super::rows::{Cluster, RowFactors, Rows, Spread, multiply, quadratic};
-use super::state::{FactorExpert, FactorState, submatrix};
+use super::rows::{Cluster, RowFactors, Rows, Spread, multiply, quadratic, shared};
+use super::state::{FactorExpert, FactorState, RowEffect, submatrix};
 use crate::IqgmeError;
+use crate::multinomial::probabilities_sharing;
 
 /// The parameters as predictions see them: those of a posterior, or a draw from it.
 pub(crate) struct Predictor {
     clusters: Vec<Cluster>,
+    /// Cluster, utility.
     experts: Vec<Expert>,
-    /// Means of `q(v)`, or a draw.
-    row_effect: Vec<f64>,
+    /// Means of `q(v)`, or a draw, by utility.
+    row_effects: Vec<Vec<f64>>,
     /// None at the means.
     drawn: Option<Drawn>,
 }
@@ -60,8 +62,8 @@ impl Predictor {
     pub(crate) fn new(state: &FactorState) -> Self {
         let weights = state.sticks.expected_weights();
         let noise = |h| state.noise_moments(h);
-        let expert = |h: usize, own: &[usize]| {
-            let expert = &state.experts[h];
+        let expert = |i: usize, own: &[usize]| {
+            let expert = &state.experts[i];
             Expert {
                 mean: own.iter().map(|&l| expert.mean[l]).collect(),
                 covariance: Some(submatrix(&expert.covariance, own)),
@@ -72,7 +74,10 @@ impl Predictor {
             &weights,
             noise,
             expert,
-            (state.row_effect.mean.clone(), None),
+            (
+                state.row_effects.iter().map(|e| e.mean.clone()).collect(),
+                None,
+            ),
         )
     }
 
@@ -86,15 +91,15 @@ impl Predictor {
         let drawn = Drawn::new(state, rng)?;
         let kappas: Vec<f64> = state.noise.iter().map(|g| g.sample(rng)).collect();
         let experts: Vec<Vec<f64>> = (0..state.experts.len())
-            .map(|h| draw_expert(state, h, rng))
+            .map(|i| draw_expert(state, i, rng))
             .collect::<Result<_, _>>()?;
-        let effect = state.row_effect.draw(rng);
+        let effects = state.row_effects.iter().map(|e| e.draw(rng)).collect();
         let noise = |h: usize| kappas.get(h).map_or((1.0, 0.0), |k: &f64| (*k, k.ln()));
-        let expert = |h: usize, own: &[usize]| Expert {
-            mean: own.iter().map(|&l| experts[h][l]).collect(),
+        let expert = |i: usize, own: &[usize]| Expert {
+            mean: own.iter().map(|&l| experts[i][l]).collect(),
             covariance: None,
         };
-        let rest = (effect, Some(drawn));
+        let rest = (effects, Some(drawn));
         Ok(Self::with(state, &weights, noise, expert, rest))
     }
 
@@ -103,7 +108,7 @@ impl Predictor {
         weights: &[f64],
         noise: impl Fn(usize) -> (f64, f64),
         expert: impl Fn(usize, &[usize]) -> Expert,
-        (row_effect, drawn): (Vec<f64>, Option<Drawn>),
+        (row_effects, drawn): (Vec<Vec<f64>>, Option<Drawn>),
     ) -> Self {
         let n = state.n_clusters();
         let total: f64 = weights[..n].iter().sum();
@@ -121,9 +126,9 @@ impl Predictor {
         Self {
             clusters: (0..n).map(cluster).collect(),
             experts: (0..state.experts.len())
-                .map(|h| expert(h, &state.expert_coordinates(h)))
+                .map(|i| expert(i, &state.expert_coordinates(i / state.n_utilities())))
                 .collect(),
-            row_effect,
+            row_effects,
             drawn,
         }
     }
@@ -167,12 +172,12 @@ impl Predictor {
         then: impl FnOnce(&Forms, &[Cluster], RowFactors) -> T,
     ) -> Result<T, IqgmeError> {
         let forms = Forms::new(&self.features(state, knowing), cells);
-        let none = vec![0.0; cells.n_rows()];
+        let none = RowLabels::new(vec![None; cells.n_rows()], 0);
         let rows = Rows {
             patterns: cells.patterns.patterns(),
             forms: &forms,
-            signs: &none,
-            soft: &none,
+            labels: &none,
+            soft: &[],
         };
         let clusters = self.clusters(knowing);
         let solved = rows.solve(&clusters, None).map_err(failed)?;
@@ -191,48 +196,65 @@ impl Predictor {
         })
     }
 
-    /// Probability of the second class of each row. `effects`: the rows' own, which a draw knows for certain.
-    pub(crate) fn probability(
+    /// Probabilities of all classes but the first of each row. `effects`: the rows' own, which a draw knows for certain.
+    pub(crate) fn probabilities(
         &self,
         state: &FactorState,
         cells: &Cells,
         (effects, rows): (&Effects, &RowsOfBoth),
-    ) -> Result<Vec<f64>, IqgmeError> {
-        let linear = state.row_effect.linear;
+    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let linear = state.linear();
         let (law, rows) = (effects.law(linear), rows.rows(linear));
+        let n_utilities = state.n_utilities();
+        let of_rows: Vec<Vec<f64>> = self
+            .row_effects
+            .iter()
+            .map(|effect| law.at(rows, effect))
+            .collect();
+        let of_effects = |effect: &RowEffect| match self.drawn {
+            Some(_) => vec![0.0; cells.n_rows()],
+            // A posterior that factorises over thousands of steps overstates what these leave uncertain.
+            None => law.variances(rows, &law.spread_alone(&effect.variance)),
+        };
+        let of_effects: Vec<Vec<f64>> = state.row_effects.iter().map(of_effects).collect();
         self.solve(
             state,
             cells,
             Knowing::Uncertainty,
             |_, clusters, factors| {
-                let mut probability = vec![0.0; cells.n_rows()];
-                let of_row = law.at(rows, &self.row_effect);
-                let of_effect = match self.drawn {
-                    Some(_) => vec![0.0; cells.n_rows()],
-                    // A posterior that factorises over thousands of steps overstates what these leave uncertain.
-                    None => law.variances(rows, &law.spread_alone(&state.row_effect.variance)),
-                };
+                let mut probabilities = vec![vec![0.0; n_utilities]; cells.n_rows()];
+                let (mut means, mut variances) = (vec![0.0; n_utilities], vec![0.0; n_utilities]);
+                let mut part = vec![0.0; n_utilities];
                 for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
-                    for (h, expert) in self.experts.iter().enumerate() {
-                        let Some(factors_spread) = &spreads[0][h] else {
+                    for (h, experts) in self.experts.chunks_exact(n_utilities).enumerate() {
+                        let Some(spread) = &spreads[0][h] else {
                             continue;
                         };
-                        let slope = &expert.mean[..clusters[h].used.len()];
-                        let from_factors = quadratic(&factors_spread.covariance, slope);
-                        let trace = expert.trace(&factors_spread.covariance);
+                        let slope = |e: &Expert| e.mean[..clusters[h].used.len()].to_vec();
+                        let slopes: Vec<Vec<f64>> = experts.iter().map(slope).collect();
+                        let shared = shared(&slopes, &spread.covariance);
+                        let traces: Vec<f64> = experts
+                            .iter()
+                            .map(|e| e.trace(&spread.covariance))
+                            .collect();
                         for &i in &pattern.rows {
                             let rho = factors.responsibility(i, h);
-                            if rho > 0.0 {
-                                let s = factors.means[h].col_as_slice(i);
-                                let (score, variance) = expert.score(s);
-                                let total = 1.0 + variance + from_factors + trace + of_effect[i];
-                                probability[i] +=
-                                    rho * normal_cdf((score + of_row[i]) / total.sqrt());
+                            if rho == 0.0 {
+                                continue;
                             }
+                            let s = factors.means[h].col_as_slice(i);
+                            for (k, expert) in experts.iter().enumerate() {
+                                let (score, variance) = expert.score(s);
+                                means[k] = score + of_rows[k][i];
+                                variances[k] = 1.0 + variance + traces[k] + of_effects[k][i];
+                            }
+                            probabilities_sharing(&means, &variances, &shared, &mut part);
+                            let sums = probabilities[i].iter_mut().zip(&part);
+                            sums.for_each(|(sum, p)| *sum += rho * p);
                         }
                     }
                 }
-                probability
+                probabilities
             },
         )
     }
@@ -469,18 +491,20 @@ impl Drawn {
     }
 }
 
-/// All coordinates of an expert; those that its cluster does not use are zero.
+/// All coordinates of expert `i` (cluster, utility); those that its cluster does not use are zero.
 pub(crate) fn draw_expert(
     state: &FactorState,
-    h: usize,
+    i: usize,
     rng: &mut impl Rng,
 ) -> Result<Vec<f64>, NotPositiveDefinite> {
-    let expert: &FactorExpert = &state.experts[h];
-    let own = state.expert_coordinates(h);
+    let expert: &FactorExpert = &state.experts[i];
+    let n_utilities = state.n_utilities();
+    let own = state.expert_coordinates(i / n_utilities);
+    let prior = state.expert_prior_of(i % n_utilities);
     let mut drawn = vec![0.0; expert.mean.len()];
     if expert.tied {
         for &l in &own {
-            let (mean, precision) = state.expert_prior[l].sample(rng);
+            let (mean, precision) = prior[l].sample(rng);
             drawn[l] = mean + rng.sample::<f64, _>(StandardNormal) / precision.sqrt();
         }
         return Ok(drawn);

@@ -7,20 +7,21 @@ use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::special::ln_normalize;
 use rayon::prelude::*;
 
+use super::data::RowLabels;
 use super::forms::{Forms, add};
 use super::state::{FactorExpert, FactorState, submatrix};
 
 /// Responsibilities below this are set to zero: the cluster is not active in the row.
 const INACTIVE: f64 = 1e-20;
 
-/// A cluster's expert over the columns that it uses.
+/// A cluster's experts, one for each utility, over the columns that it uses.
 #[derive(Clone, Debug)]
 pub(crate) struct ExpertMoments {
-    /// `<w_s>`.
-    pub(crate) slope: Vec<f64>,
-    /// `<w_b>`.
-    pub(crate) intercept: f64,
-    /// `<w_s w_s'>`.
+    /// `<w_s>`, by utility.
+    pub(crate) slopes: Vec<Vec<f64>>,
+    /// `<w_b>`, by utility.
+    pub(crate) intercepts: Vec<f64>,
+    /// `<w_s w_s'>`, summed over utilities, as are the others.
     pub(crate) slope_second: Mat<f64>,
     /// `<w_s w_b>`.
     pub(crate) slope_intercept: Vec<f64>,
@@ -29,17 +30,36 @@ pub(crate) struct ExpertMoments {
 }
 
 impl ExpertMoments {
-    pub(crate) fn new(expert: &FactorExpert, used: &[usize]) -> Self {
-        let b = expert.mean.len() - 1;
-        let second =
-            |i: usize, j: usize| expert.covariance[(i, j)] + expert.mean[i] * expert.mean[j];
+    /// `second(k, i, j)`: `<w_i w_j>` of utility `k`.
+    pub(crate) fn new(
+        means: &[&[f64]],
+        used: &[usize],
+        second: impl Fn(usize, usize, usize) -> f64,
+    ) -> Self {
+        let b = means[0].len() - 1;
+        let sum = |i: usize, j: usize| (0..means.len()).map(|k| second(k, i, j)).sum::<f64>();
+        let slope = |mean: &&[f64]| used.iter().map(|&l| mean[l]).collect();
         Self {
-            slope: used.iter().map(|&l| expert.mean[l]).collect(),
-            intercept: expert.mean[b],
-            slope_second: Mat::from_fn(used.len(), used.len(), |i, j| second(used[i], used[j])),
-            slope_intercept: used.iter().map(|&l| second(l, b)).collect(),
-            intercept_second: second(b, b),
+            slopes: means.iter().map(slope).collect(),
+            intercepts: means.iter().map(|mean| mean[b]).collect(),
+            slope_second: Mat::from_fn(used.len(), used.len(), |i, j| sum(used[i], used[j])),
+            slope_intercept: used.iter().map(|&l| sum(l, b)).collect(),
+            intercept_second: sum(b, b),
         }
+    }
+
+    /// Of experts with posteriors.
+    fn of_posteriors(experts: &[FactorExpert], used: &[usize]) -> Self {
+        let means: Vec<&[f64]> = experts.iter().map(|expert| &expert.mean[..]).collect();
+        Self::new(&means, used, |k, i, j| {
+            let expert = &experts[k];
+            expert.covariance[(i, j)] + expert.mean[i] * expert.mean[j]
+        })
+    }
+
+    /// `<w'[s; 1]>` of utility `k`.
+    pub(crate) fn score(&self, k: usize, s: &[f64]) -> f64 {
+        dot(&self.slopes[k], s) + self.intercepts[k]
     }
 }
 
@@ -86,13 +106,14 @@ impl Cluster {
         let cluster = |h: usize| {
             let (noise, ln_noise) = state.noise_moments(h);
             let used = state.used(h);
-            let expert = state.experts.get(h).filter(|expert| !expert.tied);
+            let experts = state.experts_of(h);
+            let free = experts.first().is_some_and(|expert| !expert.tied);
             Self {
                 mean: state.n_factors() + h,
                 noise,
                 ln_noise,
                 ln_weight: ln_weights[h],
-                expert: expert.map(|expert| ExpertMoments::new(expert, &used)),
+                expert: free.then(|| ExpertMoments::of_posteriors(experts, &used)),
                 used,
             }
         };
@@ -134,13 +155,15 @@ impl Cluster {
         })
     }
 
-    /// The linear part of the exponent of a row's factors; `label`: its `<t>`.
-    fn pull(&self, gram: &OwnGram, linear: &[f64], label: Option<f64>) -> Vec<f64> {
+    /// The linear part of the exponent of a row's factors; `label`: its `<t>`, by utility.
+    fn pull(&self, gram: &OwnGram, linear: &[f64], label: Option<&[f64]>) -> Vec<f64> {
         let each = self.used.iter().zip(&gram.cross);
         let mut pull: Vec<f64> = each.map(|(&l, g)| self.noise * (linear[l] - g)).collect();
         if let (Some(t), Some(expert)) = (label, &self.expert) {
             for (k, pull) in pull.iter_mut().enumerate() {
-                *pull += t * expert.slope[k] - expert.slope_intercept[k];
+                let each = t.iter().zip(&expert.slopes);
+                let of_label: f64 = each.map(|(t, slope)| t * slope[k]).sum();
+                *pull += of_label - expert.slope_intercept[k];
             }
         }
         pull
@@ -152,16 +175,16 @@ impl Cluster {
         spread: &Spread,
         gram: &OwnGram,
         linear: &[f64],
-        label: Option<f64>,
+        label: Option<&[f64]>,
     ) -> Vec<f64> {
         multiply(&spread.covariance, &self.pull(gram, linear, label))
     }
 
     /// The part of the exponent of row `i` that does not depend on its factors.
-    fn constant(&self, forms: &Forms, i: usize, gram: &OwnGram, label: Option<f64>) -> f64 {
+    fn constant(&self, forms: &Forms, i: usize, gram: &OwnGram, label: Option<&[f64]>) -> f64 {
         let square = forms.squares[i] - 2.0 * forms.linear[(self.mean, i)] + gram.mean;
         let of_label = match (label, &self.expert) {
-            (Some(t), Some(e)) => t * e.intercept - 0.5 * e.intercept_second,
+            (Some(t), Some(e)) => dot(t, &e.intercepts) - 0.5 * e.intercept_second,
             _ => 0.0,
         };
         self.ln_weight
@@ -175,7 +198,7 @@ impl Cluster {
         forms: &Forms,
         i: usize,
         gram: &OwnGram,
-        label: Option<f64>,
+        label: Option<&[f64]>,
         spread: &Spread,
     ) -> (Vec<f64>, f64) {
         let pull = self.pull(gram, forms.linear.col_as_slice(i), label);
@@ -210,9 +233,7 @@ impl Cluster {
 pub(crate) struct RowTerms {
     /// `<sum psi (x - theta'f)^2>`.
     pub(crate) square: f64,
-    /// `<w'f>`.
-    pub(crate) score: f64,
-    /// `<(w'f)^2>`.
+    /// `<(w'f)^2>`, summed over utilities.
     pub(crate) score_second: f64,
     /// `<ln p(s)>` and the entropy of `q(s)`.
     pub(crate) factors: f64,
@@ -242,15 +263,15 @@ struct PatternRows {
 pub(crate) struct Rows<'a> {
     pub(crate) patterns: &'a [Pattern],
     pub(crate) forms: &'a Forms,
-    /// +1, -1, or 0 for an unlabelled row.
-    pub(crate) signs: &'a [f64],
-    /// `<t_i>`.
+    pub(crate) labels: &'a RowLabels,
+    /// `<t_i>`: row, utility.
     pub(crate) soft: &'a [f64],
 }
 
 impl Rows<'_> {
-    fn label(&self, i: usize) -> Option<f64> {
-        (self.signs[i] != 0.0).then(|| self.soft[i])
+    fn label(&self, i: usize) -> Option<&[f64]> {
+        let labelled = self.labels.is_labelled(i);
+        labelled.then(|| self.labels.of_row(self.soft, i))
     }
 
     /// The optimal factors; `fixed`: responsibilities that stay as they are, by row, then by cluster.
@@ -267,7 +288,7 @@ impl Rows<'_> {
             .zip(&self.forms.grams)
             .map(|(pattern, gram)| self.solve_pattern(&pattern.rows, gram, clusters, fixed))
             .collect::<Result<_, _>>()?;
-        let (n, n_clusters) = (self.signs.len(), clusters.len());
+        let (n, n_clusters) = (self.labels.class.len(), clusters.len());
         let mut factors = RowFactors {
             n_clusters,
             responsibilities: vec![0.0; n * n_clusters],
@@ -303,7 +324,7 @@ impl Rows<'_> {
         let active = |i: usize, h: usize| fixed.is_none_or(|rho| rho[i * n + h] > 0.0);
         let mut spreads = [vec![None; n], vec![None; n]];
         for (kind, spreads) in spreads.iter_mut().enumerate() {
-            let of_kind = |i: &&usize| (self.signs[**i] != 0.0) == (kind == 1);
+            let of_kind = |i: &&usize| self.labels.is_labelled(**i) == (kind == 1);
             for (h, cluster) in clusters.iter().enumerate() {
                 if members.iter().filter(of_kind).any(|&i| active(i, h)) {
                     let spread = cluster.spread(&grams[h], kind == 1);
@@ -339,7 +360,7 @@ impl Rows<'_> {
                 let taken = members
                     .iter()
                     .zip(&rows)
-                    .any(|(&i, row)| (self.signs[i] != 0.0) == (kind == 1) && row[h].0 > 0.0);
+                    .any(|(&i, row)| self.labels.is_labelled(i) == (kind == 1) && row[h].0 > 0.0);
                 if !taken {
                     *spread = None;
                 }
@@ -348,10 +369,29 @@ impl Rows<'_> {
         Ok(PatternRows { rows, spreads })
     }
 
+    /// What the experts say of each labelled row, on average over clusters: row, utility; 0 for the other rows.
+    pub(crate) fn scores(&self, clusters: &[Cluster], factors: &RowFactors) -> Vec<f64> {
+        let n_utilities = self.labels.n_utilities;
+        let mut scores = vec![0.0; self.labels.class.len() * n_utilities];
+        for i in self.labels.labelled() {
+            let of_row = &mut scores[i * n_utilities..][..n_utilities];
+            for (h, cluster) in clusters.iter().enumerate() {
+                let rho = factors.responsibility(i, h);
+                if let (true, Some(expert)) = (rho > 0.0, &cluster.expert) {
+                    let s = factors.means[h].col_as_slice(i);
+                    for (k, score) in of_row.iter_mut().enumerate() {
+                        *score += rho * expert.score(k, s);
+                    }
+                }
+            }
+        }
+        scores
+    }
+
     /// The terms of the bound of every row and cluster; zero where the cluster is not active.
     pub(crate) fn terms(&self, clusters: &[Cluster], factors: &RowFactors) -> Vec<RowTerms> {
         let n = clusters.len();
-        let mut terms = vec![RowTerms::default(); self.signs.len() * n];
+        let mut terms = vec![RowTerms::default(); self.labels.class.len() * n];
         let by_pattern: Vec<Vec<RowTerms>> = self
             .patterns
             .par_iter()
@@ -400,7 +440,7 @@ impl Rows<'_> {
             .collect();
         let mut out = Vec::with_capacity(pattern.rows.len() * clusters.len());
         for &i in &pattern.rows {
-            let kind = usize::from(self.signs[i] != 0.0);
+            let kind = usize::from(self.labels.is_labelled(i));
             for (h, cluster) in clusters.iter().enumerate() {
                 let Some(spread) = &factors.spreads[k][kind][h] else {
                     out.push(RowTerms::default());
@@ -412,9 +452,8 @@ impl Rows<'_> {
                 }
                 let s = factors.means[h].col_as_slice(i);
                 let [gram_trace, expert_trace, trace] = traces[kind][h];
-                let (mut score, mut score_second) = (0.0, 0.0);
+                let mut score_second = 0.0;
                 if let (1, Some(expert)) = (kind, &cluster.expert) {
-                    score = dot(&expert.slope, s) + expert.intercept;
                     score_second = expert_trace
                         + quadratic(&expert.slope_second, s)
                         + 2.0 * dot(&expert.slope_intercept, s)
@@ -422,7 +461,6 @@ impl Rows<'_> {
                 }
                 out.push(RowTerms {
                     square: cluster.expected_square(self.forms, i, &grams[h], s, gram_trace),
-                    score,
                     score_second,
                     factors: 0.5 * (s.len() as f64 + spread.ln_det - trace - dot(s, s)),
                 });
@@ -457,7 +495,7 @@ impl RowFactors {
     pub(crate) fn second(
         &self,
         patterns: &PatternIndex,
-        signs: &[f64],
+        labels: &RowLabels,
         rows: &[usize],
         h: usize,
     ) -> Mat<f64> {
@@ -477,7 +515,7 @@ impl RowFactors {
                 *to = root * s;
             }
             column[k] = root;
-            shared[patterns.pattern_of_row(i)][usize::from(signs[i] != 0.0)] += rho;
+            shared[patterns.pattern_of_row(i)][usize::from(labels.is_labelled(i))] += rho;
         }
         let mut sum = Mat::zeros(k + 1, k + 1);
         triangular::matmul(
@@ -535,6 +573,15 @@ fn normalised(mut logs: Vec<f64>) -> Vec<f64> {
             .for_each(|w| *w = 0.0);
     }
     logs
+}
+
+/// Covariance of scores with these slopes by the spread of the factors, row-major.
+pub(crate) fn shared(slopes: &[Vec<f64>], spread: &Mat<f64>) -> Vec<f64> {
+    let carried = slopes.iter().map(|slope| multiply(spread, slope));
+    let of_pair = |carried: Vec<f64>| -> Vec<f64> {
+        slopes.iter().map(|slope| dot(slope, &carried)).collect()
+    };
+    carried.flat_map(of_pair).collect()
 }
 
 /// `tr(A B)` for symmetric matrices of one size.

@@ -7,7 +7,7 @@ use npb_data::{Labels, Table};
 
 use super::config::FactorStart;
 use super::data::FactorData;
-use super::stacking::{Fold, second};
+use super::stacking::Fold;
 use crate::checkpoints::FoldFiles;
 use crate::stacking::{self, Side};
 use crate::{FactorConfig, IqgmeError, RowEffects};
@@ -44,10 +44,10 @@ pub(super) fn learned(
         by_candidate.collect()
     };
     let (n_folds, seed) = (config.folds, config.seed);
-    let sizes = [POWERS.len(), 1];
+    let sizes = [POWERS.len(), data.classes.len()];
     let foretold = stacking::by_run(&[labels], n_folds, sizes, seed, files, foretold)?;
-    let second = second(labels, &data.classes, config);
-    let row_effects = foretold.map_or(given, |foretold| candidates[best(&foretold, &second)]);
+    let truth = stacking::truth(&[labels], &data.classes, n_folds, seed);
+    let row_effects = foretold.map_or(given, |foretold| candidates[best(&foretold, &truth)]);
     data.effects.set_step_prior(&row_effects);
     Ok(FactorConfig {
         row_effects,
@@ -55,11 +55,11 @@ pub(super) fn learned(
     })
 }
 
-/// The power at which what came true is most probable, put right and times the power's prior; `foretold`: by power, label; `second`: whether what came true is the second class.
-fn best(foretold: &[Vec<f64>], second: &[bool]) -> usize {
+/// The power at which what came true is most probable, put right and times the power's prior; `foretold`: by power, label, class.
+fn best(foretold: &[Vec<f64>], truth: &[usize]) -> usize {
     let value = |(power, foretold): (&i32, &Vec<f64>)| {
         let ln_factor = f64::from(*power) * 4.0_f64.ln();
-        stacking::calibrated(foretold, second).0 - 0.5 * (ln_factor / LN_SD).powi(2)
+        stacking::calibrated(foretold, truth).0 - 0.5 * (ln_factor / LN_SD).powi(2)
     };
     let values = POWERS.iter().zip(foretold).map(value).enumerate();
     let best = values.max_by(|a, b| a.1.total_cmp(&b.1));
@@ -70,29 +70,28 @@ fn best(foretold: &[Vec<f64>], second: &[bool]) -> usize {
 mod tests {
     use super::*;
 
-    /// What rows with these log odds of the second class were foretold, given which of them are of it.
-    fn foretold(ln_odds: &[f64], second: &[bool]) -> Vec<f64> {
-        let each = ln_odds.iter().zip(second);
-        each.map(|(l, &second)| 1.0 / (1.0 + if second { -l } else { *l }.exp()))
-            .collect()
+    /// What rows with these log odds of the second of two classes were foretold.
+    fn foretold(ln_odds: &[f64]) -> Vec<f64> {
+        let p = |l: f64| 1.0 / (1.0 + (-l).exp());
+        ln_odds.iter().flat_map(|&l| [p(-l), p(l)]).collect()
     }
 
     #[test]
     fn the_scale_whose_run_tells_rows_apart_is_best_even_if_it_has_the_odds_of_a_rare_class_wrong()
     {
         // One row in ten is of the second class, and half of these score high, where one in nine of the others do.
-        let second: Vec<bool> = (0..400).map(|i| i % 10 == 0).collect();
+        let truth: Vec<usize> = (0..400).map(|i| usize::from(i % 10 == 0)).collect();
         let high = |i: usize| matches!(i % 20, 0 | 1 | 11);
         let usual = (1.0_f64 / 9.0).ln();
-        let share = foretold(&[usual; 400], &second);
+        let share = foretold(&[usual; 400]);
         let scores: Vec<f64> = (0..400).map(|i| if high(i) { 1.5 } else { -0.6 }).collect();
-        let tells = foretold(&scores, &second);
+        let tells = foretold(&scores);
         for power in 0..POWERS.len() {
             let mut by_power = vec![share.clone(); POWERS.len()];
             by_power[power] = tells.clone();
-            assert_eq!(best(&by_power, &second), power);
+            assert_eq!(best(&by_power, &truth), power);
         }
         // Where no run tells more, the scale is the prior's.
-        assert_eq!(best(&vec![share; POWERS.len()], &second), 2);
+        assert_eq!(best(&vec![share; POWERS.len()], &truth), 2);
     }
 }

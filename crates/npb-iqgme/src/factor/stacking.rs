@@ -9,6 +9,7 @@ use super::data::FactorData;
 use super::predict::Predictor;
 use super::vb::FactorVb;
 use crate::checkpoints::FoldFiles;
+use crate::fit::with_first_class;
 use crate::runs::run_all;
 use crate::stacking::{self, ITERATIONS, Side, Vote};
 use crate::{FactorConfig, IqgmeError};
@@ -30,28 +31,20 @@ pub(crate) fn votes(
         })
     };
     let (n_folds, seed) = (config.folds, config.seed);
-    let by_run = stacking::by_run(&[labels], n_folds, [n_runs, 1], seed, files, foretold)?;
-    let second = second(labels, classes, config);
+    let sizes = [n_runs, classes.len()];
+    let by_run = stacking::by_run(&[labels], n_folds, sizes, seed, files, foretold)?;
+    let truth = stacking::truth(&[labels], classes, n_folds, seed);
+    let surety = |foretold: &[f64], truth: &[usize]| stacking::calibrated(foretold, truth).1;
     // The bound says little of the labels and less of so many features: even where labels are few.
     let even = vec![1.0 / n_runs as f64; n_runs];
     let weights = |by_run: &[Vec<f64>]| stacking::stack(by_run, &even);
-    Ok(by_run.map(|by_run| stacking::votes(&by_run, &second, weights)))
-}
-
-/// Whether each row is of the second class, in the order in which rows are left out.
-pub(super) fn second(labels: &Labels, classes: &[String], config: &FactorConfig) -> Vec<bool> {
-    let sides = stacking::sides(&[labels], config.folds, config.seed).unwrap_or_default();
-    let rows = sides.iter().flatten().flat_map(|side| &side.left_out);
-    rows.map(|&i| labels.name(i) == classes.get(1).map(String::as_str))
-        .collect()
+    Ok(by_run.map(|by_run| stacking::votes(&by_run, &truth, surety, weights)))
 }
 
 /// Data without the rows of a fold, and these.
 pub(super) struct Fold {
     pub(super) data: FactorData,
     left_out: Table,
-    /// Whether a row that was left out is of the second class.
-    second: Vec<bool>,
 }
 
 impl Fold {
@@ -61,16 +54,13 @@ impl Fold {
         config: &FactorConfig,
         Side { kept, left_out }: &Side,
     ) -> Result<Self, IqgmeError> {
-        let data = FactorData::new(&table.select_rows(kept), &labels.select_rows(kept), config)?;
-        let second = |&i: &usize| labels.name(i) == Some(data.classes[1].as_str());
         Ok(Self {
-            second: left_out.iter().map(second).collect(),
+            data: FactorData::new(&table.select_rows(kept), &labels.select_rows(kept), config)?,
             left_out: table.select_rows(left_out),
-            data,
         })
     }
 
-    /// Probability of the class that each row has, by a run that was told neither row nor class.
+    /// Probabilities of the classes, row by row, by a run that was told neither row nor class.
     pub(super) fn foretold(
         &self,
         config: &FactorConfig,
@@ -87,10 +77,7 @@ impl Fold {
         let FactorData { units, effects, .. } = &self.data;
         let cells = units.cells_left_out(&self.left_out)?;
         let predictor = Predictor::new(&state);
-        let probability = predictor.probability(&state, &cells, (effects, &effects.of(&cells)))?;
-        let each = probability.into_iter().zip(&self.second);
-        Ok(each
-            .map(|(p, second)| if *second { p } else { 1.0 - p })
-            .collect())
+        let others = predictor.probabilities(&state, &cells, (effects, &effects.of(&cells)))?;
+        Ok(with_first_class(others).concat())
     }
 }

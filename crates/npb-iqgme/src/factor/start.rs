@@ -132,16 +132,17 @@ fn clusters(
     if let FactorStart::BySpread(_) = start {
         return by_spread(data, wanted);
     }
-    let of_sign = |sign: f64| -> Vec<usize> { (0..n).filter(|&i| data.signs[i] == sign).collect() };
+    let of_class = |class: usize| -> Vec<usize> {
+        let own = |i: &usize| data.labels.class[*i] == Some(class);
+        (0..n).filter(own).collect()
+    };
     let parts: Vec<Vec<usize>> = match start {
-        FactorStart::PerClass(_) if data.n_labelled > 0 => vec![of_sign(1.0), of_sign(-1.0)],
+        FactorStart::PerClass(_) if data.n_labelled > 0 => {
+            (0..data.classes.len()).rev().map(of_class).collect()
+        }
         _ => vec![(0..n).collect()],
     };
-    let each = if parts.len() == 2 {
-        wanted.min(config.truncation.div_ceil(2))
-    } else {
-        wanted
-    };
+    let each = wanted.min(config.truncation.div_ceil(parts.len()));
     let mut centres: Vec<Vec<f64>> = Vec::new();
     let mut assigned = vec![usize::MAX; n];
     for members in &parts {

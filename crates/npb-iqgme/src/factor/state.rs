@@ -47,7 +47,7 @@ pub struct FactorExpert {
 }
 
 /// `q(v_j) = N(mean, variance)` of what rows say of their labels whatever their clusters, and `q(tau_j)` of the steps among them: the effect of the spread first, where it
-/// is in the model, then the steps or the linear effects, feature by feature. Empty when no row has a label.
+/// is in the model, then the steps or the linear effects, feature by feature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RowEffect {
     /// Prior variance of the sum of linear effects; none where features have steps.
@@ -76,13 +76,13 @@ pub struct FactorState {
     pub mean_precision: Gamma,
     /// `q(kappa_h)`, length K; empty when all are fixed at 1.
     pub noise: Vec<Gamma>,
-    /// `q(w_h)`, length K; empty when no row has a label.
+    /// `q(w)`: for each of the K clusters one for each utility (one with two classes, C - 1 with C of them); empty when no row has a label.
     pub experts: Vec<FactorExpert>,
-    /// `q(zeta_l, lambda_l)` of the L factors and, last, the intercept.
+    /// `q(zeta_l, lambda_l)` of the L factors and, last, the intercept, for each utility in turn.
     pub expert_prior: Vec<NormalGamma>,
-    /// `q(v)` and `q(tau)`.
-    pub row_effect: RowEffect,
-    /// Locations of `q(t_i)`, a normal with variance 1 cut at zero; 0 for an unlabelled row.
+    /// `q(v)` and `q(tau)`, by utility; empty when no row has a label.
+    pub row_effects: Vec<RowEffect>,
+    /// Locations of `q(t_i)`, normals with variance 1 cut to the region of the row's class: by row, then utility; 0 for an unlabelled row.
     pub soft_labels: Vec<f64>,
 }
 
@@ -95,6 +95,28 @@ impl FactorState {
     /// L.
     pub fn n_factors(&self) -> usize {
         self.loading_precisions.len()
+    }
+
+    /// Experts of each cluster.
+    pub(crate) fn n_utilities(&self) -> usize {
+        self.experts.len() / self.n_clusters().max(1)
+    }
+
+    /// The experts of cluster `h`.
+    pub(crate) fn experts_of(&self, h: usize) -> &[FactorExpert] {
+        let n = self.n_utilities();
+        &self.experts[h * n..][..n]
+    }
+
+    /// `q(zeta_l, lambda_l)` of utility `k`.
+    pub(crate) fn expert_prior_of(&self, k: usize) -> &[NormalGamma] {
+        let width = self.n_factors() + 1;
+        &self.expert_prior[k * width..][..width]
+    }
+
+    /// Prior variance of the sum of linear effects; none where features have steps.
+    pub(crate) fn linear(&self) -> Option<f64> {
+        self.row_effects.first().and_then(|effect| effect.linear)
     }
 
     /// Columns that cluster `h` uses.
@@ -124,6 +146,8 @@ impl FactorState {
     /// Keeps the clusters and columns named, in that order. What is not kept returns to its prior.
     pub(crate) fn select(&mut self, clusters: &[usize], columns: &[usize]) {
         let n_factors = self.n_factors();
+        let of_cluster = |&h: &usize| self.experts_of(h).to_vec();
+        let experts: Vec<FactorExpert> = clusters.iter().flat_map(of_cluster).collect();
         let kept: Vec<usize> = columns
             .iter()
             .copied()
@@ -148,28 +172,24 @@ impl FactorState {
             self.noise = clusters.iter().map(|&h| self.noise[h]).collect();
         }
         let with_intercept: Vec<usize> = columns.iter().copied().chain([n_factors]).collect();
-        self.expert_prior = with_intercept
-            .iter()
-            .map(|&l| self.expert_prior[l])
+        let n_utilities = self.expert_prior.len() / (n_factors + 1);
+        self.expert_prior = (0..n_utilities)
+            .flat_map(|k| with_intercept.iter().map(move |l| k * (n_factors + 1) + l))
+            .map(|place| self.expert_prior[place])
             .collect();
-        if !self.experts.is_empty() {
-            let expert = |&h: &usize| {
-                let old = &self.experts[h];
-                FactorExpert {
-                    tied: old.tied,
-                    mean: with_intercept.iter().map(|&l| old.mean[l]).collect(),
-                    covariance: submatrix(&old.covariance, &with_intercept),
-                }
-            };
-            self.experts = clusters.iter().map(expert).collect();
-        }
+        let expert = |old: &FactorExpert| FactorExpert {
+            tied: old.tied,
+            mean: with_intercept.iter().map(|&l| old.mean[l]).collect(),
+            covariance: submatrix(&old.covariance, &with_intercept),
+        };
+        self.experts = experts.iter().map(expert).collect();
     }
 
-    /// Checks sizes and ranges, for a state that comes from a file: `p` features, a classifier or none, rows with these effects.
+    /// Checks sizes and ranges, for a state that comes from a file: `p` features, so many utilities (0: no classifier), rows with these effects.
     pub(crate) fn check(
         &self,
         p: usize,
-        classifies: bool,
+        n_utilities: usize,
         effects: &EffectLaw,
         config: &FactorConfig,
     ) -> Result<(), String> {
@@ -204,12 +224,11 @@ impl FactorState {
         )?;
         let n_noise = if config.cluster_noise > 0.0 { k } else { 0 };
         expect(self.noise.len() == n_noise, "noise of the clusters")?;
-        expect(
-            self.experts.len() == if classifies { k } else { 0 },
-            "number of experts",
-        )?;
-        expect(self.expert_prior.len() == l + 1, "expert prior")?;
-        for (h, expert) in self.experts.iter().enumerate() {
+        expect(self.experts.len() == k * n_utilities, "number of experts")?;
+        let width = n_utilities.max(1) * (l + 1);
+        expect(self.expert_prior.len() == width, "expert prior")?;
+        for (i, expert) in self.experts.iter().enumerate() {
+            let h = i / n_utilities;
             let finite = expert.mean.iter().all(|v| v.is_finite());
             expect(expert.mean.len() == l + 1 && finite, "expert mean")?;
             let shape = (expert.covariance.nrows(), expert.covariance.ncols());
@@ -219,7 +238,12 @@ impl FactorState {
             expect(definite(&covariance, own.len()), "expert covariance")?;
             expect(all_finite(&expert.covariance), "expert covariance")?;
         }
-        expect(effects.fits(&self.row_effect), "row effects")?;
+        let mut of_cluster = self.experts.chunks(n_utilities.max(1));
+        let alike = |experts: &[FactorExpert]| experts.iter().all(|e| e.tied == experts[0].tied);
+        expect(of_cluster.all(alike), "tied experts")?;
+        let mut each = self.row_effects.iter();
+        expect(self.row_effects.len() == n_utilities, "row effects")?;
+        expect(each.all(|effect| effects.fits(effect)), "row effects")?;
         expect(
             self.soft_labels.iter().all(|v| v.is_finite()),
             "soft labels",

@@ -46,15 +46,17 @@ impl Judge<'_> {
             };
             let on = !state.switches[h][l];
             state.switches[h][l] = on;
-            let new_variance = self.new_variance(state, h, l);
-            if let Some(expert) = state.experts.get_mut(h) {
-                for k in 0..expert.mean.len() {
-                    expert.covariance[(k, l)] = 0.0;
-                    expert.covariance[(l, k)] = 0.0;
+            let n_utilities = state.n_utilities();
+            for k in 0..n_utilities {
+                let new_variance = self.new_variance(state, h, l, k);
+                let law = state.expert_prior_of(k)[l];
+                let expert = &mut state.experts[h * n_utilities + k];
+                for j in 0..expert.mean.len() {
+                    expert.covariance[(j, l)] = 0.0;
+                    expert.covariance[(l, j)] = 0.0;
                 }
                 expert.mean[l] = 0.0;
                 if on {
-                    let law = &state.expert_prior[l];
                     if expert.tied {
                         expert.mean[l] = law.mean();
                         expert.covariance[(l, l)] =
@@ -68,14 +70,14 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Variance that a new coordinate of a free expert starts with.
-    fn new_variance(&self, state: &FactorState, h: usize, l: usize) -> f64 {
-        let rows = 0..self.rows.signs.len();
+    /// Variance that a new coordinate of a free expert of utility `k` starts with.
+    fn new_variance(&self, state: &FactorState, h: usize, l: usize, k: usize) -> f64 {
+        let rows = self.rows.labels.labelled();
         let labelled: f64 = rows
-            .filter(|&i| self.rows.signs[i] != 0.0)
+            .into_iter()
             .map(|i| self.factors.responsibility(i, h))
             .sum();
-        1.0 / (state.expert_prior[l].precision().mean() + labelled)
+        1.0 / (state.expert_prior_of(k)[l].precision().mean() + labelled)
     }
 
     /// Gain of the bound when a switch of cluster `h` is flipped, for each of its switches.
@@ -103,23 +105,20 @@ impl Judge<'_> {
             })
             .collect();
         let cluster = &Cluster::all(state)[h];
-        let expert = state.experts.get(h).filter(|e| !e.tied);
         let mut new_variances = vec![0.0; n_factors];
-        if let Some(expert) = expert {
+        let free = state.experts_of(h).iter().filter(|e| !e.tied);
+        for (utility, expert) in free.enumerate() {
             let own = state.expert_coordinates(h);
+            let prior = state.expert_prior_of(utility);
             let precision = Cholesky::new(submatrix(&expert.covariance, &own).as_ref())?.inverse();
             for (k, &l) in own[..own.len() - 1].iter().enumerate() {
-                let term = coordinate(
-                    &state.expert_prior[l],
-                    expert.mean[l],
-                    expert.covariance[(l, l)],
-                );
+                let term = coordinate(&prior[l], expert.mean[l], expert.covariance[(l, l)]);
                 gains[l] -= term - 0.5 * precision[(k, k)].ln();
             }
             for l in (0..n_factors).filter(|&l| !state.switches[h][l]) {
-                let variance = self.new_variance(state, h, l);
-                new_variances[l] = variance;
-                gains[l] += coordinate(&state.expert_prior[l], 0.0, variance) + 0.5 * variance.ln();
+                let variance = self.new_variance(state, h, l, utility);
+                new_variances[l] += variance;
+                gains[l] += coordinate(&prior[l], 0.0, variance) + 0.5 * variance.ln();
             }
         }
         let candidates = Candidates {
@@ -159,7 +158,7 @@ impl Judge<'_> {
                 .rows
                 .iter()
                 .copied()
-                .filter(|&i| (self.rows.signs[i] != 0.0) == labelled)
+                .filter(|&i| self.rows.labels.is_labelled(i) == labelled)
                 .filter(|&i| self.factors.responsibility(i, h) > 0.0)
                 .collect();
             if members.is_empty() {
@@ -170,7 +169,7 @@ impl Judge<'_> {
             for i in members {
                 let rho = self.factors.responsibility(i, h);
                 let linear = forms.linear.col_as_slice(i);
-                let label = labelled.then(|| self.rows.soft[i]);
+                let label = labelled.then(|| self.rows.labels.of_row(self.rows.soft, i));
                 let s = cluster.locate(&spread, &own, linear, label);
                 for (k, &l) in cluster.used.iter().enumerate() {
                     let variance = spread.covariance[(k, k)];
@@ -190,7 +189,7 @@ impl Judge<'_> {
 struct Candidates<'a> {
     cluster: &'a Cluster,
     unused: Vec<usize>,
-    /// By column: variance of the coordinate that the expert would get.
+    /// By column: variances of the coordinates that the experts would get, summed over utilities.
     new_variances: Vec<f64>,
 }
 

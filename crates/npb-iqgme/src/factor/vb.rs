@@ -5,13 +5,12 @@ use std::ops::ControlFlow;
 use npb_infer::{VbOutcome, VbReport, resume_vb};
 use npb_linalg::faer::Mat;
 use npb_linalg::{NotPositiveDefinite, dot};
-use npb_priors::dist::probit_moments;
 use npb_priors::dp::StickFactor;
 use serde::{Deserialize, Serialize};
 
 use super::bound::{FactorBound, Labelled, Priors, bound};
 use super::config::FactorStart;
-use super::data::FactorData;
+use super::data::{FactorData, RowLabels};
 use super::effects::{EffectLaw, EffectRows};
 use super::experts;
 use super::features::{self, Derived, FeatureStats, gamma};
@@ -105,7 +104,7 @@ pub struct FactorVb<'d> {
     priors: Priors,
     state: FactorState,
     factors: RowFactors,
-    /// `<t>`.
+    /// `<t>`: row, utility.
     soft: Vec<f64>,
     /// `<t>` without what the row itself explains of it: what is left to the experts.
     left: Vec<f64>,
@@ -130,8 +129,8 @@ impl<'d> FactorVb<'d> {
         let state = first_state(data, &config, &priors, (&law, switches));
         let mut vb = Self {
             law,
-            left: soft_means(&state.soft_labels, &data.signs),
-            soft: soft_means(&state.soft_labels, &data.signs),
+            left: soft_means(&state.soft_labels, &data.labels),
+            soft: soft_means(&state.soft_labels, &data.labels),
             data,
             config,
             priors,
@@ -154,19 +153,20 @@ impl<'d> FactorVb<'d> {
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         let saved = |what: String| IqgmeError::Saved { what };
-        let law = data.effects.law(state.row_effect.linear);
+        let law = data.effects.law(state.linear());
+        let n_utilities = data.labels.n_utilities;
         state
-            .check(data.cells.n_features(), data.n_labelled > 0, &law, &config)
+            .check(data.cells.n_features(), n_utilities, &law, &config)
             .map_err(saved)?;
         let groups = state.features.group.iter().copied();
         let same = groups.eq((0..data.cells.n_features()).map(|p| data.columns.pattern_of_row(p)));
-        if state.soft_labels.len() != data.n_rows() || !same {
+        if state.soft_labels.len() != data.n_rows() * n_utilities || !same {
             return Err(saved("the state is of other data".to_owned()));
         }
         let clusters = state.n_clusters();
         let mut vb = Self {
             law,
-            soft: soft_means(&state.soft_labels, &data.signs),
+            soft: soft_means(&state.soft_labels, &data.labels),
             left: Vec::new(),
             factors: RowFactors {
                 n_clusters: clusters,
@@ -238,7 +238,7 @@ impl<'d> FactorVb<'d> {
         for &update in &FactorUpdate::ALL[2..] {
             self.apply(update)?;
         }
-        if self.state.row_effect.linear.is_some() {
+        if self.state.linear().is_some() {
             self.settle()?;
         }
         Ok(bound)
@@ -343,7 +343,7 @@ impl<'d> FactorVb<'d> {
         state
             .check(
                 data.cells.n_features(),
-                data.n_labelled > 0,
+                data.labels.n_utilities,
                 &self.law,
                 &self.config,
             )
@@ -377,7 +377,7 @@ impl<'d> FactorVb<'d> {
         Rows {
             patterns: self.data.cells.patterns.patterns(),
             forms,
-            signs: &self.data.signs,
+            labels: &self.data.labels,
             soft: &self.left,
         }
     }
@@ -424,41 +424,26 @@ impl<'d> FactorVb<'d> {
             }
             FactorUpdate::RowEffect => self.update_row_effect(),
             FactorUpdate::EffectScales => {
-                self.law.update_precisions(&mut self.state.row_effect);
+                for effect in &mut self.state.row_effects {
+                    self.law.update_precisions(effect);
+                }
             }
             FactorUpdate::Concentration => self.state.sticks.update_alpha(),
         }
         Ok(())
     }
 
-    /// What the experts say of each labelled row, on average over clusters; 0 for the others.
-    fn scores(&self) -> Vec<f64> {
-        let clusters = Cluster::all(&self.state);
-        let score = |i: usize| {
-            let mut score = 0.0;
-            for (h, cluster) in clusters.iter().enumerate() {
-                let rho = self.factors.responsibility(i, h);
-                if let (true, Some(expert)) = (rho > 0.0, &cluster.expert) {
-                    let s = self.factors.means[h].col_as_slice(i);
-                    score += rho * (dot(&expert.slope, s) + expert.intercept);
-                }
-            }
-            score
-        };
-        let signs = self.data.signs.iter().enumerate();
-        signs
-            .map(|(i, sign)| if *sign == 0.0 { 0.0 } else { score(i) })
-            .collect()
+    /// What the experts say of each labelled row: see [`Rows::scores`].
+    fn scores(&mut self) -> Vec<f64> {
+        self.prepare_forms();
+        let rows = self.row_view(self.forms.as_ref().expect("prepared"));
+        rows.scores(&Cluster::all(&self.state), &self.factors)
     }
 
     fn update_soft_labels(&mut self) {
-        let effects = self.effects();
-        for (i, score) in self.scores().into_iter().enumerate() {
-            if self.data.signs[i] != 0.0 {
-                self.state.soft_labels[i] = score + effects[i];
-            }
-        }
-        self.soft = soft_means(&self.state.soft_labels, &self.data.signs);
+        let scores = self.scores().into_iter().zip(self.effects());
+        self.state.soft_labels = scores.map(|(score, effect)| score + effect).collect();
+        self.soft = soft_means(&self.state.soft_labels, &self.data.labels);
         self.leave_to_experts();
     }
 
@@ -467,21 +452,26 @@ impl<'d> FactorVb<'d> {
         self.left = rows.map(|(t, effect)| t - effect).collect();
     }
 
-    /// What each row says of its label whatever its cluster; 0 without a label.
+    /// What each row says of its label whatever its cluster: row, utility; 0 without a label.
     fn effects(&self) -> Vec<f64> {
         let rows = self.effect_rows();
-        self.law.at(rows, &self.state.row_effect.mean)
+        let each = self.state.row_effects.iter();
+        interleaved(each.map(|effect| self.law.at(rows, &effect.mean)).collect())
     }
 
     fn effect_rows(&self) -> &'d EffectRows {
-        self.data.effect_rows.rows(self.state.row_effect.linear)
+        self.data.effect_rows.rows(self.state.linear())
     }
 
     fn update_row_effect(&mut self) {
-        let rows = self.soft.iter().zip(self.scores());
+        let rows = self.scores();
+        let rows = self.soft.iter().zip(rows);
         let left: Vec<f64> = rows.map(|(t, score)| t - score).collect();
         let rows = self.effect_rows();
-        self.law.update(rows, &left, &mut self.state.row_effect);
+        for (k, effect) in self.state.row_effects.iter_mut().enumerate() {
+            let left = self.data.labels.of_utility(&left, k);
+            self.law.update(rows, &left, effect);
+        }
         self.leave_to_experts();
     }
 
@@ -647,13 +637,22 @@ impl<'d> FactorVb<'d> {
     }
 }
 
-/// `<t_i>`; zero for an unlabelled row.
-fn soft_means(locations: &[f64], signs: &[f64]) -> Vec<f64> {
-    let mean = |(&mu, &sign): (&f64, &f64)| match sign {
-        0.0 => 0.0,
-        sign => probit_moments(mu, sign > 0.0).mean,
-    };
-    locations.iter().zip(signs).map(mean).collect()
+/// `<t_i>`: row, utility; zero for an unlabelled row.
+fn soft_means(locations: &[f64], labels: &RowLabels) -> Vec<f64> {
+    let mut means = vec![0.0; locations.len()];
+    let n = labels.n_utilities.max(1);
+    let each = locations.chunks_exact(n).zip(means.chunks_exact_mut(n));
+    for (i, (locations, means)) in each.enumerate() {
+        labels.moments(i, locations, means);
+    }
+    means
+}
+
+/// From one vector for each utility, by row, to row and then utility.
+pub(super) fn interleaved(by_utility: Vec<Vec<f64>>) -> Vec<f64> {
+    let n_rows = by_utility.first().map_or(0, Vec::len);
+    let of_row = |i: usize| by_utility.iter().map(move |values| values[i]);
+    (0..n_rows).flat_map(of_row).collect()
 }
 
 /// The posterior before any update: everything at its prior but switches and soft labels.
@@ -664,13 +663,10 @@ fn first_state(
     (law, switches): (&EffectLaw, Vec<Vec<bool>>),
 ) -> FactorState {
     let (n_clusters, n_factors) = (switches.len(), switches[0].len());
+    let n_utilities = data.labels.n_utilities;
     let expert_prior = vec![priors.expert; n_factors + 1];
-    let experts = if data.n_labelled > 0 {
-        let all: Vec<usize> = (0..=n_factors).collect();
-        vec![FactorExpert::tied(&expert_prior, &all); n_clusters]
-    } else {
-        Vec::new()
-    };
+    let all: Vec<usize> = (0..=n_factors).collect();
+    let expert = FactorExpert::tied(&expert_prior, &all);
     FactorState {
         sticks: StickFactor::new(config.truncation, config.concentration).expect("validated"),
         features: FeatureFactor {
@@ -684,10 +680,10 @@ fn first_state(
         loading_precisions: vec![priors.loading; n_factors],
         mean_precision: priors.mean,
         noise: priors.cluster.map_or(Vec::new(), |g| vec![g; n_clusters]),
-        experts,
-        expert_prior,
-        row_effect: law.first(),
-        soft_labels: data.signs.clone(),
+        experts: vec![expert; n_clusters * n_utilities],
+        expert_prior: expert_prior.repeat(n_utilities.max(1)),
+        row_effects: vec![law.first(); n_utilities],
+        soft_labels: data.labels.first_scores(),
         switches,
     }
 }

@@ -436,7 +436,8 @@ impl GibbsFit {
         Evaluation::new(&self.predict_classes(table)?, &classes)
     }
 
-    /// Probabilities of the second of two classes with central intervals that hold `level` of the stored draws.
+    /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all classes.
+    /// Errors: as there; a fit with more than two classes.
     pub fn predict_interval(
         &self,
         table: &Table,
@@ -447,6 +448,8 @@ impl GibbsFit {
     }
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the stored draws.
+    ///
+    /// Cost: as of [`predict_classes`](Self::predict_classes). Errors: as there; a `level` that is not between 0 and 1 (both excluded).
     pub fn predict_class_intervals(
         &self,
         table: &Table,

@@ -13,16 +13,16 @@ use serde::{Deserialize, Serialize};
 use super::config::{TaskStart, TasksConfig};
 use super::data::{MultiTaskData, Task, in_task};
 use super::fold::{Atoms, fold};
-use super::stacking::{average, moved, votes};
+use super::stacking::votes;
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
 use crate::config::Gate;
-use crate::data::{class_of_rows, two_classes};
+use crate::data::{class_of_rows, distinct, two_classes};
 use crate::fit::{ALL_CLASSES, ALL_INTERVALS, check_draws, most_probable, with_first_class};
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
 use crate::runs::{check_level, check_part, class_intervals, of_second_class, run_all, weigh};
-use crate::stacking::{Surety, Vote};
+use crate::stacking::{self, Surety, Vote};
 use crate::state::{Component, Expert};
 use crate::units::Units;
 use crate::{
@@ -72,7 +72,7 @@ pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFi
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
         TaskRun::new(start, outcome, vb)
     })?;
-    let votes = votes(tasks, config, None)?;
+    let votes = votes(tasks, &data.pooled.classes, config, None)?;
     MultiTaskFit::new(data, config.clone(), runs, votes)
 }
 
@@ -104,10 +104,7 @@ pub struct TaskRun {
 
 impl TaskRun {
     fn surety(&self) -> Surety {
-        Surety {
-            sharpness: self.sharpness,
-            shift: 0.0,
-        }
+        Surety::sharpness(self.sharpness)
     }
 
     /// A run that has ended. Its experts are those of its last `q(lambda)`, so that tasks can be added later.
@@ -366,7 +363,11 @@ impl MultiTaskFit {
 
     /// The average of the runs that have weight, each sharpened.
     fn average(&self, by_run: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
-        average(self.weighed().map(|(run, _)| run).zip(by_run))
+        let runs = self.weighed().map(|(run, _)| Vote {
+            weight: run.weight,
+            surety: run.surety(),
+        });
+        stacking::average(runs.zip(by_run))
     }
 
     /// The most probable class of each row of a task.
@@ -458,6 +459,7 @@ impl MultiTaskFit {
     }
 
     /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all classes.
+    /// Errors: as there; a fit with more than two classes.
     pub fn predict_interval(
         &self,
         task: &str,
@@ -475,6 +477,9 @@ impl MultiTaskFit {
 
     /// Probabilities of all classes, for each row of a task in the order of [`classes`](Self::classes), with central intervals that hold `level` of the
     /// posterior, by `draws` draws of all parameters; these are moved, on the scale of log odds, as far as sharpening moves the probabilities of their run.
+    ///
+    /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
+    /// excluded), fewer than two draws.
     pub fn predict_class_intervals(
         &self,
         task: &str,
@@ -500,14 +505,15 @@ impl MultiTaskFit {
                 let drawn = predictor.draw_parts(&components, &weights, shared, &mut rng)?;
                 let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
                 let each = with_first_class(others).into_iter().zip(&by_run[k]);
-                let moved = each.map(|(drawn, mean)| moved(&drawn, mean, run.sharpness));
+                let surety = run.surety();
+                let moved = each.map(|(drawn, mean)| surety.moved(&drawn, mean));
                 Ok(moved.collect())
             })
             .collect::<Result<_, IqgmeError>>()?;
         Ok(class_intervals(self.average(&by_run), &drawn, level))
     }
 
-    /// One of the runs that have weight and its place among them, drawn by weight.
+    /// One of the runs that have weight and its place among them (they come first of all runs), drawn by weight.
     fn pick(&self, draw: u64) -> (usize, &TaskRun, &Predictor) {
         let u = stream(self.wire.config.single.seed, [0, draw, PICK, 0]).random();
         let weights = self.weighed().map(|(run, _)| run.weight);
@@ -617,8 +623,12 @@ impl Saved for MultiTaskFit {
                 "classes, tasks or runs: impossible number".to_owned(),
             ));
         }
+        distinct(&wire.classes).map_err(|twice| saved(twice.to_string()))?;
+        if let Some(k) = (1..wire.tasks.len()).find(|&k| wire.tasks[..k].contains(&wire.tasks[k])) {
+            return Err(saved(format!("task {:?} twice", wire.tasks[k])));
+        }
         for (k, run) in wire.runs.iter().enumerate() {
-            check_part(k, run.weight, run.surety()).map_err(saved)?;
+            check_part(k, run.weight, &run.surety()).map_err(saved)?;
             let truncations = [wire.config.single.truncation, wire.config.atoms];
             run.state
                 .check(

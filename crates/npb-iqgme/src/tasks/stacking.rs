@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table};
-use npb_priors::special::ln_normalize;
 
 use super::config::TasksConfig;
 use super::data::{MultiTaskData, Task};
@@ -12,9 +11,8 @@ use super::vb::MultiTaskVb;
 use crate::IqgmeError;
 use crate::checkpoints::FoldFiles;
 use crate::config::IqgmeConfig;
-use crate::data::class_of_rows;
 use crate::runs::run_all;
-use crate::stacking::{self, NEAREST, Side, Surety, Vote, surest};
+use crate::stacking::{self, Side, Vote, sharpest};
 use crate::units::Units;
 
 /// Iterations of a run without a fold, at most: tasks settle among each other later than the rows of one task.
@@ -27,6 +25,7 @@ const CLEARLY: f64 = 3.0;
 /// fold to fold, if it is.
 pub(super) fn votes(
     tasks: &[Task<'_>],
+    classes: &[String],
     config: &TasksConfig,
     files: Option<&FoldFiles<'_, TasksConfig>>,
 ) -> Result<Option<Vec<Vote>>, IqgmeError> {
@@ -38,78 +37,12 @@ pub(super) fn votes(
         let runs: Vec<usize> = (0..n_runs).collect();
         run_all(&runs, 1, |_, run, _| fold.foretold(config, run))
     };
-    let n_classes = stacking::class_counts(&labels).len();
-    let (sizes, n_folds, seed) = ([n_runs, n_classes], single.folds, single.seed);
+    let (n_folds, seed) = (single.folds, single.seed);
+    let sizes = [n_runs, classes.len()];
     let by_run = stacking::by_run(&labels, n_folds, sizes, seed, files, foretold)?;
-    Ok(by_run.map(|by_run| sharpened_votes(&by_run, n_classes)))
-}
-
-/// Votes of runs that give these probabilities to the classes of labels, run, label, class, what came true first: each is sharpened, and then weighed.
-fn sharpened_votes(by_run: &[Vec<f64>], n_classes: usize) -> Vec<Vote> {
-    let each = by_run.iter().map(|foretold| sharpest(foretold, n_classes));
-    let (sureties, by_run): (Vec<Surety>, Vec<Vec<f64>>) = each.unzip();
-    let each = among_the_best(&by_run).into_iter().zip(sureties);
-    each.map(|(weight, surety)| Vote { weight, surety })
-        .collect()
-}
-
-/// The sharpness at which what came true is most probable, times its prior; and how probable that is then, label by label.
-fn sharpest(foretold: &[f64], n_classes: usize) -> (Surety, Vec<f64>) {
-    let ln: Vec<f64> = foretold.iter().map(|&p| at_least(p).ln()).collect();
-    let came_true = |of_label: &[f64], sharpness: f64| {
-        let others = of_label[1..].iter();
-        let odds_against = others.map(|l| (sharpness * (l - of_label[0])).exp());
-        1.0 / (1.0 + odds_against.sum::<f64>())
-    };
-    let value = |sharpness: f64| {
-        let each = ln.chunks_exact(n_classes);
-        (each.map(|l| came_true(l, sharpness).ln()).sum(), 0.0)
-    };
-    let surety = surest(value).1;
-    let labels = ln.chunks_exact(n_classes);
-    let then = labels.map(|l| came_true(l, surety.sharpness)).collect();
-    (surety, then)
-}
-
-/// Probabilities of classes raised to a power, and summing to one.
-fn sharpened(probabilities: &[f64], sharpness: f64) -> impl Iterator<Item = f64> {
-    let mut raised: Vec<f64> = probabilities
-        .iter()
-        .map(|&p| sharpness * at_least(p).ln())
-        .collect();
-    ln_normalize(&mut raised);
-    raised.into_iter()
-}
-
-/// A draw of the classes' probabilities moved as their means are when these are sharpened, on the scale of log odds: draws spread as before, around what is foretold.
-pub(super) fn moved(drawn: &[f64], means: &[f64], sharpness: f64) -> Vec<f64> {
-    let by = |mean: f64| (sharpness - 1.0) * at_least(mean).ln();
-    let each = drawn.iter().zip(means);
-    let mut moved: Vec<f64> = each
-        .map(|(p, mean)| at_least(*p).ln() + by(*mean))
-        .collect();
-    ln_normalize(&mut moved);
-    moved
-}
-
-fn at_least(p: f64) -> f64 {
-    p.max(NEAREST)
-}
-
-/// The average of runs' probabilities of the classes, each run sharpened: its weight and sharpness, and its probabilities row by row.
-pub(super) fn average<'a>(
-    runs: impl Iterator<Item = (&'a TaskRun, &'a Vec<Vec<f64>>)>,
-) -> Vec<Vec<f64>> {
-    let mut mean: Vec<Vec<f64>> = Vec::new();
-    for (run, by_row) in runs {
-        mean.resize_with(by_row.len(), || vec![0.0; by_row[0].len()]);
-        for (mean, of_row) in mean.iter_mut().zip(by_row) {
-            let each = mean.iter_mut().zip(sharpened(of_row, run.sharpness));
-            each.for_each(|(sum, p)| *sum += run.weight * p);
-        }
-    }
-    mean.iter_mut().flatten().for_each(|p| *p = p.min(1.0));
-    mean
+    let truth = stacking::truth(&labels, classes, n_folds, seed);
+    let votes = |by_run: Vec<_>| stacking::votes(&by_run, &truth, sharpest, among_the_best);
+    Ok(by_run.map(votes))
 }
 
 /// Weights of the runs that do not foretell clearly worse than the best one; nothing for the others. An average makes use of any run whose errors are others, but runs
@@ -150,7 +83,7 @@ fn among_the_best(by_run: &[Vec<f64>]) -> Vec<f64> {
 /// Data without the rows of a fold, and these.
 struct Fold {
     data: MultiTaskData,
-    left_out: Vec<(Table, Labels)>,
+    left_out: Vec<Table>,
 }
 
 impl Fold {
@@ -167,11 +100,13 @@ impl Fold {
         });
         Ok(Self {
             data: MultiTaskData::new(&kept.collect::<Vec<_>>(), config)?,
-            left_out: each().map(|(t, s)| part(t, &s.left_out)).collect(),
+            left_out: each()
+                .map(|(task, side)| task.table.select_rows(&side.left_out))
+                .collect(),
         })
     }
 
-    /// Probabilities of the classes, row by row, of that which the row has first, by a run that was told neither row nor class.
+    /// Probabilities of the classes, row by row, by a run that was told neither row nor class.
     fn foretold(&self, config: &TasksConfig, run: usize) -> Result<Vec<f64>, IqgmeError> {
         let restarts = config.single.restarts;
         let start = config.starts[run / restarts];
@@ -186,18 +121,12 @@ impl Fold {
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
         let run = TaskRun::new(start, outcome, vb)?;
         let predictor = run.predictor()?;
-        let pooled = &self.data.pooled;
-        let units = Units::of(pooled);
+        let units = Units::of(&self.data.pooled);
         let mut foretold = Vec::new();
-        for (j, (table, labels)) in self.left_out.iter().enumerate() {
+        for (j, table) in self.left_out.iter().enumerate() {
             let rows = units.rows_left_out(table)?;
-            let truth = class_of_rows(table, labels, &pooled.classes)?;
             let by_row = run.probabilities(&predictor, j, &rows, config.single.gate)?;
-            for (mut of_row, truth) in by_row.into_iter().zip(truth) {
-                let came_true = of_row.remove(truth.expect("labelled rows are left out"));
-                foretold.push(came_true);
-                foretold.extend(of_row);
-            }
+            foretold.extend(by_row.into_iter().flatten());
         }
         Ok(foretold)
     }
@@ -206,61 +135,6 @@ impl Fold {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn runs_that_are_not_sure_enough_are_sharpened_and_those_too_sure_are_blunted() {
-        // Nine of ten come true; with three classes each of the two others as often.
-        let foretold = |p: f64, n_classes: usize| -> Vec<f64> {
-            let other = (1.0 - p) / (n_classes - 1) as f64;
-            let of_label = |i: usize| {
-                let mut all = vec![other; n_classes];
-                all[if i % 10 == 0 { 1 } else { 0 }] = p;
-                all
-            };
-            (0..400).flat_map(of_label).collect()
-        };
-        for (n_classes, said, wanted) in [
-            (2, 0.6, 5.42),
-            (2, 0.9, 1.0),
-            (2, 0.99, 0.478),
-            (3, 0.99, 0.5464),
-        ] {
-            let (Surety { sharpness, shift }, then) =
-                sharpest(&foretold(said, n_classes), n_classes);
-            assert!(
-                (sharpness / wanted - 1.0).abs() < 0.05,
-                "{said}: {sharpness}"
-            );
-            assert_eq!(shift, 0.0);
-            let one = foretold(said, n_classes)[n_classes..][..n_classes].to_vec();
-            let p: Vec<f64> = sharpened(&one, sharpness).collect();
-            assert!((p[0] - 0.9).abs() < 0.01, "{said}: {p:?}");
-            assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-            assert!((then[1] - p[0]).abs() < 1e-9, "{then:?}");
-        }
-        // Few labels say little, and labels foretold for certain do no harm.
-        let few = |p: &[f64]| sharpest(p, 2).0.sharpness;
-        assert!(few(&[0.6, 0.4, 0.6, 0.4]) < 1.2);
-        assert!(few(&[1.0, 0.0, 0.0, 1.0, 1.0, 0.0]).is_finite());
-        // What is poor by its probabilities alone weighs as much as what is good in the same order.
-        let votes = sharpened_votes(&[foretold(0.6, 2), foretold(0.9, 2)], 2);
-        assert!((votes[0].weight - 0.5).abs() < 0.05, "{votes:?}");
-    }
-
-    #[test]
-    fn draws_move_with_their_mean() {
-        let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
-        let as_it_is = moved(&[0.7, 0.3], &[0.2, 0.8], 1.0);
-        assert!(near(as_it_is[1], 0.3));
-        // Odds 3/7 of the draw, 4 of the mean: 12/7.
-        assert!(near(moved(&[0.7, 0.3], &[0.2, 0.8], 2.0)[1], 12.0 / 19.0));
-        // What is drawn as it is foretold becomes what that becomes; a class that a draw rules out stays ruled out.
-        let means = [0.5, 0.3, 0.2];
-        let sharp: Vec<f64> = sharpened(&means, 0.4).collect();
-        let same = moved(&means, &means, 0.4);
-        assert!(sharp.iter().zip(same).all(|(a, b)| near(*a, b)));
-        assert!(moved(&[0.0, 0.6, 0.4], &means, 20.0)[0] < 1e-6);
-    }
 
     #[test]
     fn a_run_that_is_clearly_worse_has_no_weight_and_one_that_errs_elsewhere_has_some() {

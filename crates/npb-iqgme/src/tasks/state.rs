@@ -136,7 +136,8 @@ impl MultiTaskState {
         [groups, atoms]: [usize; 2],
     ) -> Result<(), String> {
         expect(self.top.truncation() == atoms, "truncation of atoms")?;
-        expect(self.components.len() <= atoms, "number of atoms")?;
+        let possible = 1..=atoms;
+        expect(possible.contains(&self.components.len()), "number of atoms")?;
         expect(self.tasks.len() == n_tasks, "number of tasks")?;
         for task in &self.tasks {
             expect(task.sticks.truncation() == groups, "truncation of groups")?;

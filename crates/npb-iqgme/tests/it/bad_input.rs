@@ -25,7 +25,7 @@ fn errors_name_what_is_wrong() {
     let two = Table::complete(4, 1, vec![1.0, 2.0, 3.0, 4.0]).unwrap();
     let one = message(fit(&two, &labels(&["a"; 4]), &config(0)));
     assert!(
-        one.contains("\"a\"") && one.contains("both classes"),
+        one.contains("\"a\"") && one.contains("two classes or more"),
         "{one}"
     );
     let count = message(fit(&two, &labels(&["a", "b"]), &config(0)));

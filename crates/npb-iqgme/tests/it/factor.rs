@@ -5,4 +5,5 @@ mod bound;
 pub(crate) mod data;
 mod gibbs;
 mod input;
+mod multiclass;
 mod recovery;

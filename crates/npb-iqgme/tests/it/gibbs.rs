@@ -293,6 +293,34 @@ fn more_than_two_classes() {
     intervals_agree(&intervals, &fitted.predict_classes(&new).unwrap()).unwrap();
 }
 
+/// The utility of a class with one label is known by its prior alone, whose tails are heavy: its draws may be in the millions, and probabilities are still such.
+#[test]
+fn a_class_with_one_label_has_probabilities() {
+    let (table, labels) = sectors(1, 40, 2, 0.2, 0.0);
+    let name = |i: usize| if i == 5 { Some("c") } else { labels.name(i) };
+    let names: Vec<Option<&str>> = (0..40).map(name).collect();
+    let labels = Labels::from_strings(&names);
+    let plan = SweepPlan {
+        burn_in: 100,
+        keep: 100,
+        thin: 1,
+    };
+    let config = GibbsConfig {
+        chains: 1,
+        sweeps: plan,
+        ..GibbsConfig::default()
+    };
+    let fitted = fit_gibbs(&table, &labels, &config).unwrap();
+    for of_draw in fitted.predict_draws(&table).unwrap() {
+        for others in of_draw {
+            let sum: f64 = others.iter().sum();
+            assert!(sum < 1.0 + 1e-9, "{others:?}");
+        }
+    }
+    let found = fitted.evaluate(&table, &labels).unwrap();
+    assert!(found.log_loss < 1.1, "{found:?}");
+}
+
 /// Without labels it is a mixture of Gaussians; a single move can be made alone.
 #[test]
 fn unlabelled_rows_and_single_moves() {

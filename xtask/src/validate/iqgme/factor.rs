@@ -84,7 +84,7 @@ impl FactorModel {
         let codes = codes.map(|(positive, labelled)| labelled.then_some(usize::from(*positive)));
         let classes = ["negative", "positive"];
         let labels = Labels::from_codes(classes.map(str::to_owned).to_vec(), codes.collect())?;
-        FactorData::in_given_units(&table, &labels, classes, &self.config)
+        FactorData::in_given_units(&table, &labels, &classes, &self.config)
     }
 
     fn swept(&self, state: &State, data: &Data, seed: u64) -> Result<State, IqgmeError> {
@@ -230,8 +230,8 @@ impl JointModel for FactorModel {
             experts,
             expert_prior,
             linear: None,
-            row_effect: Vec::new(),
-            effect_precisions: Vec::new(),
+            row_effects: vec![Vec::new()],
+            effect_precisions: vec![Vec::new()],
             labels,
             factors,
             scores: Vec::new(),

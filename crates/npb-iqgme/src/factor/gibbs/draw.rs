@@ -15,7 +15,7 @@ use crate::factor::effects::{EffectLaw, EffectRows};
 use crate::factor::features::gamma;
 use crate::factor::forms::{Features, Forms};
 use crate::factor::predict::{Drawn, draw_expert};
-use crate::factor::rows::{Cluster, RowFactors, Spread, multiply};
+use crate::factor::rows::{Cluster, ExpertMoments, RowFactors, Spread, multiply};
 use crate::factor::state::{FactorState, all_finite};
 use crate::state::expect;
 
@@ -47,22 +47,22 @@ pub struct FactorDraw {
     pub loading_precisions: Vec<f64>,
     /// `u`.
     pub mean_precision: f64,
-    /// `w_h`, the intercept last, N x (L + 1).
+    /// `w`, the intercept last: for each of the N clusters one of length L + 1 for each utility (one with two classes or none, C - 1 with C of them).
     pub experts: Vec<Vec<f64>>,
-    /// `(zeta_l, lambda_l)`, the intercept last.
+    /// `(zeta_l, lambda_l)`, the intercept last, for each utility in turn.
     pub expert_prior: Vec<(f64, f64)>,
     /// Prior variance of the sum of linear effects; none where features have steps.
     pub linear: Option<f64>,
-    /// `v`, see [`RowEffect`](crate::RowEffect).
-    pub row_effect: Vec<f64>,
-    /// `tau`, of the steps.
-    pub effect_precisions: Vec<f64>,
+    /// `v`, see [`RowEffect`](crate::RowEffect), by utility.
+    pub row_effects: Vec<Vec<f64>>,
+    /// `tau`, of the steps, by utility.
+    pub effect_precisions: Vec<Vec<f64>>,
     /// `z_i`.
     pub labels: Vec<usize>,
     /// `s_i` as columns, L x n.
     #[serde(with = "npb_linalg::saved")]
     pub factors: Mat<f64>,
-    /// `t_i`; 0 for an unlabelled row.
+    /// `t_i`, by row and then utility; 0 for an unlabelled row.
     pub scores: Vec<f64>,
 }
 
@@ -96,8 +96,44 @@ impl FactorDraw {
         (0..self.switches.len()).map(cluster).collect()
     }
 
-    pub(super) fn score(&self, h: usize, used: &[usize], s: &[f64], spread: &Spread) -> Score {
-        let expert = &self.experts[h];
+    /// Experts of each cluster.
+    pub(super) fn n_utilities(&self) -> usize {
+        self.experts.len() / self.switches.len()
+    }
+
+    /// The experts of cluster `h`.
+    pub(super) fn experts_of(&self, h: usize) -> &[Vec<f64>] {
+        let n = self.n_utilities();
+        &self.experts[h * n..][..n]
+    }
+
+    /// Scores of row `i`.
+    pub(super) fn scores_of(&self, i: usize) -> &[f64] {
+        let n = self.n_utilities();
+        &self.scores[i * n..][..n]
+    }
+
+    /// What the experts of row `i`'s cluster say of it.
+    pub(super) fn of_experts(&self, i: usize) -> Vec<f64> {
+        let h = self.labels[i];
+        let seen = self.seen_by_expert(h, i);
+        let each = self.experts_of(h).iter();
+        each.map(|expert| dot(expert, &seen)).collect()
+    }
+
+    /// The experts of a cluster that uses these columns, for rows whose scores are given.
+    pub(super) fn moments(&self, h: usize, used: &[usize]) -> ExpertMoments {
+        let experts: Vec<&[f64]> = self.experts_of(h).iter().map(|w| &w[..]).collect();
+        ExpertMoments::new(&experts, used, |k, i, j| experts[k][i] * experts[k][j])
+    }
+
+    pub(super) fn score(
+        &self,
+        expert: &[f64],
+        used: &[usize],
+        s: &[f64],
+        spread: &Spread,
+    ) -> Score {
         let slope: Vec<f64> = used.iter().map(|&l| expert[l]).collect();
         Score {
             mean: dot(&slope, s) + expert[expert.len() - 1],
@@ -116,12 +152,12 @@ impl FactorDraw {
         factors.chain([1.0]).collect()
     }
 
-    /// Precision and pull of one factor of row `i` of cluster `h`, the others given, if its switch is on. `left`: a label's score less what the row adds.
+    /// Precision and pull of one factor of row `i` of cluster `h`, the others given, if its switch is on. `left`: a label's scores less what the row adds.
     pub(super) fn one_factor(
         &self,
         forms: &Forms,
         gram: &Mat<f64>,
-        left: Option<f64>,
+        left: Option<&[f64]>,
         i: usize,
         h: usize,
         l: usize,
@@ -135,8 +171,7 @@ impl FactorDraw {
         let explained: f64 = others.iter().map(|&m| gram[(m, l)] * s(m)).sum();
         let mut precision = 1.0 + kappa * gram[(l, l)];
         let mut pull = kappa * (forms.linear[(l, i)] - gram[(n_factors + h, l)] - explained);
-        if let Some(left) = left {
-            let expert = &self.experts[h];
+        for (expert, left) in self.experts_of(h).iter().zip(left.into_iter().flatten()) {
             let rest: f64 = others.iter().map(|&m| expert[m] * s(m)).sum();
             precision += expert[l] * expert[l];
             pull += expert[l] * (left - expert[n_factors] - rest);
@@ -193,22 +228,35 @@ impl FactorDraw {
         expect(noise, "noise of the clusters")?;
         let precisions = positive(&self.loading_precisions, columns);
         expect(precisions, "precisions of the loadings")?;
+        let n_utilities = data.labels.n_utilities.max(1);
         let expert = |w: &Vec<f64>| finite(w, columns + 1);
-        let experts = self.experts.len() == clusters && self.experts.iter().all(expert);
+        let number = self.experts.len() == clusters * n_utilities;
+        let experts = number && self.experts.iter().all(expert);
         expect(experts, "experts")?;
         let proper = |(zeta, lambda): &(f64, f64)| zeta.is_finite() && positive(&[*lambda], 1);
-        let prior = self.expert_prior.len() == columns + 1;
+        let prior = self.expert_prior.len() == n_utilities * (columns + 1);
         let prior = prior && self.expert_prior.iter().all(proper);
         expect(prior, "prior of the experts")?;
         let size = effects.size();
         let steps = size - effects.first_step();
-        let effects = finite(&self.row_effect, size) && positive(&self.effect_precisions, steps);
+        let number = (self.row_effects.len(), self.effect_precisions.len());
+        let effects = number == (n_utilities, n_utilities)
+            && self.row_effects.iter().all(|v| finite(v, size))
+            && self
+                .effect_precisions
+                .iter()
+                .all(|tau| positive(tau, steps));
         expect(effects, "row effects")?;
         let labels = self.labels.len() == n && self.labels.iter().all(|h| *h < clusters);
         expect(labels, "labels")?;
         expect(shape(&self.factors, (columns, n)), "factors")?;
-        let sides = self.scores.iter().zip(&data.signs);
-        let scores = finite(&self.scores, n) && sides.clone().all(|(t, sign)| t * sign >= 0.0);
+        let in_region = |(i, t): (usize, &[f64])| match data.labels.class[i] {
+            None => true,
+            Some(0) => t.iter().all(|t| *t <= 0.0),
+            Some(class) => t[class - 1] >= 0.0 && t.iter().all(|other| *other <= t[class - 1]),
+        };
+        let mut each = self.scores.chunks_exact(n_utilities).enumerate();
+        let scores = finite(&self.scores, n * n_utilities) && each.all(in_region);
         expect(scores, "scores")
     }
 
@@ -261,7 +309,8 @@ pub(super) fn first_draw(
     let (clusters, columns) = (config.truncation, config.max_factors);
     let (k, l) = (start.n_clusters(), start.n_factors());
     let drawn = Drawn::new(start, rng)?;
-    let mut draw = FactorDraw::prior(config, priors, effects, p, rng);
+    let n_utilities = data.labels.n_utilities.max(1);
+    let mut draw = FactorDraw::prior(config, priors, effects, [p, n_utilities], rng);
     draw.concentration = start.sticks.alpha_mean().max(LEAST_CONCENTRATION);
     let mut weights = vec![0.0; clusters];
     start.sticks.sample_weights(&mut weights, rng);
@@ -290,18 +339,29 @@ pub(super) fn first_draw(
     });
     for c in 0..l {
         draw.loading_precisions[c] = precision(&start.loading_precisions[c], rng);
-        draw.expert_prior[c] = normal_gamma(&start.expert_prior[c], rng);
     }
-    draw.expert_prior[columns] = normal_gamma(&start.expert_prior[l], rng);
+    for (k, prior) in draw.expert_prior.chunks_exact_mut(columns + 1).enumerate() {
+        let of_start = start.expert_prior_of(k);
+        for c in 0..l {
+            prior[c] = normal_gamma(&of_start[c], rng);
+        }
+        prior[columns] = normal_gamma(&of_start[l], rng);
+    }
     draw.mean_precision = precision(&start.mean_precision, rng);
-    draw.linear = start.row_effect.linear;
-    draw.row_effect = start.row_effect.draw(rng);
-    let precisions = start.row_effect.precisions.iter();
-    draw.effect_precisions = precisions.map(|law| precision(law, rng)).collect();
-    for h in 0..start.experts.len() {
-        let expert = draw_expert(start, h, rng)?;
-        draw.experts[h][..l].copy_from_slice(&expert[..l]);
-        draw.experts[h][columns] = expert[l];
+    draw.linear = start.linear();
+    for (k, effect) in start.row_effects.iter().enumerate() {
+        draw.row_effects[k] = effect.draw(rng);
+        let precisions = effect.precisions.iter();
+        draw.effect_precisions[k] = precisions.map(|law| precision(law, rng)).collect();
+    }
+    for i in 0..start.experts.len() {
+        let expert = draw_expert(start, i, rng)?;
+        draw.experts[i][..l].copy_from_slice(&expert[..l]);
+        draw.experts[i][columns] = expert[l];
+    }
+    if data.n_labelled > 0 {
+        // Scores come from the prior, on either side: those of labelled rows go to the region of their class.
+        draw.scores = data.labels.first_scores();
     }
     Ok(draw)
 }
@@ -312,7 +372,7 @@ impl FactorDraw {
         config: &FactorConfig,
         priors: &Priors,
         (law, rows): (&EffectLaw, &EffectRows),
-        p: usize,
+        [p, n_utilities]: [usize; 2],
         rng: &mut Xoshiro256PlusPlus,
     ) -> Self {
         let n = rows.n_rows();
@@ -345,7 +405,7 @@ impl FactorDraw {
         let cluster_noise = (0..clusters)
             .map(|_| priors.cluster.map_or(1.0, |prior| precision(&prior, rng)))
             .collect();
-        let expert_prior: Vec<(f64, f64)> = (0..=columns)
+        let expert_prior: Vec<(f64, f64)> = (0..n_utilities * (columns + 1))
             .map(|_| normal_gamma(&priors.expert, rng))
             .collect();
         let mut weight = |&(zeta, lambda): &(f64, f64)| -> f64 {
@@ -353,14 +413,16 @@ impl FactorDraw {
             zeta + z / lambda.sqrt()
         };
         let experts: Vec<Vec<f64>> = (0..clusters)
-            .map(|_| expert_prior.iter().map(&mut weight).collect())
+            .flat_map(|_| expert_prior.chunks_exact(columns + 1))
+            .map(|prior| prior.iter().map(&mut weight).collect())
             .collect();
         let weights: Vec<f64> = ln_weights.iter().map(|ln: &f64| ln.exp()).collect();
         let labels: Vec<usize> = (0..n)
             .map(|_| pick(weights.iter().copied(), rng.random()).unwrap_or(0))
             .collect();
         let factors = Mat::from_fn(columns, n, |_, _| rng.sample(StandardNormal));
-        let (row_effect, effect_precisions) = law.draw_prior(rng);
+        let effects = (0..n_utilities).map(|_| law.draw_prior(rng));
+        let (row_effects, effect_precisions): (Vec<_>, Vec<_>) = effects.unzip();
         let mut draw = Self {
             concentration,
             ln_weights,
@@ -374,18 +436,22 @@ impl FactorDraw {
             experts,
             expert_prior,
             linear: law.linear(),
-            row_effect,
+            row_effects,
             effect_precisions,
             labels,
             factors,
-            scores: vec![0.0; n],
+            scores: vec![0.0; n * n_utilities],
         };
-        let of_rows = law.at(rows, &draw.row_effect);
+        let of_rows: Vec<Vec<f64>> = draw
+            .row_effects
+            .iter()
+            .map(|effect| law.at(rows, effect))
+            .collect();
         for i in 0..n {
-            let h = draw.labels[i];
-            let z: f64 = rng.sample(StandardNormal);
-            let of_experts = dot(&draw.experts[h], &draw.seen_by_expert(h, i));
-            draw.scores[i] = of_experts + of_rows[i] + z;
+            for (k, of_expert) in draw.of_experts(i).into_iter().enumerate() {
+                let z: f64 = rng.sample(StandardNormal);
+                draw.scores[i * n_utilities + k] = of_expert + of_rows[k][i] + z;
+            }
         }
         draw
     }

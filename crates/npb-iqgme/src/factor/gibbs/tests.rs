@@ -9,7 +9,7 @@ use npb_priors::GammaPrior;
 use super::*;
 use crate::FactorScale;
 use crate::RowEffects;
-use crate::factor::data::{Cells, Units};
+use crate::factor::data::{Cells, RowLabels, Units};
 use crate::factor::effects::{Effects, RowsOfBoth};
 
 /// What is wrong with a copy.
@@ -41,6 +41,7 @@ struct Model {
     fault: Fault,
     /// Prior variance of the sum of linear effects; none for steps.
     linear: Option<f64>,
+    classes: usize,
 }
 
 const N: usize = 6;
@@ -101,8 +102,8 @@ fn is_labelled(i: usize) -> bool {
     i != 2
 }
 
-/// Cells (zero where missing) and signs.
-type Data = (Mat<f64>, Vec<f64>);
+/// Cells (zero where missing) and classes.
+type Data = (Mat<f64>, Vec<Option<usize>>);
 
 impl Model {
     fn faulty_config(&self) -> FactorConfig {
@@ -139,7 +140,7 @@ impl Model {
         }
     }
 
-    fn data(&self, (x, signs): &Data) -> FactorData {
+    fn data(&self, (x, classes): &Data) -> FactorData {
         let observed = |i: usize, p: usize| is_observed(i, p) || self.fault == Fault::MaskIgnored;
         let mask = Mask::from_fn(N, P, observed).unwrap();
         let values = (0..N * P).map(|k| x[(k / P, k % P)]).collect();
@@ -149,12 +150,15 @@ impl Model {
         FactorData {
             columns: cells.columns(),
             cells,
-            signs: signs.clone(),
+            labels: RowLabels::new(classes.clone(), self.classes),
             effects,
             effect_rows,
             units: Units::fit(&table, FactorScale::Standardised).unwrap(),
-            classes: vec!["a".to_owned(), "b".to_owned()],
-            n_labelled: signs.iter().filter(|s| **s != 0.0).count(),
+            classes: ["a", "b", "c"][..self.classes]
+                .iter()
+                .map(|&c| c.into())
+                .collect(),
+            n_labelled: classes.iter().flatten().count(),
         }
     }
 }
@@ -195,6 +199,10 @@ impl JointModel for Model {
             "y step",
             "tau",
             "tau step^2",
+            "t t",
+            "w w",
+            "step step of two",
+            "y t",
         ]
         .map(str::to_owned)
         .to_vec()
@@ -204,7 +212,8 @@ impl JointModel for Model {
         let config = config();
         let (effects, rows) = effects(&config);
         let effects = (&effects.law(self.linear), rows.rows(self.linear));
-        FactorDraw::prior(&config, &Priors::new(&config), effects, P, rng)
+        let sizes = [P, self.classes - 1];
+        FactorDraw::prior(&config, &Priors::new(&config), effects, sizes, rng)
     }
 
     fn simulate(&self, draw: &FactorDraw, rng: &mut Xoshiro256PlusPlus) -> Data {
@@ -220,11 +229,16 @@ impl JointModel for Model {
                 + draw.coefficients[(p, 2 + h)]
                 + z / (draw.noise[p] * draw.cluster_noise[h]).sqrt()
         });
-        let sign = |i: usize| match is_labelled(i) {
-            true => draw.scores[i].signum(),
-            false => 0.0,
+        // The class with the largest score, that of the first being 0.
+        let class = |i: usize| {
+            let scores = draw.scores_of(i).iter().enumerate();
+            let best = scores.fold(
+                (0, 0.0),
+                |best, (k, t)| if *t > best.1 { (k + 1, *t) } else { best },
+            );
+            is_labelled(i).then_some(best.0)
         };
-        (x, (0..N).map(sign).collect())
+        (x, (0..N).map(class).collect())
     }
 
     fn sweep(&self, draw: &mut FactorDraw, data: &Data, rng: &mut Xoshiro256PlusPlus) {
@@ -253,10 +267,14 @@ impl JointModel for Model {
         sampler.prepare_forms();
         for k in 0..sampler.moves.len() {
             let before = sampler.forms.clone();
-            let effect = sampler.draw.row_effect.clone();
+            let effects = sampler.draw.row_effects.clone();
             let twice = self.fault == Fault::Twice && sampler.moves[k] == FactorMove::Experts;
             if twice {
-                sampler.draw.row_effect.fill(0.0);
+                sampler
+                    .draw
+                    .row_effects
+                    .iter_mut()
+                    .for_each(|v| v.fill(0.0));
             }
             let flat =
                 self.fault == Fault::MissingPrior && sampler.moves[k] == FactorMove::Features;
@@ -270,7 +288,7 @@ impl JointModel for Model {
             }
             sampler.apply(sampler.moves[k]).unwrap();
             if twice {
-                sampler.draw.row_effect = effect;
+                sampler.draw.row_effects = effects;
             }
             if flat {
                 sampler.draw.loading_precisions = loadings;
@@ -282,23 +300,33 @@ impl JointModel for Model {
         }
         *draw = sampler.draw;
         for i in (0..N).filter(|&i| !is_labelled(i)) {
-            let h = draw.labels[i];
-            let z: f64 = rng.sample(StandardNormal);
-            let of_experts = dot(&draw.experts[h], &draw.seen_by_expert(h, i));
-            draw.scores[i] = of_experts + z;
+            for (k, of_expert) in draw.of_experts(i).into_iter().enumerate() {
+                let z: f64 = rng.sample(StandardNormal);
+                draw.scores[i * (self.classes - 1) + k] = of_expert + z;
+            }
         }
     }
 
-    fn summary(&self, draw: &FactorDraw, (x, signs): &Data) -> Vec<f64> {
+    fn summary(&self, draw: &FactorDraw, (x, classes): &Data) -> Vec<f64> {
+        // Of the last utility, which is the only one with two classes.
+        let k = self.classes - 2;
+        let signs: Vec<f64> = classes
+            .iter()
+            .map(|class| class.map_or(0.0, |class| if class == k + 1 { 1.0 } else { -1.0 }))
+            .collect();
+        let expert = |h: usize| &draw.experts_of(h)[k];
+        let score = |i: usize| draw.scores_of(i)[k];
+        let (effect, prior) = (&draw.row_effects[k], &draw.expert_prior[3 * k..]);
         let c = &draw.coefficients;
         let h = draw.labels[0];
         let f = draw.seen_by_expert(h, 0);
         let (i, p) = (0, (0..P).find(|&p| is_observed(0, p)).unwrap());
         let fitted = c[(p, 0)] * f[0] + c[(p, 1)] * f[1] + c[(p, 2 + h)];
         // There are two more effects where there are no precisions.
+        let precisions = &draw.effect_precisions[k];
         let tau = |k: usize| {
-            let tau = draw.effect_precisions.get(k);
-            tau.unwrap_or_else(|| &draw.row_effect[3 + k])
+            let tau = precisions.get(k);
+            tau.unwrap_or_else(|| &effect[3 + k])
         };
         let on = draw.switches.iter().flatten().filter(|b| **b).count();
         vec![
@@ -313,25 +341,30 @@ impl JointModel for Model {
             draw.cluster_noise[0],
             draw.loading_precisions[0],
             draw.mean_precision,
-            draw.experts[0][0],
-            draw.experts[0][2] * draw.experts[1][2],
-            draw.expert_prior[0].0,
-            draw.expert_prior[1].1,
+            expert(0)[0],
+            expert(0)[2] * expert(1)[2],
+            prior[0].0,
+            prior[1].1,
             draw.labels.iter().sum::<usize>() as f64,
             draw.factors[(0, 1)] * draw.factors[(1, 1)],
-            draw.scores[0],
+            score(0),
             x[(i, p)] * f[0] * c[(p, 0)],
-            signs[0] * draw.experts[h][2],
+            signs[0] * expert(h)[2],
             (x[(i, p)] - fitted).powi(2) * draw.noise[p] * draw.cluster_noise[h],
-            draw.scores[0] * f[0] * draw.experts[h][0],
+            score(0) * f[0] * expert(h)[0],
             f64::from(u8::from(draw.labels[0] == draw.labels[1])),
-            draw.row_effect[0],
-            signs[4] * draw.row_effect[0],
-            draw.row_effect[1] * draw.row_effect[1],
-            draw.row_effect[1] * draw.row_effect[2],
-            signs[1] * draw.row_effect[1],
+            effect[0],
+            signs[4] * effect[0],
+            effect[1] * effect[1],
+            effect[1] * effect[2],
+            signs[1] * effect[1],
             *tau(0),
-            tau(1) * draw.row_effect[2].powi(2),
+            tau(1) * effect[2].powi(2),
+            // Of the first utility with the last: with two classes one and the same.
+            draw.scores_of(0)[0] * score(0),
+            draw.experts_of(0)[0][0] * expert(0)[0],
+            draw.row_effects[0][1] * effect[1],
+            draw.scores_of(1)[0] * signs[1],
         ]
     }
 }
@@ -344,11 +377,39 @@ const TEST: JointTest = JointTest {
 };
 
 fn run(moves: &[FactorMove], fault: Fault, linear: Option<f64>) -> npb_infer::testing::JointReport {
+    run_with_classes(2, moves, fault, linear)
+}
+
+fn run_with_classes(
+    classes: usize,
+    moves: &[FactorMove],
+    fault: Fault,
+    linear: Option<f64>,
+) -> npb_infer::testing::JointReport {
     TEST.run(&Model {
         moves: moves.to_vec(),
         fault,
         linear,
+        classes,
     })
+}
+
+#[test]
+fn three_classes_keep_the_joint_law() {
+    use FactorMove::{ExpertPrior, Experts, RowEffect, Rows, Switches};
+    // Moves that see the utilities, alone, then all.
+    for which in [Rows, Switches, Experts, ExpertPrior, RowEffect] {
+        let report = run_with_classes(3, &[which], Fault::None, None);
+        assert!(report.passed(), "{which:?}: {report}");
+    }
+    let report = run_with_classes(3, &FactorMove::ALL, Fault::None, None);
+    assert!(report.passed(), "{report}");
+    for fault in [Fault::Twice, Fault::MaskIgnored, Fault::StepShape] {
+        let mut moves = FactorMove::ALL.to_vec();
+        moves.rotate_left(5);
+        let report = run_with_classes(3, &moves, fault, None);
+        assert!(!report.passed(), "{fault:?} was not noticed: {report}");
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ const STARTS: [FactorStart; 7] = [
     FactorStart::Linear(3.0),
 ];
 
+/// Every other eight of three classes.
 fn simulation(seed: u64) -> Simulation {
     let k = seed as usize;
     Simulation {
@@ -25,6 +26,7 @@ fn simulation(seed: u64) -> Simulation {
         p: 4 + k % 9,
         missing: [0.0, 0.1, 0.5][k % 3],
         unlabelled: [0.0, 0.4, 1.0][(k / 3) % 3],
+        classes: 2 + k / 8 % 2,
         ..Simulation::small()
     }
 }
@@ -207,12 +209,12 @@ fn updates_are_where_the_bound_is_highest() {
                 (seed, start),
                 FactorUpdate::RowEffect,
                 |state| {
-                    let effect = &state.row_effect;
+                    let effect = &state.row_effects[0];
                     let variances = effect.variance.iter().map(|v| v.ln());
                     effect.mean.iter().copied().chain(variances).collect()
                 },
                 |state, values| {
-                    let effect = &mut state.row_effect;
+                    let effect = &mut state.row_effects[0];
                     let (means, variances) = values.split_at(effect.mean.len());
                     effect.mean = means.to_vec();
                     effect.variance = variances.iter().map(|v| v.exp()).collect();
@@ -222,8 +224,8 @@ fn updates_are_where_the_bound_is_highest() {
         check(
             clusters,
             FactorUpdate::EffectScales,
-            |state| logs(&state.row_effect.precisions),
-            |state, values| state.row_effect.precisions = gammas(values),
+            |state| logs(&state.row_effects[0].precisions),
+            |state, values| state.row_effects[0].precisions = gammas(values),
         );
         check(
             clusters,

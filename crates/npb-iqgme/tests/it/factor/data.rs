@@ -19,6 +19,8 @@ pub(crate) struct Simulation {
     pub(crate) noise: f64,
     pub(crate) missing: f64,
     pub(crate) unlabelled: f64,
+    /// Two, by the sign of the first factor that the cluster uses, or three, by the largest of zero and the first two.
+    pub(crate) classes: usize,
 }
 
 impl Simulation {
@@ -31,10 +33,11 @@ impl Simulation {
             noise: 0.5,
             missing: 0.2,
             unlabelled: 0.2,
+            classes: 2,
         }
     }
 
-    /// Table, labels, and the cluster of each row. The label is by the sign of the first factor that the cluster uses.
+    /// Table, labels, and the cluster of each row.
     pub(crate) fn draw(&self, seed: u64) -> (Table, Labels, Vec<usize>) {
         let mut rng = stream(seed, [0, 0, 9, 0]);
         let mut normal = || -> f64 { rng.sample(StandardNormal) };
@@ -55,7 +58,9 @@ impl Simulation {
                     .sum();
                 values.push(means[j * self.used.len() + h] + common + self.noise * normal());
             }
-            scores.push(s.first().copied().unwrap_or(0.0) + 0.3 * normal());
+            let factor = |k: usize| s.get(k).copied().unwrap_or(0.0);
+            let utilities = (0..self.classes - 1).map(|k| factor(k) + 0.3 * normal());
+            scores.push(utilities.collect::<Vec<f64>>());
         }
         let seen: Vec<bool> = values
             .iter()
@@ -63,8 +68,14 @@ impl Simulation {
             .collect();
         let labels: Vec<Option<&str>> = scores
             .iter()
-            .map(|&score| {
-                let name = if score > 0.0 { "high" } else { "low" };
+            .map(|utilities| {
+                let name = match utilities[..] {
+                    [score] if score > 0.0 => "high",
+                    [_] => "low",
+                    [first, second] if first.max(second) <= 0.0 => "none",
+                    [first, second] if first > second => "one",
+                    _ => "two",
+                };
                 (rng.random::<f64>() >= self.unlabelled).then_some(name)
             })
             .collect();

@@ -22,6 +22,7 @@ fn the_two_agree_on_classes_and_missing_cells() {
         noise: 0.7,
         missing: 0.1,
         unlabelled: 0.0,
+        classes: 2,
     };
     let (table, labels, _) = simulation.draw(5);
     let (train, test): (Vec<usize>, Vec<usize>) = (0..240).partition(|i| i % 3 > 0);
@@ -214,7 +215,7 @@ fn the_trace_has_the_log_probability_of_the_labels() {
 #[test]
 fn given_units_are_taken_as_they_are() {
     let (table, labels, _) = Simulation::small().draw(5);
-    let data = FactorData::in_given_units(&table, &labels, ["a", "b"], &config(5));
+    let data = FactorData::in_given_units(&table, &labels, &["a", "b"], &config(5));
     let error = data.err().unwrap().to_string();
     assert!(error.contains("not one of the classes"), "{error}");
 }

@@ -20,6 +20,7 @@ fn three_clusters() -> Simulation {
         noise: 1.0,
         missing: 0.05,
         unlabelled: 0.0,
+        classes: 2,
     }
 }
 
@@ -115,6 +116,7 @@ fn classes_of_new_rows_are_found() {
         noise: 1.0,
         missing: 0.2,
         unlabelled: 0.0,
+        classes: 2,
     };
     let (table, labels, _) = simulation.draw(2);
     let rows = |range: std::ops::Range<usize>| range.collect::<Vec<usize>>();
@@ -402,7 +404,7 @@ fn a_rare_class_that_no_feature_tells_keeps_its_share() {
     let fit = fit_factor(&table, &labels, &config).unwrap();
     // Folds say that runs know nothing, so they are blunted; were their odds not shifted, too, the class would be foretold for one row in four.
     for run in fit.runs() {
-        let (sharpness, shift) = (run.sharpness, run.shift);
+        let (sharpness, shift) = (run.sharpness, run.shifts[1]);
         assert!(sharpness < 0.7 && shift.abs() > 0.5, "{sharpness}, {shift}");
     }
     let foretold = fit.predict_proba(&new).unwrap();

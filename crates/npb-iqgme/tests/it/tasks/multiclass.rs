@@ -1,11 +1,14 @@
 //! More than two classes.
 
 use npb_data::{Labels, Table};
-use npb_infer::testing::check_stationary;
+use npb_infer::stream;
+use npb_infer::testing::{attack_file, check_stationary, same_bits_on_threads};
 use npb_iqgme::{
     AtomSummary, Atoms, IqgmeConfig, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb,
     Saved, Start, Task, TaskStart, TaskUpdate, TasksConfig, fit, fit_tasks,
 };
+use rand::RngExt;
+use rand_distr::StandardNormal;
 
 use super::bound::{never_falls, starts};
 use super::data::{Tasks, config};
@@ -98,8 +101,9 @@ fn tasks_of_three_classes_help_each_other() {
         ..config
     };
     let unsharpened = fit_tasks(&tasks.borrowed(), &unsharpened).unwrap();
-    let loss = unsharpened.evaluate("task 0", &rows, &truth).unwrap();
-    assert!(together < loss.log_loss, "{together} {loss:?}");
+    let loss = |j: usize| unsharpened.evaluate(tasks.name(j), &rows, &truth);
+    let loss: f64 = (0..6).map(|j| loss(j).unwrap().log_loss / 6.0).sum();
+    assert!(together < loss, "{together} {loss}");
 
     let all = model.predict_classes("task 0", &rows).unwrap();
     for (row, class) in all.iter().zip(model.predict("task 0", &rows).unwrap()) {
@@ -148,7 +152,7 @@ fn a_class_of_one_task_alone_is_known_to_all() {
 fn fits_are_saved_grow_and_refuse_what_they_cannot_say() {
     let tasks = alike(5, &[40, 40, 30], 3, 0.2, 0.2);
     let config = TasksConfig {
-        starts: vec![TaskStart::Pooled(Start::KMeans(4)), TaskStart::ByLabels(2)],
+        starts: vec![TaskStart::Pooled(Start::KMeans(4)), TaskStart::Separate(2)],
         ..config(5)
     };
     let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
@@ -194,18 +198,121 @@ fn fits_are_saved_grow_and_refuse_what_they_cannot_say() {
         let learned = if atoms == Atoms::Updated { 12.0 } else { 0.0 };
         assert!((strength - old - learned).abs() < 1e-6);
     }
-    // What the other tasks gave to the experts is read off them: without new rows nothing moves.
-    let none = table.select_rows(&[]);
-    let no_labels = labels.select_rows(&[]);
-    let empty = Task {
-        name: "empty",
-        table: &none,
-        labels: &no_labels,
-    };
-    let same = model.with_task(&empty, Atoms::Updated).unwrap();
-    for (old, new) in model.state().experts.iter().zip(&same.state().experts) {
-        for (a, b) in old.mean.iter().zip(&new.mean) {
-            assert!((a - b).abs() < 1e-3 * (1.0 + a.abs()), "{a} {b}");
+}
+
+/// Rows whose classes two lines tell apart, the other way about in tasks of the other kind: nothing but labels tells the kinds.
+fn turned(seed: u64, kind: usize, n: usize, missing: f64) -> (Table, Labels) {
+    let mut rng = stream(seed, [0, kind as u64, 11, 0]);
+    let (mut values, mut seen, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..n {
+        let x: [f64; 3] = [0; 3].map(|_| rng.sample(StandardNormal));
+        let sign = if kind == 0 { 2.0 } else { -2.0 };
+        let [b, c] = [x[0], x[1]].map(|x| sign * x + 0.5 * rng.sample::<f64, _>(StandardNormal));
+        seen.extend(x.map(|_| rng.random::<f64>() >= missing));
+        values.extend(x);
+        names.push(Some(match b.max(c) <= 0.0 {
+            true => "a",
+            false if b > c => "b",
+            false => "c",
+        }));
+    }
+    let table = Table::new(n, 3, values, &seen).unwrap();
+    (table, Labels::from_strings(&names))
+}
+
+/// Of one Gaussian and several atoms, and of Gaussians of their own: a new task finds its kind, and what the others gave to the experts is read off them, so that without new rows
+/// nothing moves.
+#[test]
+fn a_new_task_of_three_classes_finds_its_kind() {
+    let parts = (0..6).map(|j| turned(j, j as usize % 2, 50, 0.15));
+    let tasks = Tasks::new(parts.collect());
+    for (start, held) in [
+        (TaskStart::ByLabels(4), 1e-9),
+        (TaskStart::Separate(1), 1e-5),
+    ] {
+        let mut config = TasksConfig {
+            starts: vec![start],
+            ..config(1)
+        };
+        (config.single.folds, config.single.max_iterations) = (0, 400);
+        config.single.tolerance = 1e-12;
+        let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
+        assert!(model.atoms().len() >= 2, "{start:?}");
+        for kind in 0..2 {
+            let (rows, truth) = turned(100, kind, 500, 0.0);
+            let loss = |fit: &MultiTaskFit, task: &str| {
+                fit.evaluate(task, &rows, &truth).unwrap().log_loss
+            };
+            let (table, labels) = turned(200, kind, 15, 0.15);
+            let new = Task {
+                name: "new",
+                table: &table,
+                labels: &labels,
+            };
+            for atoms in [Atoms::Fixed, Atoms::Updated] {
+                let grown = model.with_task(&new, atoms).unwrap();
+                let (own, other) = (tasks.name(kind), tasks.name(1 - kind));
+                let found = loss(&grown, "new");
+                assert!(
+                    found < loss(&model, own) + 0.15,
+                    "{start:?} {atoms:?}: {found}"
+                );
+                assert!(
+                    found < loss(&model, other) - 0.3,
+                    "{start:?} {atoms:?}: {found}"
+                );
+            }
+        }
+        let (table, labels) = turned(1, 0, 0, 0.0);
+        let empty = Task {
+            name: "empty",
+            table: &table,
+            labels: &labels,
+        };
+        let same = model.with_task(&empty, Atoms::Updated).unwrap();
+        for (old, new) in model.state().experts.iter().zip(&same.state().experts) {
+            for (a, b) in old.mean.iter().zip(&new.mean) {
+                assert!((a - b).abs() < held, "{start:?}: {a} {b}");
+            }
         }
     }
+}
+
+#[test]
+fn threads_change_nothing() {
+    let tasks = alike(6, &[20, 30, 0, 7], 3, 0.2, 0.1);
+    let config = TasksConfig {
+        starts: vec![
+            TaskStart::Pooled(Start::KMeans(3)),
+            TaskStart::SeparatePerClass(1),
+            TaskStart::ByLabels(2),
+        ],
+        ..config(6)
+    };
+    same_bits_on_threads(&[1, 2, 4], || {
+        let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
+        model.to_bytes().unwrap()
+    })
+    .unwrap();
+}
+
+#[test]
+fn damaged_files_are_errors_or_valid_fits() {
+    let tasks = alike(7, &[9, 8], 3, 0.2, 0.1);
+    let mut config = TasksConfig {
+        starts: vec![TaskStart::Pooled(Start::KMeans(2)), TaskStart::ByLabels(1)],
+        ..config(7)
+    };
+    config.single.truncation = 3;
+    let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
+    let few = tasks.table(0).select_rows(&[0, 1]);
+    let exercise = |f: &MultiTaskFit| {
+        let _ = f.predict_classes("task 0", &few);
+        let _ = f.predict_class_intervals("task 0", &few, 0.9, 2);
+        let _ = f.impute("task 0", &few);
+        let _ = f.impute_draws("task 0", &few, 2);
+        let _ = (f.atoms(), f.similarity(), f.task_weights("task 1"));
+    };
+    let bytes = model.to_bytes().unwrap();
+    attack_file(&bytes, 500, 1, MultiTaskFit::from_bytes, exercise).unwrap();
 }

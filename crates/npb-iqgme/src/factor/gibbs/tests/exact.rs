@@ -1,6 +1,7 @@
 //! The move of the rows against their law on a grid: all rows are alike and everything else fixed, so that one move draws that law many times.
 
 use npb_infer::testing::largest_z;
+use npb_priors::special::normal_cdf;
 
 use super::*;
 
@@ -44,8 +45,8 @@ fn draw(sign: f64) -> FactorDraw {
         experts: vec![vec![1.6, -1.2, 0.3], vec![-2.0, 0.5, -0.4]],
         expert_prior: vec![(0.0, 1.0); 3],
         linear: None,
-        row_effect: Vec::new(),
-        effect_precisions: Vec::new(),
+        row_effects: vec![Vec::new()],
+        effect_precisions: vec![Vec::new()],
         labels: (0..COPIES).map(|i| i % 2).collect(),
         factors: Mat::zeros(2, COPIES),
         scores: vec![sign; COPIES],
@@ -78,13 +79,14 @@ fn drawn(sign: f64) -> Vec<Vec<f64>> {
         0.0 => Vec::new(),
         _ => (0..COPIES).collect(),
     };
+    let class = (sign != 0.0).then_some(usize::from(sign > 0.0));
     let config = config();
     let effects = Effects::new(&cells, &labelled, &config.row_effects);
     let data = FactorData {
         columns: cells.columns(),
         effect_rows: effects.rows(&cells, &labelled),
         cells,
-        signs: vec![sign; COPIES],
+        labels: RowLabels::new(vec![class; COPIES], 2),
         effects,
         units: Units::fit(&table, FactorScale::Standardised).unwrap(),
         classes: vec!["a".to_owned(), "b".to_owned()],

@@ -1,0 +1,226 @@
+//! More than two classes.
+
+use npb_data::{Labels, Table};
+use npb_infer::SweepPlan;
+use npb_infer::testing::{attack_file, check_stationary, same_bits_on_threads};
+use npb_iqgme::{
+    FactorConfig, FactorData, FactorFit, FactorSampler, FactorStart, FactorState, FactorUpdate,
+    FactorVb, Saved, fit_factor,
+};
+
+use super::data::{Simulation, config};
+use crate::data::intervals_agree;
+
+/// One cluster, or two, whose first two factors tell three classes.
+fn simulation(clusters: usize) -> Simulation {
+    Simulation {
+        n: 500,
+        p: 30,
+        used: vec![vec![0, 1, 2], vec![3, 4]][..clusters].to_vec(),
+        apart: 1.5,
+        noise: 1.0,
+        missing: 0.2,
+        unlabelled: 0.1,
+        classes: 3,
+    }
+}
+
+fn part(table: &Table, labels: &Labels, rows: std::ops::Range<usize>) -> (Table, Labels) {
+    let rows: Vec<usize> = rows.collect();
+    (table.select_rows(&rows), labels.select_rows(&rows))
+}
+
+#[test]
+fn classes_of_new_rows_are_found() {
+    let (table, labels, _) = simulation(2).draw(3);
+    let (train, names) = part(&table, &labels, 0..300);
+    let (test, truth) = part(&table, &labels, 300..500);
+    let config = FactorConfig {
+        max_factors: 8,
+        starts: vec![
+            FactorStart::Pooled(2),
+            FactorStart::PerClass(1),
+            FactorStart::NoFactors(1),
+            FactorStart::Linear(2.0),
+        ],
+        max_iterations: 40,
+        ..config(3)
+    };
+    let fit = fit_factor(&train, &names, &config).unwrap();
+    assert_eq!(fit.classes(), ["none", "one", "two"]);
+    let found = fit.evaluate(&test, &truth).unwrap();
+    assert!(found.accuracy > 0.7 && found.log_loss < 0.7, "{found:?}");
+    let foretold = fit.predict_classes(&test).unwrap();
+    assert!(
+        foretold
+            .iter()
+            .all(|p| (p.iter().sum::<f64>() - 1.0).abs() < 1e-9)
+    );
+    let intervals = fit.predict_class_intervals(&test, 0.9, 60).unwrap();
+    intervals_agree(&intervals, &foretold).unwrap();
+    for run in fit.runs() {
+        assert!(
+            run.shifts.len() == 3 && run.shifts[0] == 0.0,
+            "{:?}",
+            run.shifts
+        );
+    }
+    for component in fit.components() {
+        assert!(component.effects.is_none() && component.utilities.len() == 2);
+        assert_eq!(component.utilities[1].len(), component.factors.len());
+    }
+    // A row of which nothing is seen has the classes' shares.
+    let unseen = Table::new(1, 30, vec![0.0; 30], &[false; 30]).unwrap();
+    let shares = &fit.predict_classes(&unseen).unwrap()[0];
+    let n: usize = names.counts().iter().sum();
+    for (share, count) in shares.iter().zip(names.counts()) {
+        assert!((share - count as f64 / n as f64).abs() < 0.01, "{shares:?}");
+    }
+    let error = fit.predict_proba(&test).unwrap_err().to_string();
+    assert!(
+        error.contains("predict_classes") && error.contains('3'),
+        "{error}"
+    );
+    let error = fit
+        .predict_interval(&test, 0.9, 10)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("predict_class_intervals"), "{error}");
+    let loaded = FactorFit::from_bytes(&fit.to_bytes().unwrap()).unwrap();
+    assert_eq!(loaded.predict_classes(&test).unwrap(), foretold);
+}
+
+/// The bound is highest at the experts and at the effects of every utility, and no more when rows have moved since.
+#[test]
+fn bound_is_stationary_in_every_utility() {
+    let (table, labels, _) = Simulation {
+        n: 60,
+        ..simulation(2)
+    }
+    .draw(5);
+    let config = config(5);
+    let data = FactorData::new(&table, &labels, &config).unwrap();
+    let mut vb = FactorVb::new(&data, config, FactorStart::Pooled(2), 0).unwrap();
+    for _ in 0..3 {
+        vb.step().unwrap();
+    }
+    let derivative = |vb: &FactorVb<'_>,
+                      read: &dyn Fn(&FactorState) -> Vec<f64>,
+                      set: &dyn Fn(&mut FactorState, &[f64])| {
+        let bound = |x: &[f64]| {
+            let mut state = vb.state().clone();
+            set(&mut state, x);
+            vb.bound_at(&state).unwrap().total()
+        };
+        check_stationary(&read(vb.state()), 1e-5, bound)
+    };
+    for utility in 0..2 {
+        // Of the first cluster: its intercept, which it always uses.
+        let intercept = |state: &FactorState| vec![*state.experts[utility].mean.last().unwrap()];
+        let set_intercept = |state: &mut FactorState, x: &[f64]| {
+            *state.experts[utility].mean.last_mut().unwrap() = x[0];
+        };
+        vb.apply(FactorUpdate::Rows).unwrap();
+        vb.apply(FactorUpdate::SoftLabels).unwrap();
+        vb.apply(FactorUpdate::Experts).unwrap();
+        derivative(&vb, &intercept, &set_intercept).unwrap();
+        vb.apply(FactorUpdate::SoftLabels).unwrap();
+        assert!(derivative(&vb, &intercept, &set_intercept).is_err());
+        let last = |state: &FactorState| vec![*state.row_effects[utility].mean.last().unwrap()];
+        let set_last = |state: &mut FactorState, x: &[f64]| {
+            *state.row_effects[utility].mean.last_mut().unwrap() = x[0];
+        };
+        vb.apply(FactorUpdate::RowEffect).unwrap();
+        derivative(&vb, &last, &set_last).unwrap();
+        vb.apply(FactorUpdate::SoftLabels).unwrap();
+        assert!(derivative(&vb, &last, &set_last).is_err());
+    }
+}
+
+#[test]
+fn the_sampler_agrees_with_the_variational_fit() {
+    let (table, labels, _) = Simulation {
+        n: 600,
+        p: 12,
+        ..simulation(1)
+    }
+    .draw(8);
+    let (train, names) = part(&table, &labels, 0..500);
+    let (test, truth) = part(&table, &labels, 500..600);
+    let config = FactorConfig {
+        truncation: 2,
+        max_factors: 4,
+        starts: vec![FactorStart::Pooled(1)],
+        max_iterations: 60,
+        folds: 0,
+        ..config(8)
+    };
+    let fit = fit_factor(&train, &names, &config).unwrap();
+    let data = FactorData::new(&train, &names, fit.config()).unwrap();
+    let mut sampler = FactorSampler::new(&data, fit.config().clone(), fit.state(), 0).unwrap();
+    let plan = SweepPlan {
+        burn_in: 100,
+        keep: 300,
+        thin: 1,
+    };
+    let mut mean = vec![[0.0; 3]; 100];
+    sampler
+        .run(&plan, |report, sampler| {
+            if report.kept {
+                for (mean, p) in mean.iter_mut().zip(sampler.predict_classes(&test).unwrap()) {
+                    (0..3).for_each(|c| mean[c] += p[c] / 300.0);
+                }
+            }
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    let variational = fit.predict_classes(&test).unwrap();
+    // The variational posterior takes scores for data and is less sure; which class is more probable than which hardly differs.
+    let (mut apart, mut right, mut n) = (0.0, 0.0, 0.0);
+    for i in 0..100 {
+        let Some(name) = truth.name(i) else { continue };
+        let best = (0..3).fold(
+            0,
+            |best, c| if mean[i][c] > mean[i][best] { c } else { best },
+        );
+        apart += (0..3)
+            .map(|c| (mean[i][c] - variational[i][c]).abs())
+            .sum::<f64>()
+            / 3.0;
+        right += f64::from(u8::from(fit.classes()[best] == name));
+        n += 1.0;
+    }
+    let by_fit = fit.evaluate(&test, &truth).unwrap().accuracy;
+    assert!(apart / n < 0.1, "{}", apart / n);
+    assert!((right / n - by_fit).abs() < 0.08, "{} {by_fit}", right / n);
+    assert!(sampler.predict_proba(&test).is_err());
+}
+
+#[test]
+fn threads_and_damaged_files() {
+    let (table, labels, _) = Simulation {
+        n: 14,
+        p: 5,
+        ..simulation(2)
+    }
+    .draw(9);
+    let config = FactorConfig {
+        starts: vec![FactorStart::Pooled(2), FactorStart::Linear(2.0)],
+        max_iterations: 15,
+        ..config(9)
+    };
+    let bytes = || {
+        fit_factor(&table, &labels, &config)
+            .unwrap()
+            .to_bytes()
+            .unwrap()
+    };
+    same_bits_on_threads(&[1, 2, 4], bytes).unwrap();
+    let few = table.select_rows(&[0, 1]);
+    let exercise = |f: &FactorFit| {
+        let _ = f.predict_classes(&few);
+        let _ = f.predict_class_intervals(&few, 0.9, 2);
+        let _ = f.components();
+    };
+    attack_file(&bytes(), 300, 1, FactorFit::from_bytes, exercise).unwrap();
+}
