@@ -153,11 +153,12 @@ fn without_zeros(table: &Table) -> Result<Table> {
 
 impl Method {
     fn configuration(self) -> String {
-        match self {
+        let own = match self {
             Self::Together => format!("{:?}", TasksConfig::default()),
             Self::Pooled | Self::Apart => format!("{:?}", IqgmeConfig::default()),
             Self::Shares => String::new(),
-        }
+        };
+        format!("{own}\nno cholesterol of 0; {EVEN} even")
     }
 
     /// Probabilities of all five classes for the test rows of each hospital.
