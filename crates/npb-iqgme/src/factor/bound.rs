@@ -88,8 +88,11 @@ impl Priors {
 
 /// What the labels' terms of the bound want by row.
 pub(crate) struct Labelled<'a> {
-    /// `<t_i>`.
+    /// Locations of `q(t_i)` and `<t_i>`: row, utility.
+    pub(crate) locations: &'a [f64],
     pub(crate) soft: &'a [f64],
+    /// By row the logarithm of the probability of the region of its class.
+    pub(crate) ln_masses: &'a [f64],
     pub(crate) effects: &'a EffectRows,
     pub(crate) law: &'a EffectLaw,
 }
@@ -114,7 +117,6 @@ pub(crate) fn bound(
             [labelled.law.at(labelled.effects, &effect.mean), variances]
         })
         .collect();
-    let mut means = vec![0.0; rows.labels.n_utilities];
     let mut sum = Sums::default();
     for (i, row) in terms.chunks_exact(n).enumerate() {
         let mut score_second = 0.0;
@@ -133,8 +135,8 @@ pub(crate) fn bound(
         }
         if rows.labels.is_labelled(i) {
             let of_row = |by_row| rows.labels.of_row(by_row, i);
-            let [mu, t, scores] = [&state.soft_labels[..], labelled.soft, &scores].map(of_row);
-            sum.soft_labels(rows.labels.moments(i, mu, &mut means));
+            let [mu, t, scores] = [labelled.locations, labelled.soft, &scores].map(of_row);
+            sum.soft_labels(labelled.ln_masses[i]);
             let mut square = 0.0;
             for (k, [effects, variances]) in effects.iter().enumerate() {
                 let (score, effect) = (scores[k], effects[i]);

@@ -92,7 +92,7 @@ pub struct RowEffects {
     pub variance: f64,
     /// Whether [`fit_factor`](crate::fit_factor) learns `variance`: a sixteenth of what it is here to sixteen times as much, in powers of four, what it is here its prior
     /// median. It is the one at which a run without factors foretells labels best in cross-validation, put right as runs are; what it is here without
-    /// [`folds`](FactorConfig::folds), or with fewer than two rows of a class.
+    /// [`folds`](FactorConfig::folds), or where fewer than two classes have two rows.
     pub learn_variance: bool,
     /// Shape of the Gamma prior of each step's precision. Steps are Student-t a priori with twice as many degrees of freedom: the fewer, the fewer steps matter.
     pub shape: f64,
@@ -161,7 +161,7 @@ pub struct FactorConfig {
     /// Runs of every start, each with its own random numbers.
     pub restarts: usize,
     /// Runs are weighed by how well they foretell labels in cross-validation with so many folds, and made as sure of their probabilities as these labels
-    /// allow ([`FactorRun::sharpness`](crate::FactorRun::sharpness), [`shift`](crate::FactorRun::shift)); 0: weighed by their bounds, and left as sure as they are. So they are without labels, or with fewer than two rows of a class.
+    /// allow ([`FactorRun::sharpness`](crate::FactorRun::sharpness), [`shifts`](crate::FactorRun::shifts)); 0: weighed by their bounds, and left as sure as they are. So they are without labels, or where fewer than two classes have two rows.
     pub folds: usize,
     /// How predictions average over runs that are weighed by their bounds, as [`crate::IqgmeConfig::averaging`].
     pub averaging: f64,

@@ -6,6 +6,7 @@ use npb_infer::{VbOutcome, VbReport, resume_vb};
 use npb_linalg::faer::Mat;
 use npb_linalg::{NotPositiveDefinite, dot};
 use npb_priors::dp::StickFactor;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::bound::{FactorBound, Labelled, Priors, bound};
@@ -104,8 +105,7 @@ pub struct FactorVb<'d> {
     priors: Priors,
     state: FactorState,
     factors: RowFactors,
-    /// `<t>`: row, utility.
-    soft: Vec<f64>,
+    soft: SoftLabels,
     /// `<t>` without what the row itself explains of it: what is left to the experts.
     left: Vec<f64>,
     /// Of the current `q(theta, psi)`; none when that has moved.
@@ -127,10 +127,11 @@ impl<'d> FactorVb<'d> {
         let priors = Priors::new(&config);
         let law = data.effects.law(start.linear());
         let state = first_state(data, &config, &priors, (&law, switches));
+        let soft = SoftLabels::new(&state.soft_labels, &data.labels);
         let mut vb = Self {
             law,
-            left: soft_means(&state.soft_labels, &data.labels),
-            soft: soft_means(&state.soft_labels, &data.labels),
+            left: soft.means.clone(),
+            soft,
             data,
             config,
             priors,
@@ -166,7 +167,7 @@ impl<'d> FactorVb<'d> {
         let clusters = state.n_clusters();
         let mut vb = Self {
             law,
-            soft: soft_means(&state.soft_labels, &data.labels),
+            soft: SoftLabels::new(&state.soft_labels, &data.labels),
             left: Vec::new(),
             factors: RowFactors {
                 n_clusters: clusters,
@@ -362,7 +363,9 @@ impl<'d> FactorVb<'d> {
             state,
             &rows,
             &Labelled {
-                soft: &self.soft,
+                locations: &self.state.soft_labels,
+                soft: &self.soft.means,
+                ln_masses: &self.soft.ln_masses,
                 effects: self.effect_rows(),
                 law: &self.law,
             },
@@ -443,12 +446,12 @@ impl<'d> FactorVb<'d> {
     fn update_soft_labels(&mut self) {
         let scores = self.scores().into_iter().zip(self.effects());
         self.state.soft_labels = scores.map(|(score, effect)| score + effect).collect();
-        self.soft = soft_means(&self.state.soft_labels, &self.data.labels);
+        self.soft = SoftLabels::new(&self.state.soft_labels, &self.data.labels);
         self.leave_to_experts();
     }
 
     fn leave_to_experts(&mut self) {
-        let rows = self.soft.iter().zip(self.effects());
+        let rows = self.soft.means.iter().zip(self.effects());
         self.left = rows.map(|(t, effect)| t - effect).collect();
     }
 
@@ -465,7 +468,7 @@ impl<'d> FactorVb<'d> {
 
     fn update_row_effect(&mut self) {
         let rows = self.scores();
-        let rows = self.soft.iter().zip(rows);
+        let rows = self.soft.means.iter().zip(rows);
         let left: Vec<f64> = rows.map(|(t, score)| t - score).collect();
         let rows = self.effect_rows();
         for (k, effect) in self.state.row_effects.iter_mut().enumerate() {
@@ -637,15 +640,27 @@ impl<'d> FactorVb<'d> {
     }
 }
 
-/// `<t_i>`: row, utility; zero for an unlabelled row.
-fn soft_means(locations: &[f64], labels: &RowLabels) -> Vec<f64> {
-    let mut means = vec![0.0; locations.len()];
-    let n = labels.n_utilities.max(1);
-    let each = locations.chunks_exact(n).zip(means.chunks_exact_mut(n));
-    for (i, (locations, means)) in each.enumerate() {
-        labels.moments(i, locations, means);
+/// What follows from the locations of `q(t)`.
+struct SoftLabels {
+    /// `<t_i>`: row, utility; zero for an unlabelled row.
+    means: Vec<f64>,
+    /// By row: see [`RowLabels::moments`].
+    ln_masses: Vec<f64>,
+}
+
+impl SoftLabels {
+    fn new(locations: &[f64], labels: &RowLabels) -> Self {
+        let mut means = vec![0.0; locations.len()];
+        let n = labels.n_utilities.max(1);
+        // With more than two classes each row has an integral.
+        let each = locations
+            .par_chunks_exact(n)
+            .zip(means.par_chunks_exact_mut(n))
+            .with_min_len(if n > 1 { 8 } else { usize::MAX });
+        let moments = |(i, (locations, means))| labels.moments(i, locations, means);
+        let ln_masses = each.enumerate().map(moments).collect();
+        Self { means, ln_masses }
     }
-    means
 }
 
 /// From one vector for each utility, by row, to row and then utility.
