@@ -7,7 +7,7 @@ use npb_priors::dist::{Gamma, NormalGamma};
 use super::effects::{EffectLaw, EffectRows};
 use super::experts;
 use super::features::{self, gamma};
-use super::rows::{Cluster, RowFactors, Rows};
+use super::rows::{Cluster, RowFactors, Rows, scores};
 use super::state::FactorState;
 use crate::FactorConfig;
 
@@ -109,7 +109,7 @@ pub(crate) fn bound(
     let clusters = Cluster::all(state);
     let n = clusters.len();
     let terms = rows.terms(&clusters, factors);
-    let scores = rows.scores(&clusters, factors);
+    let scores = scores(rows.labels, &clusters, factors);
     let each = state.row_effects.iter();
     let effects: Vec<[Vec<f64>; 2]> = each
         .map(|effect| {

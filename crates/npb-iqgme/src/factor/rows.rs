@@ -369,25 +369,6 @@ impl Rows<'_> {
         Ok(PatternRows { rows, spreads })
     }
 
-    /// What the experts say of each labelled row, on average over clusters: row, utility; 0 for the other rows.
-    pub(crate) fn scores(&self, clusters: &[Cluster], factors: &RowFactors) -> Vec<f64> {
-        let n_utilities = self.labels.n_utilities;
-        let mut scores = vec![0.0; self.labels.class.len() * n_utilities];
-        for i in self.labels.labelled() {
-            let of_row = &mut scores[i * n_utilities..][..n_utilities];
-            for (h, cluster) in clusters.iter().enumerate() {
-                let rho = factors.responsibility(i, h);
-                if let (true, Some(expert)) = (rho > 0.0, &cluster.expert) {
-                    let s = factors.means[h].col_as_slice(i);
-                    for (k, score) in of_row.iter_mut().enumerate() {
-                        *score += rho * expert.score(k, s);
-                    }
-                }
-            }
-        }
-        scores
-    }
-
     /// The terms of the bound of every row and cluster; zero where the cluster is not active.
     pub(crate) fn terms(&self, clusters: &[Cluster], factors: &RowFactors) -> Vec<RowTerms> {
         let n = clusters.len();
@@ -573,6 +554,25 @@ fn normalised(mut logs: Vec<f64>) -> Vec<f64> {
             .for_each(|w| *w = 0.0);
     }
     logs
+}
+
+/// What the experts say of each labelled row, on average over clusters: row, utility; 0 for the other rows.
+pub(crate) fn scores(labels: &RowLabels, clusters: &[Cluster], factors: &RowFactors) -> Vec<f64> {
+    let n_utilities = labels.n_utilities;
+    let mut scores = vec![0.0; labels.class.len() * n_utilities];
+    for i in labels.labelled() {
+        let of_row = &mut scores[i * n_utilities..][..n_utilities];
+        for (h, cluster) in clusters.iter().enumerate() {
+            let rho = factors.responsibility(i, h);
+            if let (true, Some(expert)) = (rho > 0.0, &cluster.expert) {
+                let s = factors.means[h].col_as_slice(i);
+                for (k, score) in of_row.iter_mut().enumerate() {
+                    *score += rho * expert.score(k, s);
+                }
+            }
+        }
+    }
+    scores
 }
 
 /// Covariance of scores with these slopes by the spread of the factors, row-major.

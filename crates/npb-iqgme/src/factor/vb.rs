@@ -16,7 +16,7 @@ use super::effects::{EffectLaw, EffectRows};
 use super::experts;
 use super::features::{self, Derived, FeatureStats, gamma};
 use super::forms::{Features, Forms};
-use super::rows::{Cluster, RowFactors, Rows};
+use super::rows::{Cluster, RowFactors, Rows, scores};
 use super::start::{Beginning, beginning};
 use super::state::{FactorExpert, FactorState, FeatureFactor};
 use super::switches::Judge;
@@ -436,11 +436,9 @@ impl<'d> FactorVb<'d> {
         Ok(())
     }
 
-    /// What the experts say of each labelled row: see [`Rows::scores`].
-    fn scores(&mut self) -> Vec<f64> {
-        self.prepare_forms();
-        let rows = self.row_view(self.forms.as_ref().expect("prepared"));
-        rows.scores(&Cluster::all(&self.state), &self.factors)
+    fn scores(&self) -> Vec<f64> {
+        let clusters = Cluster::all(&self.state);
+        scores(&self.data.labels, &clusters, &self.factors)
     }
 
     fn update_soft_labels(&mut self) {
