@@ -182,31 +182,66 @@ pub(crate) struct SoftLabel {
     pub(crate) ln_mass: f64,
 }
 
+/// A standard normal on both sides of x.
+struct Sides {
+    /// `E[z - |x| | z > |x|]`.
+    excess: f64,
+    /// `phi(x) / Phi(-|x|)`.
+    hazard: f64,
+    /// `Phi(-|x|)`.
+    tail: f64,
+    /// `Phi(x)`, for x < 0 over `phi(x)`.
+    mass: f64,
+    /// Its logarithm.
+    ln: f64,
+}
+
+#[inline(always)]
+fn sides(x: f64) -> Sides {
+    let a = x.abs();
+    let excess = excess_beyond(a);
+    let hazard = a + excess;
+    let tail = normal_pdf(a) / hazard;
+    let mass = if x < 0.0 { 1.0 / hazard } else { 1.0 - tail };
+    let lost = if x < 0.0 { 0.0 } else { (1.0 - mass) - tail };
+    Sides {
+        excess,
+        hazard,
+        tail,
+        mass,
+        ln: ln(mass) + lost / mass,
+    }
+}
+
 /// `<t>` within 4 ulp for any mu; the rest within 1e-15 (1 + mu^2).
 #[inline(always)]
 pub(crate) fn soft_label(mu: f64) -> SoftLabel {
-    let a = mu.abs();
-    let (excess, square) = (excess_beyond(a), 0.5 * mu * mu);
-    let hazard = a + excess;
-    let tail = normal_pdf(a) / hazard;
-    // mu < 0: Phi = phi(a) / hazard. Else Phi = 1 - tail, and phi / Phi = tail hazard / Phi.
-    let mass = if mu < 0.0 { 1.0 / hazard } else { 1.0 - tail };
-    let lost = if mu < 0.0 { 0.0 } else { (1.0 - mass) - tail };
-    let ln = ln(mass) + lost / mass;
+    let (sides, square) = (sides(mu), 0.5 * mu * mu);
     if mu < 0.0 {
-        let rest = ln - LN_SQRT_2PI;
+        let rest = sides.ln - LN_SQRT_2PI;
         SoftLabel {
-            mean: excess,
-            local: rest + excess * a,
+            mean: sides.excess,
+            local: rest + sides.excess * mu.abs(),
             ln_mass: rest - square,
         }
     } else {
-        let inverse_mills = tail * hazard / mass;
+        let inverse_mills = sides.tail * sides.hazard / sides.mass;
         SoftLabel {
             mean: mu + inverse_mills,
-            local: ln - inverse_mills * mu - square,
-            ln_mass: ln,
+            local: sides.ln - inverse_mills * mu - square,
+            ln_mass: sides.ln,
         }
+    }
+}
+
+/// `ln Phi(x)` within 1e-15 (1 + x^2), and its slope `phi(x) / Phi(x)` within as much relatively, down to 1e-304. NaN gives NaN.
+#[inline(always)]
+pub(crate) fn ln_normal_cdf_and_slope(x: f64) -> (f64, f64) {
+    let sides = sides(x);
+    if x < 0.0 {
+        (sides.ln - LN_SQRT_2PI - 0.5 * x * x, sides.hazard)
+    } else {
+        (sides.ln, sides.tail * sides.hazard / sides.mass)
     }
 }
 
@@ -274,6 +309,17 @@ mod tests {
             let scale = 1e-15 * (1.0 + mu * mu);
             let ln = ln_normal_cdf(mu);
             assert!((ln - wanted.ln_mass).abs() < scale, "{mu}: {ln}");
+            let (ln, slope) = ln_normal_cdf_and_slope(mu);
+            assert!((ln - wanted.ln_mass).abs() < scale, "{mu}: {ln}");
+            if mu < 37.0 {
+                assert_near(
+                    "slope",
+                    mu,
+                    slope,
+                    special::inverse_mills(-mu),
+                    4.5 + mu * mu,
+                );
+            }
             assert!(
                 (found.ln_mass - wanted.ln_mass).abs() < scale,
                 "{mu}: {} {}",
@@ -288,6 +334,7 @@ mod tests {
             );
         }
         assert!(soft_label(f64::NAN).mean.is_nan() && ln_normal_cdf(f64::NAN).is_nan());
+        assert!(ln_normal_cdf_and_slope(f64::NAN).0.is_nan());
         // Digits of what is left out: 1 - Phi(8) = 6.2e-16.
         assert_near(
             "ln Phi",
