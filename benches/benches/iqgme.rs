@@ -204,6 +204,58 @@ fn predictions(c: &mut Processor) {
     group.finish();
 }
 
+/// A row is of the class whose feature is largest, of the first eight.
+fn eight_classes(table: &Table) -> Labels {
+    let class = |i: usize| {
+        let features = &table.row(i)[..8];
+        let largest = |best: usize, j: usize| {
+            if features[j] > features[best] {
+                j
+            } else {
+                best
+            }
+        };
+        Some((0..8).fold(0, largest) as i64)
+    };
+    let classes: Vec<Option<i64>> = (0..table.n_rows()).map(class).collect();
+    Labels::from_integers(&classes)
+}
+
+/// An iteration and predictions with eight classes.
+fn several_classes(c: &mut Processor) {
+    const ROWS: usize = 10_000;
+    let mut group = c.benchmark_group("iqgme_classes");
+    group.sample_size(10);
+    group.throughput(Throughput::Elements(ROWS as u64));
+    let (table, _) = simulated(APART, ROWS);
+    let labels = eight_classes(&table);
+    let data = IqgmeData::new(&table, &labels, &config()).expect("proper data");
+    let start = Start::KMeans(COMPONENTS);
+    let mut vb = IqgmeVb::new(&data, config(), start, 0).expect("a start");
+    vb.step().expect("an iteration");
+    let state = vb.into_state();
+    group.bench_function(BenchmarkId::new("iteration", ROWS), |b| {
+        let first =
+            || IqgmeVb::resume(&data, config(), state.clone(), Vec::new()).expect("its own");
+        b.iter_batched_ref(
+            first,
+            |vb| black_box(vb.step().expect("an iteration")),
+            BatchSize::PerIteration,
+        );
+    });
+    let rows: Vec<usize> = (0..1_000).collect();
+    let fitted = fit(
+        &table.select_rows(&rows),
+        &labels.select_rows(&rows),
+        &config(),
+    );
+    let fitted = fitted.expect("proper data");
+    group.bench_function(BenchmarkId::new("predict", ROWS), |b| {
+        b.iter(|| black_box(fitted.predict_classes(&table).expect("the same columns")));
+    });
+    group.finish();
+}
+
 /// An iteration over 19 tasks of 300 rows each that share twenty clusters.
 fn many_tasks(c: &mut Processor) {
     const ROWS: usize = 300;
@@ -252,6 +304,6 @@ fn many_tasks(c: &mut Processor) {
 criterion_group! {
     name = benches;
     config = on_processor_time();
-    targets = one_thread, complete, holes, sweeps, predictions, many_tasks
+    targets = one_thread, complete, holes, sweeps, predictions, several_classes, many_tasks
 }
 criterion_main!(benches);

@@ -359,7 +359,7 @@ impl FactorFit {
     /// Each run is put right by its [`sharpness`](FactorRun::sharpness) and [`shifts`](FactorRun::shifts). A row without any observed feature gets the shares of the
     /// classes among the labels of training.
     ///
-    /// Cost: see [`FactorVb`]; with more than two classes an integral for each cluster and class. Errors: other columns than in training, a fit without labels.
+    /// Cost: see [`FactorVb`]; with more than two classes seven integrals for each row and cluster. Errors: other columns than in training, a fit without labels.
     pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         self.classifies()?;
         let cells = self.cells(table)?;
