@@ -20,8 +20,11 @@ use crate::config::{ExpertPosterior, Gate, Start};
 use crate::data::{IqgmeData, class_of_rows, two_classes};
 use crate::experts;
 use crate::predict::{CellTerm, Experts, Predictor};
-use crate::runs::{check_inside, check_level, class_intervals, of_second_class, run_all, weigh};
-use crate::stacking::{self, Foretold, Side};
+use crate::rows::Rows;
+use crate::runs::{
+    check_inside, check_level, check_part, class_intervals, of_second_class, run_all, weigh,
+};
+use crate::stacking::{self, Foretold, LabelsForetold, Side, Surety, Vote};
 use crate::state::check_experts;
 use crate::units::Units;
 use crate::vb::IqgmeVb;
@@ -45,17 +48,17 @@ pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Iqgme
         let vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
         Run::finish(vb, start)
     })?;
-    let foretold = foretold_labels(table, labels, config, None)?;
+    let foretold = foretold_labels((table, labels), &data.classes, config, None)?;
     IqgmeFit::new(data, config.clone(), runs, foretold)
 }
 
 /// What is foretold of all labels; none where bounds decide. `files`: where it is kept from fold to fold, if it is.
 pub(crate) fn foretold_labels(
-    table: &Table,
-    labels: &Labels,
+    (table, labels): (&Table, &Labels),
+    classes: &[String],
     config: &IqgmeConfig,
     files: Option<&FoldFiles<'_, IqgmeConfig>>,
-) -> Result<Option<Foretold>, IqgmeError> {
+) -> Result<Option<LabelsForetold>, IqgmeError> {
     let limited = IqgmeConfig {
         max_iterations: config.max_iterations.min(stacking::ITERATIONS),
         ..config.clone()
@@ -64,36 +67,41 @@ pub(crate) fn foretold_labels(
     if n_runs < 2 {
         return Ok(None);
     }
-    let (n_folds, seed) = (config.folds, config.seed);
-    stacking::by_run(&[labels], n_folds, [n_runs, 1], seed, files, |sides| {
-        let part = |rows: &[usize]| (table.select_rows(rows), labels.select_rows(rows));
+    let sizes = [config.folds, n_runs];
+    stacking::foretell(&[labels], classes, sizes, config.seed, files, |sides| {
         let Side { kept, left_out } = &sides[0];
-        foretold(part(kept), part(left_out), &limited)
+        let (kept, labels) = (table.select_rows(kept), labels.select_rows(kept));
+        foretold(&kept, &labels, &table.select_rows(left_out), &limited)
     })
 }
 
-/// The probability that runs made from one table give to the class of each row of another: run, row.
+/// The probabilities that runs made from one table give to the classes of each row of another: run; row, class.
 fn foretold(
-    (kept, labels): (Table, Labels),
-    (left_out, truth): (Table, Labels),
+    kept: &Table,
+    labels: &Labels,
+    left_out: &Table,
     config: &IqgmeConfig,
 ) -> Result<Foretold, IqgmeError> {
-    let data = IqgmeData::new(&kept, &labels, config)?;
+    let data = IqgmeData::new(kept, labels, config)?;
     let runs = make_runs(&data, config, |_, start, restart| {
         Run::finish(IqgmeVb::new(&data, config.clone(), start, restart)?, start)
     })?;
-    let classes = class_of_rows(&left_out, &truth, &data.classes)?;
-    let rows = Units::of(&data).rows_left_out(&left_out)?;
+    let rows = Units::of(&data).rows_left_out(left_out)?;
     let of_run = |run: &Run| {
         let others = run
             .predictor()?
             .probabilities(&rows, config.gate, Experts::Integrated)?;
-        let each = with_first_class(others).into_iter().zip(&classes);
-        Ok(each
-            .filter_map(|(of_row, class)| class.map(|class| of_row[class]))
-            .collect())
+        Ok(with_first_class(others).concat())
     };
     runs.iter().map(of_run).collect()
+}
+
+/// With two classes a run is as sure as the labels allow. With more of them it is shifted, too: the first class, whose utility has no noise, is unlike the others.
+fn put_right(foretold: &[f64], truth: &[usize]) -> Surety {
+    match foretold.len() / truth.len() {
+        2 => stacking::sharpest(foretold, truth),
+        _ => stacking::calibrated(foretold, truth).1,
+    }
 }
 
 /// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its start and its restart.
@@ -134,6 +142,11 @@ pub struct Run {
     pub weight: f64,
     /// Its weight in class probabilities, by the labels that it foretells (`config.folds`), or else by its bound, too.
     pub vote: f64,
+    /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold.
+    pub sharpness: f64,
+    /// With more than two classes: what is added to the logarithms of the classes' probabilities after that, before these are made to sum to one, found from the same labels;
+    /// 0 for the first class. None with two classes, or where nothing was foretold.
+    pub shifts: Vec<f64>,
     /// Bound and relative change, iteration by iteration.
     pub trace: Vec<VbReport>,
     /// Why it ended.
@@ -162,6 +175,8 @@ impl Run {
             start,
             weight: 0.0,
             vote: 0.0,
+            sharpness: 1.0,
+            shifts: Vec::new(),
             trace: outcome.trace,
             stop: outcome.stop,
             experts: match vb.config().expert_posterior {
@@ -170,6 +185,13 @@ impl Run {
             },
             state: vb.into_state(),
         })
+    }
+
+    fn surety(&self) -> Surety {
+        Surety {
+            sharpness: self.sharpness,
+            shifts: self.shifts.clone(),
+        }
     }
 
     fn weight_in(&self, of: Of) -> f64 {
@@ -397,21 +419,26 @@ impl IqgmeFit {
         data: IqgmeData,
         config: IqgmeConfig,
         runs: Vec<Run>,
-        foretold: Option<Foretold>,
+        foretold: Option<LabelsForetold>,
     ) -> Result<Self, IqgmeError> {
-        let by_bound = foretold.is_none();
-        let foretold = foretold.unwrap_or_else(|| vec![Vec::new(); runs.len()]);
-        let mut runs: Vec<(Run, Vec<f64>)> = runs.into_iter().zip(foretold).collect();
-        let elbo = |(run, _): &(Run, Vec<f64>)| run.elbo();
+        // In the order of their bounds, as the runs will be.
+        let mut runs: Vec<(usize, Run)> = runs.into_iter().enumerate().collect();
+        let elbo = |(_, run): &(usize, Run)| run.elbo();
         let weights = weigh(&mut runs, elbo, config.averaging, data.n_observed());
-        let (mut runs, foretold): (Vec<Run>, Vec<Vec<f64>>) = runs.into_iter().unzip();
-        let votes = if by_bound {
-            weights.clone()
-        } else {
-            stacking::stack(&foretold, &weights)
-        };
-        for (run, (weight, vote)) in runs.iter_mut().zip(weights.into_iter().zip(votes)) {
-            (run.weight, run.vote) = (weight, vote);
+        let (made, mut runs): (Vec<usize>, Vec<Run>) = runs.into_iter().unzip();
+        for (run, weight) in runs.iter_mut().zip(&weights) {
+            (run.weight, run.vote) = (*weight, *weight);
+        }
+        if let Some(LabelsForetold { by_run, truth }) = foretold {
+            let by_run = made.iter().map(|&k| by_run[k].clone()).collect();
+            let foretold = LabelsForetold { by_run, truth };
+            let votes = stacking::votes(&foretold, put_right, |by_run| {
+                stacking::stack(by_run, &weights)
+            });
+            for (run, vote) in runs.iter_mut().zip(votes) {
+                run.vote = vote.weight;
+                (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
+            }
         }
         Self::of_runs(data, config, runs)
     }
@@ -438,9 +465,9 @@ impl IqgmeFit {
         Ok(Self { wire, predictors })
     }
 
-    /// The runs that have a part in some answer, with what they weigh in it.
-    fn weighed(&self, of: Of) -> impl Iterator<Item = (f64, &Predictor)> {
-        let runs = self.wire.runs.iter().map(move |run| run.weight_in(of));
+    /// The runs that have a part in densities and missing cells, with what they weigh in them.
+    fn weighed(&self) -> impl Iterator<Item = (f64, &Predictor)> {
+        let runs = self.wire.runs.iter().map(|run| run.weight);
         runs.zip(&self.predictors)
             .filter(|(weight, _)| *weight > 0.0)
     }
@@ -524,7 +551,7 @@ impl IqgmeFit {
     /// direction. Errors: other columns than in training, a fit without labels.
     pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let (gate, experts) = (self.wire.config.gate, Experts::Integrated);
-        Ok(with_first_class(self.probabilities(table, gate, experts)?))
+        self.probabilities(table, gate, experts)
     }
 
     /// The most probable class of each row.
@@ -557,7 +584,8 @@ impl IqgmeFit {
     }
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior: what the uncertainty of weights, components and experts makes
-    /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each).
+    /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each); these are moved, on the scale of log odds, as far as the
+    /// probabilities of their run are when they are put right.
     ///
     /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
     /// excluded), fewer than two draws.
@@ -569,19 +597,24 @@ impl IqgmeFit {
     ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
         check_level(level)?;
         check_draws(draws, 2)?;
-        let means = self.predict_classes(table)?;
+        self.classifies()?;
         let rows = self.wire.units.rows(table)?;
+        let by_run = self.by_run(&rows, self.wire.config.gate, Experts::Integrated)?;
         let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
                 let k = self.pick(draw, Of::Classes);
+                let run = &self.wire.runs[k];
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
-                let drawn = self.predictors[k].draw(&self.wire.runs[k].state, &mut rng)?;
+                let drawn = self.predictors[k].draw(&run.state, &mut rng)?;
                 let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
-                Ok(with_first_class(others))
+                let each = with_first_class(others).into_iter().zip(&by_run[k]);
+                let surety = run.surety();
+                let moved = each.map(|(drawn, mean)| surety.moved(&drawn, mean));
+                Ok(moved.collect())
             })
             .collect::<Result<_, IqgmeError>>()?;
-        Ok(class_intervals(means, &drawn, level))
+        Ok(class_intervals(self.average(&by_run), &drawn, level))
     }
 
     /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); one
@@ -600,7 +633,7 @@ impl IqgmeFit {
     pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         let rows = self.wire.units.rows(table)?;
         let mut standardised = vec![f64::NEG_INFINITY; table.n_rows()];
-        for (weight, predictor) in self.weighed(Of::Features) {
+        for (weight, predictor) in self.weighed() {
             for (sum, density) in standardised
                 .iter_mut()
                 .zip(predictor.ln_density(&rows, Gate::Marginal)?)
@@ -775,6 +808,8 @@ impl IqgmeFit {
                 // Votes stay: what they are found by takes longer than to go on does.
                 Ok(Run {
                     vote: run.vote,
+                    sharpness: run.sharpness,
+                    shifts: run.shifts.clone(),
                     ..again
                 })
             })
@@ -797,37 +832,57 @@ impl IqgmeFit {
     ) -> Result<Vec<f64>, IqgmeError> {
         two_classes(&self.wire.classes, question, ALL_CLASSES)?;
         let probabilities = self.probabilities(table, gate, experts)?;
-        Ok(probabilities.into_iter().map(|p| p[0]).collect())
+        Ok(probabilities.into_iter().map(|p| p[1]).collect())
     }
 
-    /// Of all classes but the first.
+    /// Of all classes.
     fn probabilities(
         &self,
         table: &Table,
         gate: Gate,
         experts: Experts,
     ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        self.classifies()?;
+        let rows = self.wire.units.rows(table)?;
+        Ok(self.average(&self.by_run(&rows, gate, experts)?))
+    }
+
+    /// An error for a fit without labels.
+    fn classifies(&self) -> Result<(), IqgmeError> {
         if self.wire.classes.is_empty() {
             return Err(IqgmeError::Unlabelled);
         }
-        let rows = self.wire.units.rows(table)?;
-        let mut mean = vec![vec![0.0; self.wire.classes.len() - 1]; table.n_rows()];
-        for (weight, predictor) in self.weighed(Of::Classes) {
-            let found = predictor.probabilities(&rows, gate, experts)?;
-            let sums = mean.iter_mut().flatten();
-            for (sum, probability) in sums.zip(found.into_iter().flatten()) {
-                *sum += weight * probability;
-            }
-        }
-        mean.iter_mut().flatten().for_each(|p| *p = p.min(1.0));
-        Ok(mean)
+        Ok(())
+    }
+
+    /// Probabilities of the classes by each run that has a part in answers, before they are put right: run, row, class.
+    fn by_run(
+        &self,
+        rows: &Rows,
+        gate: Gate,
+        experts: Experts,
+    ) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
+        let of_run = |predictor: &Predictor| {
+            let others = predictor.probabilities(rows, gate, experts)?;
+            Ok(with_first_class(others))
+        };
+        self.predictors.iter().map(of_run).collect()
+    }
+
+    /// The average of these runs by their votes, each put right.
+    fn average(&self, by_run: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
+        let votes = self.wire.runs.iter().map(|run| Vote {
+            weight: run.vote,
+            surety: run.surety(),
+        });
+        stacking::average(votes.zip(by_run))
     }
 
     /// For each row and each missing feature the components of all runs.
     fn missing_cells(&self, table: &Table) -> Result<Vec<Vec<Vec<CellTerm>>>, IqgmeError> {
         let rows = self.wire.units.rows(table)?;
         let mut all: Vec<Vec<Vec<CellTerm>>> = Vec::new();
-        for (weight, predictor) in self.weighed(Of::Features) {
+        for (weight, predictor) in self.weighed() {
             let mut cells = predictor.missing_cells(&rows, Gate::Marginal)?;
             cells
                 .iter_mut()
@@ -877,10 +932,12 @@ impl Saved for IqgmeFit {
             return Err(saved("no run has a vote".to_owned()));
         }
         for (k, run) in wire.runs.iter().enumerate() {
-            let shares = [run.weight, run.vote].map(|share| (0.0..=1.0).contains(&share));
-            if shares != [true; 2] || (k == 0 && run.weight == 0.0) {
-                let (weight, vote) = (run.weight, run.vote);
-                return Err(saved(format!("weights of run {k}: {weight}, {vote}")));
+            check_part(k, run.weight, &run.surety()).map_err(saved)?;
+            if !(0.0..=1.0).contains(&run.vote) {
+                return Err(saved(format!("vote of run {k}: {}", run.vote)));
+            }
+            if ![0, wire.classes.len()].contains(&run.shifts.len()) {
+                return Err(saved(format!("shifts of run {k}")));
             }
             if run.state.sticks.truncation() != wire.config.truncation {
                 return Err(saved(format!("truncation of run {k}")));

@@ -315,11 +315,12 @@ pub(crate) fn probabilities(means: &[f64], variances: &[f64], out: &mut [f64]) {
             steep *= 2.0;
         }
         let width = width.min(most - left);
-        if !(left + width > left) {
+        let right = left + width;
+        if right <= left || right.is_nan() {
             break;
         }
         add_panel(left, width, (&apart, &sds), &mut slopes, out);
-        left += width;
+        left = right;
     }
 }
 

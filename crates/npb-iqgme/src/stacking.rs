@@ -95,8 +95,16 @@ fn ln(p: f64) -> f64 {
     p.max(NEAREST).ln()
 }
 
-/// What runs, made without a label's row, say of that label, one probability or more: run, label, probability.
+/// Numbers that runs, made without a label's row, say of that label: run; label, number.
 pub(crate) type Foretold = Vec<Vec<f64>>;
+
+/// What runs say of labels that they were not told, and what these are.
+pub(crate) struct LabelsForetold {
+    /// Probabilities of the classes.
+    pub(crate) by_run: Foretold,
+    /// Classes, by their places.
+    pub(crate) truth: Vec<usize>,
+}
 
 /// The rows of one set of labels, a fold in and a fold out.
 pub(crate) struct Side {
@@ -104,19 +112,18 @@ pub(crate) struct Side {
     pub(crate) left_out: Vec<usize>,
 }
 
-/// What each of so many runs, made without a label's row, says of that label, in so many numbers: run, label, number. None when there are too few labels, or fewer
-/// than two folds are wanted.
+/// What each of so many runs, made without a label's row, says of that label. None when there are too few labels, or fewer than two folds are wanted.
 ///
 /// `foretold(sides)`, one side for each set of labels: makes all runs from the rows that are kept and says it, run by run, of each row that is left
 /// out. `files`: where it is kept from fold to fold, if it is.
-pub(crate) fn by_run<C: PartialEq + Serialize + DeserializeOwned + Sync>(
+pub(crate) fn foretell<C: PartialEq + Serialize + DeserializeOwned + Sync>(
     sets: &[&Labels],
-    n_folds: usize,
-    [n_runs, n_numbers]: [usize; 2],
+    classes: &[String],
+    [n_folds, n_runs]: [usize; 2],
     seed: u64,
     files: Option<&FoldFiles<'_, C>>,
     foretold: impl Fn(&[Side]) -> Result<Foretold, IqgmeError> + Sync,
-) -> Result<Option<Foretold>, IqgmeError> {
+) -> Result<Option<LabelsForetold>, IqgmeError> {
     let Some(folds) = sides(sets, n_folds, seed) else {
         return Ok(None);
     };
@@ -128,11 +135,14 @@ pub(crate) fn by_run<C: PartialEq + Serialize + DeserializeOwned + Sync>(
                 return foretold(sides);
             };
             let n_labels: usize = sides.iter().map(|side| side.left_out.len()).sum();
-            files.of_fold(fold, [n_runs, n_labels * n_numbers], || foretold(sides))
+            files.of_fold(fold, [n_runs, n_labels * classes.len()], || foretold(sides))
         })
         .collect::<Result<_, IqgmeError>>()?;
     let of_run = |run: usize| by_fold.iter().flat_map(move |fold| fold[run].clone());
-    Ok(Some((0..n_runs).map(|run| of_run(run).collect()).collect()))
+    Ok(Some(LabelsForetold {
+        by_run: (0..n_runs).map(|run| of_run(run).collect()).collect(),
+        truth: truth(sets, classes, &folds),
+    }))
 }
 
 /// The sides of each fold, one for each set of labels; none when there are too few labels, or fewer than two folds are wanted.
@@ -197,14 +207,13 @@ fn deal(sets: &[&Labels], classes: &[&str], n_folds: usize, seed: u64) -> Vec<Ve
 }
 
 /// The class of each row that a fold leaves out, by its place in `classes`, in the order in which rows are left out.
-pub(crate) fn truth(sets: &[&Labels], classes: &[String], n_folds: usize, seed: u64) -> Vec<usize> {
+fn truth(sets: &[&Labels], classes: &[String], folds: &[Vec<Side>]) -> Vec<usize> {
     let class = |labels: &Labels, row: usize| {
         let name = labels.name(row);
         classes.iter().position(|c| Some(c.as_str()) == name)
     };
-    let folds = sides(sets, n_folds, seed).unwrap_or_default();
     let mut truth = Vec::new();
-    for sides in &folds {
+    for sides in folds {
         for (labels, side) in sets.iter().zip(sides) {
             truth.extend(side.left_out.iter().filter_map(|&row| class(labels, row)));
         }
@@ -212,20 +221,19 @@ pub(crate) fn truth(sets: &[&Labels], classes: &[String], n_folds: usize, seed: 
     truth
 }
 
-/// Votes of runs that foretell this of labels whose classes are `truth`: each is put right by what `surety` finds, and then weighed by `weights`, which is told what probability each run gives
-/// to what came true: run, label.
+/// Votes of the runs: each is put right by what `surety` finds, and then weighed by `weights`, which is told what probability each run gives to what came true: run, label.
 pub(crate) fn votes(
-    foretold: &[Vec<f64>],
-    truth: &[usize],
+    foretold: &LabelsForetold,
     surety: impl Fn(&[f64], &[usize]) -> Surety,
     weights: impl Fn(&[Vec<f64>]) -> Vec<f64>,
 ) -> Vec<Vote> {
-    let sureties: Vec<Surety> = foretold.iter().map(|of| surety(of, truth)).collect();
+    let LabelsForetold { by_run, truth } = foretold;
+    let sureties: Vec<Surety> = by_run.iter().map(|of| surety(of, truth)).collect();
     let came_true = |(of_run, surety): (&Vec<f64>, &Surety)| {
         let each = of_run.chunks_exact(of_run.len() / truth.len()).zip(truth);
         each.map(|(p, &class)| surety.of(p)[class]).collect()
     };
-    let by_run: Vec<Vec<f64>> = foretold.iter().zip(&sureties).map(came_true).collect();
+    let by_run: Vec<Vec<f64>> = by_run.iter().zip(&sureties).map(came_true).collect();
     let each = weights(&by_run).into_iter().zip(sureties);
     each.map(|(weight, surety)| Vote { weight, surety })
         .collect()
@@ -494,9 +502,11 @@ mod tests {
         assert!(surely.sharpness.is_finite());
         // What is poor by its probabilities alone weighs as much as what is good in the same order.
         let ((poor, truth), (good, _)) = (nine_of_ten(0.6, 2), nine_of_ten(0.9, 2));
-        let votes = votes(&[poor, good], &truth, sharpest, |sharp| {
-            stack(sharp, &[0.5; 2])
-        });
+        let foretold = LabelsForetold {
+            by_run: vec![poor, good],
+            truth,
+        };
+        let votes = votes(&foretold, sharpest, |sharp| stack(sharp, &[0.5; 2]));
         assert!((votes[0].weight - 0.5).abs() < 0.05, "{votes:?}");
     }
 

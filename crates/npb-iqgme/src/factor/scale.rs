@@ -9,7 +9,7 @@ use super::config::FactorStart;
 use super::data::FactorData;
 use super::stacking::Fold;
 use crate::checkpoints::FoldFiles;
-use crate::stacking::{self, Side};
+use crate::stacking::{self, LabelsForetold, Side};
 use crate::{FactorConfig, IqgmeError, RowEffects};
 
 /// The variance may be multiplied with these powers of four.
@@ -44,10 +44,9 @@ pub(super) fn learned(
         by_candidate.collect()
     };
     let (n_folds, seed) = (config.folds, config.seed);
-    let sizes = [POWERS.len(), data.classes.len()];
-    let foretold = stacking::by_run(&[labels], n_folds, sizes, seed, files, foretold)?;
-    let truth = stacking::truth(&[labels], &data.classes, n_folds, seed);
-    let row_effects = foretold.map_or(given, |foretold| candidates[best(&foretold, &truth)]);
+    let sizes = [n_folds, POWERS.len()];
+    let foretold = stacking::foretell(&[labels], &data.classes, sizes, seed, files, foretold)?;
+    let row_effects = foretold.map_or(given, |foretold| candidates[best(&foretold)]);
     data.effects.set_step_prior(&row_effects);
     Ok(FactorConfig {
         row_effects,
@@ -55,13 +54,13 @@ pub(super) fn learned(
     })
 }
 
-/// The power at which what came true is most probable, put right and times the power's prior; `foretold`: by power, label, class.
-fn best(foretold: &[Vec<f64>], truth: &[usize]) -> usize {
+/// The power, in place of a run, at which what came true is most probable, put right and times the power's prior.
+fn best(LabelsForetold { by_run, truth }: &LabelsForetold) -> usize {
     let value = |(power, foretold): (&i32, &Vec<f64>)| {
         let ln_factor = f64::from(*power) * 4.0_f64.ln();
         stacking::calibrated(foretold, truth).0 - 0.5 * (ln_factor / LN_SD).powi(2)
     };
-    let values = POWERS.iter().zip(foretold).map(value).enumerate();
+    let values = POWERS.iter().zip(by_run).map(value).enumerate();
     let best = values.max_by(|a, b| a.1.total_cmp(&b.1));
     best.expect("there are powers").0
 }
@@ -86,12 +85,18 @@ mod tests {
         let share = foretold(&[usual; 400]);
         let scores: Vec<f64> = (0..400).map(|i| if high(i) { 1.5 } else { -0.6 }).collect();
         let tells = foretold(&scores);
+        let of = |by_run| {
+            best(&LabelsForetold {
+                by_run,
+                truth: truth.clone(),
+            })
+        };
         for power in 0..POWERS.len() {
             let mut by_power = vec![share.clone(); POWERS.len()];
             by_power[power] = tells.clone();
-            assert_eq!(best(&by_power, &truth), power);
+            assert_eq!(of(by_power), power);
         }
         // Where no run tells more, the scale is the prior's.
-        assert_eq!(best(&vec![share; POWERS.len()], &truth), 2);
+        assert_eq!(of(vec![share; POWERS.len()]), 2);
     }
 }

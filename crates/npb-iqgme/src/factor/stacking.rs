@@ -31,14 +31,13 @@ pub(crate) fn votes(
         })
     };
     let (n_folds, seed) = (config.folds, config.seed);
-    let sizes = [n_runs, classes.len()];
-    let by_run = stacking::by_run(&[labels], n_folds, sizes, seed, files, foretold)?;
-    let truth = stacking::truth(&[labels], classes, n_folds, seed);
+    let sizes = [n_folds, n_runs];
+    let foretold = stacking::foretell(&[labels], classes, sizes, seed, files, foretold)?;
     let surety = |foretold: &[f64], truth: &[usize]| stacking::calibrated(foretold, truth).1;
     // The bound says little of the labels and less of so many features: even where labels are few.
     let even = vec![1.0 / n_runs as f64; n_runs];
     let weights = |by_run: &[Vec<f64>]| stacking::stack(by_run, &even);
-    Ok(by_run.map(|by_run| stacking::votes(&by_run, &truth, surety, weights)))
+    Ok(foretold.map(|foretold| stacking::votes(&foretold, surety, weights)))
 }
 
 /// Data without the rows of a fold, and these.

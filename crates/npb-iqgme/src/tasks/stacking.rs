@@ -38,11 +38,9 @@ pub(super) fn votes(
         run_all(&runs, 1, |_, run, _| fold.foretold(config, run))
     };
     let (n_folds, seed) = (single.folds, single.seed);
-    let sizes = [n_runs, classes.len()];
-    let by_run = stacking::by_run(&labels, n_folds, sizes, seed, files, foretold)?;
-    let truth = stacking::truth(&labels, classes, n_folds, seed);
-    let votes = |by_run: Vec<_>| stacking::votes(&by_run, &truth, sharpest, among_the_best);
-    Ok(by_run.map(votes))
+    let sizes = [n_folds, n_runs];
+    let foretold = stacking::foretell(&labels, classes, sizes, seed, files, foretold)?;
+    Ok(foretold.map(|foretold| stacking::votes(&foretold, sharpest, among_the_best)))
 }
 
 /// Weights of the runs that do not foretell clearly worse than the best one; nothing for the others. An average makes use of any run whose errors are others, but runs

@@ -211,7 +211,7 @@ fn units_and_the_order_of_rows_do_not_matter() {
     }
 }
 
-/// Averaging over runs: weights and votes sum to one, the best run comes first, and no averaging means the best run alone.
+/// Averaging over runs: weights and votes sum to one, the best run comes first, each is as sure as the labels allow, and no averaging means the best run alone.
 #[test]
 fn predictions_average_over_runs() {
     let (table, labels) = three_gaussians(25, 150, 1, 0.2, 0.0);
@@ -239,8 +239,10 @@ fn predictions_average_over_runs() {
             },
         )
         .unwrap();
+        assert_eq!(alone.runs()[0].sharpness, 1.0);
         for (m, p) in mean.iter_mut().zip(alone.predict_proba(&table).unwrap()) {
-            *m += run.vote * p;
+            let odds = (p / (1.0 - p)).powf(run.sharpness);
+            *m += run.vote * odds / (1.0 + odds);
         }
     }
     for (p, m) in all.predict_proba(&table).unwrap().iter().zip(&mean) {
@@ -258,6 +260,62 @@ fn predictions_average_over_runs() {
     .unwrap();
     assert_eq!((best.runs()[0].weight, best.runs()[0].vote), (1.0, 1.0));
     assert_eq!(best.runs()[0].start, runs[0].start);
+}
+
+/// Few rows of many features, whose classes a line nearly tells apart: experts are shrunk, and runs not sure enough.
+#[test]
+fn runs_are_as_sure_as_labels_allow() {
+    let rows = |seed: u64, n: usize| {
+        let mut rng = stream(seed, [0, 0, 12, 0]);
+        let values: Vec<f64> = (0..20 * n).map(|_| rng.sample(StandardNormal)).collect();
+        let class = |x: &[f64]| {
+            let score: f64 = x.iter().enumerate().map(|(j, x)| x * (j % 4) as f64).sum();
+            Some(if score > 0.0 { "above" } else { "below" })
+        };
+        let labels: Vec<Option<&str>> = values.chunks_exact(20).map(class).collect();
+        let table = Table::complete(n, 20, values).unwrap();
+        (table, Labels::from_strings(&labels))
+    };
+    let (table, labels) = rows(1, 80);
+    let (new, truth) = rows(2, 1000);
+    let with_folds = |folds: usize| {
+        let config = IqgmeConfig {
+            starts: vec![Start::KMeans(1), Start::PerClass(1)],
+            folds,
+            ..config(27)
+        };
+        fit(&table, &labels, &config).unwrap()
+    };
+    let (sharpened, as_it_is) = (with_folds(5), with_folds(0));
+    let sharpness = |fitted: &IqgmeFit| -> Vec<f64> {
+        let runs = fitted.runs().iter();
+        runs.map(|run| run.sharpness).collect()
+    };
+    assert_eq!(sharpness(&as_it_is), [1.0; 2]);
+    for run in sharpened.runs() {
+        match run.start {
+            Start::KMeans(_) => assert!(run.sharpness > 1.1, "{}", run.sharpness),
+            // Its gate has explained labels, as it would have any.
+            _ => assert!(run.sharpness < 0.9, "{}", run.sharpness),
+        }
+    }
+    assert!(sharpened.runs().iter().all(|run| run.shifts.is_empty()));
+    let loss = |fitted: &IqgmeFit| fitted.evaluate(&new, &truth).unwrap().log_loss;
+    let losses = [loss(&sharpened), loss(&as_it_is)];
+    assert!(losses[0] < losses[1] - 0.02, "{losses:?}");
+    // Intervals are around what is foretold.
+    let means = sharpened.predict_proba(&new).unwrap();
+    let intervals = sharpened.predict_interval(&new, 0.9, 200).unwrap();
+    let inside = intervals.iter().zip(&means).filter(|(interval, mean)| {
+        assert!((interval.mean - **mean).abs() < 1e-12);
+        (interval.lower..=interval.upper).contains(*mean)
+    });
+    assert!(inside.count() > 980);
+    // Whoever goes on with more rows keeps it, and so does a file.
+    let goes_on = sharpened.continue_with(&table, &labels).unwrap();
+    assert_eq!(sharpness(&goes_on), sharpness(&sharpened));
+    let read = IqgmeFit::from_bytes(&sharpened.to_bytes().unwrap()).unwrap();
+    assert_eq!(read.predict_proba(&new).unwrap(), means);
 }
 
 #[test]
