@@ -109,8 +109,8 @@ pub struct IqgmeConfig {
     /// observed cells; 0 keeps the best run alone. Runs end in different optima, and differences of the bound that are small for each cell say little
     /// about which of them predicts better.
     pub averaging: f64,
-    /// In class probabilities runs are weighed by how well they foretell labels in cross-validation with so many folds; 0: by their bounds, as in all else. Nearly all of
-    /// the bound is about the features. Where fewer than two classes have two labels bounds decide, too. Folds are of rows: where rows depend on each other (several
+    /// In class probabilities runs are put right and weighed by how well they foretell labels in cross-validation with so many folds; 0: weighed by their bounds, as in all
+    /// else, and as they are. Nearly all of the bound is about the features. Where fewer than two classes have two labels, or there is a single run, bounds decide, too. Folds are of rows: where rows depend on each other (several
     /// of one patient), leave them out.
     pub folds: usize,
     /// At most this many iterations in a run.

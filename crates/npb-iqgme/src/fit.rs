@@ -96,14 +96,6 @@ fn foretold(
     runs.iter().map(of_run).collect()
 }
 
-/// With two classes a run is as sure as the labels allow. With more of them it is shifted, too: the first class, whose utility has no noise, is unlike the others.
-fn put_right(foretold: &[f64], truth: &[usize]) -> Surety {
-    match foretold.len() / truth.len() {
-        2 => stacking::sharpest(foretold, truth),
-        _ => stacking::calibrated(foretold, truth).1,
-    }
-}
-
 /// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its start and its restart.
 pub(crate) fn make_runs(
     data: &IqgmeData,
@@ -432,7 +424,7 @@ impl IqgmeFit {
         if let Some(LabelsForetold { by_run, truth }) = foretold {
             let by_run = made.iter().map(|&k| by_run[k].clone()).collect();
             let foretold = LabelsForetold { by_run, truth };
-            let votes = stacking::votes(&foretold, put_right, |by_run| {
+            let votes = stacking::votes(&foretold, stacking::put_right, |by_run| {
                 stacking::stack(by_run, &weights)
             });
             for (run, vote) in runs.iter_mut().zip(votes) {
@@ -584,8 +576,8 @@ impl IqgmeFit {
     }
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior: what the uncertainty of weights, components and experts makes
-    /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each); these are moved, on the scale of log odds, as far as the
-    /// probabilities of their run are when they are put right.
+    /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each); these are put right as the
+    /// probabilities of their run are, so that they spread around what is foretold, on the scale of log odds as wide as they were or, where the run was not sure enough, wider.
     ///
     /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
     /// excluded), fewer than two draws.

@@ -94,6 +94,9 @@ pub struct TaskRun {
     pub weight: f64,
     /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold.
     pub sharpness: f64,
+    /// With more than two classes: what is added to the logarithms of the classes' probabilities after that, before these are made to sum to one, found from the same labels;
+    /// 0 for the first class. None with two classes, or where nothing was foretold.
+    pub shifts: Vec<f64>,
     /// Bound and relative change, iteration by iteration.
     pub trace: Vec<VbReport>,
     /// Why it ended.
@@ -104,7 +107,10 @@ pub struct TaskRun {
 
 impl TaskRun {
     fn surety(&self) -> Surety {
-        Surety::sharpness(self.sharpness)
+        Surety {
+            sharpness: self.sharpness,
+            shifts: self.shifts.clone(),
+        }
     }
 
     /// A run that has ended. Its experts are those of its last `q(lambda)`, so that tasks can be added later.
@@ -118,6 +124,7 @@ impl TaskRun {
             start,
             weight: 0.0,
             sharpness: 1.0,
+            shifts: Vec::new(),
             trace: outcome.trace,
             stop: outcome.stop,
             state: vb.into_state(),
@@ -215,7 +222,8 @@ impl MultiTaskFit {
     ) -> Result<Self, IqgmeError> {
         let by_votes = votes.is_some();
         for (run, vote) in runs.iter_mut().zip(votes.into_iter().flatten()) {
-            (run.weight, run.sharpness) = (vote.weight, vote.surety.sharpness);
+            run.weight = vote.weight;
+            (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
         }
         let mut summaries = runs.split_off(config.starts.len() * config.single.restarts);
         let weights = |runs: &mut [TaskRun]| {
@@ -476,7 +484,8 @@ impl MultiTaskFit {
     }
 
     /// Probabilities of all classes, for each row of a task in the order of [`classes`](Self::classes), with central intervals that hold `level` of the
-    /// posterior, by `draws` draws of all parameters; these are moved, on the scale of log odds, as far as sharpening moves the probabilities of their run.
+    /// posterior, by `draws` draws of all parameters; these are put right as the probabilities of their run are, so that they spread around what is foretold, on the scale of log odds as wide as they were
+    /// or, where the run was not sure enough, wider.
     ///
     /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
     /// excluded), fewer than two draws.
@@ -629,6 +638,9 @@ impl Saved for MultiTaskFit {
         }
         for (k, run) in wire.runs.iter().enumerate() {
             check_part(k, run.weight, &run.surety()).map_err(saved)?;
+            if ![0, wire.classes.len()].contains(&run.shifts.len()) {
+                return Err(saved(format!("shifts of run {k}")));
+            }
             let truncations = [wire.config.single.truncation, wire.config.atoms];
             run.state
                 .check(

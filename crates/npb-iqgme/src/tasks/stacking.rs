@@ -12,7 +12,7 @@ use crate::IqgmeError;
 use crate::checkpoints::FoldFiles;
 use crate::config::IqgmeConfig;
 use crate::runs::run_all;
-use crate::stacking::{self, Side, Vote, sharpest};
+use crate::stacking::{self, Side, Vote};
 use crate::units::Units;
 
 /// Iterations of a run without a fold, at most: tasks settle among each other later than the rows of one task.
@@ -40,7 +40,7 @@ pub(super) fn votes(
     let (n_folds, seed) = (single.folds, single.seed);
     let sizes = [n_folds, n_runs];
     let foretold = stacking::foretell(&labels, classes, sizes, seed, files, foretold)?;
-    Ok(foretold.map(|foretold| stacking::votes(&foretold, sharpest, among_the_best)))
+    Ok(foretold.map(|foretold| stacking::votes(&foretold, stacking::put_right, among_the_best)))
 }
 
 /// Weights of the runs that do not foretell clearly worse than the best one; nothing for the others. An average makes use of any run whose errors are others, but runs
