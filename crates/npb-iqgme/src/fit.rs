@@ -924,12 +924,9 @@ impl Saved for IqgmeFit {
             return Err(saved("no run has a vote".to_owned()));
         }
         for (k, run) in wire.runs.iter().enumerate() {
-            check_part(k, run.weight, &run.surety()).map_err(saved)?;
+            check_part(k, run.weight, &run.surety(), wire.classes.len()).map_err(saved)?;
             if !(0.0..=1.0).contains(&run.vote) {
                 return Err(saved(format!("vote of run {k}: {}", run.vote)));
-            }
-            if ![0, wire.classes.len()].contains(&run.shifts.len()) {
-                return Err(saved(format!("shifts of run {k}")));
             }
             if run.state.sticks.truncation() != wire.config.truncation {
                 return Err(saved(format!("truncation of run {k}")));

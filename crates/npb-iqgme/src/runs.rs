@@ -52,14 +52,20 @@ pub(crate) fn relative_weights(elbos: &[f64], averaging: f64, n_observed: usize)
     weights
 }
 
-/// Checks what a file says of the part of run `k` in predictions. The first run has one.
-pub(crate) fn check_part(k: usize, weight: f64, surety: &Surety) -> Result<(), String> {
+/// Checks what a file says of the part of run `k` in predictions of so many classes. The first run has one.
+pub(crate) fn check_part(
+    k: usize,
+    weight: f64,
+    surety: &Surety,
+    n_classes: usize,
+) -> Result<(), String> {
     let Surety { sharpness, shifts } = surety;
     if !(0.0..=1.0).contains(&weight) || (k == 0 && weight == 0.0) {
         return Err(format!("weight of run {k}: {weight}"));
     }
-    let finite = shifts.iter().all(|shift| shift.is_finite());
-    if !(sharpness.is_finite() && *sharpness > 0.0 && finite) {
+    let proper =
+        [0, n_classes].contains(&shifts.len()) && shifts.iter().all(|shift| shift.is_finite());
+    if !(sharpness.is_finite() && *sharpness > 0.0 && proper) {
         return Err(format!(
             "sharpness and shifts of run {k}: {sharpness}, {shifts:?}"
         ));

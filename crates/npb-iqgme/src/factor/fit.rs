@@ -639,10 +639,7 @@ impl Saved for FactorFit {
             return Err(saved("no run has a vote".to_owned()));
         }
         for (k, run) in wire.runs.iter().enumerate() {
-            check_part(k, run.weight, &run.surety()).map_err(saved)?;
-            if ![0, n_classes].contains(&run.shifts.len()) {
-                return Err(saved(format!("shifts of run {k}")));
-            }
+            check_part(k, run.weight, &run.surety(), n_classes).map_err(saved)?;
             if !(0.0..=1.0).contains(&run.vote) {
                 return Err(saved(format!("vote of run {k}: {}", run.vote)));
             }

@@ -345,7 +345,7 @@ impl MultiTaskFit {
     /// `config.single.gate` says, at the observed features; experts and missing features integrated out by moment matching; each run as sure as its
     /// [`sharpness`](TaskRun::sharpness) says.
     ///
-    /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern; with more than two classes an integral for each atom and class. Errors: no such task, other columns than in training, a fit
+    /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern; with more than two classes an integral for each atom, seven where cells are missing. Errors: no such task, other columns than in training, a fit
     /// without labels.
     pub fn predict_classes(&self, task: &str, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let j = self.position(task)?;
@@ -637,10 +637,7 @@ impl Saved for MultiTaskFit {
             return Err(saved(format!("task {:?} twice", wire.tasks[k])));
         }
         for (k, run) in wire.runs.iter().enumerate() {
-            check_part(k, run.weight, &run.surety()).map_err(saved)?;
-            if ![0, wire.classes.len()].contains(&run.shifts.len()) {
-                return Err(saved(format!("shifts of run {k}")));
-            }
+            check_part(k, run.weight, &run.surety(), wire.classes.len()).map_err(saved)?;
             let truncations = [wire.config.single.truncation, wire.config.atoms];
             run.state
                 .check(

@@ -131,15 +131,27 @@ fn two_classes_are_the_same_model() {
 #[test]
 fn fits_are_saved_continued_and_refuse_what_they_cannot_say() {
     let (table, labels) = sectors(5, 120, 3, 0.2, 0.3);
-    let model = fit(&table, &labels, &config(5)).unwrap();
+    let two_runs = IqgmeConfig {
+        starts: vec![Start::KMeans(3), Start::PerClass(1)],
+        ..config(5)
+    };
+    let model = fit(&table, &labels, &two_runs).unwrap();
     let again = IqgmeFit::from_bytes(&model.to_bytes().unwrap()).unwrap();
     assert_eq!(
         again.predict_classes(&table).unwrap(),
         model.predict_classes(&table).unwrap()
     );
 
+    // The first class is unlike the others: beside it they are shifted, and stay so.
+    let shifts = |model: &IqgmeFit| -> Vec<Vec<f64>> {
+        let runs = model.runs().iter();
+        runs.map(|run| run.shifts.clone()).collect()
+    };
+    let shifted = |of: &Vec<f64>| of.len() == 3 && of[0] == 0.0 && of[1] != 0.0 && of[2] != 0.0;
+    assert!(shifts(&model).iter().all(shifted), "{:?}", shifts(&model));
     let more = model.continue_with(&table, &labels).unwrap();
     assert_eq!(more.classes(), model.classes());
+    assert!(shifts(&more).iter().all(|of| shifts(&model).contains(of)));
     let error = model.predict_proba(&table).unwrap_err().to_string();
     assert!(
         error.contains("predict_classes") && error.contains('3'),
