@@ -415,6 +415,21 @@ mod tests {
     }
 
     #[test]
+    fn examples_of_models_name_base_crates_by_way_of_the_model() {
+        let example = |line: &str| format!("/// ```\n/// {line}\n/// ```\nfn f() {{}}\n");
+        let alone = example("use npb_linalg::factor;");
+        let broken = append("crates/npb-a/src/vb.rs", &alone);
+        assert_one(
+            &broken,
+            "crates/npb-a/src/vb.rs:3",
+            "use npb_a::npb_linalg::factor",
+        );
+        assert_eq!(append("crates/npb-linalg/src/lib.rs", &alone), [""; 0]);
+        let by_way = example("use npb_a::npb_linalg::factor;");
+        assert_eq!(append("crates/npb-a/src/vb.rs", &by_way), [""; 0]);
+    }
+
+    #[test]
     fn machine_paths_are_found_in_code_and_prose() {
         for folder in ["work", "tmp", "home", "root", "Users"] {
             let broken = append("docs.md", &format!("see `/{folder}/x`\n"));

@@ -9,8 +9,8 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("config: {field} = {value}: must be {rule}")]
 pub struct OutOfRange {
-    /// Name of the field.
-    pub field: &'static str,
+    /// Name of the field, with those of the configurations that it is in (`single.folds`).
+    pub field: String,
     /// The value given.
     pub value: String,
     /// What it must be.
@@ -19,11 +19,20 @@ pub struct OutOfRange {
 
 impl OutOfRange {
     /// A field that breaks a rule, written to follow `must be`.
-    pub fn new(field: &'static str, value: impl Display, rule: impl Into<String>) -> Self {
+    pub fn new(field: impl Into<String>, value: impl Display, rule: impl Into<String>) -> Self {
         Self {
-            field,
+            field: field.into(),
             value: value.to_string(),
             rule: rule.into(),
+        }
+    }
+
+    /// The same of a configuration that is the field `outer` of another.
+    #[must_use]
+    pub fn inside(self, outer: &str) -> Self {
+        Self {
+            field: format!("{outer}.{}", self.field),
+            ..self
         }
     }
 }

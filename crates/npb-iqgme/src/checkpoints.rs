@@ -66,7 +66,7 @@ pub fn fit_with_checkpoints(
         None
     } else {
         let files = FoldFiles::new(path, FOLD, config, fingerprint);
-        foretold_labels((table, labels), &data.classes, config, Some(&files))?
+        foretold_labels((table, labels), &data, config, Some(&files))?
     };
     IqgmeFit::new(data, config.clone(), runs, foretold)
 }

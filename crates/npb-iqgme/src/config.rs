@@ -6,7 +6,7 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
-use crate::stacking::MOST_FOLDS;
+use crate::stacking::check_folds;
 
 /// Memory and time grow with the number of components; nobody needs more.
 pub(crate) const MOST_COMPONENTS: usize = 4096;
@@ -110,8 +110,8 @@ pub struct IqgmeConfig {
     /// about which of them predicts better.
     pub averaging: f64,
     /// In class probabilities runs are put right and weighed by how well they foretell labels in cross-validation with so many folds; 0: weighed by their bounds, as in all
-    /// else, and as they are. Nearly all of the bound is about the features. Where fewer than two classes have two labels, or there is a single run, bounds decide, too. Folds are of rows: where rows depend on each other (several
-    /// of one patient), leave them out.
+    /// else, and as they are. Nearly all of the bound is about the features. Where fewer than two classes have two labels bounds decide, too. Folds are of rows: where rows depend on each other (several
+    /// of one patient), leave them out. 1 is an error: one fold leaves nothing to learn from.
     pub folds: usize,
     /// At most this many iterations in a run.
     pub max_iterations: u64,
@@ -177,9 +177,7 @@ impl IqgmeConfig {
             }
         }
         not_negative("averaging", self.averaging)?;
-        if self.folds > 0 {
-            up_to("folds", self.folds, MOST_FOLDS)?;
-        }
+        check_folds(self.folds)?;
         gamma("expert", self.expert)?;
         moderate("expert_mean_strength", self.expert_mean_strength)?;
         above("tolerance", self.tolerance, 0.0)?;

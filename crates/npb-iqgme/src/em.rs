@@ -110,7 +110,7 @@ pub struct QgmeFit {
 /// [`IqgmeData::new`]; more than two classes; a configuration out of range.
 ///
 /// ```
-/// use npb_data::{Labels, Table};
+/// use npb_iqgme::npb_data::{Labels, Table};
 /// use npb_iqgme::{QgmeConfig, fit_qgme};
 ///
 /// let gap = f64::NAN;

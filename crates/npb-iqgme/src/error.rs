@@ -3,6 +3,16 @@
 use npb_infer::ranges::OutOfRange;
 use npb_linalg::NotPositiveDefinite;
 
+impl IqgmeError {
+    /// What is wrong with a configuration, told of one that has it as its field `outer`.
+    pub(crate) fn inside(self, outer: &str) -> Self {
+        match self {
+            Self::Config(wrong) => Self::Config(wrong.inside(outer)),
+            other => other,
+        }
+    }
+}
+
 /// Errors of this crate. Not having converged is not one of them: it is a status of the fit.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -26,7 +36,7 @@ pub enum IqgmeError {
     },
     /// More classes than this variant of the model has.
     #[error(
-        "label {label:?} is a third class (after {first:?} and {second:?}): this model has two; merge classes or fit one against the rest"
+        "label {label:?} is a third class (after {first:?} and {second:?}): the finite mixture has two; fit takes any number, or merge classes"
     )]
     ThirdClass {
         /// First class.
@@ -94,12 +104,12 @@ pub enum IqgmeError {
         classes: Vec<String>,
     },
     /// A classifier is to be continued or evaluated without any label.
-    #[error(
-        "none of the {rows} rows has a label: a classifier is continued and evaluated with labelled rows (give the old rows along with the new)"
-    )]
+    #[error("none of the {rows} rows has a label: {needs}")]
     NoLabels {
         /// Number of rows.
         rows: usize,
+        /// What labels are needed for.
+        needs: &'static str,
     },
     /// A fit is to go on with fewer rows than it was made from.
     #[error(

@@ -17,14 +17,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoints::{FoldFiles, fingerprint};
 use crate::config::{ExpertPosterior, Gate, Start};
-use crate::data::{IqgmeData, class_of_rows, two_classes};
+use crate::data::{IqgmeData, class_of_rows, distinct, two_classes};
 use crate::experts;
 use crate::predict::{CellTerm, Experts, Predictor};
 use crate::rows::Rows;
 use crate::runs::{
-    check_inside, check_level, check_part, class_intervals, of_second_class, run_all, weigh,
+    check_inside, check_level, check_part, check_total, check_usual, class_intervals,
+    of_second_class, run_all, weigh,
 };
-use crate::stacking::{self, Foretold, LabelsForetold, Side, Surety, Vote};
+use crate::stacking::{self, Foretold, LabelsForetold, Side, Surety, Vote, extents, shares_seen};
 use crate::state::check_experts;
 use crate::units::Units;
 use crate::vb::IqgmeVb;
@@ -48,14 +49,14 @@ pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Iqgme
         let vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
         Run::finish(vb, start)
     })?;
-    let foretold = foretold_labels((table, labels), &data.classes, config, None)?;
+    let foretold = foretold_labels((table, labels), &data, config, None)?;
     IqgmeFit::new(data, config.clone(), runs, foretold)
 }
 
-/// What is foretold of all labels; none where bounds decide. `files`: where it is kept from fold to fold, if it is.
+/// What is foretold of all labels; none where bounds decide. `data`: of the table. `files`: where it is kept from fold to fold, if it is.
 pub(crate) fn foretold_labels(
     (table, labels): (&Table, &Labels),
-    classes: &[String],
+    data: &IqgmeData,
     config: &IqgmeConfig,
     files: Option<&FoldFiles<'_, IqgmeConfig>>,
 ) -> Result<Option<LabelsForetold>, IqgmeError> {
@@ -63,12 +64,10 @@ pub(crate) fn foretold_labels(
         max_iterations: config.max_iterations.min(stacking::ITERATIONS),
         ..config.clone()
     };
-    let n_runs = config.starts.len() * config.restarts;
-    if n_runs < 2 {
-        return Ok(None);
-    }
-    let sizes = [config.folds, n_runs];
-    stacking::foretell(&[labels], classes, sizes, config.seed, files, |sides| {
+    let sizes = [config.folds, config.starts.len() * config.restarts];
+    let shares = [shares_seen(table, &data.active)];
+    let (classes, seed) = (&data.classes, config.seed);
+    stacking::foretell(&[labels], &shares, classes, sizes, seed, files, |sides| {
         let Side { kept, left_out } = &sides[0];
         let (kept, labels) = (table.select_rows(kept), labels.select_rows(kept));
         foretold(&kept, &labels, &table.select_rows(left_out), &limited)
@@ -256,6 +255,7 @@ impl Evaluation {
         if rows == 0 {
             return Err(IqgmeError::NoLabels {
                 rows: classes.len(),
+                needs: "a classifier is evaluated by the labels of the rows that it predicts",
             });
         }
         Ok(Self {
@@ -282,7 +282,7 @@ pub(crate) fn most_probable(probabilities: &[f64]) -> usize {
 pub(crate) fn with_first_class(others: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let of_row = |mut others: Vec<f64>| {
         let sum: f64 = others.iter().sum();
-        // Integrals found one by one may sum to more by their errors.
+        // Integrals may sum to more by their errors.
         if sum > 1.0 {
             others.iter_mut().for_each(|p| *p /= sum);
         }
@@ -292,7 +292,7 @@ pub(crate) fn with_first_class(others: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     others.into_iter().map(of_row).collect()
 }
 
-/// A completed table.
+/// A completed table. Where a fit reports something else than means and standard deviations, as [`FactorFit::impute`](crate::FactorFit::impute) does, it says so.
 #[derive(Clone, Debug)]
 pub struct Imputation {
     /// Missing cells hold their posterior means. A column that had no observed value in training stays missing.
@@ -310,7 +310,8 @@ pub struct MissingCell {
     pub mean: f64,
     /// Posterior standard deviation.
     pub sd: f64,
-    /// Its distribution: a mixture of Student-t, the components of every run that has weight.
+    /// Its distribution: a mixture, with the components of every run that has weight; of Student-t, or of normals where parameters are points or draws
+    /// ([`QgmeFit`](crate::QgmeFit), [`GibbsFit`](crate::GibbsFit)).
     pub terms: Vec<CellTerm>,
 }
 
@@ -368,7 +369,7 @@ pub struct ComponentSummary {
     pub utilities: Vec<ClassifierSummary>,
 }
 
-/// A component's probit classifier of the second class.
+/// A component's probit classifier: of the second of two classes or, with more, of the utility of one class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassifierSummary {
     /// Change of the probit score for one standard deviation (of the training column) of each feature: comparable between features.
@@ -392,8 +393,26 @@ pub struct Wire {
     /// `S` of the components' prior, of the rows of training.
     #[serde(with = "npb_linalg::saved")]
     covariance: Mat<f64>,
+    foretold: FoundFrom,
     /// The best run first.
     runs: Vec<Run>,
+}
+
+/// What votes, sharpness and shifts were found from.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct FoundFrom {
+    /// Number of labels; 0 where bounds decide.
+    n_labels: usize,
+    /// The share of the model's features that was seen of their rows on average.
+    usual: f64,
+}
+
+impl FoundFrom {
+    /// Where bounds decide.
+    const NOTHING: Self = Self {
+        n_labels: 0,
+        usual: 1.0,
+    };
 }
 
 /// A fitted model. Questions and answers are in the user's units, columns in the order of training.
@@ -421,28 +440,36 @@ impl IqgmeFit {
         for (run, weight) in runs.iter_mut().zip(&weights) {
             (run.weight, run.vote) = (*weight, *weight);
         }
-        if let Some(LabelsForetold { by_run, truth }) = foretold {
-            let by_run = made.iter().map(|&k| by_run[k].clone()).collect();
-            let foretold = LabelsForetold { by_run, truth };
+        let mut found = FoundFrom::NOTHING;
+        if let Some(mut foretold) = foretold {
+            found.n_labels = foretold.labels.truth.len();
+            foretold.by_run = made.iter().map(|&k| foretold.by_run[k].clone()).collect();
             let votes = stacking::votes(&foretold, stacking::put_right, |by_run| {
                 stacking::stack(by_run, &weights)
             });
-            for (run, vote) in runs.iter_mut().zip(votes) {
+            found.usual = votes.usual;
+            for (run, vote) in runs.iter_mut().zip(votes.each) {
                 run.vote = vote.weight;
                 (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
             }
         }
-        Self::of_runs(data, config, runs)
+        Self::of_runs(data, config, runs, found)
     }
 
-    /// Of runs that have their weights and votes.
-    fn of_runs(data: IqgmeData, config: IqgmeConfig, runs: Vec<Run>) -> Result<Self, IqgmeError> {
+    /// Of runs that have their weights and votes, and what these were found from.
+    fn of_runs(
+        data: IqgmeData,
+        config: IqgmeConfig,
+        runs: Vec<Run>,
+        foretold: FoundFrom,
+    ) -> Result<Self, IqgmeError> {
         Self::from_wire(Wire {
             config,
             units: Units::of(&data),
             training: fingerprint(&data),
             classes: data.classes,
             covariance: data.covariance,
+            foretold,
             runs,
         })
     }
@@ -518,22 +545,21 @@ impl IqgmeFit {
     }
 
     /// Probability of the second class for each row, components weighed as `config.gate` says at the observed features, experts
-    /// and missing features integrated out by moment matching. A row without any observed feature gets the model's marginal class probability.
+    /// and missing features integrated out by moment matching, runs averaged by their votes, each put right ([`Run::sharpness`], [`Run::shifts`]). A row without any observed feature gets the model's marginal class probability.
     ///
     /// Cost for each row: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern. Errors: other columns than in training, a fit without labels or with
     /// more than two classes: see [`predict_classes`](Self::predict_classes).
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        self.probability(
-            table,
-            "predict_proba",
-            self.wire.config.gate,
-            Experts::Integrated,
-        )
+        two_classes(&self.wire.classes, "predict_proba", ALL_CLASSES)?;
+        Ok(second(self.predict_classes(table)?))
     }
 
-    /// As [`predict_proba`](Self::predict_proba), by the posterior means in place of the parameters (W 3.4.3, incomplete data).
+    /// As [`predict_proba`](Self::predict_proba), by the posterior means in place of the parameters (W 3.4.3, incomplete data), runs by their votes but as sure as they are.
     pub fn predict_plug_in(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        self.probability(table, "predict_plug_in", Gate::AtMeans, Experts::AtMeans)
+        two_classes(&self.wire.classes, "predict_plug_in", ALL_CLASSES)?;
+        let rows = self.wire.units.rows(table)?;
+        let by_run = self.by_run(&rows, Gate::AtMeans, Experts::AtMeans)?;
+        Ok(second(self.average(&by_run, &vec![0.0; table.n_rows()])))
     }
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), by the same rules as
@@ -542,8 +568,10 @@ impl IqgmeFit {
     /// With more than two classes they are one-dimensional integrals; utilities that share missing features are decorrelated but for their leading
     /// direction. Errors: other columns than in training, a fit without labels.
     pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let (gate, experts) = (self.wire.config.gate, Experts::Integrated);
-        self.probabilities(table, gate, experts)
+        self.classifies()?;
+        let rows = self.wire.units.rows(table)?;
+        let by_run = self.by_run(&rows, self.wire.config.gate, Experts::Integrated)?;
+        Ok(self.average(&by_run, &self.extents(table)))
     }
 
     /// The most probable class of each row.
@@ -592,6 +620,7 @@ impl IqgmeFit {
         self.classifies()?;
         let rows = self.wire.units.rows(table)?;
         let by_run = self.by_run(&rows, self.wire.config.gate, Experts::Integrated)?;
+        let extents = self.extents(table);
         let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
@@ -600,13 +629,12 @@ impl IqgmeFit {
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
                 let drawn = self.predictors[k].draw(&run.state, &mut rng)?;
                 let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
-                let each = with_first_class(others).into_iter().zip(&by_run[k]);
-                let surety = run.surety();
-                let moved = each.map(|(drawn, mean)| surety.moved(&drawn, mean));
-                Ok(moved.collect())
+                let drawn = with_first_class(others);
+                Ok(run.surety().moved_all(drawn, &by_run[k], &extents))
             })
             .collect::<Result<_, IqgmeError>>()?;
-        Ok(class_intervals(self.average(&by_run), &drawn, level))
+        let means = self.average(&by_run, &extents);
+        Ok(class_intervals(means, &drawn, level))
     }
 
     /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); one
@@ -770,7 +798,8 @@ impl IqgmeFit {
     /// columns and classes.
     ///
     /// The posterior is a place to start from and not a prior: what is learned is learned of the rows of this table, and of new rows alone it would be that of
-    /// a fit to these few. Labels may be of one class only, but a classifier needs some. Errors: other columns than in training, a label that is not a class
+    /// a fit to these few. Labels may be of one class only, but a classifier needs some. Votes, sharpness and shifts stay as long as there are at most a quarter more labels than
+    /// they were found from; then they are found anew, which takes `config.folds` runs from each start. Errors: other columns than in training, a label that is not a class
     /// of the fit, fewer rows than the fit was made from.
     pub fn continue_with(&self, table: &Table, labels: &Labels) -> Result<Self, IqgmeError> {
         let wire = &self.wire;
@@ -788,6 +817,7 @@ impl IqgmeFit {
         if data.n_labelled == 0 && !wire.classes.is_empty() {
             return Err(IqgmeError::NoLabels {
                 rows: table.n_rows(),
+                needs: "a classifier is continued with labelled rows, the old ones along with the new",
             });
         }
         let mut runs = wire.runs[..self.predictors.len()]
@@ -797,7 +827,6 @@ impl IqgmeFit {
                 state.soft_labels = data.first_soft_labels();
                 let vb = IqgmeVb::resume(&data, wire.config.clone(), state, Vec::new())?;
                 let again = Run::finish(vb, run.start)?;
-                // Votes stay: what they are found by takes longer than to go on does.
                 Ok(Run {
                     vote: run.vote,
                     sharpness: run.sharpness,
@@ -806,37 +835,48 @@ impl IqgmeFit {
                 })
             })
             .collect::<Result<Vec<Run>, IqgmeError>>()?;
+        if let Some(foretold) = self.foretold_again(table, labels, &data)? {
+            return Self::new(data, wire.config.clone(), runs, Some(foretold));
+        }
         let averaging = wire.config.averaging;
         let weights = weigh(&mut runs, Run::elbo, averaging, data.n_observed());
         for (run, weight) in runs.iter_mut().zip(weights) {
             run.weight = weight;
         }
-        Self::of_runs(data, wire.config.clone(), runs)
+        Self::of_runs(data, wire.config.clone(), runs, wire.foretold)
     }
 
-    /// Of the second of two classes.
-    fn probability(
+    /// What runs from the starts of those that have a part in answers foretell of the labels of more rows; none where there are about as many labels as before, or not of all classes.
+    fn foretold_again(
         &self,
         table: &Table,
-        question: &'static str,
-        gate: Gate,
-        experts: Experts,
-    ) -> Result<Vec<f64>, IqgmeError> {
-        two_classes(&self.wire.classes, question, ALL_CLASSES)?;
-        let probabilities = self.probabilities(table, gate, experts)?;
-        Ok(probabilities.into_iter().map(|p| p[1]).collect())
+        labels: &Labels,
+        data: &IqgmeData,
+    ) -> Result<Option<LabelsForetold>, IqgmeError> {
+        let Wire {
+            config, foretold, ..
+        } = &self.wire;
+        let grown = 4 * data.n_labelled > 5 * foretold.n_labels;
+        let names: Vec<Option<&str>> = (0..labels.n_rows()).map(|row| labels.name(row)).collect();
+        let has_label = |class: &String| names.contains(&Some(class.as_str()));
+        if foretold.n_labels == 0 || !grown || !data.classes.iter().all(has_label) {
+            return Ok(None);
+        }
+        let runs = &self.wire.runs[..self.predictors.len()];
+        let again = IqgmeConfig {
+            starts: runs.iter().map(|run| run.start).collect(),
+            restarts: 1,
+            ..config.clone()
+        };
+        // Classes in the order of the fit.
+        let labels = Labels::with_classes(data.classes.clone(), &names)?;
+        foretold_labels((table, &labels), data, &again, None)
     }
 
-    /// Of all classes.
-    fn probabilities(
-        &self,
-        table: &Table,
-        gate: Gate,
-        experts: Experts,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        self.classifies()?;
-        let rows = self.wire.units.rows(table)?;
-        Ok(self.average(&self.by_run(&rows, gate, experts)?))
+    /// How far the rows of a table let runs be put right.
+    fn extents(&self, table: &Table) -> Vec<f64> {
+        let shares = shares_seen(table, &self.wire.units.active);
+        extents(&shares, self.wire.foretold.usual)
     }
 
     /// An error for a fit without labels.
@@ -861,13 +901,13 @@ impl IqgmeFit {
         self.predictors.iter().map(of_run).collect()
     }
 
-    /// The average of these runs by their votes, each put right.
-    fn average(&self, by_run: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
+    /// The average of these runs by their votes, each put right as far as rows let it.
+    fn average(&self, by_run: &[Vec<Vec<f64>>], extents: &[f64]) -> Vec<Vec<f64>> {
         let votes = self.wire.runs.iter().map(|run| Vote {
             weight: run.vote,
             surety: run.surety(),
         });
-        stacking::average(votes.zip(by_run))
+        stacking::average(votes.zip(by_run), extents)
     }
 
     /// For each row and each missing feature the components of all runs.
@@ -920,9 +960,10 @@ impl Saved for IqgmeFit {
         {
             return Err(saved("expectation propagation: two classes".to_owned()));
         }
-        if wire.runs.iter().all(|run| run.vote == 0.0) {
-            return Err(saved("no run has a vote".to_owned()));
-        }
+        distinct(&wire.classes).map_err(|twice| saved(twice.to_string()))?;
+        check_usual(wire.foretold.usual).map_err(saved)?;
+        check_total("weights", wire.runs.iter().map(|run| run.weight)).map_err(saved)?;
+        check_total("votes", wire.runs.iter().map(|run| run.vote)).map_err(saved)?;
         for (k, run) in wire.runs.iter().enumerate() {
             check_part(k, run.weight, &run.surety(), wire.classes.len()).map_err(saved)?;
             if !(0.0..=1.0).contains(&run.vote) {
@@ -944,6 +985,11 @@ impl Saved for IqgmeFit {
         }
         Self::from_wire(wire)
     }
+}
+
+/// Of the second of two classes.
+fn second(probabilities: Vec<Vec<f64>>) -> Vec<f64> {
+    probabilities.into_iter().map(|p| p[1]).collect()
 }
 
 /// Draws are kept until all of them are there.

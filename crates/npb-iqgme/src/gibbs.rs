@@ -59,7 +59,7 @@ const SCALARS: [&str; 4] = [
 ///
 /// ```
 /// use std::ops::ControlFlow::Continue;
-/// use npb_data::{Labels, Table};
+/// use npb_iqgme::npb_data::{Labels, Table};
 /// use npb_iqgme::{GibbsConfig, IqgmeData, IqgmeSampler};
 ///
 /// let table = Table::complete(6, 1, vec![-2.0, -1.5, -1.0, 1.0, 1.4, 2.2])?;

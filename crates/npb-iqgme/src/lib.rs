@@ -12,7 +12,7 @@
 //! and what differs from the source are in the repository's `docs/iqgme.md`.
 //!
 //! ```
-//! use npb_data::{Labels, Table};
+//! use npb_iqgme::npb_data::{Labels, Table};
 //! use npb_iqgme::{IqgmeConfig, fit};
 //!
 //! // Eight rows, two columns; NaN marks a hole.

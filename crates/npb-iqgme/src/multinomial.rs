@@ -281,8 +281,11 @@ fn nearest(own: usize, locations: &[f64], means: &mut [f64]) -> f64 {
     -0.5 * by * by
 }
 
-/// Probabilities of all classes but the first, for utilities `N(mean_k, variance_k)`, within 1e-12 absolutely.
+/// Probabilities of all classes but the first, for utilities `N(mean_k, variance_k)`, within 1e-12 absolutely. Not numbers where a mean or a variance is none.
 pub(crate) fn probabilities(means: &[f64], variances: &[f64], out: &mut [f64]) {
+    if !means.iter().chain(variances).all(|x| x.is_finite()) {
+        return out.fill(f64::NAN);
+    }
     if means.len() == 1 {
         out[0] = normal_cdf(means[0] / variances[0].sqrt());
         return;
@@ -547,11 +550,49 @@ mod tests {
             for (k, found) in all.iter().enumerate() {
                 let alone = moments(k + 1, &means, &mut vec![0.0; n]).exp();
                 let error = (found - alone).abs();
-                assert!(
-                    error < 1e-13 + 1e-11 * alone || error < 1e-8 * alone,
-                    "{means:?} {k}: {found} {alone}"
-                );
+                assert!(error < 1e-12, "{means:?} {k}: {found} {alone}");
             }
+        }
+    }
+
+    /// Each class by itself, with noise of its own, by pieces of the whole range.
+    #[test]
+    fn probabilities_are_those_of_each_class_alone() {
+        let mut rng = stream(12, [0, 0, 0, 0]);
+        let (nodes, rule) = &*RULE;
+        for case in 0..100 {
+            let n = 2 + case % 5;
+            let mut normal = || rng.sample::<f64, _>(StandardNormal);
+            let means: Vec<f64> = (0..n).map(|_| 2.0 * normal() - 0.5).collect();
+            let sds: Vec<f64> = (0..n).map(|_| normal().clamp(-1.5, 1.5).exp()).collect();
+            let variances: Vec<f64> = sds.iter().map(|sd| sd * sd).collect();
+            let mut all = vec![0.0; n];
+            probabilities(&means, &variances, &mut all);
+            let width = 0.5 * sds.iter().copied().fold(f64::INFINITY, f64::min);
+            for (k, found) in all.iter().enumerate() {
+                let mut alone = 0.0;
+                for piece in 0..((means[k] + 9.0 * sds[k]).max(0.0) / width) as usize + 1 {
+                    for (node, weight) in nodes.iter().zip(rule) {
+                        let u = width * (piece as f64 + node);
+                        let z = |j: usize| (u - means[j]) / sds[j];
+                        let others = (0..n).filter(|&j| j != k);
+                        let below: f64 = others.map(|j| normal_cdf(z(j))).product();
+                        let density = (-0.5 * z(k) * z(k) - LN_SQRT_2PI).exp() / sds[k];
+                        alone += width * weight * density * below;
+                    }
+                }
+                let error = (found - alone).abs();
+                assert!(error < 1e-12, "{means:?} {sds:?} {k}: {found} {alone}");
+            }
+        }
+        let mut out = [0.0; 2];
+        for (means, variances) in [
+            ([f64::NAN, 0.0], [1.0, 1.0]),
+            ([f64::INFINITY, 0.0], [1.0, 1.0]),
+            ([0.0, 0.0], [1.0, f64::INFINITY]),
+        ] {
+            probabilities(&means, &variances, &mut out);
+            assert!(out.iter().all(|p| p.is_nan()));
         }
     }
 

@@ -7,6 +7,10 @@ use crate::IqgmeError;
 use crate::fit::ProbabilityInterval;
 use crate::stacking::Surety;
 
+/// Beyond what a sharpness and a shift may become (`stacking.rs`).
+const MOST_LN_SHARPNESS: f64 = 3.001;
+const MOST_SHIFT: f64 = 1e3;
+
 /// A run that weighs less than this share of the best one has no part in predictions.
 const LEAST_WEIGHT: f64 = 1e-3;
 
@@ -63,14 +67,33 @@ pub(crate) fn check_part(
     if !(0.0..=1.0).contains(&weight) || (k == 0 && weight == 0.0) {
         return Err(format!("weight of run {k}: {weight}"));
     }
-    let proper =
-        [0, n_classes].contains(&shifts.len()) && shifts.iter().all(|shift| shift.is_finite());
-    if !(sharpness.is_finite() && *sharpness > 0.0 && proper) {
+    // As far as labels can make them.
+    let proper = [0, n_classes].contains(&shifts.len())
+        && shifts.iter().all(|shift| shift.abs() <= MOST_SHIFT)
+        && shifts.first().is_none_or(|first| *first == 0.0);
+    if !(*sharpness > 0.0 && sharpness.ln().abs() <= MOST_LN_SHARPNESS && proper) {
         return Err(format!(
             "sharpness and shifts of run {k}: {sharpness}, {shifts:?}"
         ));
     }
     Ok(())
+}
+
+/// Checks what a file says of all runs: shares that sum to one.
+pub(crate) fn check_total(what: &str, shares: impl Iterator<Item = f64>) -> Result<(), String> {
+    let total: f64 = shares.sum();
+    if (total - 1.0).abs() <= 1e-6 {
+        return Ok(());
+    }
+    Err(format!("{what} of the runs sum to {total}"))
+}
+
+/// Checks what a file says of the share of the features that was seen of the rows that runs were put right by.
+pub(crate) fn check_usual(usual: f64) -> Result<(), String> {
+    if (0.0..=1.0).contains(&usual) {
+        return Ok(());
+    }
+    Err(format!("usual share of seen features: {usual}"))
 }
 
 /// The level of an interval or a quantile.
@@ -129,5 +152,43 @@ fn central_interval(mean: f64, mut values: Vec<f64>, level: f64) -> ProbabilityI
         mean,
         lower: quantile(&values, 0.5 - 0.5 * level),
         upper: quantile(&values, 0.5 + 0.5 * level),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_no_fit_has_are_refused() {
+        let surety = |sharpness: f64, shifts: &[f64]| Surety {
+            sharpness,
+            shifts: shifts.to_vec(),
+        };
+        let said = |weight: f64, surety: &Surety| check_part(0, weight, surety, 3);
+        for proper in [
+            surety(1.0, &[]),
+            surety(3.0_f64.exp(), &[0.0, -20.0, 3.0]),
+            surety((-3.0_f64).exp(), &[0.0, 1.0, 2.0]),
+        ] {
+            said(0.5, &proper).unwrap();
+        }
+        for forged in [
+            surety(1e308, &[]),
+            surety(0.0, &[]),
+            surety(f64::NAN, &[]),
+            surety(-1.0, &[]),
+            surety(1.0, &[0.0, 1.0]),
+            surety(1.0, &[0.5, 1.0, 0.0]),
+            surety(1.0, &[0.0, f64::NAN, 0.0]),
+            surety(1.0, &[0.0, 1e300, 0.0]),
+        ] {
+            let message = said(0.5, &forged).unwrap_err();
+            assert!(message.contains("of run 0"), "{message}");
+        }
+        assert!(said(0.0, &surety(1.0, &[])).is_err() && said(1.5, &surety(1.0, &[])).is_err());
+        check_total("votes", [0.25, 0.75].into_iter()).unwrap();
+        assert!(check_total("votes", [0.25, 0.5].into_iter()).is_err());
+        assert!(check_usual(0.5).is_ok() && check_usual(f64::NAN).is_err());
     }
 }

@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 
-use npb_data::Labels;
+use npb_data::{Labels, Table};
+use npb_infer::ranges::OutOfRange;
 use npb_infer::stream;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
@@ -20,7 +21,7 @@ use crate::IqgmeError;
 use crate::checkpoints::FoldFiles;
 
 /// Most folds of a configuration.
-pub(crate) const MOST_FOLDS: usize = 100;
+const MOST_FOLDS: usize = 100;
 /// Key of the random stream that deals rows to folds.
 const FOLDS: u64 = 6;
 /// Iterations of a run without a fold, at most: what it foretells is settled before its bound is.
@@ -37,7 +38,7 @@ const SHIFT_STEPS: usize = 30;
 /// The logarithm of a sharpness is found to 1 over this, up to [`LARGEST_LN_SHARPNESS`].
 const SHARPNESS_STEPS: i32 = 20;
 const LARGEST_LN_SHARPNESS: i32 = 3;
-/// No probability is taken for nearer to 0 when it is put right.
+/// No probability is taken for nearer to 0 when it is asked how sure a run should be.
 const NEAREST: f64 = 1e-12;
 
 /// A run's part in class probabilities.
@@ -47,7 +48,8 @@ pub(crate) struct Vote {
     pub(crate) surety: Surety,
 }
 
-/// How class probabilities are put right: `ln p_c` becomes `shift_c + sharpness ln p_c`, but for what makes them sum to one.
+/// How class probabilities are put right: `ln p_c` becomes `shift_c + sharpness ln p_c`, but for what makes them sum to one. That is for a row of which as much is seen as
+/// usual; an [`extent`](extents) of less than 1 does a part of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Surety {
     pub(crate) sharpness: f64,
@@ -72,28 +74,84 @@ impl Surety {
     }
 
     /// What probabilities of the classes become.
-    pub(crate) fn of(&self, probabilities: &[f64]) -> Vec<f64> {
-        self.moved(probabilities, probabilities)
+    pub(crate) fn of(&self, probabilities: &[f64], extent: f64) -> Vec<f64> {
+        self.moved(probabilities, probabilities, extent)
+    }
+
+    /// The same as far as this extent: what has to be done twice for the whole is done by a half. Nothing is done by an extent of 0.
+    fn partly(&self, extent: f64) -> Self {
+        let by = shift_by(self.sharpness, extent);
+        Self {
+            sharpness: self.sharpness.powf(extent),
+            shifts: self.shifts.iter().map(|shift| by * shift).collect(),
+        }
     }
 
     /// A draw of the classes' probabilities, put right as their means are. Draws of a run that is not sure enough are sharpened, too, and spread more on the scale of log odds;
     /// those of one that is too sure are moved as far as their means are, and spread as before: no more is known by being less sure.
-    pub(crate) fn moved(&self, drawn: &[f64], means: &[f64]) -> Vec<f64> {
+    pub(crate) fn moved(&self, drawn: &[f64], means: &[f64], extent: f64) -> Vec<f64> {
+        let Self { sharpness, shifts } = self.partly(extent);
+        if sharpness == 1.0 && shifts.iter().all(|shift| *shift == 0.0) {
+            return drawn.to_vec();
+        }
+        let ln = |p: f64| ln(p, f64::MIN_POSITIVE);
         let each = drawn.iter().zip(means).enumerate();
         let ln = |(class, (drawn, mean)): (usize, (&f64, &f64))| {
-            let shift = self.shifts.get(class).copied().unwrap_or(0.0);
-            let by = if self.sharpness > 1.0 { drawn } else { mean };
-            ln(*drawn) + shift + (self.sharpness - 1.0) * ln(*by)
+            let shift = shifts.get(class).copied().unwrap_or(0.0);
+            let by = if sharpness > 1.0 { drawn } else { mean };
+            ln(*drawn) + shift + (sharpness - 1.0) * ln(*by)
         };
         let mut moved: Vec<f64> = each.map(ln).collect();
         ln_normalize(&mut moved);
         moved
     }
+
+    /// The same row by row.
+    pub(crate) fn moved_all(
+        &self,
+        drawn: Vec<Vec<f64>>,
+        means: &[Vec<f64>],
+        extents: &[f64],
+    ) -> Vec<Vec<f64>> {
+        let each = drawn.iter().zip(means).zip(extents);
+        each.map(|((drawn, mean), extent)| self.moved(drawn, mean, *extent))
+            .collect()
+    }
 }
 
-/// Of a probability that is not too near to 0.
-fn ln(p: f64) -> f64 {
-    p.max(NEAREST).ln()
+/// What shifts are multiplied with for a part of what is done, sharpness included.
+fn shift_by(sharpness: f64, extent: f64) -> f64 {
+    if (sharpness - 1.0).abs() < 1e-9 {
+        extent
+    } else {
+        (1.0 - sharpness.powf(extent)) / (1.0 - sharpness)
+    }
+}
+
+/// Of a probability that is not nearer to 0 than this; what is not a number stays so.
+fn ln(p: f64, nearest: f64) -> f64 {
+    if p < nearest { nearest.ln() } else { p.ln() }
+}
+
+/// For each row of a table the share of these columns that is observed.
+pub(crate) fn shares_seen(table: &Table, columns: &[usize]) -> Vec<f64> {
+    let share = |row: usize| {
+        let seen = columns.iter().filter(|&&j| table.is_observed(row, j));
+        match columns.len() {
+            0 => 1.0,
+            n => seen.count() as f64 / n as f64,
+        }
+    };
+    (0..table.n_rows()).map(share).collect()
+}
+
+/// How far rows, by the shares of their features that are seen, let runs be put right, which was found out by rows with the usual share. What is not seen blunts a probability, and rightly so:
+/// as less of a row is seen there is less to be put right, and nothing where nothing is seen.
+pub(crate) fn extents(shares: &[f64], usual: f64) -> Vec<f64> {
+    let extent = |share: &f64| {
+        if *share < usual { share / usual } else { 1.0 }
+    };
+    shares.iter().map(extent).collect()
 }
 
 /// Numbers that runs, made without a label's row, say of that label: run; label, number.
@@ -103,8 +161,32 @@ pub(crate) type Foretold = Vec<Vec<f64>>;
 pub(crate) struct LabelsForetold {
     /// Probabilities of the classes.
     pub(crate) by_run: Foretold,
+    pub(crate) labels: LeftOut,
+    /// The share of the features that is seen of the rows of these labels on average.
+    pub(crate) usual: f64,
+}
+
+/// Labels that runs were not told.
+pub(crate) struct LeftOut {
     /// Classes, by their places.
     pub(crate) truth: Vec<usize>,
+    /// How far their rows let runs be put right.
+    pub(crate) extents: Vec<f64>,
+}
+
+/// Votes of runs, and the share of the features that was seen of the rows by whose labels they were found, on average.
+pub(crate) struct Votes {
+    pub(crate) each: Vec<Vote>,
+    pub(crate) usual: f64,
+}
+
+/// A number of folds that a configuration may have.
+pub(crate) fn check_folds(folds: usize) -> Result<(), OutOfRange> {
+    if folds == 1 || folds > MOST_FOLDS {
+        let rule = format!("0 (runs are weighed by their bounds) or 2 to {MOST_FOLDS}");
+        return Err(OutOfRange::new("folds", folds, rule));
+    }
+    Ok(())
 }
 
 /// The rows of one set of labels, a fold in and a fold out.
@@ -116,9 +198,10 @@ pub(crate) struct Side {
 /// What each of so many runs, made without a label's row, says of that label. None when there are too few labels, or fewer than two folds are wanted.
 ///
 /// `foretold(sides)`, one side for each set of labels: makes all runs from the rows that are kept and says it, run by run, of each row that is left
-/// out. `files`: where it is kept from fold to fold, if it is.
+/// out. `shares`: what share of the features is seen, by set and row. `files`: where what is foretold is kept from fold to fold, if it is.
 pub(crate) fn foretell<C: PartialEq + Serialize + DeserializeOwned + Sync>(
     sets: &[&Labels],
+    shares: &[Vec<f64>],
     classes: &[String],
     [n_folds, n_runs]: [usize; 2],
     seed: u64,
@@ -140,9 +223,20 @@ pub(crate) fn foretell<C: PartialEq + Serialize + DeserializeOwned + Sync>(
         })
         .collect::<Result<_, IqgmeError>>()?;
     let of_run = |run: usize| by_fold.iter().flat_map(move |fold| fold[run].clone());
+    let left_out = |sides: &Vec<Side>| -> Vec<f64> {
+        let each = sides.iter().zip(shares);
+        each.flat_map(|(side, shares)| side.left_out.iter().map(|&row| shares[row]))
+            .collect()
+    };
+    let shares: Vec<f64> = folds.iter().flat_map(left_out).collect();
+    let usual = shares.iter().sum::<f64>() / shares.len() as f64;
     Ok(Some(LabelsForetold {
         by_run: (0..n_runs).map(|run| of_run(run).collect()).collect(),
-        truth: truth(sets, classes, &folds),
+        labels: LeftOut {
+            truth: truth(sets, classes, &folds),
+            extents: extents(&shares, usual),
+        },
+        usual,
     }))
 }
 
@@ -223,45 +317,59 @@ fn truth(sets: &[&Labels], classes: &[String], folds: &[Vec<Side>]) -> Vec<usize
 }
 
 /// Votes of the runs: each is put right by what `surety` finds, and then weighed by `weights`, which is told what probability each run gives to what came true: run, label.
+///
+/// Cost of each run, runs in parallel: 121 powers of `n K` numbers, with shifts some Newton steps of `n K^2` for each.
 pub(crate) fn votes(
     foretold: &LabelsForetold,
-    surety: impl Fn(&[f64], &[usize]) -> Surety,
+    surety: impl Fn(&[f64], &LeftOut) -> Surety + Sync,
     weights: impl Fn(&[Vec<f64>]) -> Vec<f64>,
-) -> Vec<Vote> {
-    let LabelsForetold { by_run, truth } = foretold;
-    let sureties: Vec<Surety> = by_run.iter().map(|of| surety(of, truth)).collect();
+) -> Votes {
+    let LabelsForetold {
+        by_run,
+        labels,
+        usual,
+    } = foretold;
+    let sureties: Vec<Surety> = by_run.par_iter().map(|of| surety(of, labels)).collect();
     let came_true = |(of_run, surety): (&Vec<f64>, &Surety)| {
-        let each = of_run.chunks_exact(of_run.len() / truth.len()).zip(truth);
-        each.map(|(p, &class)| surety.of(p)[class]).collect()
+        let each = of_run.chunks_exact(of_run.len() / labels.truth.len());
+        let each = each.zip(&labels.extents).zip(&labels.truth);
+        each.map(|((p, extent), &class)| surety.of(p, *extent)[class])
+            .collect()
     };
     let by_run: Vec<Vec<f64>> = by_run.iter().zip(&sureties).map(came_true).collect();
     let each = weights(&by_run).into_iter().zip(sureties);
-    each.map(|(weight, surety)| Vote { weight, surety })
-        .collect()
+    Votes {
+        each: each
+            .map(|(weight, surety)| Vote { weight, surety })
+            .collect(),
+        usual: *usual,
+    }
 }
 
 /// Log odds of the classes beside the first, of each label: label, class.
 fn ln_odds(foretold: &[f64], n_labels: usize) -> Vec<Vec<f64>> {
+    let ln = |p: f64| ln(p, NEAREST);
     let of_label = |p: &[f64]| p.iter().map(|&q| ln(q) - ln(p[0])).collect();
     let each = foretold.chunks_exact(foretold.len() / n_labels);
     each.map(of_label).collect()
 }
 
 /// With two classes a run is as sure as the labels allow. With more of them it is shifted, too: the first class, whose utility has no noise, is unlike the others.
-pub(crate) fn put_right(foretold: &[f64], truth: &[usize]) -> Surety {
-    match foretold.len() / truth.len() {
-        2 => sharpest(foretold, truth),
-        _ => calibrated(foretold, truth).1,
+pub(crate) fn put_right(foretold: &[f64], labels: &LeftOut) -> Surety {
+    match foretold.len() / labels.truth.len() {
+        2 => sharpest(foretold, labels),
+        _ => calibrated(foretold, labels).1,
     }
 }
 
 /// The sharpness, without shifts, at which what came true is most probable, times its prior.
-pub(crate) fn sharpest(foretold: &[f64], truth: &[usize]) -> Surety {
+pub(crate) fn sharpest(foretold: &[f64], LeftOut { truth, extents }: &LeftOut) -> Surety {
     let ln_odds = ln_odds(foretold, truth.len());
     let value = |sharpness: f64| {
-        let each = ln_odds.iter().zip(truth);
-        let ln_true = |(odds, &class): (&Vec<f64>, &usize)| {
-            let against = odds.iter().map(|l| (sharpness * (l - odds[class])).exp());
+        let each = ln_odds.iter().zip(extents).zip(truth);
+        let ln_true = |((odds, extent), &class): ((&Vec<f64>, &f64), &usize)| {
+            let power = sharpness.powf(*extent);
+            let against = odds.iter().map(|l| (power * (l - odds[class])).exp());
             -against.sum::<f64>().ln()
         };
         (each.map(ln_true).sum(), Vec::new())
@@ -271,19 +379,21 @@ pub(crate) fn sharpest(foretold: &[f64], truth: &[usize]) -> Surety {
 
 /// The sharpness and the shifts at which what came true is most probable, times their prior, under which a run that is less sure is as sure of each class on average as labels
 /// are of it: blunted without a shift, a run that foretells a rare class would have it more frequent. First, the logarithm of that product.
-pub(crate) fn calibrated(foretold: &[f64], truth: &[usize]) -> (f64, Surety) {
+pub(crate) fn calibrated(foretold: &[f64], LeftOut { truth, extents }: &LeftOut) -> (f64, Surety) {
     let ln_odds = ln_odds(foretold, truth.len());
     let n_classes = ln_odds[0].len();
     // A class of which no label was left out counts for half of one.
     let count = |class: usize| (truth.iter().filter(|t| **t == class).count() as f64).max(0.5);
     let usual: Vec<f64> = (0..n_classes).map(|c| (count(c) / count(0)).ln()).collect();
     let value = |sharpness: f64| {
-        let about = |odds: &Vec<f64>| -> Vec<f64> {
+        let about = |(odds, extent): (&Vec<f64>, &f64)| -> Vec<f64> {
+            let power = sharpness.powf(*extent);
             let each = odds.iter().zip(&usual);
-            each.map(|(l, usual)| usual + sharpness * (l - usual))
-                .collect()
+            each.map(|(l, usual)| usual + power * (l - usual)).collect()
         };
-        best_shifts(&ln_odds.iter().map(about).collect::<Vec<_>>(), truth)
+        let ln_odds: Vec<Vec<f64>> = ln_odds.iter().zip(extents).map(about).collect();
+        let each = extents.iter().map(|extent| shift_by(sharpness, *extent));
+        best_shifts(&ln_odds, &each.collect::<Vec<_>>(), truth)
     };
     let (value, Surety { sharpness, shifts }) = surest(value);
     let each = shifts.iter().zip(&usual);
@@ -294,8 +404,8 @@ pub(crate) fn calibrated(foretold: &[f64], truth: &[usize]) -> (f64, Surety) {
 }
 
 /// The shifts of log odds, that of the first class 0, at which what came true is most probable, times their prior; by Newton's method, whose steps are cut, on a concave function. First, the
-/// logarithm of that product. `ln_odds`: label, class.
-fn best_shifts(ln_odds: &[Vec<f64>], truth: &[usize]) -> (f64, Vec<f64>) {
+/// logarithm of that product. `ln_odds`: label, class. `by`: what shifts are multiplied with, by label.
+fn best_shifts(ln_odds: &[Vec<f64>], by: &[f64], truth: &[usize]) -> (f64, Vec<f64>) {
     let n_classes = ln_odds[0].len();
     let precision = SHIFT_SD.powi(-2);
     let mut shifts = vec![0.0; n_classes];
@@ -305,13 +415,13 @@ fn best_shifts(ln_odds: &[Vec<f64>], truth: &[usize]) -> (f64, Vec<f64>) {
         let mut curvature = Mat::from_fn(n_classes - 1, n_classes - 1, |a, b| {
             if a == b { precision } else { 0.0 }
         });
-        for (odds, &class) in ln_odds.iter().zip(truth) {
-            shifted(odds, &shifts, &mut p);
+        for ((odds, by), &class) in ln_odds.iter().zip(by).zip(truth) {
+            shifted(odds, (&shifts, *by), &mut p);
             for a in 1..n_classes {
-                slope[a - 1] += f64::from(u8::from(class == a)) - p[a];
-                curvature[(a - 1, a - 1)] += p[a];
+                slope[a - 1] += by * (f64::from(u8::from(class == a)) - p[a]);
+                curvature[(a - 1, a - 1)] += by * by * p[a];
                 for b in 1..n_classes {
-                    curvature[(a - 1, b - 1)] -= p[a] * p[b];
+                    curvature[(a - 1, b - 1)] -= by * by * p[a] * p[b];
                 }
             }
         }
@@ -329,18 +439,19 @@ fn best_shifts(ln_odds: &[Vec<f64>], truth: &[usize]) -> (f64, Vec<f64>) {
             break;
         }
     }
-    let each = ln_odds.iter().zip(truth);
-    let ln_true =
-        each.map(|(odds, &class)| odds[class] + shifts[class] - shifted(odds, &shifts, &mut p));
+    let each = ln_odds.iter().zip(by).zip(truth);
+    let ln_true = each.map(|((odds, by), &class)| {
+        odds[class] + by * shifts[class] - shifted(odds, (&shifts, *by), &mut p)
+    });
     let value = ln_true.sum::<f64>();
     let prior = shifts.iter().map(|shift| -0.5 * (shift / SHIFT_SD).powi(2));
     (value + prior.sum::<f64>(), shifts)
 }
 
-/// Probabilities of classes with shifted log odds; returns the logarithm of what makes them sum to one.
-fn shifted(ln_odds: &[f64], shifts: &[f64], p: &mut [f64]) -> f64 {
+/// Probabilities of classes with log odds shifted by so much of each shift; returns the logarithm of what makes them sum to one.
+fn shifted(ln_odds: &[f64], (shifts, by): (&[f64], f64), p: &mut [f64]) -> f64 {
     for (to, (odds, shift)) in p.iter_mut().zip(ln_odds.iter().zip(shifts)) {
-        *to = odds + shift;
+        *to = odds + by * shift;
     }
     ln_normalize(p)
 }
@@ -365,13 +476,16 @@ fn surest(value: impl Fn(f64) -> (f64, Vec<f64>)) -> (f64, Surety) {
     (best, found)
 }
 
-/// The average of runs' probabilities of the classes, each put right: its vote, and its probabilities row by row.
-pub(crate) fn average<'a>(runs: impl Iterator<Item = (Vote, &'a Vec<Vec<f64>>)>) -> Vec<Vec<f64>> {
+/// The average of runs' probabilities of the classes, each put right as far as rows let it: its vote, and its probabilities row by row.
+pub(crate) fn average<'a>(
+    runs: impl Iterator<Item = (Vote, &'a Vec<Vec<f64>>)>,
+    extents: &[f64],
+) -> Vec<Vec<f64>> {
     let mut mean: Vec<Vec<f64>> = Vec::new();
     for (Vote { weight, surety }, by_row) in runs {
         mean.resize_with(by_row.len(), || vec![0.0; by_row[0].len()]);
-        for (mean, of_row) in mean.iter_mut().zip(by_row) {
-            let each = mean.iter_mut().zip(surety.of(of_row));
+        for ((mean, of_row), extent) in mean.iter_mut().zip(by_row).zip(extents) {
+            let each = mean.iter_mut().zip(surety.of(of_row, *extent));
             each.for_each(|(sum, p)| *sum += weight * p);
         }
     }
@@ -446,25 +560,31 @@ mod tests {
                 shifts: vec![0.0, shift],
             });
         let second = |p: Vec<f64>| p[1];
-        assert!(near(second(twice.of(&[0.2, 0.8])), 16.0 / 17.0));
-        let odds = second(shifted.of(&[0.2, 0.8])) / shifted.of(&[0.2, 0.8])[0];
+        assert!(near(second(twice.of(&[0.2, 0.8], 1.0)), 16.0 / 17.0));
+        let odds = second(shifted.of(&[0.2, 0.8], 1.0)) / shifted.of(&[0.2, 0.8], 1.0)[0];
         assert!(near(odds.ln(), 4.0_f64.ln() + 1.5));
-        let drawn = |surety: &Surety| surety.moved(&[0.7, 0.3], &[0.2, 0.8])[1];
+        let drawn = |surety: &Surety| surety.moved(&[0.7, 0.3], &[0.2, 0.8], 1.0)[1];
         assert!(near(drawn(&as_it_is), 0.3));
         // Odds 3/7 of the draw, 4 of the mean: 9/49 and 3/14.
         assert!(near(drawn(&twice), 9.0 / 58.0));
         assert!(near(drawn(&Surety::sharpness(0.5)), 3.0 / 17.0));
-        assert!(near(drawn(&shifted), shifted.of(&[0.7, 0.3])[1]));
+        assert!(near(drawn(&shifted), shifted.of(&[0.7, 0.3], 1.0)[1]));
         let surely = Surety::sharpness(20.0);
         for p in [0.0, 1.0] {
-            assert!((surely.of(&[1.0 - p, p])[1] - p).abs() < 1e-6);
+            assert!((surely.of(&[1.0 - p, p], 1.0)[1] - p).abs() < 1e-6);
         }
         // What is drawn as it is foretold becomes what that becomes; a class that a draw rules out stays ruled out.
         let means = [0.5, 0.3, 0.2];
         let blunt = Surety::sharpness(0.4);
-        let same = blunt.moved(&means, &means);
-        assert!(blunt.of(&means).iter().zip(same).all(|(a, b)| near(*a, b)));
-        assert!(surely.moved(&[0.0, 0.6, 0.4], &means)[0] < 1e-6);
+        let same = blunt.moved(&means, &means, 1.0);
+        assert!(
+            blunt
+                .of(&means, 1.0)
+                .iter()
+                .zip(same)
+                .all(|(a, b)| near(*a, b))
+        );
+        assert!(surely.moved(&[0.0, 0.6, 0.4], &means, 1.0)[0] < 1e-6);
 
         let (first, second) = (
             vec![vec![0.2, 0.8], vec![0.5, 0.5]],
@@ -472,8 +592,16 @@ mod tests {
         );
         let vote = |weight, surety| Vote { weight, surety };
         let votes = [(vote(0.25, twice), &first), (vote(0.75, as_it_is), &second)];
-        let mean = average(votes.into_iter());
+        let mean = average(votes.into_iter(), &[1.0, 1.0]);
         assert!(near(mean[0][1], 0.25 * 16.0 / 17.0 + 0.75 * 0.3) && near(mean[1][1], 0.5));
+    }
+
+    /// Labels of rows of which as much is seen as usual.
+    fn whole(truth: &[usize]) -> LeftOut {
+        LeftOut {
+            truth: truth.to_vec(),
+            extents: vec![1.0; truth.len()],
+        }
     }
 
     /// What so many classes are foretold, the first at `p` and the others alike, and what comes true: the first in nine of ten cases.
@@ -499,24 +627,25 @@ mod tests {
             (3, 0.99, 0.5464),
         ] {
             let (foretold, truth) = nine_of_ten(said, n_classes);
-            let found = sharpest(&foretold, &truth);
+            let found = sharpest(&foretold, &whole(&truth));
             let ratio = found.sharpness / wanted;
             assert!((ratio - 1.0).abs() < 0.05, "{said}: {found:?}");
-            let p = found.of(&foretold[..n_classes]);
+            let p = found.of(&foretold[..n_classes], 1.0);
             assert!((p[0] - 0.9).abs() < 0.01, "{said}: {p:?}");
             assert!(near(p.iter().sum(), 1.0) && found.shifts.is_empty());
         }
         // Few labels say little, and labels foretold for certain do no harm.
-        assert!(sharpest(&[0.6, 0.4, 0.6, 0.4], &[0, 0]).sharpness < 1.2);
-        let surely = sharpest(&[1.0, 0.0, 0.0, 1.0, 1.0, 0.0], &[0, 0, 0]);
+        assert!(sharpest(&[0.6, 0.4, 0.6, 0.4], &whole(&[0, 0])).sharpness < 1.2);
+        let surely = sharpest(&[1.0, 0.0, 0.0, 1.0, 1.0, 0.0], &whole(&[0, 0, 0]));
         assert!(surely.sharpness.is_finite());
         // What is poor by its probabilities alone weighs as much as what is good in the same order.
         let ((poor, truth), (good, _)) = (nine_of_ten(0.6, 2), nine_of_ten(0.9, 2));
         let foretold = LabelsForetold {
             by_run: vec![poor, good],
-            truth,
+            labels: whole(&truth),
+            usual: 1.0,
         };
-        let votes = votes(&foretold, sharpest, |sharp| stack(sharp, &[0.5; 2]));
+        let votes = votes(&foretold, sharpest, |sharp| stack(sharp, &[0.5; 2])).each;
         assert!((votes[0].weight - 0.5).abs() < 0.05, "{votes:?}");
     }
 
@@ -540,7 +669,7 @@ mod tests {
 
     /// Log odds of the second of two classes when they are put right.
     fn put_right(surety: &Surety, ln_odds: f64) -> f64 {
-        let p = surety.of(&[logistic(-ln_odds), logistic(ln_odds)]);
+        let p = surety.of(&[logistic(-ln_odds), logistic(ln_odds)], 1.0);
         (p[1] / p[0]).ln()
     }
 
@@ -548,7 +677,7 @@ mod tests {
     fn a_rare_class_keeps_its_share_when_runs_are_blunted() {
         // Twice as sure as it should be, and about the wrong odds.
         let (foretold, truth) = rare(|score| 2.0 * score - 1.0);
-        let surety = calibrated(&foretold, &truth).1;
+        let surety = calibrated(&foretold, &whole(&truth)).1;
         assert!((surety.sharpness - 0.5).abs() < 0.05, "{surety:?}");
         for score in [-1.5, 1.5] {
             let odds = put_right(&surety, 2.0 * score - 1.0);
@@ -560,18 +689,18 @@ mod tests {
         let usual = (1.0_f64 / 9.0).ln();
         let p = |i: usize| logistic(usual + noise(i));
         let foretold: Vec<f64> = (0..400).flat_map(|i| [1.0 - p(i), p(i)]).collect();
-        let surety = calibrated(&foretold, &truth).1;
+        let surety = calibrated(&foretold, &whole(&truth)).1;
         for score in [-3.0, 3.0] {
             let away = put_right(&surety, usual + score) - usual;
             assert!(away.abs() < 1.0, "{score}: {away}");
         }
-        let alone = sharpest(&foretold, &truth).sharpness;
+        let alone = sharpest(&foretold, &whole(&truth)).sharpness;
         assert!(alone > 1.5 * surety.sharpness, "{alone}, {surety:?}");
         // Few labels say little.
-        let surety = calibrated(&[0.1, 0.9, 0.8, 0.2], &[1, 0]).1;
+        let surety = calibrated(&[0.1, 0.9, 0.8, 0.2], &whole(&[1, 0])).1;
         let shift = surety.shifts[1].abs();
         assert!(surety.sharpness < 1.5 && shift < 0.5, "{surety:?}");
-        let surely = calibrated(&[0.0, 1.0, 1.0, 0.0, 0.0, 1.0], &[1, 0, 0]).1;
+        let surely = calibrated(&[0.0, 1.0, 1.0, 0.0, 0.0, 1.0], &whole(&[1, 0, 0])).1;
         assert!(surely.shifts[1].is_finite());
     }
 
@@ -589,11 +718,11 @@ mod tests {
             odds.map(move |o| o / sum).collect::<Vec<_>>()
         };
         let foretold: Vec<f64> = (0..600).flat_map(of_label).collect();
-        let (value, surety) = calibrated(&foretold, &truth);
+        let (value, surety) = calibrated(&foretold, &whole(&truth));
         assert!(surety.sharpness < 0.35, "{surety:?}");
         let mut mean = [0.0; 3];
         for p in foretold.chunks_exact(3) {
-            let p = surety.of(p);
+            let p = surety.of(p, 1.0);
             (0..3).for_each(|c| mean[c] += p[c] / 600.0);
         }
         for (mean, share) in mean.iter().zip(shares) {
@@ -606,12 +735,67 @@ mod tests {
                 other.shifts[class] += by;
                 let ln_true = |surety: &Surety| -> f64 {
                     let each = foretold.chunks_exact(3).zip(&truth);
-                    each.map(|(p, &class)| surety.of(p)[class].ln()).sum()
+                    each.map(|(p, &class)| surety.of(p, 1.0)[class].ln()).sum()
                 };
                 assert!(ln_true(&other) < ln_true(&surety), "{class} {by}");
             }
         }
         assert!(value.is_finite());
+    }
+
+    /// What is done by halves is done, and nothing is done where nothing is seen; a run that has nothing to be put right keeps even what is next to 0.
+    #[test]
+    fn rows_of_which_less_is_seen_are_put_right_by_less() {
+        let p = [0.2, 0.7, 0.1];
+        let same = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| near(*a, *b));
+        for (sharpness, shifts) in [
+            (2.5, vec![0.0, 0.4, -1.0]),
+            (0.3, vec![0.0, -0.2, 0.7]),
+            (1.0, vec![0.0, 0.5, 0.1]),
+            (1.8, Vec::new()),
+        ] {
+            let surety = Surety { sharpness, shifts };
+            let whole = surety.of(&p, 1.0);
+            assert!(same(&surety.of(&surety.of(&p, 0.5), 0.5), &whole));
+            assert!(same(&surety.of(&surety.of(&p, 0.9), 0.1), &whole));
+            assert_eq!(surety.of(&p, 0.0), p);
+        }
+        let tiny = [1e-200, 1.0];
+        assert_eq!(Surety::default().of(&tiny, 1.0), tiny);
+        assert!(Surety::default().of(&[f64::NAN, 0.5], 1.0)[0].is_nan());
+        assert!(Surety::sharpness(2.0).of(&[f64::NAN, 0.5], 1.0)[0].is_nan());
+        assert_eq!(extents(&[0.0, 0.3, 0.6, 0.9], 0.6), [0.0, 0.5, 1.0, 1.0]);
+        assert_eq!(extents(&[0.0, 1.0], 0.0), [1.0, 1.0]);
+    }
+
+    /// Half of the rows are seen half, and there what is said is off by half of what it is elsewhere: what is found is of the others.
+    #[test]
+    fn rows_with_more_holes_do_not_spoil_what_is_found() {
+        let surety = Surety {
+            sharpness: 2.0,
+            shifts: vec![0.0, 1.0],
+        };
+        let (mut foretold, mut truth, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        for extent in [0.5, 1.0] {
+            for said in [-2.0, -0.5, 0.5, 1.0] {
+                let p = [logistic(-said), logistic(said)];
+                let right = surety.of(&p, extent)[1];
+                for i in 0..2000 {
+                    foretold.extend(p);
+                    truth.push(usize::from(f64::from(i) < 2000.0 * right));
+                    all.push(extent);
+                }
+            }
+        }
+        let labels = LeftOut {
+            truth,
+            extents: all,
+        };
+        let found = calibrated(&foretold, &labels).1;
+        assert!((found.sharpness - 2.0).abs() < 0.11, "{found:?}");
+        assert!((found.shifts[1] - 1.0).abs() < 0.1, "{found:?}");
+        let alike = calibrated(&foretold, &whole(&labels.truth)).1;
+        assert!(alike.sharpness < 1.8, "{alike:?}");
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl VbUpdate {
 ///
 /// ```
 /// use std::ops::ControlFlow::{Break, Continue};
-/// use npb_data::{Labels, Table};
+/// use npb_iqgme::npb_data::{Labels, Table};
 /// use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeVb, Start};
 ///
 /// let table = Table::complete(6, 1, vec![-2.0, -1.5, -1.0, 1.0, 1.4, 2.2])?;

@@ -24,7 +24,7 @@ pub struct ColumnInfo {
 /// The data of a fit: named columns, each a kernel with its cells. Rows agree across columns.
 ///
 /// ```
-/// use npb_data::{MixedColumn, MixedTable};
+/// use npb_itf::npb_data::{MixedColumn, MixedTable};
 /// use npb_itf::ItfData;
 ///
 /// let area = MixedColumn::Real(vec![Some(71.5), Some(40.0), None]);

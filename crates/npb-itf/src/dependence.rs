@@ -167,7 +167,7 @@ pub struct PairDependence {
 /// Dependence between all pairs of columns.
 ///
 /// ```
-/// use npb_data::{MixedColumn, MixedTable};
+/// use npb_itf::npb_data::{MixedColumn, MixedTable};
 /// use npb_itf::{DependenceConfig, ItfConfig, fit};
 ///
 /// let real = |f: &dyn Fn(u32) -> f64| MixedColumn::Real((0..80).map(|i| Some(f(i))).collect());

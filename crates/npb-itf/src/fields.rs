@@ -23,8 +23,8 @@ impl ItfData {
     /// and scales are means and standard deviations of the observed values. Columns of other kernels: [`ItfData::push`].
     ///
     /// ```
-    /// use npb_data::read::{self, Column, Declared, DelimitedOptions, Source};
-    /// use npb_data::Measure;
+    /// use npb_itf::npb_data::read::{self, Column, Declared, DelimitedOptions, Source};
+    /// use npb_itf::npb_data::Measure;
     /// use npb_itf::ItfData;
     ///
     /// let file = "x,y,wind\n0.5,1.0,350\n0.7,?,10\n?,?,5\n";

@@ -233,7 +233,7 @@ pub struct Wire {
 /// A fitted model: kept draws of all chains, and what can be asked of them.
 ///
 /// ```
-/// use npb_data::{MixedColumn, MixedTable};
+/// use npb_itf::npb_data::{MixedColumn, MixedTable};
 /// use npb_itf::{ItfConfig, fit};
 ///
 /// let x = MixedColumn::Real((0..60).map(|i| Some(f64::from(i % 2) * 9.0 + f64::from(i % 5))).collect());

@@ -51,7 +51,7 @@ const KEEP: u64 = u64::MAX - 1;
 /// One chain. Borrows the data; owns configuration, state and scratch memory.
 ///
 /// ```
-/// use npb_data::{MixedColumn, MixedTable};
+/// use npb_itf::npb_data::{MixedColumn, MixedTable};
 /// use npb_itf::{ItfConfig, ItfData, ItfSampler};
 ///
 /// let x = MixedColumn::Real((0..40).map(|i| Some(f64::from(i % 2) * 9.0 + f64::from(i % 5))).collect());

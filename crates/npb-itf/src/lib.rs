@@ -15,7 +15,7 @@
 //! repository's `docs/itf.md`.
 //!
 //! ```
-//! use npb_data::{MixedColumn, MixedTable};
+//! use npb_itf::npb_data::{MixedColumn, MixedTable};
 //! use npb_itf::{ItfConfig, fit};
 //!
 //! // Weight depends on the animal, the day of the week on nothing.

@@ -57,7 +57,7 @@ pub enum CellSummary {
 /// first. Cost: one sort of every column.
 ///
 /// ```
-/// use npb_data::{MixedColumn, MixedTable};
+/// use npb_itf::npb_data::{MixedColumn, MixedTable};
 /// use npb_itf::{CellSummary, summarise_clusters};
 /// let area = MixedColumn::Real(vec![Some(40.0), Some(44.0), Some(90.0), None]);
 /// let table = MixedTable::new(vec!["area".into()], vec![area])?;

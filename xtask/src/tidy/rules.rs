@@ -28,7 +28,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub(crate) type Rule = fn(&Project) -> Vec<Violation>;
 
 /// Every rule, in the order of the report.
-pub(crate) const ALL: [Rule; 15] = [
+pub(crate) const ALL: [Rule; 16] = [
     layers,
     fenced_libraries,
     shared_settings,
@@ -40,6 +40,7 @@ pub(crate) const ALL: [Rule; 15] = [
     crate_docs,
     nothing_unfinished,
     no_ignored_doctests,
+    examples_need_one_crate,
     no_machine_paths,
     small_files,
     floor_plan,
@@ -346,6 +347,39 @@ fn no_ignored_doctests(project: &Project) -> Vec<Violation> {
             if fence.is_some_and(|words| words.split(',').any(|word| word.trim() == "ignore")) {
                 let message = "an example that is not compiled: mark it `text` or make it run";
                 broken.push(Violation::new(path, index + 1, message.to_owned()));
+            }
+        }
+    }
+    broken
+}
+
+/// Who depends on a model crate alone can copy its examples: base crates are named by way of it.
+fn examples_need_one_crate(project: &Project) -> Vec<Violation> {
+    let mut broken = Vec::new();
+    for member in project.members.iter().filter(|member| is_model(member)) {
+        let inside = format!("{}/src/", member.folder);
+        let sources = project.tree.rust_sources();
+        for (path, text) in sources.filter(|(path, _)| path.starts_with(&inside)) {
+            for (index, line) in text.lines().enumerate() {
+                let Some((_, used)) = line
+                    .split_once("//")
+                    .and_then(|(_, doc)| doc.split_once(" use "))
+                else {
+                    continue;
+                };
+                let package = used
+                    .split("::")
+                    .next()
+                    .unwrap_or_default()
+                    .replace('_', "-");
+                if is_base(&package) {
+                    let message = format!(
+                        "an example for who has {} alone: `use {}::{used}`",
+                        member.name,
+                        member.name.replace('-', "_"),
+                    );
+                    broken.push(Violation::new(path, index + 1, message));
+                }
             }
         }
     }

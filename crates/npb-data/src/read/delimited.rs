@@ -140,8 +140,23 @@ impl Column {
         position.ok_or_else(|| {
             text.error(ReadProblem::NoSuchColumn {
                 column: self.to_string(),
+                known: listed(names),
             })
         })
+    }
+}
+
+/// The first columns of a file by name, for a message.
+fn listed(names: &[String]) -> String {
+    let first: Vec<String> = names.iter().take(10).map(|n| format!("{n:?}")).collect();
+    match names.len() {
+        0 => "the file has none".to_owned(),
+        n if n > first.len() => format!(
+            "the file has {} and {} more",
+            first.join(", "),
+            n - first.len()
+        ),
+        _ => format!("the file has {}", first.join(", ")),
     }
 }
 
@@ -317,8 +332,10 @@ impl Layout {
         let position = column.find(text, &self.names)?;
         let kept = self.kept.iter().position(|&j| j == position);
         kept.ok_or_else(|| {
+            let names: Vec<String> = self.kept.iter().map(|&j| self.names[j].clone()).collect();
             text.error(ReadProblem::NoSuchColumn {
                 column: column.to_string(),
+                known: listed(&names),
             })
         })
     }

@@ -61,10 +61,12 @@ pub enum ReadProblem {
     #[error("a quote opened in this record is never closed")]
     UnclosedQuote,
     /// A column that the options name does not exist.
-    #[error("there is no column {column}")]
+    #[error("there is no column {column}: {known}")]
     NoSuchColumn {
         /// The column asked for.
         column: String,
+        /// The columns that there are.
+        known: String,
     },
     /// A declaration in a header that cannot be understood.
     #[error("{text:?}: {rule}")]

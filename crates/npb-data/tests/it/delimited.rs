@@ -68,6 +68,22 @@ fn columns_without_header_are_counted_over_the_table() {
 }
 
 #[test]
+fn a_column_that_is_not_there_is_answered_by_those_that_are() {
+    let wide: String = (0..13).map(|j| format!("c{j},")).collect();
+    for (text, known) in [
+        ("", "the file has none"),
+        ("a,b\n1,2\n", "the file has \"a\", \"b\""),
+        (wide.as_str(), "\"c9\" and 4 more"),
+    ] {
+        let label = Column::from("kind");
+        let error = labelled_table("f.csv", text.as_bytes(), &label, &options(true));
+        let error = error.unwrap_err().to_string();
+        let wanted = "there is no column named \"kind\": ";
+        assert!(error.contains(wanted) && error.ends_with(known), "{error}");
+    }
+}
+
+#[test]
 fn errors_name_file_line_and_column() {
     let cases = [
         (

@@ -108,7 +108,7 @@ fn the_guess_can_be_overridden() {
         ),
         (
             ("town", ColumnKind::Real),
-            "f.csv: there is no column named \"town\"",
+            "f.csv: there is no column named \"town\": the file has \"area\", \"rooms\", \"city\",",
         ),
     ];
     for ((column, kind), message) in cases {

@@ -312,13 +312,9 @@ mod tests {
             let (ln, slope) = ln_normal_cdf_and_slope(mu);
             assert!((ln - wanted.ln_mass).abs() < scale, "{mu}: {ln}");
             if mu < 37.0 {
-                assert_near(
-                    "slope",
-                    mu,
-                    slope,
-                    special::inverse_mills(-mu),
-                    4.5 + mu * mu,
-                );
+                // Above 0 a density next to 0 has lost digits.
+                let ulps = if mu < 0.0 { 5.0 } else { 4.5 + mu * mu };
+                assert_near("slope", mu, slope, special::inverse_mills(-mu), ulps);
             }
             assert!(
                 (found.ln_mass - wanted.ln_mass).abs() < scale,

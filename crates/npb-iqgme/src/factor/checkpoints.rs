@@ -64,7 +64,7 @@ pub fn fit_factor_with_checkpoints(
         None
     } else {
         let files = FoldFiles::new(path, FOLD, config, fingerprint);
-        votes(table, labels, &data.classes, config, Some(&files))?
+        votes(table, labels, &data, config, Some(&files))?
     };
     FactorFit::new(data, config.clone(), runs, votes)
 }

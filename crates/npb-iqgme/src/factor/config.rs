@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
 use crate::config::{MOST_COMPONENTS, MOST_RUNS, check_length};
-use crate::stacking::MOST_FOLDS;
+use crate::stacking::check_folds;
 
 /// Most steps of a feature: bins are counted in bytes.
 const MOST_STEPS: usize = 100;
@@ -154,14 +154,16 @@ pub struct FactorConfig {
     pub expert_mean_strength: f64,
     /// What a row says of its label whatever its cluster.
     pub row_effects: RowEffects,
-    /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
+    /// Starts to try. Of the runs that may have factors the one with the highest bound comes first: summaries are of it, predictions average over runs.
+    /// Those without factors come last.
     pub starts: Vec<FactorStart>,
     /// Starts to try instead when no row has a label.
     pub unlabelled_starts: Vec<FactorStart>,
     /// Runs of every start, each with its own random numbers.
     pub restarts: usize,
     /// Runs are weighed by how well they foretell labels in cross-validation with so many folds, and made as sure of their probabilities as these labels
-    /// allow ([`FactorRun::sharpness`](crate::FactorRun::sharpness), [`shifts`](crate::FactorRun::shifts)); 0: weighed by their bounds, and left as sure as they are. So they are without labels, or where fewer than two classes have two rows.
+    /// allow ([`FactorRun::sharpness`](crate::FactorRun::sharpness), [`shifts`](crate::FactorRun::shifts)); 0: weighed by their bounds, which those without factors are left out by, and left as sure as they are. So they are without labels, or where fewer than two classes have two rows.
+    /// Folds are of rows: where rows depend on each other (several of one patient), leave them out. 1 is an error: one fold leaves nothing to learn from.
     pub folds: usize,
     /// How predictions average over runs that are weighed by their bounds, as [`crate::IqgmeConfig::averaging`].
     pub averaging: f64,
@@ -232,9 +234,7 @@ impl FactorConfig {
         up_to("truncation", self.truncation, MOST_COMPONENTS)?;
         up_to("max_factors", self.max_factors, MOST_COMPONENTS)?;
         up_to("restarts", self.restarts, MOST_RUNS)?;
-        if self.folds > 0 {
-            up_to("folds", self.folds, MOST_FOLDS)?;
-        }
+        check_folds(self.folds)?;
         for (field, prior) in [
             ("concentration", self.concentration),
             ("loading", self.loading),

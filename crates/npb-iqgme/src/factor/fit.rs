@@ -24,8 +24,11 @@ use crate::data::{class_of_rows, two_classes};
 use crate::fit::{
     ALL_CLASSES, ALL_INTERVALS, Evaluation, check_draws, most_probable, with_first_class,
 };
-use crate::runs::{check_level, check_part, class_intervals, of_second_class, run_all, weigh};
-use crate::stacking::{self, Surety, Vote};
+use crate::runs::{
+    check_level, check_part, check_total, check_usual, class_intervals, of_second_class, run_all,
+    weigh,
+};
+use crate::stacking::{self, Surety, Vote, Votes, extents, shares_seen};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
 
@@ -37,11 +40,11 @@ const PICK: u64 = 5;
 /// Fits the factor-analytic variant: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or more, rows may be unlabelled (all of them, too: then there is no
-/// classifier). Cost: with labels every run is made `config.folds` times more, with at most 15 iterations each, to find its weight; with
+/// classifier). Cost: seconds of a core for tens of rows and hundreds of columns (20 with the default for 60 x 200); fewer `starts`, or `folds = 0`, take less. With labels every run is made `config.folds` times more, with at most 15 iterations each, to find its weight; with
 /// [`RowEffects::learn_variance`](crate::RowEffects::learn_variance) so is a run without factors for each of five scales of the steps. Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 ///
 /// ```
-/// use npb_data::{Labels, Table};
+/// use npb_iqgme::npb_data::{Labels, Table};
 /// use npb_iqgme::{FactorConfig, fit_factor};
 ///
 /// // Twelve rows of six features that one factor moves, with a hole.
@@ -68,7 +71,7 @@ pub fn fit_factor(
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
         FactorRun::new(start, outcome, vb)
     })?;
-    let votes = votes(table, labels, &data.classes, config, None)?;
+    let votes = votes(table, labels, &data, config, None)?;
     FactorFit::new(data, config.clone(), runs, votes)
 }
 
@@ -93,7 +96,7 @@ pub struct FactorRun {
     pub start: FactorStart,
     /// Its weight in densities and missing cells, by its bound; zero for a run that was not kept, and for one without factors beside those with factors.
     pub weight: f64,
-    /// Its weight in class probabilities, by the labels that it foretells (`config.folds`), or else by its bound.
+    /// Its weight in class probabilities, by the labels that it foretells (`config.folds`), or else `weight`.
     pub vote: f64,
     /// The power to which the probabilities of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold.
     pub sharpness: f64,
@@ -178,6 +181,8 @@ pub struct Wire {
     classes: Vec<String>,
     /// Labels of training, by class.
     labels: Vec<u64>,
+    /// The share of the model's features that was seen on average of the rows by whose labels the runs are put right.
+    usual: f64,
     /// The best run first.
     runs: Vec<FactorRun>,
 }
@@ -196,20 +201,15 @@ impl FactorFit {
         data: FactorData,
         config: FactorConfig,
         mut runs: Vec<FactorRun>,
-        votes: Option<Vec<Vote>>,
+        votes: Option<Votes>,
     ) -> Result<Self, IqgmeError> {
         let by_labels = votes.is_some();
-        for (run, vote) in runs.iter_mut().zip(votes.into_iter().flatten()) {
+        let usual = votes.as_ref().map_or(1.0, |votes| votes.usual);
+        for (run, vote) in runs.iter_mut().zip(votes.into_iter().flat_map(|v| v.each)) {
             run.vote = vote.weight;
             (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
         }
-        let n_observed = data.n_observed().max(1);
-        let by_bound = weigh(&mut runs, FactorRun::elbo, config.averaging, n_observed);
-        if !by_labels {
-            for (run, weight) in runs.iter_mut().zip(by_bound) {
-                run.vote = weight;
-            }
-        }
+        runs.sort_by(|a, b| b.elbo().total_cmp(&a.elbo()));
         runs.sort_by_key(|run| run.start.without_factors());
         let describe = |run: &&FactorRun| !run.start.without_factors();
         let n_with_factors = runs.iter().filter(describe).count();
@@ -217,9 +217,13 @@ impl FactorFit {
             0 => &mut runs[..],
             n => &mut runs[..n],
         };
+        let n_observed = data.n_observed().max(1);
         let weights = weigh(describing, FactorRun::elbo, config.averaging, n_observed);
         for (run, weight) in describing.iter_mut().zip(weights) {
             run.weight = weight;
+            if !by_labels {
+                run.vote = weight;
+            }
         }
         let of_class = |class: usize| {
             let own = data.labels.class.iter().filter(|c| **c == Some(class));
@@ -232,6 +236,7 @@ impl FactorFit {
                 units: data.units,
                 effects: data.effects,
                 classes: data.classes,
+                usual,
                 runs,
             },
         })
@@ -364,11 +369,16 @@ impl FactorFit {
         self.classifies()?;
         let cells = self.cells(table)?;
         let by_run = self.by_run(&cells, &self.wire.effects.of(&cells))?;
-        Ok(self.probabilities(&cells, &by_run))
+        Ok(self.probabilities(&cells, &by_run, &self.extents(table)))
     }
 
-    fn probabilities(&self, cells: &Cells, by_run: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
-        let mut probabilities = self.average(by_run);
+    fn probabilities(
+        &self,
+        cells: &Cells,
+        by_run: &[Vec<Vec<f64>>],
+        extents: &[f64],
+    ) -> Vec<Vec<f64>> {
+        let mut probabilities = self.average(by_run, extents);
         let shares = self.shares();
         for i in Self::unseen(cells) {
             probabilities[i] = (0..shares.dim()).map(|class| shares.mean(class)).collect();
@@ -386,13 +396,21 @@ impl FactorFit {
         self.voting().map(of_run).collect()
     }
 
-    /// The average of the runs that vote, each put right.
-    fn average(&self, by_run: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
+    /// How far the rows of a table let runs be put right.
+    fn extents(&self, table: &Table) -> Vec<f64> {
+        extents(
+            &shares_seen(table, &self.wire.units.active),
+            self.wire.usual,
+        )
+    }
+
+    /// The average of the runs that vote, each put right as far as rows let it.
+    fn average(&self, by_run: &[Vec<Vec<f64>>], extents: &[f64]) -> Vec<Vec<f64>> {
         let runs = self.voting().map(|run| Vote {
             weight: run.vote,
             surety: run.surety(),
         });
-        stacking::average(runs.zip(by_run))
+        stacking::average(runs.zip(by_run), extents)
     }
 
     /// Rows of which nothing is seen. What runs say of them is what they would say of a row without effects, not of a row that might have any: they get the
@@ -439,6 +457,7 @@ impl FactorFit {
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are put right as the
     /// probabilities of their run are, so that they spread around what is foretold, on the scale of log odds as wide as they were or, where the run was not sure enough, wider.
+    /// With steps ([`RowEffects::steps`](crate::RowEffects::steps)) they are wide, often next to all of (0, 1): the posterior has a variance of its own for each of many steps and overstates that of their sum.
     ///
     /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
     /// excluded), fewer than two draws.
@@ -454,6 +473,7 @@ impl FactorFit {
         let cells = self.cells(table)?;
         let rows = self.wire.effects.of(&cells);
         let by_run = self.by_run(&cells, &rows)?;
+        let extents = self.extents(table);
         let unseen = Self::unseen(&cells);
         let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
             .into_par_iter()
@@ -464,17 +484,15 @@ impl FactorFit {
                 let predictor = Predictor::draw(state, &mut rng).map_err(failed)?;
                 let effects = (&self.wire.effects, &rows);
                 let others = predictor.probabilities(state, &cells, effects)?;
-                let each = with_first_class(others).into_iter().zip(&by_run[k]);
-                let surety = run.surety();
-                let moved = each.map(|(drawn, mean)| surety.moved(&drawn, mean));
-                let mut moved: Vec<Vec<f64>> = moved.collect();
+                let drawn = with_first_class(others);
+                let mut moved = run.surety().moved_all(drawn, &by_run[k], &extents);
                 for &i in &unseen {
                     self.shares().sample(&mut moved[i], &mut rng);
                 }
                 Ok(moved)
             })
             .collect::<Result<_, IqgmeError>>()?;
-        let probabilities = self.probabilities(&cells, &by_run);
+        let probabilities = self.probabilities(&cells, &by_run, &extents);
         Ok(class_intervals(probabilities, &drawn, level))
     }
 
@@ -635,9 +653,9 @@ impl Saved for FactorFit {
             return Err(saved("classes or runs: impossible number".to_owned()));
         }
         let n_utilities = n_classes.saturating_sub(1);
-        if wire.runs.iter().all(|run| run.vote == 0.0) {
-            return Err(saved("no run has a vote".to_owned()));
-        }
+        check_usual(wire.usual).map_err(saved)?;
+        check_total("weights", wire.runs.iter().map(|run| run.weight)).map_err(saved)?;
+        check_total("votes", wire.runs.iter().map(|run| run.vote)).map_err(saved)?;
         for (k, run) in wire.runs.iter().enumerate() {
             check_part(k, run.weight, &run.surety(), n_classes).map_err(saved)?;
             if !(0.0..=1.0).contains(&run.vote) {

@@ -90,7 +90,7 @@ impl FactorMove {
 /// A Gibbs sampler for the factor-analytic variant. Costs as [`crate::FactorVb`], all `N` clusters and `L` columns counted.
 ///
 /// ```
-/// use npb_data::{Labels, Table};
+/// use npb_iqgme::npb_data::{Labels, Table};
 /// use npb_iqgme::{FactorConfig, FactorData, FactorSampler, FactorStart, FactorVb};
 ///
 /// let table = Table::complete(4, 3, vec![-2.0, -1.5, -1.0, 1.0, 1.4, 2.2, -1.8, -1.6, -0.7, 0.9, 1.5, 2.0])?;

@@ -9,7 +9,7 @@ use super::config::FactorStart;
 use super::data::FactorData;
 use super::stacking::Fold;
 use crate::checkpoints::FoldFiles;
-use crate::stacking::{self, LabelsForetold, Side};
+use crate::stacking::{self, LabelsForetold, Side, shares_seen};
 use crate::{FactorConfig, IqgmeError, RowEffects};
 
 /// The variance may be multiplied with these powers of four.
@@ -45,7 +45,8 @@ pub(super) fn learned(
     };
     let (n_folds, seed) = (config.folds, config.seed);
     let sizes = [n_folds, POWERS.len()];
-    let foretold = stacking::foretell(&[labels], &data.classes, sizes, seed, files, foretold)?;
+    let (classes, shares) = (&data.classes, [shares_seen(table, &data.units.active)]);
+    let foretold = stacking::foretell(&[labels], &shares, classes, sizes, seed, files, foretold)?;
     let row_effects = foretold.map_or(given, |foretold| candidates[best(&foretold)]);
     data.effects.set_step_prior(&row_effects);
     Ok(FactorConfig {
@@ -55,10 +56,10 @@ pub(super) fn learned(
 }
 
 /// The power, in place of a run, at which what came true is most probable, put right and times the power's prior.
-fn best(LabelsForetold { by_run, truth }: &LabelsForetold) -> usize {
+fn best(LabelsForetold { by_run, labels, .. }: &LabelsForetold) -> usize {
     let value = |(power, foretold): (&i32, &Vec<f64>)| {
         let ln_factor = f64::from(*power) * 4.0_f64.ln();
-        stacking::calibrated(foretold, truth).0 - 0.5 * (ln_factor / LN_SD).powi(2)
+        stacking::calibrated(foretold, labels).0 - 0.5 * (ln_factor / LN_SD).powi(2)
     };
     let values = POWERS.iter().zip(by_run).map(value).enumerate();
     let best = values.max_by(|a, b| a.1.total_cmp(&b.1));
@@ -68,6 +69,7 @@ fn best(LabelsForetold { by_run, truth }: &LabelsForetold) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stacking::LeftOut;
 
     /// What rows with these log odds of the second of two classes were foretold.
     fn foretold(ln_odds: &[f64]) -> Vec<f64> {
@@ -88,7 +90,11 @@ mod tests {
         let of = |by_run| {
             best(&LabelsForetold {
                 by_run,
-                truth: truth.clone(),
+                labels: LeftOut {
+                    extents: vec![1.0; truth.len()],
+                    truth: truth.clone(),
+                },
+                usual: 1.0,
             })
         };
         for power in 0..POWERS.len() {

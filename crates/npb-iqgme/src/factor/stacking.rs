@@ -11,18 +11,18 @@ use super::vb::FactorVb;
 use crate::checkpoints::FoldFiles;
 use crate::fit::with_first_class;
 use crate::runs::run_all;
-use crate::stacking::{self, ITERATIONS, Side, Vote};
+use crate::stacking::{self, ITERATIONS, LeftOut, Side, Votes, shares_seen};
 use crate::{FactorConfig, IqgmeError};
 
-/// Votes of the runs, in the order in which they are made; none when there are too few labels, or folds are not wanted. `files`: where what they foretell is kept from fold to
+/// Votes of the runs, in the order in which they are made, `data` being of the table; none when there are too few labels, or folds are not wanted. `files`: where what they foretell is kept from fold to
 /// fold, if it is.
 pub(crate) fn votes(
     table: &Table,
     labels: &Labels,
-    classes: &[String],
+    data: &FactorData,
     config: &FactorConfig,
     files: Option<&FoldFiles<'_, FactorConfig>>,
-) -> Result<Option<Vec<Vote>>, IqgmeError> {
+) -> Result<Option<Votes>, IqgmeError> {
     let n_runs = config.starts.len() * config.restarts;
     let foretold = |sides: &[Side]| {
         let fold = Fold::new(table, labels, config, &sides[0])?;
@@ -32,8 +32,9 @@ pub(crate) fn votes(
     };
     let (n_folds, seed) = (config.folds, config.seed);
     let sizes = [n_folds, n_runs];
-    let foretold = stacking::foretell(&[labels], classes, sizes, seed, files, foretold)?;
-    let surety = |foretold: &[f64], truth: &[usize]| stacking::calibrated(foretold, truth).1;
+    let (classes, shares) = (&data.classes, [shares_seen(table, &data.units.active)]);
+    let foretold = stacking::foretell(&[labels], &shares, classes, sizes, seed, files, foretold)?;
+    let surety = |foretold: &[f64], labels: &LeftOut| stacking::calibrated(foretold, labels).1;
     // The bound says little of the labels and less of so many features: even where labels are few.
     let even = vec![1.0 / n_runs as f64; n_runs];
     let weights = |by_run: &[Vec<f64>]| stacking::stack(by_run, &even);

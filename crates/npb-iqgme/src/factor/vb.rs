@@ -85,7 +85,7 @@ impl FactorUpdate {
 /// rows and of features, `K L^3` for each missing pattern of rows, `D^3` for each of features. Memory: `K L` for each row, `D^2` for each pattern.
 ///
 /// ```
-/// use npb_data::{Labels, Table};
+/// use npb_iqgme::npb_data::{Labels, Table};
 /// use npb_iqgme::{FactorConfig, FactorData, FactorStart, FactorVb};
 ///
 /// let table = Table::complete(4, 3, vec![-2.0, -1.5, -1.0, 1.0, 1.4, 2.2, -1.8, -1.6, -0.7, 0.9, 1.5, 2.0])?;

@@ -67,7 +67,7 @@ pub struct GibbsConfig {
     pub sweeps: SweepPlan,
     /// Number of chains.
     pub chains: usize,
-    /// Draws of each chain that are stored to answer questions, spread evenly over the kept ones.
+    /// Draws of each chain that are stored to answer questions (intervals, too), spread evenly over the kept ones; all of these, if they are fewer.
     pub stored_draws: u64,
 }
 
@@ -91,7 +91,7 @@ impl Default for GibbsConfig {
 impl GibbsConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), IqgmeError> {
-        self.model.validate()?;
+        self.model.validate().map_err(|e| e.inside("model"))?;
         if let StickRule::Blocked(components) = self.sticks
             && !(1..=MOST_COMPONENTS).contains(&components)
         {
@@ -100,7 +100,7 @@ impl GibbsConfig {
         }
         check_length("moves", self.moves.len(), "moves")?;
         up_to("chains", self.chains, MOST_RUNS)?;
-        at_least("keep", self.sweeps.keep, 1)?;
+        at_least("sweeps.keep", self.sweeps.keep, 1)?;
         Ok(at_least("stored_draws", self.stored_draws, 1)?)
     }
 }

@@ -35,9 +35,10 @@ const LEAST_PART: f64 = 1e-6;
 ///
 /// `table` and `labels` as for [`crate::fit()`]: classes without a labelled row are left out, too. Chains run in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 /// Cost: see [`IqgmeSampler`]. Errors: see [`IqgmeData::new`]; a configuration out of range; numerical trouble.
+/// Whether the chains agree is asked of [`GibbsFit::diagnostics`]: too few sweeps are no error.
 ///
 /// ```
-/// use npb_data::{Labels, Table};
+/// use npb_iqgme::npb_data::{Labels, Table};
 /// use npb_iqgme::{GibbsConfig, fit_gibbs};
 ///
 /// let gap = f64::NAN;

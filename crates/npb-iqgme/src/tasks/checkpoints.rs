@@ -58,7 +58,7 @@ pub fn fit_tasks_with_checkpoints(
         None
     } else {
         let files = FoldFiles::new(path, FOLD, config, fingerprint);
-        votes(tasks, &data.pooled.classes, config, Some(&files))?
+        votes(tasks, &data.pooled, config, Some(&files))?
     };
     MultiTaskFit::new(data, config.clone(), runs, votes)
 }

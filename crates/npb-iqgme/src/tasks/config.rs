@@ -41,9 +41,9 @@ impl TaskStart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TasksConfig {
-    /// What a fit of one task has too: priors, row family, gate, folds by which the runs for predictions are weighed and sharpened ([`TaskRun::sharpness`](super::TaskRun::sharpness)), averaging where there are none (1 here by default: runs that share less fit the features less
-    /// well, not the labels), limits, seed; its `truncation` is the number of groups of each task, `N`, and
-    /// `concentration` is the prior of the tasks' common `alpha`. Its `starts` are not used.
+    /// What a fit of one task has too: priors, row family, gate, limits, seed. Its `truncation` is the number of groups of each task, `N`; `concentration` is the prior of the tasks' common `alpha`. By its `folds` the runs for
+    /// predictions are weighed and put right ([`TaskRun::sharpness`](super::TaskRun::sharpness), [`shifts`](super::TaskRun::shifts)). Where there are none, by bounds and `averaging`, which is 1 by default here: runs that share less fit the
+    /// features less well, not the labels. `starts` and `unlabelled_starts` are not used; `expert_posterior` must be variational.
     pub single: IqgmeConfig,
     /// Whether missing features have one Gaussian whatever the group of their row, `q(x^m) q(z)` in place of `q(x^m, z)`: the family of W chapter 4. Its bound is lower, it
     /// takes a factorisation for each row, and `single.row_family` must be [`RowFamily::UtilityApart`].
@@ -55,7 +55,7 @@ pub struct TasksConfig {
     pub atoms: usize,
     /// Prior of the upper concentration `beta`.
     pub top_concentration: GammaPrior,
-    /// Starts of the runs that predictions average over, each made `single.restarts` times.
+    /// Starts of the runs that predictions average over, each made `single.restarts` times. (With six tasks or fewer the last two of the default make the same run, which counts twice.)
     pub starts: Vec<TaskStart>,
     /// Starts of runs for summaries alone. Atoms, the tasks' weights of them and their similarity are of the run with the highest bound of all in which atoms
     /// have Gaussians of their own ([`MultiTaskFit::best`](super::MultiTaskFit::best)): runs that begin by sharing find what the tasks have in common, those that do not tend to predict labels better.
@@ -93,16 +93,16 @@ impl Default for TasksConfig {
 impl TasksConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), IqgmeError> {
-        self.single.validate()?;
+        self.single.validate().map_err(|e| e.inside("single"))?;
         if self.single.expert_posterior != ExpertPosterior::Variational {
-            let value = format!("{:?}", self.single.expert_posterior);
             let rule = "variational for many tasks";
-            return Err(OutOfRange::new("expert_posterior", value, rule).into());
+            let value = "expectation_propagation";
+            return Err(OutOfRange::new("single.expert_posterior", value, rule).into());
         }
         if self.missing_apart && self.single.row_family != RowFamily::UtilityApart {
             let value = format!("{:?}", self.single.row_family);
             let rule = "utility_apart with missing_apart";
-            return Err(OutOfRange::new("row_family", value, rule).into());
+            return Err(OutOfRange::new("single.row_family", value, rule).into());
         }
         up_to("atoms", self.atoms, MOST_COMPONENTS)?;
         gamma("top_concentration", self.top_concentration)?;
@@ -137,7 +137,7 @@ impl TasksConfig {
         if !(1..=self.atoms).contains(&clusters) {
             let atoms = self.atoms;
             return Err(format!(
-                "of at least one cluster of tasks and at most as many as atoms, {atoms}"
+                "of 1 to {atoms} clusters of tasks, as many as `atoms` at most (set `starts` along with it)"
             ));
         }
         if !(1..=MOST_COMPONENTS).contains(&components) {

@@ -25,7 +25,7 @@ pub struct Task<'a> {
 /// Training data of all tasks ready for the updates: checked, standardised by all tasks' rows together.
 ///
 /// ```
-/// use npb_data::{Labels, Table};
+/// use npb_iqgme::npb_data::{Labels, Table};
 /// use npb_iqgme::{MultiTaskData, Task, TasksConfig};
 ///
 /// let near = Table::complete(3, 1, vec![-1.0, 0.5, 2.0])?;

@@ -21,8 +21,11 @@ use crate::data::{class_of_rows, distinct, two_classes};
 use crate::fit::{ALL_CLASSES, ALL_INTERVALS, check_draws, most_probable, with_first_class};
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
-use crate::runs::{check_level, check_part, class_intervals, of_second_class, run_all, weigh};
-use crate::stacking::{self, Surety, Vote};
+use crate::runs::{
+    check_level, check_part, check_total, check_usual, class_intervals, of_second_class, run_all,
+    weigh,
+};
+use crate::stacking::{self, Surety, Vote, Votes, extents, shares_seen};
 use crate::state::{Component, Expert};
 use crate::units::Units;
 use crate::{
@@ -38,7 +41,7 @@ const IMPUTE: u64 = 16;
 /// Fits all tasks together: prepares the data and makes every run that `config.starts` and `config.single.restarts` ask for.
 ///
 /// ```
-/// use npb_data::{Labels, Table};
+/// use npb_iqgme::npb_data::{Labels, Table};
 /// use npb_iqgme::{Task, TasksConfig, fit_tasks};
 ///
 /// // Two machines with one sensor each: both fail when it reads high. The second has but one labelled row; NaN marks a hole.
@@ -72,7 +75,7 @@ pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFi
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
         TaskRun::new(start, outcome, vb)
     })?;
-    let votes = votes(tasks, &data.pooled.classes, config, None)?;
+    let votes = votes(tasks, &data.pooled, config, None)?;
     MultiTaskFit::new(data, config.clone(), runs, votes)
 }
 
@@ -196,6 +199,8 @@ pub struct Wire {
     units: Units,
     classes: Vec<String>,
     tasks: Vec<String>,
+    /// The share of the model's features that was seen on average of the rows by whose labels the runs are put right.
+    usual: f64,
     /// Those that predictions average over, those for predictions that have no weight, those for summaries; the best of each first.
     runs: Vec<TaskRun>,
 }
@@ -218,10 +223,11 @@ impl MultiTaskFit {
         data: MultiTaskData,
         config: TasksConfig,
         mut runs: Vec<TaskRun>,
-        votes: Option<Vec<Vote>>,
+        votes: Option<Votes>,
     ) -> Result<Self, IqgmeError> {
         let by_votes = votes.is_some();
-        for (run, vote) in runs.iter_mut().zip(votes.into_iter().flatten()) {
+        let usual = votes.as_ref().map_or(1.0, |votes| votes.usual);
+        for (run, vote) in runs.iter_mut().zip(votes.into_iter().flat_map(|v| v.each)) {
             run.weight = vote.weight;
             (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
         }
@@ -244,6 +250,7 @@ impl MultiTaskFit {
             units: Units::of(&data.pooled),
             classes: data.pooled.classes,
             tasks: data.names,
+            usual,
             runs,
         })
     }
@@ -343,14 +350,15 @@ impl MultiTaskFit {
 
     /// Probabilities of all classes, for each row of a task in the order of [`classes`](Self::classes): atoms weighed by the task's own weights and, as
     /// `config.single.gate` says, at the observed features; experts and missing features integrated out by moment matching; each run as sure as its
-    /// [`sharpness`](TaskRun::sharpness) says.
+    /// [`sharpness`](TaskRun::sharpness) and [`shifts`](TaskRun::shifts) say.
     ///
     /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern; with more than two classes an integral for each atom, seven where cells are missing. Errors: no such task, other columns than in training, a fit
     /// without labels.
     pub fn predict_classes(&self, task: &str, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let j = self.position(task)?;
         self.classifies()?;
-        Ok(self.average(&self.by_run(j, &self.rows(task, table)?)?))
+        let by_run = self.by_run(j, &self.rows(task, table)?)?;
+        Ok(self.average(&by_run, &self.extents(table)))
     }
 
     /// An error for a fit without labels.
@@ -369,13 +377,21 @@ impl MultiTaskFit {
             .collect()
     }
 
-    /// The average of the runs that have weight, each sharpened.
-    fn average(&self, by_run: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
+    /// How far the rows of a table let runs be put right.
+    fn extents(&self, table: &Table) -> Vec<f64> {
+        extents(
+            &shares_seen(table, &self.wire.units.active),
+            self.wire.usual,
+        )
+    }
+
+    /// The average of the runs that have weight, each put right as far as rows let it.
+    fn average(&self, by_run: &[Vec<Vec<f64>>], extents: &[f64]) -> Vec<Vec<f64>> {
         let runs = self.weighed().map(|(run, _)| Vote {
             weight: run.weight,
             surety: run.surety(),
         });
-        stacking::average(runs.zip(by_run))
+        stacking::average(runs.zip(by_run), extents)
     }
 
     /// The most probable class of each row of a task.
@@ -502,6 +518,7 @@ impl MultiTaskFit {
         self.classifies()?;
         let rows = self.rows(task, table)?;
         let by_run = self.by_run(j, &rows)?;
+        let extents = self.extents(table);
         let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
             .into_par_iter()
             .map(|draw| {
@@ -513,13 +530,12 @@ impl MultiTaskFit {
                 let shared = run.state.gaussians == Gaussians::Common;
                 let drawn = predictor.draw_parts(&components, &weights, shared, &mut rng)?;
                 let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
-                let each = with_first_class(others).into_iter().zip(&by_run[k]);
-                let surety = run.surety();
-                let moved = each.map(|(drawn, mean)| surety.moved(&drawn, mean));
-                Ok(moved.collect())
+                let drawn = with_first_class(others);
+                Ok(run.surety().moved_all(drawn, &by_run[k], &extents))
             })
             .collect::<Result<_, IqgmeError>>()?;
-        Ok(class_intervals(self.average(&by_run), &drawn, level))
+        let means = self.average(&by_run, &extents);
+        Ok(class_intervals(means, &drawn, level))
     }
 
     /// One of the runs that have weight and its place among them (they come first of all runs), drawn by weight.
@@ -633,6 +649,8 @@ impl Saved for MultiTaskFit {
             ));
         }
         distinct(&wire.classes).map_err(|twice| saved(twice.to_string()))?;
+        check_usual(wire.usual).map_err(saved)?;
+        check_total("weights", wire.runs.iter().map(|run| run.weight)).map_err(saved)?;
         if let Some(k) = (1..wire.tasks.len()).find(|&k| wire.tasks[..k].contains(&wire.tasks[k])) {
             return Err(saved(format!("task {:?} twice", wire.tasks[k])));
         }

@@ -8,12 +8,12 @@ use super::config::TasksConfig;
 use super::data::{MultiTaskData, Task};
 use super::fit::TaskRun;
 use super::vb::MultiTaskVb;
-use crate::IqgmeError;
 use crate::checkpoints::FoldFiles;
 use crate::config::IqgmeConfig;
 use crate::runs::run_all;
-use crate::stacking::{self, Side, Vote};
+use crate::stacking::{self, Side, Votes, shares_seen};
 use crate::units::Units;
+use crate::{IqgmeData, IqgmeError};
 
 /// Iterations of a run without a fold, at most: tasks settle among each other later than the rows of one task.
 const ITERATIONS: u64 = 30;
@@ -21,14 +21,14 @@ const ITERATIONS: u64 = 30;
 /// Standard errors by which a run must foretell worse than the best one to be left out.
 const CLEARLY: f64 = 3.0;
 
-/// Votes of the runs for predictions, in the order in which they are made; none when there are too few labels, or folds are not wanted. `files`: where what they foretell is kept from
+/// Votes of the runs for predictions, in the order in which they are made, `data` being of the rows of all tasks; none when there are too few labels, or folds are not wanted. `files`: where what they foretell is kept from
 /// fold to fold, if it is.
 pub(super) fn votes(
     tasks: &[Task<'_>],
-    classes: &[String],
+    data: &IqgmeData,
     config: &TasksConfig,
     files: Option<&FoldFiles<'_, TasksConfig>>,
-) -> Result<Option<Vec<Vote>>, IqgmeError> {
+) -> Result<Option<Votes>, IqgmeError> {
     let single = &config.single;
     let n_runs = config.starts.len() * single.restarts;
     let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
@@ -39,7 +39,10 @@ pub(super) fn votes(
     };
     let (n_folds, seed) = (single.folds, single.seed);
     let sizes = [n_folds, n_runs];
-    let foretold = stacking::foretell(&labels, classes, sizes, seed, files, foretold)?;
+    let shares = |task: &Task<'_>| shares_seen(task.table, &data.active);
+    let shares: Vec<Vec<f64>> = tasks.iter().map(shares).collect();
+    let classes = &data.classes;
+    let foretold = stacking::foretell(&labels, &shares, classes, sizes, seed, files, foretold)?;
     Ok(foretold.map(|foretold| stacking::votes(&foretold, stacking::put_right, among_the_best)))
 }
 

@@ -92,7 +92,7 @@ pub(super) struct Held {
 /// Cost of an iteration: that of the single-task model for each task with its own groups, and `P^2` for each task, group and atom.
 ///
 /// ```
-/// use npb_data::{Labels, Table};
+/// use npb_iqgme::npb_data::{Labels, Table};
 /// use npb_iqgme::{MultiTaskData, MultiTaskVb, Task, TaskStart, TasksConfig};
 ///
 /// let table = Table::complete(6, 1, vec![-2.0, -1.4, -1.0, 1.0, 1.5, 2.2])?;

@@ -363,6 +363,10 @@ fn lists_and_large_numbers_are_shown_as_they_were_given() {
             "config: unlabelled_starts = KMeans(0) at position 2 (from 0): must be of 1 to 4096 clusters",
         ),
         (
+            said(&|c| c.folds = 1),
+            "config: folds = 1: must be 0 (runs are weighed by their bounds) or 2 to 100",
+        ),
+        (
             said(&|c| c.dof_excess = 1e300),
             "config: dof_excess = 1e300: must be at most 1e10",
         ),

@@ -36,10 +36,15 @@ fn a_row_has_the_same_answers_alone() {
     }
 }
 
-/// P(y | x_o) is the mean of P(y | x_o, x_m) over x_m | x_o: exact for the gate, near for the moment-matched expert.
+/// P(y | x_o) is the mean of P(y | x_o, x_m) over x_m | x_o: exact for the gate, near for the moment-matched expert. So it is before probabilities are put right.
 #[test]
 fn a_missing_feature_is_integrated_out() {
-    let (table, _, fitted) = fitted();
+    let (table, labels, fitted) = fitted();
+    let as_it_is = IqgmeConfig {
+        folds: 0,
+        ..fitted.config().clone()
+    };
+    let fitted = fit(&table, &labels, &as_it_is).unwrap();
     let rows: Vec<usize> = (0..40).collect();
     let table = table.select_rows(&rows);
     let direct = fitted.predict_proba(&table).unwrap();
@@ -168,9 +173,10 @@ fn intervals_hold_their_mean_and_shrink_with_data() {
 #[test]
 fn units_and_the_order_of_rows_do_not_matter() {
     let (table, labels) = three_gaussians(21, 150, 1, 0.2, 0.0);
-    // A start that does not depend on the order of the rows.
+    // A start that does not depend on the order of the rows, and no folds, which do.
     let config = IqgmeConfig {
         starts: vec![Start::PerClass(1)],
+        folds: 0,
         ..config(21)
     };
     let fitted = fit(&table, &labels, &config).unwrap();
@@ -239,10 +245,9 @@ fn predictions_average_over_runs() {
             },
         )
         .unwrap();
-        assert_eq!(alone.runs()[0].sharpness, 1.0);
+        assert_eq!(alone.runs()[0].sharpness, run.sharpness);
         for (m, p) in mean.iter_mut().zip(alone.predict_proba(&table).unwrap()) {
-            let odds = (p / (1.0 - p)).powf(run.sharpness);
-            *m += run.vote * odds / (1.0 + odds);
+            *m += run.vote * p;
         }
     }
     for (p, m) in all.predict_proba(&table).unwrap().iter().zip(&mean) {
@@ -312,11 +317,80 @@ fn runs_are_as_sure_as_labels_allow() {
     });
     let inside = inside.count();
     assert!(inside > 950, "{inside}");
-    // Whoever goes on with more rows keeps it, and so does a file.
+    // Whoever goes on with few more rows keeps it, and so does a file.
     let goes_on = sharpened.continue_with(&table, &labels).unwrap();
     assert_eq!(sharpness(&goes_on), sharpness(&sharpened));
     let read = IqgmeFit::from_bytes(&sharpened.to_bytes().unwrap()).unwrap();
     assert_eq!(read.predict_proba(&new).unwrap(), means);
+    // With many more labels it is found anew, and next to what it is in a fit to all of them.
+    let (more, their) = rows(3, 800);
+    let goes_on = sharpened.continue_with(&more, &their).unwrap();
+    assert_ne!(sharpness(&goes_on), sharpness(&sharpened));
+    let afresh = fit(&more, &their, sharpened.config()).unwrap();
+    for run in goes_on.runs() {
+        let same = afresh.runs().iter().find(|other| other.start == run.start);
+        assert!((run.sharpness / same.unwrap().sharpness).ln().abs() < 0.25);
+    }
+    assert!((loss(&goes_on) - loss(&afresh)).abs() < 0.02);
+}
+
+/// What is found of rows with all features is not done to rows with few: a rare class would lose its share, and what is uncertain for a reason would be foretold for certain.
+#[test]
+fn rows_with_more_holes_than_training_are_not_too_sure() {
+    let rows = |seed: u64, n: usize, seen: usize| {
+        let mut rng = stream(seed, [0, 0, 13, 0]);
+        let values: Vec<f64> = (0..20 * n).map(|_| rng.sample(StandardNormal)).collect();
+        let class = |x: &[f64]| {
+            let score: f64 = x.iter().enumerate().map(|(j, x)| x * (j % 4) as f64).sum();
+            Some(if score > 5.0 { "above" } else { "below" })
+        };
+        let labels: Vec<Option<&str>> = values.chunks_exact(20).map(class).collect();
+        let mask: Vec<bool> = (0..20 * n).map(|k| k % 20 < seen).collect();
+        let table = Table::new(n, 20, values, &mask).unwrap();
+        (table, Labels::from_strings(&labels))
+    };
+    let (table, labels) = rows(1, 150, 20);
+    let fit_with = |starts: &[Start], folds: usize| {
+        let config = IqgmeConfig {
+            starts: starts.to_vec(),
+            folds,
+            ..config(28)
+        };
+        fit(&table, &labels, &config).unwrap()
+    };
+    let starts = IqgmeConfig::default().starts;
+    let (put_right, as_it_is) = (fit_with(&starts, 5), fit_with(&starts, 0));
+    assert!(put_right.runs()[0].sharpness > 1.2);
+    let loss = |fitted: &IqgmeFit, (table, truth): &(Table, Labels)| {
+        fitted.evaluate(table, truth).unwrap().log_loss
+    };
+    let whole = rows(2, 2000, 20);
+    let losses = [loss(&put_right, &whole), loss(&as_it_is, &whole)];
+    assert!(losses[0] < losses[1] - 0.02, "{losses:?}");
+    for seen in [10, 4] {
+        let few = rows(2, 2000, seen);
+        let (ours, other) = (loss(&put_right, &few), loss(&as_it_is, &few));
+        assert!(ours < other + 0.01, "{seen}: {ours} {other}");
+        let mean =
+            |fitted: &IqgmeFit| fitted.predict_proba(&few.0).unwrap().iter().sum::<f64>() / 2000.0;
+        assert!((mean(&put_right) - mean(&as_it_is)).abs() < 0.05);
+    }
+    // With one run there are no votes: what is left is what is done to it.
+    let (put_right, as_it_is) = (fit_with(&starts[..1], 5), fit_with(&starts[..1], 0));
+    let nothing = rows(2, 1, 0).0;
+    assert_eq!(
+        put_right.predict_proba(&nothing).unwrap(),
+        as_it_is.predict_proba(&nothing).unwrap()
+    );
+    // The plug-in is as sure as it is, whatever the labels say.
+    assert_eq!(
+        put_right.predict_plug_in(&whole.0).unwrap(),
+        as_it_is.predict_plug_in(&whole.0).unwrap()
+    );
+    assert_ne!(
+        put_right.predict_proba(&whole.0).unwrap(),
+        as_it_is.predict_proba(&whole.0).unwrap()
+    );
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::kernel::{Clusters, Kernel, RowLabels};
 /// Missing parts drop out of all sums, so that incomplete cells are as exact as complete ones.
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{Bernoulli, BernoulliData};
 /// use npb_itf::{Kernel, RowLabels};
 ///

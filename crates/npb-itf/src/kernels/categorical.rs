@@ -14,7 +14,7 @@ use crate::kernel::{Clusters, Kernel, RowLabels};
 /// Levels 0..L with probabilities θ_k ~ Dirichlet(a, ..., a) in cluster k; ln a ~ N(ln 1/2, 1), shared by the clusters.
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{Categorical, CategoricalData};
 /// use npb_itf::{Kernel, RowLabels};
 ///

@@ -32,7 +32,7 @@ pub enum Wavelet {
 /// Cost of a likelihood: T multiplications.
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{Curve, CurveData, Wavelet};
 /// use npb_itf::{Kernel, RowLabels};
 ///

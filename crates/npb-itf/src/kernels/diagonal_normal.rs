@@ -16,7 +16,7 @@ use crate::kernel::{Clusters, Kernel, RowLabels};
 /// Missing coordinates drop out of all sums, so that incomplete cells are as exact as complete ones.
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{DiagonalNormal, DiagonalNormalData};
 /// use npb_itf::{Kernel, RowLabels};
 ///

@@ -26,7 +26,7 @@ use crate::kernel::{Clusters, Kernel, RowLabels};
 /// Cost of a likelihood: d² multiplications; with m missing coordinates d² + m³/6.
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{FullNormal, FullNormalData};
 /// use npb_itf::{Kernel, RowLabels};
 ///

@@ -16,7 +16,7 @@ use crate::kernel::{Kernel, RowLabels};
 /// do not exist, the tails of ln x being those of a Student law.
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{LogNormal, LogNormalData};
 /// use npb_itf::{Kernel, RowLabels};
 ///

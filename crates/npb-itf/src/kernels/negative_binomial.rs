@@ -23,7 +23,7 @@ use crate::numeric::{exp_rows, ln_gammas};
 /// variance, so that means over draws settle.
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{NegativeBinomial, NegativeBinomialData};
 /// use npb_itf::{Kernel, RowLabels};
 ///

@@ -21,7 +21,7 @@ use crate::kernel::{Clusters, Kernel, RowLabels};
 /// the sum of these over rows counts every link twice. Cost of a row: (links + clusters) x clusters.
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{Network, NetworkData};
 /// use npb_itf::{Kernel, RowLabels};
 ///

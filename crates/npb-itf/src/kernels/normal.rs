@@ -18,7 +18,7 @@ use crate::kernel::{Kernel, RowLabels};
 /// no harm. Centre and scale are fixed numbers in the units of the column (mean and standard deviation, as a rule).
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{Normal, NormalData};
 /// use npb_itf::{Kernel, RowLabels};
 ///

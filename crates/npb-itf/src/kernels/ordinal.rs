@@ -18,7 +18,7 @@ use crate::numeric::exp_rows;
 /// observation in a thousand is of a level drawn uniformly, so that no level is impossible.
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{Ordinal, OrdinalData};
 /// use npb_itf::{Kernel, RowLabels};
 ///

@@ -18,7 +18,7 @@ use crate::kernel::{Clusters, Kernel, RowLabels};
 /// more than a Poisson law allows need [`NegativeBinomial`](super::NegativeBinomial), or many clusters.
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{Poisson, PoissonData};
 /// use npb_itf::{Kernel, RowLabels};
 ///

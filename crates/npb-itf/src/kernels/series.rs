@@ -24,7 +24,7 @@ use crate::kernel::{Clusters, Kernel, RowLabels};
 /// Values that an explosive draw would take beyond 1e100 scales are held there.
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{Series, SeriesData};
 /// use npb_itf::{Kernel, RowLabels};
 ///

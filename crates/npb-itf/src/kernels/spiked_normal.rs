@@ -18,7 +18,7 @@ use crate::kernel::{Clusters, Kernel, RowLabels};
 /// earn any density at c.
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{Normal, SpikedNormal, SpikedNormalData};
 /// use npb_itf::{Kernel, RowLabels};
 ///

@@ -19,7 +19,7 @@ use crate::kernel::{Clusters, Kernel, RowLabels};
 /// The expected part is the mean direction; angles are returned in [0, period).
 ///
 /// ```
-/// use npb_infer::stream;
+/// use npb_itf::npb_infer::stream;
 /// use npb_itf::kernels::{VonMises, VonMisesData};
 /// use npb_itf::{Kernel, RowLabels};
 ///

@@ -40,7 +40,7 @@ fn errors_name_what_is_wrong() {
 #[test]
 fn every_configuration_value_is_checked_by_name() {
     type Change = fn(&mut FactorConfig);
-    let changes: [(&str, Change); 28] = [
+    let changes: [(&str, Change); 30] = [
         ("truncation", |c| c.truncation = 0),
         ("max_factors", |c| c.max_factors = 0),
         ("restarts", |c| c.restarts = 0),
@@ -63,6 +63,8 @@ fn every_configuration_value_is_checked_by_name() {
         ("row_effects.variance", |c| c.row_effects.variance = 0.0),
         ("row_effects.variance", |c| c.row_effects.variance = 1e300),
         ("row_effects.shape", |c| c.row_effects.shape = f64::NAN),
+        ("folds", |c| c.folds = 1),
+        ("folds", |c| c.folds = 101),
         ("max_iterations", |c| c.max_iterations = 0),
         ("tolerance", |c| c.tolerance = f64::NAN),
         ("starts", |c| c.starts = vec![FactorStart::Own(0)]),

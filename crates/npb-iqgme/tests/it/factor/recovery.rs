@@ -340,6 +340,14 @@ fn features_are_described_by_runs_with_factors_whatever_the_labels_prefer() {
             run.start,
             FactorStart::NoFactors(_) | FactorStart::Linear(_)
         )));
+    // Their bounds are of other effects of rows and of features without factors: where bounds decide, they have no vote.
+    let by_bounds = FactorConfig {
+        folds: 0,
+        ..config.clone()
+    };
+    for run in fit_factor(&holes, &labels, &by_bounds).unwrap().runs() {
+        assert_eq!(run.vote, run.weight);
+    }
     assert_eq!(labelled.components()[0].factors.len(), 1);
     assert_eq!(labelled.loadings().ncols(), 1);
     let unlabelled = Labels::from_strings(&vec![None::<&str>; 80]);

@@ -134,7 +134,7 @@ fn configurations_out_of_range_are_named() {
     assert!(said(&|c| c.top_concentration.rate = -1.0).contains("top_concentration"));
     assert!(said(&|c| c.starts.clear()).contains("starts"));
     assert!(said(&|c| c.single.folds = 101).contains("folds"));
-    assert!(said(&|c| c.single.truncation = 0).contains("truncation"));
+    assert!(said(&|c| c.single.truncation = 0).contains("single.truncation"));
     for start in [
         TaskStart::Clustered(5, Start::KMeans(1)),
         TaskStart::ByLabels(5),
