@@ -90,8 +90,7 @@ pub struct RowEffects {
     pub steps: usize,
     /// Scale of the steps: at its prior's mean a step's precision is the number of steps divided by this, so that their sum has about this variance.
     pub variance: f64,
-    /// Whether [`fit_factor`](crate::fit_factor) learns `variance`: a sixteenth of what it is here to sixteen times as much, in powers of four, what it is here its prior
-    /// median. It is the one at which a run without factors foretells labels best in cross-validation, put right as runs are; what it is here without
+    /// Whether [`fit_factor`](crate::fit_factor) learns `variance`: it becomes 1/16, 1/4, 1, 4 or 16 times what it is here (which is the prior's median), the one at which a run without factors foretells labels best in cross-validation, put right as runs are; what it is here without
     /// [`folds`](FactorConfig::folds), or where fewer than two classes have two rows.
     pub learn_variance: bool,
     /// Shape of the Gamma prior of each step's precision. Steps are Student-t a priori with twice as many degrees of freedom: the fewer, the fewer steps matter.

@@ -391,6 +391,41 @@ fn a_row_of_which_nothing_is_seen_has_the_share_of_the_labels() {
     assert!((half - 1.645).abs() < 0.3, "{half} standard deviations");
 }
 
+/// Half of the features, of rows of training all of which are complete: what is done twice makes the whole.
+#[test]
+fn rows_are_put_right_as_far_as_they_are_seen() {
+    let (table, labels) = one_feature_tells(120, 6);
+    let fitted = |folds| {
+        let config = FactorConfig {
+            starts: vec![FactorStart::Pooled(1)],
+            row_effects: RowEffects {
+                learn_variance: false,
+                ..RowEffects::default()
+            },
+            folds,
+            ..FactorConfig::default()
+        };
+        fit_factor(&table, &labels, &config).unwrap()
+    };
+    let (put_right, as_it_is) = (fitted(5), fitted(0));
+    let FactorRun {
+        sharpness, shifts, ..
+    } = &put_right.runs()[0];
+    assert!(*sharpness != 1.0 && shifts[1] != 0.0);
+    let cells: [bool; 12] = std::array::from_fn(|k| k >= 6 || k % 2 == 0);
+    let rows = Table::new(2, 6, vec![0.9; 12], &cells).unwrap();
+    let ln_odds = |fit: &FactorFit| -> Vec<f64> {
+        let each = fit.predict_proba(&rows).unwrap();
+        each.into_iter().map(|p| (p / (1.0 - p)).ln()).collect()
+    };
+    let (found, plain) = (ln_odds(&put_right), ln_odds(&as_it_is));
+    assert!((found[1] - (sharpness * plain[1] + shifts[1])).abs() < 1e-9);
+    let root = sharpness.sqrt();
+    let half = |l: f64| root * l + shifts[1] * (1.0 - root) / (1.0 - sharpness);
+    assert!((found[0] - half(plain[0])).abs() < 1e-9);
+    assert!((half(half(plain[1])) - found[1]).abs() < 1e-9);
+}
+
 #[test]
 fn a_rare_class_that_no_feature_tells_keeps_its_share() {
     let (n, p, share) = (360, 12, 1.0 / 12.0);

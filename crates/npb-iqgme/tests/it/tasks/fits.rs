@@ -185,6 +185,38 @@ fn labels_that_are_foretold_decide_what_runs_weigh() {
     assert!(new < old - 0.02, "{new} {old}");
 }
 
+/// All rows of training are complete, so a third of the power is used where a feature of three is seen, and none where none is.
+#[test]
+fn rows_are_put_right_as_far_as_they_are_seen() {
+    let tasks = Tasks::new((0..3).map(|j| one_task(70 + j, 0, 30, 0.0, 0.0)).collect());
+    let fitted = |folds| {
+        let mut config = TasksConfig {
+            starts: vec![TaskStart::Separate(1)],
+            summary_starts: Vec::new(),
+            ..config(5)
+        };
+        config.single.folds = folds;
+        fit_tasks(&tasks.borrowed(), &config).unwrap()
+    };
+    let (put_right, as_it_is) = (fitted(5), fitted(0));
+    let sharpness = put_right.runs()[0].sharpness;
+    assert!(sharpness != 1.0);
+    let cells: [bool; 12] = std::array::from_fn(|k| k % 3 < k / 3);
+    let rows = Table::new(4, 3, vec![0.7; 12], &cells).unwrap();
+    let ln_odds = |fit: &MultiTaskFit| -> Vec<f64> {
+        let each = fit.predict_proba(tasks.name(0), &rows).unwrap();
+        each.into_iter().map(|p| (p / (1.0 - p)).ln()).collect()
+    };
+    for (seen, (found, plain)) in ln_odds(&put_right)
+        .iter()
+        .zip(ln_odds(&as_it_is))
+        .enumerate()
+    {
+        let wanted = sharpness.powf(seen as f64 / 3.0) * plain;
+        assert!((found - wanted).abs() < 1e-9, "{seen}: {found} {wanted}");
+    }
+}
+
 /// Kind 0 lies to the left, kind 1 to the right, and their classes are cut at zero of the third feature, the other way about.
 #[test]
 fn atoms_are_told_in_the_units_of_the_table() {
