@@ -98,7 +98,7 @@ pub struct FactorRun {
     pub weight: f64,
     /// Its weight in class probabilities, by the labels that it foretells (`config.folds`), or else `weight`.
     pub vote: f64,
-    /// The power to which the probabilities of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold.
+    /// The power to which the probabilities of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold. Rows of which less is seen than usual in training are put right by less.
     pub sharpness: f64,
     /// What is added to the logarithms of the classes' probabilities after that, before these are made to sum to one, found from the same labels; 0 for the first
     /// class, and none at all where nothing was foretold.

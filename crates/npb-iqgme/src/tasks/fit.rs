@@ -95,7 +95,7 @@ pub struct TaskRun {
     pub start: TaskStart,
     /// Its weight in predictions; zero for a run that was not kept.
     pub weight: f64,
-    /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold.
+    /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold. Rows of which less is seen than usual in training are put right by less.
     pub sharpness: f64,
     /// With more than two classes: what is added to the logarithms of the classes' probabilities after that, before these are made to sum to one, found from the same labels;
     /// 0 for the first class. None with two classes, or where nothing was foretold.

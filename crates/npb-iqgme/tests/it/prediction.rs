@@ -14,6 +14,20 @@ fn fitted() -> (Table, Labels, IqgmeFit) {
     (table, labels, fitted)
 }
 
+/// Rows of 20 independent normal features, the first `seen` of them observed; the class by whether a sum of all of them is above a threshold.
+fn cut_by_a_plane(seed: u64, n: usize, seen: usize, threshold: f64) -> (Table, Labels) {
+    let mut rng = stream(seed, [0, 0, 12, 0]);
+    let values: Vec<f64> = (0..20 * n).map(|_| rng.sample(StandardNormal)).collect();
+    let class = |x: &[f64]| {
+        let score: f64 = x.iter().enumerate().map(|(j, x)| x * (j % 4) as f64).sum();
+        Some(if score > threshold { "above" } else { "below" })
+    };
+    let labels: Vec<Option<&str>> = values.chunks_exact(20).map(class).collect();
+    let mask: Vec<bool> = (0..20 * n).map(|k| k % 20 < seen).collect();
+    let table = Table::new(n, 20, values, &mask).unwrap();
+    (table, Labels::from_strings(&labels))
+}
+
 /// In the same bits for complete rows; products of rows with missing features are rounded in an order that depends on their number.
 #[test]
 fn a_row_has_the_same_answers_alone() {
@@ -270,17 +284,7 @@ fn predictions_average_over_runs() {
 /// Few rows of many features, whose classes a line nearly tells apart: experts are shrunk, and runs not sure enough.
 #[test]
 fn runs_are_as_sure_as_labels_allow() {
-    let rows = |seed: u64, n: usize| {
-        let mut rng = stream(seed, [0, 0, 12, 0]);
-        let values: Vec<f64> = (0..20 * n).map(|_| rng.sample(StandardNormal)).collect();
-        let class = |x: &[f64]| {
-            let score: f64 = x.iter().enumerate().map(|(j, x)| x * (j % 4) as f64).sum();
-            Some(if score > 0.0 { "above" } else { "below" })
-        };
-        let labels: Vec<Option<&str>> = values.chunks_exact(20).map(class).collect();
-        let table = Table::complete(n, 20, values).unwrap();
-        (table, Labels::from_strings(&labels))
-    };
+    let rows = |seed: u64, n: usize| cut_by_a_plane(seed, n, 20, 0.0);
     let (table, labels) = rows(1, 80);
     let (new, truth) = rows(2, 1000);
     let with_folds = |folds: usize| {
@@ -337,18 +341,7 @@ fn runs_are_as_sure_as_labels_allow() {
 /// What is found of rows with all features is not done to rows with few: a rare class would lose its share, and what is uncertain for a reason would be foretold for certain.
 #[test]
 fn rows_with_more_holes_than_training_are_not_too_sure() {
-    let rows = |seed: u64, n: usize, seen: usize| {
-        let mut rng = stream(seed, [0, 0, 13, 0]);
-        let values: Vec<f64> = (0..20 * n).map(|_| rng.sample(StandardNormal)).collect();
-        let class = |x: &[f64]| {
-            let score: f64 = x.iter().enumerate().map(|(j, x)| x * (j % 4) as f64).sum();
-            Some(if score > 5.0 { "above" } else { "below" })
-        };
-        let labels: Vec<Option<&str>> = values.chunks_exact(20).map(class).collect();
-        let mask: Vec<bool> = (0..20 * n).map(|k| k % 20 < seen).collect();
-        let table = Table::new(n, 20, values, &mask).unwrap();
-        (table, Labels::from_strings(&labels))
-    };
+    let rows = |seed: u64, n: usize, seen: usize| cut_by_a_plane(seed, n, seen, 5.0);
     let (table, labels) = rows(1, 150, 20);
     let fit_with = |starts: &[Start], folds: usize| {
         let config = IqgmeConfig {
