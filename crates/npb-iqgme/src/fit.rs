@@ -25,6 +25,7 @@ use crate::runs::{
     check_inside, check_level, check_part, check_total, check_usual, class_intervals,
     of_second_class, run_all, weigh,
 };
+use crate::spread;
 use crate::stacking::{self, Foretold, LabelsForetold, Side, Surety, Vote, extents, shares_seen};
 use crate::state::check_experts;
 use crate::units::Units;
@@ -83,7 +84,9 @@ fn foretold(
 ) -> Result<Foretold, IqgmeError> {
     let data = IqgmeData::new(kept, labels, config)?;
     let runs = make_runs(&data, config, |_, start, restart| {
-        Run::finish(IqgmeVb::new(&data, config.clone(), start, restart)?, start)
+        let mut vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
+        let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
+        Run::without_spread(start, outcome, vb)
     })?;
     let rows = Units::of(&data).rows_left_out(left_out)?;
     let of_run = |run: &Run| {
@@ -144,9 +147,12 @@ pub struct Run {
     pub stop: Stop,
     /// The variational posterior, in standardised units.
     pub state: IqgmeState,
-    /// The experts that predictions and summaries use, one for each component of the state: as `config.expert_posterior` says, the state's own or
+    /// The experts that predictions use, for each component of the state one for each utility: as `config.expert_posterior` says, the state's own or
     /// those that expectation propagation makes of its responsibilities.
     pub experts: Vec<Expert>,
+    /// The same with covariances that count the latent utilities as unknown, where `experts` are variational and take them for data: for draws behind intervals, and
+    /// for the standard deviations of effects.
+    pub spread: Vec<Expert>,
 }
 
 impl Run {
@@ -158,6 +164,23 @@ impl Run {
 
     /// A run that has ended.
     pub(crate) fn new(
+        start: Start,
+        outcome: VbOutcome,
+        mut vb: IqgmeVb<'_>,
+    ) -> Result<Self, IqgmeError> {
+        let spread = match vb.config().expert_posterior {
+            ExpertPosterior::Variational => Some(spread::experts(&mut vb)?),
+            ExpertPosterior::ExpectationPropagation => None,
+        };
+        let run = Self::without_spread(start, outcome, vb)?;
+        Ok(Self {
+            spread: spread.unwrap_or_else(|| run.experts.clone()),
+            ..run
+        })
+    }
+
+    /// One that is asked for predictions alone.
+    fn without_spread(
         start: Start,
         outcome: VbOutcome,
         mut vb: IqgmeVb<'_>,
@@ -174,6 +197,7 @@ impl Run {
                 ExpertPosterior::Variational => vb.state().experts.clone(),
                 ExpertPosterior::ExpectationPropagation => experts::refine(&mut vb)?,
             },
+            spread: Vec::new(),
             state: vb.into_state(),
         })
     }
@@ -627,7 +651,7 @@ impl IqgmeFit {
                 let k = self.pick(draw, Of::Classes);
                 let run = &self.wire.runs[k];
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
-                let drawn = self.predictors[k].draw(&run.state, &mut rng)?;
+                let drawn = self.predictors[k].draw(&run.state, &run.spread, &mut rng)?;
                 let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
                 let drawn = with_first_class(others);
                 Ok(run.surety().moved_all(drawn, &by_run[k], &extents))
@@ -751,7 +775,7 @@ impl IqgmeFit {
         let summary = |h: usize| {
             let component = &state.components[h];
             let (mean, covariance) = units.gaussian(component);
-            let experts = &self.wire.runs[0].experts[h * n_utilities..][..n_utilities];
+            let experts = &self.wire.runs[0].spread[h * n_utilities..][..n_utilities];
             let (classifier, utilities) = units.classifiers(experts);
             ComponentSummary {
                 weight: weights[h],
@@ -978,10 +1002,12 @@ impl Saved for IqgmeFit {
                     wire.classes.len().saturating_sub(1),
                 )
                 .map_err(saved)?;
-            if run.experts.len() != run.state.experts.len() {
-                return Err(saved(format!("number of experts of run {k}")));
+            for experts in [&run.experts, &run.spread] {
+                if experts.len() != run.state.experts.len() {
+                    return Err(saved(format!("number of experts of run {k}")));
+                }
+                check_experts(experts, wire.units.active.len()).map_err(saved)?;
             }
-            check_experts(&run.experts, wire.units.active.len()).map_err(saved)?;
         }
         Self::from_wire(wire)
     }

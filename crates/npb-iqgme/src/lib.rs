@@ -64,6 +64,7 @@ mod prior;
 mod responsibilities;
 mod rows;
 mod runs;
+mod spread;
 mod stacking;
 mod start;
 mod state;

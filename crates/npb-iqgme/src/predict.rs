@@ -332,12 +332,22 @@ impl Predictor {
         })
     }
 
-    /// One draw of all parameters from the posterior, to be used with [`Gate::AtMeans`] and [`Experts::AtMeans`].
-    pub(crate) fn draw(&self, state: &IqgmeState, rng: &mut impl Rng) -> Result<Self, IqgmeError> {
+    /// The experts.
+    pub(crate) fn experts(&self) -> &[Expert] {
+        &self.experts
+    }
+
+    /// One draw of all parameters from the posterior, experts from these, to be used with [`Gate::AtMeans`] and [`Experts::AtMeans`].
+    pub(crate) fn draw(
+        &self,
+        state: &IqgmeState,
+        experts: &[Expert],
+        rng: &mut impl Rng,
+    ) -> Result<Self, IqgmeError> {
         let mut weights = vec![0.0; state.sticks.truncation()];
         state.sticks.sample_weights(&mut weights, rng);
         let weights = pooled(weights, state.components.len());
-        self.draw_parts(&state.components, &weights, false, rng)
+        self.draw_parts(&state.components, experts, &weights, false, rng)
     }
 
     /// As [`draw`](Self::draw), with the components that the predictor is of and weights that were drawn already. `shared`: all components have one Gaussian, which
@@ -345,6 +355,7 @@ impl Predictor {
     pub(crate) fn draw_parts(
         &self,
         components: &[Component],
+        experts: &[Expert],
         weights: &[f64],
         shared: bool,
         rng: &mut impl Rng,
@@ -365,7 +376,7 @@ impl Predictor {
             means.col_as_slice_mut(h).copy_from_slice(&mean);
             precisions.push(precision);
         }
-        let mut experts = self.experts.clone();
+        let mut experts = experts.to_vec();
         for expert in &mut experts {
             let factor = Cholesky::new(expert.covariance.as_ref()).map_err(drawn)?;
             factor.sample_moment(&mut expert.mean, rng);

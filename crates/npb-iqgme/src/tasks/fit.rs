@@ -528,7 +528,9 @@ impl MultiTaskFit {
                 let weights = draw_weights(&run.state, j, gate, &mut rng);
                 let components = run.state.all_components();
                 let shared = run.state.gaussians == Gaussians::Common;
-                let drawn = predictor.draw_parts(&components, &weights, shared, &mut rng)?;
+                let experts = predictor.experts();
+                let drawn =
+                    predictor.draw_parts(&components, experts, &weights, shared, &mut rng)?;
                 let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
                 let drawn = with_first_class(others);
                 Ok(run.surety().moved_all(drawn, &by_run[k], &extents))
