@@ -44,7 +44,7 @@ pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>, IqgmeError> {
         source,
     };
     let n_utilities = state.n_utilities();
-    let by_component = parts(vb, |h, source| failed(h, source))?;
+    let by_component = parts(vb, failed)?;
     let prior = &state.expert_prior;
     let spread = |(i, expert): (usize, &Expert)| {
         let (h, k) = (i / n_utilities, i % n_utilities);
