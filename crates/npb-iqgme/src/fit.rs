@@ -22,11 +22,11 @@ use crate::experts;
 use crate::predict::{CellTerm, Experts, Predictor};
 use crate::rows::Rows;
 use crate::runs::{
-    check_inside, check_level, check_part, check_total, check_usual, class_intervals,
-    of_second_class, run_all, weigh,
+    check_inside, check_level, check_part, check_total, class_intervals, of_second_class, run_all,
+    weigh,
 };
 use crate::spread;
-use crate::stacking::{self, Foretold, LabelsForetold, Side, Surety, Vote, extents, shares_seen};
+use crate::stacking::{self, Foretold, FoundFrom, LabelsForetold, Side, Surety, Vote, shares_seen};
 use crate::state::check_experts;
 use crate::units::Units;
 use crate::vb::IqgmeVb;
@@ -202,10 +202,11 @@ impl Run {
         })
     }
 
-    fn surety(&self) -> Surety {
+    fn surety(&self, found: &FoundFrom) -> Surety {
         Surety {
             sharpness: self.sharpness,
             shifts: self.shifts.clone(),
+            about: found.ln_odds.clone(),
         }
     }
 
@@ -422,23 +423,6 @@ pub struct Wire {
     runs: Vec<Run>,
 }
 
-/// What votes, sharpness and shifts were found from.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct FoundFrom {
-    /// Number of labels; 0 where bounds decide.
-    n_labels: usize,
-    /// The share of the model's features that was seen of their rows on average.
-    usual: f64,
-}
-
-impl FoundFrom {
-    /// Where bounds decide.
-    const NOTHING: Self = Self {
-        n_labels: 0,
-        usual: 1.0,
-    };
-}
-
 /// A fitted model. Questions and answers are in the user's units, columns in the order of training.
 ///
 /// Class probabilities average over the runs by their votes, densities and imputations by their weights; components, clusters and the concentration are those of the best run.
@@ -466,12 +450,11 @@ impl IqgmeFit {
         }
         let mut found = FoundFrom::NOTHING;
         if let Some(mut foretold) = foretold {
-            found.n_labels = foretold.labels.truth.len();
             foretold.by_run = made.iter().map(|&k| foretold.by_run[k].clone()).collect();
             let votes = stacking::votes(&foretold, stacking::put_right, |by_run| {
                 stacking::stack(by_run, &weights)
             });
-            found.usual = votes.usual;
+            found = votes.from;
             for (run, vote) in runs.iter_mut().zip(votes.each) {
                 run.vote = vote.weight;
                 (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
@@ -654,7 +637,9 @@ impl IqgmeFit {
                 let drawn = self.predictors[k].draw(&run.state, &run.spread, &mut rng)?;
                 let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
                 let drawn = with_first_class(others);
-                Ok(run.surety().moved_all(drawn, &by_run[k], &extents))
+                Ok(run
+                    .surety(&self.wire.foretold)
+                    .moved_all(drawn, &by_run[k], &extents))
             })
             .collect::<Result<_, IqgmeError>>()?;
         let means = self.average(&by_run, &extents);
@@ -867,7 +852,7 @@ impl IqgmeFit {
         for (run, weight) in runs.iter_mut().zip(weights) {
             run.weight = weight;
         }
-        Self::of_runs(data, wire.config.clone(), runs, wire.foretold)
+        Self::of_runs(data, wire.config.clone(), runs, wire.foretold.clone())
     }
 
     /// What runs from the starts of those that have a part in answers foretell of the labels of more rows; none where there are about as many labels as before, or not of all classes.
@@ -899,8 +884,8 @@ impl IqgmeFit {
 
     /// How far the rows of a table let runs be put right.
     fn extents(&self, table: &Table) -> Vec<f64> {
-        let shares = shares_seen(table, &self.wire.units.active);
-        extents(&shares, self.wire.foretold.usual)
+        let wire = &self.wire;
+        wire.foretold.extents(table, &wire.units.active)
     }
 
     /// An error for a fit without labels.
@@ -929,7 +914,7 @@ impl IqgmeFit {
     fn average(&self, by_run: &[Vec<Vec<f64>>], extents: &[f64]) -> Vec<Vec<f64>> {
         let votes = self.wire.runs.iter().map(|run| Vote {
             weight: run.vote,
-            surety: run.surety(),
+            surety: run.surety(&self.wire.foretold),
         });
         stacking::average(votes.zip(by_run), extents)
     }
@@ -985,11 +970,17 @@ impl Saved for IqgmeFit {
             return Err(saved("expectation propagation: two classes".to_owned()));
         }
         distinct(&wire.classes).map_err(|twice| saved(twice.to_string()))?;
-        check_usual(wire.foretold.usual).map_err(saved)?;
+        wire.foretold.check(wire.classes.len()).map_err(saved)?;
         check_total("weights", wire.runs.iter().map(|run| run.weight)).map_err(saved)?;
         check_total("votes", wire.runs.iter().map(|run| run.vote)).map_err(saved)?;
         for (k, run) in wire.runs.iter().enumerate() {
-            check_part(k, run.weight, &run.surety(), wire.classes.len()).map_err(saved)?;
+            check_part(
+                k,
+                run.weight,
+                &run.surety(&wire.foretold),
+                wire.classes.len(),
+            )
+            .map_err(saved)?;
             if !(0.0..=1.0).contains(&run.vote) {
                 return Err(saved(format!("vote of run {k}: {}", run.vote)));
             }

@@ -63,7 +63,9 @@ pub(crate) fn check_part(
     surety: &Surety,
     n_classes: usize,
 ) -> Result<(), String> {
-    let Surety { sharpness, shifts } = surety;
+    let Surety {
+        sharpness, shifts, ..
+    } = surety;
     if !(0.0..=1.0).contains(&weight) || (k == 0 && weight == 0.0) {
         return Err(format!("weight of run {k}: {weight}"));
     }
@@ -86,14 +88,6 @@ pub(crate) fn check_total(what: &str, shares: impl Iterator<Item = f64>) -> Resu
         return Ok(());
     }
     Err(format!("{what} of the runs sum to {total}"))
-}
-
-/// Checks what a file says of the share of the features that was seen of the rows that runs were put right by.
-pub(crate) fn check_usual(usual: f64) -> Result<(), String> {
-    if (0.0..=1.0).contains(&usual) {
-        return Ok(());
-    }
-    Err(format!("usual share of seen features: {usual}"))
 }
 
 /// The level of an interval or a quantile.
@@ -164,6 +158,7 @@ mod tests {
         let surety = |sharpness: f64, shifts: &[f64]| Surety {
             sharpness,
             shifts: shifts.to_vec(),
+            about: Vec::new(),
         };
         let said = |weight: f64, surety: &Surety| check_part(0, weight, surety, 3);
         for proper in [
@@ -189,6 +184,5 @@ mod tests {
         assert!(said(0.0, &surety(1.0, &[])).is_err() && said(1.5, &surety(1.0, &[])).is_err());
         check_total("votes", [0.25, 0.75].into_iter()).unwrap();
         assert!(check_total("votes", [0.25, 0.5].into_iter()).is_err());
-        assert!(check_usual(0.5).is_ok() && check_usual(f64::NAN).is_err());
     }
 }

@@ -14,8 +14,8 @@ use npb_linalg::faer::Mat;
 use npb_priors::special::ln_normalize;
 use rand::seq::SliceRandom;
 use rayon::prelude::*;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
 use crate::checkpoints::FoldFiles;
@@ -49,12 +49,14 @@ pub(crate) struct Vote {
 }
 
 /// How class probabilities are put right: `ln p_c` becomes `shift_c + sharpness ln p_c`, but for what makes them sum to one. That is for a row of which as much is seen as
-/// usual; an [`extent`](extents) of less than 1 does a part of it.
+/// usual; for an [`extent`](extents) `e` of less than 1 the power is `sharpness^e`, about the same odds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Surety {
     pub(crate) sharpness: f64,
     /// By class; that of the first is 0, and there are none where nothing is shifted.
     pub(crate) shifts: Vec<f64>,
+    /// Where there are shifts: log odds of the classes beside the first, about which the power is taken.
+    pub(crate) about: Vec<f64>,
 }
 
 impl Default for Surety {
@@ -70,6 +72,7 @@ impl Surety {
         Self {
             sharpness,
             shifts: Vec::new(),
+            about: Vec::new(),
         }
     }
 
@@ -78,19 +81,18 @@ impl Surety {
         self.moved(probabilities, probabilities, extent)
     }
 
-    /// The same as far as this extent: what has to be done twice for the whole is done by a half. Nothing is done by an extent of 0.
-    fn partly(&self, extent: f64) -> Self {
-        let by = shift_by(self.sharpness, extent);
-        Self {
-            sharpness: self.sharpness.powf(extent),
-            shifts: self.shifts.iter().map(|shift| by * shift).collect(),
-        }
+    /// The power and the shifts for a row with this extent. `l` becomes `about + power (l - about)` and what shifts add beside that.
+    fn partly(&self, extent: f64) -> (f64, Vec<f64>) {
+        let power = self.sharpness.powf(extent);
+        let each = self.shifts.iter().zip(&self.about);
+        let shifts = each.map(|(shift, about)| shift + (self.sharpness - power) * about);
+        (power, shifts.collect())
     }
 
     /// A draw of the classes' probabilities, put right as their means are. Draws of a run that is not sure enough are sharpened, too, and spread more on the scale of log odds;
     /// those of one that is too sure are moved as far as their means are, and spread as before: no more is known by being less sure.
     pub(crate) fn moved(&self, drawn: &[f64], means: &[f64], extent: f64) -> Vec<f64> {
-        let Self { sharpness, shifts } = self.partly(extent);
+        let (sharpness, shifts) = self.partly(extent);
         if sharpness == 1.0 && shifts.iter().all(|shift| *shift == 0.0) {
             return drawn.to_vec();
         }
@@ -116,15 +118,6 @@ impl Surety {
         let each = drawn.iter().zip(means).zip(extents);
         each.map(|((drawn, mean), extent)| self.moved(drawn, mean, *extent))
             .collect()
-    }
-}
-
-/// What shifts are multiplied with for a part of what is done, sharpness included.
-fn shift_by(sharpness: f64, extent: f64) -> f64 {
-    if (sharpness - 1.0).abs() < 1e-9 {
-        extent
-    } else {
-        (1.0 - sharpness.powf(extent)) / (1.0 - sharpness)
     }
 }
 
@@ -174,10 +167,45 @@ pub(crate) struct LeftOut {
     pub(crate) extents: Vec<f64>,
 }
 
-/// Votes of runs, and the share of the features that was seen of the rows by whose labels they were found, on average.
+/// Votes of runs, and what they were found from.
 pub(crate) struct Votes {
     pub(crate) each: Vec<Vote>,
-    pub(crate) usual: f64,
+    pub(crate) from: FoundFrom,
+}
+
+/// The labels that votes, sharpness and shifts of runs were found from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct FoundFrom {
+    /// Their number; 0 where bounds decide.
+    pub(crate) n_labels: usize,
+    /// The share of the model's features that was seen of their rows on average.
+    usual: f64,
+    /// Log odds of the classes among them, beside the first.
+    pub(crate) ln_odds: Vec<f64>,
+}
+
+impl FoundFrom {
+    /// Where bounds decide.
+    pub(crate) const NOTHING: Self = Self {
+        n_labels: 0,
+        usual: 1.0,
+        ln_odds: Vec::new(),
+    };
+
+    /// How far the rows of a table let runs be put right; `columns`: those of the model.
+    pub(crate) fn extents(&self, table: &Table, columns: &[usize]) -> Vec<f64> {
+        extents(&shares_seen(table, columns), self.usual)
+    }
+
+    /// Checks what comes from a file.
+    pub(crate) fn check(&self, n_classes: usize) -> Result<(), String> {
+        let odds = [0, n_classes].contains(&self.ln_odds.len())
+            && self.ln_odds.iter().all(|odds| odds.is_finite());
+        if (0.0..=1.0).contains(&self.usual) && odds {
+            return Ok(());
+        }
+        Err(format!("what votes were found from: {self:?}"))
+    }
 }
 
 /// A number of folds that a configuration may have.
@@ -329,6 +357,7 @@ pub(crate) fn votes(
         labels,
         usual,
     } = foretold;
+    let n_classes = by_run[0].len() / labels.truth.len();
     let sureties: Vec<Surety> = by_run.par_iter().map(|of| surety(of, labels)).collect();
     let came_true = |(of_run, surety): (&Vec<f64>, &Surety)| {
         let each = of_run.chunks_exact(of_run.len() / labels.truth.len());
@@ -342,7 +371,11 @@ pub(crate) fn votes(
         each: each
             .map(|(weight, surety)| Vote { weight, surety })
             .collect(),
-        usual: *usual,
+        from: FoundFrom {
+            n_labels: labels.truth.len(),
+            usual: *usual,
+            ln_odds: ln_odds_of_classes(&labels.truth, n_classes),
+        },
     }
 }
 
@@ -382,9 +415,7 @@ pub(crate) fn sharpest(foretold: &[f64], LeftOut { truth, extents }: &LeftOut) -
 pub(crate) fn calibrated(foretold: &[f64], LeftOut { truth, extents }: &LeftOut) -> (f64, Surety) {
     let ln_odds = ln_odds(foretold, truth.len());
     let n_classes = ln_odds[0].len();
-    // A class of which no label was left out counts for half of one.
-    let count = |class: usize| (truth.iter().filter(|t| **t == class).count() as f64).max(0.5);
-    let usual: Vec<f64> = (0..n_classes).map(|c| (count(c) / count(0)).ln()).collect();
+    let usual = ln_odds_of_classes(truth, n_classes);
     let value = |sharpness: f64| {
         let about = |(odds, extent): (&Vec<f64>, &f64)| -> Vec<f64> {
             let power = sharpness.powf(*extent);
@@ -392,20 +423,35 @@ pub(crate) fn calibrated(foretold: &[f64], LeftOut { truth, extents }: &LeftOut)
             each.map(|(l, usual)| usual + power * (l - usual)).collect()
         };
         let ln_odds: Vec<Vec<f64>> = ln_odds.iter().zip(extents).map(about).collect();
-        let each = extents.iter().map(|extent| shift_by(sharpness, *extent));
-        best_shifts(&ln_odds, &each.collect::<Vec<_>>(), truth)
+        best_shifts(&ln_odds, truth)
     };
-    let (value, Surety { sharpness, shifts }) = surest(value);
+    let (
+        value,
+        Surety {
+            sharpness, shifts, ..
+        },
+    ) = surest(value);
     let each = shifts.iter().zip(&usual);
     let shifts = each
         .map(|(shift, usual)| shift + (1.0 - sharpness) * usual)
         .collect();
-    (value, Surety { sharpness, shifts })
+    let surety = Surety {
+        sharpness,
+        shifts,
+        about: usual,
+    };
+    (value, surety)
+}
+
+/// Log odds of the classes among labels, beside the first. A class without a label counts for half of one.
+fn ln_odds_of_classes(truth: &[usize], n_classes: usize) -> Vec<f64> {
+    let count = |class: usize| (truth.iter().filter(|t| **t == class).count() as f64).max(0.5);
+    (0..n_classes).map(|c| (count(c) / count(0)).ln()).collect()
 }
 
 /// The shifts of log odds, that of the first class 0, at which what came true is most probable, times their prior; by Newton's method, whose steps are cut, on a concave function. First, the
-/// logarithm of that product. `ln_odds`: label, class. `by`: what shifts are multiplied with, by label.
-fn best_shifts(ln_odds: &[Vec<f64>], by: &[f64], truth: &[usize]) -> (f64, Vec<f64>) {
+/// logarithm of that product. `ln_odds`: label, class.
+fn best_shifts(ln_odds: &[Vec<f64>], truth: &[usize]) -> (f64, Vec<f64>) {
     let n_classes = ln_odds[0].len();
     let precision = SHIFT_SD.powi(-2);
     let mut shifts = vec![0.0; n_classes];
@@ -415,13 +461,13 @@ fn best_shifts(ln_odds: &[Vec<f64>], by: &[f64], truth: &[usize]) -> (f64, Vec<f
         let mut curvature = Mat::from_fn(n_classes - 1, n_classes - 1, |a, b| {
             if a == b { precision } else { 0.0 }
         });
-        for ((odds, by), &class) in ln_odds.iter().zip(by).zip(truth) {
-            shifted(odds, (&shifts, *by), &mut p);
+        for (odds, &class) in ln_odds.iter().zip(truth) {
+            shifted(odds, &shifts, &mut p);
             for a in 1..n_classes {
-                slope[a - 1] += by * (f64::from(u8::from(class == a)) - p[a]);
-                curvature[(a - 1, a - 1)] += by * by * p[a];
+                slope[a - 1] += f64::from(u8::from(class == a)) - p[a];
+                curvature[(a - 1, a - 1)] += p[a];
                 for b in 1..n_classes {
-                    curvature[(a - 1, b - 1)] -= by * by * p[a] * p[b];
+                    curvature[(a - 1, b - 1)] -= p[a] * p[b];
                 }
             }
         }
@@ -439,19 +485,18 @@ fn best_shifts(ln_odds: &[Vec<f64>], by: &[f64], truth: &[usize]) -> (f64, Vec<f
             break;
         }
     }
-    let each = ln_odds.iter().zip(by).zip(truth);
-    let ln_true = each.map(|((odds, by), &class)| {
-        odds[class] + by * shifts[class] - shifted(odds, (&shifts, *by), &mut p)
-    });
+    let each = ln_odds.iter().zip(truth);
+    let ln_true =
+        each.map(|(odds, &class)| odds[class] + shifts[class] - shifted(odds, &shifts, &mut p));
     let value = ln_true.sum::<f64>();
     let prior = shifts.iter().map(|shift| -0.5 * (shift / SHIFT_SD).powi(2));
     (value + prior.sum::<f64>(), shifts)
 }
 
-/// Probabilities of classes with log odds shifted by so much of each shift; returns the logarithm of what makes them sum to one.
-fn shifted(ln_odds: &[f64], (shifts, by): (&[f64], f64), p: &mut [f64]) -> f64 {
+/// Probabilities of classes with shifted log odds; returns the logarithm of what makes them sum to one.
+fn shifted(ln_odds: &[f64], shifts: &[f64], p: &mut [f64]) -> f64 {
     for (to, (odds, shift)) in p.iter_mut().zip(ln_odds.iter().zip(shifts)) {
-        *to = odds + by * shift;
+        *to = odds + shift;
     }
     ln_normalize(p)
 }
@@ -470,6 +515,7 @@ fn surest(value: impl Fn(f64) -> (f64, Vec<f64>)) -> (f64, Surety) {
             found = Surety {
                 sharpness: ln.exp(),
                 shifts,
+                about: Vec::new(),
             };
         }
     }
@@ -558,6 +604,7 @@ mod tests {
             [(1.0, 0.0), (2.0, 0.0), (1.0, 1.5)].map(|(sharpness, shift)| Surety {
                 sharpness,
                 shifts: vec![0.0, shift],
+                about: vec![0.0; 2],
             });
         let second = |p: Vec<f64>| p[1];
         assert!(near(second(twice.of(&[0.2, 0.8], 1.0)), 16.0 / 17.0));
@@ -743,23 +790,31 @@ mod tests {
         assert!(value.is_finite());
     }
 
-    /// What is done by halves is done, and nothing is done where nothing is seen; a run that has nothing to be put right keeps even what is next to 0.
+    /// Less is done where less is seen, about the odds of the labels; a run that has nothing to be put right keeps even what is next to 0.
     #[test]
     fn rows_of_which_less_is_seen_are_put_right_by_less() {
         let p = [0.2, 0.7, 0.1];
-        let same = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| near(*a, *b));
-        for (sharpness, shifts) in [
-            (2.5, vec![0.0, 0.4, -1.0]),
-            (0.3, vec![0.0, -0.2, 0.7]),
-            (1.0, vec![0.0, 0.5, 0.1]),
-            (1.8, Vec::new()),
-        ] {
-            let surety = Surety { sharpness, shifts };
-            let whole = surety.of(&p, 1.0);
-            assert!(same(&surety.of(&surety.of(&p, 0.5), 0.5), &whole));
-            assert!(same(&surety.of(&surety.of(&p, 0.9), 0.1), &whole));
-            assert_eq!(surety.of(&p, 0.0), p);
+        let about = vec![0.0, 0.6, -0.3];
+        for (sharpness, beside) in [(2.5, [0.0, 0.4, -1.0]), (0.3, [0.0, -0.2, 0.7])] {
+            let each = beside.iter().zip(&about);
+            let surety = Surety {
+                sharpness,
+                shifts: each.map(|(d, c)| d + (1.0 - sharpness) * c).collect(),
+                about: about.clone(),
+            };
+            for extent in [0.0, 0.3, 1.0] {
+                let found = surety.of(&p, extent);
+                for k in 1..3 {
+                    let l = (p[k] / p[0]).ln() - about[k];
+                    let wanted = about[k] + sharpness.powf(extent) * l + beside[k];
+                    assert!(near((found[k] / found[0]).ln(), wanted), "{extent} {k}");
+                }
+            }
         }
+        let alone = Surety::sharpness(1.8);
+        assert_eq!(alone.of(&p, 0.0), p);
+        let half = alone.of(&alone.of(&p, 0.5), 0.5);
+        assert!(half.iter().zip(alone.of(&p, 1.0)).all(|(a, b)| near(*a, b)));
         let tiny = [1e-200, 1.0];
         assert_eq!(Surety::default().of(&tiny, 1.0), tiny);
         assert!(Surety::default().of(&[f64::NAN, 0.5], 1.0)[0].is_nan());
@@ -768,20 +823,15 @@ mod tests {
         assert_eq!(extents(&[0.0, 1.0], 0.0), [1.0, 1.0]);
     }
 
-    /// Half of the rows are seen half, and there what is said is off by half of what it is elsewhere: what is found is of the others.
+    /// Half of the rows are seen by half, and there what is said is off by less: what is found is of the others.
     #[test]
     fn rows_with_more_holes_do_not_spoil_what_is_found() {
-        let surety = Surety {
-            sharpness: 2.0,
-            shifts: vec![0.0, 1.0],
-        };
         let (mut foretold, mut truth, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for extent in [0.5, 1.0] {
-            for said in [-2.0, -0.5, 0.5, 1.0] {
-                let p = [logistic(-said), logistic(said)];
-                let right = surety.of(&p, extent)[1];
+            for said in [-2.0, -0.5, 0.5, 2.0] {
+                let right = logistic(f64::powf(2.0, extent) * said);
                 for i in 0..2000 {
-                    foretold.extend(p);
+                    foretold.extend([logistic(-said), logistic(said)]);
                     truth.push(usize::from(f64::from(i) < 2000.0 * right));
                     all.push(extent);
                 }
@@ -791,10 +841,17 @@ mod tests {
             truth,
             extents: all,
         };
-        let found = calibrated(&foretold, &labels).1;
-        assert!((found.sharpness - 2.0).abs() < 0.11, "{found:?}");
-        assert!((found.shifts[1] - 1.0).abs() < 0.1, "{found:?}");
-        let alike = calibrated(&foretold, &whole(&labels.truth)).1;
+        for found in [
+            sharpest(&foretold, &labels),
+            calibrated(&foretold, &labels).1,
+        ] {
+            assert!((found.sharpness - 2.0).abs() < 0.11, "{found:?}");
+            assert!(
+                found.shifts.iter().all(|shift| shift.abs() < 0.1),
+                "{found:?}"
+            );
+        }
+        let alike = sharpest(&foretold, &whole(&labels.truth));
         assert!(alike.sharpness < 1.8, "{alike:?}");
     }
 

@@ -25,10 +25,9 @@ use crate::fit::{
     ALL_CLASSES, ALL_INTERVALS, Evaluation, check_draws, most_probable, with_first_class,
 };
 use crate::runs::{
-    check_level, check_part, check_total, check_usual, class_intervals, of_second_class, run_all,
-    weigh,
+    check_level, check_part, check_total, class_intervals, of_second_class, run_all, weigh,
 };
-use crate::stacking::{self, Surety, Vote, Votes, extents, shares_seen};
+use crate::stacking::{self, FoundFrom, Surety, Vote, Votes};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
 
@@ -138,10 +137,11 @@ impl FactorRun {
         })
     }
 
-    fn surety(&self) -> Surety {
+    fn surety(&self, found: &FoundFrom) -> Surety {
         Surety {
             sharpness: self.sharpness,
             shifts: self.shifts.clone(),
+            about: found.ln_odds.clone(),
         }
     }
 
@@ -181,8 +181,7 @@ pub struct Wire {
     classes: Vec<String>,
     /// Labels of training, by class.
     labels: Vec<u64>,
-    /// The share of the model's features that was seen on average of the rows by whose labels the runs are put right.
-    usual: f64,
+    foretold: FoundFrom,
     /// The best run first.
     runs: Vec<FactorRun>,
 }
@@ -204,7 +203,9 @@ impl FactorFit {
         votes: Option<Votes>,
     ) -> Result<Self, IqgmeError> {
         let by_labels = votes.is_some();
-        let usual = votes.as_ref().map_or(1.0, |votes| votes.usual);
+        let foretold = votes
+            .as_ref()
+            .map_or(FoundFrom::NOTHING, |v| v.from.clone());
         for (run, vote) in runs.iter_mut().zip(votes.into_iter().flat_map(|v| v.each)) {
             run.vote = vote.weight;
             (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
@@ -236,7 +237,7 @@ impl FactorFit {
                 units: data.units,
                 effects: data.effects,
                 classes: data.classes,
-                usual,
+                foretold,
                 runs,
             },
         })
@@ -398,17 +399,15 @@ impl FactorFit {
 
     /// How far the rows of a table let runs be put right.
     fn extents(&self, table: &Table) -> Vec<f64> {
-        extents(
-            &shares_seen(table, &self.wire.units.active),
-            self.wire.usual,
-        )
+        let wire = &self.wire;
+        wire.foretold.extents(table, &wire.units.active)
     }
 
     /// The average of the runs that vote, each put right as far as rows let it.
     fn average(&self, by_run: &[Vec<Vec<f64>>], extents: &[f64]) -> Vec<Vec<f64>> {
         let runs = self.voting().map(|run| Vote {
             weight: run.vote,
-            surety: run.surety(),
+            surety: run.surety(&self.wire.foretold),
         });
         stacking::average(runs.zip(by_run), extents)
     }
@@ -485,7 +484,9 @@ impl FactorFit {
                 let effects = (&self.wire.effects, &rows);
                 let others = predictor.probabilities(state, &cells, effects)?;
                 let drawn = with_first_class(others);
-                let mut moved = run.surety().moved_all(drawn, &by_run[k], &extents);
+                let mut moved = run
+                    .surety(&self.wire.foretold)
+                    .moved_all(drawn, &by_run[k], &extents);
                 for &i in &unseen {
                     self.shares().sample(&mut moved[i], &mut rng);
                 }
@@ -653,11 +654,11 @@ impl Saved for FactorFit {
             return Err(saved("classes or runs: impossible number".to_owned()));
         }
         let n_utilities = n_classes.saturating_sub(1);
-        check_usual(wire.usual).map_err(saved)?;
+        wire.foretold.check(wire.classes.len()).map_err(saved)?;
         check_total("weights", wire.runs.iter().map(|run| run.weight)).map_err(saved)?;
         check_total("votes", wire.runs.iter().map(|run| run.vote)).map_err(saved)?;
         for (k, run) in wire.runs.iter().enumerate() {
-            check_part(k, run.weight, &run.surety(), n_classes).map_err(saved)?;
+            check_part(k, run.weight, &run.surety(&wire.foretold), n_classes).map_err(saved)?;
             if !(0.0..=1.0).contains(&run.vote) {
                 return Err(saved(format!("vote of run {k}: {}", run.vote)));
             }

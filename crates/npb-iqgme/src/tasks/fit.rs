@@ -22,10 +22,9 @@ use crate::fit::{ALL_CLASSES, ALL_INTERVALS, check_draws, most_probable, with_fi
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
 use crate::runs::{
-    check_level, check_part, check_total, check_usual, class_intervals, of_second_class, run_all,
-    weigh,
+    check_level, check_part, check_total, class_intervals, of_second_class, run_all, weigh,
 };
-use crate::stacking::{self, Surety, Vote, Votes, extents, shares_seen};
+use crate::stacking::{self, FoundFrom, Surety, Vote, Votes};
 use crate::state::{Component, Expert};
 use crate::units::Units;
 use crate::{
@@ -109,10 +108,11 @@ pub struct TaskRun {
 }
 
 impl TaskRun {
-    fn surety(&self) -> Surety {
+    fn surety(&self, found: &FoundFrom) -> Surety {
         Surety {
             sharpness: self.sharpness,
             shifts: self.shifts.clone(),
+            about: found.ln_odds.clone(),
         }
     }
 
@@ -199,8 +199,7 @@ pub struct Wire {
     units: Units,
     classes: Vec<String>,
     tasks: Vec<String>,
-    /// The share of the model's features that was seen on average of the rows by whose labels the runs are put right.
-    usual: f64,
+    foretold: FoundFrom,
     /// Those that predictions average over, those for predictions that have no weight, those for summaries; the best of each first.
     runs: Vec<TaskRun>,
 }
@@ -226,7 +225,9 @@ impl MultiTaskFit {
         votes: Option<Votes>,
     ) -> Result<Self, IqgmeError> {
         let by_votes = votes.is_some();
-        let usual = votes.as_ref().map_or(1.0, |votes| votes.usual);
+        let foretold = votes
+            .as_ref()
+            .map_or(FoundFrom::NOTHING, |v| v.from.clone());
         for (run, vote) in runs.iter_mut().zip(votes.into_iter().flat_map(|v| v.each)) {
             run.weight = vote.weight;
             (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
@@ -250,7 +251,7 @@ impl MultiTaskFit {
             units: Units::of(&data.pooled),
             classes: data.pooled.classes,
             tasks: data.names,
-            usual,
+            foretold,
             runs,
         })
     }
@@ -379,17 +380,15 @@ impl MultiTaskFit {
 
     /// How far the rows of a table let runs be put right.
     fn extents(&self, table: &Table) -> Vec<f64> {
-        extents(
-            &shares_seen(table, &self.wire.units.active),
-            self.wire.usual,
-        )
+        let wire = &self.wire;
+        wire.foretold.extents(table, &wire.units.active)
     }
 
     /// The average of the runs that have weight, each put right as far as rows let it.
     fn average(&self, by_run: &[Vec<Vec<f64>>], extents: &[f64]) -> Vec<Vec<f64>> {
         let runs = self.weighed().map(|(run, _)| Vote {
             weight: run.weight,
-            surety: run.surety(),
+            surety: run.surety(&self.wire.foretold),
         });
         stacking::average(runs.zip(by_run), extents)
     }
@@ -533,7 +532,9 @@ impl MultiTaskFit {
                     predictor.draw_parts(&components, experts, &weights, shared, &mut rng)?;
                 let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
                 let drawn = with_first_class(others);
-                Ok(run.surety().moved_all(drawn, &by_run[k], &extents))
+                Ok(run
+                    .surety(&self.wire.foretold)
+                    .moved_all(drawn, &by_run[k], &extents))
             })
             .collect::<Result<_, IqgmeError>>()?;
         let means = self.average(&by_run, &extents);
@@ -651,13 +652,19 @@ impl Saved for MultiTaskFit {
             ));
         }
         distinct(&wire.classes).map_err(|twice| saved(twice.to_string()))?;
-        check_usual(wire.usual).map_err(saved)?;
+        wire.foretold.check(wire.classes.len()).map_err(saved)?;
         check_total("weights", wire.runs.iter().map(|run| run.weight)).map_err(saved)?;
         if let Some(k) = (1..wire.tasks.len()).find(|&k| wire.tasks[..k].contains(&wire.tasks[k])) {
             return Err(saved(format!("task {:?} twice", wire.tasks[k])));
         }
         for (k, run) in wire.runs.iter().enumerate() {
-            check_part(k, run.weight, &run.surety(), wire.classes.len()).map_err(saved)?;
+            check_part(
+                k,
+                run.weight,
+                &run.surety(&wire.foretold),
+                wire.classes.len(),
+            )
+            .map_err(saved)?;
             let truncations = [wire.config.single.truncation, wire.config.atoms];
             run.state
                 .check(

@@ -391,7 +391,7 @@ fn a_row_of_which_nothing_is_seen_has_the_share_of_the_labels() {
     assert!((half - 1.645).abs() < 0.3, "{half} standard deviations");
 }
 
-/// Half of the features, of rows of training all of which are complete: what is done twice makes the whole.
+/// Half of the features, of rows of training all of which are complete: the root of the power, about the odds of the labels.
 #[test]
 fn rows_are_put_right_as_far_as_they_are_seen() {
     let (table, labels) = one_feature_tells(120, 6);
@@ -420,10 +420,11 @@ fn rows_are_put_right_as_far_as_they_are_seen() {
     };
     let (found, plain) = (ln_odds(&put_right), ln_odds(&as_it_is));
     assert!((found[1] - (sharpness * plain[1] + shifts[1])).abs() < 1e-9);
-    let root = sharpness.sqrt();
-    let half = |l: f64| root * l + shifts[1] * (1.0 - root) / (1.0 - sharpness);
-    assert!((found[0] - half(plain[0])).abs() < 1e-9);
-    assert!((half(half(plain[1])) - found[1]).abs() < 1e-9);
+    let counts = labels.counts();
+    let about = (counts[1] as f64 / counts[0] as f64).ln();
+    let beside = shifts[1] - (1.0 - sharpness) * about;
+    let wanted = about + sharpness.sqrt() * (plain[0] - about) + beside;
+    assert!((found[0] - wanted).abs() < 1e-9, "{} {wanted}", found[0]);
 }
 
 #[test]
