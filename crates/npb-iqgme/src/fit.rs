@@ -26,7 +26,7 @@ use crate::runs::{
     weigh,
 };
 use crate::spread;
-use crate::stacking::{self, Foretold, FoundFrom, LabelsForetold, Side, Surety, Vote, shares_seen};
+use crate::stacking::{self, Foretold, FoundFrom, LabelsForetold, Side, Vote, shares_seen};
 use crate::state::check_experts;
 use crate::units::Units;
 use crate::vb::IqgmeVb;
@@ -200,14 +200,6 @@ impl Run {
             spread: Vec::new(),
             state: vb.into_state(),
         })
-    }
-
-    fn surety(&self, found: &FoundFrom) -> Surety {
-        Surety {
-            sharpness: self.sharpness,
-            shifts: self.shifts.clone(),
-            about: found.ln_odds.clone(),
-        }
     }
 
     fn weight_in(&self, of: Of) -> f64 {
@@ -637,8 +629,10 @@ impl IqgmeFit {
                 let drawn = self.predictors[k].draw(&run.state, &run.spread, &mut rng)?;
                 let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
                 let drawn = with_first_class(others);
-                Ok(run
-                    .surety(&self.wire.foretold)
+                Ok(self
+                    .wire
+                    .foretold
+                    .surety(run.sharpness, &run.shifts)
                     .moved_all(drawn, &by_run[k], &extents))
             })
             .collect::<Result<_, IqgmeError>>()?;
@@ -914,7 +908,7 @@ impl IqgmeFit {
     fn average(&self, by_run: &[Vec<Vec<f64>>], extents: &[f64]) -> Vec<Vec<f64>> {
         let votes = self.wire.runs.iter().map(|run| Vote {
             weight: run.vote,
-            surety: run.surety(&self.wire.foretold),
+            surety: self.wire.foretold.surety(run.sharpness, &run.shifts),
         });
         stacking::average(votes.zip(by_run), extents)
     }
@@ -977,7 +971,7 @@ impl Saved for IqgmeFit {
             check_part(
                 k,
                 run.weight,
-                &run.surety(&wire.foretold),
+                &wire.foretold.surety(run.sharpness, &run.shifts),
                 wire.classes.len(),
             )
             .map_err(saved)?;

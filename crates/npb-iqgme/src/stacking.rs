@@ -181,7 +181,7 @@ pub(crate) struct FoundFrom {
     /// The share of the model's features that was seen of their rows on average.
     usual: f64,
     /// Log odds of the classes among them, beside the first.
-    pub(crate) ln_odds: Vec<f64>,
+    ln_odds: Vec<f64>,
 }
 
 impl FoundFrom {
@@ -191,6 +191,15 @@ impl FoundFrom {
         usual: 1.0,
         ln_odds: Vec::new(),
     };
+
+    /// How a run with this sharpness and these shifts is put right.
+    pub(crate) fn surety(&self, sharpness: f64, shifts: &[f64]) -> Surety {
+        Surety {
+            sharpness,
+            shifts: shifts.to_vec(),
+            about: self.ln_odds.clone(),
+        }
+    }
 
     /// How far the rows of a table let runs be put right; `columns`: those of the model.
     pub(crate) fn extents(&self, table: &Table, columns: &[usize]) -> Vec<f64> {

@@ -27,7 +27,7 @@ use crate::fit::{
 use crate::runs::{
     check_level, check_part, check_total, class_intervals, of_second_class, run_all, weigh,
 };
-use crate::stacking::{self, FoundFrom, Surety, Vote, Votes};
+use crate::stacking::{self, FoundFrom, Vote, Votes};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
 
@@ -135,14 +135,6 @@ impl FactorRun {
             use_probabilities: vb.use_probabilities()?,
             state: vb.into_state(),
         })
-    }
-
-    fn surety(&self, found: &FoundFrom) -> Surety {
-        Surety {
-            sharpness: self.sharpness,
-            shifts: self.shifts.clone(),
-            about: found.ln_odds.clone(),
-        }
     }
 
     /// Its last bound.
@@ -407,7 +399,7 @@ impl FactorFit {
     fn average(&self, by_run: &[Vec<Vec<f64>>], extents: &[f64]) -> Vec<Vec<f64>> {
         let runs = self.voting().map(|run| Vote {
             weight: run.vote,
-            surety: run.surety(&self.wire.foretold),
+            surety: self.wire.foretold.surety(run.sharpness, &run.shifts),
         });
         stacking::average(runs.zip(by_run), extents)
     }
@@ -484,8 +476,10 @@ impl FactorFit {
                 let effects = (&self.wire.effects, &rows);
                 let others = predictor.probabilities(state, &cells, effects)?;
                 let drawn = with_first_class(others);
-                let mut moved = run
-                    .surety(&self.wire.foretold)
+                let mut moved = self
+                    .wire
+                    .foretold
+                    .surety(run.sharpness, &run.shifts)
                     .moved_all(drawn, &by_run[k], &extents);
                 for &i in &unseen {
                     self.shares().sample(&mut moved[i], &mut rng);
@@ -658,7 +652,13 @@ impl Saved for FactorFit {
         check_total("weights", wire.runs.iter().map(|run| run.weight)).map_err(saved)?;
         check_total("votes", wire.runs.iter().map(|run| run.vote)).map_err(saved)?;
         for (k, run) in wire.runs.iter().enumerate() {
-            check_part(k, run.weight, &run.surety(&wire.foretold), n_classes).map_err(saved)?;
+            check_part(
+                k,
+                run.weight,
+                &wire.foretold.surety(run.sharpness, &run.shifts),
+                n_classes,
+            )
+            .map_err(saved)?;
             if !(0.0..=1.0).contains(&run.vote) {
                 return Err(saved(format!("vote of run {k}: {}", run.vote)));
             }

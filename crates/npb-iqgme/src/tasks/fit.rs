@@ -24,7 +24,7 @@ use crate::rows::Rows;
 use crate::runs::{
     check_level, check_part, check_total, class_intervals, of_second_class, run_all, weigh,
 };
-use crate::stacking::{self, FoundFrom, Surety, Vote, Votes};
+use crate::stacking::{self, FoundFrom, Vote, Votes};
 use crate::state::{Component, Expert};
 use crate::units::Units;
 use crate::{
@@ -108,14 +108,6 @@ pub struct TaskRun {
 }
 
 impl TaskRun {
-    fn surety(&self, found: &FoundFrom) -> Surety {
-        Surety {
-            sharpness: self.sharpness,
-            shifts: self.shifts.clone(),
-            about: found.ln_odds.clone(),
-        }
-    }
-
     /// A run that has ended. Its experts are those of its last `q(lambda)`, so that tasks can be added later.
     pub(super) fn new(
         start: TaskStart,
@@ -388,7 +380,7 @@ impl MultiTaskFit {
     fn average(&self, by_run: &[Vec<Vec<f64>>], extents: &[f64]) -> Vec<Vec<f64>> {
         let runs = self.weighed().map(|(run, _)| Vote {
             weight: run.weight,
-            surety: run.surety(&self.wire.foretold),
+            surety: self.wire.foretold.surety(run.sharpness, &run.shifts),
         });
         stacking::average(runs.zip(by_run), extents)
     }
@@ -532,8 +524,10 @@ impl MultiTaskFit {
                     predictor.draw_parts(&components, experts, &weights, shared, &mut rng)?;
                 let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
                 let drawn = with_first_class(others);
-                Ok(run
-                    .surety(&self.wire.foretold)
+                Ok(self
+                    .wire
+                    .foretold
+                    .surety(run.sharpness, &run.shifts)
                     .moved_all(drawn, &by_run[k], &extents))
             })
             .collect::<Result<_, IqgmeError>>()?;
@@ -661,7 +655,7 @@ impl Saved for MultiTaskFit {
             check_part(
                 k,
                 run.weight,
-                &run.surety(&wire.foretold),
+                &wire.foretold.surety(run.sharpness, &run.shifts),
                 wire.classes.len(),
             )
             .map_err(saved)?;
