@@ -139,7 +139,7 @@ pub(crate) fn shares_seen(table: &Table, columns: &[usize]) -> Vec<f64> {
 }
 
 /// How far rows, by the shares of their features that are seen, let runs be put right, which was found out by rows with the usual share. What is not seen blunts a probability, and rightly so:
-/// as less of a row is seen there is less to be put right, and nothing where nothing is seen.
+/// as less of a row is seen the power is nearer to 1, and it is 1 where nothing is seen.
 pub(crate) fn extents(shares: &[f64], usual: f64) -> Vec<f64> {
     let extent = |share: &f64| {
         if *share < usual { share / usual } else { 1.0 }
