@@ -5,7 +5,7 @@ use std::hint::black_box;
 use criterion::{BatchSize, BenchmarkId, Throughput, criterion_group, criterion_main};
 use npb_benches::{Processor, on_processor_time, one_thread};
 use npb_data::{Labels, Table};
-use npb_iqgme::{FactorConfig, FactorData, FactorScale, FactorStart, FactorState, FactorVb};
+use npb_iqgme::{FactorConfig, FactorData, FactorStart, FactorState, FactorVb, FeatureScale};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -40,7 +40,7 @@ fn simulated(n_rows: usize, n_features: usize, missing: f64) -> (Table, Labels) 
 
 fn config() -> FactorConfig {
     FactorConfig {
-        scale: FactorScale::Standardised,
+        scale: FeatureScale::Standardised,
         ..FactorConfig::default()
     }
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::IqgmeData;
 use crate::fit::{IqgmeFit, Run, foretold_labels, make_runs};
+use crate::scales::Training;
 use crate::stacking::Foretold;
 use crate::vb::IqgmeVb;
 use crate::{IqgmeConfig, IqgmeError};
@@ -39,12 +40,13 @@ pub fn fit_with_checkpoints(
     every: Every,
     watch: impl Fn(usize, &VbReport) -> ControlFlow<()> + Sync,
 ) -> Result<IqgmeFit, IqgmeError> {
-    let data = IqgmeData::new(table, labels, config)?;
-    let fingerprint = fingerprint(&data);
+    let training = Training::new(table, labels, config)?;
+    let fingerprint = fingerprint(&training.data.own);
     let path = path.as_ref();
-    let runs = make_runs(&data, config, |k, start, restart| {
+    let runs = make_runs(&training, config, |k, planned, restart| {
+        let data = training.data.on(planned.scale);
         let key = Key {
-            start,
+            start: planned,
             restart,
             data: fingerprint,
         };
@@ -53,22 +55,22 @@ pub fn fit_with_checkpoints(
             every,
             |report| watch(k, report),
             |saved| match saved {
-                None => IqgmeVb::new(&data, config.clone(), start, restart),
-                Some((state, trace)) => IqgmeVb::resume(&data, config.clone(), state, trace),
+                None => IqgmeVb::new(data, config.clone(), planned.start, restart),
+                Some((state, trace)) => IqgmeVb::resume(data, config.clone(), state, trace),
             },
             |vb, watch| vb.run(watch),
             |_| Ok(()),
             IqgmeVb::state,
         )?;
-        Run::new(start, outcome, vb)
+        Run::new(planned, outcome, vb)
     })?;
     let foretold = if cancelled(runs.iter().map(|run| &run.stop)) {
         None
     } else {
         let files = FoldFiles::new(path, FOLD, config, fingerprint);
-        foretold_labels((table, labels), &data, config, Some(&files))?
+        foretold_labels((table, labels), &training, config, Some(&files))?
     };
-    IqgmeFit::new(data, config.clone(), runs, foretold)
+    IqgmeFit::new(training, config.clone(), runs, foretold)
 }
 
 /// What a run is of, beside the configuration; `S` is its start.

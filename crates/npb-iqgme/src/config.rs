@@ -27,6 +27,16 @@ pub enum Start {
     Mixture(usize),
 }
 
+/// The scale on which features are modelled as normal in each cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FeatureScale {
+    /// Their own, standardised.
+    Standardised,
+    /// Normal scores of their ranks in training, standardised: heavy tails and outliers lose their weight. Only the order of a feature's values matters.
+    NormalScores,
+}
+
 /// The scale of the Wishart prior of the components' precisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -100,6 +110,9 @@ pub struct IqgmeConfig {
     pub gate: Gate,
     /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
     pub starts: Vec<Start>,
+    /// Starts of further runs, on normal scores of the features ([`FeatureScale::NormalScores`]), for class probabilities alone; none: no such runs. They are made where folds can weigh
+    /// them, and where a feature has more than two values.
+    pub score_starts: Vec<Start>,
     /// Starts to try instead when no row has a label: runs lose clusters but seldom gain one, so k-means with several numbers of clusters, of which the bound
     /// picks.
     pub unlabelled_starts: Vec<Start>,
@@ -147,6 +160,12 @@ impl Default for IqgmeConfig {
                 Start::PerClass(2),
                 Start::Mixture(10),
             ],
+            score_starts: vec![
+                Start::KMeans(1),
+                Start::PerClass(1),
+                Start::PerClass(2),
+                Start::Mixture(10),
+            ],
             unlabelled_starts: [1, 2, 3, 4, 5, 6, 8, 12].map(Start::KMeans).to_vec(),
             restarts: 1,
             averaging: 0.1,
@@ -184,9 +203,12 @@ impl IqgmeConfig {
         at_least("max_iterations", self.max_iterations, 1)?;
         for (field, starts) in [
             ("starts", &self.starts),
+            ("score_starts", &self.score_starts),
             ("unlabelled_starts", &self.unlabelled_starts),
         ] {
-            check_starts(field, starts)?;
+            if !(starts.is_empty() && field == "score_starts") {
+                check_starts(field, starts)?;
+            }
         }
         Ok(())
     }

@@ -12,7 +12,6 @@ mod features;
 mod fit;
 mod forms;
 mod gibbs;
-mod margins;
 mod predict;
 mod rows;
 mod scale;
@@ -24,7 +23,7 @@ mod vb;
 
 pub use bound::FactorBound;
 pub use checkpoints::fit_factor_with_checkpoints;
-pub use config::{FactorConfig, FactorScale, FactorStart, RowEffects};
+pub use config::{FactorConfig, FactorStart, RowEffects};
 pub use data::FactorData;
 pub use fit::{FactorComponent, FactorFit, FactorRun, fit_factor};
 pub use gibbs::{FactorDraw, FactorMove, FactorSampler};

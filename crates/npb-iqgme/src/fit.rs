@@ -2,7 +2,7 @@
 
 mod training;
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use npb_data::{Labels, Table};
 use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoints::{FoldFiles, fingerprint};
-use crate::config::{ExpertPosterior, Gate, Start};
+use crate::config::{ExpertPosterior, FeatureScale, Gate, Start};
 use crate::data::{IqgmeData, class_of_rows, distinct, two_classes};
 use crate::experts;
 use crate::predict::{CellTerm, Experts, Predictor};
@@ -25,6 +25,7 @@ use crate::runs::{
     check_inside, check_level, check_part, check_total, class_intervals, of_second_class, run_all,
     weigh,
 };
+use crate::scales::{self, ByScale, Planned, Scores, Training, planned};
 use crate::spread;
 use crate::stacking::{self, Foretold, FoundFrom, LabelsForetold, Side, Vote, shares_seen};
 use crate::state::check_experts;
@@ -45,71 +46,83 @@ const PICK: u64 = 5;
 /// Classes without a labelled row are left out: see [`IqgmeFit::classes`].
 /// Errors: see [`IqgmeData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
-    let data = IqgmeData::new(table, labels, config)?;
-    let runs = make_runs(&data, config, |_, start, restart| {
-        let vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
-        Run::finish(vb, start)
+    let training = Training::new(table, labels, config)?;
+    let runs = make_runs(&training, config, |_, planned, restart| {
+        let data = training.data.on(planned.scale);
+        let vb = IqgmeVb::new(data, config.clone(), planned.start, restart)?;
+        Run::finish(vb, planned)
     })?;
-    let foretold = foretold_labels((table, labels), &data, config, None)?;
-    IqgmeFit::new(data, config.clone(), runs, foretold)
+    let foretold = foretold_labels((table, labels), &training, config, None)?;
+    IqgmeFit::new(training, config.clone(), runs, foretold)
 }
 
-/// What is foretold of all labels; none where bounds decide. `data`: of the table. `files`: where it is kept from fold to fold, if it is.
+/// What is foretold of all labels; none where bounds decide. `training`: of the table. `files`: where it is kept from fold to fold, if it is.
 pub(crate) fn foretold_labels(
     (table, labels): (&Table, &Labels),
-    data: &IqgmeData,
+    training: &Training,
     config: &IqgmeConfig,
     files: Option<&FoldFiles<'_, IqgmeConfig>>,
 ) -> Result<Option<LabelsForetold>, IqgmeError> {
+    let data = &training.data.own;
+    let scored = training.scores.is_some();
     let limited = IqgmeConfig {
         max_iterations: config.max_iterations.min(stacking::ITERATIONS),
         ..config.clone()
     };
-    let sizes = [config.folds, config.starts.len() * config.restarts];
+    let n_runs = plan(training, config).len() * config.restarts;
+    let sizes = [config.folds, n_runs];
     let shares = [shares_seen(table, &data.active)];
     let (classes, seed) = (&data.classes, config.seed);
     stacking::foretell(&[labels], &shares, classes, sizes, seed, files, |sides| {
         let Side { kept, left_out } = &sides[0];
         let (kept, labels) = (table.select_rows(kept), labels.select_rows(kept));
-        foretold(&kept, &labels, &table.select_rows(left_out), &limited)
+        let own = IqgmeData::new(&kept, &labels, &limited)?;
+        let training = Training::on(&kept, &labels, own, scored)?;
+        foretold(&training, &table.select_rows(left_out), &limited)
     })
 }
 
 /// The probabilities that runs made from one table give to the classes of each row of another: run; row, class.
 fn foretold(
-    kept: &Table,
-    labels: &Labels,
+    kept: &Training,
     left_out: &Table,
     config: &IqgmeConfig,
 ) -> Result<Foretold, IqgmeError> {
-    let data = IqgmeData::new(kept, labels, config)?;
-    let runs = make_runs(&data, config, |_, start, restart| {
-        let mut vb = IqgmeVb::new(&data, config.clone(), start, restart)?;
+    let runs = make_runs(kept, config, |_, planned, restart| {
+        let data = kept.data.on(planned.scale);
+        let mut vb = IqgmeVb::new(data, config.clone(), planned.start, restart)?;
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-        Run::without_spread(start, outcome, vb)
+        Run::without_spread(planned, outcome, vb)
     })?;
-    let rows = Units::of(&data).rows_left_out(left_out)?;
+    let units = Units::of(&kept.data.own);
+    let rows = scales::rows_left_out(&units, kept.scores.as_ref(), left_out)?;
     let of_run = |run: &Run| {
+        let rows = rows.on(run.scale);
         let others = run
             .predictor()?
-            .probabilities(&rows, config.gate, Experts::Integrated)?;
+            .probabilities(rows, config.gate, Experts::Integrated)?;
         Ok(with_first_class(others).concat())
     };
     runs.iter().map(of_run).collect()
 }
 
-/// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its start and its restart.
+/// The runs that the configuration asks for, each to be made `config.restarts` times.
+fn plan(training: &Training, config: &IqgmeConfig) -> Vec<Planned<Start>> {
+    if training.data.own.n_labelled == 0 {
+        return planned(&config.unlabelled_starts, &[]);
+    }
+    let scored = training.scores.is_some();
+    let on_scores: &[Start] = if scored { &config.score_starts } else { &[] };
+    planned(&config.starts, on_scores)
+}
+
+/// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its scale and start, and its restart.
 pub(crate) fn make_runs(
-    data: &IqgmeData,
+    training: &Training,
     config: &IqgmeConfig,
-    make: impl Fn(usize, Start, u64) -> Result<Run, IqgmeError> + Sync,
+    make: impl Fn(usize, Planned<Start>, u64) -> Result<Run, IqgmeError> + Sync,
 ) -> Result<Vec<Run>, IqgmeError> {
-    let starts = if data.n_labelled > 0 {
-        &config.starts
-    } else {
-        &config.unlabelled_starts
-    };
-    run_all(starts, config.restarts, make)
+    run_all(&plan(training, config), config.restarts, make)
 }
 
 /// Fits a Dirichlet process mixture of Gaussians to rows without labels: clusters, densities, imputation.
@@ -132,9 +145,11 @@ enum Of {
 pub struct Run {
     /// Its start.
     pub start: Start,
-    /// Its weight in densities and missing cells, by its bound; zero for a run that was not kept.
+    /// The scale of the features that it is made on.
+    pub scale: FeatureScale,
+    /// Its weight in densities and missing cells, by its bound; zero for a run that was not kept, and for those on normal scores.
     pub weight: f64,
-    /// Its weight in class probabilities, by the labels that it foretells (`config.folds`), or else by its bound, too.
+    /// Its weight in class probabilities, by the labels that it foretells (`config.folds`), or else as in densities.
     pub vote: f64,
     /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold. Rows of which less is seen than usual in training are put right by less.
     pub sharpness: f64,
@@ -145,7 +160,7 @@ pub struct Run {
     pub trace: Vec<VbReport>,
     /// Why it ended.
     pub stop: Stop,
-    /// The variational posterior, in standardised units.
+    /// The variational posterior, in standardised units of its scale.
     pub state: IqgmeState,
     /// The experts that predictions use, for each component of the state one for each utility: as `config.expert_posterior` says, the state's own or
     /// those that expectation propagation makes of its responsibilities.
@@ -157,14 +172,14 @@ pub struct Run {
 
 impl Run {
     /// Iterates to the end.
-    fn finish(mut vb: IqgmeVb<'_>, start: Start) -> Result<Self, IqgmeError> {
+    fn finish(mut vb: IqgmeVb<'_>, planned: Planned<Start>) -> Result<Self, IqgmeError> {
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-        Self::new(start, outcome, vb)
+        Self::new(planned, outcome, vb)
     }
 
     /// A run that has ended.
     pub(crate) fn new(
-        start: Start,
+        planned: Planned<Start>,
         outcome: VbOutcome,
         mut vb: IqgmeVb<'_>,
     ) -> Result<Self, IqgmeError> {
@@ -172,7 +187,7 @@ impl Run {
             ExpertPosterior::Variational => Some(spread::experts(&mut vb)?),
             ExpertPosterior::ExpectationPropagation => None,
         };
-        let run = Self::without_spread(start, outcome, vb)?;
+        let run = Self::without_spread(planned, outcome, vb)?;
         Ok(Self {
             spread: spread.unwrap_or_else(|| run.experts.clone()),
             ..run
@@ -181,12 +196,13 @@ impl Run {
 
     /// One that is asked for predictions alone.
     fn without_spread(
-        start: Start,
+        Planned { scale, start }: Planned<Start>,
         outcome: VbOutcome,
         mut vb: IqgmeVb<'_>,
     ) -> Result<Self, IqgmeError> {
         Ok(Self {
             start,
+            scale,
             weight: 0.0,
             vote: 0.0,
             sharpness: 1.0,
@@ -200,6 +216,13 @@ impl Run {
             spread: Vec::new(),
             state: vb.into_state(),
         })
+    }
+
+    fn planned(&self) -> Planned<Start> {
+        Planned {
+            scale: self.scale,
+            start: self.start,
+        }
     }
 
     fn weight_in(&self, of: Of) -> f64 {
@@ -404,6 +427,8 @@ pub struct ClassifierSummary {
 pub struct Wire {
     config: IqgmeConfig,
     units: Units,
+    /// Where there are runs on them.
+    scores: Option<Scores>,
     classes: Vec<String>,
     /// Fingerprint of the rows and labels of training.
     training: u64,
@@ -411,7 +436,7 @@ pub struct Wire {
     #[serde(with = "npb_linalg::saved")]
     covariance: Mat<f64>,
     foretold: FoundFrom,
-    /// The best run first.
+    /// The best run first; those on normal scores last, the best of them first.
     runs: Vec<Run>,
 }
 
@@ -426,25 +451,34 @@ pub struct IqgmeFit {
 }
 
 impl IqgmeFit {
+    /// `runs`: those on the features' own scale first.
     pub(crate) fn new(
-        data: IqgmeData,
+        training: Training,
         config: IqgmeConfig,
         runs: Vec<Run>,
         foretold: Option<LabelsForetold>,
     ) -> Result<Self, IqgmeError> {
+        let n_observed = training.data.own.n_observed();
         // In the order of their bounds, as the runs will be.
         let mut runs: Vec<(usize, Run)> = runs.into_iter().enumerate().collect();
         let elbo = |(_, run): &(usize, Run)| run.elbo();
-        let weights = weigh(&mut runs, elbo, config.averaging, data.n_observed());
-        let (made, mut runs): (Vec<usize>, Vec<Run>) = runs.into_iter().unzip();
-        for (run, weight) in runs.iter_mut().zip(&weights) {
+        let n_own = n_on_own_scale(runs.iter().map(|(_, run)| run));
+        let mut on_scores = runs.split_off(n_on_own_scale(runs.iter().map(|(_, run)| run)));
+        let mut prior = weigh(&mut runs, elbo, config.averaging, n_observed);
+        for ((_, run), weight) in runs.iter_mut().zip(&prior) {
             (run.weight, run.vote) = (*weight, *weight);
         }
+        if !on_scores.is_empty() {
+            prior.extend(weigh(&mut on_scores, elbo, config.averaging, n_observed));
+            runs.append(&mut on_scores);
+        }
+        let (made, mut runs): (Vec<usize>, Vec<Run>) = runs.into_iter().unzip();
         let mut found = FoundFrom::NOTHING;
         if let Some(mut foretold) = foretold {
             foretold.by_run = made.iter().map(|&k| foretold.by_run[k].clone()).collect();
             let votes = stacking::votes(&foretold, stacking::put_right, |by_run| {
-                stacking::stack(by_run, &weights)
+                let of_scale = |at: Range<usize>| stacking::stack(&by_run[at.clone()], &prior[at]);
+                stacking::by_scale(by_run, n_own, of_scale)
             });
             found = votes.from;
             for (run, vote) in runs.iter_mut().zip(votes.each) {
@@ -452,19 +486,21 @@ impl IqgmeFit {
                 (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
             }
         }
-        Self::of_runs(data, config, runs, found)
+        Self::of_runs(training, config, runs, found)
     }
 
     /// Of runs that have their weights and votes, and what these were found from.
     fn of_runs(
-        data: IqgmeData,
+        Training { data, scores }: Training,
         config: IqgmeConfig,
         runs: Vec<Run>,
         foretold: FoundFrom,
     ) -> Result<Self, IqgmeError> {
+        let data = data.own;
         Self::from_wire(Wire {
             config,
             units: Units::of(&data),
+            scores,
             training: fingerprint(&data),
             classes: data.classes,
             covariance: data.covariance,
@@ -523,7 +559,7 @@ impl IqgmeFit {
         &self.wire.config
     }
 
-    /// All runs, the best first.
+    /// All runs, the best first; those on normal scores last, the best of them first.
     pub fn runs(&self) -> &[Run] {
         &self.wire.runs
     }
@@ -556,7 +592,7 @@ impl IqgmeFit {
     /// As [`predict_proba`](Self::predict_proba), by the posterior means in place of the parameters (W 3.4.3, incomplete data), runs by their votes but as sure as they are.
     pub fn predict_plug_in(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         two_classes(&self.wire.classes, "predict_plug_in", ALL_CLASSES)?;
-        let rows = self.wire.units.rows(table)?;
+        let rows = self.rows(table)?;
         let by_run = self.by_run(&rows, Gate::AtMeans, Experts::AtMeans)?;
         Ok(second(self.average(&by_run, &vec![0.0; table.n_rows()])))
     }
@@ -568,7 +604,7 @@ impl IqgmeFit {
     /// direction. Errors: other columns than in training, a fit without labels.
     pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         self.classifies()?;
-        let rows = self.wire.units.rows(table)?;
+        let rows = self.rows(table)?;
         let by_run = self.by_run(&rows, self.wire.config.gate, Experts::Integrated)?;
         Ok(self.average(&by_run, &self.extents(table)))
     }
@@ -617,7 +653,7 @@ impl IqgmeFit {
         check_level(level)?;
         check_draws(draws, 2)?;
         self.classifies()?;
-        let rows = self.wire.units.rows(table)?;
+        let rows = self.rows(table)?;
         let by_run = self.by_run(&rows, self.wire.config.gate, Experts::Integrated)?;
         let extents = self.extents(table);
         let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
@@ -627,7 +663,8 @@ impl IqgmeFit {
                 let run = &self.wire.runs[k];
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
                 let drawn = self.predictors[k].draw(&run.state, &run.spread, &mut rng)?;
-                let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
+                let rows = rows.on(run.scale);
+                let others = drawn.probabilities(rows, Gate::AtMeans, Experts::AtMeans)?;
                 let drawn = with_first_class(others);
                 Ok(self
                     .wire
@@ -823,13 +860,22 @@ impl IqgmeFit {
                 needs: "a classifier is continued with labelled rows, the old ones along with the new",
             });
         }
+        let on_scores = |scores: &Scores| scores.data(table, labels, &wire.classes);
+        let training = Training {
+            data: ByScale {
+                scores: wire.scores.as_ref().map(on_scores).transpose()?,
+                own: data,
+            },
+            scores: wire.scores.clone(),
+        };
         let mut runs = wire.runs[..self.predictors.len()]
             .par_iter()
             .map(|run| {
+                let data = training.data.on(run.scale);
                 let mut state = run.state.clone();
                 state.soft_labels = data.first_soft_labels();
-                let vb = IqgmeVb::resume(&data, wire.config.clone(), state, Vec::new())?;
-                let again = Run::finish(vb, run.start)?;
+                let vb = IqgmeVb::resume(data, wire.config.clone(), state, Vec::new())?;
+                let again = Run::finish(vb, run.planned())?;
                 Ok(Run {
                     vote: run.vote,
                     sharpness: run.sharpness,
@@ -838,15 +884,16 @@ impl IqgmeFit {
                 })
             })
             .collect::<Result<Vec<Run>, IqgmeError>>()?;
-        if let Some(foretold) = self.foretold_again(table, labels, &data)? {
-            return Self::new(data, wire.config.clone(), runs, Some(foretold));
+        if let Some(foretold) = self.foretold_again(table, labels, &training)? {
+            return Self::new(training, wire.config.clone(), runs, Some(foretold));
         }
-        let averaging = wire.config.averaging;
-        let weights = weigh(&mut runs, Run::elbo, averaging, data.n_observed());
+        let n_own = n_on_own_scale(&runs);
+        let (averaging, n_observed) = (wire.config.averaging, training.data.own.n_observed());
+        let weights = weigh(&mut runs[..n_own], Run::elbo, averaging, n_observed);
         for (run, weight) in runs.iter_mut().zip(weights) {
             run.weight = weight;
         }
-        Self::of_runs(data, wire.config.clone(), runs, wire.foretold.clone())
+        Self::of_runs(training, wire.config.clone(), runs, wire.foretold.clone())
     }
 
     /// What runs from the starts of those that have a part in answers foretell of the labels of more rows; none where there are about as many labels as before, or not of all classes.
@@ -854,8 +901,9 @@ impl IqgmeFit {
         &self,
         table: &Table,
         labels: &Labels,
-        data: &IqgmeData,
+        training: &Training,
     ) -> Result<Option<LabelsForetold>, IqgmeError> {
+        let data = &training.data.own;
         let Wire {
             config, foretold, ..
         } = &self.wire;
@@ -866,14 +914,17 @@ impl IqgmeFit {
             return Ok(None);
         }
         let runs = &self.wire.runs[..self.predictors.len()];
+        let (own, on_scores) = runs.split_at(n_on_own_scale(runs));
+        let starts = |runs: &[Run]| runs.iter().map(|run| run.start).collect();
         let again = IqgmeConfig {
-            starts: runs.iter().map(|run| run.start).collect(),
+            starts: starts(own),
+            score_starts: starts(on_scores),
             restarts: 1,
             ..config.clone()
         };
         // Classes in the order of the fit.
         let labels = Labels::with_classes(data.classes.clone(), &names)?;
-        foretold_labels((table, &labels), data, &again, None)
+        foretold_labels((table, &labels), training, &again, None)
     }
 
     /// How far the rows of a table let runs be put right.
@@ -893,15 +944,21 @@ impl IqgmeFit {
     /// Probabilities of the classes by each run that has a part in answers, before they are put right: run, row, class.
     fn by_run(
         &self,
-        rows: &Rows,
+        rows: &ByScale<Rows>,
         gate: Gate,
         experts: Experts,
     ) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
-        let of_run = |predictor: &Predictor| {
-            let others = predictor.probabilities(rows, gate, experts)?;
+        let of_run = |(run, predictor): (&Run, &Predictor)| {
+            let others = predictor.probabilities(rows.on(run.scale), gate, experts)?;
             Ok(with_first_class(others))
         };
-        self.predictors.iter().map(of_run).collect()
+        let runs = self.wire.runs.iter().zip(&self.predictors);
+        runs.map(of_run).collect()
+    }
+
+    /// The rows of a table on each scale.
+    fn rows(&self, table: &Table) -> Result<ByScale<Rows>, IqgmeError> {
+        scales::rows(&self.wire.units, self.wire.scores.as_ref(), table)
     }
 
     /// The average of these runs by their votes, each put right as far as rows let it.
@@ -954,6 +1011,17 @@ impl Saved for IqgmeFit {
             return Err(saved("classes or runs: impossible number".to_owned()));
         }
         let p = wire.units.active.len();
+        if let Some(scores) = &wire.scores {
+            let n_columns = wire.units.column_names().len();
+            scores.check(n_columns, &wire.units.active).map_err(saved)?;
+        }
+        let n_own = n_on_own_scale(&wire.runs);
+        let on_scores = &wire.runs[n_own..];
+        let in_place = |run: &Run| run.scale == FeatureScale::NormalScores && run.weight == 0.0;
+        let possible = n_own > 0 && (on_scores.is_empty() || wire.scores.is_some());
+        if !(possible && on_scores.iter().all(in_place)) {
+            return Err(saved("scales of the runs".to_owned()));
+        }
         let proper = wire.covariance.shape() == (p, p);
         if !proper || Cholesky::new(wire.covariance.as_ref()).is_err() {
             return Err(saved("covariance: impossible value or size".to_owned()));
@@ -996,6 +1064,12 @@ impl Saved for IqgmeFit {
         }
         Self::from_wire(wire)
     }
+}
+
+/// How many runs are on the features' own scale; they come first.
+fn n_on_own_scale<'a>(runs: impl IntoIterator<Item = &'a Run>) -> usize {
+    let own = |run: &&Run| run.scale == FeatureScale::Standardised;
+    runs.into_iter().take_while(own).count()
 }
 
 /// Of the second of two classes.

@@ -56,6 +56,7 @@ mod experts;
 mod factor;
 mod fit;
 mod gibbs;
+mod margins;
 mod mixture;
 mod multinomial;
 mod pass;
@@ -64,6 +65,7 @@ mod prior;
 mod responsibilities;
 mod rows;
 mod runs;
+mod scales;
 mod spread;
 mod stacking;
 mod start;
@@ -76,14 +78,14 @@ mod vectorised;
 
 pub use bound::Bound;
 pub use checkpoints::fit_with_checkpoints;
-pub use config::{ExpertPosterior, Gate, IqgmeConfig, PriorScale, RowFamily, Start};
+pub use config::{ExpertPosterior, FeatureScale, Gate, IqgmeConfig, PriorScale, RowFamily, Start};
 pub use data::IqgmeData;
 pub use em::{QgmeConfig, QgmeFit, fit_qgme};
 pub use error::IqgmeError;
 pub use factor::{
     FactorBound, FactorComponent, FactorConfig, FactorData, FactorDraw, FactorExpert, FactorFit,
-    FactorMove, FactorRun, FactorSampler, FactorScale, FactorStart, FactorState, FactorUpdate,
-    FactorVb, FeatureFactor, RowEffect, RowEffects, fit_factor, fit_factor_with_checkpoints,
+    FactorMove, FactorRun, FactorSampler, FactorStart, FactorState, FactorUpdate, FactorVb,
+    FeatureFactor, RowEffect, RowEffects, fit_factor, fit_factor_with_checkpoints,
 };
 pub use fit::{
     ClassifierSummary, ComponentSummary, Evaluation, Imputation, IqgmeFit, MissingCell,

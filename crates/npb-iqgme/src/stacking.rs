@@ -5,6 +5,7 @@
 //! A run may be too sure of its probabilities, or not sure enough; the same labels say by how much.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use npb_data::{Labels, Table};
 use npb_infer::ranges::OutOfRange;
@@ -28,6 +29,8 @@ const FOLDS: u64 = 6;
 pub(crate) const ITERATIONS: u64 = 15;
 /// Updates of the weights.
 const UPDATES: usize = 200;
+/// Labels that are added to each of two scales when labels say what it weighs.
+const LABELS_FOR_EACH_SCALE: f64 = 10.0;
 
 /// The prior of a sharpness: its logarithm is normal with mean 0 and this standard deviation.
 const LN_SHARPNESS_SD: f64 = 0.5;
@@ -551,10 +554,17 @@ pub(crate) fn average<'a>(
 /// Weights at which the average of the runs' probabilities of what came true is highest, as posterior means would have them: `by_run`: run, label. To what the labels
 /// say as many labels are added as there are runs, shared out as in `prior` (which sums to 1): they decide where labels are few.
 pub(crate) fn stack(by_run: &[impl AsRef<[f64]>], prior: &[f64]) -> Vec<f64> {
+    let n_runs = by_run.len() as f64;
+    let added: Vec<f64> = prior.iter().map(|share| n_runs * share).collect();
+    stack_with(by_run, &added)
+}
+
+/// As [`stack`], with so many labels added to each run.
+fn stack_with(by_run: &[impl AsRef<[f64]>], added: &[f64]) -> Vec<f64> {
     let (n_runs, n_labels) = (by_run.len(), by_run[0].as_ref().len());
     let mut weights = vec![1.0 / n_runs as f64; n_runs];
     for _ in 0..UPDATES {
-        let mut shares: Vec<f64> = prior.iter().map(|p| n_runs as f64 * p).collect();
+        let mut shares = added.to_vec();
         for i in 0..n_labels {
             let part = |run: usize| weights[run] * by_run[run].as_ref()[i].max(f64::MIN_POSITIVE);
             let total: f64 = (0..n_runs).map(part).sum();
@@ -566,6 +576,33 @@ pub(crate) fn stack(by_run: &[impl AsRef<[f64]>], prior: &[f64]) -> Vec<f64> {
         weights = shares.into_iter().map(|share| share / total).collect();
     }
     weights
+}
+
+/// Weights of runs of which the first `n_own` are on the features' own scale and the others, if there are any, on normal scores. `weights` shares out what a scale has
+/// among its runs, whose places it gets; what each scale has the labels say of its average, and that is next to one half where labels are few.
+pub(crate) fn by_scale(
+    by_run: &[Vec<f64>],
+    n_own: usize,
+    weights: impl Fn(Range<usize>) -> Vec<f64>,
+) -> Vec<f64> {
+    let n_runs = by_run.len();
+    if n_own == n_runs {
+        return weights(0..n_runs);
+    }
+    let scales = [0..n_own, n_own..n_runs];
+    let within = scales.clone().map(weights);
+    let average = |(places, weights): (Range<usize>, &Vec<f64>)| -> Vec<f64> {
+        let at = |label: usize| {
+            let runs = by_run[places.clone()].iter().zip(weights);
+            runs.map(|(run, weight)| weight * run[label]).sum()
+        };
+        (0..by_run[0].len()).map(at).collect()
+    };
+    let averages: Vec<Vec<f64>> = scales.into_iter().zip(&within).map(average).collect();
+    let shares = stack_with(&averages, &[LABELS_FOR_EACH_SCALE; 2]);
+    let each = within.into_iter().zip(shares);
+    each.flat_map(|(runs, share)| runs.into_iter().map(move |weight| share * weight))
+        .collect()
 }
 
 #[cfg(test)]
@@ -601,6 +638,26 @@ mod tests {
         // Where labels say nothing, the prior does.
         let weights = stack(&[[0.5; 3], [0.5; 3]], &[0.9, 0.1]);
         assert!((weights[0] - 0.9).abs() < 1e-9, "{weights:?}");
+    }
+
+    #[test]
+    fn scales_share_votes_evenly_until_many_labels_say_otherwise() {
+        let runs = |n: usize| [vec![0.9; n], vec![0.5; n], vec![0.2; n]];
+        let of_scale = |by_run: &[Vec<f64>]| {
+            by_scale(by_run, 2, |places| {
+                let even = vec![1.0 / places.len() as f64; places.len()];
+                stack(&by_run[places], &even)
+            })
+        };
+        let few = of_scale(&runs(3));
+        assert!((few.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert!(few[2] > 0.35 && few[2] < 0.5, "{few:?}");
+        let many = of_scale(&runs(1000));
+        assert!(many[2] < 0.02 && many[0] > 0.9, "{many:?}");
+        // Where there is one scale, its runs have all.
+        let by_run = &runs(50)[..2];
+        let one = by_scale(by_run, 2, |places| stack(&by_run[places], &[0.5; 2]));
+        assert_eq!(one, stack(by_run, &[0.5; 2]));
     }
 
     fn near(a: f64, b: f64) -> bool {

@@ -6,7 +6,7 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
-use crate::config::{MOST_COMPONENTS, MOST_RUNS, check_length};
+use crate::config::{FeatureScale, MOST_COMPONENTS, MOST_RUNS, check_length};
 use crate::stacking::check_folds;
 
 /// Most steps of a feature: bins are counted in bytes.
@@ -68,16 +68,6 @@ impl FactorStart {
     }
 }
 
-/// The scale on which features are modelled as normal in each cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FactorScale {
-    /// Their own, standardised.
-    Standardised,
-    /// Normal scores of their ranks in training, standardised: heavy tails and outliers lose their weight. Only the order of a feature's values matters.
-    NormalScores,
-}
-
 /// What a row adds to the score of its label, whatever its cluster: an effect of its spread, and steps of its features, on the model's scale. A score's noise
 /// has variance 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -128,7 +118,7 @@ impl RowEffects {
 #[serde(default, deny_unknown_fields)]
 pub struct FactorConfig {
     /// The scale of the features.
-    pub scale: FactorScale,
+    pub scale: FeatureScale,
     /// Largest number of clusters, `N`.
     pub truncation: usize,
     /// Number of columns of the loadings, `L`: the largest dimension of a cluster (W 3.5.4: 50).
@@ -178,7 +168,7 @@ impl Default for FactorConfig {
     fn default() -> Self {
         use FactorStart::{BySpread, Linear, NoFactors, Own, PerClass, Pooled};
         Self {
-            scale: FactorScale::NormalScores,
+            scale: FeatureScale::NormalScores,
             truncation: 20,
             max_factors: 50,
             concentration: GammaPrior {

@@ -6,12 +6,12 @@ use npb_priors::dist::probit_moments;
 use npb_priors::special::ln_phi;
 use serde::{Deserialize, Serialize};
 
-use super::config::FactorScale;
 use super::effects::{Effects, RowsOfBoth};
-use super::margins::Margins;
+use crate::config::FeatureScale;
 use crate::data::{
     check_spans, class_of_rows, classes_seen, distinct, given_units, not_empty, varying_columns,
 };
+use crate::margins::Margins;
 use crate::units::apply_left_out;
 use crate::{FactorConfig, IqgmeError, multinomial};
 
@@ -146,10 +146,10 @@ impl Units {
         })
     }
 
-    pub(crate) fn fit(table: &Table, scale: FactorScale) -> Result<Self, IqgmeError> {
+    pub(crate) fn fit(table: &Table, scale: FeatureScale) -> Result<Self, IqgmeError> {
         let margins = match scale {
-            FactorScale::Standardised => Margins(None),
-            FactorScale::NormalScores => Margins::normal_scores(table),
+            FeatureScale::Standardised => Margins(None),
+            FeatureScale::NormalScores => Margins::normal_scores(table),
         };
         let standardiser = Standardiser::fit(&margins.apply(table)?);
         Ok(Self {

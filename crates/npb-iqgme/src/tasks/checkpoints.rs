@@ -8,7 +8,7 @@ use npb_infer::{VbReport, stream};
 use rand::RngExt;
 
 use super::config::TasksConfig;
-use super::data::{MultiTaskData, Task};
+use super::data::{Task, TrainingTasks};
 use super::fit::{MultiTaskFit, TaskRun, make_runs};
 use super::stacking::votes;
 use super::vb::MultiTaskVb;
@@ -30,13 +30,14 @@ pub fn fit_tasks_with_checkpoints(
     every: Every,
     watch: impl Fn(usize, &VbReport) -> ControlFlow<()> + Sync,
 ) -> Result<MultiTaskFit, IqgmeError> {
-    let data = MultiTaskData::new(tasks, config)?;
+    let training = TrainingTasks::new(tasks, config)?;
     let path = path.as_ref();
-    let prints = data.tasks.iter().map(fingerprint);
+    let prints = training.data.own.tasks.iter().map(fingerprint);
     let fingerprint = prints.fold(0, |sum, print| stream(sum, [print, 0, 0, 0]).random());
-    let runs = make_runs(config, |k, start, restart| {
+    let runs = make_runs(&training, config, |k, planned, restart| {
+        let data = training.data.on(planned.scale);
         let key = Key {
-            start,
+            start: planned,
             restart,
             data: fingerprint,
         };
@@ -45,20 +46,20 @@ pub fn fit_tasks_with_checkpoints(
             every,
             |report| watch(k, report),
             |saved| match saved {
-                None => MultiTaskVb::new(&data, config.clone(), start, restart),
-                Some((state, trace)) => MultiTaskVb::resume(&data, config.clone(), state, trace),
+                None => MultiTaskVb::new(data, config.clone(), planned.start, restart),
+                Some((state, trace)) => MultiTaskVb::resume(data, config.clone(), state, trace),
             },
             |vb, watch| vb.run(watch),
             MultiTaskVb::settle,
             MultiTaskVb::state,
         )?;
-        TaskRun::new(start, outcome, vb)
+        TaskRun::new(planned, outcome, vb)
     })?;
     let votes = if cancelled(runs.iter().map(|run| &run.stop)) {
         None
     } else {
         let files = FoldFiles::new(path, FOLD, config, fingerprint);
-        votes(tasks, &data.pooled, config, Some(&files))?
+        votes(tasks, &training, config, Some(&files))?
     };
-    MultiTaskFit::new(data, config.clone(), runs, votes)
+    MultiTaskFit::new(training, config.clone(), runs, votes)
 }

@@ -6,6 +6,7 @@ use super::TasksConfig;
 use crate::IqgmeError;
 use crate::data::{IqgmeData, class_of_rows};
 use crate::rows::Rows;
+use crate::scales::{ByScale, Scores, worth_scoring};
 
 /// Values of a new task that are more standard deviations than this from the mean of the fit's rows are refused: atoms that learn from them add their squares to the
 /// sums over all other rows, of which some digits must be left (from 1e8 on answers change, from 1e12 on they are wrong, then matrices are not positive definite).
@@ -71,6 +72,27 @@ impl MultiTaskData {
         Self::in_units(tasks, pooled)
     }
 
+    /// The same tasks on normal scores; `own`: on the features' own scale.
+    pub(super) fn on_scores(tasks: &[Task<'_>], own: &Self) -> Result<(Scores, Self), IqgmeError> {
+        let (table, labels) = together(tasks)?;
+        let (scores, pooled) = Scores::of(&table, &labels, &own.pooled)?;
+        let data = Self::scored(tasks, &scores, pooled)?;
+        Ok((scores, data))
+    }
+
+    /// Tasks on normal scores, in the units of `pooled`.
+    pub(super) fn scored(
+        tasks: &[Task<'_>],
+        scores: &Scores,
+        pooled: IqgmeData,
+    ) -> Result<Self, IqgmeError> {
+        let table = |task: &Task<'_>| scores.table(task.table);
+        let tables: Vec<Table> = tasks.iter().map(table).collect::<Result<_, _>>()?;
+        let each = tasks.iter().zip(&tables);
+        let scored: Vec<Task<'_>> = each.map(|(task, table)| Task { table, ..*task }).collect();
+        Self::in_units(&scored, pooled)
+    }
+
     /// Prepares tasks in the units, columns and classes of `pooled`.
     pub(crate) fn in_units(tasks: &[Task<'_>], pooled: IqgmeData) -> Result<Self, IqgmeError> {
         let names = tasks.iter().map(|task| task.name.to_owned()).collect();
@@ -98,6 +120,42 @@ impl MultiTaskData {
     /// Utilities of each expert; 0 without labels.
     pub(crate) fn n_utilities(&self) -> usize {
         self.pooled.n_utilities()
+    }
+}
+
+/// The tasks of a fit on their scales.
+pub(super) struct TrainingTasks {
+    pub(super) data: ByScale<MultiTaskData>,
+    pub(super) scores: Option<Scores>,
+}
+
+impl TrainingTasks {
+    /// On normal scores, too, if the configuration wants runs on them and they are worth making.
+    pub(super) fn new(tasks: &[Task<'_>], config: &TasksConfig) -> Result<Self, IqgmeError> {
+        let own = MultiTaskData::new(tasks, config)?;
+        let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
+        let tables: Vec<&Table> = tasks.iter().map(|task| task.table).collect();
+        let columns = &own.pooled.active;
+        let scored = !config.score_starts.is_empty()
+            && worth_scoring(&labels, &tables, columns, &config.single);
+        Self::on(tasks, own, scored)
+    }
+
+    /// Of tasks whose rows on their own scale are `own`.
+    pub(super) fn on(
+        tasks: &[Task<'_>],
+        own: MultiTaskData,
+        scored: bool,
+    ) -> Result<Self, IqgmeError> {
+        let of = || MultiTaskData::on_scores(tasks, &own);
+        let (scores, on_scores) = scored.then(of).transpose()?.unzip();
+        Ok(Self {
+            data: ByScale {
+                own,
+                scores: on_scores,
+            },
+            scores,
+        })
     }
 }
 

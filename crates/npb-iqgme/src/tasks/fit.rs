@@ -11,12 +11,12 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::{TaskStart, TasksConfig};
-use super::data::{MultiTaskData, Task, in_task};
+use super::data::{MultiTaskData, Task, TrainingTasks, in_task};
 use super::fold::{Atoms, fold};
 use super::stacking::votes;
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
-use crate::config::Gate;
+use crate::config::{FeatureScale, Gate};
 use crate::data::{class_of_rows, distinct, two_classes};
 use crate::fit::{ALL_CLASSES, ALL_INTERVALS, check_draws, most_probable, with_first_class};
 use crate::predict::{Experts, Predictor};
@@ -24,6 +24,7 @@ use crate::rows::Rows;
 use crate::runs::{
     check_level, check_part, check_total, class_intervals, of_second_class, run_all, weigh,
 };
+use crate::scales::{self, ByScale, Planned, Scores, planned};
 use crate::stacking::{self, FoundFrom, Vote, Votes};
 use crate::state::{Component, Expert};
 use crate::units::Units;
@@ -68,23 +69,33 @@ const IMPUTE: u64 = 16;
 /// Cost: with labels the runs for predictions are made `config.single.folds` times more, with at most 30 iterations each, to find their weights. Errors: see [`MultiTaskData::new`]. Runs are made in parallel on the caller's rayon pool, and so are the tasks within a run; the result does not
 /// depend on the number of threads.
 pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFit, IqgmeError> {
-    let data = MultiTaskData::new(tasks, config)?;
-    let runs = make_runs(config, |_, start, restart| {
-        let mut vb = MultiTaskVb::new(&data, config.clone(), start, restart)?;
+    let training = TrainingTasks::new(tasks, config)?;
+    let runs = make_runs(&training, config, |_, planned, restart| {
+        let data = training.data.on(planned.scale);
+        let mut vb = MultiTaskVb::new(data, config.clone(), planned.start, restart)?;
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-        TaskRun::new(start, outcome, vb)
+        TaskRun::new(planned, outcome, vb)
     })?;
-    let votes = votes(tasks, &data.pooled, config, None)?;
-    MultiTaskFit::new(data, config.clone(), runs, votes)
+    let votes = votes(tasks, &training, config, None)?;
+    MultiTaskFit::new(training, config.clone(), runs, votes)
 }
 
-/// All runs that the configuration asks for, those for predictions first, in parallel: `make` gets the number of the run, its start and its restart.
+/// The runs for predictions that the configuration asks for, each to be made `config.single.restarts` times.
+pub(super) fn plan(training: &TrainingTasks, config: &TasksConfig) -> Vec<Planned<TaskStart>> {
+    let scored = training.scores.is_some();
+    let on_scores: &[TaskStart] = if scored { &config.score_starts } else { &[] };
+    planned(&config.starts, on_scores)
+}
+
+/// All runs that the configuration asks for, those for predictions first, in parallel: `make` gets the number of the run, its scale and start, and its restart.
 pub(super) fn make_runs(
+    training: &TrainingTasks,
     config: &TasksConfig,
-    make: impl Fn(usize, TaskStart, u64) -> Result<TaskRun, IqgmeError> + Sync,
+    make: impl Fn(usize, Planned<TaskStart>, u64) -> Result<TaskRun, IqgmeError> + Sync,
 ) -> Result<Vec<TaskRun>, IqgmeError> {
-    let starts = [&config.starts[..], &config.summary_starts[..]].concat();
-    run_all(&starts, config.single.restarts, make)
+    let mut runs = plan(training, config);
+    runs.extend(planned(&config.summary_starts, &[]));
+    run_all(&runs, config.single.restarts, make)
 }
 
 /// One run: where it started, how it went, and the posterior it ended in.
@@ -92,6 +103,8 @@ pub(super) fn make_runs(
 pub struct TaskRun {
     /// Its start.
     pub start: TaskStart,
+    /// The scale of the features that it is made on.
+    pub scale: FeatureScale,
     /// Its weight in predictions; zero for a run that was not kept.
     pub weight: f64,
     /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold. Rows of which less is seen than usual in training are put right by less.
@@ -103,20 +116,21 @@ pub struct TaskRun {
     pub trace: Vec<VbReport>,
     /// Why it ended.
     pub stop: Stop,
-    /// The variational posterior, in standardised units.
+    /// The variational posterior, in standardised units of its scale.
     pub state: MultiTaskState,
 }
 
 impl TaskRun {
     /// A run that has ended. Its experts are those of its last `q(lambda)`, so that tasks can be added later.
     pub(super) fn new(
-        start: TaskStart,
+        Planned { scale, start }: Planned<TaskStart>,
         outcome: VbOutcome,
         mut vb: MultiTaskVb<'_>,
     ) -> Result<Self, IqgmeError> {
         vb.settle()?;
         Ok(Self {
             start,
+            scale,
             weight: 0.0,
             sharpness: 1.0,
             shifts: Vec::new(),
@@ -189,10 +203,12 @@ pub struct AtomSummary {
 pub struct Wire {
     config: TasksConfig,
     units: Units,
+    /// Where there are runs on them.
+    scores: Option<Scores>,
     classes: Vec<String>,
     tasks: Vec<String>,
     foretold: FoundFrom,
-    /// Those that predictions average over, those for predictions that have no weight, those for summaries; the best of each first.
+    /// Those that predictions average over, those for predictions that have no weight, those for summaries; of each those on normal scores last, and the best first.
     runs: Vec<TaskRun>,
 }
 
@@ -211,11 +227,12 @@ pub struct MultiTaskFit {
 
 impl MultiTaskFit {
     pub(super) fn new(
-        data: MultiTaskData,
+        TrainingTasks { data, scores }: TrainingTasks,
         config: TasksConfig,
         mut runs: Vec<TaskRun>,
         votes: Option<Votes>,
     ) -> Result<Self, IqgmeError> {
+        let data = data.own;
         let by_votes = votes.is_some();
         let foretold = votes
             .as_ref()
@@ -224,23 +241,28 @@ impl MultiTaskFit {
             run.weight = vote.weight;
             (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
         }
-        let mut summaries = runs.split_off(config.starts.len() * config.single.restarts);
+        let mut summaries =
+            runs.split_off(runs.len() - config.summary_starts.len() * config.single.restarts);
+        let mut on_scores = runs.split_off(config.starts.len() * config.single.restarts);
         let weights = |runs: &mut [TaskRun]| {
             let n_observed = data.pooled.n_observed();
             weigh(runs, TaskRun::elbo, config.single.averaging, n_observed)
         };
         weights(&mut summaries);
+        weights(&mut on_scores);
         let by_bound = weights(&mut runs);
         if !by_votes {
             for (run, weight) in runs.iter_mut().zip(by_bound) {
                 run.weight = weight;
             }
         }
+        runs.extend(on_scores);
         runs.sort_by_key(|run| run.weight == 0.0);
         runs.extend(summaries);
         Self::from_wire(Wire {
             config,
             units: Units::of(&data.pooled),
+            scores,
             classes: data.pooled.classes,
             tasks: data.names,
             foretold,
@@ -297,12 +319,12 @@ impl MultiTaskFit {
         &self.wire.config
     }
 
-    /// All runs: those that predictions average over, those for predictions that have no weight, those for summaries; each in order of their bounds.
+    /// All runs: those that predictions average over, those for predictions that have no weight, those for summaries; of each those on normal scores last, in order of their bounds.
     pub fn runs(&self) -> &[TaskRun] {
         &self.wire.runs
     }
 
-    /// The run with the highest bound of those whose atoms have Gaussians of their own; of all, if none has. (A run in which all have one is of another
+    /// The run with the highest bound of those on the features' own scale whose atoms have Gaussians of their own; of all on that scale, if none has. (A run in which all have one is of another
     /// model of the features, and what it says of the tasks is of their labels alone.)
     pub fn best(&self) -> &TaskRun {
         best(&self.wire.runs)
@@ -350,7 +372,7 @@ impl MultiTaskFit {
     pub fn predict_classes(&self, task: &str, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let j = self.position(task)?;
         self.classifies()?;
-        let by_run = self.by_run(j, &self.rows(task, table)?)?;
+        let by_run = self.by_run(j, &self.rows_by_scale(task, table)?)?;
         Ok(self.average(&by_run, &self.extents(table)))
     }
 
@@ -363,10 +385,10 @@ impl MultiTaskFit {
     }
 
     /// Probabilities of the classes for each row of task `j` by each run that has weight, before they are sharpened: run, row, class.
-    fn by_run(&self, j: usize, rows: &Rows) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
+    fn by_run(&self, j: usize, rows: &ByScale<Rows>) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
         let gate = self.wire.config.single.gate;
         self.weighed()
-            .map(|(run, predictor)| run.probabilities(predictor, j, rows, gate))
+            .map(|(run, predictor)| run.probabilities(predictor, j, rows.on(run.scale), gate))
             .collect()
     }
 
@@ -507,7 +529,7 @@ impl MultiTaskFit {
         check_draws(draws, 2)?;
         let j = self.position(task)?;
         self.classifies()?;
-        let rows = self.rows(task, table)?;
+        let rows = self.rows_by_scale(task, table)?;
         let by_run = self.by_run(j, &rows)?;
         let extents = self.extents(table);
         let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
@@ -522,7 +544,8 @@ impl MultiTaskFit {
                 let experts = predictor.experts();
                 let drawn =
                     predictor.draw_parts(&components, experts, &weights, shared, &mut rng)?;
-                let others = drawn.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
+                let rows = rows.on(run.scale);
+                let others = drawn.probabilities(rows, Gate::AtMeans, Experts::AtMeans)?;
                 let drawn = with_first_class(others);
                 Ok(self
                     .wire
@@ -602,12 +625,28 @@ impl MultiTaskFit {
         };
         let mut data = MultiTaskData::in_units(std::slice::from_ref(task), units)?;
         data.pooled.rows.clone_from(&data.tasks[0].rows);
+        let on_scores = |scores: &Scores| {
+            let tasks = std::slice::from_ref(task);
+            let mut data = MultiTaskData::scored(tasks, scores, scores.no_rows(&wire.classes))?;
+            data.pooled.rows.clone_from(&data.tasks[0].rows);
+            Ok::<_, IqgmeError>(data)
+        };
+        let data = ByScale {
+            scores: wire.scores.as_ref().map(on_scores).transpose()?,
+            own: data,
+        };
         wire.tasks.push(task.name.to_owned());
         for run in &mut wire.runs {
-            run.state = fold(&data, &wire.config, &run.state, atoms)
+            run.state = fold(data.on(run.scale), &wire.config, &run.state, atoms)
                 .map_err(|source| in_task(task.name, source))?;
         }
         Self::from_wire(wire)
+    }
+
+    /// Rows of a task on each scale.
+    fn rows_by_scale(&self, task: &str, table: &Table) -> Result<ByScale<Rows>, IqgmeError> {
+        let rows = scales::rows(&self.wire.units, self.wire.scores.as_ref(), table);
+        rows.map_err(|source| in_task(task, source))
     }
 
     /// Rows of a task, whose name goes along with errors.
@@ -619,7 +658,11 @@ impl MultiTaskFit {
 
 /// The run that [`MultiTaskFit::best`] speaks of; of equal ones the first.
 fn best(runs: &[TaskRun]) -> &TaskRun {
-    let rank = |run: &TaskRun| (run.state.gaussians == Gaussians::Own, run.elbo());
+    let rank = |run: &TaskRun| {
+        let own_scale = run.scale == FeatureScale::Standardised;
+        let own_gaussians = run.state.gaussians == Gaussians::Own;
+        (own_scale, own_gaussians, run.elbo())
+    };
     let better = |best, run| {
         if rank(run) > rank(best) { run } else { best }
     };
@@ -650,6 +693,16 @@ impl Saved for MultiTaskFit {
         check_total("weights", wire.runs.iter().map(|run| run.weight)).map_err(saved)?;
         if let Some(k) = (1..wire.tasks.len()).find(|&k| wire.tasks[..k].contains(&wire.tasks[k])) {
             return Err(saved(format!("task {:?} twice", wire.tasks[k])));
+        }
+        if let Some(scores) = &wire.scores {
+            let n_columns = wire.units.column_names().len();
+            scores.check(n_columns, &wire.units.active).map_err(saved)?;
+        }
+        let own_scale = |run: &TaskRun| run.scale == FeatureScale::Standardised;
+        if !wire.runs.iter().any(own_scale)
+            || (wire.scores.is_none() && !wire.runs.iter().all(own_scale))
+        {
+            return Err(saved("scales of the runs".to_owned()));
         }
         for (k, run) in wire.runs.iter().enumerate() {
             check_part(

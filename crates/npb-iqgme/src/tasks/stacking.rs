@@ -4,16 +4,17 @@ use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table};
 
-use super::config::TasksConfig;
-use super::data::{MultiTaskData, Task};
-use super::fit::TaskRun;
+use super::config::{TaskStart, TasksConfig};
+use super::data::{MultiTaskData, Task, TrainingTasks};
+use super::fit::{TaskRun, plan};
 use super::vb::MultiTaskVb;
+use crate::IqgmeError;
 use crate::checkpoints::FoldFiles;
 use crate::config::IqgmeConfig;
 use crate::runs::run_all;
+use crate::scales::{self, Planned};
 use crate::stacking::{self, Side, Votes, shares_seen};
 use crate::units::Units;
-use crate::{IqgmeData, IqgmeError};
 
 /// Iterations of a run without a fold, at most: tasks settle among each other later than the rows of one task.
 const ITERATIONS: u64 = 30;
@@ -21,21 +22,24 @@ const ITERATIONS: u64 = 30;
 /// Standard errors by which a run must foretell worse than the best one to be left out.
 const CLEARLY: f64 = 3.0;
 
-/// Votes of the runs for predictions, in the order in which they are made, `data` being of the rows of all tasks; none when there are too few labels, or folds are not wanted. `files`: where what they foretell is kept from
+/// Votes of the runs for predictions, in the order in which they are made, `training` being of these tasks; none when there are too few labels, or folds are not wanted. `files`: where what they foretell is kept from
 /// fold to fold, if it is.
 pub(super) fn votes(
     tasks: &[Task<'_>],
-    data: &IqgmeData,
+    training: &TrainingTasks,
     config: &TasksConfig,
     files: Option<&FoldFiles<'_, TasksConfig>>,
 ) -> Result<Option<Votes>, IqgmeError> {
     let single = &config.single;
-    let n_runs = config.starts.len() * single.restarts;
+    let data = &training.data.own.pooled;
+    let runs = plan(training, config);
+    let n_runs = runs.len() * single.restarts;
     let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
     let foretold = |sides: &[Side]| {
-        let fold = Fold::new(tasks, config, sides)?;
-        let runs: Vec<usize> = (0..n_runs).collect();
-        run_all(&runs, 1, |_, run, _| fold.foretold(config, run))
+        let fold = Fold::new(tasks, config, sides, training.scores.is_some())?;
+        run_all(&runs, single.restarts, |_, planned, restart| {
+            fold.foretold(config, planned, restart)
+        })
     };
     let (n_folds, seed) = (single.folds, single.seed);
     let sizes = [n_folds, n_runs];
@@ -43,7 +47,12 @@ pub(super) fn votes(
     let shares: Vec<Vec<f64>> = tasks.iter().map(shares).collect();
     let classes = &data.classes;
     let foretold = stacking::foretell(&labels, &shares, classes, sizes, seed, files, foretold)?;
-    Ok(foretold.map(|foretold| stacking::votes(&foretold, stacking::put_right, among_the_best)))
+    let n_own = config.starts.len() * single.restarts;
+    Ok(foretold.map(|foretold| {
+        stacking::votes(&foretold, stacking::put_right, |by_run| {
+            stacking::by_scale(by_run, n_own, |places| among_the_best(&by_run[places]))
+        })
+    }))
 }
 
 /// Weights of the runs that do not foretell clearly worse than the best one; nothing for the others. An average makes use of any run whose errors are others, but runs
@@ -83,12 +92,18 @@ fn among_the_best(by_run: &[Vec<f64>]) -> Vec<f64> {
 
 /// Data without the rows of a fold, and these.
 struct Fold {
-    data: MultiTaskData,
+    training: TrainingTasks,
     left_out: Vec<Table>,
 }
 
 impl Fold {
-    fn new(tasks: &[Task<'_>], config: &TasksConfig, sides: &[Side]) -> Result<Self, IqgmeError> {
+    /// `scored`: whether there are runs on normal scores.
+    fn new(
+        tasks: &[Task<'_>],
+        config: &TasksConfig,
+        sides: &[Side],
+        scored: bool,
+    ) -> Result<Self, IqgmeError> {
         let part = |task: &Task<'_>, rows: &[usize]| {
             (task.table.select_rows(rows), task.labels.select_rows(rows))
         };
@@ -99,8 +114,10 @@ impl Fold {
             table,
             labels,
         });
+        let kept: Vec<Task<'_>> = kept.collect();
+        let own = MultiTaskData::new(&kept, config)?;
         Ok(Self {
-            data: MultiTaskData::new(&kept.collect::<Vec<_>>(), config)?,
+            training: TrainingTasks::on(&kept, own, scored)?,
             left_out: each()
                 .map(|(task, side)| task.table.select_rows(&side.left_out))
                 .collect(),
@@ -108,9 +125,12 @@ impl Fold {
     }
 
     /// Probabilities of the classes, row by row, by a run that was told neither row nor class.
-    fn foretold(&self, config: &TasksConfig, run: usize) -> Result<Vec<f64>, IqgmeError> {
-        let restarts = config.single.restarts;
-        let start = config.starts[run / restarts];
+    fn foretold(
+        &self,
+        config: &TasksConfig,
+        planned: Planned<TaskStart>,
+        restart: u64,
+    ) -> Result<Vec<f64>, IqgmeError> {
         let limited = TasksConfig {
             single: IqgmeConfig {
                 max_iterations: config.single.max_iterations.min(ITERATIONS),
@@ -118,15 +138,17 @@ impl Fold {
             },
             ..config.clone()
         };
-        let mut vb = MultiTaskVb::new(&self.data, limited, start, (run % restarts) as u64)?;
+        let data = self.training.data.on(planned.scale);
+        let mut vb = MultiTaskVb::new(data, limited, planned.start, restart)?;
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-        let run = TaskRun::new(start, outcome, vb)?;
+        let run = TaskRun::new(planned, outcome, vb)?;
         let predictor = run.predictor()?;
-        let units = Units::of(&self.data.pooled);
+        let units = Units::of(&self.training.data.own.pooled);
         let mut foretold = Vec::new();
         for (j, table) in self.left_out.iter().enumerate() {
-            let rows = units.rows_left_out(table)?;
-            let by_row = run.probabilities(&predictor, j, &rows, config.single.gate)?;
+            let rows = scales::rows_left_out(&units, self.training.scores.as_ref(), table)?;
+            let rows = rows.on(planned.scale);
+            let by_row = run.probabilities(&predictor, j, rows, config.single.gate)?;
             foretold.extend(by_row.into_iter().flatten());
         }
         Ok(foretold)

@@ -3,7 +3,7 @@
 use npb_data::{Labels, Table};
 use npb_infer::SweepPlan;
 use npb_iqgme::{
-    FactorConfig, FactorData, FactorSampler, FactorScale, FactorStart, FactorVb, GibbsConfig,
+    FactorConfig, FactorData, FactorSampler, FactorStart, FactorVb, FeatureScale, GibbsConfig,
     IqgmeConfig, IqgmeError, QgmeConfig, StickRule, TasksConfig, fit, fit_factor, fit_gibbs,
     fit_qgme, fit_tasks,
 };
@@ -237,7 +237,7 @@ fn values_too_far_from_those_of_a_fold() {
         };
         let fitted = fit(&table, &labels, &config).unwrap();
         finite(fitted.predict_proba(&table).unwrap(), "probabilities");
-        for scale in [FactorScale::NormalScores, FactorScale::Standardised] {
+        for scale in [FeatureScale::NormalScores, FeatureScale::Standardised] {
             let config = FactorConfig {
                 scale,
                 seed,

@@ -12,4 +12,5 @@ mod multiclass;
 mod prediction;
 mod recovery;
 mod saved;
+mod scales;
 mod tasks;

@@ -1,14 +1,21 @@
 //! Saved fits: the same answers after a round trip, no harm from damaged files.
 
 use npb_infer::testing::attack_file;
-use npb_iqgme::{IqgmeFit, Saved, fit};
+use npb_iqgme::{IqgmeConfig, IqgmeFit, Saved, Start, fit};
 
 use crate::data::{config, three_gaussians};
+
+fn on_both_scales() -> IqgmeConfig {
+    IqgmeConfig {
+        score_starts: vec![Start::PerClass(1)],
+        ..config(4)
+    }
+}
 
 #[test]
 fn loads_and_predicts_the_same_bits() {
     let (table, labels) = three_gaussians(4, 100, 1, 0.3, 0.0);
-    let fitted = fit(&table, &labels, &config(4)).unwrap();
+    let fitted = fit(&table, &labels, &on_both_scales()).unwrap();
     let folder = std::env::temp_dir().join(format!("npb-iqgme-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("fit.npb");
@@ -30,7 +37,7 @@ fn loads_and_predicts_the_same_bits() {
 #[test]
 fn damaged_files_are_errors_or_valid_fits() {
     let (table, labels) = three_gaussians(4, 12, 0, 0.3, 0.0);
-    let fitted = fit(&table, &labels, &config(4)).unwrap();
+    let fitted = fit(&table, &labels, &on_both_scales()).unwrap();
     let exercise = |f: &IqgmeFit| {
         let _ = f.predict_proba(&table);
         let _ = f.impute(&table);

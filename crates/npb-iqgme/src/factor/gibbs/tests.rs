@@ -7,7 +7,7 @@ use npb_infer::testing::{JointModel, JointTest};
 use npb_priors::GammaPrior;
 
 use super::*;
-use crate::FactorScale;
+use crate::FeatureScale;
 use crate::RowEffects;
 use crate::factor::data::{Cells, RowLabels, Units};
 use crate::factor::effects::{Effects, RowsOfBoth};
@@ -153,7 +153,7 @@ impl Model {
             labels: RowLabels::new(classes.clone(), self.classes),
             effects,
             effect_rows,
-            units: Units::fit(&table, FactorScale::Standardised).unwrap(),
+            units: Units::fit(&table, FeatureScale::Standardised).unwrap(),
             classes: ["a", "b", "c"][..self.classes]
                 .iter()
                 .map(|&c| c.into())

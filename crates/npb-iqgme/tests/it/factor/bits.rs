@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use npb_infer::Stop;
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_iqgme::{
-    Every, FactorConfig, FactorData, FactorFit, FactorScale, FactorStart, FactorVb, IqgmeError,
+    Every, FactorConfig, FactorData, FactorFit, FactorStart, FactorVb, FeatureScale, IqgmeError,
     RowEffects, Saved, fit_factor, fit_factor_with_checkpoints,
 };
 
@@ -13,7 +13,7 @@ use super::data::{Simulation, config};
 
 fn several() -> FactorConfig {
     FactorConfig {
-        scale: FactorScale::NormalScores,
+        scale: FeatureScale::NormalScores,
         starts: vec![
             FactorStart::Pooled(2),
             FactorStart::PerClass(1),

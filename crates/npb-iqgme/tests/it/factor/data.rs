@@ -2,7 +2,7 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::stream;
-use npb_iqgme::{FactorConfig, FactorScale, FactorStart};
+use npb_iqgme::{FactorConfig, FactorStart, FeatureScale};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -89,7 +89,7 @@ impl Simulation {
 
 pub(crate) fn config(seed: u64) -> FactorConfig {
     FactorConfig {
-        scale: FactorScale::Standardised,
+        scale: FeatureScale::Standardised,
         truncation: 6,
         max_factors: 5,
         starts: vec![FactorStart::Pooled(2)],

@@ -1,7 +1,7 @@
 //! Whatever a user hands in: an error that names the place, or a finite result.
 
 use npb_data::{Labels, Table};
-use npb_iqgme::{FactorConfig, FactorScale, FactorStart, IqgmeError, RowEffects, fit_factor};
+use npb_iqgme::{FactorConfig, FactorStart, FeatureScale, IqgmeError, RowEffects, fit_factor};
 
 use super::data::{Simulation, config};
 
@@ -178,7 +178,7 @@ fn a_column_wider_than_numbers_go_is_named() {
 fn hard_tables_give_finite_answers() {
     let names = labels(&["a", "b", "a", "b", "b", "a", "b", "a"]);
     for (what, table) in hard_tables() {
-        for scale in [FactorScale::Standardised, FactorScale::NormalScores] {
+        for scale in [FeatureScale::Standardised, FeatureScale::NormalScores] {
             let config = FactorConfig {
                 scale,
                 max_iterations: 20,

@@ -3,7 +3,7 @@
 use npb_data::{Labels, Table, metrics};
 use npb_infer::stream;
 use npb_iqgme::{
-    FactorConfig, FactorFit, FactorRun, FactorScale, FactorStart, RowEffects, Saved, fit_factor,
+    FactorConfig, FactorFit, FactorRun, FactorStart, FeatureScale, RowEffects, Saved, fit_factor,
 };
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -27,7 +27,7 @@ fn three_clusters() -> Simulation {
 fn unlabelled(table: &Table, seed: u64) -> FactorFit {
     let none = Labels::from_strings(&vec![None::<&str>; table.n_rows()]);
     let config = FactorConfig {
-        scale: FactorScale::Standardised,
+        scale: FeatureScale::Standardised,
         max_factors: 20,
         max_iterations: 60,
         unlabelled_starts: [1, 2, 3, 4].map(FactorStart::Own).to_vec(),
@@ -124,7 +124,7 @@ fn classes_of_new_rows_are_found() {
         &table.select_rows(&rows(0..300)),
         &labels.select_rows(&rows(0..300)),
         &FactorConfig {
-            scale: FactorScale::Standardised,
+            scale: FeatureScale::Standardised,
             starts: vec![FactorStart::Pooled(1), FactorStart::PerClass(1)],
             max_factors: 10,
             max_iterations: 40,
@@ -493,7 +493,7 @@ fn drawn_cells_of_a_row_share_its_factors() {
             + 0.2 * (((i * 7 + j * 13) % 11) as f64 - 5.0) / 3.0
     };
     let table = Table::complete(80, 6, (0..480).map(value).collect()).unwrap();
-    for scale in [FactorScale::Standardised, FactorScale::NormalScores] {
+    for scale in [FeatureScale::Standardised, FeatureScale::NormalScores] {
         let config = FactorConfig {
             scale,
             unlabelled_starts: vec![FactorStart::Pooled(1)],

@@ -123,6 +123,7 @@ pub(crate) fn config(seed: u64) -> TasksConfig {
         },
         atoms: 12,
         starts: vec![TaskStart::Pooled(Start::KMeans(4)), TaskStart::Separate(2)],
+        score_starts: Vec::new(),
         summary_starts: Vec::new(),
         ..TasksConfig::default()
     }

@@ -288,6 +288,7 @@ fn threads_change_nothing() {
             TaskStart::SeparatePerClass(1),
             TaskStart::ByLabels(2),
         ],
+        score_starts: vec![TaskStart::SeparatePerClass(1)],
         ..config(6)
     };
     same_bits_on_threads(&[1, 2, 4], || {
@@ -302,6 +303,7 @@ fn damaged_files_are_errors_or_valid_fits() {
     let tasks = alike(7, &[9, 8], 3, 0.2, 0.1);
     let mut config = TasksConfig {
         starts: vec![TaskStart::Pooled(Start::KMeans(2)), TaskStart::ByLabels(1)],
+        score_starts: vec![TaskStart::ByLabels(1)],
         ..config(7)
     };
     config.single.truncation = 3;

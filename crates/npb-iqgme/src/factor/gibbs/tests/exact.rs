@@ -88,7 +88,7 @@ fn drawn(sign: f64) -> Vec<Vec<f64>> {
         cells,
         labels: RowLabels::new(vec![class; COPIES], 2),
         effects,
-        units: Units::fit(&table, FactorScale::Standardised).unwrap(),
+        units: Units::fit(&table, FeatureScale::Standardised).unwrap(),
         classes: vec!["a".to_owned(), "b".to_owned()],
         n_labelled: labelled.len(),
     };

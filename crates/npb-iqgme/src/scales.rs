@@ -1,0 +1,216 @@
+//! The scales on which runs are made: the features' own, and normal scores of them.
+//!
+//! Features of real tables are skewed and have heavy tails; Gaussians spend components on that, and linear experts lean on outliers. On normal scores they do not. Which
+//! scale tells labels better differs from table to table, and the folds know. Bounds of runs on scores are of other numbers than those of the table, so that they have
+//! no part in densities and missing cells.
+
+use npb_data::{Labels, Standardiser, Table};
+use npb_linalg::Cholesky;
+use npb_linalg::faer::Mat;
+use serde::{Deserialize, Serialize};
+
+use crate::IqgmeError;
+use crate::config::{FeatureScale, IqgmeConfig};
+use crate::data::IqgmeData;
+use crate::margins::Margins;
+use crate::rows::Rows;
+use crate::stacking;
+use crate::units::Units;
+
+/// Something on the features' own scale and, if there are runs on them, on normal scores.
+#[derive(Clone, Debug)]
+pub(crate) struct ByScale<T> {
+    pub(crate) own: T,
+    pub(crate) scores: Option<T>,
+}
+
+impl<T> ByScale<T> {
+    pub(crate) fn on(&self, scale: FeatureScale) -> &T {
+        match scale {
+            FeatureScale::Standardised => &self.own,
+            FeatureScale::NormalScores => self.scores.as_ref().expect("where runs are made"),
+        }
+    }
+}
+
+/// A run to be made: its scale, and its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Planned<S> {
+    pub(crate) scale: FeatureScale,
+    pub(crate) start: S,
+}
+
+/// Runs from starts on the features' own scale, then those on normal scores.
+pub(crate) fn planned<S: Copy>(own: &[S], on_scores: &[S]) -> Vec<Planned<S>> {
+    let on = |scale| move |&start: &S| Planned { scale, start };
+    let own = own.iter().map(on(FeatureScale::Standardised));
+    let on_scores = on_scores.iter().map(on(FeatureScale::NormalScores));
+    own.chain(on_scores).collect()
+}
+
+/// Normal scores of the features, standardised: learned from training.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Scores {
+    margins: Margins,
+    /// Of the scores.
+    units: Units,
+    /// `S` of the components' prior, of the rows of training.
+    #[serde(with = "npb_linalg::saved")]
+    covariance: Mat<f64>,
+}
+
+impl Scores {
+    /// Scores of a table, and its rows on them. `own`: the rows on their own scale.
+    pub(crate) fn of(
+        table: &Table,
+        labels: &Labels,
+        own: &IqgmeData,
+    ) -> Result<(Self, IqgmeData), IqgmeError> {
+        let margins = Margins::normal_scores(table);
+        let scored = margins.apply(table)?;
+        let standardiser = Standardiser::fit(&scored);
+        let (active, classes) = (own.active.clone(), own.classes.clone());
+        let data = IqgmeData::with_units(&scored, labels, standardiser, active, classes)?;
+        let scores = Self {
+            margins,
+            units: Units::of(&data),
+            covariance: data.covariance.clone(),
+        };
+        Ok((scores, data))
+    }
+
+    /// The scores of a table with the columns of training.
+    pub(crate) fn table(&self, table: &Table) -> Result<Table, IqgmeError> {
+        table.check_columns(self.units.column_names())?;
+        Ok(self.margins.apply(table)?)
+    }
+
+    /// Rows in these units, with the prior of training.
+    pub(crate) fn data(
+        &self,
+        table: &Table,
+        labels: &Labels,
+        classes: &[String],
+    ) -> Result<IqgmeData, IqgmeError> {
+        let units = self.units.clone();
+        let table = self.table(table)?;
+        let data = IqgmeData::with_units(
+            &table,
+            labels,
+            units.standardiser,
+            units.active,
+            classes.to_vec(),
+        )?;
+        Ok(IqgmeData {
+            covariance: self.covariance.clone(),
+            ..data
+        })
+    }
+
+    /// As [`data`](Self::data), without any rows.
+    pub(crate) fn no_rows(&self, classes: &[String]) -> IqgmeData {
+        IqgmeData {
+            rows: Rows::of_features(self.units.active.len()),
+            standardiser: self.units.standardiser.clone(),
+            active: self.units.active.clone(),
+            classes: classes.to_vec(),
+            covariance: self.covariance.clone(),
+            n_labelled: usize::from(!classes.is_empty()),
+        }
+    }
+
+    /// Checks what comes from a file with so many columns, these in the model.
+    pub(crate) fn check(&self, n_columns: usize, active: &[usize]) -> Result<(), String> {
+        self.units.check()?;
+        let p = active.len();
+        let proper = self.units.active == active
+            && self.units.column_names().len() == n_columns
+            && self.margins.is_valid(n_columns)
+            && self.covariance.shape() == (p, p)
+            && Cholesky::new(self.covariance.as_ref()).is_ok();
+        if proper {
+            return Ok(());
+        }
+        Err("normal scores of the columns".to_owned())
+    }
+}
+
+/// The rows of a table on each scale. `scores`: those of the fit, if it has some.
+pub(crate) fn rows(
+    units: &Units,
+    scores: Option<&Scores>,
+    table: &Table,
+) -> Result<ByScale<Rows>, IqgmeError> {
+    let on_scores = |scores: &Scores| scores.units.rows(&scores.table(table)?);
+    Ok(ByScale {
+        own: units.rows(table)?,
+        scores: scores.map(on_scores).transpose()?,
+    })
+}
+
+/// As [`rows`], of rows that cross-validation has left out.
+pub(crate) fn rows_left_out(
+    units: &Units,
+    scores: Option<&Scores>,
+    table: &Table,
+) -> Result<ByScale<Rows>, IqgmeError> {
+    let on_scores = |scores: &Scores| scores.units.rows_left_out(&scores.table(table)?);
+    Ok(ByScale {
+        own: units.rows_left_out(table)?,
+        scores: scores.map(on_scores).transpose()?,
+    })
+}
+
+/// Whether runs on scores are worth making: labels say which scale is better, and scores are more than other units, as they are of a column with three values or more.
+pub(crate) fn worth_scoring(
+    sets: &[&Labels],
+    tables: &[&Table],
+    columns: &[usize],
+    config: &IqgmeConfig,
+) -> bool {
+    let bends = |&j: &usize| {
+        let mut values = tables.iter().flat_map(|table| table.observed_in_column(j));
+        let first = values.next();
+        let second = values.find(|v| Some(*v) != first);
+        values.any(|v| Some(v) != first && Some(v) != second)
+    };
+    stacking::sides(sets, config.folds, config.seed).is_some() && columns.iter().any(bends)
+}
+
+/// A training table on its scales.
+pub(crate) struct Training {
+    pub(crate) data: ByScale<IqgmeData>,
+    pub(crate) scores: Option<Scores>,
+}
+
+impl Training {
+    /// On normal scores, too, if the configuration wants runs on them and they are worth making.
+    pub(crate) fn new(
+        table: &Table,
+        labels: &Labels,
+        config: &IqgmeConfig,
+    ) -> Result<Self, IqgmeError> {
+        let own = IqgmeData::new(table, labels, config)?;
+        let scored = !config.score_starts.is_empty()
+            && worth_scoring(&[labels], &[table], &own.active, config);
+        Self::on(table, labels, own, scored)
+    }
+
+    /// Of a table whose rows on their own scale are `own`.
+    pub(crate) fn on(
+        table: &Table,
+        labels: &Labels,
+        own: IqgmeData,
+        scored: bool,
+    ) -> Result<Self, IqgmeError> {
+        let of = || Scores::of(table, labels, &own);
+        let (scores, on_scores) = scored.then(of).transpose()?.unzip();
+        Ok(Self {
+            data: ByScale {
+                own,
+                scores: on_scores,
+            },
+            scores,
+        })
+    }
+}
