@@ -12,7 +12,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::data::IqgmeData;
-use crate::fit::{IqgmeFit, Run, foretold_labels, make_runs};
+use crate::fit::{IqgmeFit, Run, foretold_labels, plan};
+use crate::runs::run_all;
 use crate::scales::Training;
 use crate::stacking::Foretold;
 use crate::vb::IqgmeVb;
@@ -43,7 +44,8 @@ pub fn fit_with_checkpoints(
     let training = Training::new(table, labels, config)?;
     let fingerprint = fingerprint(&training.data.own);
     let path = path.as_ref();
-    let runs = make_runs(&training, config, |k, planned, restart| {
+    let plan = plan(&training, config);
+    let runs = run_all(&plan, config.restarts, |k, planned, restart| {
         let data = training.data.on(planned.scale);
         let key = Key {
             start: planned,
@@ -68,7 +70,7 @@ pub fn fit_with_checkpoints(
         None
     } else {
         let files = FoldFiles::new(path, FOLD, config, fingerprint);
-        foretold_labels((table, labels), &training, config, Some(&files))?
+        foretold_labels((table, labels), &training, &plan, config, Some(&files))?
     };
     IqgmeFit::new(training, config.clone(), runs, foretold)
 }

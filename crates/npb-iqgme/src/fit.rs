@@ -39,7 +39,7 @@ const IMPUTE: u64 = 3;
 const COUNT: u64 = 4;
 const PICK: u64 = 5;
 
-/// Fits the model: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for; with labels each of them
+/// Fits the model: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`), `restarts` and `normal_scores` ask for; with labels each of them
 /// `config.folds` times more, at most 15 iterations each, to find its vote.
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or more, rows may be unlabelled (see [`fit_unlabelled`] for none at all).
@@ -47,19 +47,21 @@ const PICK: u64 = 5;
 /// Errors: see [`IqgmeData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
     let training = Training::new(table, labels, config)?;
-    let runs = make_runs(&training, config, |_, planned, restart| {
+    let plan = plan(&training, config);
+    let runs = run_all(&plan, config.restarts, |_, planned, restart| {
         let data = training.data.on(planned.scale);
         let vb = IqgmeVb::new(data, config.clone(), planned.start, restart)?;
         Run::finish(vb, planned)
     })?;
-    let foretold = foretold_labels((table, labels), &training, config, None)?;
+    let foretold = foretold_labels((table, labels), &training, &plan, config, None)?;
     IqgmeFit::new(training, config.clone(), runs, foretold)
 }
 
-/// What is foretold of all labels; none where bounds decide. `training`: of the table. `files`: where it is kept from fold to fold, if it is.
+/// What runs as planned, each made `config.restarts` times, foretell of all labels; none where bounds decide. `training`: of the table. `files`: where it is kept from fold to fold, if it is.
 pub(crate) fn foretold_labels(
     (table, labels): (&Table, &Labels),
     training: &Training,
+    plan: &[Planned<Start>],
     config: &IqgmeConfig,
     files: Option<&FoldFiles<'_, IqgmeConfig>>,
 ) -> Result<Option<LabelsForetold>, IqgmeError> {
@@ -69,8 +71,7 @@ pub(crate) fn foretold_labels(
         max_iterations: config.max_iterations.min(stacking::ITERATIONS),
         ..config.clone()
     };
-    let n_runs = plan(training, config).len() * config.restarts;
-    let sizes = [config.folds, n_runs];
+    let sizes = [config.folds, plan.len() * config.restarts];
     let shares = [shares_seen(table, &data.active)];
     let (classes, seed) = (&data.classes, config.seed);
     stacking::foretell(&[labels], &shares, classes, sizes, seed, files, |sides| {
@@ -78,7 +79,7 @@ pub(crate) fn foretold_labels(
         let (kept, labels) = (table.select_rows(kept), labels.select_rows(kept));
         let own = IqgmeData::new(&kept, &labels, &limited)?;
         let training = Training::on(&kept, &labels, own, scored)?;
-        foretold(&training, &table.select_rows(left_out), &limited)
+        foretold(&training, &table.select_rows(left_out), plan, &limited)
     })
 }
 
@@ -86,9 +87,10 @@ pub(crate) fn foretold_labels(
 fn foretold(
     kept: &Training,
     left_out: &Table,
+    plan: &[Planned<Start>],
     config: &IqgmeConfig,
 ) -> Result<Foretold, IqgmeError> {
-    let runs = make_runs(kept, config, |_, planned, restart| {
+    let runs = run_all(plan, config.restarts, |_, planned, restart| {
         let data = kept.data.on(planned.scale);
         let mut vb = IqgmeVb::new(data, config.clone(), planned.start, restart)?;
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
@@ -107,22 +109,11 @@ fn foretold(
 }
 
 /// The runs that the configuration asks for, each to be made `config.restarts` times.
-fn plan(training: &Training, config: &IqgmeConfig) -> Vec<Planned<Start>> {
-    if training.data.own.n_labelled == 0 {
-        return planned(&config.unlabelled_starts, &[]);
+pub(crate) fn plan(training: &Training, config: &IqgmeConfig) -> Vec<Planned<Start>> {
+    match training.data.own.n_labelled {
+        0 => planned(&config.unlabelled_starts, false),
+        _ => planned(&config.starts, training.scores.is_some()),
     }
-    let scored = training.scores.is_some();
-    let on_scores: &[Start] = if scored { &config.score_starts } else { &[] };
-    planned(&config.starts, on_scores)
-}
-
-/// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its scale and start, and its restart.
-pub(crate) fn make_runs(
-    training: &Training,
-    config: &IqgmeConfig,
-    make: impl Fn(usize, Planned<Start>, u64) -> Result<Run, IqgmeError> + Sync,
-) -> Result<Vec<Run>, IqgmeError> {
-    run_all(&plan(training, config), config.restarts, make)
 }
 
 /// Fits a Dirichlet process mixture of Gaussians to rows without labels: clusters, densities, imputation.
@@ -914,17 +905,14 @@ impl IqgmeFit {
             return Ok(None);
         }
         let runs = &self.wire.runs[..self.predictors.len()];
-        let (own, on_scores) = runs.split_at(n_on_own_scale(runs));
-        let starts = |runs: &[Run]| runs.iter().map(|run| run.start).collect();
+        let plan: Vec<Planned<Start>> = runs.iter().map(Run::planned).collect();
         let again = IqgmeConfig {
-            starts: starts(own),
-            score_starts: starts(on_scores),
             restarts: 1,
             ..config.clone()
         };
         // Classes in the order of the fit.
         let labels = Labels::with_classes(data.classes.clone(), &names)?;
-        foretold_labels((table, &labels), training, &again, None)
+        foretold_labels((table, &labels), training, &plan, &again, None)
     }
 
     /// How far the rows of a table let runs be put right.

@@ -40,12 +40,14 @@ pub(crate) struct Planned<S> {
     pub(crate) start: S,
 }
 
-/// Runs from starts on the features' own scale, then those on normal scores.
-pub(crate) fn planned<S: Copy>(own: &[S], on_scores: &[S]) -> Vec<Planned<S>> {
-    let on = |scale| move |&start: &S| Planned { scale, start };
-    let own = own.iter().map(on(FeatureScale::Standardised));
-    let on_scores = on_scores.iter().map(on(FeatureScale::NormalScores));
-    own.chain(on_scores).collect()
+/// Runs from all starts on the features' own scale, then, if they are wanted, on normal scores.
+pub(crate) fn planned<S: Copy>(starts: &[S], on_scores: bool) -> Vec<Planned<S>> {
+    let scales: &[FeatureScale] = match on_scores {
+        false => &[FeatureScale::Standardised],
+        true => &[FeatureScale::Standardised, FeatureScale::NormalScores],
+    };
+    let on = |&scale: &FeatureScale| starts.iter().map(move |&start| Planned { scale, start });
+    scales.iter().flat_map(on).collect()
 }
 
 /// Normal scores of the features, standardised: learned from training.
@@ -161,8 +163,8 @@ pub(crate) fn rows_left_out(
     })
 }
 
-/// Whether runs on scores are worth making: labels say which scale is better, and scores are more than other units, as they are of a column with three values or more.
-pub(crate) fn worth_scoring(
+/// Whether runs on scores are to be made: the configuration wants them, labels say which scale is better, and scores are more than other units, as they are of a column with three values or more.
+pub(crate) fn wanted(
     sets: &[&Labels],
     tables: &[&Table],
     columns: &[usize],
@@ -174,7 +176,8 @@ pub(crate) fn worth_scoring(
         let second = values.find(|v| Some(*v) != first);
         values.any(|v| Some(v) != first && Some(v) != second)
     };
-    stacking::sides(sets, config.folds, config.seed).is_some() && columns.iter().any(bends)
+    let can_weigh = || stacking::sides(sets, config.folds, config.seed).is_some();
+    config.normal_scores && columns.iter().any(bends) && can_weigh()
 }
 
 /// A training table on its scales.
@@ -184,15 +187,14 @@ pub(crate) struct Training {
 }
 
 impl Training {
-    /// On normal scores, too, if the configuration wants runs on them and they are worth making.
+    /// On normal scores, too, if runs on them are to be made.
     pub(crate) fn new(
         table: &Table,
         labels: &Labels,
         config: &IqgmeConfig,
     ) -> Result<Self, IqgmeError> {
         let own = IqgmeData::new(table, labels, config)?;
-        let scored = !config.score_starts.is_empty()
-            && worth_scoring(&[labels], &[table], &own.active, config);
+        let scored = wanted(&[labels], &[table], &own.active, config);
         Self::on(table, labels, own, scored)
     }
 

@@ -41,9 +41,9 @@ impl TaskStart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TasksConfig {
-    /// What a fit of one task has too: priors, row family, gate, limits, seed. Its `truncation` is the number of groups of each task, `N`; `concentration` is the prior of the tasks' common `alpha`. By its `folds` the runs for
+    /// What a fit of one task has too: priors, row family, gate, limits, seed. Its `truncation` is the number of groups of each task, `N`; `concentration` is the prior of the tasks' common `alpha`; `normal_scores` is about runs from this configuration's `starts`. By its `folds` the runs for
     /// predictions are weighed and put right ([`TaskRun::sharpness`](super::TaskRun::sharpness), [`shifts`](super::TaskRun::shifts)). Where there are none, by bounds and `averaging`, which is 1 by default here: runs that share less fit the
-    /// features less well, not the labels. `starts`, `score_starts` and `unlabelled_starts` are not used; `expert_posterior` must be variational.
+    /// features less well, not the labels. `starts` and `unlabelled_starts` are not used; `expert_posterior` must be variational.
     pub single: IqgmeConfig,
     /// Whether missing features have one Gaussian whatever the group of their row, `q(x^m) q(z)` in place of `q(x^m, z)`: the family of W chapter 4. Its bound is lower, it
     /// takes a factorisation for each row, and `single.row_family` must be [`RowFamily::UtilityApart`].
@@ -57,9 +57,6 @@ pub struct TasksConfig {
     pub top_concentration: GammaPrior,
     /// Starts of the runs that predictions average over, each made `single.restarts` times. (With six tasks or fewer the last two of the default make the same run, which counts twice.)
     pub starts: Vec<TaskStart>,
-    /// Starts of further runs, on normal scores of the features ([`FeatureScale::NormalScores`]), for class probabilities alone; none: no such runs. They are made where folds can weigh
-    /// them, and where a feature has more than two values.
-    pub score_starts: Vec<TaskStart>,
     /// Starts of runs for summaries alone. Atoms, the tasks' weights of them and their similarity are of the run with the highest bound of all in which atoms
     /// have Gaussians of their own ([`MultiTaskFit::best`](super::MultiTaskFit::best)): runs that begin by sharing find what the tasks have in common, those that do not tend to predict labels better.
     pub summary_starts: Vec<TaskStart>,
@@ -72,6 +69,7 @@ impl Default for TasksConfig {
                 averaging: 1.0,
                 prior_scale: PriorScale::Covariance,
                 row_family: RowFamily::Joint,
+                normal_scores: true,
                 ..IqgmeConfig::default()
             },
             missing_apart: false,
@@ -82,13 +80,6 @@ impl Default for TasksConfig {
                 rate: 0.05,
             },
             starts: vec![
-                TaskStart::Separate(1),
-                TaskStart::SeparatePerClass(1),
-                TaskStart::Clustered(3, Start::Mixture(10)),
-                TaskStart::ByLabels(6),
-                TaskStart::ByLabels(12),
-            ],
-            score_starts: vec![
                 TaskStart::Separate(1),
                 TaskStart::SeparatePerClass(1),
                 TaskStart::Clustered(3, Start::Mixture(10)),
@@ -117,14 +108,13 @@ impl TasksConfig {
         up_to("atoms", self.atoms, MOST_COMPONENTS)?;
         gamma("top_concentration", self.top_concentration)?;
         check_length("starts", self.starts.len(), "starts")?;
+        if !self.summary_starts.is_empty() {
+            check_length("summary_starts", self.summary_starts.len(), "starts")?;
+        }
         for (field, starts) in [
             ("starts", &self.starts),
-            ("score_starts", &self.score_starts),
             ("summary_starts", &self.summary_starts),
         ] {
-            if !starts.is_empty() {
-                check_length(field, starts.len(), "starts")?;
-            }
             for (position, start) in starts.iter().enumerate() {
                 self.check_start(*start).map_err(|rule| {
                     let value = format!("{start:?} at position {position} (from 0)");

@@ -6,7 +6,7 @@ use super::TasksConfig;
 use crate::IqgmeError;
 use crate::data::{IqgmeData, class_of_rows};
 use crate::rows::Rows;
-use crate::scales::{ByScale, Scores, worth_scoring};
+use crate::scales::{self, ByScale, Scores};
 
 /// Values of a new task that are more standard deviations than this from the mean of the fit's rows are refused: atoms that learn from them add their squares to the
 /// sums over all other rows, of which some digits must be left (from 1e8 on answers change, from 1e12 on they are wrong, then matrices are not positive definite).
@@ -130,14 +130,12 @@ pub(super) struct TrainingTasks {
 }
 
 impl TrainingTasks {
-    /// On normal scores, too, if the configuration wants runs on them and they are worth making.
+    /// On normal scores, too, if runs on them are to be made.
     pub(super) fn new(tasks: &[Task<'_>], config: &TasksConfig) -> Result<Self, IqgmeError> {
         let own = MultiTaskData::new(tasks, config)?;
         let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
         let tables: Vec<&Table> = tasks.iter().map(|task| task.table).collect();
-        let columns = &own.pooled.active;
-        let scored = !config.score_starts.is_empty()
-            && worth_scoring(&labels, &tables, columns, &config.single);
+        let scored = scales::wanted(&labels, &tables, &own.pooled.active, &config.single);
         Self::on(tasks, own, scored)
     }
 

@@ -38,7 +38,7 @@ const INTERVAL: u64 = 12;
 const PICK: u64 = 15;
 const IMPUTE: u64 = 16;
 
-/// Fits all tasks together: prepares the data and makes every run that `config.starts` and `config.single.restarts` ask for.
+/// Fits all tasks together: prepares the data and makes every run that `config.starts` and `summary_starts`, `config.single.restarts` and `normal_scores` ask for.
 ///
 /// ```
 /// use npb_iqgme::npb_data::{Labels, Table};
@@ -82,9 +82,7 @@ pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFi
 
 /// The runs for predictions that the configuration asks for, each to be made `config.single.restarts` times.
 pub(super) fn plan(training: &TrainingTasks, config: &TasksConfig) -> Vec<Planned<TaskStart>> {
-    let scored = training.scores.is_some();
-    let on_scores: &[TaskStart] = if scored { &config.score_starts } else { &[] };
-    planned(&config.starts, on_scores)
+    planned(&config.starts, training.scores.is_some())
 }
 
 /// All runs that the configuration asks for, those for predictions first, in parallel: `make` gets the number of the run, its scale and start, and its restart.
@@ -94,7 +92,7 @@ pub(super) fn make_runs(
     make: impl Fn(usize, Planned<TaskStart>, u64) -> Result<TaskRun, IqgmeError> + Sync,
 ) -> Result<Vec<TaskRun>, IqgmeError> {
     let mut runs = plan(training, config);
-    runs.extend(planned(&config.summary_starts, &[]));
+    runs.extend(planned(&config.summary_starts, false));
     run_all(&runs, config.single.restarts, make)
 }
 

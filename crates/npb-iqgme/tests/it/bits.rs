@@ -18,7 +18,7 @@ fn same_on_1_2_and_4_threads() {
     let (table, labels) = three_gaussians(1, 400, 3, 0.3, 0.2);
     let config = IqgmeConfig {
         starts: vec![Start::KMeans(3), Start::PerClass(2)],
-        score_starts: vec![Start::PerClass(1)],
+        normal_scores: true,
         restarts: 2,
         ..config(1)
     };
@@ -93,7 +93,7 @@ fn a_fit_that_was_stopped_or_killed_goes_on_to_the_same_bits() {
     let (table, labels) = three_gaussians(5, 150, 1, 0.2, 0.1);
     let config = IqgmeConfig {
         starts: vec![Start::Mixture(4), Start::PerClass(2)],
-        score_starts: vec![Start::PerClass(1)],
+        normal_scores: true,
         max_iterations: 40,
         ..config(5)
     };

@@ -48,7 +48,6 @@ pub(crate) fn config(seed: u64) -> IqgmeConfig {
     IqgmeConfig {
         truncation: 8,
         starts: vec![Start::KMeans(4)],
-        score_starts: Vec::new(),
         max_iterations: 200,
         seed,
         ..IqgmeConfig::default()

@@ -1,13 +1,13 @@
 //! Saved fits: the same answers after a round trip, no harm from damaged files.
 
 use npb_infer::testing::attack_file;
-use npb_iqgme::{IqgmeConfig, IqgmeFit, Saved, Start, fit};
+use npb_iqgme::{IqgmeConfig, IqgmeFit, Saved, fit};
 
 use crate::data::{config, three_gaussians};
 
 fn on_both_scales() -> IqgmeConfig {
     IqgmeConfig {
-        score_starts: vec![Start::PerClass(1)],
+        normal_scores: true,
         ..config(4)
     }
 }

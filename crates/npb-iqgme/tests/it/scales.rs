@@ -13,10 +13,9 @@ use crate::data::three_gaussians;
 
 /// As of other tests, with two starts on each scale.
 fn config(seed: u64) -> IqgmeConfig {
-    let starts = vec![Start::KMeans(1), Start::PerClass(1)];
     IqgmeConfig {
-        starts: starts.clone(),
-        score_starts: starts,
+        starts: vec![Start::KMeans(1), Start::PerClass(1)],
+        normal_scores: true,
         ..crate::data::config(seed)
     }
 }
@@ -52,7 +51,7 @@ fn labels_choose_the_scale_that_tells_more() {
     let (new, truth) = skewed(2, 1000, 0.1);
     let both = fit(&table, &labels, &config(1)).unwrap();
     let own = IqgmeConfig {
-        score_starts: Vec::new(),
+        normal_scores: false,
         ..config(1)
     };
     let own = fit(&table, &labels, &own).unwrap();
@@ -85,7 +84,7 @@ fn what_is_said_of_features_is_of_their_own_scale() {
     let (table, labels) = skewed(3, 80, 0.3);
     let both = fit(&table, &labels, &config(3)).unwrap();
     let own = IqgmeConfig {
-        score_starts: Vec::new(),
+        normal_scores: false,
         ..config(3)
     };
     let own = fit(&table, &labels, &own).unwrap();
@@ -134,18 +133,11 @@ fn runs_on_scores_are_made_where_they_can_say_more() {
         ..config(5)
     };
     assert_eq!(n_runs(&table, &by_bounds), 2);
-    let one = IqgmeConfig {
-        score_starts: vec![Start::PerClass(1)],
+    let twice = IqgmeConfig {
         restarts: 2,
         ..config(5)
     };
-    assert_eq!(n_runs(&table, &one), 6);
-    let none = IqgmeConfig {
-        score_starts: vec![Start::Mixture(0)],
-        ..config(5)
-    };
-    let error = fit(&table, &labels, &none).unwrap_err().to_string();
-    assert!(error.contains("score_starts"), "{error}");
+    assert_eq!(n_runs(&table, &twice), 8);
 }
 
 #[test]
@@ -161,14 +153,15 @@ fn many_tasks_have_both_scales() {
             labels,
         })
         .collect();
-    let configured = |score_starts: Vec<TaskStart>| TasksConfig {
-        starts: vec![TaskStart::Separate(1), TaskStart::ByLabels(2)],
-        score_starts,
-        ..super::tasks::data::config(2)
+    let fitted = |normal_scores: bool| {
+        let mut config = TasksConfig {
+            starts: vec![TaskStart::Separate(1), TaskStart::ByLabels(2)],
+            ..super::tasks::data::config(2)
+        };
+        config.single.normal_scores = normal_scores;
+        fit_tasks(&tasks, &config).unwrap()
     };
-    let starts = configured(Vec::new()).starts;
-    let both = fit_tasks(&tasks, &configured(starts)).unwrap();
-    let own = fit_tasks(&tasks, &configured(Vec::new())).unwrap();
+    let (both, own) = (fitted(true), fitted(false));
     let (new, truth) = skewed(30, 1000, 0.1);
     let loss = |fitted: &MultiTaskFit| fitted.evaluate("a", &new, &truth).unwrap().log_loss;
     assert!(

@@ -72,7 +72,7 @@ fn design(scale: Scale, data: &Data) -> Vec<Trial<Work>> {
                             "{}\n{:?}\n{:?}",
                             data.checksums,
                             QgmeConfig::default(),
-                            infinite_config(0)
+                            IqgmeConfig::default()
                         ),
                         work: (k, cell),
                     });
@@ -81,15 +81,6 @@ fn design(scale: Scale, data: &Data) -> Vec<Trial<Work>> {
         }
     }
     trials
-}
-
-/// The default, but on the features' own scale alone, as the finite model is.
-fn infinite_config(seed: u64) -> IqgmeConfig {
-    IqgmeConfig {
-        score_starts: Vec::new(),
-        seed,
-        ..IqgmeConfig::default()
-    }
 }
 
 fn setting(missing: f64, train: f64, k: Option<usize>) -> String {
@@ -115,7 +106,10 @@ fn run(data: &Data, (k, cell): &Work, run_seed: u64, seed: u64) -> Result<Outcom
             )
         }
         None => {
-            let config = infinite_config(seed);
+            let config = IqgmeConfig {
+                seed,
+                ..IqgmeConfig::default()
+            };
             let fitted = fit(&sides.train, &sides.train_labels, &config)?;
             (
                 fitted.classes().to_vec(),

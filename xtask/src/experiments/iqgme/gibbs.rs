@@ -129,11 +129,10 @@ fn setting(train: f64) -> String {
     format!("missing={MISSING};train={train}")
 }
 
-/// The default, but for the prior scale, that of the sampler, which has no bound to learn it by, and for runs on normal scores, which the sampler does not make.
+/// The default, but for the prior scale: that of the sampler, which has no bound to learn it by.
 fn variational_config(seed: u64) -> IqgmeConfig {
     IqgmeConfig {
         prior_scale: PriorScale::Covariance,
-        score_starts: Vec::new(),
         seed,
         ..IqgmeConfig::default()
     }

@@ -118,12 +118,12 @@ pub(crate) fn config(seed: u64) -> TasksConfig {
         single: IqgmeConfig {
             truncation: 6,
             max_iterations: 100,
+            normal_scores: false,
             seed,
             ..TasksConfig::default().single
         },
         atoms: 12,
         starts: vec![TaskStart::Pooled(Start::KMeans(4)), TaskStart::Separate(2)],
-        score_starts: Vec::new(),
         summary_starts: Vec::new(),
         ..TasksConfig::default()
     }

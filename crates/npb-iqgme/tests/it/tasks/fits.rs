@@ -291,10 +291,10 @@ fn threads_and_files_change_nothing() {
             TaskStart::Separate(2),
             TaskStart::ByLabels(2),
         ],
-        score_starts: vec![TaskStart::Separate(1), TaskStart::ByLabels(2)],
         summary_starts: vec![TaskStart::Clustered(2, Start::KMeans(2))],
         single: IqgmeConfig {
             averaging: 1e9,
+            normal_scores: true,
             ..config(3).single
         },
         ..config(3)
@@ -375,10 +375,10 @@ fn many_small_tasks_run() {
     let config = TasksConfig {
         single: IqgmeConfig {
             max_iterations: 5,
+            normal_scores: true,
             ..config.single
         },
         starts: TasksConfig::default().starts,
-        score_starts: TasksConfig::default().score_starts,
         summary_starts: TasksConfig::default().summary_starts,
         ..config
     };
@@ -446,15 +446,15 @@ fn a_new_task_finds_its_place() {
 
 #[test]
 fn a_stopped_fit_goes_on_in_the_same_bits() {
-    let whole = TasksConfig {
+    let mut whole = TasksConfig {
         starts: vec![
             TaskStart::Pooled(Start::KMeans(4)),
             TaskStart::Separate(2),
             TaskStart::ByLabels(3),
         ],
-        score_starts: vec![TaskStart::Separate(1)],
         ..config(8)
     };
+    whole.single.normal_scores = true;
     let mut apart = TasksConfig {
         missing_apart: true,
         ..whole.clone()

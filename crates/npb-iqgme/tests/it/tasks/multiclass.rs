@@ -282,15 +282,15 @@ fn a_new_task_of_three_classes_finds_its_kind() {
 #[test]
 fn threads_change_nothing() {
     let tasks = alike(6, &[20, 30, 0, 7], 3, 0.2, 0.1);
-    let config = TasksConfig {
+    let mut config = TasksConfig {
         starts: vec![
             TaskStart::Pooled(Start::KMeans(3)),
             TaskStart::SeparatePerClass(1),
             TaskStart::ByLabels(2),
         ],
-        score_starts: vec![TaskStart::SeparatePerClass(1)],
         ..config(6)
     };
+    config.single.normal_scores = true;
     same_bits_on_threads(&[1, 2, 4], || {
         let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
         model.to_bytes().unwrap()
@@ -303,10 +303,10 @@ fn damaged_files_are_errors_or_valid_fits() {
     let tasks = alike(7, &[9, 8], 3, 0.2, 0.1);
     let mut config = TasksConfig {
         starts: vec![TaskStart::Pooled(Start::KMeans(2)), TaskStart::ByLabels(1)],
-        score_starts: vec![TaskStart::ByLabels(1)],
         ..config(7)
     };
     config.single.truncation = 3;
+    config.single.normal_scores = true;
     let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
     let few = tasks.table(0).select_rows(&[0, 1]);
     let exercise = |f: &MultiTaskFit| {
