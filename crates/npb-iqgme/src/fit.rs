@@ -60,7 +60,7 @@ pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Iqgme
 /// What runs as planned, each made `config.restarts` times, foretell of all labels; none where bounds decide. `training`: of the table. `files`: where it is kept from fold to fold, if it is.
 pub(crate) fn foretold_labels(
     (table, labels): (&Table, &Labels),
-    training: &Training,
+    training: &Training<IqgmeData>,
     plan: &[Planned<Start>],
     config: &IqgmeConfig,
     files: Option<&FoldFiles<'_, IqgmeConfig>>,
@@ -78,14 +78,14 @@ pub(crate) fn foretold_labels(
         let Side { kept, left_out } = &sides[0];
         let (kept, labels) = (table.select_rows(kept), labels.select_rows(kept));
         let own = IqgmeData::new(&kept, &labels, &limited)?;
-        let training = Training::on(&kept, &labels, own, scored)?;
+        let training = Training::with(own, scored, |own| Scores::of(&kept, &labels, own))?;
         foretold(&training, &table.select_rows(left_out), plan, &limited)
     })
 }
 
 /// The probabilities that runs made from one table give to the classes of each row of another: run; row, class.
 fn foretold(
-    kept: &Training,
+    kept: &Training<IqgmeData>,
     left_out: &Table,
     plan: &[Planned<Start>],
     config: &IqgmeConfig,
@@ -109,7 +109,7 @@ fn foretold(
 }
 
 /// The runs that the configuration asks for, each to be made `config.restarts` times.
-pub(crate) fn plan(training: &Training, config: &IqgmeConfig) -> Vec<Planned<Start>> {
+pub(crate) fn plan(training: &Training<IqgmeData>, config: &IqgmeConfig) -> Vec<Planned<Start>> {
     match training.data.own.n_labelled {
         0 => planned(&config.unlabelled_starts, false),
         _ => planned(&config.starts, training.scores.is_some()),
@@ -444,7 +444,7 @@ pub struct IqgmeFit {
 impl IqgmeFit {
     /// `runs`: those on the features' own scale first.
     pub(crate) fn new(
-        training: Training,
+        training: Training<IqgmeData>,
         config: IqgmeConfig,
         runs: Vec<Run>,
         foretold: Option<LabelsForetold>,
@@ -454,7 +454,7 @@ impl IqgmeFit {
         let mut runs: Vec<(usize, Run)> = runs.into_iter().enumerate().collect();
         let elbo = |(_, run): &(usize, Run)| run.elbo();
         let n_own = n_on_own_scale(runs.iter().map(|(_, run)| run));
-        let mut on_scores = runs.split_off(n_on_own_scale(runs.iter().map(|(_, run)| run)));
+        let mut on_scores = runs.split_off(n_own);
         let mut prior = weigh(&mut runs, elbo, config.averaging, n_observed);
         for ((_, run), weight) in runs.iter_mut().zip(&prior) {
             (run.weight, run.vote) = (*weight, *weight);
@@ -482,7 +482,7 @@ impl IqgmeFit {
 
     /// Of runs that have their weights and votes, and what these were found from.
     fn of_runs(
-        Training { data, scores }: Training,
+        Training { data, scores }: Training<IqgmeData>,
         config: IqgmeConfig,
         runs: Vec<Run>,
         foretold: FoundFrom,
@@ -892,7 +892,7 @@ impl IqgmeFit {
         &self,
         table: &Table,
         labels: &Labels,
-        training: &Training,
+        training: &Training<IqgmeData>,
     ) -> Result<Option<LabelsForetold>, IqgmeError> {
         let data = &training.data.own;
         let Wire {
@@ -1000,8 +1000,7 @@ impl Saved for IqgmeFit {
         }
         let p = wire.units.active.len();
         if let Some(scores) = &wire.scores {
-            let n_columns = wire.units.column_names().len();
-            scores.check(n_columns, &wire.units.active).map_err(saved)?;
+            scores.check(&wire.units).map_err(saved)?;
         }
         let n_own = n_on_own_scale(&wire.runs);
         let on_scores = &wire.runs[n_own..];

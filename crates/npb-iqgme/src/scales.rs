@@ -121,11 +121,11 @@ impl Scores {
         }
     }
 
-    /// Checks what comes from a file with so many columns, these in the model.
-    pub(crate) fn check(&self, n_columns: usize, active: &[usize]) -> Result<(), String> {
+    /// Checks what comes from a file beside the units of the features' own scale.
+    pub(crate) fn check(&self, own: &Units) -> Result<(), String> {
         self.units.check()?;
-        let p = active.len();
-        let proper = self.units.active == active
+        let (n_columns, p) = (own.column_names().len(), own.active.len());
+        let proper = self.units.active == own.active
             && self.units.column_names().len() == n_columns
             && self.margins.is_valid(n_columns)
             && self.covariance.shape() == (p, p)
@@ -180,33 +180,21 @@ pub(crate) fn wanted(
     config.normal_scores && columns.iter().any(bends) && can_weigh()
 }
 
-/// A training table on its scales.
-pub(crate) struct Training {
-    pub(crate) data: ByScale<IqgmeData>,
+/// Training data on the scales of their runs.
+pub(crate) struct Training<D> {
+    pub(crate) data: ByScale<D>,
     pub(crate) scores: Option<Scores>,
 }
 
-impl Training {
-    /// On normal scores, too, if runs on them are to be made.
-    pub(crate) fn new(
-        table: &Table,
-        labels: &Labels,
-        config: &IqgmeConfig,
+impl<D> Training<D> {
+    /// `own`: on the features' own scale. `on_scores`: makes scores, and the same data on them, which is asked for if they are `wanted`.
+    pub(crate) fn with(
+        own: D,
+        wanted: bool,
+        on_scores: impl FnOnce(&D) -> Result<(Scores, D), IqgmeError>,
     ) -> Result<Self, IqgmeError> {
-        let own = IqgmeData::new(table, labels, config)?;
-        let scored = wanted(&[labels], &[table], &own.active, config);
-        Self::on(table, labels, own, scored)
-    }
-
-    /// Of a table whose rows on their own scale are `own`.
-    pub(crate) fn on(
-        table: &Table,
-        labels: &Labels,
-        own: IqgmeData,
-        scored: bool,
-    ) -> Result<Self, IqgmeError> {
-        let of = || Scores::of(table, labels, &own);
-        let (scores, on_scores) = scored.then(of).transpose()?.unzip();
+        let made = wanted.then(|| on_scores(&own)).transpose()?;
+        let (scores, on_scores) = made.unzip();
         Ok(Self {
             data: ByScale {
                 own,
@@ -214,5 +202,18 @@ impl Training {
             },
             scores,
         })
+    }
+}
+
+impl Training<IqgmeData> {
+    /// Of one table; on normal scores, too, if runs on them are to be made.
+    pub(crate) fn new(
+        table: &Table,
+        labels: &Labels,
+        config: &IqgmeConfig,
+    ) -> Result<Self, IqgmeError> {
+        let own = IqgmeData::new(table, labels, config)?;
+        let scored = wanted(&[labels], &[table], &own.active, config);
+        Self::with(own, scored, |own| Scores::of(table, labels, own))
     }
 }

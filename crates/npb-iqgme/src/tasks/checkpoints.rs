@@ -30,7 +30,7 @@ pub fn fit_tasks_with_checkpoints(
     every: Every,
     watch: impl Fn(usize, &VbReport) -> ControlFlow<()> + Sync,
 ) -> Result<MultiTaskFit, IqgmeError> {
-    let training = TrainingTasks::new(tasks, config)?;
+    let training = TrainingTasks::of(tasks, config)?;
     let path = path.as_ref();
     let prints = training.data.own.tasks.iter().map(fingerprint);
     let fingerprint = prints.fold(0, |sum, print| stream(sum, [print, 0, 0, 0]).random());

@@ -6,7 +6,7 @@ use super::TasksConfig;
 use crate::IqgmeError;
 use crate::data::{IqgmeData, class_of_rows};
 use crate::rows::Rows;
-use crate::scales::{self, ByScale, Scores};
+use crate::scales::{self, Scores, Training};
 
 /// Values of a new task that are more standard deviations than this from the mean of the fit's rows are refused: atoms that learn from them add their squares to the
 /// sums over all other rows, of which some digits must be left (from 1e8 on answers change, from 1e12 on they are wrong, then matrices are not positive definite).
@@ -123,37 +123,17 @@ impl MultiTaskData {
     }
 }
 
-/// The tasks of a fit on their scales.
-pub(super) struct TrainingTasks {
-    pub(super) data: ByScale<MultiTaskData>,
-    pub(super) scores: Option<Scores>,
-}
+/// The tasks of a fit on the scales of their runs.
+pub(super) type TrainingTasks = Training<MultiTaskData>;
 
 impl TrainingTasks {
     /// On normal scores, too, if runs on them are to be made.
-    pub(super) fn new(tasks: &[Task<'_>], config: &TasksConfig) -> Result<Self, IqgmeError> {
+    pub(super) fn of(tasks: &[Task<'_>], config: &TasksConfig) -> Result<Self, IqgmeError> {
         let own = MultiTaskData::new(tasks, config)?;
         let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
         let tables: Vec<&Table> = tasks.iter().map(|task| task.table).collect();
         let scored = scales::wanted(&labels, &tables, &own.pooled.active, &config.single);
-        Self::on(tasks, own, scored)
-    }
-
-    /// Of tasks whose rows on their own scale are `own`.
-    pub(super) fn on(
-        tasks: &[Task<'_>],
-        own: MultiTaskData,
-        scored: bool,
-    ) -> Result<Self, IqgmeError> {
-        let of = || MultiTaskData::on_scores(tasks, &own);
-        let (scores, on_scores) = scored.then(of).transpose()?.unzip();
-        Ok(Self {
-            data: ByScale {
-                own,
-                scores: on_scores,
-            },
-            scores,
-        })
+        Self::with(own, scored, |own| MultiTaskData::on_scores(tasks, own))
     }
 }
 

@@ -69,7 +69,7 @@ const IMPUTE: u64 = 16;
 /// Cost: with labels the runs for predictions are made `config.single.folds` times more, with at most 30 iterations each, to find their weights. Errors: see [`MultiTaskData::new`]. Runs are made in parallel on the caller's rayon pool, and so are the tasks within a run; the result does not
 /// depend on the number of threads.
 pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFit, IqgmeError> {
-    let training = TrainingTasks::new(tasks, config)?;
+    let training = TrainingTasks::of(tasks, config)?;
     let runs = make_runs(&training, config, |_, planned, restart| {
         let data = training.data.on(planned.scale);
         let mut vb = MultiTaskVb::new(data, config.clone(), planned.start, restart)?;
@@ -693,8 +693,7 @@ impl Saved for MultiTaskFit {
             return Err(saved(format!("task {:?} twice", wire.tasks[k])));
         }
         if let Some(scores) = &wire.scores {
-            let n_columns = wire.units.column_names().len();
-            scores.check(n_columns, &wire.units.active).map_err(saved)?;
+            scores.check(&wire.units).map_err(saved)?;
         }
         let own_scale = |run: &TaskRun| run.scale == FeatureScale::Standardised;
         if !wire.runs.iter().any(own_scale)

@@ -117,7 +117,7 @@ impl Fold {
         let kept: Vec<Task<'_>> = kept.collect();
         let own = MultiTaskData::new(&kept, config)?;
         Ok(Self {
-            training: TrainingTasks::on(&kept, own, scored)?,
+            training: TrainingTasks::with(own, scored, |own| MultiTaskData::on_scores(&kept, own))?,
             left_out: each()
                 .map(|(task, side)| task.table.select_rows(&side.left_out))
                 .collect(),

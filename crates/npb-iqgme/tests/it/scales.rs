@@ -38,6 +38,18 @@ fn skewed(seed: u64, n: usize, missing: f64) -> (Table, Labels) {
     )
 }
 
+/// A fit with runs on normal scores, and one without.
+fn with_and_without(table: &Table, labels: &Labels, seed: u64) -> (IqgmeFit, IqgmeFit) {
+    let fitted = |normal_scores: bool| {
+        let config = IqgmeConfig {
+            normal_scores,
+            ..config(seed)
+        };
+        fit(table, labels, &config).unwrap()
+    };
+    (fitted(true), fitted(false))
+}
+
 fn on(scale: FeatureScale) -> impl Fn(&IqgmeFit) -> f64 {
     move |fitted| {
         let runs = fitted.runs().iter().filter(|run| run.scale == scale);
@@ -49,12 +61,7 @@ fn on(scale: FeatureScale) -> impl Fn(&IqgmeFit) -> f64 {
 fn labels_choose_the_scale_that_tells_more() {
     let (table, labels) = skewed(1, 120, 0.1);
     let (new, truth) = skewed(2, 1000, 0.1);
-    let both = fit(&table, &labels, &config(1)).unwrap();
-    let own = IqgmeConfig {
-        normal_scores: false,
-        ..config(1)
-    };
-    let own = fit(&table, &labels, &own).unwrap();
+    let (both, own) = with_and_without(&table, &labels, 1);
     let (of_both, of_own) = (
         both.evaluate(&new, &truth).unwrap(),
         own.evaluate(&new, &truth).unwrap(),
@@ -82,12 +89,7 @@ fn labels_choose_the_scale_that_tells_more() {
 #[test]
 fn what_is_said_of_features_is_of_their_own_scale() {
     let (table, labels) = skewed(3, 80, 0.3);
-    let both = fit(&table, &labels, &config(3)).unwrap();
-    let own = IqgmeConfig {
-        normal_scores: false,
-        ..config(3)
-    };
-    let own = fit(&table, &labels, &own).unwrap();
+    let (both, own) = with_and_without(&table, &labels, 3);
     assert_eq!(both.runs().len(), 4);
     assert_eq!(both.runs()[0].elbo(), own.runs()[0].elbo());
     assert!(both.runs()[2..].iter().all(|run| run.weight == 0.0));
