@@ -1,9 +1,12 @@
 //! Every table and figure that can be reproduced, one module per model crate.
 
+mod bpfa;
 mod bsvd;
+mod hbrec;
 mod iqgme;
 mod itf;
 mod priors;
+mod regbayes;
 
 use crate::reproduce::Experiment;
 
@@ -13,5 +16,7 @@ pub(crate) use itf::{Scenario, Simulated};
 /// All experiments, in the order of the report.
 pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
     let models = iqgme::EXPERIMENTS.iter().chain(bsvd::EXPERIMENTS);
-    models.chain(itf::EXPERIMENTS).chain(priors::EXPERIMENTS)
+    let models = models.chain(itf::EXPERIMENTS).chain(regbayes::EXPERIMENTS);
+    let models = models.chain(hbrec::EXPERIMENTS).chain(bpfa::EXPERIMENTS);
+    models.chain(priors::EXPERIMENTS)
 }

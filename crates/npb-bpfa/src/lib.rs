@@ -1,0 +1,1 @@
+//! Factor analysis and dictionary learning with the beta process, for incomplete images and matrices.

@@ -1,0 +1,6 @@
+//! npb-bpfa.
+
+use crate::reproduce::Experiment;
+
+/// In the order of the paper, then what it does not have.
+pub(crate) const EXPERIMENTS: &[Experiment] = &[];
