@@ -8,8 +8,8 @@ use rayon::prelude::*;
 
 use crate::data::Cells;
 use crate::features::Features;
-use crate::kernel::{Layout, Real};
 use crate::state::SideState;
+use npb_linalg::row_regression::{Layout, Real};
 
 /// Parts that are summed on their own and then in order.
 const PARTS: usize = 32;

@@ -13,6 +13,7 @@
 //! | [`Standardiser`] | columns to mean 0 and standard deviation 1, and back |
 //! | [`read`] | delimited text, ARFF, MovieLens, triplets, MatrixMarket, given masks and splits |
 //! | [`splits`] | drawn masks; random, stratified, grouped splits and folds |
+//! | [`write_npy`] | an array as NumPy's .npy |
 //! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, F1, coverage, Top-L |
 //!
 //! Values handed in are checked once, where they come in; errors name row and column (from 0), those of files line and column
@@ -36,6 +37,7 @@ mod labels;
 mod mask;
 mod mixed;
 mod names;
+mod npy;
 mod patterns;
 mod ratings;
 mod standardise;
@@ -51,6 +53,7 @@ pub use fields::{Field, FieldGuess, Measure};
 pub use labels::Labels;
 pub use mask::Mask;
 pub use mixed::{ColumnKind, MixedColumn, MixedTable};
+pub use npy::write_npy;
 pub use patterns::{Pattern, PatternIndex};
 pub use ratings::{Rating, Ratings};
 pub use splits::Split;
