@@ -5,6 +5,7 @@ mod delimited;
 mod fields;
 mod formats;
 mod hostile;
+mod image;
 mod interop;
 mod metrics;
 mod mixed;
