@@ -2,6 +2,7 @@
 #![allow(clippy::print_stderr)]
 
 mod delimited;
+mod documents;
 mod fields;
 mod formats;
 mod hostile;
@@ -12,6 +13,7 @@ mod ratings;
 mod real;
 mod splits;
 mod table;
+mod targets;
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
