@@ -3,6 +3,7 @@
 
 mod delimited;
 mod documents;
+mod features;
 mod fields;
 mod formats;
 mod hostile;
