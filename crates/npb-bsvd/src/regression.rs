@@ -13,11 +13,11 @@ use rayon::prelude::*;
 
 use crate::BsvdError;
 use crate::data::Cells;
-use crate::features::Features;
 use crate::links;
-use crate::products::dot;
 use crate::rescale::normals;
 use crate::state::SideState;
+use npb_data::Features;
+use npb_linalg::dot_f32 as dot;
 use npb_linalg::row_regression::{self, Layout, Real};
 
 /// Blocks of cells that stay in memory, so that the residuals of most rows need no second look at the other side.

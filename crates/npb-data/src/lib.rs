@@ -7,7 +7,10 @@
 //! | [`Table`] | dense real numbers beside a bit [`Mask`] (true = observed); rows are observations |
 //! | [`PatternIndex`] | the rows of a table grouped by which cells are observed |
 //! | [`Labels`] | classes of rows, some of them unknown |
+//! | [`Targets`] | several -1/+1 labels or real targets per row, some of them unknown |
 //! | [`Ratings`] | sparse observed entries of a matrix, by rows and by columns |
+//! | [`Features`] | known features of the rows or columns of such a matrix, dense or sparse |
+//! | [`Vocabulary`] | which words of documents are counted; the counts are [`Ratings`] |
 //! | [`MixedTable`] | typed columns: real, count, categorical, binary |
 //! | [`Image`] | grey, colour or many bands, with missing pixels or entries |
 //! | [`PatchGrid`], [`PatchSums`] | overlapping patches of an image, and the image that patches make together |
@@ -17,6 +20,9 @@
 //! | [`splits`] | drawn masks; random, stratified, grouped splits and folds |
 //! | [`write_npy`] | an array as NumPy's .npy |
 //! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, F1, coverage, Top-L, PSNR |
+//! | [`read`] | delimited text, ARFF, MovieLens, triplets, MatrixMarket, bags of words, tokens, given masks and splits |
+//! | [`splits`] | drawn masks; random, stratified, grouped splits and folds; examples given for a user |
+//! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, explained variance, F1, coverage, Top-L, NDCG, cold-start curves |
 //!
 //! Values handed in are checked once, where they come in; errors name row and column (from 0), those of files line and column
 //! (from 1). Feature `ndarray`: tables from and to ndarray arrays.
@@ -33,6 +39,7 @@
 //! ```
 
 mod error;
+mod features;
 mod fields;
 mod image;
 mod interop;
@@ -47,12 +54,15 @@ mod ratings;
 mod standardise;
 mod stats;
 mod table;
+mod targets;
+mod words;
 
 pub mod metrics;
 pub mod read;
 pub mod splits;
 
 pub use error::DataError;
+pub use features::Features;
 pub use fields::{Field, FieldGuess, Measure};
 pub use image::Image;
 pub use labels::Labels;
@@ -65,3 +75,5 @@ pub use ratings::{Rating, Ratings};
 pub use splits::Split;
 pub use standardise::Standardiser;
 pub use table::{ColumnStats, Table};
+pub use targets::{TargetKind, Targets};
+pub use words::Vocabulary;

@@ -8,6 +8,7 @@
 //! | the same for the K components of a mixture at once, component index innermost | [`lanes`] |
 //! | sums of products and draws of regression coefficients, row by row in SIMD | [`row_regression`] |
 //! | leading singular vectors of a large sparse matrix | [`svd`] |
+//! | leading singular vectors of a large sparse matrix; all of a dense one | [`svd`] |
 //! | `faer::Mat<f64>` in serde files | [`saved`] |
 //!
 //! Every routine is sequential and deterministic: parallelism belongs to the caller, over rows, patterns or components.
@@ -24,5 +25,7 @@ mod cholesky;
 mod rank_one;
 mod work;
 
-pub use cholesky::{Cholesky, Jitter, NotPositiveDefinite, dot, sample_canonical, sample_moment};
+pub use cholesky::{
+    Cholesky, Jitter, NotPositiveDefinite, dot, dot_f32, sample_canonical, sample_moment,
+};
 pub use faer;

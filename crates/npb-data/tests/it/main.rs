@@ -2,6 +2,8 @@
 #![allow(clippy::print_stderr)]
 
 mod delimited;
+mod documents;
+mod features;
 mod fields;
 mod formats;
 mod hostile;
@@ -13,6 +15,7 @@ mod ratings;
 mod real;
 mod splits;
 mod table;
+mod targets;
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
