@@ -5,7 +5,7 @@ use npb_infer::stream;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use rand::RngExt;
-use spade::{DelaunayTriangulation, FloatTriangulation, HasPosition, Point2, Triangulation};
+use spade::{DelaunayTriangulation, FloatTriangulation, HasPosition, Point2};
 
 use crate::BaselineError;
 use crate::error::{at_least_one, positive};

@@ -16,13 +16,10 @@
 //! | [`PatchGrid`], [`PatchSums`] | overlapping patches of an image, and the image that patches make together |
 //! | [`Field`] | what columns measure, alone or together: reals, counts, levels, angles, vectors, series, networks |
 //! | [`Standardiser`] | columns to mean 0 and standard deviation 1, and back |
-//! | [`read`] | delimited text, ARFF, MovieLens, triplets, MatrixMarket, given masks and splits |
-//! | [`splits`] | drawn masks; random, stratified, grouped splits and folds |
 //! | [`write_npy`] | an array as NumPy's .npy |
-//! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, F1, coverage, Top-L, PSNR |
 //! | [`read`] | delimited text, ARFF, MovieLens, triplets, MatrixMarket, bags of words, tokens, given masks and splits |
 //! | [`splits`] | drawn masks; random, stratified, grouped splits and folds; examples given for a user |
-//! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, explained variance, F1, coverage, Top-L, NDCG, cold-start curves |
+//! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, explained variance, F1, coverage, Top-L, NDCG, cold-start curves, PSNR |
 //!
 //! Values handed in are checked once, where they come in; errors name row and column (from 0), those of files line and column
 //! (from 1). Feature `ndarray`: tables from and to ndarray arrays.

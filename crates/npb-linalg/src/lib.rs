@@ -7,7 +7,6 @@
 //! | the law of the missing coordinates of a Gaussian given the observed ones | [`condition`] |
 //! | the same for the K components of a mixture at once, component index innermost | [`lanes`] |
 //! | sums of products and draws of regression coefficients, row by row in SIMD | [`row_regression`] |
-//! | leading singular vectors of a large sparse matrix | [`svd`] |
 //! | leading singular vectors of a large sparse matrix; all of a dense one | [`svd`] |
 //! | `faer::Mat<f64>` in serde files | [`saved`] |
 //!
