@@ -131,6 +131,14 @@ pub enum BaselineError {
         /// Trials given.
         trials: u32,
     },
+    /// An example of a new user that cannot be used.
+    #[error("given item {item} {rule}")]
+    Given {
+        /// The item.
+        item: u32,
+        /// What is wrong with it.
+        rule: &'static str,
+    },
     /// A cell to predict that the table holds: its value would be among the inputs.
     #[error("row {row}, column {column} is observed; hide the cells to predict first")]
     Observed {

@@ -21,6 +21,11 @@
 //! | matrix of least nuclear norm (soft-impute and its noise-free limit) | [`NuclearNorm`] | [`NuclearNormConfig`] |
 //! | global, row and column means | [`RatingMeans`] | none |
 //! | global mean with row and column biases by least squares | [`Biases`] | [`BiasConfig`] |
+//! | collaborative filtering by Pearson correlation, as printed by Breese et al. and normalised | [`Pearson`] | [`PearsonForm`] |
+//! | item-based nearest neighbours on signed likes | [`ItemKnn`] | [`ItemKnnConfig`] |
+//! | popularity and like-rates of items | [`ItemRates`] | none |
+//! | implicit alternating least squares | [`ImplicitAls`] | [`ImplicitAlsConfig`] |
+//! | support vector machine with probabilities by Platt scaling | [`PlattSvm`], [`Platt`] | [`SvmConfig`] |
 //! | hit rates of pairs, rows and columns of a binomial matrix | [`HitRates`] | none |
 //!
 //! Three predictors of held-out cells of a [`MixedTable`](npb_data::MixedTable): [`marginal_cells`] (the column alone),
@@ -48,6 +53,7 @@ mod boosted;
 mod cells;
 mod chained;
 mod clustered;
+mod collaborative;
 mod error;
 mod gaussian;
 mod impute;
@@ -57,6 +63,7 @@ mod means;
 mod mixed_chained;
 mod mixture;
 mod nuclear;
+mod platt;
 mod rates;
 mod rvm;
 mod structure;
@@ -68,6 +75,9 @@ pub use boosted::{BoostedConfig, boosted_cells};
 pub use cells::{Cell, CellValue, marginal_cells};
 pub use chained::{ChainedConfig, ChainedImputer, RidgeConfig};
 pub use clustered::{ClusteredConfig, ClusteredLogistic};
+pub use collaborative::{
+    Given, ImplicitAls, ImplicitAlsConfig, ItemKnn, ItemKnnConfig, ItemRates, Pearson, PearsonForm,
+};
 pub use error::BaselineError;
 pub use gaussian::{GaussianConfig, GaussianImputer};
 pub use impute::MeanImputer;
@@ -77,6 +87,7 @@ pub use means::{BiasConfig, Biases, RatingMeans};
 pub use mixed_chained::{MixedChainedConfig, chained_cells};
 pub use mixture::{GaussianMixture, MixtureConfig};
 pub use nuclear::{NuclearNorm, NuclearNormConfig};
+pub use platt::{Platt, PlattSvm};
 pub use rates::{HitRates, PairCount};
 pub use rvm::{Rvm, RvmConfig};
 pub use structure::{SharedStructure, StructureConfig};

@@ -17,11 +17,10 @@ use rayon::prelude::*;
 use crate::axes::turn_to_axes;
 use crate::config::BsvdMove;
 use crate::data::{self, BsvdData};
-use crate::features::Features;
 use crate::kernel::{Layout, Real, draw_coefficients};
 use crate::links::{self, deviations, draw_shape, draw_spreads};
 use crate::probit::{self, Latents};
-use crate::products::{Candidates, ProductPass, column_sums, dot, squared_deviations};
+use crate::products::{Candidates, ProductPass, column_sums, squared_deviations};
 use crate::regression::{
     DOUBLE_BEYOND, Pass, Pool, Regressors, ResidualSums, Target, Task, fill_design,
 };
@@ -34,6 +33,8 @@ use crate::stretch;
 use crate::switches::Switchboard;
 use crate::tuning;
 use crate::{BsvdConfig, BsvdError};
+use npb_data::Features;
+use npb_linalg::dot_f32 as dot;
 
 /// Third words of the keys of random streams; 0 is that of the start.
 const ROWS: u64 = 1;

@@ -13,12 +13,12 @@ use rayon::prelude::*;
 
 use crate::BsvdError;
 use crate::data::Cells;
-use crate::features::Features;
 use crate::kernel::{self, Layout, Real};
 use crate::links;
-use crate::products::dot;
 use crate::rescale::normals;
 use crate::state::SideState;
+use npb_data::Features;
+use npb_linalg::dot_f32 as dot;
 
 /// Blocks of cells that stay in memory, so that the residuals of most rows need no second look at the other side.
 const BUFFERED: usize = 16;

@@ -236,6 +236,41 @@ pub enum DataError {
         /// Number of rows or columns.
         size: usize,
     },
+    /// A feature that is not a finite number in single precision.
+    #[error(
+        "features of row {row}, feature {feature}: {value} is not a finite number in single precision; impute or rescale it"
+    )]
+    Feature {
+        /// Row (or column of a matrix) that has the features.
+        row: usize,
+        /// Which feature.
+        feature: usize,
+        /// What was found.
+        value: f64,
+    },
+    /// A feature entry beyond the stated size.
+    #[error("feature entry {entry}: {axis} {index} does not exist; there are {size}")]
+    FeatureRange {
+        /// Position of the entry in the input.
+        entry: usize,
+        /// "row" or "feature".
+        axis: &'static str,
+        /// The index.
+        index: u32,
+        /// Number of rows or features.
+        size: usize,
+    },
+    /// A feature of a row that is given twice.
+    #[error("feature {feature} of row {row} is given twice; keep one")]
+    FeatureTwice {
+        /// The row.
+        row: u32,
+        /// The feature.
+        feature: u32,
+    },
+    /// Stored features that cannot have been written by this library.
+    #[error("stored features have impossible sizes or values; the stored file was altered")]
+    StoredFeatures,
     /// A field with too few or too many columns.
     #[error("field {field:?} ({measure}) has {found} columns, expected {expected}")]
     FieldColumns {

@@ -8,12 +8,13 @@
 //! | [`PatternIndex`] | the rows of a table grouped by which cells are observed |
 //! | [`Labels`] | classes of rows, some of them unknown |
 //! | [`Ratings`] | sparse observed entries of a matrix, by rows and by columns |
+//! | [`Features`] | known features of the rows or columns of such a matrix, dense or sparse |
 //! | [`MixedTable`] | typed columns: real, count, categorical, binary |
 //! | [`Field`] | what columns measure, alone or together: reals, counts, levels, angles, vectors, series, networks |
 //! | [`Standardiser`] | columns to mean 0 and standard deviation 1, and back |
 //! | [`read`] | delimited text, ARFF, MovieLens, triplets, MatrixMarket, given masks and splits |
-//! | [`splits`] | drawn masks; random, stratified, grouped splits and folds |
-//! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, F1, coverage, Top-L |
+//! | [`splits`] | drawn masks; random, stratified, grouped splits and folds; examples given for a user |
+//! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, F1, coverage, Top-L, NDCG, cold-start curves |
 //!
 //! Values handed in are checked once, where they come in; errors name row and column (from 0), those of files line and column
 //! (from 1). Feature `ndarray`: tables from and to ndarray arrays.
@@ -30,6 +31,7 @@
 //! ```
 
 mod error;
+mod features;
 mod fields;
 mod interop;
 mod labels;
@@ -47,6 +49,7 @@ pub mod read;
 pub mod splits;
 
 pub use error::DataError;
+pub use features::Features;
 pub use fields::{Field, FieldGuess, Measure};
 pub use labels::Labels;
 pub use mask::Mask;

@@ -1,5 +1,9 @@
 //! Measures of predictions against the truth.
 
+mod ranking;
+
+pub use ranking::{ColdStartPoint, cold_start_curve, ndcg};
+
 /// Why a measure is not defined for these inputs.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]

@@ -22,5 +22,7 @@ mod cholesky;
 mod rank_one;
 mod work;
 
-pub use cholesky::{Cholesky, Jitter, NotPositiveDefinite, dot, sample_canonical, sample_moment};
+pub use cholesky::{
+    Cholesky, Jitter, NotPositiveDefinite, dot, dot_f32, sample_canonical, sample_moment,
+};
 pub use faer;

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stderr)]
 
 mod delimited;
+mod features;
 mod fields;
 mod formats;
 mod hostile;
