@@ -74,6 +74,18 @@ pub enum DataError {
         /// What was found.
         value: f64,
     },
+    /// A label is neither -1 nor 1.
+    #[error(
+        "row {row}, column {column}: label {value} is not -1 or 1; recode it, or mark it as missing"
+    )]
+    NotSign {
+        /// Row of the label.
+        row: usize,
+        /// Column of the label: which target.
+        column: usize,
+        /// What was found.
+        value: f64,
+    },
     /// A stored table holds a value in a cell that its mask calls missing.
     #[error(
         "row {row}, column {column}: a missing cell must hold 0, found {value}; the stored table was altered"

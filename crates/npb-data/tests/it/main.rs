@@ -2,6 +2,7 @@
 #![allow(clippy::print_stderr)]
 
 mod delimited;
+mod documents;
 mod features;
 mod fields;
 mod formats;
@@ -13,6 +14,7 @@ mod ratings;
 mod real;
 mod splits;
 mod table;
+mod targets;
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
