@@ -2,6 +2,7 @@
 
 mod bpfa;
 mod bsvd;
+mod films;
 mod hbrec;
 mod iqgme;
 mod itf;

@@ -259,7 +259,7 @@ impl Deviations {
 }
 
 fn product(a: &[f32], b: &[f32]) -> f64 {
-    crate::products::dot(a, b)
+    npb_linalg::dot_f32(a, b)
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use npb_infer::ranges::OutOfRange;
 use rayon::prelude::*;
 
 use crate::config::{Likelihood, Units};
-use crate::features::{Features, SideInformation};
+use crate::features::SideInformation;
 use crate::state::Shape;
 use crate::{BsvdConfig, BsvdError};
+use npb_data::Features;
 
 /// Blocks of rows (or columns) that are worked on in parallel and summed in order, at most.
 const BLOCKS: usize = 256;

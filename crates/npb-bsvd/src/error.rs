@@ -118,18 +118,6 @@ pub enum BsvdError {
         /// The size that fits.
         expected: usize,
     },
-    /// A feature that is not a finite number.
-    #[error("{side} features, {side} {index}, feature {feature}: {value} is not a finite number")]
-    Feature {
-        /// `row` or `column`.
-        side: &'static str,
-        /// Row or column of the matrix.
-        index: usize,
-        /// Which feature.
-        feature: usize,
-        /// What was found.
-        value: f64,
-    },
     /// More entries than can be numbered.
     #[error("{entries} entries: at most {limit} can be held")]
     TooMany {

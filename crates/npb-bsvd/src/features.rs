@@ -1,214 +1,12 @@
 //! Known features of rows or columns.
 
-use npb_data::Ratings;
+use npb_data::{Features, Ratings};
 use npb_infer::stream;
 use npb_linalg::faer::Mat;
 use npb_linalg::svd::{SvdLimits, truncated_svd};
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
-use crate::products::dot;
-
-/// Features of the rows (or of the columns) of a matrix, dense or sparse; n x q, row by row.
-///
-/// Their coefficients share one precision: give features on comparable scales, centred where it makes sense. Held in single precision.
-///
-/// ```
-/// use npb_bsvd::Features;
-/// let genres = Features::sparse(3, 2, &[(0, 1, 1.0), (2, 0, 1.0)])?;   // film 1 has no genre
-/// assert_eq!((genres.n_rows(), genres.n_features()), (3, 2));
-/// # Ok::<(), npb_bsvd::BsvdError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Features {
-    n: usize,
-    q: usize,
-    /// Of sparse rows; empty when dense.
-    starts: Vec<usize>,
-    indices: Vec<u32>,
-    values: Vec<f32>,
-}
-
-impl Features {
-    /// From n x q values, row by row.
-    ///
-    /// # Errors
-    /// Another number of values; one that is not finite.
-    pub fn dense(n: usize, q: usize, values: &[f64]) -> Result<Self, BsvdError> {
-        let expected = n.saturating_mul(q);
-        if values.len() != expected {
-            return Err(BsvdError::Size {
-                what: "values of dense features",
-                found: values.len(),
-                expected,
-            });
-        }
-        for (at, &value) in values.iter().enumerate() {
-            finite(at / q, at % q, value)?;
-        }
-        Ok(Self {
-            n,
-            q,
-            starts: Vec::new(),
-            indices: Vec::new(),
-            values: values.iter().map(|&v| v as f32).collect(),
-        })
-    }
-
-    /// From (row, feature, value) entries in any order; all others are zero.
-    ///
-    /// # Errors
-    /// A row or feature out of range, a value that is not finite, two entries for one place.
-    pub fn sparse(n: usize, q: usize, entries: &[(u32, u32, f64)]) -> Result<Self, BsvdError> {
-        for (index, &(row, feature, value)) in entries.iter().enumerate() {
-            let missing = |axis, found: u32, size| BsvdError::Index {
-                what: "feature entry",
-                index,
-                axis,
-                found: found as usize,
-                size,
-            };
-            if row as usize >= n {
-                return Err(missing("row", row, n));
-            }
-            if feature as usize >= q {
-                return Err(missing("feature", feature, q));
-            }
-            finite(row as usize, feature as usize, value)?;
-        }
-        let mut sorted = entries.to_vec();
-        sorted.sort_by_key(|e| (e.0, e.1));
-        if let Some(pair) = sorted
-            .windows(2)
-            .find(|w| (w[0].0, w[0].1) == (w[1].0, w[1].1))
-        {
-            return Err(BsvdError::State {
-                what: format!("feature {} of row {} is given twice", pair[0].1, pair[0].0),
-            });
-        }
-        let mut starts = vec![0; n + 1];
-        sorted.iter().for_each(|e| starts[e.0 as usize + 1] += 1);
-        for i in 0..n {
-            starts[i + 1] += starts[i];
-        }
-        Ok(Self {
-            n,
-            q,
-            starts,
-            indices: sorted.iter().map(|e| e.1).collect(),
-            values: sorted.iter().map(|e| e.2 as f32).collect(),
-        })
-    }
-
-    /// Checks what the constructors check, after decoding.
-    pub(crate) fn check(&self) -> Result<(), BsvdError> {
-        let sized = if self.starts.is_empty() {
-            self.indices.is_empty() && self.n.checked_mul(self.q) == Some(self.values.len())
-        } else {
-            let rising = self.starts.windows(2).all(|w| w[0] <= w[1]);
-            let ends = (self.starts[0], self.starts.last()) == (0, Some(&self.values.len()));
-            let within = self.indices.iter().all(|&f| (f as usize) < self.q);
-            let lengths = self.n.checked_add(1) == Some(self.starts.len())
-                && self.indices.len() == self.values.len();
-            rising && ends && within && lengths
-        };
-        if sized && self.values.iter().all(|v| v.is_finite()) {
-            return Ok(());
-        }
-        Err(BsvdError::State {
-            what: "features: impossible value or size".to_owned(),
-        })
-    }
-
-    /// Rows (or columns) of the matrix that have features.
-    pub fn n_rows(&self) -> usize {
-        self.n
-    }
-
-    /// q.
-    pub fn n_features(&self) -> usize {
-        self.q
-    }
-
-    /// Writes the features of `i` into the first q places of `out`.
-    ///
-    /// # Panics
-    /// When `i` is out of range or `out` is shorter than q.
-    pub fn write(&self, i: usize, out: &mut [f32]) {
-        let out = &mut out[..self.q];
-        if self.starts.is_empty() {
-            out.copy_from_slice(&self.values[i * self.q..(i + 1) * self.q]);
-            return;
-        }
-        out.fill(0.0);
-        let range = self.starts[i]..self.starts[i + 1];
-        for (&feature, &value) in self.indices[range.clone()].iter().zip(&self.values[range]) {
-            out[feature as usize] = value;
-        }
-    }
-
-    /// Calls `f` with the indices (none when dense) and values of the features of `i`.
-    pub(crate) fn with<T>(&self, i: usize, f: impl FnOnce(Option<&[u32]>, &[f32]) -> T) -> T {
-        if self.starts.is_empty() {
-            return f(None, &self.values[i * self.q..(i + 1) * self.q]);
-        }
-        let range = self.starts[i]..self.starts[i + 1];
-        f(Some(&self.indices[range.clone()]), &self.values[range])
-    }
-
-    /// Features of `i` times coefficients.
-    pub(crate) fn dot(&self, i: usize, coefficients: &[f32]) -> f64 {
-        self.with(i, |indices, values| match indices {
-            None => dot(values, coefficients),
-            Some(indices) => indices
-                .iter()
-                .zip(values)
-                .map(|(&f, &x)| f64::from(coefficients[f as usize]) * f64::from(x))
-                .sum(),
-        })
-    }
-
-    /// These features followed by `others` of the same rows.
-    ///
-    /// # Errors
-    /// Another number of rows.
-    pub fn beside(&self, others: &Self) -> Result<Self, BsvdError> {
-        if self.n != others.n {
-            return Err(BsvdError::Size {
-                what: "rows of the second features",
-                found: others.n,
-                expected: self.n,
-            });
-        }
-        let q = self.q + others.q;
-        let mut values = vec![0.0; self.n * q];
-        for (i, row) in values.chunks_exact_mut(q.max(1)).enumerate() {
-            self.write(i, row);
-            others.write(i, &mut row[self.q..]);
-        }
-        Ok(Self {
-            n: self.n,
-            q,
-            starts: Vec::new(),
-            indices: Vec::new(),
-            values,
-        })
-    }
-}
-
-fn finite(index: usize, feature: usize, value: f64) -> Result<(), BsvdError> {
-    if value.is_finite() && (value as f32).is_finite() {
-        Ok(())
-    } else {
-        Err(BsvdError::Feature {
-            side: "row",
-            index,
-            feature,
-            value,
-        })
-    }
-}
 
 /// Features that say which entries were observed: the first `count` left and right singular vectors of the 0/1 matrix of observed entries (W 5.5.3),
 /// each scaled to mean square 1, then moved so that its mean over the *entries* is 0. Rows and columns without entries have zeros: they are taken for
@@ -255,15 +53,10 @@ fn centred(vectors: &Mat<f64>, counts: &[usize]) -> Features {
     let means: Vec<f64> = (0..q).map(mean).collect();
     let place = |at: usize| match counts[at / q] {
         0 => 0.0,
-        _ => (scale * (vectors[(at / q, at % q)] - means[at % q])) as f32,
+        _ => scale * (vectors[(at / q, at % q)] - means[at % q]),
     };
-    Features {
-        n,
-        q,
-        starts: Vec::new(),
-        indices: Vec::new(),
-        values: (0..n * q).map(place).collect(),
-    }
+    let values: Vec<f64> = (0..n * q).map(place).collect();
+    Features::dense(n, q, &values).expect("singular vectors are finite")
 }
 
 /// One feature for each side: how many entries a row or column has, `ln n` on a scale on which a *random entry* has mean 0 and standard deviation 1.
@@ -299,15 +92,10 @@ pub fn popularity<V: Copy + Into<f64> + Send + Sync>(ratings: &Ratings<V>) -> Si
         };
         let place = |&n: &usize| match n {
             0 => 0.0,
-            _ => (((n as f64).ln() - mean) * unit) as f32,
+            _ => ((n as f64).ln() - mean) * unit,
         };
-        Features {
-            n: counts.len(),
-            q: 1,
-            starts: Vec::new(),
-            indices: Vec::new(),
-            values: counts.iter().map(place).collect(),
-        }
+        let values: Vec<f64> = counts.iter().map(place).collect();
+        Features::dense(counts.len(), 1, &values).expect("logarithms of counts are finite")
     };
     let (rows, columns) = counts(ratings);
     SideInformation {
@@ -336,7 +124,7 @@ impl SideInformation {
     /// Features of another number of rows or columns.
     pub fn beside(&self, others: &Self) -> Result<Self, BsvdError> {
         let both = |a: &Option<Features>, b: &Option<Features>| match (a, b) {
-            (Some(a), Some(b)) => a.beside(b).map(Some),
+            (Some(a), Some(b)) => Ok::<_, BsvdError>(Some(a.beside(b)?)),
             (a, b) => Ok(a.as_ref().or(b.as_ref()).cloned()),
         };
         Ok(Self {

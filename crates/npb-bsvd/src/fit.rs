@@ -10,7 +10,7 @@ use crate::cells::{CellMoments, Cells};
 use crate::config::Units;
 use crate::data::{self, BsvdData};
 use crate::entries::Entries;
-use crate::features::{Features, SideInformation};
+use crate::features::SideInformation;
 use crate::gibbs::BsvdSampler;
 use crate::names::{Key, Names};
 use crate::side::Side;
@@ -18,6 +18,7 @@ use crate::start::switch_on;
 use crate::state::{BsvdState, Shape};
 use crate::view::View;
 use crate::{BsvdConfig, BsvdError};
+use npb_data::Features;
 
 /// Second word of the keys of random streams that belong to no sweep: questions to a fit.
 pub(crate) const QUESTION: u64 = u64::MAX;

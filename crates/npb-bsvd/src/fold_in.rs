@@ -9,16 +9,16 @@ use rand_distr::StandardNormal;
 
 use crate::BsvdError;
 use crate::config::Likelihood;
-use crate::features::Features;
 use crate::fit::{BsvdFit, QUESTION};
 use crate::links;
 use crate::names::Key;
 use crate::predict::{CellPosterior, LEVEL, Prediction};
 use crate::probit::draw_latent;
-use crate::products::dot;
 use crate::profile::{Profile, Ranked};
 use crate::side::{Line, Side};
 use crate::view::View;
+use npb_data::Features;
+use npb_linalg::dot_f32 as dot;
 
 /// Third word of the keys of random streams.
 const FOLDED: u64 = 3;

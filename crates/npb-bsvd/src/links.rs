@@ -11,8 +11,8 @@ use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
 use crate::BsvdError;
-use crate::features::Features;
 use crate::state::SideState;
+use npb_data::Features;
 
 /// Rows that are summed in one go.
 const LINES: usize = 1024;

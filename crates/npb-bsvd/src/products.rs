@@ -7,9 +7,10 @@ use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::data::Cells;
-use crate::features::Features;
-use crate::kernel::{Layout, Real};
 use crate::state::SideState;
+use npb_data::Features;
+use npb_linalg::dot_f32 as dot;
+use npb_linalg::row_regression::{Layout, Real};
 
 /// Parts that are summed on their own and then in order.
 const PARTS: usize = 32;
@@ -161,22 +162,6 @@ struct Block<T> {
     residuals: Vec<T>,
     row_features: Vec<f32>,
     column_features: Vec<f32>,
-}
-
-pub(crate) fn dot(a: &[f32], b: &[f32]) -> f64 {
-    // Several sums side by side, so that an addition need not wait for the one before it.
-    let mut sums = [0.0; 4];
-    let (a_fours, a_rest) = a.as_chunks::<4>();
-    let (b_fours, b_rest) = b.as_chunks::<4>();
-    for (a, b) in a_fours.iter().zip(b_fours) {
-        for n in 0..4 {
-            sums[n] += f64::from(a[n]) * f64::from(b[n]);
-        }
-    }
-    for (&a, &b) in a_rest.iter().zip(b_rest) {
-        sums[0] += f64::from(a) * f64::from(b);
-    }
-    sums.iter().sum()
 }
 
 /// Lines that are summed in one go.

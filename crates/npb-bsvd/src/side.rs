@@ -1,7 +1,8 @@
 //! Rows or columns: everything that is asked of the one can be asked of the other.
 
-use crate::features::{Features, SideInformation};
+use crate::features::SideInformation;
 use crate::state::{BsvdState, SideState};
+use npb_data::Features;
 
 /// Which side of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::BsvdConfig;
 use crate::config::FactorUpdate;
 use crate::data::BsvdData;
-use crate::features::Features;
 use crate::state::BsvdState;
+use npb_data::Features;
 
 /// Cells whose values are watched.
 const WATCHED: usize = 32;

@@ -2,10 +2,10 @@
 
 use crate::config::Likelihood;
 use crate::features::SideInformation;
-use crate::products::dot;
 use crate::response::Response;
 use crate::side::{Line, Side};
 use crate::state::BsvdState;
+use npb_linalg::dot_f32 as dot;
 
 /// One draw with the features and units that turn it into values of cells.
 #[derive(Clone, Copy, Debug)]

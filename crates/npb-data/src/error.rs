@@ -74,6 +74,18 @@ pub enum DataError {
         /// What was found.
         value: f64,
     },
+    /// A label is neither -1 nor 1.
+    #[error(
+        "row {row}, column {column}: label {value} is not -1 or 1; recode it, or mark it as missing"
+    )]
+    NotSign {
+        /// Row of the label.
+        row: usize,
+        /// Column of the label: which target.
+        column: usize,
+        /// What was found.
+        value: f64,
+    },
     /// A stored table holds a value in a cell that its mask calls missing.
     #[error(
         "row {row}, column {column}: a missing cell must hold 0, found {value}; the stored table was altered"
@@ -236,6 +248,41 @@ pub enum DataError {
         /// Number of rows or columns.
         size: usize,
     },
+    /// A feature that is not a finite number in single precision.
+    #[error(
+        "features of row {row}, feature {feature}: {value} is not a finite number in single precision; impute or rescale it"
+    )]
+    Feature {
+        /// Row (or column of a matrix) that has the features.
+        row: usize,
+        /// Which feature.
+        feature: usize,
+        /// What was found.
+        value: f64,
+    },
+    /// A feature entry beyond the stated size.
+    #[error("feature entry {entry}: {axis} {index} does not exist; there are {size}")]
+    FeatureRange {
+        /// Position of the entry in the input.
+        entry: usize,
+        /// "row" or "feature".
+        axis: &'static str,
+        /// The index.
+        index: u32,
+        /// Number of rows or features.
+        size: usize,
+    },
+    /// A feature of a row that is given twice.
+    #[error("feature {feature} of row {row} is given twice; keep one")]
+    FeatureTwice {
+        /// The row.
+        row: u32,
+        /// The feature.
+        feature: u32,
+    },
+    /// Stored features that cannot have been written by this library.
+    #[error("stored features have impossible sizes or values; the stored file was altered")]
+    StoredFeatures,
     /// A field with too few or too many columns.
     #[error("field {field:?} ({measure}) has {found} columns, expected {expected}")]
     FieldColumns {
@@ -287,5 +334,43 @@ pub enum DataError {
         field: String,
         /// What was found.
         period: f64,
+    },
+    /// An image without pixels or channels.
+    #[error(
+        "an image of {height} x {width} pixels and {channels} channels is empty; give at least one of each"
+    )]
+    EmptyImage {
+        /// Rows of pixels.
+        height: usize,
+        /// Columns of pixels.
+        width: usize,
+        /// Channels.
+        channels: usize,
+    },
+    /// An observed entry of an image is infinite or NaN.
+    #[error(
+        "row {row}, column {column}, channel {channel}: {value} is not a finite number; mark the entry as missing or correct it"
+    )]
+    Pixel {
+        /// Row of the pixel.
+        row: usize,
+        /// Column of the pixel.
+        column: usize,
+        /// Channel.
+        channel: usize,
+        /// What was found.
+        value: f64,
+    },
+    /// A patch that does not fit its image, or a step that leaves gaps.
+    #[error("{axis} of the {what} is {found}; it must be from 1 to {most}")]
+    Patch {
+        /// "patch" or "step".
+        what: &'static str,
+        /// Which side.
+        axis: &'static str,
+        /// What was asked for.
+        found: usize,
+        /// Side of the image, or of the patch.
+        most: usize,
     },
 }

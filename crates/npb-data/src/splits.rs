@@ -91,6 +91,18 @@ pub enum SplitError {
         /// "rows" or "groups".
         what: &'static str,
     },
+    /// More examples asked for than there are, or none left to hold out.
+    #[error(
+        "{asked} {class} examples of {found} cannot be given and others held out; ask for fewer, or leave the user out"
+    )]
+    TooFewExamples {
+        /// "positive" or "negative".
+        class: &'static str,
+        /// How many were asked for.
+        asked: usize,
+        /// How many there are.
+        found: usize,
+    },
     /// A row number out of range or on both sides.
     #[error("row {row} is out of range or on both sides; rows are from 0 to {n_rows} (excluded)")]
     Row {
@@ -340,6 +352,61 @@ pub fn grouped_k_fold<G: Ord>(
         rows.into_iter().for_each(|row| fold_of[row] = fold);
     }
     Ok(splits_of_folds(&fold_of, folds))
+}
+
+/// Examples of one user given to a model (the training rows), the others held out: for every (positive, negative) of `sizes` that many of each class, drawn
+/// uniformly. Larger sets hold the smaller ones, and what the *largest* holds out is held out by all, so that curves over the number of examples compare on
+/// the same items.
+///
+/// `positive` has the class of every example. For the chapter's protocol give `&[(10, 10)]`: ten liked and ten disliked.
+///
+/// # Errors
+/// [`SplitError::TooFewExamples`] unless at least one example of each class is left after the largest numbers asked for.
+///
+/// ```
+/// use npb_data::splits::given_examples;
+/// use rand::SeedableRng;
+/// let rng = &mut rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1);
+/// let liked = [true, true, true, false, false, false];
+/// let splits = given_examples(&liked, &[(1, 1), (2, 2)], rng)?;
+/// assert_eq!((splits[0].train.len(), splits[1].train.len()), (2, 4));
+/// assert_eq!(splits[0].test, splits[1].test);
+/// # Ok::<(), npb_data::splits::SplitError>(())
+/// ```
+pub fn given_examples(
+    positive: &[bool],
+    sizes: &[(usize, usize)],
+    rng: &mut (impl Rng + ?Sized),
+) -> Result<Vec<Split>, SplitError> {
+    let (mut likes, mut others): (Vec<usize>, Vec<usize>) =
+        (0..positive.len()).partition(|&i| positive[i]);
+    let most = |of: fn(&(usize, usize)) -> usize| sizes.iter().map(of).max().unwrap_or(0);
+    let (most_likes, most_others) = (most(|s| s.0), most(|s| s.1));
+    for (class, asked, found) in [
+        ("positive", most_likes, likes.len()),
+        ("negative", most_others, others.len()),
+    ] {
+        if asked >= found {
+            return Err(SplitError::TooFewExamples {
+                class,
+                asked,
+                found,
+            });
+        }
+    }
+    likes.shuffle(rng);
+    others.shuffle(rng);
+    let mut test = [&likes[most_likes..], &others[most_others..]].concat();
+    test.sort_unstable();
+    let split = |&(n_likes, n_others): &(usize, usize)| {
+        let mut train = [&likes[..n_likes], &others[..n_others]].concat();
+        train.sort_unstable();
+        Split {
+            train,
+            test: test.clone(),
+        }
+    };
+    Ok(sizes.iter().map(split).collect())
 }
 
 /// `n` distinct rows of `n_rows`, ascending, uniformly.

@@ -488,3 +488,25 @@ pub fn dot(x: &[f64], y: &[f64]) -> f64 {
     let rest: f64 = x_rest.iter().zip(y_rest).map(|(x, y)| x * y).sum();
     (parts[0] + parts[1]) + (parts[2] + parts[3]) + rest
 }
+
+/// xᵀ y of single-precision slices of one length, products and sum in double precision; the order depends on the length only.
+///
+/// ```
+/// assert_eq!(npb_linalg::dot_f32(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 32.0);
+/// ```
+#[inline]
+pub fn dot_f32(x: &[f32], y: &[f32]) -> f64 {
+    debug_assert_eq!(x.len(), y.len());
+    let mut parts = [0.0; 4];
+    let (x4, x_rest) = x.as_chunks::<4>();
+    let (y4, y_rest) = y.as_chunks::<4>();
+    for (x, y) in x4.iter().zip(y4) {
+        for k in 0..4 {
+            parts[k] += f64::from(x[k]) * f64::from(y[k]);
+        }
+    }
+    for (&x, &y) in x_rest.iter().zip(y_rest) {
+        parts[0] += f64::from(x) * f64::from(y);
+    }
+    parts.iter().sum()
+}

@@ -3,7 +3,6 @@
 mod acquisition;
 mod baseball;
 mod counts;
-mod films;
 mod films_tables;
 mod fits;
 mod generated;

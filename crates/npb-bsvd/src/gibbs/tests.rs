@@ -11,8 +11,9 @@ use rand_distr::StandardNormal;
 
 use super::*;
 use crate::config::{FactorUpdate, Likelihood, Scheduled, Units};
-use crate::features::{Features, SideInformation};
+use crate::features::SideInformation;
 use crate::tuning::Tuning;
+use npb_data::Features;
 
 const ROWS_N: usize = 6;
 const COLUMNS_N: usize = 5;

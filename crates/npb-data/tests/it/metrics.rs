@@ -310,3 +310,111 @@ fn top_l_is_the_mean_over_orders_within_ties() {
         Err(MetricError::Value { .. })
     ));
 }
+
+#[test]
+fn explained_variance_has_three_definitions() {
+    // Group 7: errors 1, 1, distances to its mean 4, 4. Group 3: error 9, distances 1, 1. Mean of all: 6.
+    let truth = [1.0, 5.0, 8.0, 10.0];
+    let predicted = [2.0, 4.0, 8.0, 13.0];
+    let ev = metrics::explained_variance(&predicted, &truth, &[7, 7, 3, 3]).expect("valid");
+    let pooled = 1.0 - 11.0 / (25.0 + 1.0 + 4.0 + 16.0);
+    assert_eq!(ev.pooled, pooled);
+    assert!((ev.within - (1.0 - 11.0 / 10.0)).abs() < 1e-15);
+    assert!((ev.group_mean - 0.5 * ((1.0 - 2.0 / 8.0) + (1.0 - 9.0 / 2.0))).abs() < 1e-15);
+    let one = metrics::explained_variance(&predicted, &truth, &[4; 4]).expect("valid");
+    assert_eq!(
+        (one.pooled, one.within, one.group_mean),
+        (pooled, pooled, pooled)
+    );
+    // A group with one item has no variance of its own: its error counts within groups, and it is left out of their mean.
+    let lone = metrics::explained_variance(&predicted, &truth, &[7, 7, 3, 4]).expect("valid");
+    assert_eq!((lone.constant_groups, lone.group_mean), (2, 0.75));
+    assert_eq!(lone.within, 1.0 - 11.0 / 8.0);
+}
+
+#[test]
+fn explained_variance_without_variance_is_an_error() {
+    let ev = metrics::explained_variance;
+    assert!(matches!(
+        ev(&[1.0, 2.0], &[3.0, 3.0], &[0, 0]),
+        Err(MetricError::Value { .. })
+    ));
+    assert!(matches!(
+        ev(&[1.0, 2.0], &[3.0, 4.0], &[0, 1]),
+        Err(MetricError::Value { .. })
+    ));
+    assert!(matches!(
+        ev(&[1.0], &[3.0, 4.0], &[0, 0]),
+        Err(MetricError::Length { .. })
+    ));
+    assert!(matches!(
+        ev(&[1.0, 2.0], &[3.0, 4.0], &[0]),
+        Err(MetricError::Length { .. })
+    ));
+    assert!(matches!(
+        ev(&[1.0, f64::NAN], &[3.0, 4.0], &[0, 0]),
+        Err(MetricError::Value { .. })
+    ));
+    assert!(matches!(ev(&[], &[], &[]), Err(MetricError::Empty { .. })));
+}
+
+/// All orders of the numbers from 0 to n - 1.
+fn orders(n: usize) -> Vec<Vec<usize>> {
+    if n == 0 {
+        return vec![Vec::new()];
+    }
+    let longer = |order: Vec<usize>| {
+        (0..n).map(move |place| {
+            let mut order = order.clone();
+            order.insert(place, n - 1);
+            order
+        })
+    };
+    orders(n - 1).into_iter().flat_map(longer).collect()
+}
+
+#[test]
+fn ndcg_is_the_mean_over_orders_within_ties() {
+    let scores = [2.0, 1.0, 1.0, 1.0, 0.0];
+    let gains = [0.0, 3.0, 0.0, 1.0, 7.0];
+    let dcg = |order: &[usize], l: usize| -> f64 {
+        let gain = |(place, &i): (usize, &usize)| gains[i] / (place as f64 + 2.0).log2();
+        order.iter().take(l).enumerate().map(gain).sum()
+    };
+    let sorted: Vec<Vec<usize>> = orders(5)
+        .into_iter()
+        .filter(|order| order.windows(2).all(|w| scores[w[0]] >= scores[w[1]]))
+        .collect();
+    assert_eq!(sorted.len(), 6);
+    let found = metrics::ndcg(&scores, &gains, &[1, 2, 3, 4, 5]).unwrap();
+    for (l, found) in (1..=5).zip(found) {
+        let mean = sorted.iter().map(|order| dcg(order, l)).sum::<f64>() / 6.0;
+        assert!((found - mean / dcg(&[4, 1, 3, 0, 2], l)).abs() < 1e-12);
+    }
+    for (scores, gains, l) in [
+        (&[f64::NAN, 1.0][..], &[1.0, 0.0][..], 1),
+        (&[0.0, 1.0], &[0.0, 0.0], 1),
+        (&[0.0, 1.0], &[1.0, -1.0], 1),
+        (&[0.0, 1.0], &[1.0], 1),
+        (&[0.0, 1.0], &[1.0, 0.0], 3),
+        (&[0.0, 1.0], &[1.0, 0.0], 0),
+    ] {
+        assert!(metrics::ndcg(scores, gains, &[l]).is_err());
+    }
+}
+
+#[test]
+fn cold_start_groups_are_from_edge_to_edge() {
+    let counts = [0, 1, 9, 10, 30, 11];
+    let values = [9.0, 1.0, 3.0, 5.0, 7.0, 6.0];
+    let curve = metrics::cold_start_curve(&counts, &values, &[1, 10, 20, 30]).unwrap();
+    let found: Vec<_> = curve.iter().map(|p| (p.from, p.n, p.mean)).collect();
+    // The user without ratings is below the first edge, the group from 20 is empty.
+    assert_eq!(found, [(1, 2, 2.0), (10, 2, 5.5), (30, 1, 7.0)]);
+    assert_eq!(curve[0].mean_count, 5.0);
+    // Standard deviation of 1 and 3 is sqrt 2, of their mean 1.
+    assert!((curve[0].standard_error.unwrap() - 1.0).abs() < 1e-12);
+    assert_eq!(curve[2].standard_error, None);
+    assert!(metrics::cold_start_curve(&counts, &values, &[]).is_err());
+    assert!(metrics::cold_start_curve(&counts, &values, &[5, 5]).is_err());
+}

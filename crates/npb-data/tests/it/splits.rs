@@ -266,3 +266,37 @@ fn sampled_rows_are_distinct_and_uniform() {
     assert_eq!(splits::sample_rows(4, 4, &mut rng), Ok(vec![0, 1, 2, 3]));
     assert!(splits::sample_rows(4, 5, &mut rng).is_err());
 }
+
+#[test]
+fn given_examples_are_nested_and_what_is_held_out_is_shared() {
+    let liked: Vec<bool> = (0..40).map(|i| i % 3 == 0).collect();
+    let sizes = [(2, 2), (10, 10), (5, 5)];
+    let mut often = vec![0; 40];
+    for seed in 0..600 {
+        let splits = splits::given_examples(&liked, &sizes, &mut rng(seed)).unwrap();
+        for (split, (likes, others)) in splits.iter().zip(sizes) {
+            let n_liked = split.train.iter().filter(|&&i| liked[i]).count();
+            assert_eq!((n_liked, split.train.len()), (likes, likes + others));
+            assert_eq!(split.test, splits[1].test);
+            assert!(split.train.iter().all(|i| splits[1].train.contains(i)));
+        }
+        assert_partition(&splits[1], 40);
+        splits[0].train.iter().for_each(|&i| often[i] += 1);
+    }
+    // Each of 14 likes is given 600 x 2 / 14 = 86 times, each of 26 others 46 times.
+    for (i, &n) in often.iter().enumerate() {
+        let expected = if liked[i] { 600.0 / 7.0 } else { 600.0 / 13.0 };
+        assert!(
+            (f64::from(n) - expected).abs() < 5.0 * expected.sqrt(),
+            "{i}: {n}"
+        );
+    }
+    // All 14 likes cannot be given: none would be left.
+    for sizes in [(14, 2), (15, 2), (2, 26)] {
+        let error = splits::given_examples(&liked, &[sizes], &mut rng(1)).unwrap_err();
+        assert!(
+            matches!(error, SplitError::TooFewExamples { .. }),
+            "{error}"
+        );
+    }
+}

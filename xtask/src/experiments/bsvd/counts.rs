@@ -7,9 +7,9 @@ use std::ops::RangeInclusive;
 use npb_baselines::PairCount;
 use npb_data::read::{self, DelimitedOptions};
 
-use super::films::open;
 use crate::Result;
 use crate::data::sha256_of;
+use crate::experiments::films::open;
 use crate::reproduce::Context;
 
 pub(super) const FOLDER: &str = "mlb";

@@ -6,10 +6,10 @@ use npb_baselines::{BiasConfig, Biases, RatingMeans};
 use npb_bsvd::BsvdConfig;
 use npb_data::Split;
 
-use super::films::{Films, NINETY_TEN_ROWS, Sides, Size};
 use super::fits::{self, OURS};
 use super::tables::{self, Target, find, overview, paired, paired_over_trials, recorded};
 use crate::Result;
+use crate::experiments::films::{Films, NINETY_TEN_ROWS, Sides, Size};
 use crate::reproduce::{
     Context, Experiment, Outcome, Record, Report, ResultRow, Scale, Trial, summarise,
 };

@@ -7,8 +7,8 @@ use npb_data::{Rating, Ratings, metrics};
 use npb_infer::SweepPlan;
 use npb_priors::special::normal_quantile;
 
-use super::films::{Films, Traits};
 use crate::Result;
+use crate::experiments::films::{Films, Traits};
 use crate::reproduce::{Outcome, Scale};
 
 /// The default configuration, under the name that it has in `results.csv`.
@@ -211,7 +211,7 @@ pub(super) fn point_scores(predicted: &[f64], truth: &[f64]) -> Result<Outcome> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::bsvd::films::{self, FILM_TRAITS, Size, USER_TRAITS};
+    use crate::experiments::films::{self, FILM_TRAITS, Size, USER_TRAITS};
     use crate::reproduce::with_context;
     use crate::scratch::Scratch;
 

@@ -3,10 +3,10 @@
 use npb_bsvd::{BsvdConfig, BsvdFit, Likelihood, SideInformation};
 use npb_priors::special::normal_cdf;
 
-use super::films::{Films, NINETY_TEN_ROWS, Size};
 use super::fits::{self, OURS, held_out, point_scores, traced};
 use super::tables::{self, Target, find, header, overview};
 use crate::Result;
+use crate::experiments::films::{Films, NINETY_TEN_ROWS, Size};
 use crate::reproduce::{
     Context, Experiment, Outcome, Record, Report, TextTable, Trial, mean_and_sd, summarise,
 };

@@ -5,10 +5,10 @@ use std::time::Instant;
 use npb_bsvd::{BsvdConfig, BsvdData, BsvdSampler, SideInformation};
 use npb_data::read::{MovieLens, movielens};
 
-use super::films::{NINETY_TEN_ROWS, open};
 use super::fits::fixed_rank;
 use crate::Result;
 use crate::data::DataFolder;
+use crate::experiments::films::{NINETY_TEN_ROWS, open};
 
 /// Sweeps before the first that is timed: memory settles.
 const WARM: u64 = 3;

@@ -2,9 +2,9 @@
 
 use super::{Held, Line, METRICS, Method, SCORES, Variant, run_lines};
 use crate::Result;
-use crate::experiments::bsvd::films::{Films, Size};
 use crate::experiments::bsvd::fits::OURS;
 use crate::experiments::bsvd::tables::{distinct, overview};
+use crate::experiments::films::{Films, Size};
 use crate::reproduce::{
     Context, Experiment, Figure, Panel, Point, Report, ResultRow, Scale, Series, lines, summarise,
 };

@@ -1,4 +1,4 @@
-//! MovieLens: ratings, traits of users and films, and splits.
+//! MovieLens: ratings, traits of users and films, and splits; for experiments of several crates.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,7 +22,7 @@ const AGES: [u32; 7] = [1, 18, 25, 35, 45, 50, 56];
 /// Occupations of MovieLens 1M are numbered 0 to 20.
 const OCCUPATIONS: usize = 21;
 /// Gender, range of ages and occupation.
-pub(super) const USER_TRAITS: usize = 1 + AGES.len() + OCCUPATIONS;
+pub(crate) const USER_TRAITS: usize = 1 + AGES.len() + OCCUPATIONS;
 /// MovieLens 100K knows ages in years: gender, age, its square, occupation.
 const USER_TRAITS_100K: usize = 3 + OCCUPATIONS;
 /// Genres of MovieLens 1M; the last column is for films that have none of them.
@@ -46,22 +46,22 @@ const GENRES: [&str; 18] = [
     "War",
     "Western",
 ];
-pub(super) const FILM_TRAITS: usize = GENRES.len() + 1;
+pub(crate) const FILM_TRAITS: usize = GENRES.len() + 1;
 /// The given split of nine tenths for training.
-pub(super) const NINETY_TEN_ROWS: &str = "splits/rand90_test_rows.txt.gz";
+pub(crate) const NINETY_TEN_ROWS: &str = "splits/rand90_test_rows.txt.gz";
 /// Users of the paper's protocol.
 const PAPER_USERS: usize = 5_000;
 
 /// Which of the two data sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Size {
+pub(crate) enum Size {
     HundredThousand,
     Million,
 }
 
 impl Size {
     /// Folder of the data set.
-    pub(super) fn folder(self) -> &'static str {
+    pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::HundredThousand => "movielens-100k",
             Self::Million => "movielens-1m",
@@ -71,9 +71,9 @@ impl Size {
 
 /// Traits, row-major; all but ages in years are 0 or 1.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Traits {
-    pub(super) n_cols: usize,
-    pub(super) values: Vec<f64>,
+pub(crate) struct Traits {
+    pub(crate) n_cols: usize,
+    pub(crate) values: Vec<f64>,
 }
 
 impl Traits {
@@ -90,51 +90,57 @@ impl Traits {
 }
 
 /// A data set: ratings in the order of the file, and traits of every user and film that has a rating.
-pub(super) struct Films {
-    pub(super) size: Size,
-    pub(super) file: RatingFile,
+pub(crate) struct Films {
+    pub(crate) size: Size,
+    pub(crate) file: RatingFile,
     /// Gender, 7 ranges of ages or age and its square, 21 occupations.
-    pub(super) users: Traits,
+    pub(crate) users: Traits,
     /// 18 genres and "none of them".
-    pub(super) films: Traits,
+    pub(crate) films: Traits,
+    /// Year of release of every film, where it is known.
+    pub(crate) years: Vec<Option<f64>>,
     /// Checksums of all files.
-    pub(super) checksums: String,
+    pub(crate) checksums: String,
 }
 
 /// Training ratings in a matrix of full size, and test ratings.
-pub(super) struct Sides {
-    pub(super) train: Ratings,
-    pub(super) test: Vec<npb_data::Rating>,
+pub(crate) struct Sides {
+    pub(crate) train: Ratings,
+    pub(crate) test: Vec<npb_data::Rating>,
 }
 
 impl Sides {
-    pub(super) fn test_values(&self) -> Vec<f64> {
+    pub(crate) fn test_values(&self) -> Vec<f64> {
         self.test.iter().map(|e| e.value).collect()
     }
 }
 
 impl Films {
-    pub(super) fn load(context: &Context<'_>, size: Size) -> Result<Self> {
+    pub(crate) fn load(context: &Context<'_>, size: Size) -> Result<Self> {
         let mut files = Files {
             context,
             folder: size.folder(),
             checksums: String::new(),
         };
-        let (file, users, films) = match size {
+        let (file, users, films, years) = match size {
             Size::Million => {
                 let file = files.ratings(
                     &["ratings_no_timestamp.dat.gz", "ratings.dat"],
                     MovieLens::DoubleColon,
                 )?;
                 let users = traits_1m_users(&files.text("users.dat", "::")?, &file.row_ids)?;
-                let films = traits_1m_films(&files.text("movies.dat", "::")?, &file.column_ids)?;
-                (file, users, films)
+                let table = files.text("movies.dat", "::")?;
+                let films = traits_1m_films(&table, &file.column_ids)?;
+                let years = years_of_release(&table, &file.column_ids, 1)?;
+                (file, users, films, years)
             }
             Size::HundredThousand => {
                 let file = files.ratings(&["u.data"], MovieLens::Tab)?;
                 let users = traits_100k_users(&files.text("u.user", "|")?, &file.row_ids)?;
-                let films = traits_100k_films(&files.text("u.item", "|")?, &file.column_ids)?;
-                (file, users, films)
+                let table = files.text("u.item", "|")?;
+                let films = traits_100k_films(&table, &file.column_ids)?;
+                let years = years_of_release(&table, &file.column_ids, 2)?;
+                (file, users, films, years)
             }
         };
         Ok(Self {
@@ -142,16 +148,17 @@ impl Films {
             file,
             users,
             films,
+            years,
             checksums: files.checksums,
         })
     }
 
-    pub(super) fn n_ratings(&self) -> usize {
+    pub(crate) fn n_ratings(&self) -> usize {
         self.file.entries.len()
     }
 
     /// The split whose test rows a file of the data set lists; none when the file is not there.
-    pub(super) fn given(&self, context: &Context<'_>, name: &str) -> Result<Option<Split>> {
+    pub(crate) fn given(&self, context: &Context<'_>, name: &str) -> Result<Option<Split>> {
         let path = context.data_file(self.size.folder(), name);
         if !path.is_file() {
             return Ok(None);
@@ -161,7 +168,7 @@ impl Films {
     }
 
     /// The split whose test ratings are those of a MovieLens file (`u1.test`).
-    pub(super) fn official(&self, context: &Context<'_>, name: &str) -> Result<Split> {
+    pub(crate) fn official(&self, context: &Context<'_>, name: &str) -> Result<Split> {
         let path = context.data_file(self.size.folder(), name);
         let test = read::movielens(name, open(&path)?, MovieLens::Tab)?;
         let lines: HashMap<(&str, &str), usize> = self
@@ -184,7 +191,7 @@ impl Films {
 
     /// The paper's protocol: 5,000 users drawn at random, one rating of each held out, their other ratings for training. The
     /// ratings of the other users are left out.
-    pub(super) fn one_of_each(&self, seed: u64, trial: u64) -> Result<Split> {
+    pub(crate) fn one_of_each(&self, seed: u64, trial: u64) -> Result<Split> {
         let rng = &mut npb_infer::stream(seed, [trial, 0, 0, ONE_OF_EACH]);
         let mut of_user: Vec<Vec<usize>> = vec![Vec::new(); self.file.row_ids.len()];
         for (line, e) in self.file.entries.iter().enumerate() {
@@ -203,13 +210,13 @@ impl Films {
     }
 
     /// A share of the ratings for training, the others for testing.
-    pub(super) fn fraction(&self, train: f64, seed: u64, trial: u64) -> Result<Split> {
+    pub(crate) fn fraction(&self, train: f64, seed: u64, trial: u64) -> Result<Split> {
         let thousandth = (1000.0 * train).round() as u64;
         let rng = &mut npb_infer::stream(seed, [trial, thousandth, 0, FRACTION]);
         Ok(splits::random(self.n_ratings(), train, rng)?)
     }
 
-    pub(super) fn sides(&self, split: &Split) -> Result<Sides> {
+    pub(crate) fn sides(&self, split: &Split) -> Result<Sides> {
         Ok(Sides {
             train: self.file.select(&split.train)?,
             test: split.test.iter().map(|&k| self.file.entries[k]).collect(),
@@ -230,7 +237,7 @@ fn names<'a>(file: &'a RatingFile, e: &npb_data::Rating) -> (&'a str, &'a str) {
 }
 
 /// A file, unpacked when its name ends in `.gz`.
-pub(super) fn open(path: &Path) -> Result<Box<dyn Read>> {
+pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>> {
     let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let packed = path.extension().is_some_and(|ending| ending == "gz");
     Ok(if packed {
@@ -352,6 +359,16 @@ fn traits_1m_films(table: &StringTable, ids: &[String]) -> Result<Traits> {
     Ok(traits)
 }
 
+/// The four digits that end a title, `A film (1995)`, or a date, `01-Jan-1995`.
+fn years_of_release(table: &StringTable, ids: &[String], place: usize) -> Result<Vec<Option<f64>>> {
+    let year = |line: &[Option<String>]| -> Option<f64> {
+        let text = line.get(place)?.as_deref()?.trim_end_matches(')');
+        let digits = text.get(text.len().checked_sub(4)?..)?;
+        digits.parse::<u32>().ok().map(f64::from)
+    };
+    Ok(by_id(table, ids, "film")?.into_iter().map(year).collect())
+}
+
 fn traits_100k_users(table: &StringTable, ids: &[String]) -> Result<Traits> {
     let lines = by_id(table, ids, "user")?;
     let mut occupations = Vec::new();
@@ -397,7 +414,7 @@ fn traits_100k_films(table: &StringTable, ids: &[String]) -> Result<Traits> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::data::DataFolder;
     use crate::reproduce::with_context;
@@ -459,6 +476,7 @@ pub(super) mod tests {
             // Film 3: action and war; film 2: no known genre.
             assert_eq!(row(&films.films, 2), [0, 16]);
             assert_eq!(row(&films.films, 1), [18]);
+            assert_eq!(films.years[1], Some(1902.0));
         });
     }
 
@@ -522,6 +540,9 @@ pub(super) mod tests {
                 .filter(|i| small.users.values[i * small.users.n_cols] == 1.0)
                 .count();
             assert_eq!(women, 273);
+            // One film has no date.
+            let known = |films: &Films| films.years.iter().flatten().count();
+            assert_eq!((known(&small), known(&large)), (1_681, 3_706));
             assert_eq!(
                 small.official(context, "u1.test").unwrap().test.len(),
                 20_000
