@@ -87,7 +87,9 @@ impl LearnedBase {
                 expected: width,
             });
         }
-        let design: Vec<f64> = std::iter::once(1.0).chain(columns.iter().copied()).collect();
+        let design: Vec<f64> = std::iter::once(1.0)
+            .chain(columns.iter().copied())
+            .collect();
         let expected = |b: &Vec<f64>| npb_linalg::dot(b, &design);
         let mean = expected(&self.regression[0]);
         let mut loadings: Vec<f64> = self.regression[1..].iter().map(expected).collect();
@@ -107,7 +109,11 @@ impl LearnedBase {
             && self.taste_variance.len() <= width
             && self.prior.width() == self.regression.len() - 1 + self.taste_variance.len();
         let positive = |v: &f64| v.is_finite() && *v >= 0.0;
-        let ranged = self.item_variance.iter().chain(&self.taste_variance).all(positive)
+        let ranged = self
+            .item_variance
+            .iter()
+            .chain(&self.taste_variance)
+            .all(positive)
             && self.regression.iter().flatten().all(|b| b.is_finite());
         if sized && ranged {
             return Ok(());

@@ -73,7 +73,10 @@ impl<'t> WeightsEm<'t> {
     /// J, the summed log-likelihood of the users under the mixture of atoms other than their own. Users that no other atom could explain do not count.
     pub fn objective(&self) -> f64 {
         let user = |j: usize| self.table.ln_mixture(j, &self.weights).unwrap_or(0.0);
-        let users: Vec<f64> = (0..self.table.n_users()).into_par_iter().map(user).collect();
+        let users: Vec<f64> = (0..self.table.n_users())
+            .into_par_iter()
+            .map(user)
+            .collect();
         users.iter().sum()
     }
 
@@ -95,14 +98,18 @@ impl<'t> WeightsEm<'t> {
         let block = |&start: &usize| {
             let mut sums = vec![0.0; self.weights.len()];
             for user in start..(start + BLOCK).min(n_users) {
-                self.table.add_responsibilities(user, &self.weights, &mut sums);
+                self.table
+                    .add_responsibilities(user, &self.weights, &mut sums);
             }
             sums
         };
         let blocks: Vec<Vec<f64>> = starts.par_iter().map(block).collect();
         let mut total = vec![0.0; self.weights.len()];
         for sums in blocks {
-            total.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum);
+            total
+                .iter_mut()
+                .zip(sums)
+                .for_each(|(total, sum)| *total += sum);
         }
         total
     }
@@ -154,7 +161,10 @@ fn pruned(weights: &[f64], n_users: usize) -> Vec<f64> {
     let least = PRUNED / weights.len() as f64;
     let kept = |&w: &f64| if w < least { 0.0 } else { w };
     let total: f64 = weights.iter().map(kept).sum();
-    weights.iter().map(|w| kept(w) * n_users as f64 / total).collect()
+    weights
+        .iter()
+        .map(|w| kept(w) * n_users as f64 / total)
+        .collect()
 }
 
 /// tau with the largest likelihood of the users, each without its own atom and its own responsibilities.
@@ -169,7 +179,10 @@ pub fn infer_tau(table: &LikelihoodTable, xi: &[f64], ln_evidence: &[f64]) -> f6
         let (ln_sum, mass) = table.without_own(j, xi)?;
         (mass > 0.0).then_some((ln_evidence[j] - ln_sum, mass))
     };
-    let users: Vec<(f64, f64)> = (0..table.n_users()).into_par_iter().filter_map(user).collect();
+    let users: Vec<(f64, f64)> = (0..table.n_users())
+        .into_par_iter()
+        .filter_map(user)
+        .collect();
     let objective = |ln_tau: f64| -> f64 {
         let tau = ln_tau.exp();
         // ln[(tau P / S + 1) / (tau + mass)], P and S in logs.
@@ -181,7 +194,9 @@ pub fn infer_tau(table: &LikelihoodTable, xi: &[f64], ln_evidence: &[f64]) -> f6
     let (low, high, points) = (total.ln() - 14.0, total.ln() + 14.0, 56);
     let step = (high - low) / f64::from(points);
     let grid = (0..=points).map(|i| low + step * f64::from(i));
-    let best = grid.max_by(|a, b| objective(*a).total_cmp(&objective(*b))).unwrap_or(low);
+    let best = grid
+        .max_by(|a, b| objective(*a).total_cmp(&objective(*b)))
+        .unwrap_or(low);
     golden_section(best - step, best + step, objective).exp()
 }
 
@@ -209,7 +224,11 @@ pub(crate) fn posterior_weights(
     if tau == f64::INFINITY || xi.iter().all(|&xi| xi <= 0.0) {
         return (1.0, vec![0.0; xi.len()]);
     }
-    let mut weights: Vec<f64> = xi.iter().zip(ln_likelihood).map(|(xi, l)| xi.ln() + l).collect();
+    let mut weights: Vec<f64> = xi
+        .iter()
+        .zip(ln_likelihood)
+        .map(|(xi, l)| xi.ln() + l)
+        .collect();
     weights.push(tau.ln() + ln_evidence);
     npb_priors::special::ln_normalize(&mut weights);
     let own = weights.pop().unwrap_or(1.0);

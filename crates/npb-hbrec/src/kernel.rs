@@ -1,6 +1,6 @@
 //! Content of items as columns of regressors, and the kernel `content + identity + constant` with learned scales.
 
-use npb_infer::ranges::{OutOfRange, above};
+use npb_infer::ranges::above;
 use npb_linalg::dot;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -69,8 +69,15 @@ impl Content {
         }
         let known = || items.iter().flatten();
         let n = known().count() as f64;
-        let centre: Vec<f64> = (0..q).map(|k| known().map(|x| x[k]).sum::<f64>() / n).collect();
-        let centred = |x: &Vec<f64>| x.iter().zip(&centre).map(|(x, c)| (x - c).powi(2)).sum::<f64>();
+        let centre: Vec<f64> = (0..q)
+            .map(|k| known().map(|x| x[k]).sum::<f64>() / n)
+            .collect();
+        let centred = |x: &Vec<f64>| {
+            x.iter()
+                .zip(&centre)
+                .map(|(x, c)| (x - c).powi(2))
+                .sum::<f64>()
+        };
         let spread = (known().map(centred).sum::<f64>() / n).max(f64::MIN_POSITIVE.sqrt());
         let mut content = Self {
             kernel,
@@ -93,7 +100,8 @@ impl Content {
 
     fn linear_columns(&mut self, items: &[Option<Vec<f64>>]) {
         let row = |x: &Option<Vec<f64>>| {
-            x.as_ref().map_or(vec![0.0; self.width], |x| self.linear_row(x))
+            x.as_ref()
+                .map_or(vec![0.0; self.width], |x| self.linear_row(x))
         };
         self.columns = items.iter().flat_map(row).collect();
     }
@@ -177,18 +185,23 @@ impl Content {
     /// Checks what is relied on, after decoding.
     pub(crate) fn check(&self) -> Result<(), HbrecError> {
         let radial = self.kernel != ContentKernel::Linear;
-        let sized = if radial {
-            self.pivots.len() == self.width
-                && self.pivot_columns.len() == self.width
-                && self.pivots.iter().all(|x| x.len() == self.centre.len())
-                && self.pivot_columns.iter().enumerate().all(|(k, c)| {
-                    c.len() == k + 1 && c[k] > 0.0 && c.iter().all(|v| v.is_finite())
-                })
-        } else {
-            self.width == self.centre.len() && self.pivots.is_empty()
-        };
+        let sized =
+            if radial {
+                self.pivots.len() == self.width
+                    && self.pivot_columns.len() == self.width
+                    && self.pivots.iter().all(|x| x.len() == self.centre.len())
+                    && self.pivot_columns.iter().enumerate().all(|(k, c)| {
+                        c.len() == k + 1 && c[k] > 0.0 && c.iter().all(|v| v.is_finite())
+                    })
+            } else {
+                self.width == self.centre.len() && self.pivots.is_empty()
+            };
         let whole = self.width > 0 && self.columns.len().is_multiple_of(self.width);
-        let finite = self.columns.iter().chain(&self.centre).all(|v| v.is_finite())
+        let finite = self
+            .columns
+            .iter()
+            .chain(&self.centre)
+            .all(|v| v.is_finite())
             && self.pivots.iter().flatten().all(|v| v.is_finite())
             && self.scale.is_finite();
         if sized && whole && finite {
@@ -264,7 +277,12 @@ impl KernelScales {
             loadings.extend(row.iter().map(|x| x * self.content.sqrt()));
             loadings.push(self.constant.sqrt());
         }
-        ItemPrior::new(&vec![0.0; n_items], &loadings, &vec![0.0; n_items], identity)
+        ItemPrior::new(
+            &vec![0.0; n_items],
+            &loadings,
+            &vec![0.0; n_items],
+            identity,
+        )
     }
 }
 
@@ -317,7 +335,11 @@ pub fn learn_scales(
             let before = most;
             for (on_content, sign) in [(true, 1.0), (true, -1.0), (false, 1.0), (false, -1.0)] {
                 let mut tried = best;
-                let scale = if on_content { &mut tried.content } else { &mut tried.constant };
+                let scale = if on_content {
+                    &mut tried.content
+                } else {
+                    &mut tried.constant
+                };
                 *scale = (*scale * f64::exp(sign * step)).clamp(SCALES[0], SCALES[1]);
                 if tried == best || (on_content && content.is_none()) {
                     continue;
@@ -333,12 +355,4 @@ pub fn learn_scales(
         }
     }
     Ok((best, most))
-}
-
-/// Checks a share of item identity.
-pub(crate) fn check_identity(identity: f64) -> Result<(), OutOfRange> {
-    if (0.0..=1.0).contains(&identity) {
-        return Ok(());
-    }
-    Err(OutOfRange::new("identity", identity, "from 0 to 1"))
 }

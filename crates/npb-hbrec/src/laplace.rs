@@ -46,7 +46,9 @@ impl Observations<'_> {
     fn ln_likelihood(&self, utilities: &[f64]) -> f64 {
         let sign = |i: usize| if self.positive[i] { 1.0 } else { -1.0 };
         let terms = utilities.iter().enumerate();
-        terms.map(|(i, &t)| self.weights[i] * ln_phi(sign(i) * t)).sum()
+        terms
+            .map(|(i, &t)| self.weights[i] * ln_phi(sign(i) * t))
+            .sum()
     }
 }
 
@@ -148,7 +150,10 @@ fn fit_precision(data: &Observations<'_>) -> Result<Laplace, NotPositiveDefinite
         let mut gradient: Vec<f64> = mode.iter().map(|w| -w).collect();
         for (i, &slope) in slopes.iter().enumerate() {
             let row = data.row(i);
-            gradient.iter_mut().zip(row).for_each(|(g, a)| *g += slope * a);
+            gradient
+                .iter_mut()
+                .zip(row)
+                .for_each(|(g, a)| *g += slope * a);
         }
         let mut step = gradient.clone();
         factor.solve(&mut step);
@@ -159,7 +164,11 @@ fn fit_precision(data: &Observations<'_>) -> Result<Laplace, NotPositiveDefinite
                 best_step(|share| {
                     let at = |x: &f64, d: &f64| x + share * d;
                     let w: Vec<f64> = mode.iter().zip(&step).map(|(x, d)| at(x, d)).collect();
-                    let t: Vec<f64> = utilities.iter().zip(&moves).map(|(x, d)| at(x, d)).collect();
+                    let t: Vec<f64> = utilities
+                        .iter()
+                        .zip(&moves)
+                        .map(|(x, d)| at(x, d))
+                        .collect();
                     let gain = data.ln_likelihood(&t) - 0.5 * dot(&w, &w) - objective;
                     (gain > 0.0).then_some((w, t))
                 })
@@ -238,10 +247,18 @@ fn fit_woodbury(data: &Observations<'_>) -> Result<Laplace, NotPositiveDefinite>
         }
         factor.factor(MatRef::from_column_major_slice(&matrix, n, n))?;
         // Newton's point is alpha* = b - W^(1/2) B^-1 W^(1/2) K b, b = W d + slope.
-        let b: Vec<f64> = (0..n).map(|i| curvatures[i] * deviations[i] + slopes[i]).collect();
-        let mut inner: Vec<f64> = times_kernel(&b).iter().zip(&roots).map(|(x, r)| x * r).collect();
+        let b: Vec<f64> = (0..n)
+            .map(|i| curvatures[i] * deviations[i] + slopes[i])
+            .collect();
+        let mut inner: Vec<f64> = times_kernel(&b)
+            .iter()
+            .zip(&roots)
+            .map(|(x, r)| x * r)
+            .collect();
         factor.solve(&mut inner);
-        let step: Vec<f64> = (0..n).map(|i| b[i] - roots[i] * inner[i] - alpha[i]).collect();
+        let step: Vec<f64> = (0..n)
+            .map(|i| b[i] - roots[i] * inner[i] - alpha[i])
+            .collect();
         let moves = times_kernel(&step);
         let decrement: f64 = (0..n).map(|i| (slopes[i] - alpha[i]) * moves[i]).sum();
         let moved = (decrement > DECREMENT && step_number < MAX_STEPS)
@@ -262,7 +279,9 @@ fn fit_woodbury(data: &Observations<'_>) -> Result<Laplace, NotPositiveDefinite>
             by_row.for_each(|(row, root)| row.iter_mut().for_each(|x| *x *= root));
             let mut mode = vec![0.0; q];
             for (i, a) in alpha.iter().enumerate() {
-                mode.iter_mut().zip(data.row(i)).for_each(|(w, x)| *w += a * x);
+                mode.iter_mut()
+                    .zip(data.row(i))
+                    .for_each(|(w, x)| *w += a * x);
             }
             let ln_evidence = objective - 0.5 * factor.ln_det();
             return Ok(Laplace {
@@ -292,9 +311,8 @@ mod tests {
 
     fn made(n: usize, q: usize, scale: f64, seed: u64) -> Made {
         let mut rng = stream(seed, [0; 4]);
-        let mut uniform = |n: usize| -> Vec<f64> {
-            (0..n).map(|_| rng.random::<f64>() * 2.0 - 1.0).collect()
-        };
+        let mut uniform =
+            |n: usize| -> Vec<f64> { (0..n).map(|_| rng.random::<f64>() * 2.0 - 1.0).collect() };
         let rows = uniform(n * q).iter().map(|x| scale * x).collect();
         let offsets = uniform(n);
         let positive = uniform(n).iter().map(|&x| x > 0.3).collect();
@@ -347,13 +365,21 @@ mod tests {
         let data = made.observations(1);
         let fitted = fit(&data).unwrap();
         let ln_joint = |w: f64| {
-            let t: Vec<f64> = (0..12).map(|i| made.offsets[i] + made.rows[i] * w).collect();
+            let t: Vec<f64> = (0..12)
+                .map(|i| made.offsets[i] + made.rows[i] * w)
+                .collect();
             data.ln_likelihood(&t) - 0.5 * w * w
         };
         let step = 0.001;
-        let sum: f64 = (-8000..8000).map(|i| ln_joint(f64::from(i) * step).exp()).sum();
+        let sum: f64 = (-8000..8000)
+            .map(|i| ln_joint(f64::from(i) * step).exp())
+            .sum();
         let exact = (sum * step / (2.0 * std::f64::consts::PI).sqrt()).ln();
-        assert!((fitted.ln_evidence - exact).abs() < 0.01, "{} {exact}", fitted.ln_evidence);
+        assert!(
+            (fitted.ln_evidence - exact).abs() < 0.01,
+            "{} {exact}",
+            fitted.ln_evidence
+        );
         let w = fitted.mode[0];
         assert!(ln_joint(w) >= ln_joint(w + 1e-4).max(ln_joint(w - 1e-4)));
     }

@@ -13,9 +13,7 @@ mod users;
 
 pub use base::{BaseEm, BaseUpdate, LearnedBase, learn_base};
 pub use config::{BaseConfig, Concentration, WeightsConfig};
-pub use em::{
-    ActiveUser, LikelihoodTable, Mixture, Weights, WeightsEm, infer_tau, learn_weights,
-};
+pub use em::{ActiveUser, LikelihoodTable, Mixture, Weights, WeightsEm, infer_tau, learn_weights};
 pub use error::HbrecError;
 pub use kernel::{Content, ContentKernel, KernelScales, learn_scales, summed_ln_evidence};
 pub use likes::{LikeMatrix, Likes};

@@ -149,7 +149,10 @@ impl System {
                 let sign = if self.liked[i] { 1.0 } else { -1.0 };
                 let z = mu + sign * inverse_mills(-sign * mu) - self.offsets[i];
                 let row = &self.rows[i * q..(i + 1) * q];
-                linear.iter_mut().zip(row).for_each(|(sum, a)| *sum += z * a);
+                linear
+                    .iter_mut()
+                    .zip(row)
+                    .for_each(|(sum, a)| *sum += z * a);
             }
             factor.solve(&mut linear);
             mean = linear;
@@ -233,17 +236,26 @@ impl<'d> BaseEm<'d> {
     ) -> Result<Self, HbrecError> {
         config.validate()?;
         check_content(likes.n_items(), content)?;
-        let active: Vec<usize> = (0..likes.n_users()).filter(|&u| !likes.user(u).is_empty()).collect();
+        let active: Vec<usize> = (0..likes.n_users())
+            .filter(|&u| !likes.user(u).is_empty())
+            .collect();
         if active.is_empty() {
             return Err(HbrecError::NoData);
         }
         let mut place = vec![usize::MAX; likes.n_users()];
-        active.iter().enumerate().for_each(|(at, &user)| place[user] = at);
+        active
+            .iter()
+            .enumerate()
+            .for_each(|(at, &user)| place[user] = at);
         let design_width = 1 + content.map_or(0, Content::width);
         let row = |item| content.map_or(&[][..], |content: &Content| content.row(item));
         let with_one = |item| std::iter::once(1.0).chain(row(item).iter().copied());
         let design = (0..likes.n_items()).flat_map(with_one).collect();
-        let tastes = if config.content_tastes { design_width } else { 1 };
+        let tastes = if config.content_tastes {
+            design_width
+        } else {
+            1
+        };
         let mut em = Self {
             likes,
             rank: 0,
@@ -294,8 +306,12 @@ impl<'d> BaseEm<'d> {
         // Points have no entropy: give items the width of their prior until they are updated.
         for item in 0..n_items {
             let at = item * width * width;
-            let diagonal = self.items.covariance[at..at + width * width].iter_mut().step_by(width + 1);
-            diagonal.zip(&self.item_variance).for_each(|(c, v)| *c = 0.1 * v);
+            let diagonal = self.items.covariance[at..at + width * width]
+                .iter_mut()
+                .step_by(width + 1);
+            diagonal
+                .zip(&self.item_variance)
+                .for_each(|(c, v)| *c = 0.1 * v);
             self.items.ln_det[item] = self.item_variance.iter().map(|v| (0.1 * v).ln()).sum();
         }
     }
@@ -322,7 +338,12 @@ impl<'d> BaseEm<'d> {
             tolerance: 0.05,
             max_steps: 30,
         };
-        let svd = truncated_svd(&matrix, most, &limits, &mut stream(config.seed, [0, 0, 0, 0]));
+        let svd = truncated_svd(
+            &matrix,
+            most,
+            &limits,
+            &mut stream(config.seed, [0, 0, 0, 0]),
+        );
         let largest = svd.singular_values.first().copied().unwrap_or(1.0);
         let column = |k: usize| {
             let scale = START_LOADING * (n_items as f64).sqrt() * svd.singular_values[k] / largest;
@@ -342,7 +363,9 @@ impl<'d> BaseEm<'d> {
         for (item, liked) in likes.iter() {
             let (mean, covariance) = (self.items.mean(item), self.items.covariance(item));
             system.rows.extend_from_slice(&mean[1..]);
-            system.rows.extend_from_slice(&self.design(item)[..self.tastes]);
+            system
+                .rows
+                .extend_from_slice(&self.design(item)[..self.tastes]);
             system.push(mean[0], liked);
             system.known_variance += covariance[0];
             for k in 0..r {
@@ -380,7 +403,8 @@ impl<'d> BaseEm<'d> {
     /// Prior precisions of the coefficients of users.
     fn taste_precisions(&self) -> Vec<f64> {
         let ones = std::iter::repeat_n(1.0, self.rank);
-        ones.chain(self.taste_variance.iter().map(|v| v.recip())).collect()
+        ones.chain(self.taste_variance.iter().map(|v| v.recip()))
+            .collect()
     }
 
     /// Makes one update.
@@ -423,7 +447,8 @@ impl<'d> BaseEm<'d> {
             let bound = user_bound(&system, &law.mean, &law.covariance, law.ln_det, &precisions);
             Ok::<_, HbrecError>((law, bound))
         };
-        let laws: Result<Vec<(Law, f64)>, HbrecError> = self.active.par_iter().enumerate().map(law).collect();
+        let laws: Result<Vec<(Law, f64)>, HbrecError> =
+            self.active.par_iter().enumerate().map(law).collect();
         let laws = laws?;
         for (at, (law, _)) in laws.iter().enumerate() {
             self.users.set(at, law);
@@ -453,7 +478,11 @@ impl<'d> BaseEm<'d> {
         let precisions: Vec<f64> = self.item_variance.iter().map(|v| v.recip()).collect();
         let law = |item: usize| {
             let expected = self.expected(item);
-            let linear: Vec<f64> = expected.iter().zip(&precisions).map(|(m, p)| m * p).collect();
+            let linear: Vec<f64> = expected
+                .iter()
+                .zip(&precisions)
+                .map(|(m, p)| m * p)
+                .collect();
             let solved = self
                 .item_system(item)
                 .solve((&linear, &precisions), self.items.mean(item));
@@ -477,7 +506,9 @@ impl<'d> BaseEm<'d> {
         let p = self.design_width;
         let mut products = vec![0.0; p * p];
         let items = 0..self.likes.n_items();
-        items.clone().for_each(|item| add_outer(self.design(item), 1.0, &mut products));
+        items
+            .clone()
+            .for_each(|item| add_outer(self.design(item), 1.0, &mut products));
         for r in 0..=self.rank {
             let precision = self.item_variance[r].recip();
             let mut matrix: Vec<f64> = products.iter().map(|x| x * precision).collect();
@@ -501,9 +532,16 @@ impl<'d> BaseEm<'d> {
         let mut squares = vec![0.0; self.rank + 1];
         for item in 0..n_items {
             let deviations = self.square_deviations(item);
-            squares.iter_mut().zip(&deviations).for_each(|(sum, d)| *sum += d);
+            squares
+                .iter_mut()
+                .zip(&deviations)
+                .for_each(|(sum, d)| *sum += d);
         }
-        let updated = if self.iteration <= PATIENCE { 1 } else { self.rank + 1 };
+        let updated = if self.iteration <= PATIENCE {
+            1
+        } else {
+            self.rank + 1
+        };
         for (variance, square) in self.item_variance.iter_mut().zip(squares).take(updated) {
             *variance = (square / n_items as f64).clamp(VARIANCES[0], VARIANCES[1]);
         }
@@ -514,7 +552,8 @@ impl<'d> BaseEm<'d> {
         let width = self.rank + 1;
         let (mean, covariance) = (self.items.mean(item), self.items.covariance(item));
         let expected = self.expected(item);
-        let each = (0..width).map(|r| (mean[r] - expected[r]).powi(2) + covariance[r * (width + 1)]);
+        let each =
+            (0..width).map(|r| (mean[r] - expected[r]).powi(2) + covariance[r * (width + 1)]);
         each.collect()
     }
 
@@ -524,7 +563,13 @@ impl<'d> BaseEm<'d> {
         let user = |(at, &user): (usize, &usize)| {
             let (mean, covariance) = (self.users.mean(at), self.users.covariance(at));
             let ln_det = self.users.ln_det[at];
-            user_bound(&self.user_system(user), mean, covariance, ln_det, &precisions)
+            user_bound(
+                &self.user_system(user),
+                mean,
+                covariance,
+                ln_det,
+                &precisions,
+            )
         };
         let users: Vec<f64> = self.active.par_iter().enumerate().map(user).collect();
         users.iter().sum::<f64>() + self.items_bound()
@@ -574,7 +619,13 @@ impl<'d> BaseEm<'d> {
             let tastes = self.design(item).iter().zip(&self.taste_variance);
             loadings.extend(tastes.map(|(x, v)| x * v.sqrt()));
             // Loadings that are dropped leave their variance, and their squared mean, behind.
-            let dropped = |r: usize| if r > 0 && !kept.contains(&r) { h[r].powi(2) } else { 0.0 };
+            let dropped = |r: usize| {
+                if r > 0 && !kept.contains(&r) {
+                    h[r].powi(2)
+                } else {
+                    0.0
+                }
+            };
             let each = (0..width).map(|r| covariance[r * (width + 1)] + dropped(r));
             variance.push(each.sum());
         }
@@ -643,7 +694,12 @@ mod tests {
             let mut check = |em: &BaseEm<'_>, name: String| {
                 // The second moments in the users' part cancel: their sizes are what rounding goes by.
                 let (users, items) = (em.elbo() - em.items_bound(), em.items_bound());
-                monitor.check(&name, &[users, items, 10.0 * users.abs(), -10.0 * users.abs()]).unwrap()
+                monitor
+                    .check(
+                        &name,
+                        &[users, items, 10.0 * users.abs(), -10.0 * users.abs()],
+                    )
+                    .unwrap()
             };
             check(&em, "start".to_owned());
             for step in 0..25 {

@@ -49,9 +49,13 @@ impl<U: UserModel> Mixture<U> {
         config.validate()?;
         let alone = |data: &&U::Data| {
             let posterior = model.fit(data)?;
-            Ok((model.atom(&posterior, config.atoms), model.ln_evidence(&posterior)))
+            Ok((
+                model.atom(&posterior, config.atoms),
+                model.ln_evidence(&posterior),
+            ))
         };
-        let fits: Result<Vec<(U::Parameter, f64)>, HbrecError> = users.par_iter().map(alone).collect();
+        let fits: Result<Vec<(U::Parameter, f64)>, HbrecError> =
+            users.par_iter().map(alone).collect();
         let (atoms, ln_evidence): (Vec<_>, Vec<f64>) = fits?.into_iter().unzip();
         let own: Vec<Option<usize>> = (0..users.len()).map(Some).collect();
         let table = LikelihoodTable::of_model(&model, &atoms, users, &own)?;
@@ -158,8 +162,14 @@ impl<U: UserModel> Mixture<U> {
     /// Expected response: the average over own model and atoms.
     pub fn predict(&self, user: &ActiveUser<U::Posterior>, query: &U::Query) -> f64 {
         let own = user.own_weight * self.model.predict_alone(&user.alone, query);
-        let weighted = self.atoms.iter().zip(&user.weights).filter(|(_, w)| **w > 0.0);
-        own + weighted.map(|(atom, w)| w * self.model.predict(atom, query)).sum::<f64>()
+        let weighted = self
+            .atoms
+            .iter()
+            .zip(&user.weights)
+            .filter(|(_, w)| **w > 0.0);
+        own + weighted
+            .map(|(atom, w)| w * self.model.predict(atom, query))
+            .sum::<f64>()
     }
 
     /// Adds a user: one fit, an atom of weight 1, no retraining. Its place among the atoms.
@@ -168,7 +178,8 @@ impl<U: UserModel> Mixture<U> {
     /// Data that do not fit the model; numerical trouble.
     pub fn add_user(&mut self, data: &U::Data) -> Result<usize, HbrecError> {
         let posterior = self.model.fit(data)?;
-        self.atoms.push(self.model.atom(&posterior, self.config.atoms));
+        self.atoms
+            .push(self.model.atom(&posterior, self.config.atoms));
         self.weights.xi.push(1.0);
         Ok(self.atoms.len() - 1)
     }
@@ -182,7 +193,10 @@ pub(crate) fn without_own(weights: &Weights, ln_likelihood: &[f64], own: usize) 
         return xi;
     }
     let (_, shares) = posterior_weights(0.0, 0.0, &xi, ln_likelihood);
-    xi.iter().zip(shares).map(|(xi, r)| (xi - r).max(0.0)).collect()
+    xi.iter()
+        .zip(shares)
+        .map(|(xi, r)| (xi - r).max(0.0))
+        .collect()
 }
 
 fn ln_mixture(tau: f64, ln_evidence: f64, xi: &[f64], ln_likelihood: &[f64]) -> f64 {
@@ -190,7 +204,11 @@ fn ln_mixture(tau: f64, ln_evidence: f64, xi: &[f64], ln_likelihood: &[f64]) -> 
     if tau == f64::INFINITY || total <= 0.0 {
         return ln_evidence;
     }
-    let mut terms: Vec<f64> = xi.iter().zip(ln_likelihood).map(|(xi, l)| xi.ln() + l).collect();
+    let mut terms: Vec<f64> = xi
+        .iter()
+        .zip(ln_likelihood)
+        .map(|(xi, l)| xi.ln() + l)
+        .collect();
     terms.push(tau.ln() + ln_evidence);
     log_sum_exp(&terms) - (tau + total).ln()
 }

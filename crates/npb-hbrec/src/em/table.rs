@@ -19,8 +19,16 @@ impl LikelihoodTable {
     ///
     /// # Errors
     /// Rows of another length; a log-likelihood that is NaN or plus infinity; an own atom that does not exist.
-    pub fn new(n_atoms: usize, rows: &[Vec<f64>], own: &[Option<usize>]) -> Result<Self, HbrecError> {
-        let size = |what, found, expected| HbrecError::Size { what, found, expected };
+    pub fn new(
+        n_atoms: usize,
+        rows: &[Vec<f64>],
+        own: &[Option<usize>],
+    ) -> Result<Self, HbrecError> {
+        let size = |what, found, expected| HbrecError::Size {
+            what,
+            found,
+            expected,
+        };
         if own.len() != rows.len() {
             return Err(size("own atoms of users", own.len(), rows.len()));
         }
@@ -42,7 +50,9 @@ impl LikelihoodTable {
             return Err(size("atoms, one of them a user's own:", n_atoms, atom + 1));
         }
         let mut table = Self::empty(n_atoms);
-        rows.iter().zip(own).for_each(|(row, own)| table.push(row, *own));
+        rows.iter()
+            .zip(own)
+            .for_each(|(row, own)| table.push(row, *own));
         Ok(table)
     }
 
@@ -57,7 +67,10 @@ impl LikelihoodTable {
         own: &[Option<usize>],
     ) -> Result<Self, HbrecError> {
         let row = |data: &&U::Data| -> Vec<f64> {
-            atoms.iter().map(|atom| model.ln_likelihood(atom, data)).collect()
+            atoms
+                .iter()
+                .map(|atom| model.ln_likelihood(atom, data))
+                .collect()
         };
         let rows: Vec<Vec<f64>> = users.par_iter().map(row).collect();
         Self::new(atoms.len(), &rows, own)
@@ -76,7 +89,11 @@ impl LikelihoodTable {
         let others = || row.iter().enumerate().filter(|(k, _)| Some(*k) != own);
         let top = others().map(|(_, l)| *l).fold(f64::NEG_INFINITY, f64::max);
         let ratio = |(k, l): (usize, &f64)| {
-            if Some(k) == own || top == f64::NEG_INFINITY { 0.0 } else { (l - top).exp() as f32 }
+            if Some(k) == own || top == f64::NEG_INFINITY {
+                0.0
+            } else {
+                (l - top).exp() as f32
+            }
         };
         self.ratios.extend(row.iter().enumerate().map(ratio));
         self.top.push(top);

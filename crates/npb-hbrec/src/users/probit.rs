@@ -4,7 +4,7 @@ use npb_linalg::dot;
 use npb_priors::special::{inverse_mills, ln_phi, normal_cdf};
 use serde::{Deserialize, Serialize};
 
-use crate::laplace::{self, Laplace, Observations, Spread};
+use crate::laplace::{self, Laplace, Observations};
 use crate::{AtomRule, HbrecError, ItemPrior, Likes, UserModel};
 
 /// Likes of items under a Gaussian prior, by Laplace's approximation (`docs/hbrec.md#items`).
@@ -274,9 +274,5 @@ impl ProbitPosterior {
     /// Covariance of the coefficients at the mode, Q x Q.
     pub fn covariance(&self) -> Vec<f64> {
         self.laplace.spread.covariance(self.laplace.mode.len())
-    }
-
-    pub(crate) fn spread(&self) -> &Spread {
-        &self.laplace.spread
     }
 }
