@@ -1,6 +1,19 @@
-//! npb-bpfa.
+//! npb-bpfa: images, cubes and matrices.
+
+mod cells;
+mod cube;
+mod images;
+mod pictures;
+mod printed;
 
 use crate::reproduce::Experiment;
 
 /// In the order of the paper, then what it does not have.
-pub(crate) const EXPERIMENTS: &[Experiment] = &[];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    images::DENOISE,
+    images::DENOISE_COLOUR,
+    images::INPAINT,
+    images::NOISE_AND_MISSING,
+    cube::HYPERSPECTRAL,
+    images::LASSO,
+];

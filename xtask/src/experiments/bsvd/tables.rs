@@ -15,7 +15,7 @@ pub(super) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> 
     found
 }
 
-pub(super) fn header(columns: &[&str]) -> Vec<String> {
+pub(crate) fn header(columns: &[&str]) -> Vec<String> {
     columns.iter().map(|&column| column.to_owned()).collect()
 }
 
@@ -67,11 +67,11 @@ pub(super) fn overview(title: &str, results: &[ResultRow], metrics: &[&str]) -> 
 }
 
 /// A number that should lie in a range.
-pub(super) struct Target {
-    pub(super) what: String,
-    pub(super) found: Option<f64>,
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub(crate) struct Target {
+    pub(crate) what: String,
+    pub(crate) found: Option<f64>,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
 impl Target {
@@ -93,7 +93,7 @@ impl Target {
 }
 
 /// What was found beside its targets; what was not measured is left out.
-pub(super) fn targets(targets: &[Target]) -> TextTable {
+pub(crate) fn targets(targets: &[Target]) -> TextTable {
     let line = |target: &Target| {
         let found = target.found?;
         let limit = |value: f64| {
