@@ -5,7 +5,10 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
 use crate::config::{ScorePrior, SlabPrior};
+use crate::dependent::{Dependence, Neighbourhood};
+use crate::lasso::LassoScales;
 use crate::scores::Scores;
+use crate::spikes::Spikes;
 use crate::state::{BpfaState, Dictionary, Shared};
 use crate::{BpfaConfig, BpfaError, BpfaRows};
 
@@ -26,6 +29,7 @@ pub(crate) fn start(
     config: &BpfaConfig,
     chain: u64,
     atoms: Option<Dictionary>,
+    neighbourhood: &Neighbourhood,
 ) -> Result<BpfaState, BpfaError> {
     let k = config.atoms;
     let dictionary = match atoms {
@@ -71,11 +75,29 @@ pub(crate) fn start(
         1
     };
     let pi = expected / k as f64;
-    let switches = config.has_switches();
+    let n = rows.n_rows();
+    let dependent = config.has_switches() && config.usage.dependent().is_some();
+    let groups = match (config.has_switches(), dependent) {
+        (false, _) => 0,
+        (true, false) => 1,
+        (true, true) => neighbourhood.n_anchors,
+    };
+    let lasso = match config.scores {
+        ScorePrior::Lasso { per_entry, .. } => LassoScales::start(n, k, per_entry),
+        _ => LassoScales::default(),
+    };
+    let dependence = match dependent {
+        true => neighbourhood.start(n, k, pi),
+        false => Dependence::default(),
+    };
+    let spikes = match config.spikes {
+        Some(prior) => Spikes::start(prior, rows.n_channels()),
+        None => Spikes::default(),
+    };
     Ok(BpfaState {
         shared: Shared {
             dictionary,
-            ln_odds: vec![(pi / (1.0 - pi)).ln(); if switches { k } else { 0 }],
+            ln_odds: vec![(pi / (1.0 - pi)).ln(); groups * k],
             slab_precisions: vec![slab; n_slabs],
             slab_rate: rate,
             noise_precisions: vec![bounded(1.0 / (NOISE_SHARE * mean_square)); n_noise],

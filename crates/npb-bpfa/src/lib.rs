@@ -7,25 +7,32 @@
 //! Source: M. Zhou, slides on Bayesian factor analysis, 2016, corrected. Model and updates are in the repository's `docs/bpfa.md`.
 
 mod config;
+mod dense;
+mod dependent;
 mod dictionary;
 mod error;
 mod gibbs;
 mod init;
+mod lasso;
 mod loadings;
 mod precision;
 mod rows;
 mod scan;
 mod scores;
+mod spikes;
 mod state;
 mod usage;
 
 pub use config::{BpfaConfig, BpfaMove, ScorePrior, SlabPrior, UsagePrior};
+pub use dependent::{Dependence, DependentPrior};
 pub use error::BpfaError;
 pub use gibbs::BpfaSampler;
+pub use lasso::LassoScales;
 pub use npb_data;
 pub use npb_infer;
 pub use npb_infer::Saved;
 pub use npb_priors;
 pub use rows::BpfaRows;
 pub use scores::{RowScores, Scores};
+pub use spikes::{SpikePrior, Spikes};
 pub use state::{BpfaState, Dictionary, Shared};

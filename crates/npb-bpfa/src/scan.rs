@@ -50,6 +50,9 @@ pub(crate) struct ScanWork {
     pub(crate) values: Vec<f32>,
 }
 
+/// Lanes of the widest register.
+pub(crate) const LARGEST_REGISTER: usize = 16;
+
 /// Registers that are summed at once.
 const TILE: usize = 8;
 
@@ -103,22 +106,35 @@ pub(crate) fn scan_row<S: Simd>(
                 let products = &d.gram[k * kp + from..(k + 1) * kp];
                 add_scaled(simd, -change, products, &mut work.linear[from..]);
             } else {
-                let atom = d.atom(k);
-                for (e, scaled) in work.scaled.iter_mut().enumerate() {
-                    *scaled = -change * row.weights[e] * atom[place(row.columns, e)];
-                }
-                let coefficients = &work.scaled;
-                project::<S, true>(
-                    simd,
-                    d,
-                    row.columns,
-                    coefficients,
-                    register,
-                    &mut work.linear,
-                );
+                deflate(simd, d, row, k, change, register, work);
             }
         }
     }
+}
+
+/// Takes `change` of score k out of `work.linear`, from a register on; of rows that share nothing.
+#[inline(always)]
+pub(crate) fn deflate<S: Simd>(
+    simd: S,
+    d: &Loadings,
+    row: ScanRow<'_>,
+    k: usize,
+    change: f32,
+    register: usize,
+    work: &mut ScanWork,
+) {
+    let atom = d.atom(k);
+    for (e, scaled) in work.scaled.iter_mut().enumerate() {
+        *scaled = -change * row.weights[e] * atom[place(row.columns, e)];
+    }
+    project::<S, true>(
+        simd,
+        d,
+        row.columns,
+        &work.scaled,
+        register,
+        &mut work.linear,
+    );
 }
 
 /// `work.linear` and, unless shared, `work.norms`; leaves the residual in `work.residual`.

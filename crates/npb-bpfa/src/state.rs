@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::dependent::Dependence;
 use crate::error::expect;
+use crate::lasso::LassoScales;
 use crate::scores::Scores;
+use crate::spikes::Spikes;
 use crate::{BpfaError, BpfaRows};
 
 /// The dictionary: K atoms of P numbers, single precision.
@@ -117,6 +120,12 @@ pub struct BpfaState {
     pub shared: Shared,
     /// Scores of the rows; a switch is on where there is one.
     pub scores: Scores,
+    /// Scales of Laplace scores.
+    pub lasso: LassoScales,
+    /// Anchors of the rows, where usage depends on locations.
+    pub dependence: Dependence,
+    /// Sites with spikes.
+    pub spikes: Spikes,
 }
 
 /// What all rows share: enough to encode rows that the chain has not seen.
@@ -125,7 +134,7 @@ pub struct BpfaState {
 pub struct Shared {
     /// Dictionary D.
     pub dictionary: Dictionary,
-    /// ln odds of pi_k: the probability that an atom is used in a row. Of spike-and-slab scores.
+    /// ln odds of pi_k, the probability that an atom is used in a row; `pi_jk` at `j * K + k` where usage depends on locations. Of spike-and-slab scores.
     pub ln_odds: Vec<f64>,
     /// Slab precisions g: one, or one for each atom.
     pub slab_precisions: Vec<f64>,
@@ -170,7 +179,7 @@ impl Shared {
             "noise precisions",
         )?;
         expect(
-            (self.ln_odds.is_empty() || self.ln_odds.len() == k)
+            self.ln_odds.len().is_multiple_of(k)
                 && self.ln_odds.iter().all(|x| !x.is_nan()),
             "weights",
         )
@@ -191,6 +200,17 @@ impl BpfaState {
     /// Checks what a file or a caller said against the rows.
     pub(crate) fn check(&self, rows: &BpfaRows) -> Result<(), BpfaError> {
         self.shared.check(rows.n_columns(), rows.n_channels())?;
-        self.scores.check(rows.n_rows(), self.n_atoms())
+        let (n, k) = (rows.n_rows(), self.n_atoms());
+        self.scores.check(n, k)?;
+        self.lasso.check(n, k)?;
+        self.spikes.check(rows.n_sites(), rows.n_channels())?;
+        let own = &self.dependence;
+        expect(
+            (own.anchors.is_empty() && own.means.is_empty())
+                || (own.anchors.len() == n
+                    && own.means.len() == k
+                    && own.means.iter().all(|&x| x > 0.0 && x < 1.0)),
+            "dependence on locations",
+        )
     }
 }
