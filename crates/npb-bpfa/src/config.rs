@@ -2,8 +2,8 @@
 
 use npb_infer::SweepPlan;
 use npb_infer::ranges::{OutOfRange, at_least, gamma, moderate, up_to};
-use npb_priors::{GammaPrior, ParameterError};
 use npb_priors::beta_bernoulli::WeightPrior;
+use npb_priors::{GammaPrior, ParameterError};
 use serde::{Deserialize, Serialize};
 
 use crate::BpfaError;
@@ -244,9 +244,7 @@ impl BpfaConfig {
                 up_to("usage.anchors", prior.anchors, MOST_ANCHORS)?;
                 up_to("usage.neighbours", prior.neighbours, prior.anchors)?;
                 if !(prior.mean > 0.0 && prior.mean < 1.0) {
-                    return Err(
-                        OutOfRange::new("usage.mean", prior.mean, "between 0 and 1").into()
-                    );
+                    return Err(OutOfRange::new("usage.mean", prior.mean, "between 0 and 1").into());
                 }
             }
         }

@@ -157,7 +157,13 @@ impl DenseDraw<'_> {
     fn draw_shared(&self, i: usize, factor: &Cholesky, values: &mut Vec<f32>) {
         let k = self.scores.n_atoms();
         let mut x = vec![0.0; k];
-        for ((p, &y), &w) in self.rows.values(i).iter().enumerate().zip(self.column_weights) {
+        for ((p, &y), &w) in self
+            .rows
+            .values(i)
+            .iter()
+            .enumerate()
+            .zip(self.column_weights)
+        {
             let weighted = f64::from(w) * f64::from(y);
             let own = x.iter_mut().zip(self.loadings.column(p));
             own.for_each(|(x, &d)| *x += weighted * f64::from(d));

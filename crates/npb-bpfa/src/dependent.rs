@@ -4,14 +4,14 @@ use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::ParameterError;
 use npb_priors::beta_bernoulli::WeightPrior;
 use npb_priors::dist::{Beta, sample_ln_weights};
-use rand::{Rng, RngExt};
+use rand::RngExt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::BpfaError;
 use crate::error::expect;
 use crate::rows::BpfaRows;
 use crate::scores::Scores;
-use crate::BpfaError;
 
 /// Prior of usage that depends on the locations of rows: `eta_k ~ Beta(c_0 eta_0, c_0 (1 - eta_0))` over all, `pi_jk ~ Beta(c_1 eta_k, c_1 (1 - eta_k))` at
 /// anchor j; a row takes the weights of one anchor near it, t_i, with probability falling with distance.
@@ -91,7 +91,10 @@ impl Neighbourhood {
         let mut anchors = vec![0];
         let mut nearest: Vec<f32> = (0..n).into_par_iter().map(|i| square(i, 0)).collect();
         while anchors.len() < prior.anchors.min(n) {
-            let far = (0..n).fold(0, |best, i| if nearest[i] > nearest[best] { i } else { best });
+            let far = (0..n).fold(
+                0,
+                |best, i| if nearest[i] > nearest[best] { i } else { best },
+            );
             if nearest[far] == 0.0 {
                 break;
             }
@@ -135,8 +138,14 @@ impl Neighbourhood {
         let (near, squares) = self.of(i);
         let ln = |square: f32| -0.5 * f64::from(square) / (width * width);
         // The nearest comes first: no exponent is positive.
-        let total: f64 = squares.iter().map(|&s| (ln(s) - ln(squares[0])).exp()).sum();
-        let own = near.iter().position(|&j| j == t).map_or(f64::NEG_INFINITY, |at| ln(squares[at]));
+        let total: f64 = squares
+            .iter()
+            .map(|&s| (ln(s) - ln(squares[0])).exp())
+            .sum();
+        let own = near
+            .iter()
+            .position(|&j| j == t)
+            .map_or(f64::NEG_INFINITY, |at| ln(squares[at]));
         own - ln(squares[0]) - total.ln()
     }
 
@@ -157,7 +166,7 @@ impl Neighbourhood {
         ln_odds: &[f64],
         seed: u64,
         key: [u64; 3],
-    ) {
+    ) -> Result<(), ParameterError> {
         let k = scores.n_atoms();
         let off: Vec<f64> = ln_odds
             .chunks_exact(k)
@@ -169,7 +178,7 @@ impl Neighbourhood {
             .anchors
             .par_iter_mut()
             .enumerate()
-            .for_each_init(Vec::new, |weights, (i, t)| {
+            .try_for_each_init(Vec::new, |weights, (i, t)| {
                 let (near, squares) = self.of(i);
                 weights.clear();
                 weights.extend(near.iter().zip(squares).map(|(&j, &square)| {
@@ -178,8 +187,9 @@ impl Neighbourhood {
                     off[j as usize] + on - 0.5 * f64::from(square) / (width * width)
                 }));
                 let rng = &mut stream(seed, [chain, sweep, block, i as u64]);
-                *t = near[sample_ln_weights(weights, rng)];
-            });
+                *t = near[sample_ln_weights(weights, rng)?];
+                Ok(())
+            })?;
         let rng = &mut stream(seed, [chain, sweep, block, u64::MAX]);
         let mut ln_weights: Vec<f64> = self
             .widths
@@ -189,7 +199,8 @@ impl Neighbourhood {
                 rows.map(|(i, &t)| self.ln_kernel(i, t, width)).sum()
             })
             .collect();
-        dependence.width = self.widths[sample_ln_weights(&mut ln_weights, rng)];
+        dependence.width = self.widths[sample_ln_weights(&mut ln_weights, rng)?];
+        Ok(())
     }
 
     pub(crate) fn check(&self, dependence: &Dependence) -> Result<(), BpfaError> {

@@ -102,7 +102,10 @@ pub(crate) fn start(
             slab_rate: rate,
             noise_precisions: vec![bounded(1.0 / (NOISE_SHARE * mean_square)); n_noise],
         },
-        scores: Scores::zeros(rows.n_rows(), k, config.scores != ScorePrior::SpikeSlab),
+        scores: Scores::zeros(n, k, !config.has_switches()),
+        lasso,
+        dependence,
+        spikes,
     })
 }
 

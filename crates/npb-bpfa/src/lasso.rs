@@ -117,7 +117,10 @@ impl LassoScales {
             (self.inverse_scales.is_empty() && self.rates.is_empty())
                 || (Some(self.inverse_scales.len()) == all
                     && (self.rates.len() == k || Some(self.rates.len()) == all)
-                    && self.inverse_scales.iter().all(|x| x.is_finite() && *x > 0.0)
+                    && self
+                        .inverse_scales
+                        .iter()
+                        .all(|x| x.is_finite() && *x > 0.0)
                     && self.rates.iter().all(|x| x.is_finite() && *x > 0.0)),
             "scales of Laplace scores",
         )
@@ -190,7 +193,11 @@ fn draw_row<S: Simd>(
     work.values.clear();
     for (k, &scale) in scales.iter().enumerate() {
         let old = row.scores.values[k];
-        let norm = if row.shared { d.norms[k] } else { work.norms[k] };
+        let norm = if row.shared {
+            d.norms[k]
+        } else {
+            work.norms[k]
+        };
         let precision = noise * scale + norm;
         let z: f32 = rng.sample(StandardNormal);
         let new = (work.linear[k] + norm * old) / precision + z / precision.sqrt();

@@ -70,7 +70,8 @@ pub(crate) fn scan_row<S: Simd>(
     work.pending.resize(kp, 0.0);
     work.own_threshold.resize(kp, 0.0);
     correlate(simd, d, row, work);
-    let norms = if row.shared { &d.norms } else { &work.norms };
+    let own_norms = std::mem::take(&mut work.norms);
+    let norms = if row.shared { &d.norms } else { &own_norms };
     work.threshold.resize(kp, 0.0);
     thresholds(norms, prior, &mut work.threshold, rng);
     for (k, s) in row.scores.iter() {
@@ -110,6 +111,7 @@ pub(crate) fn scan_row<S: Simd>(
             }
         }
     }
+    work.norms = own_norms;
 }
 
 /// Takes `change` of score k out of `work.linear`, from a register on; of rows that share nothing.

@@ -180,7 +180,9 @@ impl SpikeDraw<'_> {
         let mask = spikes.mask(rows.n_sites());
         let g_v = spikes.precision;
         let [chain, sweep, block] = key;
-        let blocks: Vec<usize> = (0..rows.n_rows()).step_by(crate::scores::BLOCK_ROWS).collect();
+        let blocks: Vec<usize> = (0..rows.n_rows())
+            .step_by(crate::scores::BLOCK_ROWS)
+            .collect();
         let parts: Vec<(Vec<f64>, f64, u64)> = blocks
             .par_iter()
             .map(|&first| {

@@ -1,5 +1,8 @@
 //! One draw.
 
+use npb_infer::Xoshiro256PlusPlus;
+use rand::RngExt;
+use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
 use crate::dependent::Dependence;
@@ -179,11 +182,17 @@ impl Shared {
             "noise precisions",
         )?;
         expect(
-            self.ln_odds.len().is_multiple_of(k)
-                && self.ln_odds.iter().all(|x| !x.is_nan()),
+            self.ln_odds.len().is_multiple_of(k) && self.ln_odds.iter().all(|x| !x.is_nan()),
             "weights",
         )
     }
+}
+
+/// Columns of a table of `keep.len()` columns that are kept.
+fn kept<T: Copy>(values: &[T], keep: &[bool]) -> Vec<T> {
+    let rows = values.chunks_exact(keep.len());
+    rows.flat_map(|row| row.iter().zip(keep).filter(|(_, k)| **k).map(|(&x, _)| x))
+        .collect()
 }
 
 impl BpfaState {
@@ -195,6 +204,59 @@ impl BpfaState {
     /// Number of atoms that are used in some row.
     pub fn n_used(&self) -> usize {
         self.scores.counts().iter().filter(|&&n| n > 0).count()
+    }
+
+    /// Keeps these atoms, the others being used by no row. Spike-and-slab scores only.
+    pub(crate) fn keep_atoms(&mut self, keep: &[bool]) {
+        let mut new = Vec::with_capacity(keep.len());
+        let mut n = 0;
+        for &kept in keep {
+            new.push(kept.then_some(n));
+            n += u16::from(kept);
+        }
+        let n = n as usize;
+        let p = self.shared.dictionary.n_columns;
+        let values = kept(&self.shared.dictionary.values, keep);
+        self.shared.dictionary = Dictionary::from_values(p, n, values);
+        self.shared.ln_odds = kept(&self.shared.ln_odds, keep);
+        if self.shared.slab_precisions.len() > 1 {
+            self.shared.slab_precisions = kept(&self.shared.slab_precisions, keep);
+        }
+        self.dependence.means = kept(&self.dependence.means, keep);
+        self.scores.renumber(n, &new);
+    }
+
+    /// Adds atoms drawn from the prior, used by no row; their weights are to be drawn.
+    pub(crate) fn add_atoms(&mut self, more: usize, rng: &mut Xoshiro256PlusPlus) {
+        let Dictionary {
+            n_columns: p,
+            n_atoms: k,
+            ..
+        } = self.shared.dictionary;
+        let sd = (1.0 / p as f32).sqrt();
+        let mut values = Vec::with_capacity(p * (k + more));
+        for row in self.shared.dictionary.values.chunks_exact(k) {
+            values.extend_from_slice(row);
+            values.extend((0..more).map(|_| sd * rng.sample::<f32, _>(StandardNormal)));
+        }
+        self.shared.dictionary = Dictionary::from_values(p, k + more, values);
+        let groups = self.shared.ln_odds.len() / k;
+        let mut ln_odds = Vec::with_capacity(groups * (k + more));
+        for own in self.shared.ln_odds.chunks_exact(k) {
+            ln_odds.extend_from_slice(own);
+            ln_odds.extend(vec![0.0; more]);
+        }
+        self.shared.ln_odds = ln_odds;
+        if self.shared.slab_precisions.len() == k && k > 1 {
+            let mean = self.shared.slab_precisions.iter().sum::<f64>() / k as f64;
+            self.shared.slab_precisions.resize(k + more, mean);
+        }
+        if !self.dependence.means.is_empty() {
+            let least = self.dependence.means.iter().copied().fold(1.0, f64::min);
+            self.dependence.means.resize(k + more, least);
+        }
+        let new: Vec<Option<u16>> = (0..k).map(|k| Some(k as u16)).collect();
+        self.scores.renumber(k + more, &new);
     }
 
     /// Checks what a file or a caller said against the rows.

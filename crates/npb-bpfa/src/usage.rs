@@ -19,10 +19,10 @@ use crate::scores::{BLOCK_ROWS, Scores};
 pub(crate) fn draw_ln_odds<R: Rng + ?Sized>(
     prior: WeightPrior,
     on: u64,
-    n_rows: usize,
+    n_rows: u64,
     rng: &mut R,
 ) -> Result<f64, ParameterError> {
-    let off = n_rows as u64 - on;
+    let off = n_rows - on;
     let law = Beta::new(prior.a() + on as f64, prior.b() + off as f64)?;
     Ok(law.sample_ln_odds(rng))
 }
@@ -102,11 +102,11 @@ impl Collapsed<'_> {
                         });
                     },
                 );
-            for (own, products) in candidates
-                .chunks_exact_mut(m)
-                .zip(products.chunks_exact(pairs))
-            {
-                self.decide(own, products, counts);
+            let rows = candidates.chunks_exact_mut(m);
+            for (i, (own, products)) in rows.zip(products.chunks_exact(pairs)).enumerate() {
+                let group = self.dependence.group(first + i);
+                let counts = &mut counts[group * m..(group + 1) * m];
+                self.decide(own, products, self.group_rows[group], counts);
             }
             self.write(scores, first / BLOCK_ROWS, &candidates);
         }
