@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::BpfaError;
 use crate::dependent::{Dependence, DependentPrior};
 use crate::spikes::SpikePrior;
+use crate::units::Centring;
 
 /// Prior of the scores s_ik of rows on atoms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -141,6 +142,8 @@ pub struct BpfaConfig {
     pub max_atoms: usize,
     /// Atoms that no row uses are taken out in the second half of the burn-in, but for an eighth of them.
     pub prune: bool,
+    /// What is subtracted from tables and ratings; rows are taken as they are.
+    pub centring: Centring,
     /// The dictionary is not drawn in this many first sweeps: the scores must find atoms given at the start first.
     pub hold_dictionary: u64,
     /// Atoms in the random subset of [`BpfaMove::CollapsedSwitches`].
@@ -181,6 +184,7 @@ impl Default for BpfaConfig {
             spikes: None,
             max_atoms: 64,
             prune: false,
+            centring: Centring::Columns,
             hold_dictionary: 0,
             collapsed_atoms: 4,
             moves: vec![

@@ -158,6 +158,22 @@ impl Neighbourhood {
         }
     }
 
+    /// Draws width and anchors from their prior.
+    #[cfg(test)]
+    pub(crate) fn draw_prior(&self, dependence: &mut Dependence, rng: &mut Xoshiro256PlusPlus) {
+        let width = self.widths[rng.random_range(0..WIDTHS)];
+        dependence.width = width;
+        for (i, t) in dependence.anchors.iter_mut().enumerate() {
+            let near = self.of(i).0;
+            let mut left: f64 = rng.random();
+            let chosen = near.iter().find(|&&j| {
+                left -= self.ln_kernel(i, j, width).exp();
+                left < 0.0
+            });
+            *t = *chosen.unwrap_or(&near[0]);
+        }
+    }
+
     /// Draws t_i of all rows given the weights, then the width on its grid.
     pub(crate) fn draw_anchors(
         &self,

@@ -1,5 +1,8 @@
 //! The Gibbs sampler.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::ControlFlow;
 use std::ops::Range;
 

@@ -11,6 +11,7 @@ mod dense;
 mod dependent;
 mod dictionary;
 mod error;
+mod fit;
 mod gibbs;
 mod init;
 mod lasso;
@@ -21,11 +22,15 @@ mod scan;
 mod scores;
 mod spikes;
 mod state;
+mod units;
 mod usage;
 
 pub use config::{BpfaConfig, BpfaMove, ScorePrior, SlabPrior, UsagePrior};
 pub use dependent::{Dependence, DependentPrior};
 pub use error::BpfaError;
+pub use fit::{
+    BpfaFit, CellMoments, Cells, HeldOut, Prediction, compare_atoms, fit, fit_ratings, fit_watched,
+};
 pub use gibbs::BpfaSampler;
 pub use lasso::LassoScales;
 pub use npb_data;
@@ -36,3 +41,4 @@ pub use rows::BpfaRows;
 pub use scores::{RowScores, Scores};
 pub use spikes::{SpikePrior, Spikes};
 pub use state::{BpfaState, Dictionary, Shared};
+pub use units::{Centring, Units};

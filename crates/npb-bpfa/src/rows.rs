@@ -1,6 +1,7 @@
 //! What is factored: rows of numbers, of which some entries are observed.
 
 use npb_data::{Ratings, Table};
+use serde::Serialize;
 
 use crate::BpfaError;
 
@@ -23,7 +24,7 @@ const LIMIT: usize = u32::MAX as usize - 1;
 /// assert_eq!(holes.columns(0), Some(&[0, 2][..]));
 /// # Ok::<(), npb_bpfa::BpfaError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BpfaRows {
     n_rows: usize,
     n_columns: usize,
@@ -43,7 +44,7 @@ pub struct BpfaRows {
 }
 
 /// Entries by columns; empty when rows are complete.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct ByColumn {
     starts: Vec<usize>,
     rows: Vec<u32>,
@@ -155,19 +156,11 @@ impl BpfaRows {
     /// # Errors
     /// No observed cell; a value beyond the range of single precision.
     pub fn from_table(table: &Table) -> Result<Self, BpfaError> {
-        Self::mapped(table, |_, x| x)
-    }
-
-    /// The observed cells of a table, each as `unit(column, value)`.
-    pub(crate) fn mapped(
-        table: &Table,
-        unit: impl Fn(usize, f64) -> f64,
-    ) -> Result<Self, BpfaError> {
         let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
         for i in 0..table.n_rows() {
             for (j, x) in table.observed_in_row(i) {
                 columns.push(j as u32);
-                values.push(unit(j, x) as f32);
+                values.push(x as f32);
             }
             starts.push(values.len());
         }
