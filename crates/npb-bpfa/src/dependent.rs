@@ -220,6 +220,9 @@ impl Neighbourhood {
     }
 
     pub(crate) fn check(&self, dependence: &Dependence) -> Result<(), BpfaError> {
+        if !dependence.is_modelled() {
+            return Ok(());
+        }
         let near = |(i, t): (usize, &u16)| self.of(i).0.contains(t);
         expect(
             dependence.anchors.iter().enumerate().all(near)

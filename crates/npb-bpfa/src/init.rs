@@ -51,16 +51,7 @@ pub(crate) fn start(
         }
         None => random_rows(rows, k, &mut stream(config.seed, [chain, 0, 0, 0]))?,
     };
-    let square: f64 = rows
-        .all_values()
-        .iter()
-        .map(|&y| f64::from(y).powi(2))
-        .sum();
-    let mean_square = (square / rows.n_entries() as f64).max(1e-12);
-    let energy = mean_square * rows.n_columns() as f64;
-    let bounded = |x: f64| x.clamp(LEAST_PRECISION, MOST_PRECISION);
-    let expected = ACTIVE.min(0.5 * k as f64);
-    let slab = bounded(expected / energy);
+    let (slab, noise) = precisions(rows, k);
     let rate = match config.slab {
         SlabPrior::Shared { .. } => 1.0,
         SlabPrior::PerAtom { shape, .. } => shape / slab,
@@ -74,7 +65,7 @@ pub(crate) fn start(
     } else {
         1
     };
-    let pi = expected / k as f64;
+    let pi = ACTIVE.min(0.5 * k as f64) / k as f64;
     let n = rows.n_rows();
     let dependent = config.has_switches() && config.usage.dependent().is_some();
     let groups = match (config.has_switches(), dependent) {
@@ -100,7 +91,7 @@ pub(crate) fn start(
             ln_odds: vec![(pi / (1.0 - pi)).ln(); groups * k],
             slab_precisions: vec![slab; n_slabs],
             slab_rate: rate,
-            noise_precisions: vec![bounded(1.0 / (NOISE_SHARE * mean_square)); n_noise],
+            noise_precisions: vec![noise; n_noise],
         },
         scores: Scores::zeros(n, k, !config.has_switches()),
         lasso,
@@ -109,7 +100,24 @@ pub(crate) fn start(
     })
 }
 
-fn random_rows<R: Rng + ?Sized>(
+/// Slab and noise precisions that suit the spread of the data.
+pub(crate) fn precisions(rows: &BpfaRows, k: usize) -> (f64, f64) {
+    let square: f64 = rows
+        .all_values()
+        .iter()
+        .map(|&y| f64::from(y).powi(2))
+        .sum();
+    let mean_square = (square / rows.n_entries() as f64).max(1e-12);
+    let energy = mean_square * rows.n_columns() as f64;
+    let bounded = |x: f64| x.clamp(LEAST_PRECISION, MOST_PRECISION);
+    let active = ACTIVE.min(0.5 * k as f64);
+    (
+        bounded(active / energy),
+        bounded(1.0 / (NOISE_SHARE * mean_square)),
+    )
+}
+
+pub(crate) fn random_rows<R: Rng + ?Sized>(
     rows: &BpfaRows,
     k: usize,
     rng: &mut R,

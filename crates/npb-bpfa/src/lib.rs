@@ -24,6 +24,7 @@ mod spikes;
 mod state;
 mod units;
 mod usage;
+mod vb;
 
 pub use config::{BpfaConfig, BpfaMove, ScorePrior, SlabPrior, UsagePrior};
 pub use dependent::{Dependence, DependentPrior};
@@ -42,3 +43,4 @@ pub use scores::{RowScores, Scores};
 pub use spikes::{SpikePrior, Spikes};
 pub use state::{BpfaState, Dictionary, Shared};
 pub use units::{Centring, Units};
+pub use vb::{BpfaPosterior, BpfaVb, BpfaVbConfig, BpfaVbUpdate, Factorisation};
