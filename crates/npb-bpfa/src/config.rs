@@ -100,6 +100,9 @@ impl UsagePrior {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BpfaMove {
+    /// Values behind entries that are cut off ([`BpfaRows::with_bounds`](crate::BpfaRows::with_bounds)), nothing without bounds. Not part of the state: they come
+    /// first in a sweep; without this move entries at the bounds are taken as they are.
+    Latents,
     /// Switches and scores of all rows given the weights pi: of each atom in turn the switch with its score integrated out, then the score (Z 51). Dense scores:
     /// all of a row at once. Laplace scores: one after the other.
     Scores,
@@ -188,6 +191,7 @@ impl Default for BpfaConfig {
             hold_dictionary: 0,
             collapsed_atoms: 4,
             moves: vec![
+                BpfaMove::Latents,
                 BpfaMove::Scores,
                 BpfaMove::CollapsedSwitches,
                 BpfaMove::Weights,

@@ -9,7 +9,7 @@ use std::ops::Range;
 use npb_infer::{Stop, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_priors::beta_bernoulli::WeightPrior;
-use npb_priors::dist::sample_ln_gig;
+use npb_priors::dist::{TruncatedNormal, sample_ln_gig};
 use pulp::{Arch, Simd, WithSimd};
 use rand::RngExt;
 use rayon::prelude::*;
@@ -43,6 +43,7 @@ const SPIKE_VALUES: u64 = 10;
 const ANCHORS: u64 = 11;
 const MEANS: u64 = 12;
 const GROW: u64 = 13;
+const LATENTS: u64 = 14;
 
 /// Atoms are taken out and brought in every so many sweeps.
 const ADAPT_EVERY: u64 = 10;
@@ -84,6 +85,8 @@ pub struct BpfaSampler<'d> {
     state: BpfaState,
     trace: Trace,
     sweep: u64,
+    /// The rows with latent values where these are censored; drawn in each sweep, so not part of the state.
+    latents: Option<BpfaRows>,
     memory: Memory,
 }
 
@@ -171,6 +174,7 @@ impl<'d> BpfaSampler<'d> {
             sweep: trace.n_sweeps() as u64,
             state,
             trace,
+            latents: None,
             memory,
         })
     }
@@ -268,6 +272,7 @@ impl<'d> BpfaSampler<'d> {
     /// Numerical trouble.
     pub fn apply(&mut self, step: BpfaMove) -> Result<(), BpfaError> {
         match step {
+            BpfaMove::Latents => self.draw_latents(),
             BpfaMove::Scores => self.draw_scores(),
             BpfaMove::CollapsedSwitches => self.scan_collapsed(),
             BpfaMove::Weights => self.draw_weights(),
@@ -363,7 +368,7 @@ impl<'d> BpfaSampler<'d> {
             .into_par_iter()
             .map_init(ScanWork::default, |work, block| {
                 memory.arch.dispatch(ScanBlock {
-                    rows: self.rows,
+                    rows: self.latents.as_ref().unwrap_or(self.rows),
                     loadings: &memory.loadings,
                     column_weights: columns,
                     entry_weights: entries,
@@ -386,7 +391,7 @@ impl<'d> BpfaSampler<'d> {
             .collect();
         let draw = DenseDraw {
             arch: self.memory.arch,
-            rows: self.rows,
+            rows: self.latents.as_ref().unwrap_or(self.rows),
             loadings: &self.memory.loadings,
             scores: &self.state.scores,
             column_weights: columns,
@@ -405,7 +410,7 @@ impl<'d> BpfaSampler<'d> {
             .into_par_iter()
             .map_init(ScanWork::default, |work, block| {
                 LassoBlock {
-                    rows: self.rows,
+                    rows: self.latents.as_ref().unwrap_or(self.rows),
                     loadings: &self.memory.loadings,
                     column_weights: columns,
                     entry_weights: entries,
@@ -470,7 +475,7 @@ impl<'d> BpfaSampler<'d> {
         let products = self.products(&atoms, &columns, &entries);
         Collapsed {
             arch: self.memory.arch,
-            rows: self.rows,
+            rows: self.latents.as_ref().unwrap_or(self.rows),
             loadings: &self.memory.loadings,
             column_weights: &columns,
             entry_weights: &entries,
@@ -556,7 +561,7 @@ impl<'d> BpfaSampler<'d> {
         let BpfaState { shared, scores, .. } = &mut self.state;
         let drawn = DictionaryDraw {
             arch: self.memory.arch,
-            rows: self.rows,
+            rows: self.latents.as_ref().unwrap_or(self.rows),
             scores,
             weights: &columns,
             entry_weights: &entries,
@@ -655,12 +660,44 @@ impl<'d> BpfaSampler<'d> {
         let residuals = self.residuals();
         let rng = &mut self.rng(SPIKES, 0);
         SpikeDraw {
-            rows: self.rows,
+            rows: self.latents.as_ref().unwrap_or(self.rows),
             residuals: &residuals,
             column_weights: &columns,
             prior,
         }
         .switches(&mut self.state.spikes, rng)?;
+        Ok(())
+    }
+
+    /// Values behind censored entries: N(D s, variance of noise and spike), beyond the bound.
+    fn draw_latents(&mut self) -> Result<(), BpfaError> {
+        let Some((low, high)) = self.rows.bounds() else {
+            return Ok(());
+        };
+        let (columns, entries) = self.weights();
+        self.latents = None;
+        let residuals = self.residuals();
+        let mut values = self.rows.all_values().to_vec();
+        for i in 0..self.rows.n_rows() {
+            let mut rng = None;
+            for (e, entry) in self.rows.range(i).enumerate() {
+                let y = values[entry];
+                if y > low && y < high {
+                    continue;
+                }
+                let rng = rng.get_or_insert_with(|| self.rng(LATENTS, i as u64));
+                let column = scan::place(self.rows.columns(i), e);
+                let precision = columns[column] * entries.get(entry).map_or(1.0, |&w| w);
+                let mean = f64::from(y - residuals[entry]);
+                let sd = f64::from(precision).sqrt().recip();
+                let (from, to) = match y >= high {
+                    true => (f64::from(high), f64::INFINITY),
+                    false => (f64::NEG_INFINITY, f64::from(low)),
+                };
+                values[entry] = TruncatedNormal::new(mean, sd, from, to)?.sample(rng) as f32;
+            }
+        }
+        self.latents = Some(self.rows.with_values(values));
         Ok(())
     }
 
@@ -671,7 +708,7 @@ impl<'d> BpfaSampler<'d> {
             .into_par_iter()
             .map(|block| {
                 memory.arch.dispatch(Residuals {
-                    rows: self.rows,
+                    rows: self.latents.as_ref().unwrap_or(self.rows),
                     loadings: &memory.loadings,
                     scores: &self.state.scores,
                     block,
@@ -686,7 +723,7 @@ impl<'d> BpfaSampler<'d> {
         let squares = match self.config.spikes {
             None => residual_squares(
                 self.memory.arch,
-                self.rows,
+                self.latents.as_ref().unwrap_or(self.rows),
                 &self.memory.loadings,
                 &self.state.scores,
             ),
@@ -694,7 +731,7 @@ impl<'d> BpfaSampler<'d> {
                 let columns = self.state.shared.column_weights(self.rows);
                 let residuals = self.residuals();
                 let draw = SpikeDraw {
-                    rows: self.rows,
+                    rows: self.latents.as_ref().unwrap_or(self.rows),
                     residuals: &residuals,
                     column_weights: &columns,
                     prior,

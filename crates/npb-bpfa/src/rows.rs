@@ -41,6 +41,8 @@ pub struct BpfaRows {
     n_sites: usize,
     locations: Vec<f32>,
     n_coordinates: usize,
+    /// Bounds of what could be measured; empty without.
+    bounds: Vec<(f32, f32)>,
 }
 
 /// Entries by columns; empty when rows are complete.
@@ -139,6 +141,7 @@ impl BpfaRows {
             sites: Vec::new(),
             locations: Vec::new(),
             n_coordinates: 0,
+            bounds: Vec::new(),
         };
         if let Some(entry) = rows.values.iter().position(|v| !v.is_finite()) {
             let (row, column) = rows.cell(entry);
@@ -247,6 +250,37 @@ impl BpfaRows {
         self.locations = coordinates;
         self.n_coordinates = n_coordinates;
         Ok(self)
+    }
+
+    /// Says that what was measured was cut off at these values (0 and 255 of a picture): an entry at or beyond a bound says only that the value lies there or
+    /// beyond ([`BpfaMove::Latents`](crate::BpfaMove::Latents)).
+    ///
+    /// # Errors
+    /// Bounds that are not finite and ascending.
+    pub fn with_bounds(mut self, low: f32, high: f32) -> Result<Self, BpfaError> {
+        if !(low.is_finite() && high.is_finite() && low < high) {
+            return Err(BpfaError::Argument {
+                argument: "bounds",
+                value: format!("{low} and {high}"),
+                rule: "finite, the lower one first",
+            });
+        }
+        self.bounds = vec![(low, high)];
+        Ok(self)
+    }
+
+    /// Bounds of what could be measured.
+    pub fn bounds(&self) -> Option<(f32, f32)> {
+        self.bounds.first().copied()
+    }
+
+    /// The same rows with other values.
+    pub(crate) fn with_values(&self, values: Vec<f32>) -> Self {
+        debug_assert_eq!(values.len(), self.values.len());
+        Self {
+            values,
+            ..self.clone()
+        }
     }
 
     /// Number of rows, N.

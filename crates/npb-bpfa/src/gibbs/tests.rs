@@ -46,6 +46,8 @@ enum Fault {
     DictionaryPrior,
     /// Prior odds that count the row itself.
     OwnRow,
+    /// Values at the bounds are taken as they are.
+    BoundsIgnored,
     /// See [`ScanFault`].
     Scan(ScanFault),
 }
@@ -54,6 +56,8 @@ struct Model {
     config: BpfaConfig,
     complete: bool,
     sites: bool,
+    /// Measurements are cut off at plus and minus this.
+    bound: f32,
     fault: Fault,
 }
 
@@ -91,6 +95,7 @@ impl Model {
             config,
             complete: false,
             sites: false,
+            bound: f32::INFINITY,
             fault,
         }
     }
@@ -115,6 +120,9 @@ impl Model {
         if self.sites {
             let sites = (0..n as u32).map(|e| e / 2).collect();
             rows = rows.with_sites(n.div_ceil(2), sites).unwrap();
+        }
+        if self.bound.is_finite() && self.fault != Fault::BoundsIgnored {
+            rows = rows.with_bounds(-self.bound, self.bound).unwrap();
         }
         rows.with_locations(1, vec![0.0, 1.0, 2.0, 4.0, 5.0])
             .unwrap()
@@ -297,7 +305,7 @@ impl JointModel for Model {
                 if mask.get(rows.site(entry)) == Some(&true) {
                     y += normal(state.spikes.precision.sqrt().recip(), rng);
                 }
-                values.push(y as f32);
+                values.push((y as f32).clamp(-self.bound, self.bound));
             }
         }
         self.rows(values)
@@ -536,11 +544,12 @@ fn copy_scan(sampler: &mut BpfaSampler<'_>, fault: ScanFault, rng: &mut Xoshiro2
 }
 
 use BpfaMove::{
-    CollapsedSwitches, Dictionary as DictionaryMove, Lengths, NoisePrecision, Scores as ScoresMove,
-    SlabPrecision, Spikes as SpikesMove, Weights,
+    CollapsedSwitches, Dictionary as DictionaryMove, Latents, Lengths, NoisePrecision,
+    Scores as ScoresMove, SlabPrecision, Spikes as SpikesMove, Weights,
 };
 
-const ALL: [BpfaMove; 8] = [
+const ALL: [BpfaMove; 9] = [
+    Latents,
     ScoresMove,
     CollapsedSwitches,
     Weights,
@@ -719,6 +728,16 @@ fn spiky_noise() {
         fails(&model(Fault::SpikeRate), 1500);
         fails(&model(Fault::SpikeShape), 1500);
     }
+}
+
+#[test]
+fn measurements_that_are_cut_off() {
+    let model = |fault| Model {
+        bound: 0.8,
+        ..Model::new(sparse(&ALL), fault)
+    };
+    passes(&model(Fault::None), 300);
+    fails(&model(Fault::BoundsIgnored), 600);
 }
 
 #[test]
