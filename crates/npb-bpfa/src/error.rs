@@ -99,6 +99,9 @@ pub enum BpfaError {
     /// The bytes of a saved fit.
     #[error(transparent)]
     Format(#[from] npb_infer::storage::FormatError),
+    /// A checkpoint.
+    #[error(transparent)]
+    Checkpoint(#[from] npb_infer::watch::CheckpointError),
     /// Parameters of a distribution out of range.
     #[error(transparent)]
     Parameter(#[from] npb_priors::ParameterError),
