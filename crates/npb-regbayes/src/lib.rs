@@ -4,6 +4,7 @@ mod error;
 mod inputs;
 mod loss;
 mod machine;
+mod topics;
 
 pub use error::RegBayesError;
 pub use inputs::Inputs;
@@ -12,3 +13,6 @@ pub use machine::{Machine, MachineLimits, MachineStop, Problem, Solution};
 pub use npb_data;
 pub use npb_infer;
 pub use npb_priors;
+pub use topics::{
+    Form, MedLdaConfig, MedLdaFit, MedLdaVb, Response, Supervision, TopWord, fit_medlda,
+};
