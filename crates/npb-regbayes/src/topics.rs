@@ -14,9 +14,11 @@ mod documents;
 mod eta;
 mod fit;
 mod start;
+#[cfg(test)]
+mod tests;
 mod vb;
 
 pub use config::{Form, MedLdaConfig, Supervision};
 pub use corpus::Response;
-pub use fit::{MedLdaFit, TopWord, fit_medlda};
+pub use fit::{MedLdaFit, TopWord, fit, fit_watched};
 pub use vb::MedLdaVb;

@@ -60,13 +60,11 @@ pub struct MedLdaConfig {
     pub form: Form,
     /// Joint, or in two stages.
     pub supervision: Supervision,
-    /// Iterations without responses before they count: topics first, and then what they say.
-    pub warm_up: u64,
     /// Most updates of a document's proportions in one iteration, and in folding in.
     pub inner_iterations: usize,
     /// Change of proportions, as a share of the document, at which its updates end.
     pub inner_tolerance: f64,
-    /// When the run ends (iterations of the warm-up included).
+    /// When the run ends.
     pub limits: VbLimits,
     /// When the machine is good enough.
     pub machine: MachineLimits,
@@ -80,13 +78,12 @@ impl Default for MedLdaConfig {
             alpha: 0.1,
             learn_alpha: true,
             word_prior: 0.01,
-            cost: 16.0,
+            cost: 4.0,
             slack: Slack::Linear,
             epsilon: 0.1,
             margin: 1.0,
             form: Form::Partial,
             supervision: Supervision::Joint,
-            warm_up: 10,
             inner_iterations: 10,
             inner_tolerance: 1e-3,
             limits: VbLimits {

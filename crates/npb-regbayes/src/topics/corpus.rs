@@ -21,14 +21,6 @@ pub enum Response<'a> {
 }
 
 impl Response<'_> {
-    /// Scores of one document.
-    pub(crate) fn n_scores(&self) -> usize {
-        match self {
-            Self::None => 0,
-            Self::Real(_) => 1,
-            Self::Classes { n_classes, .. } => *n_classes,
-        }
-    }
 
     /// Checks the responses of so many documents.
     pub(crate) fn check(&self, n_docs: usize) -> Result<(), RegBayesError> {

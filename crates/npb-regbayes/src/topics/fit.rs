@@ -10,7 +10,7 @@ use super::config::MedLdaConfig;
 use super::corpus::{Response, check_counts, lengths};
 use super::documents::{Documents, Pass, WordWeights, topic_totals};
 use super::eta::Units;
-use super::vb::MedLdaVb;
+use super::vb::{MedLdaVb, State};
 use crate::error::RegBayesError;
 
 /// A word of a topic.
@@ -46,27 +46,40 @@ pub struct MedLdaFit {
 ///
 /// ```
 /// use npb_regbayes::npb_data::{Rating, Ratings};
-/// use npb_regbayes::{MedLdaConfig, Response, fit_medlda};
+/// use npb_regbayes::topics::{MedLdaConfig, Response, fit};
 /// // Twelve documents of two kinds: words 0 and 1, or words 2 and 3, and word 4 in all.
 /// let entry = |row: u32, column: u32| Rating { row, column, value: 3.0 };
 /// let entries: Vec<Rating> = (0..12).flat_map(|n| [0, 1, 4].map(|w| entry(n, if w == 4 { 4 } else { w + 2 * (n % 2) }))).collect();
 /// let documents = Ratings::new(12, 5, &entries)?;
 /// let classes: Vec<u32> = (0..12).map(|n| n % 2).collect();
 /// let config = MedLdaConfig { topics: 2, ..MedLdaConfig::default() };
-/// let fit = fit_medlda(&documents, Response::Classes { classes: &classes, n_classes: 2 }, &config)?;
+/// let model = fit(&documents, Response::Classes { classes: &classes, n_classes: 2 }, &config)?;
 /// let new = Ratings::new(1, 5, &[entry(0, 3)])?;
-/// assert_eq!(fit.predict_classes(&new)?, [1]);
+/// assert_eq!(model.predict_classes(&new)?, [1]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
 /// As [`MedLdaVb::new`] and [`MedLdaVb::step`].
-pub fn fit_medlda(
+pub fn fit(
     documents: &Ratings,
     response: Response<'_>,
     config: &MedLdaConfig,
 ) -> Result<MedLdaFit, RegBayesError> {
-    MedLdaVb::new(documents, response, config)?.run(&Watch::none())
+    fit_watched(documents, response, config, &Watch::none())
+}
+
+/// As [`fit`], watched: `watch` hears the objective after each iteration, may stop the fit, and may keep it in a checkpoint.
+///
+/// # Errors
+/// As [`fit`]; a checkpoint that cannot be read or written or is of another fit.
+pub fn fit_watched(
+    documents: &Ratings,
+    response: Response<'_>,
+    config: &MedLdaConfig,
+    watch: &Watch<'_>,
+) -> Result<MedLdaFit, RegBayesError> {
+    MedLdaVb::new(documents, response, config)?.run(watch)
 }
 
 impl MedLdaFit {
@@ -80,7 +93,7 @@ impl MedLdaFit {
         self.stop
     }
 
-    /// Minus the objective, iteration by iteration. It falls once, where responses begin to count after the warm-up.
+    /// Minus the objective, iteration by iteration: it never falls.
     pub fn trace(&self) -> &[VbReport] {
         &self.trace
     }
@@ -231,36 +244,53 @@ impl MedLdaFit {
 const FOLD_IN_ITERATIONS: usize = 100;
 const FOLD_IN_TOLERANCE: f64 = 1e-5;
 
+/// What a checkpoint holds.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reached {
+    state: State,
+    trace: Vec<VbReport>,
+}
+
 impl MedLdaVb<'_> {
-    /// Runs to the end.
+    /// Runs to the end, from the checkpoint of `watch` if there is one.
     ///
     /// # Errors
-    /// As [`step`](Self::step).
+    /// As [`step`](Self::step); a checkpoint that cannot be read or written or is of another fit.
     pub fn run(mut self, watch: &Watch<'_>) -> Result<MedLdaFit, RegBayesError> {
         let config = *self.config();
         let names = ["objective".to_owned()];
         let mut part = watch.part("run", 1.0);
-        let mut trace: Vec<VbReport> = Vec::new();
+        let version = env!("CARGO_PKG_VERSION");
+        let checkpoint = watch.checkpoint("npb-regbayes/medlda-run", version, self.key()?, 1)?;
+        let mut trace = Vec::new();
+        if let Some(Reached { state, trace: made }) = checkpoint.reached(0) {
+            self.resume(state)?;
+            trace = made;
+        }
         let stop = loop {
-            if let Some(stop) = config.limits.reached(&trace)
-                && (self.may_stop() || stop == Stop::MaxIterations)
-            {
+            if let Some(stop) = config.limits.reached(&trace) {
                 break stop;
             }
-            let before = trace.last().map(|r| r.elbo);
-            let objective = self.step()?;
-            let elbo = -objective;
+            let elbo = -self.step()?;
+            let iteration = self.state.iteration;
+            let change = |before: &VbReport| (elbo - before.elbo).abs() / elbo.abs().max(1.0);
             trace.push(VbReport {
-                iteration: self.state.iteration,
+                iteration,
                 elbo,
-                rel_change: before
-                    .map_or(f64::INFINITY, |b| (elbo - b).abs() / elbo.abs().max(1.0)),
+                rel_change: trace.last().map_or(f64::INFINITY, change),
             });
-            let done = self.state.iteration as f64 / config.limits.max_iterations as f64;
-            if part
-                .report(self.state.iteration, done, &names, &[objective])
-                .is_break()
-            {
+            let reached = || Reached {
+                state: self.state.clone(),
+                trace: trace.clone(),
+            };
+            checkpoint.offer(0, iteration, reached)?;
+            let done = match config.limits.reached(&trace) {
+                Some(_) => 1.0,
+                None => iteration as f64 / config.limits.max_iterations as f64,
+            };
+            if part.report(iteration, done, &names, &[-elbo]).is_break() {
+                checkpoint.write(0, reached)?;
                 break Stop::Cancelled;
             }
         };

@@ -69,7 +69,10 @@ pub(crate) fn topics(
         let word = &mut topics[entry.column as usize * n_topics..][..n_topics];
         word.iter_mut().for_each(|t| *t += share);
     }
-    for (k, group) in groups(lengths, n_topics, responses, seed).iter().enumerate() {
+    for (k, group) in groups(lengths, n_topics, responses, seed)
+        .iter()
+        .enumerate()
+    {
         let own: f64 = group.iter().map(|&n| lengths[n]).sum();
         for &n in group {
             let (words, counts) = documents.row(n);

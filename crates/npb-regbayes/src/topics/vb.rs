@@ -85,8 +85,8 @@ impl<'d> MedLdaVb<'d> {
             config.topics,
             config.word_prior,
             match config.supervision {
-                Supervision::Joint if config.warm_up == 0 => &responses,
-                _ => &Standard::None,
+                Supervision::Joint => &responses,
+                Supervision::TwoStage => &Standard::None,
             },
             config.seed,
         );
@@ -121,20 +121,13 @@ impl<'d> MedLdaVb<'d> {
         })
     }
 
-    /// Whether responses count in the step after so many iterations.
-    fn supervised(&self, iteration: u64) -> bool {
-        self.config.supervision == Supervision::Joint
-            && iteration >= self.config.warm_up
-            && self.responses != Standard::None
-    }
-
     /// The settings of the run.
     pub fn config(&self) -> &MedLdaConfig {
         &self.config
     }
 
-    /// The objective that steps lower: `KL(q || p) + C sum loss` (without responses, minus the evidence lower bound). Infinite before the first step; it
-    /// rises once, where responses begin to count after the warm-up.
+    /// The objective that steps lower: `KL(q || p) + C sum loss` (without responses, or in two stages, minus the evidence lower bound). Infinite before the
+    /// first step.
     pub fn objective(&self) -> f64 {
         self.state.objective
     }
@@ -144,12 +137,11 @@ impl<'d> MedLdaVb<'d> {
     /// # Errors
     /// Numerical trouble, with its iteration.
     pub fn step(&mut self) -> Result<f64, RegBayesError> {
-        let begins = self.state.machine.is_empty() && self.supervised(self.state.iteration);
-        if begins {
-            self.begin_supervision()?;
+        if self.state.iteration == 0 && self.config.supervision == Supervision::Joint {
+            self.solve_machine()?;
         }
-        if self.state.moved || begins {
-            self.state.moved = self.update_documents()?;
+        if self.state.moved {
+            self.state.moved = self.update()?;
         }
         self.state.iteration += 1;
         if self.state.objective.is_finite() {
@@ -182,9 +174,8 @@ impl<'d> MedLdaVb<'d> {
         }
     }
 
-    /// Solves the machine for the first time. The objective now counts it, so that it rises here.
-    fn begin_supervision(&mut self) -> Result<(), RegBayesError> {
-        self.state.objective = f64::INFINITY;
+    /// Solves the machine for documents without a tilt: before the first step, and as the second of two stages.
+    fn solve_machine(&mut self) -> Result<(), RegBayesError> {
         let weights = self.word_weights();
         let pass = self.pass(&weights);
         let mut documents = self.at(0.0, None);
@@ -271,7 +262,7 @@ impl<'d> MedLdaVb<'d> {
     }
 
     /// Documents and machine together, then topics and priors at what the documents say. False when no step lowers the objective.
-    fn update_documents(&mut self) -> Result<bool, RegBayesError> {
+    fn update(&mut self) -> Result<bool, RegBayesError> {
         let weights = self.word_weights();
         let topics_kl = self.topics_kl(&self.state.topics);
         let kept = self.kept_eta();
@@ -319,17 +310,57 @@ impl<'d> MedLdaVb<'d> {
 
     /// After a run in two stages: the machine, at the topics as they are.
     pub(crate) fn second_stage(&mut self) -> Result<(), RegBayesError> {
-        if self.config.supervision == Supervision::TwoStage {
-            self.begin_supervision()?;
+        match self.config.supervision {
+            Supervision::TwoStage => self.solve_machine(),
+            Supervision::Joint => Ok(()),
         }
-        Ok(())
     }
 
-    /// Whether the run may stop after so many iterations: not before responses have counted for a while.
-    pub(crate) fn may_stop(&self) -> bool {
-        let unsupervised =
-            self.responses == Standard::None || self.config.supervision == Supervision::TwoStage;
-        unsupervised || self.state.iteration > self.config.warm_up + 2
+    /// What a checkpoint of this run is of.
+    pub(crate) fn key(&self) -> Result<u64, RegBayesError> {
+        let responses = match &self.responses {
+            Standard::None => (0, &[][..], &[][..]),
+            Standard::Real(values) => (1, &values[..], &[][..]),
+            Standard::Classes { classes, n_classes } => (*n_classes, &[][..], &classes[..]),
+        };
+        Ok(npb_infer::storage::fingerprint(&(
+            self.config,
+            self.documents,
+            responses,
+        ))?)
+    }
+
+    /// Checks that a state of a checkpoint is one of this run.
+    pub(crate) fn resume(&mut self, state: State) -> Result<(), RegBayesError> {
+        let k = self.config.topics;
+        let (n_docs, n_words) = (self.lengths.len(), self.documents.n_cols());
+        let n_scores = state.mean.len() / k;
+        for (what, found, expected) in [
+            ("topics of a checkpoint", state.topics.len(), n_words * k),
+            ("gamma of a checkpoint", state.gamma.len(), n_docs * k),
+            ("tilts of a checkpoint", state.tilt.len(), n_docs * k),
+            ("shares of a checkpoint", state.shares.len(), n_docs * k),
+            (
+                "coefficients of a checkpoint",
+                state.mean.len(),
+                n_scores * k,
+            ),
+            (
+                "duals of a checkpoint",
+                state.machine.iter().map(|m| m.duals.len()).sum(),
+                n_scores * n_docs,
+            ),
+        ] {
+            if found != expected {
+                return Err(RegBayesError::Size {
+                    what,
+                    found,
+                    expected,
+                });
+            }
+        }
+        self.state = state;
+        Ok(())
     }
 
     /// `q(beta_k) = Dir(word_prior + expected counts)`, the best at the documents as they are.
