@@ -12,6 +12,7 @@ mod kinks;
 mod loss;
 mod machine;
 pub mod principle;
+mod select;
 mod state;
 pub mod tasks;
 pub mod topics;
@@ -24,13 +25,14 @@ pub use config::{
     MtIlsvmConfig, Start, Variance,
 };
 pub use error::RegBayesError;
-pub use inputs::Inputs;
+pub use inputs::{InputMap, Inputs, MapConfig, MapKind};
 pub use loss::{Slack, Targets};
 pub use machine::{Machine, MachineLimits, MachineStop, Problem, Solution};
 pub use npb_data;
 pub use npb_infer;
 pub use npb_infer::Saved;
 pub use npb_priors;
+pub use select::{Selection, select_cost};
 pub use state::{FactorState, Spread};
 pub use tasks::MtIlsvmFit;
 pub use topics::{Form, MedLdaConfig, MedLdaFit, MedLdaVb, Response, Supervision, TopWord};
