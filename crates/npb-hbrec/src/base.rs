@@ -1,11 +1,13 @@
 //! The base distribution: parametric hierarchical Bayes by EM.
 
 mod factors;
+mod gaussian;
 
 use npb_infer::{Stop, VbReport};
 use serde::{Deserialize, Serialize};
 
 pub use factors::{BaseEm, BaseUpdate};
+pub use gaussian::learn_gaussian;
 
 use crate::kernel::Content;
 use crate::{BaseConfig, HbrecError, ItemPrior, LikeMatrix};
