@@ -107,6 +107,76 @@ impl WeightsConfig {
     }
 }
 
+/// Where the Dirichlet process is centred.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BaseDistribution {
+    /// Item means and a low-rank covariance, learned from all users.
+    Learned(BaseConfig),
+    /// As printed: mean zero and the kernel `content + constant`, scales by the summed evidence of users.
+    Standard,
+}
+
+/// Settings of a fit for items ([`crate::fit`]).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HbrecConfig {
+    /// The base distribution.
+    pub base: BaseDistribution,
+    /// rho: the share of the noise of a like that belongs to user and item for good.
+    pub identity: f64,
+    /// Weights of the users as atoms.
+    pub weights: WeightsConfig,
+    /// Ratings of a user beyond this number are left out of training, chosen at random.
+    pub most_ratings: usize,
+    /// Seed of the choice of ratings.
+    pub seed: u64,
+}
+
+impl Default for HbrecConfig {
+    /// The learned base, item identity 0.3, at most 500 ratings a user.
+    fn default() -> Self {
+        Self {
+            base: BaseDistribution::Learned(BaseConfig::default()),
+            identity: 0.3,
+            weights: WeightsConfig::default(),
+            most_ratings: 500,
+            seed: 0,
+        }
+    }
+}
+
+impl HbrecConfig {
+    /// The hybrid as the chapter prints it: standard normal base, no item identity, atoms at the mode, weights by EM, tau = 1.
+    pub fn printed() -> Self {
+        Self {
+            base: BaseDistribution::Standard,
+            identity: 0.0,
+            weights: WeightsConfig {
+                atoms: AtomRule::Map,
+                tau: Concentration::Given(1.0),
+                ..WeightsConfig::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    /// # Errors
+    /// The first field that is out of range.
+    pub fn validate(&self) -> Result<(), OutOfRange> {
+        if let BaseDistribution::Learned(base) = &self.base {
+            base.validate().map_err(|error| error.inside("base"))?;
+        }
+        if !(0.0..=1.0).contains(&self.identity) {
+            return Err(OutOfRange::new("identity", self.identity, "from 0 to 1"));
+        }
+        self.weights
+            .validate()
+            .map_err(|error| error.inside("weights"))?;
+        at_least("most_ratings", self.most_ratings as u64, 1)
+    }
+}
+
 /// One move of the sampler of the infinite model; each leaves the posterior as it is (`docs/hbrec.md#gibbs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
