@@ -17,8 +17,8 @@ use crate::em::{learn_weights_watched, posterior_weights, without_own};
 use crate::kernel::{check_content, learn_scales};
 use crate::users::ratio;
 use crate::{
-    BaseDistribution, Content, HbrecConfig, HbrecError, ItemAtom, KernelScales, LearnedBase,
-    LikeMatrix, Likes, ProbitItems, ProbitPosterior, UserModel, Weights,
+    BaseDistribution, Concentration, Content, HbrecConfig, HbrecError, ItemAtom, KernelScales,
+    LearnedBase, LikeMatrix, Likes, ProbitItems, ProbitPosterior, UserModel, Weights,
 };
 pub use saved::Contents as HbrecContents;
 use saved::Contents;
@@ -200,8 +200,8 @@ fn weights(
     let mut part = watch.part("weights", 0.2);
     let Some(table) = table else {
         let tau = match config.weights.tau {
-            crate::Concentration::Given(tau) => tau,
-            crate::Concentration::Inferred => n as f64,
+            Concentration::Given(tau) => tau,
+            Concentration::Inferred => n as f64,
         };
         let _ = part.report(1, 1.0, &[], &[]);
         return Ok(Weights {
@@ -345,6 +345,25 @@ impl HbrecFit {
             + weighted
                 .map(|(atom, w)| w * self.model.predict(atom, &item))
                 .sum::<f64>())
+    }
+
+    /// P(like) of an item under an atom, from the cache where there is one.
+    pub(crate) fn atom_probability(&self, atom: usize, item: usize) -> f64 {
+        match &self.table {
+            Some(table) => table.probability(atom, item),
+            None => self.model.predict(&self.atoms()[atom], &item),
+        }
+    }
+
+    /// The same fit with another weight of the own model: 0 is hybrid 2 of T, infinity the base distribution alone.
+    ///
+    /// # Errors
+    /// tau negative or not a number.
+    pub fn with_tau(mut self, tau: f64) -> Result<Self, HbrecError> {
+        self.content.config.weights.tau = Concentration::Given(tau);
+        self.content.config.validate()?;
+        self.content.weights.tau = tau;
+        Ok(self)
     }
 
     /// P(like) of every item. Cost: `J (Q^2 / 2 + K)` multiply-adds, K the atoms whose weight counts.
