@@ -275,6 +275,39 @@ pub fn rmse(predicted: &[f64], truth: &[f64]) -> Result<f64, MetricError> {
     Ok(mean(errors.iter().map(|e| (e / largest).powi(2))).sqrt() * largest)
 }
 
+/// Peak signal-to-noise ratio of an image in decibels: `20 log10(peak / RMSE)`; infinite when nothing is wrong.
+///
+/// `estimate`, `truth`: all entries, as [`Image::values`](crate::Image::values) has them; `peak`: 255 for 8 bit.
+///
+/// # Errors
+/// As [`rmse`]; a peak that is not finite and above 0.
+///
+/// ```
+/// let psnr = npb_data::metrics::psnr(&[0.0, 255.0], &[25.5, 229.5], 255.0)?;
+/// assert!((psnr - 20.0).abs() < 1e-12);
+/// # Ok::<(), npb_data::metrics::MetricError>(())
+/// ```
+pub fn psnr(estimate: &[f32], truth: &[f32], peak: f64) -> Result<f64, MetricError> {
+    let metric = "PSNR";
+    check_lengths(metric, estimate.len(), truth.len())?;
+    check_values(metric, &[peak], "finite and > 0", |v| {
+        v > 0.0 && v.is_finite()
+    })?;
+    let error = |(e, t): (&f32, &f32)| f64::from(*e) - f64::from(*t);
+    let errors = || estimate.iter().zip(truth).map(error);
+    if let Some((item, value)) = errors().enumerate().find(|(_, e)| !e.is_finite()) {
+        let rule = "a difference of finite numbers";
+        return Err(MetricError::Value {
+            metric,
+            item,
+            value,
+            rule,
+        });
+    }
+    let rmse = mean(errors().map(|e| e * e)).sqrt();
+    Ok(20.0 * (peak / rmse).log10())
+}
+
 /// Mean absolute error.
 ///
 /// # Errors

@@ -235,6 +235,7 @@ fn balanced_classes_are_rows_repeated() {
     let kernel = |c| SvmConfig {
         weights: ClassWeights::Balanced,
         c,
+        kernel: Kernel::Rbf { gamma: Some(0.3) },
         tolerance: 1e-9,
         ..Default::default()
     };

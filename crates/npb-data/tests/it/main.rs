@@ -7,6 +7,7 @@ mod features;
 mod fields;
 mod formats;
 mod hostile;
+mod image;
 mod interop;
 mod metrics;
 mod mixed;
