@@ -4,6 +4,7 @@ mod classes;
 mod data;
 mod labels;
 mod recovery;
+mod scaling;
 mod school;
 mod sensitivity;
 mod thresholds;
@@ -19,4 +20,5 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     school::FIG_7,
     sensitivity::FIG_8,
     sensitivity::FIG_9,
+    scaling::SCALING,
 ];

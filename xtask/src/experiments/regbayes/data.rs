@@ -348,7 +348,7 @@ pub(super) struct News {
 pub(super) const RELIGION: [&str; 2] = ["alt.atheism", "talk.religion.misc"];
 
 impl News {
-    /// Posts of the given groups, or of all; words that at least `min_documents` and at most a tenth of their training posts
+    /// Posts of the given groups, or of all; words that at least `min_documents` and at most a quarter of their training posts
     /// hold.
     pub(super) fn load(
         context: &Context<'_>,
@@ -391,7 +391,7 @@ impl News {
             let columns = train.counts.row(row).0;
             columns.iter().for_each(|&j| holding[j as usize] += 1);
         }
-        let limit = train_rows.len() / 10;
+        let limit = train_rows.len() / 4;
         let kept: Vec<usize> = (0..words.len())
             .filter(|&j| holding[j] >= min_documents && holding[j] <= limit)
             .collect();
@@ -423,4 +423,102 @@ pub(super) fn selected(counts: &Ratings, rows: &[usize], columns: &[usize]) -> R
         }
     }
     Ok(Ratings::new(rows.len(), columns.len(), &entries)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::DataFolder;
+    use crate::reproduce::with_context;
+    use crate::scratch::Scratch;
+
+    /// Files as the sets come, with few rows.
+    fn write(scratch: &Scratch, set: &str, file: &str, text: &str) {
+        let folder = scratch.path(set);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(file), text).unwrap();
+    }
+
+    fn folder(scratch: &Scratch) -> DataFolder {
+        DataFolder::resolve(Some(scratch.root().to_owned()), scratch.root())
+    }
+
+    #[test]
+    fn the_last_columns_of_yeast_are_labels() {
+        let scratch = Scratch::new("regbayes-yeast");
+        let names: String = (1..=14)
+            .map(|k| format!("@attribute Class{k} {{0,1}}\n"))
+            .collect();
+        let header = format!(
+            "@relation y\n@attribute Att1 numeric\n@attribute Att2 numeric\n{names}@data\n"
+        );
+        let labels = |ones: usize| {
+            (0..14)
+                .map(|k| format!(",{}", usize::from(k < ones)))
+                .collect::<String>()
+        };
+        for part in ["train", "test"] {
+            let text = format!("{header}0.5,-1{}\n0.25,2{}\n", labels(3), labels(0));
+            write(&scratch, "yeast", &format!("yeast-{part}.arff"), &text);
+        }
+        with_context(&scratch, &folder(&scratch), |context| {
+            let set = MultiLabel::load(context, "yeast").unwrap();
+            assert_eq!(
+                (set.train.n_rows(), set.train.n_cols(), set.n_labels),
+                (2, 2, 14)
+            );
+            assert_eq!(set.train.row(1), [0.25, 2.0]);
+            assert_eq!(set.labels_of(&[0]).iter().filter(|&&y| y).count(), 3);
+            assert_eq!(set.test_labels.len(), 28);
+        });
+    }
+
+    #[test]
+    fn pupils_are_split_as_the_file_says() {
+        let scratch = Scratch::new("regbayes-school");
+        write(
+            &scratch,
+            "school",
+            "school.csv",
+            "task,y,a,b\n1,17,1,0\n1,20,0,1\n2,5,1,1\n9,3,1,1\n",
+        );
+        write(
+            &scratch,
+            "school",
+            "school_splits.csv",
+            "s1,s2\n0,1\n1,0\n0,0\n1,1\n",
+        );
+        with_context(&scratch, &folder(&scratch), |context| {
+            let school = School::load(context).unwrap();
+            // The ninth school is beyond the smallest scale.
+            assert_eq!(
+                (school.schools.as_slice(), school.scores.as_slice()),
+                (&[0, 0, 1][..], &[17.0, 20.0, 5.0][..])
+            );
+            assert_eq!(
+                (
+                    school.splits[0].test.as_slice(),
+                    school.splits[1].test.as_slice()
+                ),
+                (&[1][..], &[0][..])
+            );
+            assert_eq!(school.part(&[2]).inputs.row(0), [1.0, 1.0]);
+        });
+    }
+
+    #[test]
+    fn counts_keep_chosen_words_in_order() {
+        let entry = |row, column, value| npb_data::Rating { row, column, value };
+        let counts = Ratings::new(
+            2,
+            3,
+            &[entry(0, 0, 1.0), entry(0, 2, 2.0), entry(1, 1, 3.0)],
+        )
+        .unwrap();
+        let part = selected(&counts, &[1, 0], &[2, 1]).unwrap();
+        assert_eq!(
+            (part.get(0, 1), part.get(1, 0), part.n_observed()),
+            (Some(3.0), Some(2.0), 2)
+        );
+    }
 }
