@@ -224,18 +224,11 @@ impl Part<'_> {
         share: f64,
     ) -> Result<Shared, BpfaError> {
         let model = &self.config.image.model;
-        let dense = model.scores != ScorePrior::SpikeSlab;
-        let state = BpfaState {
-            scores: Scores::zeros(self.rows.n_rows(), model.atoms, dense),
-            shared,
-        };
         let config = BpfaConfig {
             hold_dictionary: 0,
             ..model.clone()
         };
-        let names = BpfaSampler::scalar_names();
-        let mut sampler =
-            BpfaSampler::resume(self.rows, config, self.chain, state, Trace::new(names))?;
+        let mut sampler = BpfaSampler::with_shared(self.rows, config, self.chain, shared)?;
         for _ in 0..self.config.update {
             sampler.sweep()?;
         }

@@ -11,7 +11,6 @@ use crate::config::UsagePrior;
 use crate::dependent::DependentPrior;
 use crate::scan::tests::{Fault as ScanFault, reference};
 use crate::spikes::SpikePrior;
-use crate::state::Shared;
 
 const N: usize = 5;
 const P: usize = 3;
