@@ -8,12 +8,11 @@ use npb_infer::{Stop, SweepPlan, Trace, Watch, stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{BpfaConfig, BpfaMove, ScorePrior};
+use crate::config::{BpfaConfig, BpfaMove};
 use crate::gibbs::BpfaSampler;
 use crate::image::{ImageConfig, Restored, Totals};
 use crate::patches::{Units, in_units, of_rows, random_patches, rows};
-use crate::scores::Scores;
-use crate::state::{BpfaState, Shared};
+use crate::state::Shared;
 use crate::{BpfaError, BpfaRows};
 
 /// Key of the choice of the sample.
