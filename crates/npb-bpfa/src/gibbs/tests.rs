@@ -625,7 +625,7 @@ fn broken_moves_fail() {
         (&[ScoresMove, Weights, SlabPrecision], Fault::SlabShape),
         (&[ScoresMove, Weights], Fault::WeightShape),
         (&[CollapsedSwitches], Fault::WeightShape),
-        (&[ScoresMove, CollapsedSwitches], Fault::OwnRow),
+        (&[CollapsedSwitches], Fault::OwnRow),
         (&[ScoresMove, Lengths], Fault::LengthIndex),
         (&[ScoresMove, DictionaryMove], Fault::DictionaryPrior),
         (&[ScoresMove], Fault::Scan(ScanFault::OwnScore)),
