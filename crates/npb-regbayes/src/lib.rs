@@ -13,6 +13,8 @@ mod loss;
 mod machine;
 mod state;
 pub mod tasks;
+#[cfg(test)]
+mod tests;
 mod vb;
 
 pub use classes::IlsvmFit;
@@ -22,6 +24,7 @@ pub use config::{
     MtIlsvmConfig, Start, Variance,
 };
 pub use error::RegBayesError;
+pub use factors::gibbs::{IbpDraw, IbpGibbsConfig, IbpMove, IbpSampler};
 pub use inputs::Inputs;
 pub use loss::{Slack, Targets};
 pub use machine::{Machine, MachineLimits, MachineStop, Problem, Solution};

@@ -9,4 +9,4 @@ mod fit;
 mod margins;
 
 pub use data::{Task, TaskData, TaskTargets};
-pub use fit::{MtIlsvmFit, TaskScores, fit};
+pub use fit::{MtIlsvmFit, PreparedTasks, TaskScores, fit, fit_watched};

@@ -1,9 +1,9 @@
 //! A fitted iLSVM.
 
-use std::ops::ControlFlow;
-
 use npb_data::{Labels, Table};
-use npb_infer::{Saved, Stop, VbReport};
+use npb_infer::storage::fingerprint;
+use npb_infer::watch::Part;
+use npb_infer::{Saved, Stop, VbOutcome, VbReport, Watch};
 use npb_linalg::faer::Mat;
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,8 @@ use crate::dense::product;
 use crate::error::RegBayesError;
 use crate::factors::indicators::infer;
 use crate::factors::{Factors, Items};
-use crate::machine::MachineLimits;
 use crate::state::FactorState;
-use crate::vb;
+use crate::vb::{self, Work};
 
 /// A fitted iLSVM: the posterior of the features of all rows of the fit, and the weights of every class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,45 +112,141 @@ pub fn fit(
     labels: &Labels,
     config: &IlsvmConfig,
 ) -> Result<IlsvmFit, RegBayesError> {
-    config.validate()?;
-    let rows = labelled_rows(inputs, labels)?;
-    let columns = Columns::learn(inputs, &rows)?;
-    let table = columns.apply(inputs)?;
-    let items = Items::from_rows(&table);
-    let mut factors = Factors::start(&items, config.factors, config.seed)?;
-    factors.warm_up(config.factors.warm_up)?;
-    let raw = appended(&table, &factors.state, config.raw_inputs);
-    let problem = problem(labels, &rows, &raw, config);
-    let mut alternation = Alternation {
-        factors,
-        labels: ClassMargins::new(&problem),
-        update: config.label_update,
+    fit_watched(inputs, labels, config, &Watch::none())
+}
+
+/// As [`fit`], watched: progress, cancellation and checkpoints by way of `watch`.
+///
+/// # Errors
+/// As [`fit`]; a checkpoint that cannot be read or written, or is of another fit.
+pub fn fit_watched(
+    inputs: &Table,
+    labels: &Labels,
+    config: &IlsvmConfig,
+    watch: &Watch<'_>,
+) -> Result<IlsvmFit, RegBayesError> {
+    let mut part = watch.part("fit", 1.0);
+    let prepared = PreparedClasses::new_watched(inputs, labels, config, &mut part)?;
+    let key = fingerprint(&(inputs, labels, config))?;
+    let checkpoint = watch.checkpoint(CHECKPOINT, IlsvmFit::VERSION, key, 1)?;
+    let problem = problem_of(&prepared, labels, config);
+    let mut alternation = prepared.alternation(&problem, config);
+    let outcome = vb::run(
+        &mut alternation,
+        checkpoint.reached(0),
+        &work(config),
+        &mut part,
+        Some(&checkpoint),
+    )?;
+    Ok(prepared.finish(labels, config, alternation, outcome))
+}
+
+/// Name of the model in checkpoints.
+const CHECKPOINT: &str = "regbayes/ilsvm/checkpoint";
+
+fn work(config: &IlsvmConfig) -> Work {
+    Work {
+        warm_up: config.factors.warm_up,
         inner_sweeps: config.inner_sweeps,
-    };
-    alternation.begin()?;
-    let outcome = vb::run(&mut alternation, &config.limits, Vec::new(), |_, _| {
-        ControlFlow::Continue(())
-    })?;
-    let solution = alternation.labels.solution;
-    let state = alternation.factors.state;
-    let weights = solution.map_or_else(Vec::new, |s| s.weights);
-    let scores = scores(
-        &weights,
-        labels.n_classes(),
-        &state.indicators,
-        &raw,
-        config.ones,
-    );
-    Ok(IlsvmFit {
-        config: config.clone(),
-        stop: outcome.stop,
-        trace: outcome.trace,
-        columns,
-        classes: labels.classes().to_vec(),
-        state,
-        weights,
-        scores,
-    })
+        limits: config.limits,
+    }
+}
+
+/// Inputs in the units of a fit, and their features before labels are looked at (IBP).
+#[derive(Clone, Debug)]
+pub struct PreparedClasses {
+    columns: Columns,
+    items: Items,
+    state: FactorState,
+    /// Appended inputs of all rows, scaled, holes filled: D x N, or without rows if none are wanted.
+    raw: Mat<f64>,
+    /// Labelled rows.
+    rows: Vec<usize>,
+}
+
+impl PreparedClasses {
+    /// Standardises the inputs and makes the sweeps without labels.
+    ///
+    /// # Errors
+    /// As [`fit`].
+    pub fn new(
+        inputs: &Table,
+        labels: &Labels,
+        config: &IlsvmConfig,
+    ) -> Result<Self, RegBayesError> {
+        let watch = Watch::none();
+        Self::new_watched(inputs, labels, config, &mut watch.part("prepare", 1.0))
+    }
+
+    pub(crate) fn new_watched(
+        inputs: &Table,
+        labels: &Labels,
+        config: &IlsvmConfig,
+        part: &mut Part<'_, '_>,
+    ) -> Result<Self, RegBayesError> {
+        config.validate()?;
+        let rows = labelled_rows(inputs, labels)?;
+        let columns = Columns::learn(inputs, &rows)?;
+        let table = columns.apply(inputs)?;
+        let items = Items::from_rows(&table);
+        let mut factors = Factors::start(&items, config.factors, config.seed)?;
+        vb::warm_up(&mut factors, &work(config), part)?;
+        let raw = appended(&table, &factors.state, config.raw_inputs);
+        let state = factors.state;
+        Ok(Self {
+            columns,
+            items,
+            state,
+            raw,
+            rows,
+        })
+    }
+
+    /// A run that begins with the features of the inputs alone.
+    pub(crate) fn alternation<'d>(
+        &'d self,
+        problem: &'d ClassProblem,
+        config: &IlsvmConfig,
+    ) -> Alternation<'d, ClassMargins<'d>> {
+        Alternation {
+            factors: Factors::new(&self.items, config.factors, self.state.clone()),
+            labels: ClassMargins::new(problem),
+            update: config.label_update,
+            inner_sweeps: config.inner_sweeps,
+            machine: config.machine,
+        }
+    }
+
+    fn finish(
+        &self,
+        labels: &Labels,
+        config: &IlsvmConfig,
+        alternation: Alternation<'_, ClassMargins<'_>>,
+        outcome: VbOutcome,
+    ) -> IlsvmFit {
+        let weights = alternation
+            .labels
+            .solution
+            .map_or_else(Vec::new, |s| s.weights);
+        let state = alternation.factors.state;
+        let n_classes = labels.n_classes();
+        IlsvmFit {
+            config: config.clone(),
+            stop: outcome.stop,
+            trace: outcome.trace,
+            columns: self.columns.clone(),
+            classes: labels.classes().to_vec(),
+            scores: scores(
+                &weights,
+                n_classes,
+                &state.indicators,
+                &self.raw,
+                config.ones,
+            ),
+            state,
+            weights,
+        }
+    }
 }
 
 fn labelled_rows(inputs: &Table, labels: &Labels) -> Result<Vec<usize>, RegBayesError> {
@@ -175,7 +270,13 @@ fn labelled_rows(inputs: &Table, labels: &Labels) -> Result<Vec<usize>, RegBayes
     Ok(codes.filter_map(|(n, code)| code.map(|_| n)).collect())
 }
 
-fn problem(labels: &Labels, rows: &[usize], raw: &Mat<f64>, config: &IlsvmConfig) -> ClassProblem {
+/// The machine's problem for some labels of the labelled rows.
+pub(crate) fn problem_of(
+    prepared: &PreparedClasses,
+    labels: &Labels,
+    config: &IlsvmConfig,
+) -> ClassProblem {
+    let (rows, raw) = (&prepared.rows, &prepared.raw);
     let classes: Vec<u32> = rows
         .iter()
         .filter_map(|&n| labels.codes()[n].map(|c| c as u32))
@@ -199,7 +300,6 @@ fn problem(labels: &Labels, rows: &[usize], raw: &Mat<f64>, config: &IlsvmConfig
         rows: rows.to_vec(),
         slack: config.slack,
         ones: config.ones,
-        limits: MachineLimits::default(),
     }
 }
 

@@ -1,9 +1,9 @@
 //! A fitted MT-iLSVM.
 
-use std::ops::ControlFlow;
-
 use npb_data::Table;
-use npb_infer::{Saved, Stop, VbReport};
+use npb_infer::storage::fingerprint;
+use npb_infer::watch::Part;
+use npb_infer::{Saved, Stop, VbOutcome, VbReport, Watch};
 use npb_linalg::faer::Mat;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -17,9 +17,9 @@ use crate::dense::columns_mut;
 use crate::error::RegBayesError;
 use crate::factors::loadings::infer_mean;
 use crate::factors::{Factors, Items};
-use crate::machine::{MachineLimits, Solution};
+use crate::machine::Solution;
 use crate::state::FactorState;
-use crate::vb;
+use crate::vb::{self, Work};
 
 /// What a fit knows of one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,8 @@ pub struct MtIlsvmFit {
     pub(crate) columns: Columns,
     pub(crate) state: FactorState,
     pub(crate) tasks: Vec<Learned>,
+    /// Mean and standard deviation of all real targets.
+    pub(crate) units: (f64, f64),
 }
 
 /// Scores of rows for all tasks.
@@ -125,77 +127,161 @@ impl TaskScores {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn fit(data: &TaskData, config: &MtIlsvmConfig) -> Result<MtIlsvmFit, RegBayesError> {
-    config.validate()?;
-    let training = data.training_rows();
-    let columns = Columns::learn(&data.inputs, &training)?;
-    let table = columns.apply(&data.inputs)?;
-    let items = Items::from_columns(&table);
-    let mut factors = Factors::start(&items, config.factors, config.seed)?;
-    factors.warm_up(config.factors.warm_up)?;
-    let inputs = filled(&factors.state, factors.precision(), &table)?;
-    let problem = problem(data, &training, &inputs, config);
-    let mut alternation = Alternation {
-        factors,
-        labels: TaskMargins::new(&problem.0),
-        update: config.label_update,
+    fit_watched(data, config, &Watch::none())
+}
+
+/// As [`fit`], watched: progress, cancellation and checkpoints by way of `watch`.
+///
+/// # Errors
+/// As [`fit`]; a checkpoint that cannot be read or written, or is of another fit.
+pub fn fit_watched(
+    data: &TaskData,
+    config: &MtIlsvmConfig,
+    watch: &Watch<'_>,
+) -> Result<MtIlsvmFit, RegBayesError> {
+    let mut part = watch.part("fit", 1.0);
+    let prepared = PreparedTasks::new_watched(data, config, &mut part)?;
+    let key = fingerprint(&(&data.inputs, &data.tasks, config))?;
+    let checkpoint = watch.checkpoint(CHECKPOINT, MtIlsvmFit::VERSION, key, 1)?;
+    let problem = prepared.problem(&data.tasks, config);
+    let mut alternation = prepared.alternation(&problem, config);
+    let work = work(config);
+    let outcome = vb::run(
+        &mut alternation,
+        checkpoint.reached(0),
+        &work,
+        &mut part,
+        Some(&checkpoint),
+    )?;
+    Ok(prepared.finish(&data.tasks, config, alternation, outcome))
+}
+
+/// Name of the model in checkpoints.
+const CHECKPOINT: &str = "regbayes/mt-ilsvm/checkpoint";
+
+pub(crate) fn work(config: &MtIlsvmConfig) -> Work {
+    Work {
+        warm_up: config.factors.warm_up,
         inner_sweeps: config.inner_sweeps,
-    };
-    alternation.begin()?;
-    let outcome = vb::run(&mut alternation, &config.limits, Vec::new(), |_, _| {
-        ControlFlow::Continue(())
-    })?;
-    let solutions = alternation.labels.solutions;
-    let state = alternation.factors.state;
-    let learned = |(m, solution): (usize, Solution)| {
-        let (centre, scale) = problem.1;
-        let real = matches!(data.tasks[m].targets, TaskTargets::Real(_));
-        Learned {
-            name: data.tasks[m].name.clone(),
+        limits: config.limits,
+    }
+}
+
+/// Inputs in the units of a fit, and their features before labels are looked at (MT-IBP).
+#[derive(Clone, Debug)]
+pub struct PreparedTasks {
+    columns: Columns,
+    items: Items,
+    state: FactorState,
+    /// D x N, holes filled.
+    pub(crate) inputs: Mat<f64>,
+    /// Rows with a target of any task.
+    pub(crate) training: Vec<usize>,
+    units: (f64, f64),
+}
+
+impl PreparedTasks {
+    /// Standardises the inputs and makes the sweeps without labels.
+    ///
+    /// # Errors
+    /// As [`fit`].
+    pub fn new(data: &TaskData, config: &MtIlsvmConfig) -> Result<Self, RegBayesError> {
+        Self::new_watched(data, config, &mut Watch::none().part("prepare", 1.0))
+    }
+
+    pub(crate) fn new_watched(
+        data: &TaskData,
+        config: &MtIlsvmConfig,
+        part: &mut Part<'_, '_>,
+    ) -> Result<Self, RegBayesError> {
+        config.validate()?;
+        let training = data.training_rows();
+        let columns = Columns::learn(&data.inputs, &training)?;
+        let table = columns.apply(&data.inputs)?;
+        let items = Items::from_columns(&table);
+        let mut factors = Factors::start(&items, config.factors, config.seed)?;
+        vb::warm_up(&mut factors, &work(config), part)?;
+        let inputs = filled(&factors.state, factors.precision(), &table)?;
+        let state = factors.state;
+        Ok(Self {
+            columns,
+            items,
+            state,
+            inputs,
+            training,
+            units: target_units(&data.tasks),
+        })
+    }
+
+    /// The machine's problem for some targets of the training rows.
+    pub(crate) fn problem(&self, tasks: &[Task], config: &MtIlsvmConfig) -> TaskProblem {
+        let mut places = vec![0; self.inputs.ncols()];
+        let training = self.training.iter().enumerate();
+        training.for_each(|(n, &row)| places[row] = n);
+        TaskProblem {
+            inputs: Mat::from_fn(self.inputs.nrows(), self.training.len(), |d, n| {
+                self.inputs[(d, self.training[n])]
+            }),
+            goals: tasks
+                .iter()
+                .map(|task| Goal::new(task, &places, self.units, config))
+                .collect(),
+            slack: config.slack,
+            epsilon: config.epsilon,
+            ones: config.ones,
+            raw_inputs: config.raw_inputs,
+        }
+    }
+
+    /// A run that begins with the features of the inputs alone.
+    pub(crate) fn alternation<'d>(
+        &'d self,
+        problem: &'d TaskProblem,
+        config: &MtIlsvmConfig,
+    ) -> Alternation<'d, TaskMargins<'d>> {
+        Alternation {
+            factors: Factors::new(&self.items, config.factors, self.state.clone()),
+            labels: TaskMargins::new(problem),
+            update: config.label_update,
+            inner_sweeps: config.inner_sweeps,
+            machine: config.machine,
+        }
+    }
+
+    fn finish(
+        &self,
+        tasks: &[Task],
+        config: &MtIlsvmConfig,
+        alternation: Alternation<'_, TaskMargins<'_>>,
+        outcome: VbOutcome,
+    ) -> MtIlsvmFit {
+        let solutions = alternation.labels.solutions.into_iter().zip(tasks);
+        let learned =
+            |(solution, task): (Solution, &Task)| Learned::new(task, solution, self.units);
+        MtIlsvmFit {
+            config: config.clone(),
+            stop: outcome.stop,
+            trace: outcome.trace,
+            columns: self.columns.clone(),
+            state: alternation.factors.state,
+            tasks: solutions.map(learned).collect(),
+            units: self.units,
+        }
+    }
+}
+
+impl Learned {
+    fn new(task: &Task, solution: Solution, (centre, scale): (f64, f64)) -> Self {
+        let real = matches!(task.targets, TaskTargets::Real(_));
+        Self {
+            name: task.name.clone(),
             real,
             weights: solution.weights,
             centre: if real { centre } else { 0.0 },
             scale: if real { scale } else { 1.0 },
             threshold: 0.0,
         }
-    };
-    Ok(MtIlsvmFit {
-        config: config.clone(),
-        stop: outcome.stop,
-        trace: outcome.trace,
-        columns,
-        state,
-        tasks: solutions.into_iter().enumerate().map(learned).collect(),
-    })
-}
-
-/// The machine's problem, and mean and standard deviation of all real targets.
-fn problem(
-    data: &TaskData,
-    training: &[usize],
-    inputs: &Mat<f64>,
-    config: &MtIlsvmConfig,
-) -> (TaskProblem, (f64, f64)) {
-    let mut places = vec![0; data.n_rows()];
-    training
-        .iter()
-        .enumerate()
-        .for_each(|(n, &row)| places[row] = n);
-    let units = target_units(&data.tasks);
-    let goals = data.tasks.iter();
-    let problem = TaskProblem {
-        inputs: Mat::from_fn(inputs.nrows(), training.len(), |d, n| {
-            inputs[(d, training[n])]
-        }),
-        goals: goals
-            .map(|task| Goal::new(task, &places, units, config))
-            .collect(),
-        slack: config.slack,
-        epsilon: config.epsilon,
-        ones: config.ones,
-        raw_inputs: config.raw_inputs,
-        limits: MachineLimits::default(),
-    };
-    (problem, units)
+    }
 }
 
 /// Mean and standard deviation of all real targets together.
