@@ -167,7 +167,7 @@ fn faults_of_one_half_are_found() {
     for (fault, schedule) in [
         (Fault::NoiseShape, vec![NoisePrecision]),
         (Fault::LoadingShape, vec![Loadings, LoadingPrecision]),
-        (Fault::ConcentrationShape, vec![Weights, Concentration]),
+        (Fault::ConcentrationShape, vec![Concentration]),
         (Fault::WeightCount, vec![Indicators, Weights]),
         (Fault::Complement, vec![Indicators]),
         (Fault::LoadingPrior, vec![Loadings]),
@@ -178,7 +178,12 @@ fn faults_of_one_half_are_found() {
             schedule,
             sweeps: 1,
         };
-        let report = TEST.run(&model);
+        // Many chains: what stays as it is differs from chain to chain more than a fault moves the rest.
+        let test = JointTest {
+            chains: 512,
+            ..TEST
+        };
+        let report = test.run(&model);
         assert!(!report.passed(), "{fault:?}: {report}");
     }
 }
