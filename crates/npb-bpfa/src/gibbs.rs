@@ -197,8 +197,17 @@ impl<'d> BpfaSampler<'d> {
     /// # Errors
     /// Numerical trouble, naming sweep, block, item and pivot.
     pub fn sweep(&mut self) -> Result<(), BpfaError> {
+        let moves = self.config.moves.clone();
+        self.sweep_with(&moves)
+    }
+
+    /// Makes one sweep of these moves instead of the configuration's, and adds its scalars to the trace.
+    ///
+    /// # Errors
+    /// As [`sweep`](Self::sweep).
+    pub fn sweep_with(&mut self, moves: &[BpfaMove]) -> Result<(), BpfaError> {
         self.sweep += 1;
-        for step in self.config.moves.clone() {
+        for &step in moves {
             self.apply(step)?;
         }
         let scalars = self.scalars();
