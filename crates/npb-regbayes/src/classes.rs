@@ -7,7 +7,7 @@
 mod fit;
 mod margins;
 
-pub use fit::{ClassScores, IlsvmFit, PreparedClasses, fit, fit_watched};
+pub use fit::{ClassScores, IlsvmFit, IlsvmVb, PreparedClasses, fit, fit_watched};
 
 #[cfg(test)]
 pub(crate) use fit::problem_of;

@@ -1,11 +1,14 @@
 //! The loop over outer iterations: watched, stopped, resumed.
 
+use std::ops::ControlFlow;
+
 use npb_infer::watch::{Checkpoint, Part};
-use npb_infer::{Stop, VbLimits, VbOutcome, resume_vb};
+use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, resume_vb};
 
 use crate::alternate::{Alternation, Reached, Supervision};
 use crate::error::RegBayesError;
 use crate::factors::Factors;
+use crate::state::FactorState;
 
 /// Name of the scalar that watchers are told.
 const OBJECTIVE: &str = "minus_objective";
@@ -24,6 +27,26 @@ pub(crate) fn step<S: Supervision>(
         what: "the objective",
         value: objective,
     })
+}
+
+/// Iterations until the objective settles, a limit is reached or `watch` breaks. Reports hold minus the objective.
+pub(crate) fn go_on<'d, S: Supervision>(
+    alternation: &mut Alternation<'d, S>,
+    limits: &VbLimits,
+    trace: Vec<VbReport>,
+    mut watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
+) -> Result<VbOutcome, RegBayesError> {
+    let mut iteration = trace.last().map_or(0, |r| r.iteration);
+    resume_vb(
+        alternation,
+        limits,
+        trace,
+        |alternation| {
+            iteration += 1;
+            step(alternation, iteration)
+        },
+        |report, alternation| watch(report, &alternation.factors.state),
+    )
 }
 
 /// Sweeps without labels, the first part of the work, told to the watcher; `false` when it asked to stop.
@@ -94,7 +117,7 @@ pub(crate) fn run<S: Supervision>(
             });
             if let Err(error) = kept {
                 failed = Some(error);
-                return std::ops::ControlFlow::Break(());
+                return ControlFlow::Break(());
             }
             let over = work.limits.reached(&so_far).is_some();
             let share = if over {

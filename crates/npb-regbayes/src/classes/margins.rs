@@ -1,5 +1,7 @@
 //! What the classes of labelled rows say about their features.
 
+use std::sync::Arc;
+
 use npb_linalg::faer::Mat;
 use rayon::prelude::*;
 
@@ -64,16 +66,16 @@ impl ClassProblem {
 
 /// The multi-class machine.
 #[derive(Clone, Debug)]
-pub(crate) struct ClassMargins<'d> {
-    problem: &'d ClassProblem,
+pub(crate) struct ClassMargins {
+    problem: Arc<ClassProblem>,
     pub(crate) solution: Option<Solution>,
     n_features: usize,
 }
 
-impl<'d> ClassMargins<'d> {
-    pub(crate) fn new(problem: &'d ClassProblem) -> Self {
+impl ClassMargins {
+    pub(crate) fn new(problem: ClassProblem) -> Self {
         Self {
-            problem,
+            problem: Arc::new(problem),
             solution: None,
             n_features: 0,
         }
@@ -110,7 +112,7 @@ impl<'d> ClassMargins<'d> {
     }
 }
 
-impl Supervision for ClassMargins<'_> {
+impl Supervision for ClassMargins {
     fn refit(
         &mut self,
         indicators: &Mat<f64>,
@@ -170,7 +172,7 @@ impl Supervision for ClassMargins<'_> {
         mut solutions: Vec<Solution>,
         n_features: usize,
     ) -> Result<(), RegBayesError> {
-        let problem = self.problem;
+        let problem = &self.problem;
         let size = (problem.n_classes, problem.rows.len());
         let n_weights = n_features + problem.raw(0).len() + usize::from(problem.ones > 0.0);
         check_solutions(&solutions, std::iter::once(size), n_weights)?;

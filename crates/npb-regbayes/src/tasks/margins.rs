@@ -1,6 +1,7 @@
 //! What the targets of many tasks say about the projection.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use npb_linalg::faer::Mat;
 use rayon::prelude::*;
@@ -131,16 +132,16 @@ pub(crate) fn machine_rows(inputs: &Mat<f64>, indicators: &Mat<f64>, raw_inputs:
 
 /// The machines of all tasks.
 #[derive(Clone, Debug)]
-pub(crate) struct TaskMargins<'d> {
-    problem: &'d TaskProblem,
+pub(crate) struct TaskMargins {
+    problem: Arc<TaskProblem>,
     pub(crate) solutions: Vec<Solution>,
     n_features: usize,
 }
 
-impl<'d> TaskMargins<'d> {
-    pub(crate) fn new(problem: &'d TaskProblem) -> Self {
+impl TaskMargins {
+    pub(crate) fn new(problem: TaskProblem) -> Self {
         Self {
-            problem,
+            problem: Arc::new(problem),
             solutions: Vec::new(),
             n_features: 0,
         }
@@ -172,7 +173,7 @@ impl<'d> TaskMargins<'d> {
     }
 }
 
-impl Supervision for TaskMargins<'_> {
+impl Supervision for TaskMargins {
     fn refit(
         &mut self,
         indicators: &Mat<f64>,
@@ -230,7 +231,7 @@ impl Supervision for TaskMargins<'_> {
         solutions: Vec<Solution>,
         n_features: usize,
     ) -> Result<(), RegBayesError> {
-        let problem = self.problem;
+        let problem = &self.problem;
         let raw = if problem.raw_inputs > 0.0 {
             problem.inputs.nrows()
         } else {
@@ -281,8 +282,8 @@ struct Scores<'a> {
 }
 
 impl<'a> Scores<'a> {
-    fn new(margins: &TaskMargins<'a>, rows: &[f64]) -> Self {
-        let problem = margins.problem;
+    fn new(margins: &'a TaskMargins, rows: &[f64]) -> Self {
+        let problem = &*margins.problem;
         let width = rows.len() / problem.inputs.ncols();
         let (mut scores, mut places) = (Vec::new(), Vec::new());
         for (goal, solution) in problem.goals.iter().zip(&margins.solutions) {

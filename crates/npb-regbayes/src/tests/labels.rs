@@ -89,7 +89,7 @@ fn the_objective_never_rises_over_accepted_blocks() {
         let data = tasks(&table, rng);
         let prepared = PreparedTasks::new(&data, &config).unwrap();
         let problem = prepared.problem(&data.tasks, &config);
-        let mut run = prepared.alternation(&problem, &config);
+        let mut run = prepared.alternation(problem, &config);
         never_rises(&mut run, rng, &format!("tasks {number}"));
 
         let mut config = class_config(rng, number);
@@ -99,14 +99,14 @@ fn the_objective_never_rises_over_accepted_blocks() {
         let labels = classes(&table, rng);
         let prepared = PreparedClasses::new(&table, &labels, &config).unwrap();
         let problem = problem_of(&prepared, &labels, &config);
-        let mut run = prepared.alternation(&problem, &config);
+        let mut run = prepared.alternation(problem, &config);
         never_rises(&mut run, rng, &format!("classes {number}"));
     }
 }
 
-/// A sweep of the Lagrangian taken as it is (R, Algorithms 2 and 3), then the machine: what the acceptance is for.
+/// A sweep of the Lagrangian taken as it is (R (27), (33)) lowers `L - sum omega margin`, not `L + loss`: what acceptance is for.
 #[test]
-fn the_alternation_of_the_paper_rises() {
+fn a_sweep_of_the_lagrangian_alone_rises() {
     let mut rises = 0;
     for number in 0..6 {
         let rng = &mut case(400 + number);
@@ -123,19 +123,19 @@ fn the_alternation_of_the_paper_rises() {
         let data = tasks(&table, rng);
         let prepared = PreparedTasks::new(&data, &config).unwrap();
         let problem = prepared.problem(&data.tasks, &config);
-        let mut run = prepared.alternation(&problem, &config);
+        let mut run = prepared.alternation(problem, &config);
         run.solve().unwrap();
-        let mut last = run.objective();
-        for _ in 0..15 {
+        for _ in 0..10 {
+            let before = run.objective();
             let pull = run.labels.pull(&run.factors.state.indicators);
             run.factors.sweep_indicators(Some(&pull));
+            let loss = run.labels.objective_at(&run.factors.state.indicators);
+            let after = loss.unwrap() - run.factors.elbo();
+            rises += u32::from(after > before + rounding(before));
             run.solve().unwrap();
-            let objective = run.objective();
-            rises += u32::from(objective > last + 1e-4 * last.abs().max(1.0));
-            last = objective;
         }
     }
-    assert!(rises > 10, "rose {rises} times");
+    assert!(rises > 5, "rose {rises} times");
 }
 
 /// After an exact sweep the last indicator of each item that was looked at is at a minimum: slopes to the left and right have opposite signs.
@@ -189,7 +189,7 @@ fn exact_updates_lower_the_objective_and_end_at_minima_kinks_included() {
         let data = tasks(&table, rng);
         let prepared = PreparedTasks::new(&data, &config).unwrap();
         let problem = prepared.problem(&data.tasks, &config);
-        let mut run = prepared.alternation(&problem, &config);
+        let mut run = prepared.alternation(problem, &config);
         run.solve().unwrap();
         for _ in 0..3 {
             let before = run.objective();
@@ -215,7 +215,7 @@ fn exact_updates_lower_the_objective_and_end_at_minima_kinks_included() {
         let labels = classes(&table, rng);
         let prepared = PreparedClasses::new(&table, &labels, &config).unwrap();
         let problem = problem_of(&prepared, &labels, &config);
-        let mut run = prepared.alternation(&problem, &config);
+        let mut run = prepared.alternation(problem, &config);
         run.solve().unwrap();
         for _ in 0..3 {
             let before = run.objective();
