@@ -749,12 +749,6 @@ impl<'d> BpfaSampler<'d> {
         if config.usage.dependent().is_some() {
             config.usage = crate::UsagePrior::Process { a: 1.0, b: 1.0 };
         }
-        let dictionary = shared.dictionary.clone();
-        let start = Self::chain(rows, config.clone(), 0, Some(dictionary))?;
-        let (mut state, trace) = start.into_parts();
-        let mut shared = shared.clone();
-        shared.ln_odds.truncate(state.shared.ln_odds.len());
-        state.shared = shared;
-        Self::resume(rows, config, 0, state, trace)
+        Self::with_shared(rows, config, 0, shared.clone())
     }
 }

@@ -25,7 +25,7 @@ use crate::precision::{channel_counts, draw_precision, draw_slabs, residual_squa
 use crate::scan::{self, ScanPrior, ScanWork};
 use crate::scores::{BLOCK_ROWS, ScoreBlock, Scores};
 use crate::spikes::SpikeDraw;
-use crate::state::{BpfaState, Dictionary};
+use crate::state::{BpfaState, Dictionary, Shared};
 use crate::usage::{Collapsed, draw_ln_odds, scan_row, summed};
 use crate::{BpfaConfig, BpfaError, BpfaRows, init};
 
@@ -136,6 +136,28 @@ impl<'d> BpfaSampler<'d> {
         let neighbourhood = neighbourhood(rows, &config)?;
         let state = init::start(rows, &config, chain, atoms, &neighbourhood)?;
         Self::resume(rows, config, chain, state, Trace::new(NAMES))
+    }
+
+    /// Starts a chain from what rows share, found with other rows. No atom is active; where usage depends on locations, anchors of these rows take the weights
+    /// of the others in turn.
+    ///
+    /// # Errors
+    /// A configuration out of range; what is shared is not of these rows and this configuration.
+    pub fn with_shared(
+        rows: &'d BpfaRows,
+        config: BpfaConfig,
+        chain: u64,
+        shared: Shared,
+    ) -> Result<Self, BpfaError> {
+        shared.check(rows.n_columns(), rows.n_channels())?;
+        let dictionary = shared.dictionary.clone();
+        let start = Self::chain(rows, config.clone(), chain, Some(dictionary))?;
+        let (mut state, trace) = start.into_parts();
+        let weights = state.shared.ln_odds.len();
+        state.shared = shared;
+        let given = &state.shared.ln_odds;
+        state.shared.ln_odds = given.iter().copied().cycle().take(weights).collect();
+        Self::resume(rows, config, chain, state, trace)
     }
 
     /// Goes on from a state and the trace of the sweeps that led to it, in the same bits as if it had never stopped. With an empty trace: starts from the

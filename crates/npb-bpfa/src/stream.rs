@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use npb_data::{Image, PatchGrid};
 use npb_infer::ranges::{OutOfRange, at_least};
 use npb_infer::{Stop, SweepPlan, Trace, Watch, stream};
-use rand::{Rng, RngExt};
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{BpfaConfig, BpfaMove};
@@ -17,8 +17,6 @@ use crate::{BpfaError, BpfaRows};
 
 /// Key of the choice of the sample.
 const SAMPLE: u64 = 10;
-/// And of the seeds of parts.
-const PARTS: u64 = 11;
 
 /// How a large image is restored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -236,15 +234,13 @@ impl Part<'_> {
         share: f64,
     ) -> Result<Shared, BpfaError> {
         let model = &self.config.image.model;
-        let mut rng = stream(model.seed, [0, 0, PARTS, self.number]);
         let config = BpfaConfig {
             hold_dictionary: 0,
             prune: false,
-            // Rows of different parts have the same numbers: they must not have the same random numbers.
-            seed: rng.next_u64(),
             ..model.clone()
         };
-        let mut sampler = BpfaSampler::encoder(self.rows, &config, &shared)?;
+        // Rows of different parts have the same numbers: chains keep their random numbers apart.
+        let mut sampler = BpfaSampler::with_shared(self.rows, config, 1 + self.number, shared)?;
         for _ in 0..self.config.update {
             sampler.sweep_with(&model.moves)?;
         }

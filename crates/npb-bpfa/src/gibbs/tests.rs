@@ -11,7 +11,6 @@ use crate::config::UsagePrior;
 use crate::dependent::DependentPrior;
 use crate::scan::tests::{Fault as ScanFault, reference};
 use crate::spikes::SpikePrior;
-use crate::state::Shared;
 
 const N: usize = 5;
 const P: usize = 3;
@@ -626,7 +625,7 @@ fn broken_moves_fail() {
         (&[ScoresMove, Weights, SlabPrecision], Fault::SlabShape),
         (&[ScoresMove, Weights], Fault::WeightShape),
         (&[CollapsedSwitches], Fault::WeightShape),
-        (&[ScoresMove, CollapsedSwitches], Fault::OwnRow),
+        (&[CollapsedSwitches], Fault::OwnRow),
         (&[ScoresMove, Lengths], Fault::LengthIndex),
         (&[ScoresMove, DictionaryMove], Fault::DictionaryPrior),
         (&[ScoresMove], Fault::Scan(ScanFault::OwnScore)),

@@ -8,17 +8,17 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 /// A matrix from `rank` atoms, each in two fifths of the rows.
-pub struct Simulated {
-    pub n: usize,
-    pub p: usize,
+pub(crate) struct Simulated {
+    pub(crate) n: usize,
+    pub(crate) p: usize,
     /// Without noise.
-    pub truth: Vec<f64>,
+    pub(crate) truth: Vec<f64>,
     /// With it.
-    pub noisy: Vec<f64>,
-    pub observed: Vec<bool>,
+    pub(crate) noisy: Vec<f64>,
+    pub(crate) observed: Vec<bool>,
 }
 
-pub fn simulated(
+pub(crate) fn simulated(
     n: usize,
     p: usize,
     rank: usize,
@@ -56,18 +56,18 @@ pub fn simulated(
 }
 
 impl Simulated {
-    pub fn table(&self) -> Table {
+    pub(crate) fn table(&self) -> Table {
         let cell = |(y, &seen): (&f64, &bool)| if seen { *y } else { f64::NAN };
         let cells: Vec<f64> = self.noisy.iter().zip(&self.observed).map(cell).collect();
         Table::from_nan_coded(self.n, self.p, &cells).unwrap()
     }
 
-    pub fn rows(&self) -> BpfaRows {
+    pub(crate) fn rows(&self) -> BpfaRows {
         BpfaRows::from_table(&self.table()).unwrap()
     }
 }
 
-pub fn config(atoms: usize, burn_in: u64, keep: u64) -> BpfaConfig {
+pub(crate) fn config(atoms: usize, burn_in: u64, keep: u64) -> BpfaConfig {
     BpfaConfig {
         atoms,
         max_atoms: atoms,

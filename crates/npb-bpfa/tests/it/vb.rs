@@ -68,7 +68,7 @@ fn the_bound_never_falls() {
     }
 }
 
-/// With one atom, one column and almost no data the bound is close to what quadrature says, and below it.
+/// With one atom, one column and almost no data the bound is below what quadrature says, by about ln 2: d and s may change signs together, and one of the two is found.
 #[test]
 fn the_bound_is_below_the_evidence() {
     use npb_bpfa::BpfaRows;
@@ -106,7 +106,7 @@ fn the_bound_is_below_the_evidence() {
     }
     let evidence = evidence.ln();
     assert!(
-        bound < evidence && bound > evidence - 0.4,
+        bound < evidence && bound > evidence - 1.0,
         "{bound} for {evidence}"
     );
 }

@@ -110,6 +110,14 @@ impl LikelihoodTable {
         self.n_atoms
     }
 
+    /// ln P(D_j | theta_k): minus infinity for the own atom, and 90 nats or more below the best.
+    ///
+    /// # Panics
+    /// When there is no such user or atom.
+    pub fn ln_likelihood(&self, user: usize, atom: usize) -> f64 {
+        self.top[user] + f64::from(self.row(user)[atom]).ln()
+    }
+
     fn row(&self, user: usize) -> &[f32] {
         &self.ratios[user * self.n_atoms..(user + 1) * self.n_atoms]
     }
@@ -134,16 +142,22 @@ impl LikelihoodTable {
         (sum > 0.0).then(|| self.top[user] + sum.ln())
     }
 
-    /// Adds r_jk to the sums.
-    pub(crate) fn add_responsibilities(&self, user: usize, weights: &[f64], sums: &mut [f64]) {
+    /// Adds r_jk to the sums; `ln sum_k w_k P(D_j | theta_k)`, where that is not nothing.
+    pub(crate) fn add_responsibilities(
+        &self,
+        user: usize,
+        weights: &[f64],
+        sums: &mut [f64],
+    ) -> Option<f64> {
         let total = self.weighted(user, weights);
         if total <= 0.0 {
-            return;
+            return None;
         }
         let scale = total.recip();
         for ((sum, &ratio), weight) in sums.iter_mut().zip(self.row(user)).zip(weights) {
             *sum += f64::from(ratio) * weight * scale;
         }
+        Some(self.top[user] + total.ln())
     }
 
     /// ln sum_k (xi_k - r_jk) P(D_j | theta_k), and the sum of these weights: the user's own atom and own responsibilities left out.

@@ -1,0 +1,8 @@
+//! Integration tests of the public interface.
+
+mod bad_input;
+mod bits;
+mod infinite;
+mod mixture;
+mod recovery;
+mod simulated;
