@@ -255,17 +255,17 @@ fn a_stopped_run_goes_on_in_the_same_bits() {
             false => ControlFlow::Continue(()),
         }
     };
-    let watch = Watch::new(stop_at(7)).with_checkpoint(&path, Every::Steps(1));
+    let watch = Watch::new(stop_at(7)).with_checkpoint(&path, Every::sweeps(1));
     let stopped = restore_watched(&image, &config, &watch).unwrap();
     assert_eq!(
         (stopped.stop, stopped.traces[0].n_sweeps()),
         (Stop::Cancelled, 7)
     );
-    let again = Watch::none().with_checkpoint(&path, Every::Steps(1));
+    let again = Watch::none().with_checkpoint(&path, Every::sweeps(1));
     assert_eq!(restore_watched(&image, &config, &again).unwrap(), whole);
     // A checkpoint of another image is refused.
     let other = damaged(&truth(24, 24, 1), 15.0, 0.3, 11);
-    let again = Watch::none().with_checkpoint(&path, Every::Steps(1));
+    let again = Watch::none().with_checkpoint(&path, Every::sweeps(1));
     assert!(matches!(
         restore_watched(&other, &config, &again),
         Err(BpfaError::Checkpoint(_))
