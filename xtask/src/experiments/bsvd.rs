@@ -9,7 +9,7 @@ mod generated;
 mod ordinal;
 mod recovery;
 mod speed;
-mod tables;
+pub(super) mod tables;
 
 use crate::reproduce::Experiment;
 

@@ -1,6 +1,12 @@
 //! npb-hbrec.
 
+mod data;
+mod fig_4;
+mod methods;
+mod protocol;
+mod runs;
+
 use crate::reproduce::Experiment;
 
 /// In the order of the paper, then what it does not have.
-pub(crate) const EXPERIMENTS: &[Experiment] = &[];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[fig_4::SURVEY, fig_4::FIG_4];

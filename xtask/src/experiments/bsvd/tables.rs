@@ -5,7 +5,7 @@ use crate::reproduce::{Record, ResultRow, TextTable, short};
 use super::fits::SQUARED_ERRORS;
 
 /// Distinct values in the order of first appearance.
-pub(super) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+pub(in crate::experiments) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for value in values {
         if !found.contains(&value) {
@@ -15,12 +15,12 @@ pub(super) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> 
     found
 }
 
-pub(super) fn header(columns: &[&str]) -> Vec<String> {
+pub(in crate::experiments) fn header(columns: &[&str]) -> Vec<String> {
     columns.iter().map(|&column| column.to_owned()).collect()
 }
 
 /// A summarised metric.
-pub(super) fn find<'a>(
+pub(in crate::experiments) fn find<'a>(
     results: &'a [ResultRow],
     setting: &str,
     method: &str,
@@ -32,7 +32,7 @@ pub(super) fn find<'a>(
 }
 
 /// A number with enough digits for errors that differ in the fourth.
-pub(super) fn digits(value: f64) -> String {
+pub(in crate::experiments) fn digits(value: f64) -> String {
     if value.abs() < 10.0 && value != 0.0 && value.abs() > 1e-3 {
         format!("{value:.4}")
     } else {
@@ -41,7 +41,7 @@ pub(super) fn digits(value: f64) -> String {
 }
 
 /// Mean, and standard deviation where there is one.
-pub(super) fn with_sd(row: &ResultRow) -> String {
+pub(in crate::experiments) fn with_sd(row: &ResultRow) -> String {
     match row.sd {
         Some(sd) => format!("{} ({})", digits(row.mean), digits(sd)),
         None => digits(row.mean),
@@ -49,7 +49,11 @@ pub(super) fn with_sd(row: &ResultRow) -> String {
 }
 
 /// One line for each setting and method, one column for each metric; metrics that nothing has are left out.
-pub(super) fn overview(title: &str, results: &[ResultRow], metrics: &[&str]) -> TextTable {
+pub(in crate::experiments) fn overview(
+    title: &str,
+    results: &[ResultRow],
+    metrics: &[&str],
+) -> TextTable {
     let measured = |metric: &&&str| results.iter().any(|r| r.metric == **metric);
     let metrics: Vec<&str> = metrics.iter().filter(measured).copied().collect();
     let places = distinct(results.iter().map(|r| (&r.setting, &r.method)));
@@ -67,15 +71,19 @@ pub(super) fn overview(title: &str, results: &[ResultRow], metrics: &[&str]) -> 
 }
 
 /// A number that should lie in a range.
-pub(super) struct Target {
-    pub(super) what: String,
-    pub(super) found: Option<f64>,
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub(in crate::experiments) struct Target {
+    pub(in crate::experiments) what: String,
+    pub(in crate::experiments) found: Option<f64>,
+    pub(in crate::experiments) low: f64,
+    pub(in crate::experiments) high: f64,
 }
 
 impl Target {
-    pub(super) fn at_most(what: &str, found: Option<&ResultRow>, high: f64) -> Self {
+    pub(in crate::experiments) fn at_most(
+        what: &str,
+        found: Option<&ResultRow>,
+        high: f64,
+    ) -> Self {
         Self {
             what: what.to_owned(),
             found: found.map(|row| row.mean),
@@ -84,7 +92,12 @@ impl Target {
         }
     }
 
-    pub(super) fn between(what: &str, found: Option<&ResultRow>, low: f64, high: f64) -> Self {
+    pub(in crate::experiments) fn between(
+        what: &str,
+        found: Option<&ResultRow>,
+        low: f64,
+        high: f64,
+    ) -> Self {
         Self {
             low,
             ..Self::at_most(what, found, high)
@@ -93,7 +106,7 @@ impl Target {
 }
 
 /// What was found beside its targets; what was not measured is left out.
-pub(super) fn targets(targets: &[Target]) -> TextTable {
+pub(in crate::experiments) fn targets(targets: &[Target]) -> TextTable {
     let line = |target: &Target| {
         let found = target.found?;
         let limit = |value: f64| {
@@ -120,7 +133,11 @@ pub(super) fn targets(targets: &[Target]) -> TextTable {
 }
 
 /// Figures recorded for others, as they were handed down.
-pub(super) fn recorded(title: &str, columns: &[&str], rows: &[&[&str]]) -> TextTable {
+pub(in crate::experiments) fn recorded(
+    title: &str,
+    columns: &[&str],
+    rows: &[&[&str]],
+) -> TextTable {
     TextTable {
         title: title.to_owned(),
         header: header(columns),
@@ -129,7 +146,7 @@ pub(super) fn recorded(title: &str, columns: &[&str], rows: &[&[&str]]) -> TextT
 }
 
 /// A metric trial by trial, with its mean and standard error; one line for each setting and method that has several trials.
-pub(super) fn by_trial(
+pub(in crate::experiments) fn by_trial(
     records: &[Record],
     chosen: impl Fn(&Record) -> bool,
     metric: &str,
@@ -167,7 +184,7 @@ pub(super) fn by_trial(
 
 /// RMSE of each setting and method minus that of the `base` records on the same trials: trials are the units, so that the standard error has the spread of
 /// splits in it but not what is common to both methods.
-pub(super) fn paired_over_trials(
+pub(in crate::experiments) fn paired_over_trials(
     records: &[Record],
     chosen: impl Fn(&Record) -> bool,
     base: impl Fn(&Record) -> bool,
@@ -217,7 +234,7 @@ fn mean_and_error(values: &[f64], show: impl Fn(f64) -> String) -> [String; 2] {
 
 /// Mean squared error of each record minus that of the `base` record of the same trial, on the same held-out ratings, with its
 /// standard error.
-pub(super) fn paired(
+pub(in crate::experiments) fn paired(
     records: &[Record],
     setting: impl Fn(&Record) -> bool,
     base: impl Fn(&Record) -> bool,
