@@ -1,6 +1,6 @@
 //! What can go wrong in a comparator.
 
-use npb_data::{DataError, Ratings, Table};
+use npb_data::{DataError, Image, Ratings, Table};
 
 /// Bad input to a comparator, or numerical trouble inside it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -174,6 +174,19 @@ pub enum BaselineError {
         /// Its iteration, from 0.
         iteration: usize,
     },
+    /// A filter met a hole in an image.
+    #[error("row {row}, column {column}, channel {channel} is missing; fill the image first")]
+    MissingPixel {
+        /// Row of the pixel.
+        row: usize,
+        /// Its column.
+        column: usize,
+        /// Its channel.
+        channel: usize,
+    },
+    /// The triangulation of observed pixels was refused.
+    #[error("triangulation of the observed pixels: {0}")]
+    Triangulation(String),
     /// A singular value decomposition did not end.
     #[error("a singular value decomposition did not converge; rescale the values")]
     SingularValues,
@@ -222,6 +235,23 @@ pub(crate) fn complete(table: &Table) -> Result<(), BaselineError> {
         }
     }
     Ok(())
+}
+
+/// An image without holes.
+pub(crate) fn complete_image(image: &Image) -> Result<(), BaselineError> {
+    let [height, width, channels] = image.size();
+    let hole = (0..height * width * channels).find(|entry| {
+        let row = entry / (width * channels);
+        !image.observed().get(row, entry % (width * channels))
+    });
+    match hole {
+        None => Ok(()),
+        Some(entry) => Err(BaselineError::MissingPixel {
+            row: entry / (width * channels),
+            column: entry / channels % width,
+            channel: entry % channels,
+        }),
+    }
 }
 
 /// What a classifier asks of its training set when it cannot take holes.

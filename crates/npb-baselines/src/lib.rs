@@ -21,6 +21,11 @@
 //! | matrix of least nuclear norm (soft-impute and its noise-free limit) | [`NuclearNorm`] | [`NuclearNormConfig`] |
 //! | global, row and column means | [`RatingMeans`] | none |
 //! | global mean with row and column biases by least squares | [`Biases`] | [`BiasConfig`] |
+//! | K-SVD dictionary with orthogonal matching pursuit, noise told, of an [`Image`](npb_data::Image) | [`ksvd`] | [`KsvdConfig`] |
+//! | non-local means, noise told | [`nl_means`] | [`NlMeansConfig`] |
+//! | median of 3 x 3 pixels | [`median_3x3`] | none |
+//! | missing pixels by linear interpolation over triangles | [`interpolate_linear`] | none |
+//! | a cube as mixtures of few spectra, by alternating least squares | [`least_squares_bands`] | [`BandsConfig`] |
 //! | collaborative filtering by Pearson correlation, as printed by Breese et al. and normalised | [`Pearson`] | [`PearsonForm`] |
 //! | item-based nearest neighbours on signed likes | [`ItemKnn`] | [`ItemKnnConfig`] |
 //! | popularity and like-rates of items | [`ItemRates`] | none |
@@ -55,9 +60,12 @@ mod chained;
 mod clustered;
 mod collaborative;
 mod error;
+mod filters;
 mod gaussian;
+mod holes;
 mod impute;
 mod integrated;
+mod ksvd;
 mod logistic;
 mod means;
 mod mixed_chained;
@@ -79,9 +87,12 @@ pub use collaborative::{
     Given, ImplicitAls, ImplicitAlsConfig, ItemKnn, ItemKnnConfig, ItemRates, Pearson, PearsonForm,
 };
 pub use error::BaselineError;
+pub use filters::{NlMeansConfig, median_3x3, nl_means};
 pub use gaussian::{GaussianConfig, GaussianImputer};
+pub use holes::{BandsConfig, interpolate_linear, least_squares_bands};
 pub use impute::MeanImputer;
 pub use integrated::{IntegratedConfig, IntegratedLogistic};
+pub use ksvd::{KsvdConfig, ksvd};
 pub use logistic::{LogisticConfig, LogisticRegression};
 pub use means::{BiasConfig, Biases, RatingMeans};
 pub use mixed_chained::{MixedChainedConfig, chained_cells};

@@ -1,7 +1,8 @@
 //! Draws for other programs: CSV and NumPy's .npy.
 
-use std::io::{self, Write};
+use std::io::Write;
 
+use npb_data::write_npy;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
@@ -144,7 +145,7 @@ impl BsvdFit {
     pub fn write_cells_npy(&self, cells: &Cells, out: impl Write) -> Result<(), BsvdError> {
         let draws = self.cell_draws(cells)?;
         let values = draws.iter().flatten().copied();
-        Ok(write_npy(out, [draws.len(), cells.len()], values)?)
+        Ok(write_npy(out, &[draws.len(), cells.len()], values)?)
     }
 
     /// Writes a part of a stored draw as CSV: its row, then the values. Cost: the size of the table.
@@ -183,7 +184,7 @@ impl BsvdFit {
     ) -> Result<(), BsvdError> {
         let table = self.table(draw, part)?;
         let values = table.values.iter().copied();
-        Ok(write_npy(out, [table.n_rows, table.n_cols], values)?)
+        Ok(write_npy(out, &[table.n_rows, table.n_cols], values)?)
     }
 
     fn table(&self, draw: usize, part: Part) -> Result<Table<'_>, BsvdError> {
@@ -203,46 +204,5 @@ impl BsvdFit {
             }
             Some(name) => name.clone(),
         }
-    }
-}
-
-/// NumPy's format 1.0: magic, version, header padded with spaces to a multiple of 64 bytes, then the values, row by row, little-endian.
-fn write_npy(
-    mut out: impl Write,
-    [n, m]: [usize; 2],
-    values: impl Iterator<Item = f32>,
-) -> io::Result<()> {
-    let mut header =
-        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({n}, {m}), }}").into_bytes();
-    // Magic, version and length take 10 bytes, the newline one.
-    let length = (header.len() + 11).next_multiple_of(64) - 10;
-    header.resize(length - 1, b' ');
-    header.push(b'\n');
-    out.write_all(b"\x93NUMPY\x01\x00")?;
-    out.write_all(&(length as u16).to_le_bytes())?;
-    out.write_all(&header)?;
-    for value in values {
-        out.write_all(&value.to_le_bytes())?;
-    }
-    out.flush()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn npy_files_are_as_numpy_writes_them() {
-        let mut file = Vec::new();
-        write_npy(&mut file, [2, 3], (0..6).map(|k| k as f32)).unwrap();
-        assert_eq!(&file[..10], b"\x93NUMPY\x01\x00\x76\x00");
-        let header = std::str::from_utf8(&file[10..128]).unwrap();
-        assert_eq!(
-            header.trim_end(),
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
-        );
-        assert!(header.ends_with('\n'));
-        assert_eq!(file.len(), 128 + 6 * 4);
-        assert_eq!(file[128 + 5 * 4..], 5f32.to_le_bytes());
     }
 }

@@ -17,14 +17,13 @@ use rayon::prelude::*;
 use crate::axes::turn_to_axes;
 use crate::config::BsvdMove;
 use crate::data::{self, BsvdData};
-use crate::kernel::{Layout, Real, draw_coefficients};
 use crate::links::{self, deviations, draw_shape, draw_spreads};
 use crate::probit::{self, Latents};
 use crate::products::{Candidates, ProductPass, column_sums, squared_deviations};
 use crate::regression::{
     DOUBLE_BEYOND, Pass, Pool, Regressors, ResidualSums, Target, Task, fill_design,
 };
-use crate::rescale::{normals, sample_ln_gig};
+use crate::rescale::normals;
 use crate::shear::{Moments, exchange};
 use crate::side::Side;
 use crate::start::start;
@@ -35,6 +34,8 @@ use crate::tuning;
 use crate::{BsvdConfig, BsvdError};
 use npb_data::Features;
 use npb_linalg::dot_f32 as dot;
+use npb_linalg::row_regression::{Layout, Real, draw_coefficients};
+use npb_priors::dist::sample_ln_gig;
 
 /// Third words of the keys of random streams; 0 is that of the start.
 const ROWS: u64 = 1;

@@ -80,7 +80,6 @@ mod features;
 mod fit;
 mod fold_in;
 mod gibbs;
-mod kernel;
 mod links;
 mod names;
 mod posterior;

@@ -7,10 +7,10 @@ use pulp::Arch;
 use rayon::prelude::*;
 
 use crate::data::Cells;
-use crate::kernel::{Layout, Real};
 use crate::state::SideState;
 use npb_data::Features;
 use npb_linalg::dot_f32 as dot;
+use npb_linalg::row_regression::{Layout, Real};
 
 /// Parts that are summed on their own and then in order.
 const PARTS: usize = 32;

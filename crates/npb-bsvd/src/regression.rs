@@ -13,12 +13,12 @@ use rayon::prelude::*;
 
 use crate::BsvdError;
 use crate::data::Cells;
-use crate::kernel::{self, Layout, Real};
 use crate::links;
 use crate::rescale::normals;
 use crate::state::SideState;
 use npb_data::Features;
 use npb_linalg::dot_f32 as dot;
+use npb_linalg::row_regression::{self, Layout, Real};
 
 /// Blocks of cells that stay in memory, so that the residuals of most rows need no second look at the other side.
 const BUFFERED: usize = 16;
@@ -546,15 +546,15 @@ impl<T: Real> Row<'_, '_, T> {
             x,
             &mut stream(seed, [chain, sweep, code, self.index as u64]),
         );
-        kernel::draw_coefficients(pass.arch, self.layout, sums, column, x, mean).map_err(|bad| {
-            BsvdError::Numerical {
+        row_regression::draw_coefficients(pass.arch, self.layout, sums, column, x, mean).map_err(
+            |bad| BsvdError::Numerical {
                 sweep,
                 block: pass.block_name,
                 item: self.index,
                 pivot: bad.pivot,
                 value: bad.value,
-            }
-        })
+            },
+        )
     }
 
     /// Draws the coefficients one after the other, each given the others, from `x` on; what is left of the response is kept up to date.

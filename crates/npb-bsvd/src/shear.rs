@@ -5,10 +5,10 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
-use crate::kernel::{Layout, Real};
 use crate::links;
 use crate::state::SideState;
 use npb_data::Features;
+use npb_linalg::row_regression::{Layout, Real};
 
 /// Second moments of the factors of a side about what is expected of them, with the prior terms of means and links, and the map that these factors have to go through.
 pub(crate) struct Moments {

@@ -3,8 +3,8 @@
 use rand::Rng;
 
 use crate::BsvdConfig;
-use crate::rescale::sample_ln_gig;
 use crate::state::{BsvdState, SideState};
+use npb_priors::dist::sample_ln_gig;
 
 /// Multiplies thresholds, offset, intercepts, coefficients and scales by t, and noise weights of one side by t^-2: no probability of a level changes. Precisions of
 /// what is multiplied go along by t^-2, so that t^2 is generalised inverse Gaussian whatever their number. By themselves the weights come to their mean of 1

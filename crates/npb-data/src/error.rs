@@ -74,6 +74,18 @@ pub enum DataError {
         /// What was found.
         value: f64,
     },
+    /// A label is neither -1 nor 1.
+    #[error(
+        "row {row}, column {column}: label {value} is not -1 or 1; recode it, or mark it as missing"
+    )]
+    NotSign {
+        /// Row of the label.
+        row: usize,
+        /// Column of the label: which target.
+        column: usize,
+        /// What was found.
+        value: f64,
+    },
     /// A stored table holds a value in a cell that its mask calls missing.
     #[error(
         "row {row}, column {column}: a missing cell must hold 0, found {value}; the stored table was altered"
@@ -322,5 +334,43 @@ pub enum DataError {
         field: String,
         /// What was found.
         period: f64,
+    },
+    /// An image without pixels or channels.
+    #[error(
+        "an image of {height} x {width} pixels and {channels} channels is empty; give at least one of each"
+    )]
+    EmptyImage {
+        /// Rows of pixels.
+        height: usize,
+        /// Columns of pixels.
+        width: usize,
+        /// Channels.
+        channels: usize,
+    },
+    /// An observed entry of an image is infinite or NaN.
+    #[error(
+        "row {row}, column {column}, channel {channel}: {value} is not a finite number; mark the entry as missing or correct it"
+    )]
+    Pixel {
+        /// Row of the pixel.
+        row: usize,
+        /// Column of the pixel.
+        column: usize,
+        /// Channel.
+        channel: usize,
+        /// What was found.
+        value: f64,
+    },
+    /// A patch that does not fit its image, or a step that leaves gaps.
+    #[error("{axis} of the {what} is {found}; it must be from 1 to {most}")]
+    Patch {
+        /// "patch" or "step".
+        what: &'static str,
+        /// Which side.
+        axis: &'static str,
+        /// What was asked for.
+        found: usize,
+        /// Side of the image, or of the patch.
+        most: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! What users hand in: incomplete tables, labels, sparse ratings and mixed columns; readers, masks, splits and metrics.
+//! What users hand in: incomplete tables, labels, sparse ratings, mixed columns and images; readers, masks, splits and metrics.
 //!
 //! Missing is a type here, never a magic number.
 //!
@@ -7,14 +7,19 @@
 //! | [`Table`] | dense real numbers beside a bit [`Mask`] (true = observed); rows are observations |
 //! | [`PatternIndex`] | the rows of a table grouped by which cells are observed |
 //! | [`Labels`] | classes of rows, some of them unknown |
+//! | [`Targets`] | several -1/+1 labels or real targets per row, some of them unknown |
 //! | [`Ratings`] | sparse observed entries of a matrix, by rows and by columns |
 //! | [`Features`] | known features of the rows or columns of such a matrix, dense or sparse |
+//! | [`Vocabulary`] | which words of documents are counted; the counts are [`Ratings`] |
 //! | [`MixedTable`] | typed columns: real, count, categorical, binary |
+//! | [`Image`] | grey, colour or many bands, with missing pixels or entries |
+//! | [`PatchGrid`], [`PatchSums`] | overlapping patches of an image, and the image that patches make together |
 //! | [`Field`] | what columns measure, alone or together: reals, counts, levels, angles, vectors, series, networks |
 //! | [`Standardiser`] | columns to mean 0 and standard deviation 1, and back |
-//! | [`read`] | delimited text, ARFF, MovieLens, triplets, MatrixMarket, given masks and splits |
+//! | [`write_npy`] | an array as NumPy's .npy |
+//! | [`read`] | delimited text, ARFF, MovieLens, triplets, MatrixMarket, bags of words, tokens, given masks and splits |
 //! | [`splits`] | drawn masks; random, stratified, grouped splits and folds; examples given for a user |
-//! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, F1, coverage, Top-L, NDCG, cold-start curves |
+//! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, explained variance, F1, coverage, Top-L, NDCG, cold-start curves, PSNR |
 //!
 //! Values handed in are checked once, where they come in; errors name row and column (from 0), those of files line and column
 //! (from 1). Feature `ndarray`: tables from and to ndarray arrays.
@@ -33,16 +38,21 @@
 mod error;
 mod features;
 mod fields;
+mod image;
 mod interop;
 mod labels;
 mod mask;
 mod mixed;
 mod names;
+mod npy;
+mod patches;
 mod patterns;
 mod ratings;
 mod standardise;
 mod stats;
 mod table;
+mod targets;
+mod words;
 
 pub mod metrics;
 pub mod read;
@@ -51,11 +61,16 @@ pub mod splits;
 pub use error::DataError;
 pub use features::Features;
 pub use fields::{Field, FieldGuess, Measure};
+pub use image::Image;
 pub use labels::Labels;
 pub use mask::Mask;
 pub use mixed::{ColumnKind, MixedColumn, MixedTable};
+pub use npy::write_npy;
+pub use patches::{PatchGrid, PatchSums};
 pub use patterns::{Pattern, PatternIndex};
 pub use ratings::{Rating, Ratings};
 pub use splits::Split;
 pub use standardise::Standardiser;
 pub use table::{ColumnStats, Table};
+pub use targets::{TargetKind, Targets};
+pub use words::Vocabulary;

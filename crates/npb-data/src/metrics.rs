@@ -275,6 +275,39 @@ pub fn rmse(predicted: &[f64], truth: &[f64]) -> Result<f64, MetricError> {
     Ok(mean(errors.iter().map(|e| (e / largest).powi(2))).sqrt() * largest)
 }
 
+/// Peak signal-to-noise ratio of an image in decibels: `20 log10(peak / RMSE)`; infinite when nothing is wrong.
+///
+/// `estimate`, `truth`: all entries, as [`Image::values`](crate::Image::values) has them; `peak`: 255 for 8 bit.
+///
+/// # Errors
+/// As [`rmse`]; a peak that is not finite and above 0.
+///
+/// ```
+/// let psnr = npb_data::metrics::psnr(&[0.0, 255.0], &[25.5, 229.5], 255.0)?;
+/// assert!((psnr - 20.0).abs() < 1e-12);
+/// # Ok::<(), npb_data::metrics::MetricError>(())
+/// ```
+pub fn psnr(estimate: &[f32], truth: &[f32], peak: f64) -> Result<f64, MetricError> {
+    let metric = "PSNR";
+    check_lengths(metric, estimate.len(), truth.len())?;
+    check_values(metric, &[peak], "finite and > 0", |v| {
+        v > 0.0 && v.is_finite()
+    })?;
+    let error = |(e, t): (&f32, &f32)| f64::from(*e) - f64::from(*t);
+    let errors = || estimate.iter().zip(truth).map(error);
+    if let Some((item, value)) = errors().enumerate().find(|(_, e)| !e.is_finite()) {
+        let rule = "a difference of finite numbers";
+        return Err(MetricError::Value {
+            metric,
+            item,
+            value,
+            rule,
+        });
+    }
+    let rmse = mean(errors().map(|e| e * e)).sqrt();
+    Ok(20.0 * (peak / rmse).log10())
+}
+
 /// Mean absolute error.
 ///
 /// # Errors
@@ -304,6 +337,86 @@ pub fn random_rating_mae(levels: u32) -> f64 {
     } else {
         (n * n - 1.0) / (3.0 * n)
     }
+}
+
+/// Explained variance of predictions for groups of items (pupils of schools), by the three definitions that papers mix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ExplainedVariance {
+    /// 1 - squared error / squared distances to the mean of all items.
+    pub pooled: f64,
+    /// 1 - squared error / squared distances to the mean of the item's own group.
+    pub within: f64,
+    /// Mean over groups of (1 - squared error / squared distances to the mean of the group).
+    pub group_mean: f64,
+    /// Groups left out of `group_mean`, because their true values are all equal.
+    pub constant_groups: usize,
+}
+
+/// The share of the variance of `truth` that `predicted` explains; 1 is perfect, 0 as good as the mean, and it has no lower end.
+///
+/// `groups`: the group of every item, any numbers; one number for all items makes the three definitions equal. Source of the
+/// pooled definition: Bakker and Heskes, JMLR 4 (2003): "the total variance minus the sum-squared error as a percentage of the
+/// total variance".
+///
+/// # Errors
+/// [`MetricError`] for no items, different lengths, values that are not finite, or true values that are all equal
+/// (for `within`: equal within each group).
+///
+/// ```
+/// let truth = [1.0, 3.0, 11.0, 13.0];
+/// let ev = npb_data::metrics::explained_variance(&[2.0, 2.0, 11.0, 13.0], &truth, &[1, 1, 2, 2])?;
+/// assert_eq!((ev.pooled, ev.within, ev.group_mean), (1.0 - 2.0 / 104.0, 0.5, 0.5));
+/// # Ok::<(), npb_data::metrics::MetricError>(())
+/// ```
+pub fn explained_variance(
+    predicted: &[f64],
+    truth: &[f64],
+    groups: &[usize],
+) -> Result<ExplainedVariance, MetricError> {
+    let metric = "explained variance";
+    check_lengths(metric, predicted.len(), truth.len())?;
+    check_lengths(metric, groups.len(), truth.len())?;
+    check_values(metric, predicted, "finite", f64::is_finite)?;
+    check_values(metric, truth, "finite", f64::is_finite)?;
+    let mut members: std::collections::BTreeMap<usize, Vec<usize>> =
+        std::collections::BTreeMap::new();
+    for (item, &group) in groups.iter().enumerate() {
+        members.entry(group).or_default().push(item);
+    }
+    let all: Vec<usize> = (0..truth.len()).collect();
+    let (error, total) = squares(predicted, truth, &all);
+    let each: Vec<(f64, f64)> = members
+        .values()
+        .map(|items| squares(predicted, truth, items))
+        .collect();
+    let within: f64 = each.iter().map(|(_, total)| total).sum();
+    let share = |error: f64, total: f64| match total > 0.0 {
+        true => Ok(1.0 - error / total),
+        false => Err(MetricError::Value {
+            metric,
+            item: 0,
+            value: truth[0],
+            rule: "different from others of its group",
+        }),
+    };
+    let varied: Vec<f64> = each
+        .iter()
+        .filter_map(|&(error, total)| share(error, total).ok())
+        .collect();
+    Ok(ExplainedVariance {
+        pooled: share(error, total)?,
+        within: share(error, within)?,
+        constant_groups: each.len() - varied.len(),
+        group_mean: mean(varied.into_iter()),
+    })
+}
+
+/// Sums over some items: squared errors, and squared distances of the truth to its mean.
+fn squares(predicted: &[f64], truth: &[f64], items: &[usize]) -> (f64, f64) {
+    let centre = mean(items.iter().map(|&i| truth[i]));
+    let error = items.iter().map(|&i| (predicted[i] - truth[i]).powi(2));
+    let distance = items.iter().map(|&i| (truth[i] - centre).powi(2));
+    (error.sum(), distance.sum())
 }
 
 /// Share of true values within their intervals, ends included.

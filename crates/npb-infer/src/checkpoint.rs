@@ -148,7 +148,8 @@ impl<C: FnMut() -> Duration> Checkpointer<C> {
         Ok(())
     }
 
-    fn is_due(&mut self, sweep: u64) -> bool {
+    /// Whether one is due after sweep number `sweep`.
+    pub(crate) fn is_due(&mut self, sweep: u64) -> bool {
         let by_sweep = self
             .every
             .sweeps

@@ -10,6 +10,8 @@
 //! - [`run_sweeps`] and [`run_chains`]: the Gibbs loop with traces of named scalars, and several
 //!   chains in parallel;
 //! - [`diagnostics`]: rank-normalised split R-hat, effective sample sizes, Monte Carlo errors;
+//! - [`Watch`]: how a fit of any number of chains, starts or folds is watched, stopped and
+//!   checkpointed;
 //! - [`Saved`], [`storage`] and [`checkpoint`]: fits in files, the one format of these, and runs
 //!   that survive being killed;
 //! - [`ranges`]: checks of configurations, in the same words everywhere;
@@ -45,6 +47,7 @@ mod stream;
 mod sweeps;
 pub mod testing;
 mod vb;
+pub mod watch;
 
 pub use rand_xoshiro::Xoshiro256PlusPlus;
 pub use restart::{BestRestart, RestartError, best_restart};
@@ -55,3 +58,4 @@ pub use sweeps::{
     Sweep, SweepOutcome, SweepPlan, SweepReport, Trace, resume_sweeps, run_chains, run_sweeps,
 };
 pub use vb::{VbLimits, VbOutcome, VbReport, resume_vb, run_vb};
+pub use watch::Watch;

@@ -224,6 +224,51 @@ pub(crate) fn seal(bytes: &mut Vec<u8>, payload: &[u8]) {
     bytes.extend(crc::crc64(bytes).to_le_bytes());
 }
 
+/// A number that is, but for chance, another one for another value: of the data and configuration of a fit, so that a checkpoint of one fit is not taken
+/// for that of another. Cost: one pass over the encoded value, which is not stored.
+///
+/// # Errors
+/// [`FormatError::Encode`] when serde cannot encode the value.
+///
+/// ```
+/// use npb_infer::storage::fingerprint;
+/// assert_eq!(fingerprint(&(1.5, "a"))?, fingerprint(&(1.5, "a"))?);
+/// assert_ne!(fingerprint(&(1.5, "a"))?, fingerprint(&(1.5, "b"))?);
+/// # Ok::<(), npb_infer::storage::FormatError>(())
+/// ```
+pub fn fingerprint<T: Serialize + ?Sized>(value: &T) -> Result<u64, FormatError> {
+    let mut mixer = Mixer(0);
+    bincode::serde::encode_into_std_write(value, &mut mixer, wire_config()).map_err(|e| {
+        FormatError::Encode {
+            model: "fingerprint".to_owned(),
+            reason: e.to_string(),
+        }
+    })?;
+    Ok(mixer.0)
+}
+
+/// Mixes what is written to it, word by word.
+struct Mixer(u64);
+
+impl Write for Mixer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Rotation and multiplication by an odd number lose nothing; the length tells padding from zeros.
+        let mut mix =
+            |word: u64| self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        mix(bytes.len() as u64);
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            mix(u64::from_le_bytes(word));
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The value in bytes made by [`to_bytes`] for the same `model`.
 ///
 /// # Errors

@@ -6,7 +6,8 @@
 //! | a bounded, reported amount added to a diagonal that is not quite positive definite | [`Jitter`] |
 //! | the law of the missing coordinates of a Gaussian given the observed ones | [`condition`] |
 //! | the same for the K components of a mixture at once, component index innermost | [`lanes`] |
-//! | leading singular vectors of a large sparse matrix | [`svd`] |
+//! | sums of products and draws of regression coefficients, row by row in SIMD | [`row_regression`] |
+//! | leading singular vectors of a large sparse matrix; all of a dense one | [`svd`] |
 //! | `faer::Mat<f64>` in serde files | [`saved`] |
 //!
 //! Every routine is sequential and deterministic: parallelism belongs to the caller, over rows, patterns or components.
@@ -15,6 +16,7 @@
 
 pub mod condition;
 pub mod lanes;
+pub mod row_regression;
 pub mod saved;
 pub mod svd;
 

@@ -1,6 +1,6 @@
-//! Leading singular values and vectors of a large sparse matrix that is never made dense.
+//! Singular value decompositions: the leading triplets of a large sparse matrix that is never made dense, and all of a dense one.
 //!
-//! The matrix may be a 0/1 pattern (which entries of a table are missing, who rated what) or real. The method is a block Krylov
+//! [`thin_svd`] is for dense matrices. In [`truncated_svd`] the matrix may be a 0/1 pattern (which entries of a table are missing, who rated what) or real. The method is a block Krylov
 //! iteration with full reorthogonalisation and restarts from the best Ritz vectors: the bases U and V are orthonormal, A V = U B
 //! with B small and each step adds to V the residuals Aᵀu - σv of the leading singular triplets (u, σ, v) of B. Blocks find
 //! repeated singular values, which a single vector would miss. Source: Golub and Van Loan, Matrix Computations, 4th edition,
@@ -300,6 +300,69 @@ pub fn truncated_svd<R: Rng + ?Sized>(
             return Ritz::of(&krylov).finish(matrix, rank, true, steps);
         }
     }
+}
+
+/// All singular triplets of a dense matrix, A = U diag(σ) Vᵀ, the smaller side of them.
+#[derive(Clone, Debug)]
+pub struct ThinSvd {
+    /// Left singular vectors, n_rows x min(n_rows, n_cols).
+    pub u: Mat<f64>,
+    /// Singular values, falling; those of a matrix without full rank end in zeros, to rounding.
+    pub singular_values: Vec<f64>,
+    /// Right singular vectors, n_cols x min(n_rows, n_cols).
+    pub v: Mat<f64>,
+}
+
+/// A singular value decomposition that did not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the {n_rows} x {n_cols} matrix has no singular value decomposition: a value is not finite, or too large to be squared"
+)]
+pub struct NoSvd {
+    /// Number of rows.
+    pub n_rows: usize,
+    /// Number of columns.
+    pub n_cols: usize,
+}
+
+/// All singular values of a dense matrix with their vectors; signs as in [`TruncatedSvd`]. Sizes 0 are allowed.
+///
+/// Cost about 6 n m² for an n x m matrix, m <= n; sequential, so that bits do not depend on the number of threads.
+///
+/// # Errors
+/// [`NoSvd`] when a value is not finite.
+///
+/// ```
+/// use npb_linalg::{faer::mat, svd::thin_svd};
+///
+/// let svd = thin_svd(mat![[3.0, 0.0], [0.0, -2.0], [0.0, 0.0]].as_ref())?;
+/// assert!((svd.singular_values[1] - 2.0).abs() < 1e-14);
+/// assert!((svd.u[(1, 1)] + 1.0).abs() < 1e-14 && (svd.v[(1, 1)] - 1.0).abs() < 1e-14);
+/// # Ok::<(), npb_linalg::svd::NoSvd>(())
+/// ```
+pub fn thin_svd(matrix: MatRef<'_, f64>) -> Result<ThinSvd, NoSvd> {
+    let (n_rows, n_cols) = matrix.shape();
+    let none = NoSvd { n_rows, n_cols };
+    if !matrix.is_all_finite() {
+        return Err(none);
+    }
+    let svd = matrix.thin_svd().map_err(|_| none)?;
+    let singular_values: Vec<f64> = svd.S().column_vector().iter().copied().collect();
+    if singular_values.iter().any(|value| !value.is_finite()) {
+        return Err(none);
+    }
+    let (mut u, mut v) = (svd.U().to_owned(), svd.V().to_owned());
+    for k in 0..singular_values.len() {
+        if sign_of_largest(v.col_as_slice(k)) < 0.0 {
+            let both = [u.col_as_slice_mut(k), v.col_as_slice_mut(k)];
+            both.into_iter().flatten().for_each(|x| *x = -*x);
+        }
+    }
+    Ok(ThinSvd {
+        u,
+        singular_values,
+        v,
+    })
 }
 
 /// The leading right singular vectors, up to length, from the dense product of A with itself on its smaller side. Squaring costs

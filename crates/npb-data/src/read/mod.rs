@@ -7,6 +7,7 @@
 
 mod arff;
 mod delimited;
+mod documents;
 mod error;
 mod fields;
 mod given;
@@ -20,6 +21,7 @@ pub use delimited::{
     Column, DelimitedOptions, Encoding, Separator, StringTable, delimited_strings, labelled_table,
     table,
 };
+pub use documents::{BagsOfWords, bags_of_words, tokens};
 pub use error::{ReadError, ReadProblem};
 pub use fields::{Declared, FieldTable, Source, field_table};
 pub use given::{GivenMask, GivenSplit, given_masks, given_splits, row_numbers};

@@ -301,3 +301,24 @@ fn given_masks_splits_and_rows() {
         read::row_numbers("hostile", bytes).map(|rows| rows.len())
     });
 }
+
+#[test]
+fn documents() {
+    survives(
+        &["a 1 0:2 3:1\nb 2 1:1\na 3\n", "2:1\n0:1 1:4\n"],
+        |bytes| {
+            if let Ok(bags) = read::bags_of_words("hostile", bytes, Some(4)) {
+                assert_eq!(
+                    (bags.counts.n_rows(), bags.counts.n_cols()),
+                    (bags.keys.len(), 4)
+                );
+            }
+            let latin =
+                read::tokens("hostile", bytes, Encoding::Latin1).expect("all bytes are Latin-1");
+            assert!(latin.iter().flatten().all(|token| !token.is_empty()));
+            let bags = read::bags_of_words("hostile", bytes, None)?;
+            assert!(bags.counts.values().iter().all(|&v| v >= 1.0));
+            Ok(bags.counts.n_observed() + bags.counts.n_rows() + bags.counts.n_cols())
+        },
+    );
+}

@@ -2,10 +2,12 @@
 #![allow(clippy::print_stderr)]
 
 mod delimited;
+mod documents;
 mod features;
 mod fields;
 mod formats;
 mod hostile;
+mod image;
 mod interop;
 mod metrics;
 mod mixed;
@@ -13,6 +15,7 @@ mod ratings;
 mod real;
 mod splits;
 mod table;
+mod targets;
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -311,6 +311,53 @@ fn top_l_is_the_mean_over_orders_within_ties() {
     ));
 }
 
+#[test]
+fn explained_variance_has_three_definitions() {
+    // Group 7: errors 1, 1, distances to its mean 4, 4. Group 3: error 9, distances 1, 1. Mean of all: 6.
+    let truth = [1.0, 5.0, 8.0, 10.0];
+    let predicted = [2.0, 4.0, 8.0, 13.0];
+    let ev = metrics::explained_variance(&predicted, &truth, &[7, 7, 3, 3]).expect("valid");
+    let pooled = 1.0 - 11.0 / (25.0 + 1.0 + 4.0 + 16.0);
+    assert_eq!(ev.pooled, pooled);
+    assert!((ev.within - (1.0 - 11.0 / 10.0)).abs() < 1e-15);
+    assert!((ev.group_mean - 0.5 * ((1.0 - 2.0 / 8.0) + (1.0 - 9.0 / 2.0))).abs() < 1e-15);
+    let one = metrics::explained_variance(&predicted, &truth, &[4; 4]).expect("valid");
+    assert_eq!(
+        (one.pooled, one.within, one.group_mean),
+        (pooled, pooled, pooled)
+    );
+    // A group with one item has no variance of its own: its error counts within groups, and it is left out of their mean.
+    let lone = metrics::explained_variance(&predicted, &truth, &[7, 7, 3, 4]).expect("valid");
+    assert_eq!((lone.constant_groups, lone.group_mean), (2, 0.75));
+    assert_eq!(lone.within, 1.0 - 11.0 / 8.0);
+}
+
+#[test]
+fn explained_variance_without_variance_is_an_error() {
+    let ev = metrics::explained_variance;
+    assert!(matches!(
+        ev(&[1.0, 2.0], &[3.0, 3.0], &[0, 0]),
+        Err(MetricError::Value { .. })
+    ));
+    assert!(matches!(
+        ev(&[1.0, 2.0], &[3.0, 4.0], &[0, 1]),
+        Err(MetricError::Value { .. })
+    ));
+    assert!(matches!(
+        ev(&[1.0], &[3.0, 4.0], &[0, 0]),
+        Err(MetricError::Length { .. })
+    ));
+    assert!(matches!(
+        ev(&[1.0, 2.0], &[3.0, 4.0], &[0]),
+        Err(MetricError::Length { .. })
+    ));
+    assert!(matches!(
+        ev(&[1.0, f64::NAN], &[3.0, 4.0], &[0, 0]),
+        Err(MetricError::Value { .. })
+    ));
+    assert!(matches!(ev(&[], &[], &[]), Err(MetricError::Empty { .. })));
+}
+
 /// All orders of the numbers from 0 to n - 1.
 fn orders(n: usize) -> Vec<Vec<usize>> {
     if n == 0 {

@@ -9,3 +9,4 @@ mod stream;
 mod sweeps;
 mod toys;
 mod vb;
+mod watch;

@@ -1,5 +1,7 @@
 use npb_linalg::faer::Mat;
-use npb_linalg::svd::{SparseError, SparseRows, SvdLimits, TruncatedSvd, truncated_svd};
+use npb_linalg::svd::{
+    NoSvd, SparseError, SparseRows, SvdLimits, TruncatedSvd, thin_svd, truncated_svd,
+};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -328,4 +330,47 @@ fn arrays_that_do_not_fit_together_are_errors() {
             value: f64::INFINITY
         }
     );
+}
+
+#[test]
+fn a_dense_decomposition_gives_the_matrix_back() {
+    let mut rng = generator(11);
+    for (n_rows, n_cols) in [(7, 3), (3, 7), (4, 4), (1, 5), (5, 1), (0, 3), (3, 0)] {
+        let a = normal_matrix(n_rows, n_cols, &mut rng);
+        let svd = thin_svd(a.as_ref()).unwrap();
+        let k = n_rows.min(n_cols);
+        assert_eq!((svd.u.shape(), svd.v.shape()), ((n_rows, k), (n_cols, k)));
+        let scaled = Mat::from_fn(n_rows, k, |i, j| svd.u[(i, j)] * svd.singular_values[j]);
+        let back = scaled * svd.v.transpose();
+        assert!((back - &a).norm_max() < 1e-12);
+        for vectors in [&svd.u, &svd.v] {
+            assert!(
+                (vectors.transpose() * vectors - Mat::<f64>::identity(k, k)).norm_max() < 1e-12
+            );
+        }
+        assert!(svd.singular_values.windows(2).all(|w| w[0] >= w[1]));
+        for j in 0..k {
+            let v = svd.v.col_as_slice(j);
+            let largest = v
+                .iter()
+                .fold(0.0f64, |a, x| if x.abs() > a.abs() { *x } else { a });
+            assert!(largest > 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_dense_matrix_without_full_rank_has_zeros_and_one_with_holes_is_refused() {
+    let a = Mat::from_fn(6, 3, |i, j| (i + 1) as f64 * (j + 1) as f64);
+    let svd = thin_svd(a.as_ref()).unwrap();
+    assert!(svd.singular_values[0] > 1.0 && svd.singular_values[1] < 1e-12);
+    for bad in [f64::NAN, f64::INFINITY] {
+        let mut a = a.clone();
+        a[(2, 1)] = bad;
+        let refused = NoSvd {
+            n_rows: 6,
+            n_cols: 3,
+        };
+        assert_eq!(thin_svd(a.as_ref()).unwrap_err(), refused);
+    }
 }

@@ -12,6 +12,7 @@ mod categorical;
 mod conjugate;
 mod dirichlet;
 mod gamma;
+mod generalised_inverse_gaussian;
 mod inverse_gaussian;
 mod normal;
 mod normal_gamma;
@@ -33,6 +34,7 @@ pub use conjugate::{
 pub use dirichlet::Dirichlet;
 pub(crate) use dirichlet::entropy as dirichlet_entropy;
 pub use gamma::Gamma;
+pub use generalised_inverse_gaussian::sample_ln_gig;
 pub use inverse_gaussian::InverseGaussian;
 pub use normal::Normal;
 pub use normal_gamma::NormalGamma;

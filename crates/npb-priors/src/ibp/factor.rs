@@ -84,6 +84,41 @@ impl IbpFactor {
         &self.gamma
     }
 
+    /// Sets the concentration, for models that learn it; the sticks keep their γ until the next update. Under
+    /// q(α) = Gamma with ⟨α⟩ as the value here, [`elbo`](Self::elbo) has ln ⟨α⟩ where the bound has ⟨ln α⟩: a model adds
+    /// K (⟨ln α⟩ − ln ⟨α⟩), and the coordinate update of q(α) is Gamma(a + K, b − Σ_k ⟨ln ν_k⟩), the sum being the last of
+    /// [`expected_ln_weights`](Self::expected_ln_weights).
+    ///
+    /// # Errors
+    /// `alpha` not finite and positive; the factor is left as it was.
+    pub fn set_alpha(&mut self, alpha: f64) -> Result<(), ParameterError> {
+        CHECK.positive("alpha", alpha)?;
+        self.alpha = alpha;
+        Ok(())
+    }
+
+    /// Changes the number of columns: new sticks come last, at their prior Beta(α, 1); surplus ones are dropped from the end.
+    ///
+    /// Neither changes the prior log-odds of the columns that stay.
+    pub fn resize(&mut self, truncation: usize) {
+        self.gamma.resize(truncation, [self.alpha, 1.0]);
+    }
+
+    /// Column `k` becomes what column `order[k]` was; columns that `order` leaves out are dropped.
+    ///
+    /// Sticks carry their γ along, which leaves a valid factor but not an optimal one: weights are products over the columns
+    /// before, so that an [`update`](Self::update) should follow. Columns in falling order of use have the highest bound.
+    /// Panics if `order` repeats a column or names one that does not exist.
+    pub fn reorder(&mut self, order: &[usize]) {
+        let mut left: Vec<Option<[f64; 2]>> = self.gamma.iter().copied().map(Some).collect();
+        let n = left.len();
+        let stick = |&k: &usize| {
+            let stick = left.get_mut(k).and_then(Option::take);
+            stick.unwrap_or_else(|| panic!("column {k} is repeated or beyond the {n} there are"))
+        };
+        self.gamma = order.iter().map(stick).collect();
+    }
+
     /// Writes ⟨ln μ_k⟩ = Σ_{j≤k} ⟨ln ν_j⟩. Panics if `out.len()` is not K.
     pub fn expected_ln_weights(&self, out: &mut [f64]) {
         assert_eq!(out.len(), self.truncation(), "one place per column");

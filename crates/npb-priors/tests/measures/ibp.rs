@@ -370,3 +370,78 @@ fn elbo_of_the_prior_is_zero_and_bad_parameters_are_named() {
     let forged = serde_json::json!({ "alpha": 1.0, "gamma": [[1.0, 0.0]] });
     assert!(serde_json::from_value::<IbpFactor>(forged).is_err());
 }
+
+/// A factor at its optimum for counts that fall.
+fn settled(counts: &[f64], n_rows: f64) -> IbpFactor {
+    let mut factor = IbpFactor::new(counts.len(), 1.5).unwrap();
+    for _ in 0..200 {
+        factor.update(counts, n_rows);
+    }
+    factor
+}
+
+#[test]
+fn new_and_dropped_columns_leave_the_odds_of_the_others() {
+    let counts = [30.0, 12.0, 4.0, 0.3];
+    let odds = |factor: &IbpFactor| {
+        let mut odds = vec![0.0; factor.truncation()];
+        factor.prior_ln_odds(&mut odds);
+        odds
+    };
+    let whole = settled(&counts, 40.0);
+    let mut factor = whole.clone();
+    factor.resize(7);
+    assert_eq!(odds(&factor)[..4], odds(&whole)[..]);
+    assert_eq!(factor.gamma()[4..], [[1.5, 1.0]; 3]);
+    // Sticks at their prior cost nothing.
+    assert!((factor.elbo() - whole.elbo()).abs() < 1e-12);
+    factor.resize(2);
+    assert_eq!(odds(&factor)[..], odds(&whole)[..2]);
+    factor.resize(0);
+    assert_eq!((factor.truncation(), factor.elbo()), (0, 0.0));
+}
+
+#[test]
+fn the_order_of_use_has_the_highest_bound() {
+    let (falling, rising) = ([30.0, 12.0, 4.0, 0.3], [0.3, 4.0, 12.0, 30.0]);
+    let bound =
+        |factor: &IbpFactor, counts: &[f64]| factor.elbo() + factor.feature_elbo(counts, 40.0);
+    let mut factor = settled(&rising, 40.0);
+    let before = bound(&factor, &rising);
+    let sticks = factor.gamma().to_vec();
+    factor.reorder(&[3, 2, 1, 0]);
+    assert_eq!(factor.gamma(), [sticks[3], sticks[2], sticks[1], sticks[0]]);
+    for _ in 0..200 {
+        factor.update(&falling, 40.0);
+    }
+    assert!(bound(&factor, &falling) > before + 1.0);
+    factor.reorder(&[2, 0]);
+    assert_eq!(factor.truncation(), 2);
+    for bad in [&[0, 0][..], &[2]] {
+        let mut factor = factor.clone();
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| factor.reorder(bad)));
+        assert!(result.is_err());
+    }
+}
+
+#[test]
+fn another_concentration_moves_the_sticks_at_the_next_update() {
+    let counts = [30.0, 12.0, 4.0, 0.3];
+    let mut factor = settled(&counts, 40.0);
+    let before = factor.gamma().to_vec();
+    assert!(factor.set_alpha(f64::NAN).is_err() && factor.set_alpha(0.0).is_err());
+    factor.set_alpha(3.0).unwrap();
+    assert_eq!((factor.alpha(), factor.gamma()), (3.0, &before[..]));
+    // The stated update of q(alpha) is the highest point of the bound in alpha, sticks fixed: with a flat prior K / -sum.
+    let mut weights = [0.0; 4];
+    factor.expected_ln_weights(&mut weights);
+    let best = -4.0 / weights[3];
+    let elbo = |alpha: f64| {
+        let mut factor = factor.clone();
+        factor.set_alpha(alpha).unwrap();
+        factor.elbo()
+    };
+    assert!(elbo(best) > elbo(best * 1.01) && elbo(best) > elbo(best * 0.99));
+    factor.update(&counts, 40.0);
+    assert!((0..4).all(|k| (factor.gamma()[k][0] - before[k][0] - 1.5).abs() < 2.0));
+}

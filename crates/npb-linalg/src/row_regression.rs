@@ -1,37 +1,50 @@
-//! The two hot loops, in vector registers: sums of products over the cells of a row, and residuals of those cells; and the draw of a row's
-//! coefficients from what was summed.
+//! Gaussian linear regression of the cells of a row, in vector registers: sums of products over the cells, residuals of the cells, and the draw of
+//! the row's coefficients from what was summed.
 //!
-//! A cell is a row of numbers: `width` regressors, the response, zeros up to `stride`. Sums run over a block of cells in single (or, on request,
-//! double) precision and are added to totals in double precision, block after block.
+//! A cell is a row of numbers: `width` regressors, the response, zeros up to `stride` ([`Layout`]). Sums run over a block of cells in single (or, on
+//! request, double) precision and are added to totals in double precision, block after block. [`Real`] has the loops, [`draw_coefficients`] the draw.
+//!
+//! ```
+//! use npb_linalg::row_regression::{Layout, Real, draw_coefficients};
+//!
+//! // Two cells of one regressor: y = 3 x.
+//! let layout = Layout::new(1);
+//! let mut cells = vec![0.0_f64; 2 * layout.stride];
+//! cells[..2].copy_from_slice(&[1.0, 3.0]);
+//! cells[layout.stride..][..2].copy_from_slice(&[2.0, 6.0]);
+//! let arch = pulp::Arch::new();
+//! let mut sums = vec![0.0; layout.sums_len()];
+//! f64::add_products(arch, &cells, layout, true, &mut sums);
+//! let (mut column, mut x, mut mean) = (vec![0.0; layout.stride], vec![0.0], vec![0.0]);
+//! draw_coefficients(arch, layout, &mut sums, &mut column, &mut x, &mut mean)?;
+//! assert!((mean[0] - 3.0).abs() < 1e-12);
+//! # Ok::<(), npb_linalg::NotPositiveDefinite>(())
+//! ```
 
 use std::ops::Mul;
 
 use pulp::{Arch, Simd, WithSimd};
 
+use crate::NotPositiveDefinite;
+
 /// Strides are multiples of this: the widest register in use, of single precision.
-pub(crate) const PAD: usize = 16;
+pub const PAD: usize = 16;
 
 /// Numbers in a block of cells: they stay in the first cache.
 const BLOCK: usize = 4096;
 
-/// A precision matrix that is not positive definite.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct BadPivot {
-    pub(crate) pivot: usize,
-    pub(crate) value: f64,
-}
-
 /// How a cell is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub struct Layout {
     /// Regressors; the response comes next.
-    pub(crate) width: usize,
+    pub width: usize,
     /// Numbers from one cell to the next.
-    pub(crate) stride: usize,
+    pub stride: usize,
 }
 
 impl Layout {
-    pub(crate) fn new(width: usize) -> Self {
+    /// The layout of cells of `width` regressors.
+    pub fn new(width: usize) -> Self {
         Self {
             width,
             stride: (width + 1).next_multiple_of(PAD),
@@ -39,25 +52,33 @@ impl Layout {
     }
 
     /// Cells that are summed in one go.
-    pub(crate) fn cells_in_block(&self) -> usize {
+    pub fn cells_in_block(&self) -> usize {
         (BLOCK / self.stride).max(16)
     }
 
     /// Numbers in a table of sums: row r holds the products of number r of the cells (regressors, then the response) with regressors 0..=r.
-    pub(crate) fn sums_len(&self) -> usize {
+    pub fn sums_len(&self) -> usize {
         (self.width + 1) * self.stride
     }
 }
 
 /// A number of a cell: f32, or f64 where noise is so small that single precision would add to it.
-pub(crate) trait Real: Copy + Default + Mul<Output = Self> + Send + Sync + 'static {
+pub trait Real: Copy + Default + Mul<Output = Self> + Send + Sync + 'static {
+    /// From single precision, exactly.
     fn from_f32(x: f32) -> Self;
+
+    /// From double precision, rounded.
     fn from_f64(x: f64) -> Self;
+
+    /// To double precision, exactly.
     fn to_f64(self) -> f64;
+
     /// Of two factors, without rounding where that matters.
     fn product(a: f32, b: f32) -> Self;
 
-    /// Adds a block of cells to the totals, or overwrites these when `first`.
+    /// Adds a block of cells ([`Layout::cells_in_block`]) to the totals ([`Layout::sums_len`]), or overwrites these when `first`.
+    ///
+    /// Cost: width^2 / 2 multiplications a cell. Panics when `totals` is too short.
     fn add_products(arch: Arch, cells: &[Self], layout: Layout, first: bool, totals: &mut [f64]);
 
     /// `sum x^2` and `sum x y`.
@@ -347,19 +368,22 @@ real!(
     double
 );
 
-/// Draws x ~ N(P^-1 b, P^-1) in place of `x`, which brings standard normals; `mean`: P^-1 b.
+/// Draws x ~ N(P^-1 b, P^-1) in place of `x`, which brings standard normals; `mean`: P^-1 b, whose entry values do not matter.
 ///
 /// `sums`: P in its first `width` rows, lower triangle read; b in row `width`. Destroyed. `column`: scratch as long as a cell.
 /// The rows are factored together with b, so that the forward substitution costs nothing extra.
 /// Cost: width^3/3 flops.
-pub(crate) fn draw_coefficients(
+///
+/// # Errors
+/// [`NotPositiveDefinite`] names the first pivot that is not a positive finite number.
+pub fn draw_coefficients(
     arch: Arch,
     layout: Layout,
     sums: &mut [f64],
     column: &mut [f64],
     x: &mut [f64],
     mean: &mut [f64],
-) -> Result<(), BadPivot> {
+) -> Result<(), NotPositiveDefinite> {
     arch.dispatch(Draw {
         layout,
         sums,
@@ -378,7 +402,7 @@ struct Draw<'a> {
 }
 
 impl WithSimd for Draw<'_> {
-    type Output = Result<(), BadPivot>;
+    type Output = Result<(), NotPositiveDefinite>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
@@ -393,7 +417,7 @@ impl WithSimd for Draw<'_> {
         for j in 0..width {
             let pivot = sums[j * stride + j];
             if !(pivot > 0.0 && pivot.is_finite()) {
-                return Err(BadPivot {
+                return Err(NotPositiveDefinite {
                     pivot: j,
                     value: pivot,
                 });
@@ -447,12 +471,12 @@ fn solve_transposed(l: &[f64], stride: usize, x: &mut [f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use npb_infer::stream;
     use rand::RngExt;
+    use rand_xoshiro::{Xoshiro256PlusPlus, rand_core::SeedableRng};
 
     /// Cells with regressors and response between -1 and 1, exact in single precision.
     fn cells<T: Real>(layout: Layout, n: usize) -> Vec<T> {
-        let mut rng = stream(layout.width as u64, [n as u64, 0, 0, 0]);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64((1000 * layout.width + n) as u64);
         let mut cells = vec![T::default(); n * layout.stride];
         for cell in cells.chunks_exact_mut(layout.stride) {
             for x in &mut cell[..=layout.width] {

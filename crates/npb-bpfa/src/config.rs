@@ -1,0 +1,223 @@
+//! What a user may set.
+
+use npb_infer::SweepPlan;
+use npb_infer::ranges::{OutOfRange, above, at_least, gamma, moderate, up_to};
+use npb_priors::GammaPrior;
+use npb_priors::beta_bernoulli::WeightPrior;
+use serde::{Deserialize, Serialize};
+
+use crate::BpfaError;
+
+/// Prior of the scores s_ik of rows on atoms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScorePrior {
+    /// Switched on with probability pi_k, and then N(0, 1/g) (Z 49): the beta process.
+    SpikeSlab,
+    /// N(0, 1/g) always (Z 36): classical factor analysis.
+    Dense,
+    /// `s_ik ~ N(0, eta_ik / alpha), eta_ik ~ Exp(gamma / 2)` (Z 54): Laplace, alpha the noise precision.
+    Lasso {
+        /// A gamma for each entry (Z; tails of about 1/|s|), not one for each atom.
+        per_entry: bool,
+    },
+}
+
+/// Prior of the slab precision g.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SlabPrior {
+    /// One precision for all atoms, which may be vague.
+    Shared {
+        /// Its prior.
+        prior: GammaPrior,
+    },
+    /// One for each atom, `g_k ~ Gamma(shape, tau)`, tau shared. Proper, so that an atom that is used nowhere does not die.
+    PerAtom {
+        /// Shape.
+        shape: f64,
+        /// Prior of tau.
+        rate: GammaPrior,
+    },
+}
+
+/// Prior of the probability pi_k that an atom is used in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UsagePrior {
+    /// Beta(a/K, b (K-1)/K) (Z 49): the beta process in the limit of many atoms; about a/b atoms in a row.
+    Process {
+        /// a.
+        a: f64,
+        /// b.
+        b: f64,
+    },
+    /// Beta(a, N / rows): 1 and 8 for images.
+    Rows {
+        /// a.
+        a: f64,
+        /// N is divided by this.
+        rows: f64,
+    },
+}
+
+impl UsagePrior {
+    /// The Beta prior for `k` atoms and `n` rows.
+    pub(crate) fn weight(self, k: usize, n: usize) -> Result<WeightPrior, BpfaError> {
+        Ok(match self {
+            Self::Process { a, b } => WeightPrior::sparse(a, b, k.max(2))?,
+            Self::Rows { a, rows } => WeightPrior::new(a, (n as f64 / rows).max(1e-6))?,
+        })
+    }
+}
+
+/// A Gibbs move: one exact update of a part of the state given the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BpfaMove {
+    /// Switches and scores of all rows given the weights pi: of each atom in turn the switch with its score integrated out, then the score (Z 51). Dense scores:
+    /// all of a row at once. Laplace scores: one after the other, then their scales.
+    Scores,
+    /// Switches and scores of a random subset of atoms, pi integrated out; then pi. Nothing for other scores.
+    CollapsedSwitches,
+    /// The weights pi_k.
+    Weights,
+    /// The dictionary, all atoms at once (Z 40 draws one after the other). Left out in the first sweeps, see [`BpfaConfig::hold_dictionary`].
+    Dictionary,
+    /// Length of each atom against its scores, their products fixed.
+    Lengths,
+    /// Slab precisions; rates of Laplace scores.
+    SlabPrecision,
+    /// Noise precisions.
+    NoisePrecision,
+}
+
+/// Configuration of a fit. The default suits a table in units of its own standard deviation; [`BpfaConfig::images`] suits patches of images on the scale
+/// 0 to 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BpfaConfig {
+    /// K: atoms (factors).
+    pub atoms: usize,
+    /// Prior of the scores.
+    pub scores: ScorePrior,
+    /// Prior of the probabilities that atoms are used.
+    pub usage: UsagePrior,
+    /// Prior of the slab precision; of dense scores, of their precision.
+    pub slab: SlabPrior,
+    /// Prior of the noise precision.
+    pub noise: GammaPrior,
+    /// Each channel of the rows has a noise precision of its own.
+    pub channel_noise: bool,
+    /// The dictionary is not drawn in this many first sweeps: the scores must find atoms given at the start first.
+    pub hold_dictionary: u64,
+    /// Atoms in the random subset of [`BpfaMove::CollapsedSwitches`].
+    pub collapsed_atoms: usize,
+    /// Moves of a sweep, in order.
+    pub moves: Vec<BpfaMove>,
+    /// Sweeps and draws.
+    pub sweeps: SweepPlan,
+    /// How many of the kept draws stay in the fit, evenly spread.
+    pub stored_draws: usize,
+    /// Chains, run in parallel and pooled.
+    pub chains: usize,
+    /// Seed of all random numbers.
+    pub seed: u64,
+}
+
+/// Vague.
+const VAGUE: GammaPrior = GammaPrior {
+    shape: 1e-6,
+    rate: 1e-6,
+};
+
+/// Atoms are numbered by 16 bits.
+pub(crate) const MOST_ATOMS: usize = 16384;
+
+impl Default for BpfaConfig {
+    fn default() -> Self {
+        Self {
+            atoms: 64,
+            scores: ScorePrior::SpikeSlab,
+            usage: UsagePrior::Process { a: 1.0, b: 1.0 },
+            slab: SlabPrior::Shared { prior: VAGUE },
+            noise: VAGUE,
+            channel_noise: false,
+            hold_dictionary: 0,
+            collapsed_atoms: 4,
+            moves: vec![
+                BpfaMove::Scores,
+                BpfaMove::CollapsedSwitches,
+                BpfaMove::Weights,
+                BpfaMove::Dictionary,
+                BpfaMove::Lengths,
+                BpfaMove::SlabPrecision,
+                BpfaMove::NoisePrecision,
+            ],
+            sweeps: SweepPlan {
+                burn_in: 200,
+                keep: 300,
+                thin: 1,
+            },
+            stored_draws: 50,
+            chains: 1,
+            seed: 0,
+        }
+    }
+}
+
+impl BpfaConfig {
+    /// For overlapping patches of images on the scale 0 to 1: 256 atoms, usage Beta(1, N/8), atoms of the start held for three sweeps.
+    pub fn images() -> Self {
+        Self {
+            atoms: 256,
+            usage: UsagePrior::Rows { a: 1.0, rows: 8.0 },
+            hold_dictionary: 3,
+            sweeps: SweepPlan {
+                burn_in: 80,
+                keep: 80,
+                thin: 1,
+            },
+            stored_draws: 1,
+            ..Self::default()
+        }
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// The first that is out of range.
+    pub fn validate(&self) -> Result<(), BpfaError> {
+        up_to("atoms", self.atoms, MOST_ATOMS)?;
+        match self.usage {
+            UsagePrior::Process { a, b } => {
+                moderate("usage.a", a)?;
+                moderate("usage.b", b)?;
+            }
+            UsagePrior::Rows { a, rows } => {
+                moderate("usage.a", a)?;
+                moderate("usage.rows", rows)?;
+            }
+        }
+        match self.slab {
+            SlabPrior::Shared { prior } => gamma("slab.prior", prior)?,
+            SlabPrior::PerAtom { shape, rate } => {
+                moderate("slab.shape", shape)?;
+                gamma("slab.rate", rate)?;
+            }
+        }
+        gamma("noise", self.noise)?;
+        if self.moves.is_empty() {
+            return Err(OutOfRange::new("moves", "[]", "at least one").into());
+        }
+        at_least("sweeps.keep", self.sweeps.keep, 1)?;
+        up_to("chains", self.chains, 4096)?;
+        above("atoms", self.atoms as f64, 0.0)?;
+        Ok(())
+    }
+
+    /// Whether switches are part of the model.
+    pub(crate) fn has_switches(&self) -> bool {
+        self.scores == ScorePrior::SpikeSlab
+    }
+}

@@ -1,0 +1,278 @@
+//! The dictionary given the scores: all atoms at once, one system of K equations for each column (docs/bpfa.md#dictionary).
+
+use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_linalg::faer::MatRef;
+use npb_linalg::{Cholesky, NotPositiveDefinite};
+use rand::RngExt;
+use rand_distr::StandardNormal;
+use rayon::prelude::*;
+
+use crate::rows::BpfaRows;
+use crate::scores::{BLOCK_ROWS, RowScores, Scores};
+
+/// Parts in which sums over rows are made: fixed, so that bits do not depend on the number of threads.
+const PARTS: usize = 16;
+
+/// Sums over complete rows, of one part.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    /// `sum_i s_i s_i'`, lower triangle, by columns.
+    squares: Vec<f64>,
+    /// `sum_i s_ik y_ip` at `k * P + p`.
+    products: Vec<f64>,
+}
+
+/// Kept from sweep to sweep.
+#[derive(Default)]
+pub(crate) struct DictionaryWork {
+    parts: Vec<Sums>,
+}
+
+/// What the draw needs to know.
+pub(crate) struct DictionaryDraw<'a> {
+    pub(crate) rows: &'a BpfaRows,
+    pub(crate) scores: &'a Scores,
+    /// Noise precision of each column.
+    pub(crate) weights: &'a [f32],
+    /// Relative weight of each entry; empty when all are 1.
+    pub(crate) entry_weights: &'a [f32],
+    pub(crate) seed: u64,
+    /// First three words of the keys of random streams.
+    pub(crate) key: [u64; 3],
+}
+
+/// A system without solution: column and pivot.
+pub(crate) type BadColumn = (usize, NotPositiveDefinite);
+
+impl DictionaryDraw<'_> {
+    /// Draws D into `values` (P x K).
+    pub(crate) fn draw(
+        &self,
+        work: &mut DictionaryWork,
+        values: &mut [f32],
+    ) -> Result<(), BadColumn> {
+        if self.rows.is_complete() && self.entry_weights.is_empty() {
+            self.draw_complete(work, values)
+        } else {
+            self.draw_columns(values)
+        }
+    }
+
+    fn rng(&self, p: usize) -> Xoshiro256PlusPlus {
+        let [chain, sweep, block] = self.key;
+        stream(self.seed, [chain, sweep, block, p as u64])
+    }
+
+    /// Rows are complete: the columns of a channel share their system.
+    fn draw_complete(
+        &self,
+        work: &mut DictionaryWork,
+        values: &mut [f32],
+    ) -> Result<(), BadColumn> {
+        let (k, p) = (self.scores.n_atoms(), self.rows.n_columns());
+        let sums = self.sums(work);
+        let counts = self.scores.counts();
+        let used: Vec<usize> = (0..k).filter(|&k| counts[k] > 0).collect();
+        let m = used.len();
+        let mut distinct: Vec<f32> = self.weights.to_vec();
+        distinct.sort_unstable_by(f32::total_cmp);
+        distinct.dedup();
+        let mut factors = Vec::with_capacity(distinct.len());
+        for &weight in &distinct {
+            let g = f64::from(weight);
+            let mut precision = vec![0.0; m * m];
+            for (b, &kb) in used.iter().enumerate() {
+                for (a, &ka) in used.iter().enumerate().skip(b) {
+                    precision[b * m + a] = g * sums.squares[kb * k + ka];
+                }
+                precision[b * m + b] += p as f64;
+            }
+            let matrix = MatRef::from_column_major_slice(&precision, m, m);
+            factors.push(Cholesky::new(matrix).map_err(|bad| (0, bad))?);
+        }
+        values
+            .par_chunks_mut(k)
+            .enumerate()
+            .for_each_init(Vec::new, |x, (column, out)| {
+                let rng = &mut self.rng(column);
+                let weight = self.weights[column];
+                let place = distinct.partition_point(|&w| w < weight);
+                x.clear();
+                x.extend(
+                    used.iter()
+                        .map(|&k| f64::from(weight) * sums.products[k * p + column]),
+                );
+                factors[place].sample_canonical(x, rng);
+                scatter(&used, x, p, out, rng);
+            });
+        Ok(())
+    }
+
+    /// The sums over all rows.
+    fn sums<'w>(&self, work: &'w mut DictionaryWork) -> &'w Sums {
+        let (k, p) = (self.scores.n_atoms(), self.rows.n_columns());
+        let blocks = self.scores.blocks.len();
+        let each = blocks.div_ceil(PARTS);
+        work.parts.resize_with(blocks.div_ceil(each), Sums::default);
+        work.parts.par_iter_mut().enumerate().for_each(|(n, part)| {
+            part.squares.clear();
+            part.squares.resize(k * k, 0.0);
+            part.products.clear();
+            part.products.resize(k * p, 0.0);
+            let first = n * each * BLOCK_ROWS;
+            let last = (first + each * BLOCK_ROWS).min(self.rows.n_rows());
+            for i in first..last {
+                let row = self.scores.row(i);
+                add_squares(row, 1.0, None, k, &mut part.squares);
+                let values = self.rows.values(i);
+                for (atom, s) in row.iter() {
+                    let s = f64::from(s);
+                    let own = &mut part.products[atom * p..(atom + 1) * p];
+                    own.iter_mut()
+                        .zip(values)
+                        .for_each(|(sum, &y)| *sum += s * f64::from(y));
+                }
+            }
+        });
+        let (first, rest) = work.parts.split_first_mut().expect("there are rows");
+        for part in rest {
+            add(&mut first.squares, &part.squares);
+            add(&mut first.products, &part.products);
+        }
+        first
+    }
+
+    /// Rows have holes, or entries have weights: each column has a system of its own, of the atoms that its rows use.
+    fn draw_columns(&self, values: &mut [f32]) -> Result<(), BadColumn> {
+        let k = self.scores.n_atoms();
+        let drawn: Vec<Result<(), BadColumn>> = values
+            .par_chunks_mut(k)
+            .enumerate()
+            .map_init(
+                || ColumnWork::new(k),
+                |work, (column, out)| self.draw_column(column, work, out),
+            )
+            .collect();
+        drawn.into_iter().collect()
+    }
+
+    fn draw_column(
+        &self,
+        column: usize,
+        work: &mut ColumnWork,
+        out: &mut [f32],
+    ) -> Result<(), BadColumn> {
+        let p = self.rows.n_columns() as f64;
+        work.find_used(self.rows.column(column).map(|(i, _)| self.scores.row(i)));
+        let m = work.used.len();
+        work.squares.clear();
+        work.squares.resize(m * m, 0.0);
+        work.linear.clear();
+        work.linear.resize(m, 0.0);
+        for (i, entry) in self.rows.column(column) {
+            let w = self.entry_weights.get(entry).map_or(1.0, |&w| f64::from(w));
+            let row = self.scores.row(i);
+            add_squares(row, w, Some(&work.places), m, &mut work.squares);
+            let weighted = w * f64::from(self.rows.all_values()[entry]);
+            for (k, s) in row.iter() {
+                work.linear[work.places[k] as usize] += weighted * f64::from(s);
+            }
+        }
+        let g = f64::from(self.weights[column]);
+        work.squares.iter_mut().for_each(|x| *x *= g);
+        work.linear.iter_mut().for_each(|x| *x *= g);
+        (0..m).for_each(|a| work.squares[a * (m + 1)] += p);
+        let rng = &mut self.rng(column);
+        if m > 0 {
+            let matrix = MatRef::from_column_major_slice(&work.squares, m, m);
+            work.factor.factor(matrix).map_err(|bad| (column, bad))?;
+            work.factor.sample_canonical(&mut work.linear, rng);
+        }
+        scatter(&work.used, &work.linear, self.rows.n_columns(), out, rng);
+        Ok(())
+    }
+}
+
+/// Scratch memory of one thread for columns with systems of their own.
+struct ColumnWork {
+    used: Vec<usize>,
+    /// Place of each atom among the used ones.
+    places: Vec<u32>,
+    squares: Vec<f64>,
+    linear: Vec<f64>,
+    factor: Cholesky,
+}
+
+impl ColumnWork {
+    fn new(k: usize) -> Self {
+        Self {
+            used: Vec::new(),
+            places: vec![u32::MAX; k],
+            squares: Vec::new(),
+            linear: Vec::new(),
+            factor: Cholesky::default(),
+        }
+    }
+
+    /// The atoms that some of these rows use, ascending.
+    fn find_used<'s>(&mut self, rows: impl Iterator<Item = RowScores<'s>>) {
+        self.places.fill(u32::MAX);
+        for row in rows {
+            match row.atoms {
+                Some(atoms) => atoms.iter().for_each(|&k| self.places[k as usize] = 0),
+                None => {
+                    self.places.fill(0);
+                    break;
+                }
+            }
+        }
+        self.used.clear();
+        for (k, place) in self.places.iter_mut().enumerate() {
+            if *place == 0 {
+                *place = self.used.len() as u32;
+                self.used.push(k);
+            }
+        }
+    }
+}
+
+/// Adds `w s s'`, lower triangle, by columns of length `m`.
+#[inline]
+fn add_squares(row: RowScores<'_>, w: f64, places: Option<&[u32]>, m: usize, squares: &mut [f64]) {
+    let Some(atoms) = row.atoms else {
+        for (b, &sb) in row.values.iter().enumerate() {
+            let factor = w * f64::from(sb);
+            let column = &mut squares[b * m + b..(b + 1) * m];
+            let rest = column.iter_mut().zip(&row.values[b..]);
+            rest.for_each(|(sum, &sa)| *sum += factor * f64::from(sa));
+        }
+        return;
+    };
+    let place = |k: u16| places.map_or(k as usize, |places| places[k as usize] as usize);
+    for (b, (&kb, &sb)) in atoms.iter().zip(row.values).enumerate() {
+        let factor = w * f64::from(sb);
+        let column = &mut squares[place(kb) * m..][..m];
+        for (&ka, &sa) in atoms[b..].iter().zip(&row.values[b..]) {
+            column[place(ka)] += factor * f64::from(sa);
+        }
+    }
+}
+
+/// Writes the loadings of used atoms, and draws of the prior N(0, 1/P) for the others.
+fn scatter(used: &[usize], x: &[f64], p: usize, out: &mut [f32], rng: &mut Xoshiro256PlusPlus) {
+    let sd = (1.0 / p as f64).sqrt();
+    let mut next = 0;
+    for (k, out) in out.iter_mut().enumerate() {
+        if used.get(next) == Some(&k) {
+            *out = x[next] as f32;
+            next += 1;
+        } else {
+            let z: f64 = rng.sample(StandardNormal);
+            *out = (sd * z) as f32;
+        }
+    }
+}
+
+fn add(to: &mut [f64], from: &[f64]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+}

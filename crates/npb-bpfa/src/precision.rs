@@ -1,0 +1,139 @@
+//! Precisions of noise and slabs.
+
+use npb_priors::dist::Gamma;
+use npb_priors::{GammaPrior, ParameterError};
+use pulp::{Arch, Simd, WithSimd};
+use rand::Rng;
+use rayon::prelude::*;
+
+use crate::config::SlabPrior;
+use crate::init::{LEAST_PRECISION, MOST_PRECISION};
+use crate::loadings::Loadings;
+use crate::rows::BpfaRows;
+use crate::scan;
+use crate::scores::{BLOCK_ROWS, Scores};
+use crate::state::Shared;
+
+/// A draw from Gamma(shape + n/2, rate + square/2), kept within the range of numbers.
+pub(crate) fn draw_precision<R: Rng + ?Sized>(
+    prior: GammaPrior,
+    n: f64,
+    square: f64,
+    rng: &mut R,
+) -> Result<f64, ParameterError> {
+    let law = Gamma::new(prior.shape + 0.5 * n, prior.rate + 0.5 * square)?;
+    Ok(law.sample(rng).clamp(LEAST_PRECISION, MOST_PRECISION))
+}
+
+/// Draws the slab precisions given numbers and squared scores of the atoms: of active scores only (Z 52, corrected).
+pub(crate) fn draw_slabs<R: Rng + ?Sized>(
+    prior: SlabPrior,
+    counts: &[u64],
+    squares: &[f64],
+    shared: &mut Shared,
+    rng: &mut R,
+) -> Result<(), ParameterError> {
+    match prior {
+        SlabPrior::Shared { prior } => {
+            let n: u64 = counts.iter().sum();
+            let square: f64 = squares.iter().sum();
+            // Nothing is active and the prior is vague: a draw would be 0, an infinitely wide slab.
+            if n > 0 || prior.shape >= 0.5 {
+                shared.slab_precisions[0] = draw_precision(prior, n as f64, square, rng)?;
+            }
+        }
+        SlabPrior::PerAtom { shape, rate } => {
+            for (k, g) in shared.slab_precisions.iter_mut().enumerate() {
+                let prior = GammaPrior {
+                    shape,
+                    rate: shared.slab_rate,
+                };
+                *g = draw_precision(prior, counts[k] as f64, squares[k], rng)?;
+            }
+            let n = shared.slab_precisions.len() as f64;
+            let total: f64 = shared.slab_precisions.iter().sum();
+            let law = Gamma::new(rate.shape + n * shape, rate.rate + total)?;
+            shared.slab_rate = law.sample(rng).clamp(LEAST_PRECISION, MOST_PRECISION);
+        }
+    }
+    Ok(())
+}
+
+/// Weighted squares of the residuals of each channel, and the number of entries of each.
+pub(crate) fn residual_squares(
+    arch: Arch,
+    rows: &BpfaRows,
+    loadings: &Loadings,
+    scores: &Scores,
+    entry_weights: &[f32],
+) -> (Vec<f64>, Vec<u64>) {
+    let parts: Vec<Vec<f64>> = (0..scores.blocks.len())
+        .into_par_iter()
+        .map_init(Vec::new, |residual, block| {
+            arch.dispatch(BlockSquares {
+                rows,
+                loadings,
+                scores,
+                entry_weights,
+                block,
+                residual,
+            })
+        })
+        .collect();
+    let mut squares = vec![0.0; rows.n_channels()];
+    for part in parts {
+        squares.iter_mut().zip(part).for_each(|(s, x)| *s += x);
+    }
+    let mut counts = vec![0; rows.n_channels()];
+    for (p, &c) in rows.channels().iter().enumerate() {
+        counts[c as usize] += rows.column_count(p) as u64;
+    }
+    (squares, counts)
+}
+
+struct BlockSquares<'a> {
+    rows: &'a BpfaRows,
+    loadings: &'a Loadings,
+    scores: &'a Scores,
+    entry_weights: &'a [f32],
+    block: usize,
+    residual: &'a mut Vec<f32>,
+}
+
+impl WithSimd for BlockSquares<'_> {
+    type Output = Vec<f64>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Vec<f64> {
+        let rows = self.rows;
+        let mut squares = vec![0.0; rows.n_channels()];
+        let first = self.block * BLOCK_ROWS;
+        for i in first..(first + BLOCK_ROWS).min(rows.n_rows()) {
+            let columns = rows.columns(i);
+            let scores = self.scores.row(i);
+            scan::residual(
+                simd,
+                self.loadings,
+                columns,
+                rows.values(i),
+                scores,
+                self.residual,
+            );
+            if rows.n_channels() == 1 && self.entry_weights.is_empty() {
+                let sum: f64 = self.residual.iter().map(|&r| f64::from(r).powi(2)).sum();
+                squares[0] += sum;
+                continue;
+            }
+            let start = rows.range(i).start;
+            for (e, &r) in self.residual.iter().enumerate() {
+                let channel = rows.channels()[scan::place(columns, e)] as usize;
+                let w = self
+                    .entry_weights
+                    .get(start + e)
+                    .map_or(1.0, |&w| f64::from(w));
+                squares[channel] += w * f64::from(r).powi(2);
+            }
+        }
+        squares
+    }
+}

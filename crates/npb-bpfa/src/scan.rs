@@ -1,0 +1,361 @@
+//! The hot loop: the switches and scores of one row, atom after atom, in vector registers (docs/bpfa.md#switches).
+//!
+//! With l = d_k' W (r + d_k s_k), q = d_k' W d_k, A = g_k + q, the switch is on when `logit pi_k + ln(g_k / A)/2 + l^2/(2A)` exceeds the logit of a uniform
+//! number, that is when l^2 exceeds a threshold that is known before the scan begins. So most atoms cost one comparison.
+
+use npb_infer::Xoshiro256PlusPlus;
+use pulp::Simd;
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+
+use crate::loadings::{Loadings, add_scaled};
+use crate::scores::RowScores;
+
+/// What the scan of one row needs to know of it.
+#[derive(Clone, Copy)]
+pub(crate) struct ScanRow<'a> {
+    /// Observed columns; `None` when all are.
+    pub(crate) columns: Option<&'a [u32]>,
+    pub(crate) values: &'a [f32],
+    /// Noise precision of each observed entry.
+    pub(crate) weights: &'a [f32],
+    pub(crate) scores: RowScores<'a>,
+    /// Whether the products that complete rows share hold for this one.
+    pub(crate) shared: bool,
+}
+
+/// Prior of the scores: `kp` numbers each.
+#[derive(Clone, Copy)]
+pub(crate) struct ScanPrior<'a> {
+    /// g_k.
+    pub(crate) slab: &'a [f32],
+    /// `2 logit pi_k + ln g_k`; minus infinity beyond the last atom.
+    pub(crate) constant: &'a [f32],
+}
+
+/// Scratch memory of one thread.
+#[derive(Default)]
+pub(crate) struct ScanWork {
+    /// d_k' W r, r the residual of the row with the scores as they are.
+    pub(crate) linear: Vec<f32>,
+    pub(crate) norms: Vec<f32>,
+    threshold: Vec<f32>,
+    own_threshold: Vec<f32>,
+    /// Scores that are still in the residual and to be drawn again.
+    pending: Vec<f32>,
+    pub(crate) residual: Vec<f32>,
+    scaled: Vec<f32>,
+    /// What was drawn.
+    pub(crate) atoms: Vec<u16>,
+    pub(crate) values: Vec<f32>,
+}
+
+/// Registers that are summed at once.
+const TILE: usize = 8;
+
+/// Scans all atoms; appends the active ones to `work.atoms` and `work.values`.
+#[inline(always)]
+pub(crate) fn scan_row<S: Simd>(
+    simd: S,
+    d: &Loadings,
+    row: ScanRow<'_>,
+    prior: ScanPrior<'_>,
+    work: &mut ScanWork,
+    rng: &mut Xoshiro256PlusPlus,
+) {
+    let kp = d.kp;
+    work.pending.resize(kp, 0.0);
+    work.own_threshold.resize(kp, 0.0);
+    correlate(simd, d, row, work);
+    let norms = if row.shared { &d.norms } else { &work.norms };
+    work.threshold.resize(kp, 0.0);
+    thresholds(norms, prior, &mut work.threshold, rng);
+    for (k, s) in row.scores.iter() {
+        work.pending[k] = s;
+        work.own_threshold[k] = work.threshold[k];
+        work.threshold[k] = -1.0;
+    }
+
+    let lanes = S::F32_LANES;
+    for register in 0..kp / lanes {
+        while let Some(lane) = first_hit(simd, norms, work_view(work), register) {
+            let k = register * lanes + lane;
+            let (old, norm) = (work.pending[k], norms[k]);
+            let linear = work.linear[k] + norm * old;
+            let on = old == 0.0 || linear * linear > work.own_threshold[k];
+            let mut new = 0.0;
+            if on {
+                let precision = prior.slab[k] + norm;
+                let z: f32 = rng.sample(StandardNormal);
+                new = linear / precision + z / precision.sqrt();
+                if new == 0.0 {
+                    // 0 means off.
+                    new = f32::MIN_POSITIVE;
+                }
+                work.atoms.push(k as u16);
+                work.values.push(new);
+            }
+            work.threshold[k] = f32::INFINITY;
+            work.pending[k] = 0.0;
+            let change = new - old;
+            if row.shared {
+                let from = register * lanes;
+                let products = &d.gram[k * kp + from..(k + 1) * kp];
+                add_scaled(simd, -change, products, &mut work.linear[from..]);
+            } else {
+                let atom = d.atom(k);
+                for (e, scaled) in work.scaled.iter_mut().enumerate() {
+                    *scaled = -change * row.weights[e] * atom[place(row.columns, e)];
+                }
+                let coefficients = &work.scaled;
+                project::<S, true>(
+                    simd,
+                    d,
+                    row.columns,
+                    coefficients,
+                    register,
+                    &mut work.linear,
+                );
+            }
+        }
+    }
+}
+
+/// `work.linear` and, unless shared, `work.norms`; leaves the residual in `work.residual`.
+#[inline(always)]
+pub(crate) fn correlate<S: Simd>(simd: S, d: &Loadings, row: ScanRow<'_>, work: &mut ScanWork) {
+    let kp = d.kp;
+    residual(
+        simd,
+        d,
+        row.columns,
+        row.values,
+        row.scores,
+        &mut work.residual,
+    );
+    work.scaled.clear();
+    let weighted = work.residual.iter().zip(row.weights);
+    work.scaled.extend(weighted.map(|(r, w)| r * w));
+    work.linear.resize(kp, 0.0);
+    project::<S, false>(simd, d, row.columns, &work.scaled, 0, &mut work.linear);
+    if row.shared {
+        return;
+    }
+    work.norms.resize(kp, 0.0);
+    let registers = kp / S::F32_LANES;
+    let (norms, _) = S::as_mut_simd_f32s(&mut work.norms);
+    let mut start = 0;
+    while start < registers {
+        let wide = (registers - start).min(TILE);
+        if wide == TILE {
+            norms_tile::<S, TILE>(simd, d, row, start, norms);
+            start += TILE;
+        } else {
+            norms_tile::<S, 1>(simd, d, row, start, norms);
+            start += 1;
+        }
+    }
+}
+
+#[inline(always)]
+fn norms_tile<S: Simd, const R: usize>(
+    simd: S,
+    d: &Loadings,
+    row: ScanRow<'_>,
+    start: usize,
+    norms: &mut [S::f32s],
+) {
+    let mut sums = [simd.splat_f32s(0.0); R];
+    for (e, &w) in row.weights.iter().enumerate() {
+        let (loadings, _) = S::as_simd_f32s(d.column(place(row.columns, e)));
+        let w = simd.splat_f32s(w);
+        for (sum, &x) in sums.iter_mut().zip(&loadings[start..start + R]) {
+            *sum = simd.mul_add_e_f32s(simd.mul_f32s(w, x), x, *sum);
+        }
+    }
+    norms[start..start + R].copy_from_slice(&sums);
+}
+
+/// `out <- sum_e a_e D[column e, ]`, from a register on; added to what is there when `ADD`.
+#[inline(always)]
+fn project<S: Simd, const ADD: bool>(
+    simd: S,
+    d: &Loadings,
+    columns: Option<&[u32]>,
+    coefficients: &[f32],
+    from: usize,
+    out: &mut [f32],
+) {
+    let (out, _) = S::as_mut_simd_f32s(out);
+    let registers = d.kp / S::F32_LANES;
+    let mut start = from;
+    while start < registers {
+        match registers - start {
+            left if left >= TILE => {
+                project_tile::<S, ADD, TILE>(simd, d, columns, coefficients, start, out);
+                start += TILE;
+            }
+            left if left >= 4 => {
+                project_tile::<S, ADD, 4>(simd, d, columns, coefficients, start, out);
+                start += 4;
+            }
+            _ => {
+                project_tile::<S, ADD, 1>(simd, d, columns, coefficients, start, out);
+                start += 1;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn project_tile<S: Simd, const ADD: bool, const R: usize>(
+    simd: S,
+    d: &Loadings,
+    columns: Option<&[u32]>,
+    coefficients: &[f32],
+    start: usize,
+    out: &mut [S::f32s],
+) {
+    let mut sums = [simd.splat_f32s(0.0); R];
+    if ADD {
+        sums.copy_from_slice(&out[start..start + R]);
+    }
+    for (e, &a) in coefficients.iter().enumerate() {
+        let (loadings, _) = S::as_simd_f32s(d.column(place(columns, e)));
+        let a = simd.splat_f32s(a);
+        for (sum, &x) in sums.iter_mut().zip(&loadings[start..start + R]) {
+            *sum = simd.mul_add_e_f32s(a, x, *sum);
+        }
+    }
+    out[start..start + R].copy_from_slice(&sums);
+}
+
+/// Column of entry e of a row.
+#[inline(always)]
+pub(crate) fn place(columns: Option<&[u32]>, e: usize) -> usize {
+    match columns {
+        Some(columns) => columns[e] as usize,
+        None => e,
+    }
+}
+
+/// `out <- values - D s` at the observed columns.
+#[inline(always)]
+pub(crate) fn residual<S: Simd>(
+    simd: S,
+    d: &Loadings,
+    columns: Option<&[u32]>,
+    values: &[f32],
+    scores: RowScores<'_>,
+    out: &mut Vec<f32>,
+) {
+    out.clear();
+    out.extend_from_slice(values);
+    let Some(columns) = columns else {
+        out.resize(d.pp, 0.0);
+        for (k, s) in scores.iter() {
+            add_scaled(simd, -s, d.atom(k), out);
+        }
+        out.truncate(values.len());
+        return;
+    };
+    for (k, s) in scores.iter() {
+        let atom = d.atom(k);
+        for (r, &p) in out.iter_mut().zip(columns) {
+            *r -= s * atom[p as usize];
+        }
+    }
+}
+
+/// `out <- D s` at all columns.
+#[inline(always)]
+pub(crate) fn reconstruct<S: Simd>(
+    simd: S,
+    d: &Loadings,
+    scores: RowScores<'_>,
+    padded: &mut Vec<f32>,
+) {
+    padded.clear();
+    padded.resize(d.pp, 0.0);
+    for (k, s) in scores.iter() {
+        add_scaled(simd, s, d.atom(k), padded);
+    }
+}
+
+/// The parts of the scratch memory that the search for the next hit reads.
+struct HitView<'a> {
+    linear: &'a [f32],
+    pending: &'a [f32],
+    threshold: &'a [f32],
+}
+
+#[inline(always)]
+fn work_view(work: &ScanWork) -> HitView<'_> {
+    HitView {
+        linear: &work.linear,
+        pending: &work.pending,
+        threshold: &work.threshold,
+    }
+}
+
+/// The first lane of a register whose l^2 exceeds its threshold.
+#[inline(always)]
+fn first_hit<S: Simd>(simd: S, norms: &[f32], view: HitView<'_>, register: usize) -> Option<usize> {
+    let at = |x: &[f32]| S::as_simd_f32s(x).0[register];
+    let linear = simd.mul_add_e_f32s(at(norms), at(view.pending), at(view.linear));
+    let square = simd.mul_f32s(linear, linear);
+    let excess = simd.sub_f32s(square, at(view.threshold));
+    if simd.reduce_max_f32s(excess) > 0.0 {
+        let mut lanes = [0.0_f32; 16];
+        S::as_mut_simd_f32s(&mut lanes).0[0] = excess;
+        lanes[..S::F32_LANES].iter().position(|&x| x > 0.0)
+    } else {
+        None
+    }
+}
+
+/// `A (ln(A o^2) - constant)`, o the odds of a uniform number: l^2 beyond it switches the atom on.
+#[inline(always)]
+fn thresholds(norms: &[f32], prior: ScanPrior<'_>, out: &mut [f32], rng: &mut Xoshiro256PlusPlus) {
+    // Random bits first: two numbers of 32 bits each time.
+    for pair in out.chunks_exact_mut(2) {
+        let bits = rng.next_u64();
+        pair[0] = f32::from_bits(bits as u32);
+        pair[1] = f32::from_bits((bits >> 32) as u32);
+    }
+    for (((out, &norm), &slab), &constant) in out
+        .iter_mut()
+        .zip(norms)
+        .zip(prior.slab)
+        .zip(prior.constant)
+    {
+        let bits = out.to_bits();
+        // Both tails keep their relative precision.
+        let odds = (bits as f32 + 0.5) / (!bits as f32 + 0.5);
+        let precision = slab + norm;
+        *out = precision * (ln(precision * odds * odds) - constant);
+    }
+}
+
+/// ln x for positive normal x, to about 1e-7 relative to max(1, |ln x|); vectorises. Source: minimax polynomial of ln(1 + f) on [sqrt(1/2) - 1, sqrt(2) - 1]
+/// (Moshier, Cephes).
+#[inline(always)]
+fn ln(x: f32) -> f32 {
+    let bits = x.to_bits();
+    let fraction = f32::from_bits((bits & 0x007f_ffff) | 0x3f80_0000);
+    let large = fraction > std::f32::consts::SQRT_2;
+    let exponent = (bits >> 23) as i32 - 127 + i32::from(large);
+    let f = (if large { 0.5 * fraction } else { fraction }) - 1.0;
+    let z = f * f;
+    let mut y = 7.037_683_6e-2;
+    y = y * f - 1.151_461e-1;
+    y = y * f + 1.167_699_9e-1;
+    y = y * f - 1.242_014_1e-1;
+    y = y * f + 1.424_932_3e-1;
+    y = y * f - 1.666_805_8e-1;
+    y = y * f + 2.000_071_4e-1;
+    y = y * f - 2.499_999_4e-1;
+    y = y * f + 3.333_333_1e-1;
+    let e = exponent as f32;
+    f + (y * f * z + e * -2.121_944_4e-4 - 0.5 * z) + e * 0.693_359_4
+}

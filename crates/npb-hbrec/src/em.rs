@@ -1,0 +1,236 @@
+//! EM for the weights of point masses, and prediction with them (`docs/hbrec.md#weights`).
+
+mod mixture;
+mod table;
+
+use npb_infer::{Stop, VbReport};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+pub use mixture::{ActiveUser, Mixture};
+pub use table::LikelihoodTable;
+
+use crate::{Concentration, HbrecError, WeightsConfig};
+
+/// Users are summed in blocks of so many, in order.
+const BLOCK: usize = 64;
+/// Atoms below this share of the average weight are pruned at the end.
+const PRUNED: f64 = 1e-6;
+
+/// Weights of the atoms and of the own model, as (14) of T has them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Weights {
+    /// xi_k: one for each atom, not negative, 0 for those that were pruned. Fitted they sum to the number of users.
+    pub xi: Vec<f64>,
+    /// The weight of the own model.
+    pub tau: f64,
+    /// J after each iteration; empty for the one-step form.
+    pub trace: Vec<VbReport>,
+    /// Why the iterations ended.
+    pub stop: Stop,
+}
+
+impl Weights {
+    /// Atoms that have a weight.
+    pub fn n_active(&self) -> usize {
+        self.xi.iter().filter(|&&xi| xi > 0.0).count()
+    }
+}
+
+/// EM for the weights w of atoms on a fixed support, to be driven step by step.
+///
+/// ```
+/// use npb_hbrec::{LikelihoodTable, WeightsEm};
+/// // Three users, two atoms: the second explains two of the users better, by one nat each.
+/// let table = LikelihoodTable::new(2, &[vec![-1.0, -2.0], vec![-2.0, -1.0], vec![-2.0, -1.0]], &[None; 3])?;
+/// let mut em = WeightsEm::new(&table);
+/// let before = em.objective();
+/// assert!(em.step() > before && em.weights()[1] > em.weights()[0]);
+/// # Ok::<(), npb_hbrec::HbrecError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct WeightsEm<'t> {
+    table: &'t LikelihoodTable,
+    weights: Vec<f64>,
+}
+
+impl<'t> WeightsEm<'t> {
+    /// Starts from equal weights.
+    pub fn new(table: &'t LikelihoodTable) -> Self {
+        let n = table.n_atoms();
+        Self {
+            table,
+            weights: vec![(n as f64).recip(); n],
+        }
+    }
+
+    /// w, which sums to 1.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    /// J, the summed log-likelihood of the users under the mixture of atoms other than their own. Users that no other atom could explain do not count.
+    pub fn objective(&self) -> f64 {
+        let user = |j: usize| self.table.ln_mixture(j, &self.weights).unwrap_or(0.0);
+        let users: Vec<f64> = (0..self.table.n_users())
+            .into_par_iter()
+            .map(user)
+            .collect();
+        users.iter().sum()
+    }
+
+    /// One step of EM; J after it. Cost: 4 M K multiply-adds.
+    pub fn step(&mut self) -> f64 {
+        let sums = self.responsibilities();
+        let total: f64 = sums.iter().sum();
+        if total > 0.0 {
+            let pairs = self.weights.iter_mut().zip(&sums);
+            pairs.for_each(|(weight, sum)| *weight = sum / total);
+        }
+        self.objective()
+    }
+
+    /// sum_j r_jk for each atom.
+    fn responsibilities(&self) -> Vec<f64> {
+        let n_users = self.table.n_users();
+        let starts: Vec<usize> = (0..n_users).step_by(BLOCK).collect();
+        let block = |&start: &usize| {
+            let mut sums = vec![0.0; self.weights.len()];
+            for user in start..(start + BLOCK).min(n_users) {
+                self.table
+                    .add_responsibilities(user, &self.weights, &mut sums);
+            }
+            sums
+        };
+        let blocks: Vec<Vec<f64>> = starts.par_iter().map(block).collect();
+        let mut total = vec![0.0; self.weights.len()];
+        for sums in blocks {
+            total
+                .iter_mut()
+                .zip(sums)
+                .for_each(|(total, sum)| *total += sum);
+        }
+        total
+    }
+}
+
+/// Weights by EM or all 1, and tau given or inferred.
+///
+/// `ln_evidence`: ln P(D_j) under the base distribution, for each user of the table.
+///
+/// # Errors
+/// A configuration out of range; another number of evidences than of users.
+pub fn learn_weights(
+    table: &LikelihoodTable,
+    ln_evidence: &[f64],
+    config: &WeightsConfig,
+) -> Result<Weights, HbrecError> {
+    config.validate()?;
+    if ln_evidence.len() != table.n_users() {
+        return Err(HbrecError::Size {
+            what: "evidences of users",
+            found: ln_evidence.len(),
+            expected: table.n_users(),
+        });
+    }
+    let mut weights = Weights {
+        xi: vec![1.0; table.n_atoms()],
+        tau: 1.0,
+        trace: Vec::new(),
+        stop: Stop::Completed,
+    };
+    if config.fitted && table.n_atoms() > 0 {
+        let mut em = WeightsEm::new(table);
+        let step = |em: &mut WeightsEm<'_>| Ok::<_, HbrecError>(em.step());
+        let outcome = npb_infer::run_vb(&mut em, &config.limits, step, |_, _| {
+            std::ops::ControlFlow::Continue(())
+        })?;
+        weights.xi = pruned(&em.weights, table.n_users());
+        (weights.trace, weights.stop) = (outcome.trace, outcome.stop);
+    }
+    weights.tau = match config.tau {
+        Concentration::Given(tau) => tau,
+        Concentration::Inferred => infer_tau(table, &weights.xi, ln_evidence),
+    };
+    Ok(weights)
+}
+
+/// Weights that sum to the number of users, without those that are next to nothing.
+fn pruned(weights: &[f64], n_users: usize) -> Vec<f64> {
+    let least = PRUNED / weights.len() as f64;
+    let kept = |&w: &f64| if w < least { 0.0 } else { w };
+    let total: f64 = weights.iter().map(kept).sum();
+    weights
+        .iter()
+        .map(|w| kept(w) * n_users as f64 / total)
+        .collect()
+}
+
+/// tau with the largest likelihood of the users, each without its own atom and its own responsibilities.
+///
+/// One dimension, in `ln tau`; searched on a grid from 1e-6 to 1e6 times the number of atoms, then by golden section. Users without data say nothing.
+pub fn infer_tau(table: &LikelihoodTable, xi: &[f64], ln_evidence: &[f64]) -> f64 {
+    let total: f64 = xi.iter().sum();
+    if total <= 0.0 {
+        return 1.0;
+    }
+    let user = |j: usize| {
+        let (ln_sum, mass) = table.without_own(j, xi)?;
+        (mass > 0.0).then_some((ln_evidence[j] - ln_sum, mass))
+    };
+    let users: Vec<(f64, f64)> = (0..table.n_users())
+        .into_par_iter()
+        .filter_map(user)
+        .collect();
+    let objective = |ln_tau: f64| -> f64 {
+        let tau = ln_tau.exp();
+        // ln[(tau P / S + 1) / (tau + mass)], P and S in logs.
+        let term = |&(ln_ratio, mass): &(f64, f64)| {
+            npb_priors::special::ln_add_exp(ln_tau + ln_ratio, 0.0) - (tau + mass).ln()
+        };
+        users.iter().map(term).sum()
+    };
+    let (low, high, points) = (total.ln() - 14.0, total.ln() + 14.0, 56);
+    let step = (high - low) / f64::from(points);
+    let grid = (0..=points).map(|i| low + step * f64::from(i));
+    let best = grid
+        .max_by(|a, b| objective(*a).total_cmp(&objective(*b)))
+        .unwrap_or(low);
+    golden_section(best - step, best + step, objective).exp()
+}
+
+/// The place of the maximum of a function with one peak between `low` and `high`.
+fn golden_section(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64 {
+    let ratio = 0.5 * (5.0_f64.sqrt() - 1.0);
+    for _ in 0..40 {
+        let (a, b) = (high - ratio * (high - low), low + ratio * (high - low));
+        if f(a) < f(b) {
+            low = a;
+        } else {
+            high = b;
+        }
+    }
+    0.5 * (low + high)
+}
+
+/// Posterior weights of the own model and of the atoms, from logarithms of their likelihoods. An infinite tau leaves the own model alone.
+pub(crate) fn posterior_weights(
+    tau: f64,
+    ln_evidence: f64,
+    xi: &[f64],
+    ln_likelihood: &[f64],
+) -> (f64, Vec<f64>) {
+    if tau == f64::INFINITY || xi.iter().all(|&xi| xi <= 0.0) {
+        return (1.0, vec![0.0; xi.len()]);
+    }
+    let mut weights: Vec<f64> = xi
+        .iter()
+        .zip(ln_likelihood)
+        .map(|(xi, l)| xi.ln() + l)
+        .collect();
+    weights.push(tau.ln() + ln_evidence);
+    npb_priors::special::ln_normalize(&mut weights);
+    let own = weights.pop().unwrap_or(1.0);
+    (own, weights)
+}

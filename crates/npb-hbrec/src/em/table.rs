@@ -1,0 +1,168 @@
+//! ln P(D_j | theta_k) of users and atoms.
+
+use rayon::prelude::*;
+
+use crate::{HbrecError, UserModel};
+
+/// The likelihood of each user's data under each atom. Held relative to the user's best atom in single precision: 4 M K bytes. A user's own atom is left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LikelihoodTable {
+    n_atoms: usize,
+    ratios: Vec<f32>,
+    /// The largest log-likelihood of each user; minus infinity where no other atom is possible.
+    top: Vec<f64>,
+    own: Vec<Option<usize>>,
+}
+
+impl LikelihoodTable {
+    /// From log-likelihoods, a row for each user, and which atom (if any) is the user's own.
+    ///
+    /// # Errors
+    /// Rows of another length; a log-likelihood that is NaN or plus infinity; an own atom that does not exist.
+    pub fn new(
+        n_atoms: usize,
+        rows: &[Vec<f64>],
+        own: &[Option<usize>],
+    ) -> Result<Self, HbrecError> {
+        let size = |what, found, expected| HbrecError::Size {
+            what,
+            found,
+            expected,
+        };
+        if own.len() != rows.len() {
+            return Err(size("own atoms of users", own.len(), rows.len()));
+        }
+        for (user, row) in rows.iter().enumerate() {
+            if row.len() != n_atoms {
+                return Err(size("log-likelihoods of a user", row.len(), n_atoms));
+            }
+            if let Some(column) = row.iter().position(|l| l.is_nan() || *l == f64::INFINITY) {
+                return Err(HbrecError::Value {
+                    what: "log-likelihoods of users under atoms",
+                    row: user,
+                    column,
+                    value: row[column],
+                    rule: "must be a number below infinity",
+                });
+            }
+        }
+        if let Some(atom) = own.iter().flatten().find(|&&atom| atom >= n_atoms) {
+            return Err(size("atoms, one of them a user's own:", n_atoms, atom + 1));
+        }
+        let mut table = Self::empty(n_atoms);
+        rows.iter()
+            .zip(own)
+            .for_each(|(row, own)| table.push(row, *own));
+        Ok(table)
+    }
+
+    /// Of a model: every user's data under every atom, user `j` without its own atom `own[j]`. Users in parallel.
+    ///
+    /// # Errors
+    /// As [`LikelihoodTable::new`].
+    pub fn of_model<U: UserModel>(
+        model: &U,
+        atoms: &[U::Parameter],
+        users: &[&U::Data],
+        own: &[Option<usize>],
+    ) -> Result<Self, HbrecError> {
+        let row = |data: &&U::Data| -> Vec<f64> {
+            atoms
+                .iter()
+                .map(|atom| model.ln_likelihood(atom, data))
+                .collect()
+        };
+        let rows: Vec<Vec<f64>> = users.par_iter().map(row).collect();
+        Self::new(atoms.len(), &rows, own)
+    }
+
+    pub(crate) fn empty(n_atoms: usize) -> Self {
+        Self {
+            n_atoms,
+            ratios: Vec::new(),
+            top: Vec::new(),
+            own: Vec::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, row: &[f64], own: Option<usize>) {
+        let others = || row.iter().enumerate().filter(|(k, _)| Some(*k) != own);
+        let top = others().map(|(_, l)| *l).fold(f64::NEG_INFINITY, f64::max);
+        let ratio = |(k, l): (usize, &f64)| {
+            if Some(k) == own || top == f64::NEG_INFINITY {
+                0.0
+            } else {
+                (l - top).exp() as f32
+            }
+        };
+        self.ratios.extend(row.iter().enumerate().map(ratio));
+        self.top.push(top);
+        self.own.push(own);
+    }
+
+    /// M.
+    pub fn n_users(&self) -> usize {
+        self.top.len()
+    }
+
+    /// K.
+    pub fn n_atoms(&self) -> usize {
+        self.n_atoms
+    }
+
+    fn row(&self, user: usize) -> &[f32] {
+        &self.ratios[user * self.n_atoms..(user + 1) * self.n_atoms]
+    }
+
+    /// sum_k w_k ratio_jk, in eight interleaved parts.
+    fn weighted(&self, user: usize, weights: &[f64]) -> f64 {
+        let mut parts = [0.0; 8];
+        let (row, rest) = self.row(user).as_chunks::<8>();
+        let (by_eight, others) = weights.as_chunks::<8>();
+        for (ratios, weights) in row.iter().zip(by_eight) {
+            for lane in 0..8 {
+                parts[lane] += f64::from(ratios[lane]) * weights[lane];
+            }
+        }
+        let left = rest.iter().zip(others).map(|(&r, w)| f64::from(r) * w);
+        parts.iter().sum::<f64>() + left.sum::<f64>()
+    }
+
+    /// ln sum_k w_k P(D_j | theta_k) over the atoms that are not j's own; `None` when that is nothing.
+    pub(crate) fn ln_mixture(&self, user: usize, weights: &[f64]) -> Option<f64> {
+        let sum = self.weighted(user, weights);
+        (sum > 0.0).then(|| self.top[user] + sum.ln())
+    }
+
+    /// Adds r_jk to the sums.
+    pub(crate) fn add_responsibilities(&self, user: usize, weights: &[f64], sums: &mut [f64]) {
+        let total = self.weighted(user, weights);
+        if total <= 0.0 {
+            return;
+        }
+        let scale = total.recip();
+        for ((sum, &ratio), weight) in sums.iter_mut().zip(self.row(user)).zip(weights) {
+            *sum += f64::from(ratio) * weight * scale;
+        }
+    }
+
+    /// ln sum_k (xi_k - r_jk) P(D_j | theta_k), and the sum of these weights: the user's own atom and own responsibilities left out.
+    pub(crate) fn without_own(&self, user: usize, xi: &[f64]) -> Option<(f64, f64)> {
+        let total = self.weighted(user, xi);
+        if total <= 0.0 {
+            return None;
+        }
+        let (mut sum, mut mass) = (0.0, 0.0);
+        for (k, (&ratio, xi)) in self.row(user).iter().zip(xi).enumerate() {
+            if Some(k) == self.own[user] {
+                continue;
+            }
+            let ratio = f64::from(ratio);
+            // No more than the whole weight can be the user's own.
+            let left = xi - (xi * ratio / total).min(*xi);
+            sum += left * ratio;
+            mass += left;
+        }
+        (sum > 0.0).then(|| (self.top[user] + sum.ln(), mass))
+    }
+}

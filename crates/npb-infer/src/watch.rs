@@ -1,0 +1,314 @@
+//! One way to watch, stop and checkpoint a fit, whatever it is made of: chains, starts, folds or a single run.
+//!
+//! Whoever calls a `fit_watched` hands in a [`Watch`]: a closure that hears how far the fit has come and may stop it, and a file for checkpoints. A model
+//! crate splits its work into [`Part`]s (a chain, a fold), which may run in parallel, and keeps what each has reached in a [`Checkpoint`].
+//!
+//! ```
+//! use npb_infer::{Watch, watch::Progress};
+//! use std::ops::ControlFlow;
+//!
+//! // The caller: a progress bar, and a way to stop.
+//! let mut shares = Vec::new();
+//! let watch = Watch::new(|progress: &Progress<'_>| {
+//!     shares.push(progress.share);
+//!     ControlFlow::Continue(())
+//! });
+//! // The model: two chains of four sweeps.
+//! for chain in 0..2 {
+//!     let mut part = watch.part(format!("chain {chain}"), 0.5);
+//!     for sweep in 1..=4 {
+//!         if part.report(sweep, sweep as f64 / 4.0, &[], &[]).is_break() { break; }
+//!     }
+//! }
+//! drop(watch);
+//! assert_eq!(shares, [0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0]);
+//! ```
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use thiserror::Error;
+
+use crate::checkpoint::{self, Checkpointer, Every};
+use crate::storage::StorageError;
+
+/// How far a fit has come: what its watcher is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Progress<'a> {
+    /// The part that reports, such as `chain 2` or `fold 3`.
+    pub part: &'a str,
+    /// Sweeps or iterations that this part has made.
+    pub step: u64,
+    /// Share of the work of the whole fit that is done, from 0 to 1. It never falls, and is 1 when the last part has come to its end.
+    pub share: f64,
+    /// Names of the monitored scalars, such as the bound.
+    pub names: &'a [String],
+    /// Their values after this step.
+    pub values: &'a [f64],
+}
+
+/// Hears each step; breaks to stop the fit.
+type Listener<'w> = Box<dyn FnMut(&Progress<'_>) -> ControlFlow<()> + Send + 'w>;
+
+/// Who watches a fit, and where its checkpoints go. [`Watch::none`] does neither.
+///
+/// A fit that was stopped returns what is there, its `stop` is [`Stop::Cancelled`](crate::Stop::Cancelled).
+pub struct Watch<'w> {
+    listener: Option<Mutex<Listener<'w>>>,
+    checkpoint: Option<(PathBuf, Every)>,
+    stopped: AtomicBool,
+    /// Work done, as a share of the whole.
+    done: Mutex<f64>,
+}
+
+impl fmt::Debug for Watch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("listens", &self.listener.is_some())
+            .field("checkpoint", &self.checkpoint)
+            .field("stopped", &self.stopped)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Watch<'_> {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+impl<'w> Watch<'w> {
+    /// Nobody watches and nothing is written.
+    pub fn none() -> Self {
+        Self {
+            listener: None,
+            checkpoint: None,
+            stopped: AtomicBool::new(false),
+            done: Mutex::new(0.0),
+        }
+    }
+
+    /// `listener` hears each step of each part, one at a time, from whichever thread made it; when it breaks, the fit stops after the steps that are under
+    /// way.
+    pub fn new(listener: impl FnMut(&Progress<'_>) -> ControlFlow<()> + Send + 'w) -> Self {
+        Self {
+            listener: Some(Mutex::new(Box::new(listener))),
+            ..Self::none()
+        }
+    }
+
+    /// Writes checkpoints to the file at `path`, each replacing the one before it, and begins from the one that is there: a fit that is called again
+    /// with the same data and configuration goes on where it was stopped or killed, and ends in the same bits. Delete the file when the fit is saved.
+    pub fn with_checkpoint(self, path: impl Into<PathBuf>, every: Every) -> Self {
+        Self {
+            checkpoint: Some((path.into(), every)),
+            ..self
+        }
+    }
+
+    /// Whether the listener has asked to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// A part of the fit that is `weight` of all its work; the weights of all parts sum to 1.
+    pub fn part(&self, name: impl Into<String>, weight: f64) -> Part<'_, 'w> {
+        Part {
+            watch: self,
+            name: name.into(),
+            weight,
+            done: 0.0,
+        }
+    }
+
+    /// The checkpoint of a fit with so many parts: what the file holds, if there is one and it is of the same `key` (see
+    /// [`fingerprint`](crate::storage::fingerprint)) and number of parts; nothing without a checkpoint file.
+    ///
+    /// `model` and `crate_version` as for [`storage::save`](crate::storage::save). What a state holds must be checked by whoever takes it.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]: the file cannot be read, is damaged, or is of another fit.
+    pub fn checkpoint<S: Serialize + DeserializeOwned>(
+        &self,
+        model: &str,
+        crate_version: &str,
+        key: u64,
+        n_parts: usize,
+    ) -> Result<Checkpoint<S>, CheckpointError> {
+        let mut content = Content {
+            key,
+            parts: (0..n_parts).map(|_| Vec::new()).collect(),
+        };
+        let mut writer = None;
+        if let Some((path, every)) = &self.checkpoint {
+            if let Some(found) = checkpoint::resume::<Content<S>>(path, model)? {
+                if found.key != key || found.parts.len() != n_parts {
+                    return Err(CheckpointError::OtherFit { path: path.clone() });
+                }
+                content = found;
+            }
+            writer = Some(Checkpointer::new(path, model, crate_version, *every));
+        }
+        Ok(Checkpoint {
+            inner: Mutex::new(Inner { writer, content }),
+        })
+    }
+
+    fn tell(&self, name: &str, step: u64, gained: f64, scalars: (&[String], &[f64])) {
+        let Some(listener) = &self.listener else {
+            return;
+        };
+        // The listener is taken before the share is raised, so that the shares it hears never fall.
+        let mut listener = lock(listener);
+        let share = {
+            let mut done = lock(&self.done);
+            *done += gained;
+            // Weights are fractions; their sum may miss 1 by a rounding.
+            if *done > 1.0 - 1e-9 { 1.0 } else { *done }
+        };
+        let progress = Progress {
+            part: name,
+            step,
+            share,
+            names: scalars.0,
+            values: scalars.1,
+        };
+        if listener(&progress).is_break() {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// One chain, start or fold of a fit that is watched.
+#[derive(Debug)]
+pub struct Part<'a, 'w> {
+    watch: &'a Watch<'w>,
+    name: String,
+    weight: f64,
+    /// Share of this part that was told.
+    done: f64,
+}
+
+impl Part<'_, '_> {
+    /// Tells the watcher that this part has made `step` steps, which are `share` of its own work (1 at its last step, early ends included), with the
+    /// monitored scalars. Breaks when the fit is to stop.
+    pub fn report(
+        &mut self,
+        step: u64,
+        share: f64,
+        names: &[String],
+        values: &[f64],
+    ) -> ControlFlow<()> {
+        let share = share.clamp(self.done, 1.0);
+        let gained = (share - self.done) * self.weight;
+        self.done = share;
+        self.watch.tell(&self.name, step, gained, (names, values));
+        match self.watch.is_stopped() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// What the parts of a fit have reached, in one file. Parts may offer from several threads.
+#[derive(Debug)]
+pub struct Checkpoint<S> {
+    inner: Mutex<Inner<S>>,
+}
+
+#[derive(Debug)]
+struct Inner<S> {
+    writer: Option<Checkpointer>,
+    content: Content<S>,
+}
+
+/// States of the parts, none or one each: an `Option` costs a saved file more than it is worth (see [`crate::storage`]).
+#[derive(Debug, Serialize, Deserialize)]
+struct Content<S> {
+    key: u64,
+    parts: Vec<Vec<S>>,
+}
+
+impl<S: Serialize + Clone> Checkpoint<S> {
+    /// What part number `part` had reached when the file was written; nothing when it had not begun.
+    pub fn reached(&self, part: usize) -> Option<S> {
+        let inner = lock(&self.inner);
+        inner.content.parts[part].first().cloned()
+    }
+
+    /// Keeps `state()` of part number `part` and writes the file, if a checkpoint is due after its step number `step`; otherwise `state` is not called.
+    ///
+    /// # Errors
+    /// The file could not be written; the checkpoint before it is still there.
+    pub fn offer(
+        &self,
+        part: usize,
+        step: u64,
+        state: impl FnOnce() -> S,
+    ) -> Result<(), CheckpointError> {
+        let mut inner = lock(&self.inner);
+        let Inner { writer, content } = &mut *inner;
+        let Some(writer) = writer else {
+            return Ok(());
+        };
+        if writer.is_due(step) {
+            content.parts[part] = vec![state()];
+            writer.write(&*content)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps `state()` of part number `part` and writes the file, due or not: at the end of a part, or when the fit is stopped.
+    ///
+    /// # Errors
+    /// As [`offer`](Self::offer).
+    pub fn write(&self, part: usize, state: impl FnOnce() -> S) -> Result<(), CheckpointError> {
+        let mut inner = lock(&self.inner);
+        let Inner { writer, content } = &mut *inner;
+        if let Some(writer) = writer {
+            content.parts[part] = vec![state()];
+            writer.write(&*content)?;
+        }
+        Ok(())
+    }
+}
+
+/// What can go wrong with the checkpoint of a fit.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CheckpointError {
+    /// The file cannot be read or written, or is damaged.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The file is a checkpoint of another fit.
+    #[error(
+        "{}: checkpoint of other data or another configuration; delete it to start again, or name another file",
+        .path.display()
+    )]
+    OtherFit {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl CheckpointError {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Storage(StorageError::Io { path, .. } | StorageError::Format { path, .. }) => {
+                path
+            }
+            Self::OtherFit { path } => path,
+        }
+    }
+}
+
+/// What a panicking listener leaves behind is whole: every lock guards one assignment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

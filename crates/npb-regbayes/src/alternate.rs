@@ -1,0 +1,227 @@
+//! One accepted step of the alternation between the posterior of the features and the machine: R, Algorithms 1 to 3, with ERRATA's acceptance.
+//!
+//! The objective is `F = L(q) + |mu|^2 / 2 + sum_n C_n loss_n`: minus the bound of the factor model, plus the machine's primal value. Sticks,
+//! loadings and scales lower it by themselves. Indicators are in the loss as well: a sweep of the Lagrangian lowers `L - sum omega margin`, not
+//! `F`, so that its result is a proposal, and `F` after the machine was solved again decides.
+
+use npb_linalg::faer::Mat;
+
+use crate::config::LabelUpdate;
+use crate::error::RegBayesError;
+use crate::factors::Factors;
+use crate::inputs::Inputs;
+use crate::machine::{Machine, Problem, Solution};
+use crate::state::FactorState;
+
+/// Halvings of a proposal before it is given up.
+const HALVINGS: u32 = 4;
+
+/// Relative change of the objective at which inner sweeps stop (R, Algorithms 2 and 3).
+const INNER_TOLERANCE: f64 = 1e-3;
+
+/// What labels say: the machine of one model and the inputs that features make for it.
+pub(crate) trait Supervision: Clone + Sync {
+    /// Solves the machine at these indicators, from its last duals.
+    fn refit(&mut self, indicators: &Mat<f64>) -> Result<(), RegBayesError>;
+
+    /// `|mu|^2 / 2 + sum_n C_n loss_n` at the indicators of the last [`refit`](Self::refit).
+    fn objective(&self) -> f64;
+
+    /// `sum_n omega_n d margin_n / d psi`, K x I: what the Lagrangian adds to the log-odds of the indicators.
+    fn pull(&self, indicators: &Mat<f64>) -> Mat<f64>;
+
+    /// Each indicator in turn minimises the objective exactly, weights fixed.
+    fn sweep_exactly(&mut self, factors: &mut Factors<'_>);
+}
+
+/// Features, machine, and how they are brought together.
+#[derive(Clone, Debug)]
+pub(crate) struct Alternation<'d, S> {
+    pub(crate) factors: Factors<'d>,
+    pub(crate) labels: S,
+    pub(crate) update: LabelUpdate,
+    pub(crate) inner_sweeps: u64,
+}
+
+impl<'d, S: Supervision> Alternation<'d, S> {
+    /// F, what is minimised; of two stages the first alone.
+    pub(crate) fn objective(&self) -> f64 {
+        let machine = match self.update {
+            LabelUpdate::TwoStage => 0.0,
+            LabelUpdate::Profiled | LabelUpdate::Exact => self.labels.objective(),
+        };
+        machine - self.factors.elbo()
+    }
+
+    /// The machine on the features of the inputs alone: IBP + SVM.
+    pub(crate) fn begin(&mut self) -> Result<(), RegBayesError> {
+        self.labels.refit(&self.factors.state.indicators)
+    }
+
+    /// One outer iteration.
+    pub(crate) fn step(&mut self, iteration: u64) -> Result<f64, RegBayesError> {
+        let mut last = f64::INFINITY;
+        for _ in 0..self.inner_sweeps {
+            let objective = self.sweep(iteration)?;
+            let settled = (last - objective).abs() <= INNER_TOLERANCE * objective.abs();
+            last = objective;
+            if settled {
+                break;
+            }
+        }
+        self.factors.update_noise();
+        self.factors.update_loading_scale();
+        self.factors.update_concentration();
+        self.grow(iteration)?;
+        self.prune(iteration)?;
+        if self.update == LabelUpdate::TwoStage {
+            self.labels.refit(&self.factors.state.indicators)?;
+        }
+        Ok(self.objective())
+    }
+
+    /// Sticks, loadings, indicators and machine once.
+    pub(crate) fn sweep(&mut self, iteration: u64) -> Result<f64, RegBayesError> {
+        self.factors.update_sticks();
+        self.factors.update_loadings(iteration)?;
+        match self.update {
+            LabelUpdate::TwoStage => self.factors.sweep_indicators(None),
+            LabelUpdate::Exact => {
+                self.labels.sweep_exactly(&mut self.factors);
+                self.labels.refit(&self.factors.state.indicators)?;
+            }
+            LabelUpdate::Profiled => {
+                self.propose()?;
+            }
+        }
+        Ok(self.objective())
+    }
+
+    /// A sweep of the Lagrangian, the machine solved again; halved until the objective does not rise, or given up. Says whether it was accepted.
+    pub(crate) fn propose(&mut self) -> Result<bool, RegBayesError> {
+        let before = self.objective();
+        let (labels, from) = (self.labels.clone(), self.factors.state.indicators.clone());
+        let pull = labels.pull(&from);
+        self.factors.sweep_indicators(Some(&pull));
+        let to = self.factors.state.indicators.clone();
+        for halving in 0..=HALVINGS {
+            let share = 0.5f64.powi(halving as i32);
+            if halving > 0 {
+                self.factors.state.indicators = between(&from, &to, share);
+            }
+            self.labels.refit(&self.factors.state.indicators)?;
+            if self.objective() <= before {
+                return Ok(true);
+            }
+        }
+        self.labels = labels;
+        self.factors.state.indicators = from;
+        Ok(false)
+    }
+
+    /// Features that are not in use go, the others are put in order of use; kept if the objective does not rise.
+    fn prune(&mut self, iteration: u64) -> Result<(), RegBayesError> {
+        let used = self.factors.in_order_of_use();
+        let same = used.len() == self.factors.state.n_features();
+        if same && used.iter().enumerate().all(|(k, &own)| k == own) {
+            return Ok(());
+        }
+        let chosen = self.factors.select(&used);
+        self.try_features(chosen, 0, iteration)?;
+        Ok(())
+    }
+
+    /// More features, from what the present ones leave over, when the last is used by more than one item; kept if the objective falls.
+    fn grow(&mut self, iteration: u64) -> Result<(), RegBayesError> {
+        let state = &self.factors.state;
+        let config = &self.factors.config;
+        let room = config.max_truncation.saturating_sub(state.n_features());
+        let count = config.growth.min(room);
+        let wanted = state.expected_use().last().is_none_or(|&n| n > 1.0);
+        if count == 0 || !wanted {
+            return Ok(());
+        }
+        let grown = self.factors.grown(count);
+        self.try_features(grown, 1, iteration)?;
+        Ok(())
+    }
+
+    /// Goes on with another posterior, after some sweeps of it, if its objective is not higher.
+    fn try_features(
+        &mut self,
+        state: FactorState,
+        sweeps: u64,
+        iteration: u64,
+    ) -> Result<bool, RegBayesError> {
+        let before = self.objective();
+        let mut other = self.clone();
+        other.factors = self.with_features(state, iteration)?;
+        other.labels.refit(&other.factors.state.indicators)?;
+        for _ in 0..sweeps {
+            other.sweep(iteration)?;
+        }
+        let better = other.objective() <= before;
+        if better {
+            *self = other;
+        }
+        Ok(better)
+    }
+
+    /// The factor model at another posterior, loadings at their best.
+    fn with_features(
+        &self,
+        state: FactorState,
+        iteration: u64,
+    ) -> Result<Factors<'d>, RegBayesError> {
+        let mut factors = Factors::new(self.factors.items, self.factors.config, state);
+        factors.update_loadings(iteration)?;
+        Ok(factors)
+    }
+}
+
+/// `(1 - share) from + share to`.
+fn between(from: &Mat<f64>, to: &Mat<f64>, share: f64) -> Mat<f64> {
+    Mat::from_fn(from.nrows(), from.ncols(), |k, i| {
+        from[(k, i)] + share * (to[(k, i)] - from[(k, i)])
+    })
+}
+
+/// The new solution, unless the last one's weights have the smaller objective at the new inputs: a machine stops at a small gap, and the
+/// objective must not rise by it.
+pub(crate) fn better(
+    machine: &Machine<'_>,
+    problem: &Problem<'_>,
+    last: &Solution,
+    new: Solution,
+) -> Solution {
+    if last.weights.len() != new.weights.len() {
+        return new;
+    }
+    let primal = primal(machine.inputs(), problem, &last.weights);
+    if primal >= new.primal {
+        return new;
+    }
+    Solution {
+        weights: last.weights.clone(),
+        primal,
+        ..new
+    }
+}
+
+/// `|w|^2 / 2 + sum_n C_n loss_n`.
+fn primal(inputs: &Inputs<'_>, problem: &Problem<'_>, weights: &[f64]) -> f64 {
+    let n_scores = problem.targets.n_scores();
+    let width = inputs.n_weights();
+    let mut scores = vec![0.0; n_scores];
+    let mut losses = 0.0;
+    for row in 0..inputs.n_rows() {
+        if problem.costs[row] == 0.0 {
+            continue;
+        }
+        for (s, score) in scores.iter_mut().enumerate() {
+            *score = inputs.score(row, &weights[s * width..(s + 1) * width]);
+        }
+        losses += problem.costs[row] * problem.targets.loss(row, &scores);
+    }
+    0.5 * npb_linalg::dot(weights, weights) + losses
+}

@@ -1,0 +1,360 @@
+//! A fitted iLSVM.
+
+use std::ops::ControlFlow;
+
+use npb_data::{Labels, Table};
+use npb_infer::{Saved, Stop, VbReport};
+use npb_linalg::faer::Mat;
+use serde::{Deserialize, Serialize};
+
+use super::margins::{ClassMargins, ClassProblem};
+use crate::alternate::Alternation;
+use crate::columns::Columns;
+use crate::config::{ClassCosts, IlsvmConfig};
+use crate::dense::product;
+use crate::error::RegBayesError;
+use crate::factors::indicators::infer;
+use crate::factors::{Factors, Items};
+use crate::machine::MachineLimits;
+use crate::state::FactorState;
+use crate::vb;
+
+/// A fitted iLSVM: the posterior of the features of all rows of the fit, and the weights of every class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IlsvmFit {
+    /// Settings of the fit.
+    pub config: IlsvmConfig,
+    /// Why it ended.
+    pub stop: Stop,
+    /// Every outer iteration; `elbo` is minus the objective.
+    pub trace: Vec<VbReport>,
+    pub(crate) columns: Columns,
+    pub(crate) classes: Vec<String>,
+    pub(crate) state: FactorState,
+    /// Class by class: features, inputs if they are appended, bias if there is a column of ones.
+    pub(crate) weights: Vec<f64>,
+    /// Scores of the rows of the fit, row-major.
+    pub(crate) scores: Vec<f64>,
+}
+
+/// Scores of rows for all classes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassScores {
+    classes: Vec<String>,
+    values: Vec<f64>,
+}
+
+impl ClassScores {
+    /// Names of the classes.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// Number of rows.
+    pub fn n_rows(&self) -> usize {
+        self.values.len() / self.classes.len()
+    }
+
+    /// `f_y(x_n)` of all classes.
+    ///
+    /// # Panics
+    /// When the row does not exist.
+    pub fn row(&self, row: usize) -> &[f64] {
+        &self.values[row * self.classes.len()..(row + 1) * self.classes.len()]
+    }
+
+    /// The class with the highest score; the first of several.
+    ///
+    /// # Panics
+    /// When the row does not exist.
+    pub fn class(&self, row: usize) -> usize {
+        let scores = self.row(row);
+        (1..scores.len()).fold(0, |best, y| if scores[y] > scores[best] { y } else { best })
+    }
+
+    /// How far the highest score exceeds the next.
+    ///
+    /// # Panics
+    /// When the row does not exist.
+    pub fn margin(&self, row: usize) -> f64 {
+        let (scores, best) = (self.row(row), self.class(row));
+        let others = (0..scores.len()).filter(|&y| y != best);
+        scores[best] - others.map(|y| scores[y]).fold(f64::NEG_INFINITY, f64::max)
+    }
+}
+
+/// Fits the model to labelled and unlabelled rows.
+///
+/// Cost of an outer iteration with N rows, D columns, K features, L classes: at most `inner_sweeps` times `N D K + N K^2 + K^3` and some passes of
+/// the machine, `N K L` each.
+///
+/// # Errors
+/// Settings out of range; labels of another number of rows, fewer than two classes among them; no input column that varies; numerical trouble,
+/// named with iteration and block.
+///
+/// ```
+/// use npb_regbayes::IlsvmConfig;
+/// use npb_regbayes::classes::fit;
+/// use npb_regbayes::npb_data::{Labels, Table};
+/// // Rows of two kinds; the last ten have no label.
+/// let value = |n: usize, d: usize| if n % 2 == d % 2 { 2.0 } else { 0.0 } + ((n * (d + 3)) % 5) as f64 / 5.0;
+/// let inputs = Table::complete(50, 6, (0..300).map(|k| value(k / 6, k % 6)).collect())?;
+/// let known = |n: usize| (n < 40).then(|| if n % 2 == 0 { "even" } else { "odd" });
+/// let labels = Labels::from_strings(&(0..50).map(known).collect::<Vec<_>>());
+/// let model = fit(&inputs, &labels, &IlsvmConfig::default())?;
+/// let scores = model.scores();                          // joint inference
+/// assert!((40..50).all(|n| scores.class(n) == n % 2));
+/// assert!(model.predict(&inputs)?.class(41) == 1);      // new rows
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn fit(
+    inputs: &Table,
+    labels: &Labels,
+    config: &IlsvmConfig,
+) -> Result<IlsvmFit, RegBayesError> {
+    config.validate()?;
+    let rows = labelled_rows(inputs, labels)?;
+    let columns = Columns::learn(inputs, &rows)?;
+    let table = columns.apply(inputs)?;
+    let items = Items::from_rows(&table);
+    let mut factors = Factors::start(&items, config.factors, config.seed)?;
+    factors.warm_up(config.factors.warm_up)?;
+    let raw = appended(&table, &factors.state, config.raw_inputs);
+    let problem = problem(labels, &rows, &raw, config);
+    let mut alternation = Alternation {
+        factors,
+        labels: ClassMargins::new(&problem),
+        update: config.label_update,
+        inner_sweeps: config.inner_sweeps,
+    };
+    alternation.begin()?;
+    let outcome = vb::run(&mut alternation, &config.limits, Vec::new(), |_, _| {
+        ControlFlow::Continue(())
+    })?;
+    let solution = alternation.labels.solution;
+    let state = alternation.factors.state;
+    let weights = solution.map_or_else(Vec::new, |s| s.weights);
+    let scores = scores(
+        &weights,
+        labels.n_classes(),
+        &state.indicators,
+        &raw,
+        config.ones,
+    );
+    Ok(IlsvmFit {
+        config: config.clone(),
+        stop: outcome.stop,
+        trace: outcome.trace,
+        columns,
+        classes: labels.classes().to_vec(),
+        state,
+        weights,
+        scores,
+    })
+}
+
+fn labelled_rows(inputs: &Table, labels: &Labels) -> Result<Vec<usize>, RegBayesError> {
+    if labels.n_rows() != inputs.n_rows() {
+        return Err(RegBayesError::Size {
+            what: "labels",
+            found: labels.n_rows(),
+            expected: inputs.n_rows(),
+        });
+    }
+    let present = labels.counts().iter().filter(|&&n| n > 0).count();
+    if present < 2 {
+        return Err(RegBayesError::State {
+            what: format!(
+                "{present} of {} classes has a labelled row: at least two are needed",
+                labels.n_classes()
+            ),
+        });
+    }
+    let codes = labels.codes().iter().enumerate();
+    Ok(codes.filter_map(|(n, code)| code.map(|_| n)).collect())
+}
+
+fn problem(labels: &Labels, rows: &[usize], raw: &Mat<f64>, config: &IlsvmConfig) -> ClassProblem {
+    let classes: Vec<u32> = rows
+        .iter()
+        .filter_map(|&n| labels.codes()[n].map(|c| c as u32))
+        .collect();
+    let counts = labels.counts();
+    let present = counts.iter().filter(|&&n| n > 0).count() as f64;
+    let cost = |&class: &u32| match config.class_costs {
+        ClassCosts::Equal => config.cost,
+        ClassCosts::Balanced => {
+            config.cost * rows.len() as f64 / (present * counts[class as usize] as f64)
+        }
+    };
+    ClassProblem {
+        costs: classes.iter().map(cost).collect(),
+        classes,
+        n_classes: labels.n_classes(),
+        raw: rows
+            .iter()
+            .flat_map(|&n| raw.col_as_slice(n).iter().copied())
+            .collect(),
+        rows: rows.to_vec(),
+        slack: config.slack,
+        ones: config.ones,
+        limits: MachineLimits::default(),
+    }
+}
+
+/// Inputs in standard units times `scale`, D x N, with what the features expect in the holes; without columns if the scale is 0.
+fn appended(table: &Table, state: &FactorState, scale: f64) -> Mat<f64> {
+    let (n_rows, d) = (table.n_rows(), table.n_cols());
+    if scale == 0.0 {
+        return Mat::zeros(0, n_rows);
+    }
+    let cell = |j: usize, n: usize| {
+        if table.is_observed(n, j) {
+            return table.values()[n * d + j];
+        }
+        npb_linalg::dot(
+            state.indicators.col_as_slice(n),
+            state.loadings.col_as_slice(j),
+        )
+    };
+    Mat::from_fn(d, n_rows, |j, n| scale * cell(j, n))
+}
+
+/// Scores of all rows (columns of `indicators` and `raw`), row-major.
+fn scores(
+    weights: &[f64],
+    n_classes: usize,
+    indicators: &Mat<f64>,
+    raw: &Mat<f64>,
+    ones: f64,
+) -> Vec<f64> {
+    let width = weights.len() / n_classes;
+    let (k, r) = (indicators.nrows(), raw.nrows());
+    let part = |first: usize, count: usize| {
+        Mat::from_fn(n_classes, count, |y, j| weights[y * width + first + j])
+    };
+    let mut all = product(part(0, k).as_ref(), indicators.as_ref(), 1.0);
+    if r > 0 {
+        all += product(part(k, r).as_ref(), raw.as_ref(), 1.0);
+    }
+    let bias = |y: usize| {
+        let bias = weights[y * width..(y + 1) * width].get(k + r);
+        bias.map_or(0.0, |b| b * ones)
+    };
+    (0..all.ncols())
+        .flat_map(|n| (0..n_classes).map(move |y| (n, y)))
+        .map(|(n, y)| all[(y, n)] + bias(y))
+        .collect()
+}
+
+impl IlsvmFit {
+    /// The posterior of the features: items are the rows of the fit, observations its columns in use.
+    pub fn state(&self) -> &FactorState {
+        &self.state
+    }
+
+    /// Which input columns are in use.
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// Names of the classes.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// Scores of the rows of the fit, labelled or not: the paper's joint inference, in which the inputs of rows that are to be predicted take part in
+    /// the features.
+    pub fn scores(&self) -> ClassScores {
+        ClassScores {
+            classes: self.classes.clone(),
+            values: self.scores.clone(),
+        }
+    }
+
+    /// Features of new rows: `q(z_nk = 1)`, K x rows, from what is observed of them, loadings and sticks as they are.
+    ///
+    /// # Errors
+    /// Other columns than those of the fit.
+    pub fn features(&self, inputs: &Table) -> Result<Mat<f64>, RegBayesError> {
+        self.infer(&self.columns.apply(inputs)?)
+    }
+
+    fn infer(&self, table: &Table) -> Result<Mat<f64>, RegBayesError> {
+        let precision = self.config.factors.input_weight / self.state.noise_variance;
+        Ok(infer(&self.state, &Items::from_rows(table), precision))
+    }
+
+    /// Scores of new rows: their features are inferred from what is observed of them. A row without any observed entry has prior features.
+    ///
+    /// # Errors
+    /// Other columns than those of the fit.
+    pub fn predict(&self, inputs: &Table) -> Result<ClassScores, RegBayesError> {
+        let table = self.columns.apply(inputs)?;
+        let indicators = self.infer(&table)?;
+        let other = FactorState {
+            indicators,
+            ..self.state.clone()
+        };
+        let raw = appended(&table, &other, self.config.raw_inputs);
+        Ok(ClassScores {
+            values: scores(
+                &self.weights,
+                self.classes.len(),
+                &other.indicators,
+                &raw,
+                self.config.ones,
+            ),
+            classes: self.classes.clone(),
+        })
+    }
+
+    fn check(&self) -> Result<(), RegBayesError> {
+        self.config.validate()?;
+        self.columns.check()?;
+        self.state.check()?;
+        let wrong = |what: &str| {
+            Err(RegBayesError::State {
+                what: what.to_owned(),
+            })
+        };
+        let (d, n_classes) = (self.columns.kept().len(), self.classes.len());
+        if self.state.n_observations() != d {
+            return wrong("there are other columns than the features have loadings for");
+        }
+        let raw = if self.config.raw_inputs > 0.0 { d } else { 0 };
+        let width = self.state.n_features() + raw + usize::from(self.config.ones > 0.0);
+        if n_classes < 2 || n_classes.checked_mul(width) != Some(self.weights.len()) {
+            return wrong("the weights do not fit the features and classes");
+        }
+        if n_classes.checked_mul(self.state.n_items()) != Some(self.scores.len()) {
+            return wrong("the scores do not fit the rows and classes");
+        }
+        if !self
+            .weights
+            .iter()
+            .chain(&self.scores)
+            .all(|w| w.is_finite())
+        {
+            return wrong("a weight or score is not finite");
+        }
+        Ok(())
+    }
+}
+
+impl Saved for IlsvmFit {
+    const MODEL: &'static str = "regbayes/ilsvm";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Content = Self;
+    type Error = RegBayesError;
+
+    fn content(&self) -> &Self {
+        self
+    }
+
+    fn from_content(content: Self) -> Result<Self, RegBayesError> {
+        content.check()?;
+        Ok(content)
+    }
+}

@@ -1,0 +1,1 @@
+//! A Gibbs sampler of the unsupervised model.

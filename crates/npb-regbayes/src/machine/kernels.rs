@@ -1,0 +1,198 @@
+//! Products of a row with weights, in vector registers, and the order of visits.
+
+use npb_infer::stream;
+use pulp::Simd;
+use rand::seq::SliceRandom;
+
+use crate::inputs::{Inputs, Rows};
+
+/// Second word of the keys of the streams of this module.
+const ORDER: u64 = 0x6d61_6368;
+
+/// Puts the rows of one round in a new order.
+pub(super) fn shuffle(rows: &mut [u32], seed: u64, round: u64) {
+    rows.shuffle(&mut stream(seed, [0, ORDER, round, 0]));
+}
+
+/// x'w.
+#[inline(always)]
+pub(super) fn score<S: Simd>(simd: S, inputs: &Inputs<'_>, row: usize, w: &[f64]) -> f64 {
+    let n_cols = inputs.n_cols();
+    let bias = w.get(n_cols).map_or(0.0, |w| w * inputs.ones);
+    bias + match inputs.rows {
+        Rows::Dense(values) => dot(simd, &values[row * n_cols..][..n_cols], &w[..n_cols]),
+        Rows::Sparse(ratings) => {
+            let (columns, values) = ratings.row(row);
+            let terms = columns.iter().zip(values);
+            terms.fold(0.0, |sum, (&j, x)| sum + x * w[j as usize])
+        }
+    }
+}
+
+/// w <- w + a x.
+#[inline(always)]
+pub(super) fn add<S: Simd>(simd: S, inputs: &Inputs<'_>, row: usize, a: f64, w: &mut [f64]) {
+    let n_cols = inputs.n_cols();
+    if let Some(w) = w.get_mut(n_cols) {
+        *w += a * inputs.ones;
+    }
+    match inputs.rows {
+        Rows::Dense(values) => {
+            add_scaled(simd, a, &values[row * n_cols..][..n_cols], &mut w[..n_cols]);
+        }
+        Rows::Sparse(ratings) => {
+            let (columns, values) = ratings.row(row);
+            for (&j, x) in columns.iter().zip(values) {
+                w[j as usize] += a * x;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn dot<S: Simd>(simd: S, x: &[f64], y: &[f64]) -> f64 {
+    let (x, x_rest) = S::as_simd_f64s(x);
+    let (y, y_rest) = S::as_simd_f64s(y);
+    let zero = simd.splat_f64s(0.0);
+    let (mut a, mut b, mut c, mut d) = (zero, zero, zero, zero);
+    let (x4, x_last) = x.as_chunks::<4>();
+    let (y4, y_last) = y.as_chunks::<4>();
+    for (x, y) in x4.iter().zip(y4) {
+        a = simd.mul_add_e_f64s(x[0], y[0], a);
+        b = simd.mul_add_e_f64s(x[1], y[1], b);
+        c = simd.mul_add_e_f64s(x[2], y[2], c);
+        d = simd.mul_add_e_f64s(x[3], y[3], d);
+    }
+    for (&x, &y) in x_last.iter().zip(y_last) {
+        a = simd.mul_add_e_f64s(x, y, a);
+    }
+    if !x_rest.is_empty() {
+        let (x, y) = (
+            simd.partial_load_f64s(x_rest),
+            simd.partial_load_f64s(y_rest),
+        );
+        b = simd.mul_add_e_f64s(x, y, b);
+    }
+    simd.reduce_sum_f64s(simd.add_f64s(simd.add_f64s(a, b), simd.add_f64s(c, d)))
+}
+
+#[inline(always)]
+fn add_scaled<S: Simd>(simd: S, a: f64, x: &[f64], y: &mut [f64]) {
+    let scale = simd.splat_f64s(a);
+    let (x, x_rest) = S::as_simd_f64s(x);
+    let (y, y_rest) = S::as_mut_simd_f64s(y);
+    for (&x, y) in x.iter().zip(y) {
+        *y = simd.mul_add_e_f64s(scale, x, *y);
+    }
+    for (x, y) in x_rest.iter().zip(y_rest) {
+        *y += a * x;
+    }
+}
+
+/// Weights of several scores side by side: those of one column are `registers` registers.
+pub(super) struct Block<S: Simd> {
+    simd: S,
+    /// `n_weights x registers`.
+    weights: Vec<S::f64s>,
+    registers: usize,
+}
+
+impl<S: Simd> Block<S> {
+    #[inline(always)]
+    pub(super) fn new(simd: S, n_weights: usize, n_scores: usize) -> Self {
+        let registers = n_scores.div_ceil(S::F64_LANES).max(1);
+        Self {
+            simd,
+            weights: vec![simd.splat_f64s(0.0); n_weights * registers],
+            registers,
+        }
+    }
+
+    /// Numbers to hold the scores of one row: a whole number of registers.
+    pub(super) fn width(&self) -> usize {
+        self.registers * S::F64_LANES
+    }
+
+    /// All scores of a row.
+    #[inline(always)]
+    pub(super) fn scores(&self, inputs: &Inputs<'_>, row: usize, out: &mut [f64]) {
+        let (out, _) = S::as_mut_simd_f64s(out);
+        let (simd, registers) = (self.simd, self.registers);
+        for (r, out) in out.iter_mut().enumerate() {
+            let weight = |j: usize| self.weights[j * registers + r];
+            let zero = simd.splat_f64s(0.0);
+            let mut sums = [zero; 4];
+            match inputs.rows {
+                Rows::Dense(values) => {
+                    let x = &values[row * inputs.n_cols()..][..inputs.n_cols()];
+                    for (j, &x) in x.iter().enumerate() {
+                        let sum = &mut sums[j % 4];
+                        *sum = simd.mul_add_e_f64s(simd.splat_f64s(x), weight(j), *sum);
+                    }
+                }
+                Rows::Sparse(ratings) => {
+                    let (columns, values) = ratings.row(row);
+                    for (k, (&j, &x)) in columns.iter().zip(values).enumerate() {
+                        let sum = &mut sums[k % 4];
+                        *sum = simd.mul_add_e_f64s(simd.splat_f64s(x), weight(j as usize), *sum);
+                    }
+                }
+            }
+            if inputs.ones > 0.0 {
+                let ones = simd.splat_f64s(inputs.ones);
+                sums[0] = simd.mul_add_e_f64s(ones, weight(inputs.n_cols()), sums[0]);
+            }
+            let [a, b, c, d] = sums;
+            *out = simd.add_f64s(simd.add_f64s(a, b), simd.add_f64s(c, d));
+        }
+    }
+
+    /// W <- W + x a', with a number of `a` per score.
+    #[inline(always)]
+    pub(super) fn add(&mut self, inputs: &Inputs<'_>, row: usize, a: &[f64]) {
+        let (a, _) = S::as_simd_f64s(a);
+        let (simd, registers) = (self.simd, self.registers);
+        let mut one = |j: usize, x: f64| {
+            let x = simd.splat_f64s(x);
+            for (w, &a) in self.weights[j * registers..][..registers].iter_mut().zip(a) {
+                *w = simd.mul_add_e_f64s(x, a, *w);
+            }
+        };
+        match inputs.rows {
+            Rows::Dense(values) => {
+                let x = &values[row * inputs.n_cols()..][..inputs.n_cols()];
+                x.iter().enumerate().for_each(|(j, &x)| one(j, x));
+            }
+            Rows::Sparse(ratings) => {
+                let (columns, values) = ratings.row(row);
+                let entries = columns.iter().zip(values);
+                entries.for_each(|(&j, &x)| one(j as usize, x));
+            }
+        }
+        if inputs.ones > 0.0 {
+            one(inputs.n_cols(), inputs.ones);
+        }
+    }
+
+    /// Sum of all squares.
+    #[inline(always)]
+    pub(super) fn squared(&self) -> f64 {
+        let zero = self.simd.splat_f64s(0.0);
+        let squares = |sum, &w| self.simd.mul_add_e_f64s(w, w, sum);
+        self.simd
+            .reduce_sum_f64s(self.weights.iter().fold(zero, squares))
+    }
+
+    /// Weights score by score.
+    pub(super) fn by_score(&self, n_scores: usize) -> Vec<f64> {
+        let width = self.width();
+        let mut columns = vec![0.0; self.weights.len() * S::F64_LANES];
+        let (registers, _) = S::as_mut_simd_f64s(&mut columns);
+        registers.copy_from_slice(&self.weights);
+        let n_weights = columns.len() / width;
+        (0..n_scores)
+            .flat_map(|s| (0..n_weights).map(move |j| (s, j)))
+            .map(|(s, j)| columns[j * width + s])
+            .collect()
+    }
+}

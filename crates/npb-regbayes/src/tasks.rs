@@ -1,0 +1,12 @@
+//! MT-iLSVM: many tasks or labels over one binary projection of the inputs (R 4.3).
+//!
+//! Each *input column* d has binary features `z_d`; each row has loadings `w_n`, `x_n = Z w_n + noise`; task m scores a row by
+//! `f_m(x) = eta_m' Z'x` (and, if asked, the inputs themselves and a bias), with the expected hinge or epsilon-insensitive loss of the scores as
+//! the regulariser of the posterior.
+
+mod data;
+mod fit;
+mod margins;
+
+pub use data::{Task, TaskData, TaskTargets};
+pub use fit::{MtIlsvmFit, TaskScores, fit};

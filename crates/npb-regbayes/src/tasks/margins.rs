@@ -1,0 +1,304 @@
+//! What the targets of many tasks say about the projection.
+
+use npb_linalg::faer::Mat;
+use rayon::prelude::*;
+
+use super::data::{Task, TaskTargets};
+use crate::alternate::{Supervision, better};
+use crate::config::{ClassCosts, MtIlsvmConfig};
+use crate::dense::product;
+use crate::error::RegBayesError;
+use crate::factors::Factors;
+use crate::factors::indicators::sweep_item;
+use crate::inputs::Inputs;
+use crate::kinks::{Kink, minimise};
+use crate::loss::{Slack, Targets};
+use crate::machine::{Machine, MachineLimits, Problem, Solution};
+
+/// Targets of one task in the units of the machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Goal {
+    /// Positions among the training rows.
+    pub(crate) places: Vec<usize>,
+    pub(crate) targets: TaskTargets,
+    pub(crate) costs: Vec<f64>,
+}
+
+impl Goal {
+    /// `places[row]`: position of a row among the training rows.
+    pub(crate) fn new(
+        task: &Task,
+        places: &[usize],
+        (centre, scale): (f64, f64),
+        config: &MtIlsvmConfig,
+    ) -> Self {
+        let costs = match (&task.targets, config.class_costs) {
+            (TaskTargets::Binary(positive), ClassCosts::Balanced) => {
+                balanced(positive, config.cost)
+            }
+            _ => vec![config.cost; task.rows.len()],
+        };
+        Self {
+            places: task.rows.iter().map(|&n| places[n]).collect(),
+            targets: match &task.targets {
+                TaskTargets::Binary(positive) => TaskTargets::Binary(positive.clone()),
+                TaskTargets::Real(values) => {
+                    TaskTargets::Real(values.iter().map(|y| (y - centre) / scale).collect())
+                }
+            },
+            costs,
+        }
+    }
+
+    pub(crate) fn targets(&self, slack: Slack, epsilon: f64) -> Targets<'_> {
+        match &self.targets {
+            TaskTargets::Binary(positive) => Targets::Binary { positive, slack },
+            TaskTargets::Real(values) => Targets::Real {
+                values,
+                epsilon,
+                slack,
+            },
+        }
+    }
+}
+
+/// Costs inversely proportional to class sizes, mean `cost`; a class without rows has none to give away.
+fn balanced(positive: &[bool], cost: f64) -> Vec<f64> {
+    let n = positive.len() as f64;
+    let ones = positive.iter().filter(|&&y| y).count() as f64;
+    if ones == 0.0 || ones == n {
+        return vec![cost; positive.len()];
+    }
+    let weight = |y: &bool| 0.5 * cost * n / if *y { ones } else { n - ones };
+    positive.iter().map(weight).collect()
+}
+
+/// All that stays the same in a run.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskProblem {
+    /// D x N: training inputs in standard units, holes filled.
+    pub(crate) inputs: Mat<f64>,
+    pub(crate) goals: Vec<Goal>,
+    pub(crate) slack: Slack,
+    pub(crate) epsilon: f64,
+    pub(crate) ones: f64,
+    pub(crate) raw_inputs: f64,
+    pub(crate) limits: MachineLimits,
+}
+
+impl TaskProblem {
+    /// Rows of the machine for inputs (D x N): features, then the inputs themselves if they are wanted. Row-major.
+    pub(crate) fn rows(&self, inputs: &Mat<f64>, indicators: &Mat<f64>) -> Vec<f64> {
+        machine_rows(inputs, indicators, self.raw_inputs)
+    }
+}
+
+/// Features `psi'x` of each row of `inputs` (D x N), and the inputs times `raw_inputs` unless that is 0. Row-major.
+pub(crate) fn machine_rows(inputs: &Mat<f64>, indicators: &Mat<f64>, raw_inputs: f64) -> Vec<f64> {
+    let features = product(indicators.as_ref(), inputs.as_ref(), 1.0);
+    let width = features.nrows() + if raw_inputs > 0.0 { inputs.nrows() } else { 0 };
+    let mut rows = Vec::with_capacity(width * inputs.ncols());
+    for n in 0..inputs.ncols() {
+        rows.extend_from_slice(features.col_as_slice(n));
+        if raw_inputs > 0.0 {
+            rows.extend(inputs.col_as_slice(n).iter().map(|x| x * raw_inputs));
+        }
+    }
+    rows
+}
+
+/// The machines of all tasks.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskMargins<'d> {
+    problem: &'d TaskProblem,
+    pub(crate) solutions: Vec<Solution>,
+    n_features: usize,
+}
+
+impl<'d> TaskMargins<'d> {
+    pub(crate) fn new(problem: &'d TaskProblem) -> Self {
+        Self {
+            problem,
+            solutions: Vec::new(),
+            n_features: 0,
+        }
+    }
+
+    /// Weights of the features, M x K.
+    fn feature_weights(&self) -> Mat<f64> {
+        Mat::from_fn(self.solutions.len(), self.n_features, |m, k| {
+            self.solutions[m].weights[k]
+        })
+    }
+
+    /// Solves one task on its rows of `rows`.
+    fn solve(&self, m: usize, rows: &[f64], width: usize) -> Result<Solution, RegBayesError> {
+        let problem = self.problem;
+        let goal = &problem.goals[m];
+        let whole = goal.places.len() * width == rows.len();
+        let own: Vec<f64>;
+        let rows = if whole {
+            rows
+        } else {
+            let row = |&n: &usize| rows[n * width..(n + 1) * width].iter().copied();
+            own = goal.places.iter().flat_map(row).collect();
+            &own
+        };
+        let machine = Machine::new(Inputs::dense(rows, width)?.with_ones(problem.ones)?);
+        let wanted = Problem {
+            targets: goal.targets(problem.slack, problem.epsilon),
+            costs: &goal.costs,
+        };
+        let warm = self.solutions.get(m);
+        let solution = machine.solve(&wanted, warm, &problem.limits)?;
+        Ok(match warm {
+            Some(last) => better(&machine, &wanted, last, solution),
+            None => solution,
+        })
+    }
+}
+
+impl Supervision for TaskMargins<'_> {
+    fn refit(&mut self, indicators: &Mat<f64>) -> Result<(), RegBayesError> {
+        let rows = self.problem.rows(&self.problem.inputs, indicators);
+        let width = rows.len() / self.problem.inputs.ncols();
+        self.n_features = indicators.nrows();
+        let tasks = 0..self.problem.goals.len();
+        let solutions: Result<Vec<Solution>, RegBayesError> = tasks
+            .into_par_iter()
+            .map(|m| self.solve(m, &rows, width))
+            .collect();
+        self.solutions = solutions?;
+        Ok(())
+    }
+
+    fn objective(&self) -> f64 {
+        self.solutions.iter().map(|s| s.primal).sum()
+    }
+
+    /// `sum_m mu_mk sum_n (signed omega_mn) x_nd`. Cost: N D M + D M K.
+    fn pull(&self, _indicators: &Mat<f64>) -> Mat<f64> {
+        let mut duals = Mat::zeros(self.problem.inputs.ncols(), self.solutions.len());
+        for (m, solution) in self.solutions.iter().enumerate() {
+            let column = duals.col_as_slice_mut(m);
+            for (&n, dual) in self.problem.goals[m].places.iter().zip(&solution.duals) {
+                column[n] = *dual;
+            }
+        }
+        let directions = product(self.problem.inputs.as_ref(), duals.as_ref(), 1.0);
+        let weights = self.feature_weights();
+        product(weights.transpose(), directions.transpose(), 1.0)
+    }
+
+    /// Cost: D K times the number of targets.
+    fn sweep_exactly(&mut self, factors: &mut Factors<'_>) {
+        let weights = self.feature_weights();
+        let rows = self
+            .problem
+            .rows(&self.problem.inputs, &factors.state.indicators);
+        let mut scores = Scores::new(self, &rows);
+        let precision = factors.precision();
+        let mut odds = vec![0.0; factors.state.n_features()];
+        factors.state.sticks.prior_ln_odds(&mut odds);
+        let mut scratch = Vec::new();
+        for item in 0..factors.state.n_items() {
+            let psi = factors.state.indicators.col_as_slice_mut(item);
+            let mut evidence = factors.evidence.of_item(factors.items, item, psi);
+            sweep_item(&mut evidence, psi, precision, &odds, |k, ln_odds, psi| {
+                let slopes = scores.slopes(&weights, item, k);
+                let kinks = |sign, reach, out: &mut Vec<Kink>| scores.kinks(sign, reach, out);
+                let new = minimise(ln_odds, psi, slopes, kinks, &mut scratch);
+                scores.follow(new - psi);
+                new
+            });
+        }
+    }
+}
+
+/// Scores of all targets, and how they follow one indicator.
+struct Scores<'a> {
+    problem: &'a TaskProblem,
+    /// All targets, task by task.
+    scores: Vec<f64>,
+    /// Places where the loss of a target has kinks: (target, score, slope below, slope above).
+    places: Vec<(u32, f64, f64, f64)>,
+    /// d score / d psi for the indicator at hand.
+    rates: Vec<f64>,
+}
+
+impl<'a> Scores<'a> {
+    fn new(margins: &TaskMargins<'a>, rows: &[f64]) -> Self {
+        let problem = margins.problem;
+        let width = rows.len() / problem.inputs.ncols();
+        let (mut scores, mut places) = (Vec::new(), Vec::new());
+        for (goal, solution) in problem.goals.iter().zip(&margins.solutions) {
+            let (own, bias) = solution.weights.split_at(width);
+            let bias = bias.first().map_or(0.0, |b| b * problem.ones);
+            for (i, &n) in goal.places.iter().enumerate() {
+                let (target, c) = (scores.len() as u32, goal.costs[i]);
+                scores.push(bias + npb_linalg::dot(&rows[n * width..(n + 1) * width], own));
+                match &goal.targets {
+                    TaskTargets::Binary(y) if y[i] => places.push((target, 1.0, -c, 0.0)),
+                    TaskTargets::Binary(_) => places.push((target, -1.0, 0.0, c)),
+                    TaskTargets::Real(y) => {
+                        places.push((target, y[i] - problem.epsilon, -c, 0.0));
+                        places.push((target, y[i] + problem.epsilon, 0.0, c));
+                    }
+                }
+            }
+        }
+        Self {
+            problem,
+            rates: vec![0.0; scores.len()],
+            scores,
+            places,
+        }
+    }
+
+    /// Slopes of the loss in indicator k of input column `item`, below and above; sets the rates.
+    fn slopes(&mut self, weights: &Mat<f64>, item: usize, k: usize) -> [f64; 2] {
+        let mut rates = self.rates.iter_mut();
+        for (m, goal) in self.problem.goals.iter().enumerate() {
+            let weight = weights[(m, k)];
+            for &n in &goal.places {
+                if let Some(rate) = rates.next() {
+                    *rate = weight * self.problem.inputs[(item, n)];
+                }
+            }
+        }
+        let mut slopes = [0.0; 2];
+        for &(target, place, below, above) in &self.places {
+            let (score, rate) = (self.scores[target as usize], self.rates[target as usize]);
+            let (first, second) = if score < place {
+                (below, below)
+            } else if score > place {
+                (above, above)
+            } else if rate > 0.0 {
+                (below, above)
+            } else {
+                (above, below)
+            };
+            slopes[0] += rate * first;
+            slopes[1] += rate * second;
+        }
+        slopes
+    }
+
+    fn kinks(&self, sign: f64, reach: f64, out: &mut Vec<Kink>) {
+        for &(target, place, below, above) in &self.places {
+            let rate = self.rates[target as usize];
+            let distance = sign * (place - self.scores[target as usize]) / rate;
+            if distance > 0.0 && distance < reach {
+                let jump = rate.abs() * (above - below);
+                out.push(Kink { distance, jump });
+            }
+        }
+        out.sort_by(|a, b| a.distance.total_cmp(&b.distance));
+    }
+
+    fn follow(&mut self, delta: f64) {
+        if delta != 0.0 {
+            crate::dense::axpy(&mut self.scores, delta, &self.rates);
+        }
+    }
+}

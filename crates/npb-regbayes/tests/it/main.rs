@@ -1,0 +1,3 @@
+//! Tests of npb-regbayes from outside.
+
+mod machine;
