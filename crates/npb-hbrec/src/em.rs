@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use mixture::{ActiveUser, Mixture};
+pub(crate) use mixture::{check_weights, without_own};
 pub use table::LikelihoodTable;
 
 use crate::{Concentration, HbrecError, WeightsConfig};

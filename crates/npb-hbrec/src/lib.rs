@@ -8,6 +8,7 @@ mod kernel;
 mod laplace;
 mod likes;
 mod prior;
+mod recommend;
 mod user;
 mod users;
 
@@ -22,5 +23,9 @@ pub use npb_infer;
 pub use npb_infer::Saved;
 pub use npb_priors;
 pub use prior::ItemPrior;
+pub use recommend::{
+    BasePrior, Because, Chance, Filter, Profile, Reasons, Recommendation, Recommender,
+    RecommenderConfig, StoredRecommender,
+};
 pub use user::{AtomRule, ConjugateModel, GibbsModel, UserModel};
 pub use users::{ItemAtom, ProbitItems, ProbitPosterior};

@@ -1,6 +1,8 @@
 //! npb-hbrec.
 
+mod cold_items;
 mod data;
+mod fig_3;
 mod fig_4;
 mod methods;
 mod protocol;
@@ -9,4 +11,9 @@ mod runs;
 use crate::reproduce::Experiment;
 
 /// In the order of the paper, then what it does not have.
-pub(crate) const EXPERIMENTS: &[Experiment] = &[fig_4::SURVEY, fig_4::FIG_4];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    fig_3::FIG_3,
+    fig_4::SURVEY,
+    fig_4::FIG_4,
+    cold_items::COLD_ITEMS,
+];

@@ -21,7 +21,7 @@ pub(super) struct Survey {
     pub(super) likes: Ratings,
     /// What was said, on the data set's own scale; the same entries.
     pub(super) grades: Ratings,
-    /// Content of items: standardised columns.
+    /// Content of items, on comparable scales.
     pub(super) content: Features,
     /// The same for the comparators.
     pub(super) content_table: Table,
@@ -30,6 +30,7 @@ pub(super) struct Survey {
 }
 
 impl Survey {
+    /// `content` as the comparators and the kernel take it.
     fn new(
         name: &str,
         entries: &[Rating],
@@ -44,7 +45,7 @@ impl Survey {
         };
         let likes: Vec<Rating> = entries.iter().map(like).collect();
         let q = content.first().map_or(0, Vec::len);
-        let values = standardised(content);
+        let values: Vec<f64> = content.concat();
         Ok(Self {
             name: name.to_owned(),
             likes: Ratings::new(n_users, n_items, &likes)?,
@@ -55,17 +56,19 @@ impl Survey {
         })
     }
 
-    /// MovieLens: liked are 4 and 5 stars; content: genres and year of release.
+    /// MovieLens: liked are 4 and 5 stars; content: genres as 0 and 1, and the standardised year of release.
     pub(super) fn films(context: &Context<'_>, size: Size) -> Result<Self> {
         let films = Films::load(context, size)?;
         let (n_users, n_items) = (films.file.row_ids.len(), films.file.column_ids.len());
         let known: Vec<f64> = films.years.iter().copied().flatten().collect();
         let mean_year = known.iter().sum::<f64>() / known.len().max(1) as f64;
+        let year = |j: usize| vec![films.years[j].unwrap_or(mean_year)];
+        let years = standardised(&(0..n_items).map(year).collect::<Vec<_>>());
         let n_genres = films.films.n_cols;
         let content: Vec<Vec<f64>> = (0..n_items)
             .map(|j| {
                 let mut row = films.films.values[j * n_genres..][..n_genres].to_vec();
-                row.push(films.years[j].unwrap_or(mean_year));
+                row.push(years[j][0]);
                 row
             })
             .collect();
@@ -121,7 +124,14 @@ impl Survey {
             .into());
         }
         let sizes = (n_users as usize, n_items);
-        Self::new("sushi", &entries, sizes, 3.0, &content, source)
+        Self::new(
+            "sushi",
+            &entries,
+            sizes,
+            3.0,
+            &standardised(&content),
+            source,
+        )
     }
 
     /// The paintings survey as the chapter describes it, drawn from a model: see [`SurveyModel`].
@@ -157,8 +167,8 @@ impl Survey {
     }
 }
 
-/// Items x features, row by row, each feature of mean 0 and variance 1 (0 when it is constant).
-fn standardised(content: &[Vec<f64>]) -> Vec<f64> {
+/// Each feature of mean 0 and variance 1 (0 when it is constant).
+fn standardised(content: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let (n, q) = (content.len() as f64, content.first().map_or(0, Vec::len));
     let moments: Vec<(f64, f64)> = (0..q)
         .map(|f| {
@@ -182,7 +192,7 @@ fn standardised(content: &[Vec<f64>]) -> Vec<f64> {
             .map(|(x, (mean, unit))| (x - mean) * unit)
             .collect()
     };
-    content.iter().flat_map(scale).collect()
+    content.iter().map(scale).collect()
 }
 
 /// Style, major group, minor group (twelve columns), heaviness, eaten, price, sold.

@@ -1,10 +1,15 @@
 //! Comparators and our methods behind one interface: made from a fold, asked about its active users.
 
 use npb_baselines::{
-    Given, ImplicitAls, ImplicitAlsConfig, ItemKnn, ItemKnnConfig, ItemRates, Pearson, PearsonForm,
-    PlattSvm, SvmConfig,
+    Given, ImplicitAls, ImplicitAlsConfig, ItemKnn, ItemKnnConfig, ItemRates, Kernel, Pearson,
+    PearsonForm, PlattSvm, SvmConfig,
 };
-use npb_data::Ratings;
+use npb_bsvd::{BsvdConfig, Cells, Likelihood, SideInformation};
+use npb_data::{Rating, Ratings};
+use npb_hbrec::{
+    BaseConfig, BasePrior, Content, ContentKernel, Filter, Likes, Recommender, RecommenderConfig,
+};
+use npb_infer::VbLimits;
 
 use super::data::Survey;
 use super::protocol::{Active, Fold, Predicted};
@@ -25,6 +30,106 @@ pub(super) enum Method {
     Popularity,
     ItemKnn,
     Ials,
+    /// npb-bsvd with a probit likelihood, fitted again with the examples of the active users.
+    Bsvd,
+    /// Our recommender.
+    Ours(Variant),
+}
+
+/// Forms of our recommender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Variant {
+    /// Learned base, hybrid 1; `/tau0` and `/base` are of the same fit.
+    Learned,
+    /// Standard base, as printed; `-tau0` is of the same fit.
+    Printed,
+    /// Standard base, the user alone: a Bayesian kernel model of content.
+    ContentKernel,
+    /// Hybrid 1 without content.
+    Collaborative,
+    /// Hybrid 1 of few iterations and loadings: whether everything runs.
+    Smoke,
+}
+
+impl Variant {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Learned | Self::Smoke => "npb:hbrec",
+            Self::Printed => "npb:hbrec/printed",
+            Self::ContentKernel => "npb:hbrec/content",
+            Self::Collaborative => "npb:hbrec/collaborative",
+        }
+    }
+
+    pub(super) fn config(self, seed: u64) -> RecommenderConfig {
+        let config = RecommenderConfig {
+            seed,
+            like_from: 0.0,
+            ..Default::default()
+        };
+        match self {
+            Self::Learned => config,
+            Self::Smoke => {
+                let limits = VbLimits {
+                    max_iterations: 3,
+                    tolerance: 1e-3,
+                };
+                let base = BaseConfig {
+                    rank: 2,
+                    limits,
+                    ..Default::default()
+                };
+                RecommenderConfig {
+                    base: BasePrior::Learned(base),
+                    max_ratings: 20,
+                    max_atoms: 20,
+                    ..config
+                }
+            }
+            Self::Printed => RecommenderConfig {
+                base: BasePrior::Standard,
+                identity: 0.0,
+                ..config
+            },
+            Self::ContentKernel => RecommenderConfig {
+                filter: Filter::ContentBased,
+                ..config
+            },
+            Self::Collaborative => RecommenderConfig {
+                filter: Filter::Collaborative,
+                ..config
+            },
+        }
+    }
+
+    /// What differs in tau alone: ending of the name, and tau.
+    pub(super) fn taus(self) -> &'static [(&'static str, f64)] {
+        match self {
+            Self::Learned | Self::Smoke => &[("/tau0", 0.0), ("/base", f64::INFINITY)],
+            Self::Printed => &[("-tau0", 0.0)],
+            Self::ContentKernel | Self::Collaborative => &[],
+        }
+    }
+
+    /// From the likes of a database.
+    pub(super) fn learn(
+        self,
+        survey: &Survey,
+        database: &Ratings,
+        seed: u64,
+    ) -> Result<Recommender> {
+        // As printed: the radial kernel of the chapter's machines. The learned base takes features as they are.
+        let kernel = match self {
+            Self::Printed | Self::ContentKernel => ContentKernel::Rbf { length: 1.0 },
+            _ => ContentKernel::Linear,
+        };
+        let content = Content::of_features(&survey.content, kernel)?;
+        Ok(Recommender::fit(
+            database,
+            Some(&content),
+            &self.config(seed),
+        )?)
+    }
 }
 
 impl Method {
@@ -38,6 +143,8 @@ impl Method {
             Self::Popularity => "popularity",
             Self::ItemKnn => "item-knn",
             Self::Ials => "ials",
+            Self::Bsvd => "npb:bsvd",
+            Self::Ours(variant) => variant.name(),
         }
     }
 
@@ -77,6 +184,8 @@ impl Method {
             Self::Popularity => Learned::Items(ItemRates::fit(likes, VOTES)?.popularity().to_vec()),
             Self::ItemKnn => Learned::ItemKnn(ItemKnn::fit(likes, &ItemKnnConfig::default())?),
             Self::Ials => Learned::Ials(ImplicitAls::fit(likes, &als)?),
+            Self::Bsvd => Learned::Bsvd(fold, seed),
+            Self::Ours(variant) => Learned::Ours(Box::new(variant.learn(survey, likes, seed)?)),
         })
     }
 }
@@ -94,11 +203,31 @@ pub(super) enum Learned<'a> {
     Items(Vec<f64>),
     ItemKnn(ItemKnn),
     Ials(ImplicitAls),
+    Bsvd(&'a Fold, u64),
+    Ours(Box<Recommender>),
 }
 
 impl Learned<'_> {
+    /// The same fit with another tau, under the names that these have; nothing for comparators.
+    pub(super) fn others(&self, method: Method) -> Result<Vec<(String, Self)>> {
+        let (Self::Ours(recommender), Method::Ours(variant)) = (self, method) else {
+            return Ok(Vec::new());
+        };
+        let other = |&(ending, tau): &(&str, f64)| {
+            let other = recommender.as_ref().clone().with_tau(tau)?;
+            Ok((
+                format!("{}{ending}", variant.name()),
+                Self::Ours(Box::new(other)),
+            ))
+        };
+        variant.taus().iter().map(other).collect()
+    }
+
     /// For each active user of a draw what is predicted from the examples `given`.
     pub(super) fn predict(&self, active: &[Active], given: usize) -> Result<Vec<Predicted>> {
+        if let Self::Bsvd(fold, seed) = *self {
+            return refitted(fold, active, given, seed);
+        }
         active
             .iter()
             .map(|user| self.one(&user.given[given]))
@@ -125,7 +254,23 @@ impl Learned<'_> {
             Self::Items(scores) => Predicted::ranking(scores.clone()),
             Self::ItemKnn(knn) => Predicted::ranking(knn.scores(given)?),
             Self::Ials(als) => Predicted::ranking(als.scores(given)?),
+            Self::Bsvd(..) => return Err("it predicts for all active users in one go".into()),
+            Self::Ours(recommender) => {
+                let pairs: Vec<(u32, bool)> = given.iter().map(|g| (g.0, g.1 > 0.0)).collect();
+                let profile = recommender.profile(&Likes::new(recommender.n_items(), &pairs)?)?;
+                let chances = recommender.chances(&profile);
+                Predicted::probabilities(chances.iter().map(|c| c.probability).collect())
+            }
         })
+    }
+}
+
+/// A linear machine with a strong penalty: what does best on MovieLens's genres and years, of the kernels and penalties tried.
+pub(super) fn svm() -> SvmConfig {
+    SvmConfig {
+        kernel: Kernel::Linear,
+        c: 0.1,
+        ..Default::default()
     }
 }
 
@@ -147,29 +292,50 @@ fn content(survey: &Survey, given: &[Given]) -> Result<Predicted> {
     let svm = PlattSvm::fit(
         &survey.content_table.select_rows(&rows),
         &labels,
-        &SvmConfig::default(),
+        &svm(),
         FOLDS,
     )?;
     Ok(Predicted::ranking(svm.decision(&survey.content_table)?))
 }
 
-/// The database with the given examples of active users in it: what methods that know users only by their rows are fitted to.
-pub(super) fn with_given(fold: &Fold, active: &[Active], given: usize) -> Result<Ratings> {
-    let mut entries: Vec<npb_data::Rating> = fold.database.iter().collect();
+/// Matrix factorisation knows users by their rows: it is fitted to the database and the given examples, and followed at all other cells of active users.
+fn refitted(fold: &Fold, active: &[Active], given: usize, seed: u64) -> Result<Vec<Predicted>> {
+    let n_items = fold.database.n_cols();
+    let cell = |row: usize, column: u32, liked: bool| Rating {
+        row: row as u32,
+        column,
+        value: f64::from(u8::from(liked)),
+    };
+    let mut entries: Vec<Rating> = fold
+        .database
+        .iter()
+        .map(|e| cell(e.row as usize, e.column, e.value > 0.0))
+        .collect();
+    let mut cells = Cells::default();
     for user in active {
-        entries.extend(
-            user.given[given]
-                .iter()
-                .map(|&(column, value)| npb_data::Rating {
-                    row: user.user as u32,
-                    column,
-                    value,
-                }),
-        );
+        let own = &user.given[given];
+        entries.extend(own.iter().map(|g| cell(user.user, g.0, g.1 > 0.0)));
+        for item in (0..n_items as u32).filter(|item| own.iter().all(|g| g.0 != *item)) {
+            cells.rows.push(user.user as u32);
+            cells.columns.push(item);
+            cells.values.push(0.0);
+        }
     }
-    Ok(Ratings::new(
-        fold.database.n_rows(),
-        fold.database.n_cols(),
-        &entries,
-    )?)
+    let train = Ratings::new(fold.database.n_rows(), n_items, &entries)?;
+    let config = BsvdConfig {
+        likelihood: Likelihood::Binary,
+        seed,
+        ..Default::default()
+    };
+    let fit = npb_bsvd::fit(&train, SideInformation::default(), &cells, &config)?;
+    let mut rest = cells.columns.iter().zip(&fit.moments.mean);
+    let scores = |user: &Active| {
+        let mut scores = vec![0.0; n_items];
+        let n = n_items - user.given[given].len();
+        rest.by_ref()
+            .take(n)
+            .for_each(|(&item, mean)| scores[item as usize] = *mean);
+        Predicted::ranking(scores)
+    };
+    Ok(active.iter().map(scores).collect())
 }

@@ -1,6 +1,6 @@
 //! Methods run on folds, and the tables made of their records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::Survey;
 use super::methods::Method;
@@ -17,13 +17,14 @@ pub(super) fn run(
     protocol: &Protocol,
     methods: &[Method],
     folds: usize,
+    label: &str,
 ) -> Result<Vec<Record>> {
     let mut trials = Vec::new();
     for &method in methods {
         for fold in 0..folds {
             trials.push(Trial {
                 dataset: survey.name.clone(),
-                setting: format!("{:?}", protocol.choice).to_lowercase(),
+                setting: format!("given={:?}{label}", protocol.given),
                 method: method.name().to_owned(),
                 trial: fold as u64,
                 config: format!(
@@ -39,14 +40,23 @@ pub(super) fn run(
     let records = context.run_trials(&trials, |trial, seed| {
         let fold = protocol.fold(survey, trial.trial as usize, context.seed)?;
         let learned = trial.work.learn(survey, &fold, seed)?;
+        let mut methods = learned.others(trial.work)?;
+        methods.insert(0, (trial.work.name().to_owned(), learned));
         let mut all = Outcome::default();
-        for (place, n) in protocol.given.iter().enumerate() {
+        let asked = methods.iter().flat_map(|m| {
+            protocol
+                .given
+                .iter()
+                .enumerate()
+                .map(move |given| (m, given))
+        });
+        for ((method, learned), (place, n)) in asked {
             let mut measures = Measures::default();
             for active in &fold.draws {
                 measures.add(active, place, &learned.predict(active, place)?)?;
             }
             let outcome = measures.outcome();
-            let named = |name: String| format!("{n}:{name}");
+            let named = |name: String| format!("{method}|{n}:{name}");
             all.metrics
                 .extend(outcome.metrics.into_iter().map(|(k, v)| (named(k), v)));
             all.series
@@ -54,29 +64,30 @@ pub(super) fn run(
         }
         Ok(all)
     })?;
-    Ok(records
-        .iter()
-        .flat_map(|record| by_setting(record, &protocol.given))
-        .collect())
+    let mut all = Vec::new();
+    for record in &records {
+        let of = |name: &String| name.split_once('|').map(|(method, _)| method.to_owned());
+        let methods: BTreeSet<String> = record.outcome.metrics.keys().filter_map(of).collect();
+        for method in methods {
+            all.extend(by_setting(record, &method, &protocol.given, label));
+        }
+    }
+    Ok(all)
 }
 
 /// One record for each number of given examples and protocol.
-fn by_setting(record: &Record, given: &[usize]) -> Vec<Record> {
+fn by_setting(record: &Record, method: &str, given: &[usize], label: &str) -> Vec<Record> {
     let mut records = Vec::new();
     for n in given {
         for protocol in ["rated", "all"] {
             let belongs = |name: &str| name.starts_with("top_") == (protocol == "all");
             let own = |name: &String| -> Option<String> {
-                let name = name.strip_prefix(&format!("{n}:"))?;
+                let name = name.strip_prefix(&format!("{method}|{n}:"))?;
                 belongs(name).then(|| name.to_owned())
             };
             let mut key = record.key.clone();
-            let at_random = if key.setting == "atrandom" {
-                ";choice=random"
-            } else {
-                ""
-            };
-            key.setting = format!("given={n};protocol={protocol}{at_random}");
+            key.setting = format!("given={n};protocol={protocol}{label}");
+            key.method = method.to_owned();
             let mut outcome = Outcome {
                 metrics: record
                     .outcome
