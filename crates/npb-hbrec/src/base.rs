@@ -1,11 +1,17 @@
 //! The base distribution: parametric hierarchical Bayes by EM.
 
 mod factors;
+mod gaussian;
+mod rotation;
+
+use std::ops::ControlFlow;
 
 use npb_infer::{Stop, VbReport};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use factors::BaseState;
 pub use factors::{BaseEm, BaseUpdate};
+pub use gaussian::learn_gaussian;
 
 use crate::kernel::Content;
 use crate::{BaseConfig, HbrecError, ItemPrior, LikeMatrix};
@@ -54,10 +60,24 @@ pub fn learn_base(
     content: Option<&Content>,
     config: &BaseConfig,
 ) -> Result<LearnedBase, HbrecError> {
-    let mut em = BaseEm::new(likes, content, config)?;
-    let outcome = npb_infer::run_vb(&mut em, &config.limits, BaseEm::step, |_, _| {
-        std::ops::ControlFlow::Continue(())
-    })?;
+    let em = BaseEm::new(likes, content, config)?;
+    learn_base_watched(em, Vec::new(), config, |_, _| ControlFlow::Continue(()))
+}
+
+/// From a state that may have made iterations already, with their trace.
+pub(crate) fn learn_base_watched(
+    mut em: BaseEm<'_>,
+    trace: Vec<VbReport>,
+    config: &BaseConfig,
+    mut watch: impl FnMut(&VbReport, &BaseEm<'_>) -> ControlFlow<()>,
+) -> Result<LearnedBase, HbrecError> {
+    let outcome = npb_infer::resume_vb(
+        &mut em,
+        &config.limits,
+        trace,
+        BaseEm::step,
+        |report, em| watch(report, em),
+    )?;
     em.finish(outcome.trace, outcome.stop)
 }
 
@@ -72,12 +92,17 @@ impl LearnedBase {
         &self.item_variance
     }
 
+    /// Columns of content that the base was learned with.
+    pub fn n_columns(&self) -> usize {
+        self.regression[0].len() - 1
+    }
+
     /// Adds an item that nobody rated, known by its columns of content or by nothing; its number.
     ///
     /// # Errors
     /// Another number of columns than the base was learned with.
     pub fn add_item(&mut self, columns: Option<&[f64]>) -> Result<usize, HbrecError> {
-        let width = self.regression[0].len() - 1;
+        let width = self.n_columns();
         let zeros = vec![0.0; width];
         let columns = columns.unwrap_or(&zeros);
         if columns.len() != width {

@@ -1,7 +1,8 @@
 //! What a user may set.
 
-use npb_infer::VbLimits;
-use npb_infer::ranges::{OutOfRange, at_least, not_negative, up_to};
+use npb_infer::ranges::{OutOfRange, at_least, gamma, not_negative, up_to};
+use npb_infer::{SweepPlan, VbLimits};
+use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::AtomRule;
@@ -103,5 +104,164 @@ impl WeightsConfig {
             return Err(OutOfRange::new("tau", tau, "0 or more"));
         }
         check_limits(&self.limits)
+    }
+}
+
+/// Where the Dirichlet process is centred.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BaseDistribution {
+    /// Item means and a low-rank covariance, learned from all users.
+    Learned(BaseConfig),
+    /// As printed: mean zero and the kernel `content + constant`, scales by the summed evidence of users.
+    Standard,
+}
+
+/// Settings of a fit for items ([`crate::fit`]).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HbrecConfig {
+    /// The base distribution.
+    pub base: BaseDistribution,
+    /// rho: the share of the noise of a like that belongs to user and item for good.
+    pub identity: f64,
+    /// Weights of the users as atoms.
+    pub weights: WeightsConfig,
+    /// Ratings of a user beyond this number are left out of training, chosen at random.
+    pub most_ratings: usize,
+    /// Seed of the choice of ratings.
+    pub seed: u64,
+}
+
+impl Default for HbrecConfig {
+    /// The learned base, item identity 0.3, at most 500 ratings a user.
+    fn default() -> Self {
+        Self {
+            base: BaseDistribution::Learned(BaseConfig::default()),
+            identity: 0.3,
+            weights: WeightsConfig::default(),
+            most_ratings: 500,
+            seed: 0,
+        }
+    }
+}
+
+impl HbrecConfig {
+    /// The hybrid as the chapter prints it: standard normal base, no item identity, atoms at the mode, weights by EM, tau = 1.
+    pub fn printed() -> Self {
+        Self {
+            base: BaseDistribution::Standard,
+            identity: 0.0,
+            weights: WeightsConfig {
+                atoms: AtomRule::Map,
+                tau: Concentration::Given(1.0),
+                ..WeightsConfig::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    /// # Errors
+    /// The first field that is out of range.
+    pub fn validate(&self) -> Result<(), OutOfRange> {
+        if let BaseDistribution::Learned(base) = &self.base {
+            base.validate().map_err(|error| error.inside("base"))?;
+        }
+        if !(0.0..=1.0).contains(&self.identity) {
+            return Err(OutOfRange::new("identity", self.identity, "from 0 to 1"));
+        }
+        self.weights
+            .validate()
+            .map_err(|error| error.inside("weights"))?;
+        at_least("most_ratings", self.most_ratings as u64, 1)
+    }
+}
+
+/// One move of the sampler of the infinite model; each leaves the posterior as it is (`docs/hbrec.md#gibbs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GibbsMove {
+    /// Escobar: each user in turn takes the parameter of another, with probability `n_k P(D_j | theta_k)`, or a draw from its own posterior, with
+    /// probability `tau P(D_j)`. Conjugate models only.
+    Escobar,
+    /// Neal's algorithm 8: as before, but for so many candidates drawn from the base distribution, each with weight `tau / components`.
+    Auxiliary {
+        /// Candidates, at least 1.
+        components: usize,
+    },
+    /// Blocked: weights of clusters and the sticks beyond are drawn, then all users choose at once; a slice for each user says how many sticks are
+    /// needed, so that nothing is truncated.
+    Blocked,
+    /// MacEachern: the parameter of each cluster is drawn given its users.
+    Parameters,
+    /// tau given the number of clusters.
+    Concentration,
+}
+
+/// Settings of the samplers of the infinite model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GibbsConfig {
+    /// Moves of a sweep, in order.
+    pub schedule: Vec<GibbsMove>,
+    /// Prior of tau; its mean is where chains start.
+    pub concentration: GammaPrior,
+    /// Number of chains.
+    pub chains: usize,
+    /// Sweeps of each chain.
+    pub sweeps: SweepPlan,
+    /// Kept draws that a chain stores, evenly spread.
+    pub stored_draws: usize,
+    /// Seed.
+    pub seed: u64,
+}
+
+impl Default for GibbsConfig {
+    /// Algorithm 8 with 3 candidates, blocked, parameters, concentration `Gamma(1, 1/5)`; 2 chains of 200 + 400 sweeps, 100 draws stored.
+    fn default() -> Self {
+        Self {
+            schedule: vec![
+                GibbsMove::Auxiliary { components: 3 },
+                GibbsMove::Parameters,
+                GibbsMove::Blocked,
+                GibbsMove::Parameters,
+                GibbsMove::Concentration,
+            ],
+            concentration: GammaPrior {
+                shape: 1.0,
+                rate: 0.2,
+            },
+            chains: 2,
+            sweeps: SweepPlan {
+                burn_in: 200,
+                keep: 400,
+                thin: 1,
+            },
+            stored_draws: 100,
+            seed: 0,
+        }
+    }
+}
+
+/// Candidates of algorithm 8 are drawn anew for each user.
+const MOST_COMPONENTS: usize = 1000;
+const MOST_DRAWS: usize = 1_000_000;
+
+impl GibbsConfig {
+    /// # Errors
+    /// The first field that is out of range.
+    pub fn validate(&self) -> Result<(), OutOfRange> {
+        if self.schedule.is_empty() {
+            return Err(OutOfRange::new("schedule", "[]", "at least one move"));
+        }
+        for scheduled in &self.schedule {
+            if let GibbsMove::Auxiliary { components } = scheduled {
+                up_to("schedule.components", *components, MOST_COMPONENTS)?;
+            }
+        }
+        gamma("concentration", self.concentration)?;
+        up_to("chains", self.chains, MOST_COMPONENTS)?;
+        at_least("sweeps.keep", self.sweeps.keep, 1)?;
+        up_to("stored_draws", self.stored_draws, MOST_DRAWS)
     }
 }

@@ -3,6 +3,8 @@
 mod mixture;
 mod table;
 
+use std::ops::ControlFlow;
+
 use npb_infer::{Stop, VbReport};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -127,6 +129,16 @@ pub fn learn_weights(
     ln_evidence: &[f64],
     config: &WeightsConfig,
 ) -> Result<Weights, HbrecError> {
+    learn_weights_watched(table, ln_evidence, config, |_| ControlFlow::Continue(()))
+}
+
+/// As [`learn_weights`]; `watch` hears of each iteration.
+pub(crate) fn learn_weights_watched(
+    table: &LikelihoodTable,
+    ln_evidence: &[f64],
+    config: &WeightsConfig,
+    mut watch: impl FnMut(&VbReport) -> ControlFlow<()>,
+) -> Result<Weights, HbrecError> {
     config.validate()?;
     if ln_evidence.len() != table.n_users() {
         return Err(HbrecError::Size {
@@ -144,9 +156,7 @@ pub fn learn_weights(
     if config.fitted && table.n_atoms() > 0 {
         let mut em = WeightsEm::new(table);
         let step = |em: &mut WeightsEm<'_>| Ok::<_, HbrecError>(em.step());
-        let outcome = npb_infer::run_vb(&mut em, &config.limits, step, |_, _| {
-            std::ops::ControlFlow::Continue(())
-        })?;
+        let outcome = npb_infer::run_vb(&mut em, &config.limits, step, |report, _| watch(report))?;
         weights.xi = pruned(&em.weights, table.n_users());
         (weights.trace, weights.stop) = (outcome.trace, outcome.stop);
     }

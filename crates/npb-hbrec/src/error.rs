@@ -79,6 +79,9 @@ pub enum HbrecError {
         /// What is wrong.
         what: String,
     },
+    /// A checkpoint could not be written, read, or is of another fit.
+    #[error(transparent)]
+    Checkpoint(#[from] npb_infer::watch::CheckpointError),
     /// A file could not be written or read.
     #[error(transparent)]
     Storage(#[from] StorageError),

@@ -1,8 +1,10 @@
 //! Laplace's approximation for probit regression with a standard normal prior (`docs/hbrec.md#laplace`).
 
+use npb_infer::Xoshiro256PlusPlus;
 use npb_linalg::faer::MatRef;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::special::{inverse_mills, ln_phi};
+use rand_distr::{Distribution, StandardNormal};
 
 /// Newton's method needs five or six steps; it is stopped at this decrement, or when no step improves any more.
 const DECREMENT: f64 = 1e-11;
@@ -93,6 +95,30 @@ impl Spread {
                 (dot(x, x) - dot(scratch, scratch)).max(0.0)
             }
         }
+    }
+
+    /// A draw from N(0, S).
+    pub(crate) fn draw(&self, width: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+        let normals = |n: usize, rng: &mut Xoshiro256PlusPlus| -> Vec<f64> {
+            (0..n).map(|_| StandardNormal.sample(rng)).collect()
+        };
+        let mut z = normals(width, rng);
+        match self {
+            Self::Precision(factor) => factor.solve_lt(&mut z),
+            Self::Woodbury { rows, factor } => {
+                // A draw from the prior, moved by what data drawn with it say: z - A'W^(1/2) B^-1 (W^(1/2) A z + e).
+                let mut seen = normals(factor.dim(), rng);
+                let by_row = || rows.chunks_exact(width.max(1));
+                by_row()
+                    .zip(&mut seen)
+                    .for_each(|(row, e)| *e += dot(row, &z));
+                factor.solve(&mut seen);
+                for (row, e) in by_row().zip(&seen) {
+                    z.iter_mut().zip(row).for_each(|(z, x)| *z -= e * x);
+                }
+            }
+        }
+        z
     }
 
     /// S, q x q, both triangles.
@@ -355,6 +381,23 @@ mod tests {
                 let sum: f64 = (0..q * q).map(|at| s[at] * x[at / q] * x[at % q]).sum();
                 assert!((sum - v).abs() < 1e-7, "{sum} {v}");
             }
+        }
+    }
+
+    /// Draws have the covariance that is stated, in both forms.
+    #[test]
+    fn draws_have_the_covariance() {
+        let made = made(2, 3, 2.0, 5);
+        let data = made.observations(3);
+        for fitted in [fit_precision(&data).unwrap(), fit_woodbury(&data).unwrap()] {
+            let covariance = fitted.spread.covariance(3);
+            let mut rng = stream(9, [0; 4]);
+            let draws: Vec<Vec<f64>> = (0..20_000)
+                .map(|_| fitted.spread.draw(3, &mut rng))
+                .collect();
+            let products = |x: &Vec<f64>| (0..9).map(|at| x[at / 3] * x[at % 3]).collect();
+            let products: Vec<Vec<f64>> = draws.iter().map(products).collect();
+            assert!(npb_infer::testing::largest_z(&products, &covariance) < 4.5);
         }
     }
 

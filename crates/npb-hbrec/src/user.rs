@@ -1,9 +1,12 @@
 //! What a model of one user must be able to do.
 
 use npb_infer::Xoshiro256PlusPlus;
+use npb_linalg::faer::Mat;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::HbrecError;
+use crate::task::GaussianPrior;
 
 /// Which point of a user's posterior becomes an atom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +62,7 @@ pub trait UserModel: Sync {
 }
 
 /// A user model whose parameters can be drawn.
-pub trait GibbsModel: UserModel {
+pub trait GibbsModel: UserModel<Parameter: Send + Sync + Serialize + DeserializeOwned> {
     /// A draw from the base distribution.
     fn draw_prior(&self, rng: &mut Xoshiro256PlusPlus) -> Self::Parameter;
 
@@ -73,10 +76,27 @@ pub trait GibbsModel: UserModel {
         members: &[&Self::Data],
         rng: &mut Xoshiro256PlusPlus,
     ) -> Result<(), HbrecError>;
+
+    /// An exact draw from the posterior of a user alone, if the model is conjugate: what Escobar's sampler needs, with an exact evidence.
+    fn draw_exact(
+        &self,
+        posterior: &Self::Posterior,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Option<Self::Parameter>;
+
+    /// Whether a parameter that comes from a file is one of this model.
+    fn is_valid(&self, parameter: &Self::Parameter) -> bool;
 }
 
-/// A user model whose evidence and draws are exact: what Escobar's sampler needs.
-pub trait ConjugateModel: GibbsModel {
-    /// A draw from the posterior.
-    fn draw(&self, posterior: &Self::Posterior, rng: &mut Xoshiro256PlusPlus) -> Self::Parameter;
+/// A user model whose base distribution is normal: what parametric hierarchical Bayes learns.
+pub trait GaussianTask: UserModel + Sized {
+    /// The same model with another base distribution.
+    #[must_use]
+    fn with_prior(&self, prior: GaussianPrior) -> Self;
+
+    /// The base distribution.
+    fn prior(&self) -> &GaussianPrior;
+
+    /// Mean and covariance of the coefficients.
+    fn moments(&self, posterior: &Self::Posterior) -> (Vec<f64>, Mat<f64>);
 }

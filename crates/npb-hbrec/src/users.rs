@@ -1,5 +1,12 @@
 //! Models of one user: likes of items, and tasks with data of their own.
 
+mod bernoulli;
+mod linear;
 mod probit;
+mod probit_task;
 
+pub use bernoulli::{BernoulliItems, BetaPosterior};
+pub use linear::{LinearTask, NormalPosterior};
+pub(crate) use probit::ratio;
 pub use probit::{ItemAtom, ProbitItems, ProbitPosterior};
+pub use probit_task::{ProbitTask, TaskAtom, TaskPosterior};

@@ -6,8 +6,10 @@ use npb_linalg::svd::{SparseRows, SvdLimits, truncated_svd};
 use npb_linalg::{Cholesky, dot};
 use npb_priors::special::{inverse_mills, ln_phi, normal_quantile};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::{DROPPED, LearnedBase};
+use crate::base::rotation::Rotation;
 use crate::kernel::{Content, check_content};
 use crate::laplace::add_outer;
 use crate::{BaseConfig, HbrecError, ItemPrior, LikeMatrix};
@@ -36,11 +38,15 @@ pub enum BaseUpdate {
     Regression,
     /// Variances about the regression.
     ItemVariances,
+    /// Another basis of the loadings: users' coefficients get mean zero and covariance one, deviations of items from content become uncorrelated. Taken
+    /// only when it raises the bound; the utilities stay what they are.
+    Rotation,
 }
 
 impl BaseUpdate {
     /// In the order of a step: users last, whose update gives the bound with little more work.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
+        Self::Rotation,
         Self::Items,
         Self::Regression,
         Self::ItemVariances,
@@ -50,8 +56,8 @@ impl BaseUpdate {
 }
 
 /// Normal laws of equal width, one after the other.
-#[derive(Clone, Debug)]
-struct Laws {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Laws {
     width: usize,
     mean: Vec<f64>,
     covariance: Vec<f64>,
@@ -75,6 +81,26 @@ impl Laws {
     fn covariance(&self, i: usize) -> &[f64] {
         let size = self.width * self.width;
         &self.covariance[i * size..(i + 1) * size]
+    }
+
+    /// Of one size, and finite.
+    fn is_like(&self, other: &Self) -> bool {
+        let finite = |values: &[f64]| values.iter().all(|v| v.is_finite());
+        self.width == other.width
+            && self.mean.len() == other.mean.len()
+            && self.covariance.len() == other.covariance.len()
+            && self.ln_det.len() == other.ln_det.len()
+            && finite(&other.mean)
+            && finite(&other.covariance)
+    }
+
+    fn parts_mut(&mut self, i: usize) -> (&mut [f64], &mut [f64], &mut f64) {
+        let (q, size) = (self.width, self.width * self.width);
+        (
+            &mut self.mean[i * q..(i + 1) * q],
+            &mut self.covariance[i * size..(i + 1) * size],
+            &mut self.ln_det[i],
+        )
     }
 
     fn set(&mut self, i: usize, law: &Law) {
@@ -196,11 +222,29 @@ fn user_bound(
     ln_det: f64,
     precisions: &[f64],
 ) -> f64 {
+    system.bound(mean, covariance) - normal_kl(mean, covariance, ln_det, precisions)
+}
+
+/// The divergence of a normal law from one with mean zero and these precisions.
+fn normal_kl(mean: &[f64], covariance: &[f64], ln_det: f64, precisions: &[f64]) -> f64 {
     let q = mean.len();
     let square = |k: usize| precisions[k] * (mean[k].powi(2) + covariance[k * (q + 1)]);
     let quadratic: f64 = (0..q).map(square).sum();
     let ln_prior: f64 = precisions.iter().map(|p| p.ln()).sum();
-    system.bound(mean, covariance) - 0.5 * (quadratic - q as f64 - ln_prior - ln_det)
+    0.5 * (quadratic - q as f64 - ln_prior - ln_det)
+}
+
+/// What a run has reached, for checkpoints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BaseState {
+    users: Laws,
+    items: Laws,
+    regression: Vec<Vec<f64>>,
+    item_variance: Vec<f64>,
+    taste_variance: Vec<f64>,
+    users_bound: f64,
+    /// Of all iterations so far.
+    pub(crate) trace: Vec<VbReport>,
 }
 
 /// EM for the learned base, to be driven step by step.
@@ -418,6 +462,7 @@ impl<'d> BaseEm<'d> {
             BaseUpdate::Items => self.update_items()?,
             BaseUpdate::Regression => self.update_regression()?,
             BaseUpdate::ItemVariances => self.update_item_variances(),
+            BaseUpdate::Rotation => self.rotate(),
         }
         Ok(())
     }
@@ -547,6 +592,84 @@ impl<'d> BaseEm<'d> {
         }
     }
 
+    /// Users' Kullback-Leibler divergences, items' and the prior of the regression: what a change of basis changes of the bound.
+    fn basis_bound(&self) -> f64 {
+        let precisions = self.taste_precisions();
+        let user = |at: usize| {
+            let (mean, covariance) = (self.users.mean(at), self.users.covariance(at));
+            normal_kl(mean, covariance, self.users.ln_det[at], &precisions)
+        };
+        self.items_bound() - (0..self.active.len()).map(user).sum::<f64>()
+    }
+
+    fn rotate(&mut self) {
+        if self.rank == 0 {
+            return;
+        }
+        let Some(rotation) = self.best_rotation() else {
+            return;
+        };
+        let before = self.basis_bound();
+        let kept = (self.users.clone(), self.items.clone());
+        let kept_regression = (self.regression.clone(), self.item_variance.clone());
+        for user in 0..self.active.len() {
+            let (mean, covariance, ln_det) = self.users.parts_mut(user);
+            rotation.turn_user(mean, covariance);
+            *ln_det -= 2.0 * rotation.ln_det();
+        }
+        for item in 0..self.likes.n_items() {
+            let (mean, covariance, ln_det) = self.items.parts_mut(item);
+            rotation.turn_item(mean, covariance);
+            *ln_det += 2.0 * rotation.ln_det();
+        }
+        rotation.turn_regression(&mut self.regression);
+        self.update_item_variances();
+        if self.basis_bound() < before {
+            (self.users, self.items) = kept;
+            (self.regression, self.item_variance) = kept_regression;
+        }
+    }
+
+    /// From the present moments; none when they are not positive definite.
+    fn best_rotation(&self) -> Option<Rotation> {
+        let (r, n) = (self.rank, self.active.len());
+        let mut centre = vec![0.0; r];
+        for user in 0..n {
+            let mean = &self.users.mean(user)[..r];
+            centre
+                .iter_mut()
+                .zip(mean)
+                .for_each(|(c, m)| *c += m / n as f64);
+        }
+        let q = self.users.width;
+        let mut users = vec![0.0; r * r];
+        for user in 0..n {
+            let (mean, covariance) = (self.users.mean(user), self.users.covariance(user));
+            let deviation: Vec<f64> = mean.iter().zip(&centre).map(|(m, c)| m - c).collect();
+            add_outer(&deviation, (n as f64).recip(), &mut users);
+            for k in 0..r {
+                let column = users[k * r..(k + 1) * r]
+                    .iter_mut()
+                    .zip(&covariance[k * q..]);
+                column.skip(k).for_each(|(sum, c)| *sum += c / n as f64);
+            }
+        }
+        let (n_items, width) = (self.likes.n_items(), r + 1);
+        let mut items = vec![0.0; r * r];
+        for item in 0..n_items {
+            let (mean, covariance) = (self.items.mean(item), self.items.covariance(item));
+            let expected = self.expected(item);
+            let deviation: Vec<f64> = (1..width).map(|k| mean[k] - expected[k]).collect();
+            add_outer(&deviation, (n_items as f64).recip(), &mut items);
+            for k in 0..r {
+                for l in k..r {
+                    items[k * r + l] += covariance[(k + 1) * width + l + 1] / n_items as f64;
+                }
+            }
+        }
+        Rotation::new(centre, &users, &items)
+    }
+
     /// `E (h - B'x)^2` for the mean and each loading.
     fn square_deviations(&self, item: usize) -> Vec<f64> {
         let width = self.rank + 1;
@@ -597,6 +720,48 @@ impl<'d> BaseEm<'d> {
             self.apply(update)?;
         }
         Ok(self.users_bound + self.items_bound())
+    }
+
+    /// What the run has reached.
+    pub(crate) fn state(&self, trace: Vec<VbReport>) -> BaseState {
+        BaseState {
+            users: self.users.clone(),
+            items: self.items.clone(),
+            regression: self.regression.clone(),
+            item_variance: self.item_variance.clone(),
+            taste_variance: self.taste_variance.clone(),
+            users_bound: self.users_bound,
+            trace,
+        }
+    }
+
+    /// Goes on from a state of the same data and configuration.
+    ///
+    /// # Errors
+    /// A state of other sizes, or with numbers that are not finite.
+    pub(crate) fn restore(&mut self, state: BaseState) -> Result<Vec<VbReport>, HbrecError> {
+        let sized = self.users.is_like(&state.users)
+            && self.items.is_like(&state.items)
+            && state.regression.len() == self.regression.len()
+            && state
+                .regression
+                .iter()
+                .all(|b| b.len() == self.design_width)
+            && state.item_variance.len() == self.item_variance.len()
+            && state.taste_variance.len() == self.taste_variance.len();
+        let variances = || state.item_variance.iter().chain(&state.taste_variance);
+        let finite = state.regression.iter().flatten().all(|b| b.is_finite())
+            && variances().all(|v| v.is_finite() && *v > 0.0);
+        if !(sized && finite) {
+            return Err(HbrecError::State {
+                what: "checkpoint of the learned base: impossible size or value".to_owned(),
+            });
+        }
+        (self.users, self.items) = (state.users, state.items);
+        (self.regression, self.item_variance) = (state.regression, state.item_variance);
+        (self.taste_variance, self.users_bound) = (state.taste_variance, state.users_bound);
+        self.iteration = state.trace.last().map_or(0, |report| report.iteration);
+        Ok(state.trace)
     }
 
     /// What was learned, with this trace of the bound.

@@ -110,6 +110,14 @@ impl LikelihoodTable {
         self.n_atoms
     }
 
+    /// ln P(D_j | theta_k): minus infinity for the own atom, and 90 nats or more below the best.
+    ///
+    /// # Panics
+    /// When there is no such user or atom.
+    pub fn ln_likelihood(&self, user: usize, atom: usize) -> f64 {
+        self.top[user] + f64::from(self.row(user)[atom]).ln()
+    }
+
     fn row(&self, user: usize) -> &[f32] {
         &self.ratios[user * self.n_atoms..(user + 1) * self.n_atoms]
     }

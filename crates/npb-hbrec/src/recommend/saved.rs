@@ -2,70 +2,73 @@
 
 use npb_infer::Saved;
 
-use super::{Base, Recommender, StoredRecommender};
+use super::Recommender;
 use crate::HbrecError;
-use crate::em::check_weights;
 
 impl Saved for Recommender {
-    const MODEL: &'static str = "npb-hbrec/recommender";
+    const MODEL: &'static str = "hbrec/recommender";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = StoredRecommender;
+    type Content = Self;
     type Error = HbrecError;
 
-    fn content(&self) -> &StoredRecommender {
-        &self.stored
+    fn content(&self) -> &Self {
+        self
     }
 
-    fn from_content(stored: StoredRecommender) -> Result<Self, HbrecError> {
-        stored.check()?;
-        Ok(Self::of(stored))
+    fn from_content(recommender: Self) -> Result<Self, HbrecError> {
+        recommender.check()?;
+        Ok(recommender)
     }
 }
 
-impl StoredRecommender {
-    /// Checks everything that methods rely on.
+impl Recommender {
+    /// Checks what methods rely on; the fit has checked itself.
     fn check(&self) -> Result<(), HbrecError> {
-        let expect = |holds: bool, what: &str| match holds {
-            true => Ok(()),
-            false => Err(HbrecError::State {
-                what: format!("{what}: impossible value or size"),
-            }),
-        };
         self.config.validate()?;
-        let prior = self.model.prior();
-        prior.check()?;
-        let n_items = prior.n_items();
-        match &self.base {
-            Base::Learned(base) => {
-                base.check()?;
-                expect(base.prior == *prior, "base distribution")?;
-            }
-            Base::Standard(scales) => {
-                let positive = |x: f64| x.is_finite() && x > 0.0;
-                expect(
-                    positive(scales.content) && positive(scales.constant),
-                    "scales",
-                )?;
-                let columns = self.content.as_ref().map_or(0, crate::Content::width);
-                expect(prior.width() == columns + 1, "base distribution")?;
-            }
-        }
-        if let Some(content) = &self.content {
-            content.check()?;
-        }
+        let n_items = self.n_items();
         self.likes
             .iter()
             .try_for_each(|likes| likes.check(n_items))?;
-        expect(u32::try_from(self.likes.len()).is_ok(), "users")?;
-        expect(self.raters.len() == n_items, "numbers of raters")?;
-        self.atoms.iter().try_for_each(|atom| atom.check(prior))?;
-        expect(self.atom_users.len() == self.atoms.len(), "users of atoms")?;
-        let known = |&user: &u32| (user as usize) < self.likes.len();
-        expect(self.atom_users.iter().all(known), "users of atoms")?;
-        expect(
-            self.weights.xi.len() == self.atoms.len(),
-            "weights of atoms",
-        )?;
-        check_weights(&self.weights)
+        let sizes = [
+            (
+                "point masses of users",
+                self.fit.n_users(),
+                self.likes.len(),
+            ),
+            ("numbers of raters", self.raters.len(), n_items),
+        ];
+        match sizes
+            .into_iter()
+            .find(|(_, found, expected)| found != expected)
+        {
+            None => Ok(()),
+            Some((what, found, expected)) => Err(HbrecError::Size {
+                what,
+                found,
+                expected,
+            }),
+        }
+    }
+}
+
+/// A fit by its contents, checked when they are read.
+pub(super) mod contents {
+    use npb_infer::Saved;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    use crate::fit::{HbrecContents, HbrecFit};
+
+    pub(crate) fn serialize<S: Serializer>(
+        fit: &HbrecFit,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        fit.content().serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<HbrecFit, D::Error> {
+        let contents = HbrecContents::deserialize(deserializer)?;
+        HbrecFit::from_content(contents).map_err(D::Error::custom)
     }
 }

@@ -1,5 +1,6 @@
 //! A user as a probit model with a Gaussian prior over items.
 
+use npb_infer::Xoshiro256PlusPlus;
 use npb_linalg::dot;
 use npb_priors::special::{inverse_mills, ln_phi, normal_cdf};
 use serde::{Deserialize, Serialize};
@@ -269,6 +270,15 @@ impl ProbitPosterior {
     /// Mode of the coefficients of the columns of the prior's loadings.
     pub fn mode(&self) -> &[f64] {
         &self.laplace.mode
+    }
+
+    /// A draw of the coefficients.
+    pub fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+        let mut w = self.laplace.spread.draw(self.laplace.mode.len(), rng);
+        w.iter_mut()
+            .zip(&self.laplace.mode)
+            .for_each(|(w, m)| *w += m);
+        w
     }
 
     /// Covariance of the coefficients at the mode, Q x Q.

@@ -2,8 +2,8 @@
 
 use npb_data::{Features, Rating, Ratings};
 use npb_hbrec::{
-    BaseConfig, BasePrior, Concentration, Content, ContentKernel, Filter, HbrecError, Likes,
-    Recommender, RecommenderConfig, Saved, WeightsConfig,
+    BaseConfig, BaseDistribution, Concentration, Content, ContentKernel, Filter, HbrecConfig,
+    HbrecError, Likes, Recommender, RecommenderConfig, Saved, UserModel, WeightsConfig,
 };
 use npb_infer::testing::attack_file;
 use npb_infer::{Stop, VbLimits, Watch, stream};
@@ -42,26 +42,39 @@ fn content(features: &Features) -> Content {
     Content::of_features(features, ContentKernel::Linear).unwrap()
 }
 
-fn quick() -> RecommenderConfig {
+fn learned(rank: usize, max_iterations: u64) -> BaseDistribution {
     let limits = VbLimits {
-        max_iterations: 20,
+        max_iterations,
         tolerance: 1e-5,
     };
+    BaseDistribution::Learned(BaseConfig {
+        rank,
+        limits,
+        ..Default::default()
+    })
+}
+
+fn with_fit(fit: HbrecConfig) -> RecommenderConfig {
     RecommenderConfig {
-        base: BasePrior::Learned(BaseConfig {
-            rank: 3,
-            limits,
-            ..Default::default()
-        }),
+        fit,
         ..Default::default()
     }
 }
 
-fn with_filter(filter: Filter, base: BasePrior) -> RecommenderConfig {
+fn quick() -> RecommenderConfig {
+    with_fit(HbrecConfig {
+        base: learned(3, 20),
+        ..Default::default()
+    })
+}
+
+fn with_filter(filter: Filter, base: BaseDistribution) -> RecommenderConfig {
     RecommenderConfig {
         filter,
-        base,
-        ..quick()
+        ..with_fit(HbrecConfig {
+            base,
+            ..quick().fit
+        })
     }
 }
 
@@ -84,18 +97,24 @@ fn every_filter_learns_a_new_users_taste() {
         Filter::ContentBased,
         Filter::Collaborative,
     ] {
-        for base in [quick().base, BasePrior::Standard] {
+        for base in [quick().fit.base, BaseDistribution::Standard] {
             let recommender =
                 Recommender::fit(&ratings, Some(&content), &with_filter(filter, base)).unwrap();
             let profile = recommender.profile(&even()).unwrap();
-            let chances = recommender.chances(&profile);
+            let probabilities = recommender.probabilities(&profile);
             let mean = |odd: usize| {
                 let own = (2 + odd..ITEMS as usize).step_by(2);
-                own.map(|i| chances[i].probability).sum::<f64>() / 11.0
+                own.map(|i| probabilities[i]).sum::<f64>() / 11.0
             };
             let (even, odd) = (mean(0), mean(1));
             assert!(even > odd + 0.25, "{filter:?} {base:?}: {even} {odd}");
-            assert!(chances.iter().all(|c| (0.0..=0.5).contains(&c.sd)));
+            let top = recommender.top(&profile, 100);
+            assert!(top.iter().all(|r| (0.0..=0.5).contains(&r.chance.sd)));
+            // The chance of one item and the probabilities of all are two ways to one number.
+            assert!(
+                top.iter()
+                    .all(|r| (r.chance.probability - probabilities[r.item]).abs() < 1e-6)
+            );
         }
     }
 }
@@ -128,26 +147,16 @@ fn what_was_seen_is_left_out_and_lists_are_sorted() {
 #[test]
 fn ratings_make_a_user_surer() {
     let (ratings, _) = survey(40, 12);
-    let recommender = Recommender::fit(
-        &ratings,
-        None,
-        &RecommenderConfig {
-            weights: WeightsConfig {
-                tau: Concentration::Given(f64::INFINITY),
-                ..Default::default()
-            },
-            ..quick()
-        },
-    )
-    .unwrap();
+    let recommender = Recommender::fit(&ratings, None, &quick()).unwrap();
+    let recommender = recommender.with_tau(f64::INFINITY).unwrap();
     let mean_sd = |n: u32| {
         let pairs: Vec<(u32, bool)> = (0..n).map(|i| (i, i % 2 == 0)).collect();
         let profile = recommender
             .profile(&Likes::new(ITEMS as usize, &pairs).unwrap())
             .unwrap();
         assert_eq!(profile.own_weight(), 1.0);
-        let chances = recommender.chances(&profile);
-        chances[20..].iter().map(|c| c.sd).sum::<f64>() / 4.0
+        let sd = |item| recommender.chance(&profile, item).unwrap().sd;
+        (20..24).map(sd).sum::<f64>() / 4.0
     };
     let sds = [mean_sd(0), mean_sd(4), mean_sd(20)];
     assert!(
@@ -159,7 +168,7 @@ fn ratings_make_a_user_surer() {
 #[test]
 fn reasons_add_up() {
     let (ratings, features) = survey(40, 12);
-    for base in [quick().base, BasePrior::Standard] {
+    for base in [quick().fit.base, BaseDistribution::Standard] {
         let config = with_filter(Filter::Hybrid1, base);
         let recommender = Recommender::fit(&ratings, Some(&content(&features)), &config).unwrap();
         let profile = recommender.profile(&even()).unwrap();
@@ -167,8 +176,8 @@ fn reasons_add_up() {
         let content: f64 = reasons.content.iter().map(|c| c.1).sum();
         let parts = reasons.item + reasons.shared_tastes + content + reasons.constant;
         // Scores of the own model: no posterior of the recommender says another utility.
-        let alone = recommender.model();
-        let posterior = npb_hbrec::UserModel::fit(alone, &even()).unwrap();
+        let alone = recommender.fitted().model();
+        let posterior = alone.fit(&even()).unwrap();
         assert!((parts - alone.utility(&posterior, 10).0).abs() < 1e-9);
         // Own model and users share the weight, and their probabilities make the chance.
         let weights = reasons.own.0 + reasons.users.iter().map(|u| u.weight).sum::<f64>();
@@ -184,7 +193,7 @@ fn reasons_add_up() {
         assert!(reasons.users.windows(2).all(|w| w[0].weight >= w[1].weight));
         for because in &reasons.users {
             assert_eq!(
-                because.rated,
+                because.liked,
                 ratings.get(because.user, 10).map(|v| v > 0.0)
             );
         }
@@ -199,7 +208,6 @@ fn explored_lists_vary_and_repeat_with_the_seed() {
     let list = |seed| -> Vec<usize> {
         recommender
             .explore(&profile, 5, seed)
-            .unwrap()
             .iter()
             .map(|r| r.item)
             .collect()
@@ -214,7 +222,7 @@ fn explored_lists_vary_and_repeat_with_the_seed() {
 #[test]
 fn new_users_and_items_need_no_training() {
     let (ratings, features) = survey(40, 12);
-    for base in [quick().base, BasePrior::Standard] {
+    for base in [quick().fit.base, BaseDistribution::Standard] {
         let config = with_filter(Filter::Hybrid1, base);
         let mut recommender =
             Recommender::fit(&ratings, Some(&content(&features)), &config).unwrap();
@@ -248,6 +256,10 @@ fn bad_input_is_named() {
             .unwrap_err()
             .to_string()
     };
+    let weights = WeightsConfig {
+        tau: Concentration::Given(-1.0),
+        ..Default::default()
+    };
     for (field, config) in [
         (
             "like_from",
@@ -258,34 +270,24 @@ fn bad_input_is_named() {
         ),
         (
             "identity",
-            RecommenderConfig {
+            with_fit(HbrecConfig {
                 identity: 1.5,
-                ..quick()
-            },
+                ..quick().fit
+            }),
         ),
         (
-            "max_ratings",
-            RecommenderConfig {
-                max_ratings: 0,
-                ..quick()
-            },
-        ),
-        (
-            "max_atoms",
-            RecommenderConfig {
-                max_atoms: 0,
-                ..quick()
-            },
+            "most_ratings",
+            with_fit(HbrecConfig {
+                most_ratings: 0,
+                ..quick().fit
+            }),
         ),
         (
             "tau",
-            RecommenderConfig {
-                weights: WeightsConfig {
-                    tau: Concentration::Given(-1.0),
-                    ..Default::default()
-                },
-                ..quick()
-            },
+            with_fit(HbrecConfig {
+                weights,
+                ..quick().fit
+            }),
         ),
     ] {
         let message = fails(config);
@@ -301,7 +303,7 @@ fn bad_input_is_named() {
         Recommender::fit(&ratings, Some(&wrong), &quick()),
         Err(HbrecError::Size { .. })
     ));
-    let without = with_filter(Filter::ContentBased, quick().base);
+    let without = with_filter(Filter::ContentBased, quick().fit.base);
     assert!(Recommender::fit(&ratings, None, &without).is_err());
     let recommender = Recommender::fit(&ratings, None, &quick()).unwrap();
     let beyond = Likes::new(30, &[(29, true)]).unwrap();
@@ -317,11 +319,10 @@ fn bad_input_is_named() {
     let all = Ratings::new(20, ITEMS as usize, &all).unwrap();
     let recommender = Recommender::fit(&all, Some(&content), &quick()).unwrap();
     let profile = recommender.profile(&Likes::default()).unwrap();
+    let probabilities = recommender.probabilities(&profile);
     assert!(
-        recommender
-            .chances(&profile)
-            .iter()
-            .all(|c| c.probability > 0.8 && c.probability <= 1.0)
+        probabilities.iter().all(|p| (0.8..=1.0).contains(p)),
+        "{probabilities:?}"
     );
 }
 
@@ -329,12 +330,11 @@ fn bad_input_is_named() {
 fn bits_are_equal_on_any_number_of_threads_and_after_loading() {
     let (ratings, features) = survey(60, 12);
     let content = content(&features);
-    let config = RecommenderConfig {
-        max_ratings: 10,
-        max_atoms: 50,
+    let config = with_fit(HbrecConfig {
+        most_ratings: 10,
         seed: 7,
-        ..quick()
-    };
+        ..quick().fit
+    });
     let on = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
@@ -348,23 +348,17 @@ fn bits_are_equal_on_any_number_of_threads_and_after_loading() {
         assert_eq!(on(threads).to_bytes().unwrap(), bytes);
     }
     let loaded = Recommender::from_bytes(&bytes).unwrap();
-    let both = [&one, &loaded].map(|r| r.chances(&r.profile(&even()).unwrap()));
+    let both = [&one, &loaded].map(|r| r.probabilities(&r.profile(&even()).unwrap()));
     assert_eq!(both[0], both[1]);
 }
 
 #[test]
 fn hostile_files_are_refused() {
     let (ratings, features) = survey(6, 4);
-    let limits = VbLimits {
-        max_iterations: 2,
-        tolerance: 0.0,
-    };
-    let base = BasePrior::Learned(BaseConfig {
-        rank: 1,
-        limits,
+    let config = with_fit(HbrecConfig {
+        base: learned(1, 2),
         ..Default::default()
     });
-    let config = RecommenderConfig { base, ..quick() };
     let recommender = Recommender::fit(&ratings, Some(&content(&features)), &config).unwrap();
     let exercise = |loaded: &Recommender| {
         if let Ok(profile) = loaded.profile(&Likes::default()) {
@@ -390,8 +384,5 @@ fn a_watched_fit_reports_and_stops() {
     assert!((shares.last().unwrap() - 1.0).abs() < 1e-9, "{shares:?}");
     let watch = Watch::new(|_: &npb_infer::watch::Progress<'_>| ControlFlow::Break(()));
     let stopped = Recommender::fit_watched(&ratings, None, &quick(), &watch).unwrap();
-    assert_eq!(*stopped.stop(), Stop::Cancelled);
-    // It knows the base it had reached.
-    let profile = stopped.profile(&even()).unwrap();
-    assert_eq!(profile.own_weight(), 1.0);
+    assert_eq!(stopped.fitted().stop(), Stop::Cancelled);
 }

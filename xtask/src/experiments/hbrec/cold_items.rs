@@ -144,11 +144,7 @@ fn learned<'a>(
             let recommender: Recommender = variant.learn(survey, train, seed)?;
             Box::new(move |user| {
                 let profile = recommender.user_profile(user)?;
-                Ok(recommender
-                    .chances(&profile)
-                    .iter()
-                    .map(|c| c.probability)
-                    .collect())
+                Ok(recommender.probabilities(&profile))
             })
         }
         Method::Content => Box::new(move |user| {

@@ -7,7 +7,8 @@ use npb_baselines::{
 use npb_bsvd::{BsvdConfig, Cells, Likelihood, SideInformation};
 use npb_data::{Rating, Ratings};
 use npb_hbrec::{
-    BaseConfig, BasePrior, Content, ContentKernel, Filter, Likes, Recommender, RecommenderConfig,
+    BaseConfig, BaseDistribution, Content, ContentKernel, Filter, HbrecConfig, Likes, Recommender,
+    RecommenderConfig,
 };
 use npb_infer::VbLimits;
 
@@ -62,13 +63,14 @@ impl Variant {
     }
 
     pub(super) fn config(self, seed: u64) -> RecommenderConfig {
-        let config = RecommenderConfig {
-            seed,
+        let with = |fit: HbrecConfig| RecommenderConfig {
             like_from: 0.0,
-            ..Default::default()
+            filter: Filter::Hybrid1,
+            fit: HbrecConfig { seed, ..fit },
         };
+        let default = HbrecConfig::default();
         match self {
-            Self::Learned => config,
+            Self::Learned => with(default),
             Self::Smoke => {
                 let limits = VbLimits {
                     max_iterations: 3,
@@ -79,31 +81,30 @@ impl Variant {
                     limits,
                     ..Default::default()
                 };
-                RecommenderConfig {
-                    base: BasePrior::Learned(base),
-                    max_ratings: 20,
-                    max_atoms: 20,
-                    ..config
-                }
+                with(HbrecConfig {
+                    base: BaseDistribution::Learned(base),
+                    most_ratings: 20,
+                    ..default
+                })
             }
-            Self::Printed => RecommenderConfig {
-                base: BasePrior::Standard,
+            Self::Printed => with(HbrecConfig {
+                base: BaseDistribution::Standard,
                 identity: 0.0,
-                ..config
-            },
+                ..default
+            }),
             Self::ContentKernel => RecommenderConfig {
                 filter: Filter::ContentBased,
-                ..config
+                ..with(default)
             },
             Self::Collaborative => RecommenderConfig {
                 filter: Filter::Collaborative,
-                ..config
+                ..with(default)
             },
         }
     }
 
     /// What differs in tau alone: ending of the name, and tau.
-    pub(super) fn taus(self) -> &'static [(&'static str, f64)] {
+    fn taus(self) -> &'static [(&'static str, f64)] {
         match self {
             Self::Learned | Self::Smoke => &[("/tau0", 0.0), ("/base", f64::INFINITY)],
             Self::Printed => &[("-tau0", 0.0)],
@@ -146,6 +147,16 @@ impl Method {
             Self::Bsvd => "npb:bsvd",
             Self::Ours(variant) => variant.name(),
         }
+    }
+
+    /// Names of what differs in tau alone, and tau.
+    pub(super) fn taus(self) -> Vec<(String, Option<f64>)> {
+        let Self::Ours(variant) = self else {
+            return Vec::new();
+        };
+        let named =
+            |(ending, tau): &(&str, f64)| (format!("{}{ending}", variant.name()), Some(*tau));
+        variant.taus().iter().map(named).collect()
     }
 
     /// Everything that the outcome depends on, as text.
@@ -208,19 +219,12 @@ pub(super) enum Learned<'a> {
 }
 
 impl Learned<'_> {
-    /// The same fit with another tau, under the names that these have; nothing for comparators.
-    pub(super) fn others(&self, method: Method) -> Result<Vec<(String, Self)>> {
-        let (Self::Ours(recommender), Method::Ours(variant)) = (self, method) else {
-            return Ok(Vec::new());
-        };
-        let other = |&(ending, tau): &(&str, f64)| {
-            let other = recommender.as_ref().clone().with_tau(tau)?;
-            Ok((
-                format!("{}{ending}", variant.name()),
-                Self::Ours(Box::new(other)),
-            ))
-        };
-        variant.taus().iter().map(other).collect()
+    /// The same fit with another tau; a comparator stays what it is.
+    pub(super) fn with_tau(self, tau: f64) -> Result<Self> {
+        Ok(match self {
+            Self::Ours(recommender) => Self::Ours(Box::new(recommender.with_tau(tau)?)),
+            other => other,
+        })
     }
 
     /// For each active user of a draw what is predicted from the examples `given`.
@@ -258,8 +262,7 @@ impl Learned<'_> {
             Self::Ours(recommender) => {
                 let pairs: Vec<(u32, bool)> = given.iter().map(|g| (g.0, g.1 > 0.0)).collect();
                 let profile = recommender.profile(&Likes::new(recommender.n_items(), &pairs)?)?;
-                let chances = recommender.chances(&profile);
-                Predicted::probabilities(chances.iter().map(|c| c.probability).collect())
+                Predicted::probabilities(recommender.probabilities(&profile))
             }
         })
     }

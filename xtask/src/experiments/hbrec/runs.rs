@@ -39,28 +39,25 @@ pub(super) fn run(
     }
     let records = context.run_trials(&trials, |trial, seed| {
         let fold = protocol.fold(survey, trial.trial as usize, context.seed)?;
-        let learned = trial.work.learn(survey, &fold, seed)?;
-        let mut methods = learned.others(trial.work)?;
-        methods.insert(0, (trial.work.name().to_owned(), learned));
+        let mut learned = trial.work.learn(survey, &fold, seed)?;
         let mut all = Outcome::default();
-        let asked = methods.iter().flat_map(|m| {
-            protocol
-                .given
-                .iter()
-                .enumerate()
-                .map(move |given| (m, given))
-        });
-        for ((method, learned), (place, n)) in asked {
-            let mut measures = Measures::default();
-            for active in &fold.draws {
-                measures.add(active, place, &learned.predict(active, place)?)?;
+        let own = [(trial.work.name().to_owned(), None)];
+        for (method, tau) in own.into_iter().chain(trial.work.taus()) {
+            if let Some(tau) = tau {
+                learned = learned.with_tau(tau)?;
             }
-            let outcome = measures.outcome();
-            let named = |name: String| format!("{method}|{n}:{name}");
-            all.metrics
-                .extend(outcome.metrics.into_iter().map(|(k, v)| (named(k), v)));
-            all.series
-                .extend(outcome.series.into_iter().map(|(k, v)| (named(k), v)));
+            for (place, n) in protocol.given.iter().enumerate() {
+                let mut measures = Measures::default();
+                for active in &fold.draws {
+                    measures.add(active, place, &learned.predict(active, place)?)?;
+                }
+                let outcome = measures.outcome();
+                let named = |name: String| format!("{method}|{n}:{name}");
+                all.metrics
+                    .extend(outcome.metrics.into_iter().map(|(k, v)| (named(k), v)));
+                all.series
+                    .extend(outcome.series.into_iter().map(|(k, v)| (named(k), v)));
+            }
         }
         Ok(all)
     })?;

@@ -1,0 +1,444 @@
+//! A fit for items: base distribution, users as atoms, their weights.
+
+mod saved;
+
+use npb_infer::storage::fingerprint;
+use npb_infer::{Stop, Watch, Xoshiro256PlusPlus, stream};
+use npb_linalg::dot;
+use npb_priors::dist::pick;
+use npb_priors::special::normal_cdf;
+use rand::RngExt;
+use rand::seq::index::sample;
+use rayon::prelude::*;
+
+use crate::atoms::AtomTable;
+use crate::base::{BaseEm, BaseState, learn_base_watched};
+use crate::em::{learn_weights_watched, posterior_weights, without_own};
+use crate::kernel::{check_content, learn_scales};
+use crate::users::ratio;
+use crate::{
+    BaseDistribution, Concentration, Content, HbrecConfig, HbrecError, ItemAtom, KernelScales,
+    LearnedBase, LikeMatrix, Likes, ProbitItems, ProbitPosterior, UserModel, Weights,
+};
+pub use saved::Contents as HbrecContents;
+use saved::Contents;
+use saved::FittedBase;
+
+const MODEL: &str = "hbrec/items";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Scales of the standard base are learned from at most so many users.
+const SCALE_USERS: usize = 400;
+/// Beyond so many atoms predictions are not cached: coefficients only.
+const MOST_CACHED: usize = 100_000;
+/// Beyond so many users the weights are fitted on a random choice of them.
+const WEIGHT_USERS: usize = 10_000;
+const CHOICE: u64 = 21;
+
+/// A database of users as the prior of the next one, over items.
+///
+/// Memory: 4 J bytes a user for cached predictions (none beyond 100,000 users) and `4 Q^2 + 12 n` for its coefficients.
+#[derive(Debug)]
+pub struct HbrecFit {
+    content: Contents,
+    model: ProbitItems,
+    table: Option<AtomTable>,
+}
+
+/// A user as the fit sees it.
+#[derive(Clone, Debug)]
+pub struct HbrecUser {
+    /// The posterior under the base distribution.
+    pub alone: ProbitPosterior,
+    /// Posterior weight of the own model.
+    pub own_weight: f64,
+    /// Posterior weights of the atoms; with the own weight they sum to 1.
+    pub weights: Vec<f64>,
+}
+
+/// Learns base distribution, atoms and weights in one call.
+///
+/// # Errors
+/// A configuration out of range; no user with data; content of another number of items; numerical trouble.
+pub fn fit(
+    likes: &LikeMatrix,
+    content: Option<&Content>,
+    config: &HbrecConfig,
+) -> Result<HbrecFit, HbrecError> {
+    fit_watched(likes, content, config, &Watch::none())
+}
+
+/// As [`fit`], watched, stopped or checkpointed by the caller. Stopped, the base is what the iterations so far have made and the atoms have equal weights.
+///
+/// # Errors
+/// As [`fit`]; a checkpoint that cannot be read or written, or is of another fit.
+pub fn fit_watched(
+    likes: &LikeMatrix,
+    content: Option<&Content>,
+    config: &HbrecConfig,
+    watch: &Watch<'_>,
+) -> Result<HbrecFit, HbrecError> {
+    config.validate()?;
+    check_content(likes.n_items(), content)?;
+    let training = thinned(likes, config)?;
+    let base = base(&training, content, config, watch)?;
+    let prior = base.prior().clone();
+    let model = ProbitItems::new(prior.with_identity(config.identity)?);
+    let (atoms, ln_evidence) = atoms(&model, training.users(), config)?;
+    let table = (atoms.len() <= MOST_CACHED).then(|| AtomTable::new(&model, &atoms));
+    let weights = weights(&training, table.as_ref(), &ln_evidence, config, watch)?;
+    let content = Contents {
+        config: *config,
+        content: content.cloned().into_iter().collect(),
+        base,
+        atoms,
+        weights,
+    };
+    Ok(HbrecFit {
+        content,
+        model,
+        table,
+    })
+}
+
+/// At most `most_ratings` of each user.
+fn thinned(likes: &LikeMatrix, config: &HbrecConfig) -> Result<LikeMatrix, HbrecError> {
+    let user = |(user, likes): (usize, &Likes)| {
+        let (n, most) = (likes.len(), config.most_ratings);
+        if n <= most {
+            return Ok(likes.clone());
+        }
+        let rng = &mut stream(config.seed, [0, 0, CHOICE, user as u64]);
+        let pairs: Vec<(u32, bool)> = sample(rng, n, most)
+            .iter()
+            .map(|at| (likes.items()[at], likes.liked()[at]))
+            .collect();
+        Likes::new(usize::MAX, &pairs)
+    };
+    let users: Result<Vec<Likes>, HbrecError> =
+        likes.users().iter().enumerate().map(user).collect();
+    LikeMatrix::from_users(likes.n_items(), users?)
+}
+
+fn base(
+    likes: &LikeMatrix,
+    content: Option<&Content>,
+    config: &HbrecConfig,
+    watch: &Watch<'_>,
+) -> Result<FittedBase, HbrecError> {
+    let mut part = watch.part("base", 0.8);
+    let BaseDistribution::Learned(base) = &config.base else {
+        let users: Vec<&Likes> = likes
+            .users()
+            .iter()
+            .filter(|user| !user.is_empty())
+            .collect();
+        if users.is_empty() {
+            return Err(HbrecError::NoData);
+        }
+        let rng = &mut stream(config.seed, [0, 0, CHOICE, u64::MAX]);
+        let chosen = sample(rng, users.len(), users.len().min(SCALE_USERS));
+        let chosen: Vec<&Likes> = chosen.iter().map(|at| users[at]).collect();
+        let (scales, _) = learn_scales(&chosen, likes.n_items(), content, KernelScales::default())?;
+        let _ = part.report(1, 1.0, &[], &[]);
+        let prior = scales.prior(likes.n_items(), content, 0.0)?;
+        return Ok(FittedBase::Standard { scales, prior });
+    };
+    let key = fingerprint(&(config, likes.users(), content))?;
+    let checkpoint = watch.checkpoint::<BaseState>(MODEL, VERSION, key, 1)?;
+    let mut em = BaseEm::new(likes, content, base)?;
+    let mut trace = match checkpoint.reached(0) {
+        Some(state) => em.restore(state)?,
+        None => Vec::new(),
+    };
+    let names = ["elbo".to_owned()];
+    let mut failed = Ok(());
+    let mut last = trace.len() as u64;
+    let learned = learn_base_watched(em, trace.clone(), base, |report, em| {
+        trace.push(*report);
+        last = report.iteration;
+        failed = checkpoint.offer(0, report.iteration, || em.state(trace.clone()));
+        let share = report.iteration as f64 / base.limits.max_iterations as f64;
+        let told = part.report(report.iteration, share, &names, &[report.elbo]);
+        if failed.is_err() {
+            return std::ops::ControlFlow::Break(());
+        }
+        if told.is_break() {
+            failed = checkpoint.write(0, || em.state(trace.clone()));
+        }
+        told
+    })?;
+    failed?;
+    if learned.stop != Stop::Cancelled {
+        let _ = part.report(last, 1.0, &names, &[]);
+    }
+    Ok(FittedBase::Learned(learned))
+}
+
+fn atoms(
+    model: &ProbitItems,
+    users: &[Likes],
+    config: &HbrecConfig,
+) -> Result<(Vec<ItemAtom>, Vec<f64>), HbrecError> {
+    let alone = |likes: &Likes| {
+        let posterior = model.fit(likes)?;
+        let atom = model.atom(&posterior, config.weights.atoms);
+        Ok((atom, model.ln_evidence(&posterior)))
+    };
+    let fits: Result<Vec<(ItemAtom, f64)>, HbrecError> = users.par_iter().map(alone).collect();
+    Ok(fits?.into_iter().unzip())
+}
+
+/// Without a table of predictions there are too many users for a table of likelihoods too: the one-step form, and tau as many as there are users.
+fn weights(
+    likes: &LikeMatrix,
+    table: Option<&AtomTable>,
+    ln_evidence: &[f64],
+    config: &HbrecConfig,
+    watch: &Watch<'_>,
+) -> Result<Weights, HbrecError> {
+    let n = likes.n_users();
+    let mut part = watch.part("weights", 0.2);
+    let Some(table) = table else {
+        let tau = match config.weights.tau {
+            crate::Concentration::Given(tau) => tau,
+            crate::Concentration::Inferred => n as f64,
+        };
+        let _ = part.report(1, 1.0, &[], &[]);
+        return Ok(Weights {
+            xi: vec![1.0; n],
+            tau,
+            trace: Vec::new(),
+            stop: Stop::Completed,
+        });
+    };
+    let rng = &mut stream(config.seed, [0, 0, CHOICE, u64::MAX - 1]);
+    let mut chosen: Vec<usize> = (0..n).collect();
+    if n > WEIGHT_USERS {
+        chosen = sample(rng, n, WEIGHT_USERS).into_vec();
+        chosen.sort_unstable();
+    }
+    let users: Vec<&Likes> = chosen.iter().map(|&user| likes.user(user)).collect();
+    let own: Vec<Option<usize>> = chosen.iter().copied().map(Some).collect();
+    let evidence: Vec<f64> = chosen.iter().map(|&user| ln_evidence[user]).collect();
+    let likelihoods = table.likelihood_table(&users, &own);
+    let names = ["objective".to_owned()];
+    let mut settings = config.weights;
+    settings.fitted &= !watch.is_stopped();
+    let weights = learn_weights_watched(&likelihoods, &evidence, &settings, |report| {
+        let share = report.iteration as f64 / settings.limits.max_iterations as f64;
+        part.report(report.iteration, share, &names, &[report.elbo])
+    })?;
+    if weights.stop != Stop::Cancelled && !watch.is_stopped() {
+        let _ = part.report(weights.trace.len() as u64, 1.0, &names, &[]);
+    }
+    Ok(weights)
+}
+
+impl HbrecFit {
+    /// The settings.
+    pub fn config(&self) -> &HbrecConfig {
+        &self.content.config
+    }
+
+    /// The user model with its base distribution.
+    pub fn model(&self) -> &ProbitItems {
+        &self.model
+    }
+
+    /// The learned base, unless the base is the standard one.
+    pub fn base(&self) -> Option<&LearnedBase> {
+        match &self.content.base {
+            FittedBase::Learned(base) => Some(base),
+            FittedBase::Standard { .. } => None,
+        }
+    }
+
+    /// The users of the database as points, with those added later.
+    pub fn atoms(&self) -> &[ItemAtom] {
+        &self.content.atoms
+    }
+
+    /// Their weights, and tau.
+    pub fn weights(&self) -> &Weights {
+        &self.content.weights
+    }
+
+    /// Cancelled if the caller stopped the fit; otherwise how the iterations of the base ended.
+    pub fn stop(&self) -> Stop {
+        let base = self.base().map_or(Stop::Completed, |base| base.stop);
+        if self.weights().stop == Stop::Cancelled {
+            Stop::Cancelled
+        } else {
+            base
+        }
+    }
+
+    /// Number of items.
+    pub fn n_items(&self) -> usize {
+        self.model.prior().n_items()
+    }
+
+    /// Number of atoms.
+    pub fn n_users(&self) -> usize {
+        self.atoms().len()
+    }
+
+    /// A user who is not in the database. Without ratings it has the weights of the prior.
+    ///
+    /// # Errors
+    /// Unknown items; numerical trouble.
+    pub fn user(&self, likes: &Likes) -> Result<HbrecUser, HbrecError> {
+        self.active(likes, None)
+    }
+
+    /// User number `own` of the database: its own atom and responsibilities are left out, so that its data count once.
+    ///
+    /// # Errors
+    /// As [`user`](Self::user); a user who does not exist.
+    pub fn database_user(&self, likes: &Likes, own: usize) -> Result<HbrecUser, HbrecError> {
+        if own >= self.n_users() {
+            return Err(HbrecError::NoSuchUser {
+                user: own,
+                n_users: self.n_users(),
+            });
+        }
+        self.active(likes, Some(own))
+    }
+
+    fn active(&self, likes: &Likes, own: Option<usize>) -> Result<HbrecUser, HbrecError> {
+        let alone = self.model.fit(likes)?;
+        let ln_likelihood = match &self.table {
+            Some(table) => table.ln_likelihoods(likes),
+            None => {
+                let one = |atom: &ItemAtom| self.model.ln_likelihood(atom, likes);
+                self.atoms().par_iter().map(one).collect()
+            }
+        };
+        let weights = self.weights();
+        let evidence = self.model.ln_evidence(&alone);
+        let without = own.map(|own| without_own(weights, &ln_likelihood, own));
+        let xi = without.as_ref().unwrap_or(&weights.xi);
+        let (own_weight, weights) = posterior_weights(weights.tau, evidence, xi, &ln_likelihood);
+        Ok(HbrecUser {
+            alone,
+            own_weight,
+            weights,
+        })
+    }
+
+    /// P(like) of one item.
+    ///
+    /// # Errors
+    /// An item that does not exist.
+    pub fn predict(&self, user: &HbrecUser, item: usize) -> Result<f64, HbrecError> {
+        let n_items = self.n_items();
+        if item >= n_items {
+            return Err(HbrecError::NoSuchItem { item, n_items });
+        }
+        let own = user.own_weight * self.model.predict_alone(&user.alone, &item);
+        let weighted = self
+            .atoms()
+            .iter()
+            .zip(&user.weights)
+            .filter(|(_, w)| **w > 0.0);
+        Ok(own
+            + weighted
+                .map(|(atom, w)| w * self.model.predict(atom, &item))
+                .sum::<f64>())
+    }
+
+    /// P(like) of every item. Cost: `J (Q^2 / 2 + K)` multiply-adds, K the atoms whose weight counts.
+    pub fn predict_all(&self, user: &HbrecUser) -> Vec<f64> {
+        let mut predicted = self.predict_atoms(user);
+        for (item, p) in predicted.iter_mut().enumerate() {
+            *p += user.own_weight * self.model.predict_alone(&user.alone, &item);
+        }
+        predicted
+    }
+
+    /// The atoms' part of the predictions: `sum_k w_k P(like | theta_k)` for every item.
+    pub fn predict_atoms(&self, user: &HbrecUser) -> Vec<f64> {
+        if let Some(table) = &self.table {
+            return table.mixture(&user.weights);
+        }
+        let counts = |(_, w): &(&ItemAtom, &f64)| **w > 1e-9;
+        let active: Vec<(&ItemAtom, &f64)> = self
+            .atoms()
+            .iter()
+            .zip(&user.weights)
+            .filter(counts)
+            .collect();
+        let item = |item: usize| {
+            let terms = active
+                .iter()
+                .map(|(atom, w)| *w * self.model.predict(atom, &item));
+            terms.sum()
+        };
+        (0..self.n_items()).into_par_iter().map(item).collect()
+    }
+
+    /// A draw from the posterior: P(like) of every item for one parameter, of the own model or of an atom, by weight. For exploring.
+    pub fn draw(&self, user: &HbrecUser, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+        let weights = user.weights.iter().copied().chain([user.own_weight]);
+        let chosen = pick(weights, rng.random()).unwrap_or(user.weights.len());
+        if let Some(atom) = self.atoms().get(chosen) {
+            return (0..self.n_items())
+                .map(|item| self.model.predict(atom, &item))
+                .collect();
+        }
+        let prior = self.model.prior();
+        let w = user.alone.draw(rng);
+        let item = |item: usize| {
+            let mean = prior.offset(item) + dot(prior.row(item), &w);
+            normal_cdf(ratio(mean, 0.0, None, prior.identity()))
+        };
+        (0..self.n_items()).map(item).collect()
+    }
+
+    /// The same with another weight of the own model, without training: 0 is hybrid 2 of T, infinity the base distribution alone.
+    ///
+    /// # Errors
+    /// A tau that is negative or NaN.
+    pub fn with_tau(mut self, tau: f64) -> Result<Self, HbrecError> {
+        self.content.config.weights.tau = Concentration::Given(tau);
+        self.content.config.validate()?;
+        self.content.weights.tau = tau;
+        Ok(self)
+    }
+
+    /// P(like) of an item under an atom.
+    pub(crate) fn atom_probability(&self, atom: usize, item: usize) -> f64 {
+        match &self.table {
+            Some(table) => table.probability(atom, item),
+            None => self.model.predict(&self.content.atoms[atom], &item),
+        }
+    }
+
+    /// Adds a user to the database: one fit and one column of predictions, no retraining. Its number.
+    ///
+    /// # Errors
+    /// Unknown items; numerical trouble.
+    pub fn add_user(&mut self, likes: &Likes) -> Result<usize, HbrecError> {
+        let posterior = self.model.fit(likes)?;
+        let atom = self.model.atom(&posterior, self.config().weights.atoms);
+        if let Some(table) = &mut self.table {
+            table.push(&self.model, &atom);
+        }
+        self.content.atoms.push(atom);
+        self.content.weights.xi.push(1.0);
+        Ok(self.n_users() - 1)
+    }
+
+    /// Adds an item that nobody rated, by its features or by nothing; its number. Cost: that of the cached predictions.
+    ///
+    /// # Errors
+    /// Features that do not fit those of the fit.
+    pub fn add_item(&mut self, features: Option<&[f64]>) -> Result<usize, HbrecError> {
+        let item = self.content.add_item(features)?;
+        self.model = self.content.model()?;
+        if self.table.is_some() {
+            self.table = Some(AtomTable::new(&self.model, &self.content.atoms));
+        }
+        Ok(item)
+    }
+}

@@ -1,0 +1,153 @@
+//! What is stored of a fit, and what is checked when it comes back.
+
+use npb_infer::Saved;
+use serde::{Deserialize, Serialize};
+
+use super::{HbrecFit, MODEL, MOST_CACHED, VERSION};
+use crate::em::check_weights;
+use crate::{
+    AtomTable, Content, HbrecConfig, HbrecError, ItemAtom, ItemPrior, KernelScales, LearnedBase,
+    ProbitItems, Weights,
+};
+
+/// The base distribution of a fit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum FittedBase {
+    Learned(LearnedBase),
+    Standard {
+        scales: KernelScales,
+        prior: ItemPrior,
+    },
+}
+
+impl FittedBase {
+    pub(super) fn prior(&self) -> &ItemPrior {
+        match self {
+            Self::Learned(base) => &base.prior,
+            Self::Standard { prior, .. } => prior,
+        }
+    }
+
+    fn add_item(&mut self, columns: Option<&[f64]>) -> Result<usize, HbrecError> {
+        match self {
+            Self::Learned(base) => base.add_item(columns),
+            Self::Standard { scales, prior } => {
+                let mut row = vec![0.0; prior.width() - 1];
+                if let Some(columns) = columns {
+                    let pairs = row.iter_mut().zip(columns);
+                    pairs.for_each(|(x, c)| *x = c * scales.content.sqrt());
+                }
+                row.push(scales.constant.sqrt());
+                prior.push(0.0, &row, 0.0)
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), HbrecError> {
+        match self {
+            Self::Learned(base) => base.check(),
+            Self::Standard { scales, prior } => {
+                let positive = |scale: f64| scale.is_finite() && scale > 0.0;
+                if prior.width() == 0 || !positive(scales.content) || !positive(scales.constant) {
+                    return Err(HbrecError::State {
+                        what: "standard base: impossible scales".to_owned(),
+                    });
+                }
+                prior.check()
+            }
+        }
+    }
+}
+
+/// Everything but the cached predictions, which are made again. A list of none or one stands for an option.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contents {
+    pub(super) config: HbrecConfig,
+    pub(super) content: Vec<Content>,
+    pub(super) base: FittedBase,
+    pub(super) atoms: Vec<ItemAtom>,
+    pub(super) weights: Weights,
+}
+
+impl Contents {
+    /// The user model. Its prior is that of the base with the share of item identity.
+    pub(super) fn model(&self) -> Result<ProbitItems, HbrecError> {
+        let prior = self.base.prior().clone();
+        Ok(ProbitItems::new(prior.with_identity(self.config.identity)?))
+    }
+
+    pub(super) fn add_item(&mut self, features: Option<&[f64]>) -> Result<usize, HbrecError> {
+        let columns = match (features, self.content.first()) {
+            (None, _) => None,
+            (Some(features), Some(content)) => Some(content.project(features)?),
+            (Some(features), None) => {
+                return Err(HbrecError::Size {
+                    what: "features of an item (the fit knows of none)",
+                    found: features.len(),
+                    expected: 0,
+                });
+            }
+        };
+        self.base.add_item(columns.as_deref())
+    }
+
+    fn check(&self) -> Result<(), HbrecError> {
+        self.config.validate()?;
+        self.base.check()?;
+        self.content.iter().try_for_each(Content::check)?;
+        let prior = self.base.prior();
+        // Items that were added later have no row of content.
+        let content_fits = self.content.iter().all(|c| c.n_items() <= prior.n_items());
+        let fits = self.content.len() <= 1 && content_fits && self.widths_fit();
+        if !fits || self.weights.xi.len() != self.atoms.len() {
+            return Err(HbrecError::State {
+                what: "fit for items: parts of different sizes".to_owned(),
+            });
+        }
+        check_weights(&self.weights)?;
+        self.atoms.iter().try_for_each(|atom| atom.check(prior))
+    }
+
+    /// Whether base and content have as many columns as each other.
+    fn widths_fit(&self) -> bool {
+        let width = self.content.first().map_or(0, Content::width);
+        match &self.base {
+            FittedBase::Learned(base) => base.n_columns() == width,
+            FittedBase::Standard { prior, .. } => prior.width() == width + 1,
+        }
+    }
+}
+
+/// ```
+/// use npb_hbrec::{HbrecConfig, HbrecFit, LikeMatrix, Likes, Saved, fit};
+/// let user = |u: usize| Likes::new(6, &(0..6).map(|i| (i, (u + i as usize) % 2 == 0)).collect::<Vec<_>>());
+/// let users = (0..20).map(user).collect::<Result<Vec<_>, _>>()?;
+/// let fitted = fit(&LikeMatrix::from_users(6, users)?, None, &HbrecConfig::default())?;
+/// let again = HbrecFit::from_bytes(&fitted.to_bytes()?)?;
+/// let new = Likes::new(6, &[(0, true)])?;
+/// assert_eq!(again.predict_all(&again.user(&new)?), fitted.predict_all(&fitted.user(&new)?));
+/// # Ok::<(), npb_hbrec::HbrecError>(())
+/// ```
+impl Saved for HbrecFit {
+    const MODEL: &'static str = MODEL;
+    const VERSION: &'static str = VERSION;
+    type Content = Contents;
+    type Error = HbrecError;
+
+    fn content(&self) -> &Contents {
+        &self.content
+    }
+
+    fn from_content(content: Contents) -> Result<Self, HbrecError> {
+        content.check()?;
+        let model = content.model()?;
+        let cached = content.atoms.len() <= MOST_CACHED;
+        let table = cached.then(|| AtomTable::new(&model, &content.atoms));
+        Ok(Self {
+            content,
+            model,
+            table,
+        })
+    }
+}

@@ -1,0 +1,331 @@
+//! Several chains, what they stored, and whether they agree.
+
+use npb_infer::diagnostics::{ChainDiagnostics, summarise};
+use npb_infer::storage::fingerprint;
+use npb_infer::{Saved, Stop, Trace, Watch, run_chains};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::GibbsSampler;
+use crate::{
+    AtomRule, GibbsConfig, GibbsModel, GibbsState, HbrecError, Mixture, Weights, WeightsConfig,
+};
+
+const SCALARS: [&str; 3] = ["clusters", "concentration", "ln_likelihood"];
+const MODEL: &str = "hbrec/gibbs";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A chain: stored draws, trace, and how it ended. Also what a checkpoint holds of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GibbsChain<P> {
+    /// The last draw.
+    pub last: GibbsState<P>,
+    /// Draws stored, evenly spread over those kept.
+    pub draws: Vec<GibbsState<P>>,
+    /// Number of clusters, concentration and log-likelihood after every sweep.
+    pub trace: Trace,
+    /// Why it ended.
+    pub stop: Stop,
+}
+
+/// The posterior of the infinite model, by several chains.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GibbsFit<P> {
+    config: GibbsConfig,
+    n_users: usize,
+    chains: Vec<GibbsChain<P>>,
+}
+
+/// Clusters of users.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clusters {
+    /// The stored draw whose partition is closest, in squared error, to the shares of draws in which two users are together (Dahl 2006).
+    pub labels: Vec<u32>,
+    /// Mean over the draws of the number of clusters.
+    pub mean_number: f64,
+    /// For each user, the mean share of the draws in which it is with the other users of its cluster; 1 for a user alone.
+    pub certainty: Vec<f64>,
+}
+
+/// Runs all chains in parallel. Cost of a sweep: each user's likelihood under each cluster.
+///
+/// # Errors
+/// As [`GibbsSampler::new`]; numerical trouble.
+///
+/// ```
+/// use npb_hbrec::{GaussianPrior, GibbsConfig, LinearTask, Task, fit_gibbs};
+/// let model = LinearTask::new(GaussianPrior::isotropic(1, 25.0)?, 0.1)?;
+/// // Slopes 3 and -3.
+/// let task = |u: usize| Task::new(1, &[1.0, 2.0], &if u < 5 { [3.0, 6.1] } else { [-3.0, -5.9] });
+/// let tasks = (0..10).map(task).collect::<Result<Vec<_>, _>>()?;
+/// let fit = fit_gibbs(&model, &tasks.iter().collect::<Vec<_>>(), &GibbsConfig::default())?;
+/// let clusters = fit.clusters();
+/// assert!(clusters.labels[0] == clusters.labels[4] && clusters.labels[0] != clusters.labels[5]);
+/// # Ok::<(), npb_hbrec::HbrecError>(())
+/// ```
+pub fn fit_gibbs<U: GibbsModel<Data: Serialize>>(
+    model: &U,
+    data: &[&U::Data],
+    config: &GibbsConfig,
+) -> Result<GibbsFit<U::Parameter>, HbrecError> {
+    fit_gibbs_watched(model, data, config, &Watch::none())
+}
+
+/// As [`fit_gibbs`], watched, stopped or checkpointed by the caller.
+///
+/// # Errors
+/// As [`fit_gibbs`]; a checkpoint that cannot be read or written, or is of another fit.
+pub fn fit_gibbs_watched<U: GibbsModel<Data: Serialize>>(
+    model: &U,
+    data: &[&U::Data],
+    config: &GibbsConfig,
+    watch: &Watch<'_>,
+) -> Result<GibbsFit<U::Parameter>, HbrecError> {
+    config.validate()?;
+    let key = fingerprint(&(config, data))?;
+    let checkpoint =
+        watch.checkpoint::<GibbsChain<U::Parameter>>(MODEL, VERSION, key, config.chains)?;
+    let total = config.sweeps.total();
+    let run = |chain: u64| {
+        let at = chain as usize;
+        let mut reached = match checkpoint.reached(at) {
+            Some(reached) => {
+                check_chain(&reached, config, data.len())?;
+                reached
+            }
+            None => GibbsChain {
+                last: GibbsSampler::new(model, data, config, chain)?.state,
+                draws: Vec::new(),
+                trace: Trace::new(SCALARS),
+                stop: Stop::Cancelled,
+            },
+        };
+        let made = reached.trace.n_sweeps() as u64;
+        let last = reached.last.clone();
+        let mut sampler = GibbsSampler::resume(model, data, config, chain, last, made)?;
+        let mut part = watch.part(format!("chain {chain}"), 1.0 / config.chains as f64);
+        while sampler.n_sweeps() < total && !watch.is_stopped() {
+            sampler.sweep()?;
+            let sweep = sampler.n_sweeps();
+            reached.push(&sampler, config, sweep);
+            let values = reached.trace.row(reached.trace.n_sweeps() - 1);
+            let share = sweep as f64 / total as f64;
+            let told = part.report(sweep, share, reached.trace.names(), values);
+            checkpoint.offer(at, sweep, || reached.clone())?;
+            if told.is_break() {
+                break;
+            }
+        }
+        if sampler.n_sweeps() >= total {
+            reached.stop = Stop::Completed;
+        }
+        checkpoint.write(at, || reached.clone())?;
+        Ok::<_, HbrecError>(reached)
+    };
+    Ok(GibbsFit {
+        config: config.clone(),
+        n_users: data.len(),
+        chains: run_chains(config.chains, run)?,
+    })
+}
+
+/// Whether the draw of a sweep is stored: the first of each of `stored_draws` equal parts of the kept ones.
+fn is_stored(config: &GibbsConfig, sweep: u64) -> bool {
+    if !config.sweeps.is_kept(sweep) {
+        return false;
+    }
+    let nth = (sweep - config.sweeps.burn_in) / config.sweeps.thin.max(1) - 1;
+    let (keep, stored) = (config.sweeps.keep, config.stored_draws as u64);
+    let part = |n: u64| (u128::from(n) * u128::from(stored) / u128::from(keep)) as u64;
+    stored >= keep || nth == 0 || part(nth) != part(nth - 1)
+}
+
+impl<P: Clone> GibbsChain<P> {
+    fn push<U: GibbsModel<Parameter = P>>(
+        &mut self,
+        sampler: &GibbsSampler<'_, U>,
+        config: &GibbsConfig,
+        sweep: u64,
+    ) {
+        let state = sampler.state();
+        let clusters = state.parameters.len() as f64;
+        self.trace
+            .push(&[clusters, state.concentration, sampler.ln_likelihood()]);
+        self.last = state.clone();
+        if is_stored(config, sweep) {
+            self.draws.push(state.clone());
+        }
+    }
+}
+
+fn check_chain<P>(
+    chain: &GibbsChain<P>,
+    config: &GibbsConfig,
+    n_users: usize,
+) -> Result<(), HbrecError> {
+    let made = chain.trace.n_sweeps() as u64;
+    let stored = (1..=made.min(config.sweeps.total()))
+        .filter(|&s| is_stored(config, s))
+        .count();
+    if chain.trace.names() != SCALARS || made > config.sweeps.total() || chain.draws.len() != stored
+    {
+        return Err(HbrecError::State {
+            what: "chain of the infinite model: trace and draws do not fit together".to_owned(),
+        });
+    }
+    let mut draws = chain.draws.iter().chain([&chain.last]);
+    draws.try_for_each(|draw| draw.check(n_users))
+}
+
+impl<P: Clone + Send + Sync> GibbsFit<P> {
+    /// The chains.
+    pub fn chains(&self) -> &[GibbsChain<P>] {
+        &self.chains
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &GibbsConfig {
+        &self.config
+    }
+
+    /// Completed, unless a chain was stopped early.
+    pub fn stop(&self) -> Stop {
+        let stopped = self
+            .chains
+            .iter()
+            .find(|chain| chain.stop != Stop::Completed);
+        stopped.map_or(Stop::Completed, |chain| chain.stop)
+    }
+
+    /// Split R-hat and effective sample sizes of number of clusters, concentration and log-likelihood.
+    pub fn diagnostics(&self) -> Vec<(String, ChainDiagnostics)> {
+        let traces: Vec<&Trace> = self.chains.iter().map(|chain| &chain.trace).collect();
+        summarise(&traces, &self.config.sweeps)
+    }
+
+    /// Stored draws of all chains; the last ones where a run was stopped before any was stored.
+    pub fn draws(&self) -> Vec<&GibbsState<P>> {
+        let stored: Vec<_> = self.chains.iter().flat_map(|chain| &chain.draws).collect();
+        if stored.is_empty() {
+            return self.chains.iter().map(|chain| &chain.last).collect();
+        }
+        stored
+    }
+
+    /// Share of the draws in which two users are in one cluster.
+    ///
+    /// # Errors
+    /// A user who does not exist.
+    pub fn together(&self, a: usize, b: usize) -> Result<f64, HbrecError> {
+        let n_users = self.n_users;
+        if let Some(&user) = [a, b].iter().find(|&&user| user >= n_users) {
+            return Err(HbrecError::NoSuchUser { user, n_users });
+        }
+        let draws = self.draws();
+        let times = draws.iter().filter(|d| d.labels[a] == d.labels[b]).count();
+        Ok(times as f64 / draws.len() as f64)
+    }
+
+    /// Clusters of users. Cost: users squared times draws; memory users squared.
+    pub fn clusters(&self) -> Clusters {
+        let (draws, n) = (self.draws(), self.n_users);
+        let mut shares = vec![0.0_f32; n * n];
+        let one = 1.0 / draws.len() as f32;
+        for draw in &draws {
+            for (a, label) in draw.labels.iter().enumerate() {
+                let row = shares[a * n..(a + 1) * n].iter_mut().zip(&draw.labels);
+                row.for_each(|(share, other)| *share += one * f32::from(u8::from(label == other)));
+            }
+        }
+        // Squared error to the shares, but for what is the same for all draws.
+        let error = |labels: &[u32]| -> f64 {
+            let row = |a: usize| -> f64 {
+                let pairs = shares[a * n..(a + 1) * n].iter().zip(labels);
+                let with = pairs.filter(|(_, label)| **label == labels[a]);
+                with.map(|(share, _)| 1.0 - 2.0 * f64::from(*share)).sum()
+            };
+            (0..n).map(row).sum()
+        };
+        let best = draws
+            .iter()
+            .min_by(|a, b| error(&a.labels).total_cmp(&error(&b.labels)));
+        let labels = best.map_or(Vec::new(), |draw| draw.labels.clone());
+        let certainty = |a: usize| {
+            let with = (0..n).filter(|&b| b != a && labels[b] == labels[a]);
+            let shares: Vec<f64> = with.map(|b| f64::from(shares[a * n + b])).collect();
+            if shares.is_empty() {
+                1.0
+            } else {
+                shares.iter().sum::<f64>() / shares.len() as f64
+            }
+        };
+        let number: usize = draws.iter().map(|draw| draw.parameters.len()).sum();
+        Clusters {
+            certainty: (0..n).map(certainty).collect(),
+            labels,
+            mean_number: number as f64 / draws.len() as f64,
+        }
+    }
+
+    /// For each stored draw the prior of a new user given it: clusters as atoms with their numbers of users, tau for a model of its own.
+    ///
+    /// # Errors
+    /// Parameters of another model.
+    pub fn mixtures<U>(&self, model: &U) -> Result<Vec<Mixture<U>>, HbrecError>
+    where
+        U: GibbsModel<Parameter = P> + Clone,
+    {
+        let mixture = |draw: &&GibbsState<P>| {
+            if !draw
+                .parameters
+                .iter()
+                .all(|parameter| model.is_valid(parameter))
+            {
+                return Err(HbrecError::State {
+                    what: "fit of the infinite model: parameters of another model".to_owned(),
+                });
+            }
+            let weights = Weights {
+                xi: draw.counts().iter().map(|&n| n as f64).collect(),
+                tau: draw.concentration,
+                trace: Vec::new(),
+                stop: Stop::Completed,
+            };
+            let config = WeightsConfig {
+                atoms: AtomRule::Mean,
+                ..WeightsConfig::default()
+            };
+            Mixture::from_parts(model.clone(), draw.parameters.clone(), weights, config)
+        };
+        self.draws().iter().map(mixture).collect()
+    }
+}
+
+impl<P: Clone + Send + Sync + Serialize + DeserializeOwned> Saved for GibbsFit<P> {
+    const MODEL: &'static str = MODEL;
+    const VERSION: &'static str = VERSION;
+    type Content = Self;
+    type Error = HbrecError;
+
+    fn content(&self) -> &Self {
+        self
+    }
+
+    fn from_content(content: Self) -> Result<Self, HbrecError> {
+        content.config.validate()?;
+        if content.chains.len() != content.config.chains || content.n_users == 0 {
+            return Err(HbrecError::Size {
+                what: "chains of the infinite model",
+                found: content.chains.len(),
+                expected: content.config.chains,
+            });
+        }
+        let chains = content.chains.iter();
+        chains
+            .map(|chain| check_chain(chain, &content.config, content.n_users))
+            .collect::<Result<(), _>>()?;
+        Ok(content)
+    }
+}

@@ -1,0 +1,215 @@
+//! A task as a probit classifier with a normal prior.
+
+use npb_infer::Xoshiro256PlusPlus;
+use npb_linalg::dot;
+use npb_linalg::faer::Mat;
+use npb_priors::dist::sample_probit;
+use npb_priors::special::{ln_phi, normal_cdf};
+
+use super::linear::{draw_prior, factor_precision, prior_system};
+use crate::laplace::{self, Laplace, Observations, add_outer};
+use crate::task::GaussianPrior;
+use crate::{AtomRule, GaussianTask, GibbsModel, HbrecError, Task, UserModel};
+
+/// `P(y | x) = Phi(x'w)`, `w` normal; posterior and evidence by Laplace's approximation, draws by latent utilities (Albert and Chib 1993).
+///
+/// ```
+/// use npb_hbrec::{GaussianPrior, ProbitTask, Task, UserModel};
+/// let model = ProbitTask::new(GaussianPrior::isotropic(2, 4.0)?);
+/// // Separable data: the mode is finite all the same.
+/// let alone = model.fit(&Task::new(2, &[1.0, 2.0, 1.0, -2.0], &[true, false])?)?;
+/// assert!(model.predict_alone(&alone, &[1.0, 1.0]) > 0.7);
+/// # Ok::<(), npb_hbrec::HbrecError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ProbitTask {
+    prior: GaussianPrior,
+}
+
+/// The normal approximation of the posterior of the coefficients.
+#[derive(Clone, Debug)]
+pub struct TaskPosterior {
+    mode: Vec<f64>,
+    /// In coordinates in which the prior is standard normal.
+    laplace: Laplace,
+}
+
+/// A task as a point: coefficients, and how sure they are.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskAtom {
+    /// Coefficients.
+    pub coefficients: Vec<f64>,
+    /// Their covariance, q x q; empty for a point without spread.
+    pub covariance: Vec<f64>,
+}
+
+impl TaskAtom {
+    fn ratio(&self, x: &[f64]) -> f64 {
+        let mean = dot(x, &self.coefficients);
+        if self.covariance.is_empty() {
+            return mean;
+        }
+        let rows = self.covariance.chunks_exact(x.len()).zip(x);
+        let variance: f64 = rows.map(|(row, xi)| xi * dot(row, x)).sum();
+        mean / (1.0 + variance.max(0.0)).sqrt()
+    }
+}
+
+impl ProbitTask {
+    /// With this base distribution.
+    pub fn new(prior: GaussianPrior) -> Self {
+        Self { prior }
+    }
+
+    /// L'x, the regressors in coordinates in which the prior is standard normal.
+    fn whitened(&self, x: &[f64]) -> Vec<f64> {
+        let mut a = x.to_vec();
+        self.prior.factor().mul_lt(&mut a);
+        a
+    }
+}
+
+impl UserModel for ProbitTask {
+    type Data = Task<bool>;
+    type Query = [f64];
+    type Parameter = TaskAtom;
+    type Posterior = TaskPosterior;
+
+    fn fit_weighted(&self, data: &[(&Task<bool>, f64)]) -> Result<TaskPosterior, HbrecError> {
+        let q = self.prior.width();
+        let (mut rows, mut offsets) = (Vec::new(), Vec::new());
+        let (mut positive, mut weights) = (Vec::new(), Vec::new());
+        for (task, weight) in data {
+            task.check_width(q)?;
+            for (x, &y) in task.iter() {
+                rows.extend(self.whitened(x));
+                offsets.push(dot(x, self.prior.mean()));
+                positive.push(y);
+                weights.push(*weight);
+            }
+        }
+        let observations = Observations {
+            rows: &rows,
+            width: q,
+            offsets: &offsets,
+            positive: &positive,
+            weights: &weights,
+        };
+        let laplace = laplace::fit(&observations).map_err(|source| HbrecError::Numerical {
+            what: "Laplace approximation",
+            iteration: 0,
+            block: "task with rows:",
+            item: offsets.len(),
+            source,
+        })?;
+        let mut mode = laplace.mode.clone();
+        self.prior.factor().mul_l(&mut mode);
+        mode.iter_mut()
+            .zip(self.prior.mean())
+            .for_each(|(w, m)| *w += m);
+        Ok(TaskPosterior { mode, laplace })
+    }
+
+    fn ln_evidence(&self, posterior: &TaskPosterior) -> f64 {
+        posterior.laplace.ln_evidence
+    }
+
+    fn atom(&self, posterior: &TaskPosterior, rule: AtomRule) -> TaskAtom {
+        let covariance = match rule {
+            AtomRule::Map => Vec::new(),
+            AtomRule::Mean => {
+                let (_, covariance) = self.moments(posterior);
+                let q = covariance.nrows();
+                (0..q * q).map(|at| covariance[(at % q, at / q)]).collect()
+            }
+        };
+        TaskAtom {
+            coefficients: posterior.mode.clone(),
+            covariance,
+        }
+    }
+
+    fn ln_likelihood(&self, atom: &TaskAtom, task: &Task<bool>) -> f64 {
+        let term = |(x, &y): (&[f64], &bool)| {
+            let t = atom.ratio(x);
+            ln_phi(if y { t } else { -t })
+        };
+        task.iter().map(term).sum()
+    }
+
+    fn predict(&self, atom: &TaskAtom, query: &[f64]) -> f64 {
+        normal_cdf(atom.ratio(query))
+    }
+
+    fn predict_alone(&self, posterior: &TaskPosterior, query: &[f64]) -> f64 {
+        let spread = &posterior.laplace.spread;
+        let variance = spread.variance(&self.whitened(query), &mut Vec::new());
+        normal_cdf(dot(query, &posterior.mode) / (1.0 + variance).sqrt())
+    }
+}
+
+impl GibbsModel for ProbitTask {
+    fn draw_prior(&self, rng: &mut Xoshiro256PlusPlus) -> TaskAtom {
+        TaskAtom {
+            coefficients: draw_prior(&self.prior, rng),
+            covariance: Vec::new(),
+        }
+    }
+
+    /// Utilities given the coefficients, then coefficients given the utilities.
+    fn redraw(
+        &self,
+        atom: &mut TaskAtom,
+        members: &[&Task<bool>],
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Result<(), HbrecError> {
+        let (mut precision, mut linear) = prior_system(&self.prior);
+        for task in members {
+            for (x, &y) in task.iter() {
+                let z = sample_probit(dot(x, &atom.coefficients), y, rng);
+                add_outer(x, 1.0, &mut precision);
+                linear.iter_mut().zip(x).for_each(|(sum, x)| *sum += z * x);
+            }
+        }
+        let factor = factor_precision(&precision, self.prior.width())?;
+        factor.sample_canonical(&mut linear, rng);
+        atom.coefficients = linear;
+        Ok(())
+    }
+
+    /// None: the evidence is an approximation.
+    fn draw_exact(&self, _: &TaskPosterior, _: &mut Xoshiro256PlusPlus) -> Option<TaskAtom> {
+        None
+    }
+
+    fn is_valid(&self, atom: &TaskAtom) -> bool {
+        let q = self.prior.width();
+        let sized = atom.coefficients.len() == q
+            && (atom.covariance.is_empty() || atom.covariance.len() == q * q);
+        sized
+            && atom
+                .coefficients
+                .iter()
+                .chain(&atom.covariance)
+                .all(|w| w.is_finite())
+    }
+}
+
+impl GaussianTask for ProbitTask {
+    fn with_prior(&self, prior: GaussianPrior) -> Self {
+        Self { prior }
+    }
+
+    fn prior(&self) -> &GaussianPrior {
+        &self.prior
+    }
+
+    fn moments(&self, posterior: &TaskPosterior) -> (Vec<f64>, Mat<f64>) {
+        let q = self.prior.width();
+        let white = posterior.laplace.spread.covariance(q);
+        let white = Mat::from_fn(q, q, |i, j| white[i * q + j]);
+        let l = self.prior.factor().l();
+        (posterior.mode.clone(), l * white * l.transpose())
+    }
+}
