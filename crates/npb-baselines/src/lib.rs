@@ -9,6 +9,13 @@
 //! | conditional mean by chained equations | [`ChainedImputer`] | [`ChainedConfig`] |
 //! | conditional mean under one Gaussian fitted by EM | [`GaussianImputer`] | [`GaussianConfig`] |
 //! | support vector machine, linear or RBF | [`Svm`] | [`SvmConfig`] |
+//! | several classes by such machines, one for each pair | [`PairwiseSvm`] | [`SvmConfig`] |
+//! | linear support vector machine, two or more classes, dense or sparse | [`LinearSvm`], [`OneAgainstRest`] | [`LinearConfig`] |
+//! | linear support vector regression, dense or sparse | [`LinearSvr`] | [`LinearConfig`] |
+//! | ridge regression, dense or sparse | [`Ridge`] | penalty |
+//! | ridge regression for tasks: apart, pooled, shared and own weights | [`TaskRidge`] | [`Sharing`], penalty |
+//! | principal components | [`Pca`] | their number |
+//! | weights of words by rarity | [`TfIdf`] | none |
 //! | relevance vector machine, linear or RBF | [`Rvm`] | [`RvmConfig`] |
 //! | logistic regression with an L2 penalty | [`LogisticRegression`] | [`LogisticConfig`] |
 //! | random forest | [`RandomForest`] | [`RandomForestConfig`] |
@@ -66,17 +73,21 @@ mod holes;
 mod impute;
 mod integrated;
 mod ksvd;
+mod linear;
 mod logistic;
 mod means;
 mod mixed_chained;
 mod mixture;
 mod nuclear;
+mod pca;
 mod platt;
 mod rates;
+mod ridge;
 mod rvm;
 mod structure;
 mod svm;
 mod tasks;
+mod tf_idf;
 mod trees;
 
 pub use boosted::{BoostedConfig, boosted_cells};
@@ -93,15 +104,21 @@ pub use holes::{BandsConfig, interpolate_linear, least_squares_bands};
 pub use impute::MeanImputer;
 pub use integrated::{IntegratedConfig, IntegratedLogistic};
 pub use ksvd::{KsvdConfig, ksvd};
+pub use linear::{
+    ClassWeights, Design, HingeLoss, LinearConfig, LinearSvm, LinearSvr, OneAgainstRest,
+};
 pub use logistic::{LogisticConfig, LogisticRegression};
 pub use means::{BiasConfig, Biases, RatingMeans};
 pub use mixed_chained::{MixedChainedConfig, chained_cells};
 pub use mixture::{GaussianMixture, MixtureConfig};
 pub use nuclear::{NuclearNorm, NuclearNormConfig};
+pub use pca::Pca;
 pub use platt::{Platt, PlattSvm};
 pub use rates::{HitRates, PairCount};
+pub use ridge::{Ridge, TaskRidge};
 pub use rvm::{Rvm, RvmConfig};
 pub use structure::{SharedStructure, StructureConfig};
-pub use svm::{Kernel, Svm, SvmConfig};
+pub use svm::{Kernel, PairwiseSvm, Svm, SvmConfig};
 pub use tasks::{Sharing, TaskLogistic, TaskLogisticConfig};
+pub use tf_idf::TfIdf;
 pub use trees::{BoostedTrees, BoostedTreesConfig, RandomForest, RandomForestConfig};

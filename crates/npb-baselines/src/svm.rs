@@ -6,8 +6,9 @@ use smartcore::error::Failed;
 use smartcore::linalg::basic::matrix::DenseMatrix;
 use smartcore::svm::svc::{SVC, SVCParameters};
 
-use crate::BaselineError;
 use crate::error::{complete, positive, training_set};
+use crate::linear::check_codes;
+use crate::{BaselineError, ClassWeights};
 
 /// Kernel of a support or relevance vector machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,8 @@ pub struct SvmConfig {
     pub kernel: Kernel,
     /// Upper limit of every dual coefficient.
     pub c: f64,
+    /// Weight of the classes: factors of `c`.
+    pub weights: ClassWeights,
     /// The solver stops when the optimality conditions hold to this.
     pub tolerance: f64,
     /// Passes of the solver over the training rows; few leave it short of the optimum whatever the tolerance.
@@ -43,6 +46,7 @@ impl Default for SvmConfig {
         Self {
             kernel: Kernel::Rbf { gamma: None },
             c: 1.0,
+            weights: ClassWeights::Equal,
             tolerance: 1e-3,
             epochs: 20,
             seed: 0,
@@ -53,7 +57,8 @@ impl Default for SvmConfig {
 /// A soft-margin support vector machine for two classes.
 ///
 /// Trained by smartcore's LASVM solver (Bordes, Ertekin, Weston, Bottou, JMLR 6, 2005) on a kernel matrix that is computed
-/// once: n² kernel values of memory.
+/// once: n² kernel values of memory. With [`ClassWeights::Balanced`], for which that solver has no setting, by dual coordinate descent
+/// on the kernel plus 1, that is with a bias that is penalised as one more weight.
 ///
 /// ```
 /// use npb_baselines::{Kernel, Svm, SvmConfig};
@@ -85,7 +90,10 @@ impl Svm {
         positive("tolerance", config.tolerance)?;
         training_set(train, labels)?;
         let kernel = FixedKernel::new(config.kernel, train)?;
-        let (bias, coefficients) = solve_dual(train, labels, config, kernel)?;
+        let (bias, coefficients) = match config.weights {
+            ClassWeights::Equal => solve_dual(train, labels, config, kernel)?,
+            ClassWeights::Balanced => descend(train, labels, config, kernel),
+        };
         let support = coefficients.iter().enumerate().filter(|(_, c)| **c != 0.0);
         Ok(Self {
             column_names: train.column_names().to_vec(),
@@ -196,6 +204,127 @@ fn solve_dual(
     }
     answers.iter_mut().for_each(|a| *a -= bias);
     Ok((bias, answers))
+}
+
+/// Passes of [`descend`] at most.
+const PASSES: usize = 500;
+
+/// Bias and the signed dual coefficient of every training row, classes weighted: rows in turn, each coefficient to its
+/// optimum given the others, until no coefficient's gradient is off by more than the tolerance.
+fn descend(
+    train: &Table,
+    labels: &[bool],
+    config: &SvmConfig,
+    kernel: FixedKernel,
+) -> (f64, Vec<f64>) {
+    let n = train.n_rows();
+    let matrix = KernelMatrix::new(train, kernel);
+    let weights = config.weights.of(labels);
+    let mut beta = vec![0.0; n];
+    // Values of the decision function.
+    let mut values = vec![0.0; n];
+    for _ in 0..PASSES {
+        let mut worst = 0.0f64;
+        for i in 0..n {
+            let row = &matrix.values[i * n..(i + 1) * n];
+            let (label, most) = (
+                if labels[i] { 1.0 } else { -1.0 },
+                config.c * weights[usize::from(labels[i])],
+            );
+            let alpha: f64 = label * beta[i];
+            let gradient = label * values[i] - 1.0;
+            let next = (alpha - gradient / (row[i] + 1.0)).clamp(0.0, most);
+            let step = label * (next - alpha);
+            if step != 0.0 {
+                worst = worst.max(gradient.abs());
+                beta[i] += step;
+                values
+                    .iter_mut()
+                    .zip(row)
+                    .for_each(|(value, k)| *value += step * (k + 1.0));
+            }
+        }
+        if worst <= config.tolerance {
+            break;
+        }
+    }
+    (beta.iter().sum(), beta)
+}
+
+/// Several classes: one [`Svm`] for each pair of classes, on their rows alone; the class with most votes wins, the first of equals.
+///
+/// The kernel matrices are those of pairs: (2 n / classes)² values at a time where classes are of one size.
+#[derive(Clone, Debug)]
+pub struct PairwiseSvm {
+    n_classes: usize,
+    /// Two classes and the machine that is positive for the second.
+    pairs: Vec<(usize, usize, Svm)>,
+    /// The class when training had only one.
+    only: usize,
+}
+
+impl PairwiseSvm {
+    /// Fits to complete rows; `codes` has the class of every row, from 0. A class without rows is never predicted. The width of
+    /// an RBF kernel without one is that of the whole training matrix.
+    ///
+    /// # Errors
+    /// Those of [`Svm::fit`]; [`BaselineError::Data`] for a code that is not below `n_classes`.
+    pub fn fit(
+        train: &Table,
+        codes: &[usize],
+        n_classes: usize,
+        config: &SvmConfig,
+    ) -> Result<Self, BaselineError> {
+        check_codes(codes, n_classes)?;
+        crate::linear::Design::from(train).check(codes.len())?;
+        let kernel = match FixedKernel::new(config.kernel, train)? {
+            FixedKernel::Linear => Kernel::Linear,
+            FixedKernel::Rbf { gamma } => Kernel::Rbf { gamma: Some(gamma) },
+        };
+        let config = SvmConfig {
+            kernel,
+            ..config.clone()
+        };
+        let present: Vec<usize> = (0..n_classes).filter(|c| codes.contains(c)).collect();
+        let mut pairs = Vec::new();
+        for (place, &first) in present.iter().enumerate() {
+            for &second in &present[place + 1..] {
+                let rows: Vec<usize> = (0..codes.len())
+                    .filter(|&i| codes[i] == first || codes[i] == second)
+                    .collect();
+                let labels: Vec<bool> = rows.iter().map(|&i| codes[i] == second).collect();
+                let svm = Svm::fit(&train.select_rows(&rows), &labels, &config)?;
+                pairs.push((first, second, svm));
+            }
+        }
+        Ok(Self {
+            n_classes,
+            pairs,
+            only: present[0],
+        })
+    }
+
+    /// The class of every row.
+    ///
+    /// # Errors
+    /// Those of [`Svm::decision`].
+    pub fn predict(&self, table: &Table) -> Result<Vec<usize>, BaselineError> {
+        if self.pairs.is_empty() {
+            return Ok(vec![self.only; table.n_rows()]);
+        }
+        let mut votes = vec![0_usize; table.n_rows() * self.n_classes];
+        for (first, second, svm) in &self.pairs {
+            for (row, score) in svm.decision(table)?.into_iter().enumerate() {
+                let winner = if score > 0.0 { second } else { first };
+                votes[row * self.n_classes + winner] += 1;
+            }
+        }
+        let most = |votes: &[usize]| {
+            let best = (0..votes.len()).rev().max_by_key(|&c| votes[c]);
+            best.unwrap_or(self.only)
+        };
+        Ok(votes.chunks_exact(self.n_classes).map(most).collect())
+    }
 }
 
 /// Kernel values of all pairs of training rows, looked up by row number; numbers from n on are probes.

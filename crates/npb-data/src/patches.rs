@@ -358,6 +358,24 @@ impl PatchSums {
         self.rounds += 1;
     }
 
+    /// Adds what was added to `other`, sums of the same grid: of another chain, say.
+    ///
+    /// # Errors
+    /// [`DataError::Length`] when the other grid is another one, or one has squares and the other has not.
+    pub fn merge(&mut self, other: &Self) -> Result<(), DataError> {
+        if self.grid != other.grid || self.squares.len() != other.squares.len() {
+            return Err(DataError::Length {
+                what: "other sums over patches",
+                found: other.sums.len() + other.squares.len(),
+                expected: self.sums.len() + self.squares.len(),
+            });
+        }
+        add_to(&mut self.sums, &other.sums);
+        add_to(&mut self.squares, &other.squares);
+        self.rounds += other.rounds;
+        Ok(())
+    }
+
     /// Number of patches that were added over each entry, divided by rounds.
     fn covering(&self) -> impl Iterator<Item = f64> + '_ {
         let [height, width, channels] = self.grid.image;

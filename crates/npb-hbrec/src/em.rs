@@ -56,16 +56,23 @@ impl Weights {
 pub struct WeightsEm<'t> {
     table: &'t LikelihoodTable,
     weights: Vec<f64>,
+    /// sum_j r_jk at these weights, and J.
+    sums: Vec<f64>,
+    objective: f64,
 }
 
 impl<'t> WeightsEm<'t> {
     /// Starts from equal weights.
     pub fn new(table: &'t LikelihoodTable) -> Self {
         let n = table.n_atoms();
-        Self {
+        let mut em = Self {
             table,
             weights: vec![(n as f64).recip(); n],
-        }
+            sums: Vec::new(),
+            objective: 0.0,
+        };
+        em.expect();
+        em
     }
 
     /// w, which sums to 1.
@@ -75,46 +82,42 @@ impl<'t> WeightsEm<'t> {
 
     /// J, the summed log-likelihood of the users under the mixture of atoms other than their own. Users that no other atom could explain do not count.
     pub fn objective(&self) -> f64 {
-        let user = |j: usize| self.table.ln_mixture(j, &self.weights).unwrap_or(0.0);
-        let users: Vec<f64> = (0..self.table.n_users())
-            .into_par_iter()
-            .map(user)
-            .collect();
-        users.iter().sum()
+        self.objective
     }
 
     /// One step of EM; J after it. Cost: 4 M K multiply-adds.
     pub fn step(&mut self) -> f64 {
-        let sums = self.responsibilities();
-        let total: f64 = sums.iter().sum();
+        let total: f64 = self.sums.iter().sum();
         if total > 0.0 {
-            let pairs = self.weights.iter_mut().zip(&sums);
+            let pairs = self.weights.iter_mut().zip(&self.sums);
             pairs.for_each(|(weight, sum)| *weight = sum / total);
         }
-        self.objective()
+        self.expect();
+        self.objective
     }
 
-    /// sum_j r_jk for each atom.
-    fn responsibilities(&self) -> Vec<f64> {
+    /// Responsibilities and J at the present weights: one pass over the table, in blocks of users.
+    fn expect(&mut self) {
         let n_users = self.table.n_users();
         let starts: Vec<usize> = (0..n_users).step_by(BLOCK).collect();
         let block = |&start: &usize| {
             let mut sums = vec![0.0; self.weights.len()];
-            for user in start..(start + BLOCK).min(n_users) {
+            let add = |user| {
                 self.table
-                    .add_responsibilities(user, &self.weights, &mut sums);
-            }
-            sums
+                    .add_responsibilities(user, &self.weights, &mut sums)
+            };
+            let objective: f64 = (start..(start + BLOCK).min(n_users)).filter_map(add).sum();
+            (sums, objective)
         };
-        let blocks: Vec<Vec<f64>> = starts.par_iter().map(block).collect();
-        let mut total = vec![0.0; self.weights.len()];
-        for sums in blocks {
-            total
+        let blocks: Vec<(Vec<f64>, f64)> = starts.par_iter().map(block).collect();
+        self.sums = vec![0.0; self.weights.len()];
+        self.objective = blocks.iter().map(|(_, objective)| objective).sum();
+        for (sums, _) in blocks {
+            self.sums
                 .iter_mut()
                 .zip(sums)
                 .for_each(|(total, sum)| *total += sum);
         }
-        total
     }
 }
 

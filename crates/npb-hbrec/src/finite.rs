@@ -87,7 +87,8 @@ impl<'t> FiniteEm<'t> {
     pub fn step(&mut self) -> f64 {
         let mut sums = self.prior.clone();
         for user in 0..self.table.n_users() {
-            self.table
+            let _ = self
+                .table
                 .add_responsibilities(user, &self.weights, &mut sums);
         }
         let total: f64 = sums.iter().sum();

@@ -200,8 +200,8 @@ fn weights(
     let mut part = watch.part("weights", 0.2);
     let Some(table) = table else {
         let tau = match config.weights.tau {
-            crate::Concentration::Given(tau) => tau,
-            crate::Concentration::Inferred => n as f64,
+            Concentration::Given(tau) => tau,
+            Concentration::Inferred => n as f64,
         };
         let _ = part.report(1, 1.0, &[], &[]);
         return Ok(Weights {
@@ -347,6 +347,25 @@ impl HbrecFit {
                 .sum::<f64>())
     }
 
+    /// P(like) of an item under an atom, from the cache where there is one.
+    pub(crate) fn atom_probability(&self, atom: usize, item: usize) -> f64 {
+        match &self.table {
+            Some(table) => table.probability(atom, item),
+            None => self.model.predict(&self.atoms()[atom], &item),
+        }
+    }
+
+    /// The same fit with another weight of the own model: 0 is hybrid 2 of T, infinity the base distribution alone.
+    ///
+    /// # Errors
+    /// tau negative or not a number.
+    pub fn with_tau(mut self, tau: f64) -> Result<Self, HbrecError> {
+        self.content.config.weights.tau = Concentration::Given(tau);
+        self.content.config.validate()?;
+        self.content.weights.tau = tau;
+        Ok(self)
+    }
+
     /// P(like) of every item. Cost: `J (Q^2 / 2 + K)` multiply-adds, K the atoms whose weight counts.
     pub fn predict_all(&self, user: &HbrecUser) -> Vec<f64> {
         let mut predicted = self.predict_atoms(user);
@@ -393,25 +412,6 @@ impl HbrecFit {
             normal_cdf(ratio(mean, 0.0, None, prior.identity()))
         };
         (0..self.n_items()).map(item).collect()
-    }
-
-    /// The same with another weight of the own model, without training: 0 is hybrid 2 of T, infinity the base distribution alone.
-    ///
-    /// # Errors
-    /// A tau that is negative or NaN.
-    pub fn with_tau(mut self, tau: f64) -> Result<Self, HbrecError> {
-        self.content.config.weights.tau = Concentration::Given(tau);
-        self.content.config.validate()?;
-        self.content.weights.tau = tau;
-        Ok(self)
-    }
-
-    /// P(like) of an item under an atom.
-    pub(crate) fn atom_probability(&self, atom: usize, item: usize) -> f64 {
-        match &self.table {
-            Some(table) => table.probability(atom, item),
-            None => self.model.predict(&self.content.atoms[atom], &item),
-        }
     }
 
     /// Adds a user to the database: one fit and one column of predictions, no retraining. Its number.

@@ -149,3 +149,6 @@ impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
         users.iter().sum()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ mod mixed_sets;
 mod scaling;
 mod scenarios;
 mod simulated;
-mod tables;
+pub(super) mod tables;
 
 use crate::reproduce::Experiment;
 pub(crate) use scenarios::{Scenario, Simulated};

@@ -1,6 +1,24 @@
-//! npb-regbayes.
+//! npb-regbayes: large-margin learning with latent features.
+
+mod classes;
+mod data;
+mod labels;
+mod recovery;
+mod scaling;
+mod school;
+mod sensitivity;
+mod thresholds;
 
 use crate::reproduce::Experiment;
 
 /// In the order of the paper, then what it does not have.
-pub(crate) const EXPERIMENTS: &[Experiment] = &[];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    recovery::RECOVERY,
+    classes::TABLE_1,
+    classes::FIG_4,
+    labels::TABLE_2,
+    school::FIG_7,
+    sensitivity::FIG_8,
+    sensitivity::FIG_9,
+    scaling::SCALING,
+];

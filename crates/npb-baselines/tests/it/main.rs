@@ -5,4 +5,5 @@ mod classifiers;
 mod given_splits;
 mod input;
 mod landmine;
+mod linear;
 mod reference;

@@ -18,7 +18,7 @@ fn hidden(i: usize, j: usize) -> bool {
     (i * 3 + j * 5).is_multiple_of(7)
 }
 
-fn complete(rows: std::ops::Range<usize>) -> Table {
+pub(crate) fn complete(rows: std::ops::Range<usize>) -> Table {
     let values = rows.clone().flat_map(|i| (0..P).map(move |j| cell(i, j)));
     Table::complete(rows.len(), P, values.collect()).unwrap()
 }
@@ -32,7 +32,7 @@ fn incomplete(rows: std::ops::Range<usize>) -> Table {
     Table::from_nan_coded(rows.len(), P, &values).unwrap()
 }
 
-fn labels() -> Vec<bool> {
+pub(crate) fn labels() -> Vec<bool> {
     [0, 1, 1, 1, 0, 1, 1, 0, 0, 1, 0, 0]
         .map(|l| l == 1)
         .to_vec()
@@ -48,7 +48,7 @@ fn fills(table: &Table, filled: &Table) -> Vec<f64> {
 }
 
 #[track_caller]
-fn assert_close(found: &[f64], expected: &[f64], tolerance: f64) {
+pub(crate) fn assert_close(found: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(found.len(), expected.len());
     for (f, e) in found.iter().zip(expected) {
         assert!((f - e).abs() <= tolerance, "{found:?} is not {expected:?}");

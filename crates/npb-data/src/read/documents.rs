@@ -101,7 +101,7 @@ fn pair(field: &str, n_words: Option<usize>) -> Result<(u32, f64), ReadProblem> 
         ));
     }
     match count.parse::<f64>() {
-        Ok(count) if count >= 1.0 && count <= LARGEST_COUNT && count.fract() == 0.0 => {
+        Ok(count) if (1.0..=LARGEST_COUNT).contains(&count) && count.fract() == 0.0 => {
             Ok((word, count))
         }
         _ => Err(wrong(

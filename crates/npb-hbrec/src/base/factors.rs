@@ -1,7 +1,8 @@
 //! EM for the learned base: normal laws of users and items, truncated normal utilities integrated out (`docs/hbrec.md#base`).
 
 use npb_infer::{Stop, VbReport, stream};
-use npb_linalg::faer::MatRef;
+use npb_linalg::faer::linalg::matmul::matmul;
+use npb_linalg::faer::{Accum, MatMut, MatRef, Par};
 use npb_linalg::svd::{SparseRows, SvdLimits, truncated_svd};
 use npb_linalg::{Cholesky, dot};
 use npb_priors::special::{inverse_mills, ln_phi, normal_quantile};
@@ -124,7 +125,7 @@ struct System {
     /// Known parts of the utilities.
     offsets: Vec<f64>,
     liked: Vec<bool>,
-    /// sum E[a a'], lower triangle, column by column.
+    /// sum E[a a'], column by column; only the lower triangle is used.
     gram: Vec<f64>,
     /// sum Cov(a, known part).
     cross: Vec<f64>,
@@ -146,10 +147,20 @@ impl System {
     }
 
     fn push(&mut self, offset: f64, liked: bool) {
-        let start = self.offsets.len() * self.width;
-        add_outer(&self.rows[start..], 1.0, &mut self.gram);
         self.offsets.push(offset);
         self.liked.push(liked);
+    }
+
+    /// Adds the products of the rows to the Gram matrix, all at once: many times as fast as one by one.
+    fn add_products(mut self) -> Self {
+        let (n, q) = (self.offsets.len(), self.width);
+        if n == 0 {
+            return self;
+        }
+        let a = MatRef::from_column_major_slice(&self.rows, q, n);
+        let gram = MatMut::from_column_major_slice_mut(&mut self.gram, q, q);
+        matmul(gram, Accum::Add, a, a.transpose(), 1.0, Par::Seq);
+        self
     }
 
     fn utility(&self, i: usize, mean: &[f64]) -> f64 {
@@ -420,7 +431,7 @@ impl<'d> BaseEm<'d> {
                 column.iter_mut().zip(added).for_each(|(sum, c)| *sum += c);
             }
         }
-        system
+        system.add_products()
     }
 
     fn item_system(&self, item: usize) -> System {
@@ -441,7 +452,7 @@ impl<'d> BaseEm<'d> {
                 column.iter_mut().zip(added).for_each(|(sum, c)| *sum += c);
             }
         }
-        system
+        system.add_products()
     }
 
     /// Prior precisions of the coefficients of users.

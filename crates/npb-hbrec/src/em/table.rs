@@ -142,16 +142,22 @@ impl LikelihoodTable {
         (sum > 0.0).then(|| self.top[user] + sum.ln())
     }
 
-    /// Adds r_jk to the sums.
-    pub(crate) fn add_responsibilities(&self, user: usize, weights: &[f64], sums: &mut [f64]) {
+    /// Adds r_jk to the sums; `ln sum_k w_k P(D_j | theta_k)`, where that is not nothing.
+    pub(crate) fn add_responsibilities(
+        &self,
+        user: usize,
+        weights: &[f64],
+        sums: &mut [f64],
+    ) -> Option<f64> {
         let total = self.weighted(user, weights);
         if total <= 0.0 {
-            return;
+            return None;
         }
         let scale = total.recip();
         for ((sum, &ratio), weight) in sums.iter_mut().zip(self.row(user)).zip(weights) {
             *sum += f64::from(ratio) * weight * scale;
         }
+        Some(self.top[user] + total.ln())
     }
 
     /// ln sum_k (xi_k - r_jk) P(D_j | theta_k), and the sum of these weights: the user's own atom and own responsibilities left out.

@@ -1,3 +1,9 @@
-//! Integration tests.
+//! Integration tests of the public interface.
 
+mod bad_input;
+mod bits;
+mod infinite;
+mod mixture;
 mod recommend;
+mod recovery;
+mod simulated;

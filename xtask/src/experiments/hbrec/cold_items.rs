@@ -78,7 +78,15 @@ fn cold_items(context: &Context<'_>) -> Result<Report> {
     let asked: Vec<usize> = (0..train.n_rows().min(users))
         .filter(|&u| both(&held_out[u]) && !train.row(u).0.is_empty())
         .collect();
-    let trials: Vec<Trial<Method>> = METHODS
+    let methods: &[Method] = match context.scale {
+        Scale::Smoke => &[
+            Method::Ours(Variant::Smoke),
+            Method::Content,
+            Method::ItemRate,
+        ],
+        Scale::Quick | Scale::Paper => &METHODS,
+    };
+    let trials: Vec<Trial<Method>> = methods
         .iter()
         .map(|&method| Trial {
             dataset: survey.name.clone(),

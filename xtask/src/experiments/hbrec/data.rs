@@ -19,8 +19,6 @@ pub(super) struct Survey {
     pub(super) name: String,
     /// +1 liked, -1 not; users x items.
     pub(super) likes: Ratings,
-    /// What was said, on the data set's own scale; the same entries.
-    pub(super) grades: Ratings,
     /// Content of items, on comparable scales.
     pub(super) content: Features,
     /// The same for the comparators.
@@ -49,7 +47,6 @@ impl Survey {
         Ok(Self {
             name: name.to_owned(),
             likes: Ratings::new(n_users, n_items, &likes)?,
-            grades: Ratings::new(n_users, n_items, entries)?,
             content: Features::dense(n_items, q, &values)?,
             content_table: Table::complete(n_items, q, values)?,
             source,

@@ -88,6 +88,19 @@ fn recorded(dataset: &str, setting: &str, method: &str, metric: &str) -> Option<
     }
 }
 
+/// At smoke scale comparators and a short fit of ours.
+fn methods(scale: Scale) -> Vec<Method> {
+    match scale {
+        Scale::Smoke => {
+            let quick = METHODS
+                .into_iter()
+                .filter(|m| !matches!(m, Method::Ours(_) | Method::Bsvd));
+            quick.chain([Method::Ours(Variant::Smoke)]).collect()
+        }
+        Scale::Quick | Scale::Paper => METHODS.to_vec(),
+    }
+}
+
 fn survey(context: &Context<'_>) -> Result<Report> {
     let (folds, active, draws) = match context.scale {
         Scale::Smoke => (1, 5, 1),
@@ -111,7 +124,10 @@ fn survey(context: &Context<'_>) -> Result<Report> {
         active,
         draws,
     };
-    let methods: Vec<Method> = METHODS.into_iter().filter(|m| *m != Method::Bsvd).collect();
+    let methods: Vec<Method> = methods(context.scale)
+        .into_iter()
+        .filter(|m| *m != Method::Bsvd)
+        .collect();
     let records = runs::run(context, &survey, &protocol, &methods, folds, "")?;
     let results = summarise(&records, |_, _, _, _| None);
     let mut tables = vec![overview(
@@ -197,16 +213,8 @@ fn of_set(context: &Context<'_>, survey: &Survey) -> Result<(usize, Vec<Record>)
         active,
         draws,
     };
-    let methods: &[Method] = if context.scale == Scale::Smoke {
-        &METHODS[4..]
-    } else {
-        &METHODS
-    };
-    let mut records = runs::run(context, survey, &protocol, methods, folds, "")?;
-    if context.scale == Scale::Smoke {
-        let ours = [Method::Ours(Variant::Smoke)];
-        records.extend(runs::run(context, survey, &protocol, &ours, folds, "")?);
-    }
+    let methods = methods(context.scale);
+    let mut records = runs::run(context, survey, &protocol, &methods, folds, "")?;
     if context.scale > Scale::Smoke && survey.name != "sushi" {
         let random = Protocol {
             choice: Choice::AtRandom,

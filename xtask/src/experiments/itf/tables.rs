@@ -2,12 +2,12 @@
 
 use crate::reproduce::{Record, ResultRow, mean_and_sd, short};
 
-pub(super) fn header(columns: &[&str]) -> Vec<String> {
+pub(in crate::experiments) fn header(columns: &[&str]) -> Vec<String> {
     columns.iter().map(|&column| column.to_owned()).collect()
 }
 
 /// Mean, and standard deviation where there is one.
-pub(super) fn with_sd(row: &ResultRow) -> String {
+pub(in crate::experiments) fn with_sd(row: &ResultRow) -> String {
     match row.sd {
         Some(sd) => format!("{} ({})", short(row.mean), short(sd)),
         None => short(row.mean),
@@ -15,13 +15,13 @@ pub(super) fn with_sd(row: &ResultRow) -> String {
 }
 
 /// Whether a goal is met.
-pub(super) fn verdict(met: bool) -> String {
+pub(in crate::experiments) fn verdict(met: bool) -> String {
     if met { "met" } else { "missed" }.to_owned()
 }
 
 /// A metric of `method` minus that of `other` on the same trials in one setting: mean and its standard error; none when no trial
 /// has both.
-pub(super) fn difference(
+pub(in crate::experiments) fn difference(
     records: &[Record],
     setting: &str,
     method: &str,

@@ -1,0 +1,518 @@
+//! Restoration of images: noise taken out, missing pixels filled, neither told.
+
+use std::ops::{ControlFlow, Range};
+
+use npb_data::{Image, Mask, PatchGrid, PatchSums};
+use npb_infer::ranges::{OutOfRange, at_least};
+use npb_infer::storage::fingerprint;
+use npb_infer::watch::Checkpoint;
+use npb_infer::{Saved, Stop, SweepPlan, Trace, Watch};
+use npb_priors::special::normal_quantile;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::config::BpfaConfig;
+use crate::error::expect;
+use crate::gibbs::BpfaSampler;
+use crate::patches::{Extras, Units, in_units, of_rows, random_patches, rows};
+use crate::state::{BpfaState, Dictionary, Shared};
+use crate::{BpfaError, BpfaRows};
+
+/// Atoms that a chain starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtomStart {
+    /// Random patches of the image, smoothed into its holes, of unit length.
+    SmoothedPatches,
+    /// Random patches of what is observed, their holes filled with noise.
+    NoisyPatches,
+}
+
+/// How an image is restored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ImageConfig {
+    /// Height and width of a patch, in pixels.
+    pub patch: [usize; 2],
+    /// Channels of a patch; 0: all of the image.
+    pub depth: usize,
+    /// From one patch to the next, down and across; 1: all patches.
+    pub step: [usize; 2],
+    /// Where the dictionary starts.
+    pub start: AtomStart,
+    /// The model; `stored_draws` does not matter.
+    pub model: BpfaConfig,
+}
+
+impl Default for ImageConfig {
+    /// 8 x 8 patches of all channels, all of them; 256 atoms, 80 + 80 sweeps ([`BpfaConfig::images`]).
+    fn default() -> Self {
+        Self {
+            patch: [8, 8],
+            depth: 0,
+            step: [1, 1],
+            start: AtomStart::SmoothedPatches,
+            model: BpfaConfig::images(),
+        }
+    }
+}
+
+/// Least share of missing entries at which an image is said to have holes, and to have mostly holes.
+const HOLES: f64 = 0.02;
+const MOSTLY_HOLES: f64 = 0.7;
+
+impl ImageConfig {
+    /// The default with the patches and sweeps that suit an image: 7 x 7 patches when it has several channels; 80 + 80 sweeps when nearly everything is observed, 30 +
+    /// 30 when less than 30% is (the start is far from noise and the rows are short), 200 + 100 in between.
+    pub fn suited_to(image: &Image) -> Self {
+        let mut config = Self::default();
+        if image.channels() > 1 {
+            config.patch = [7, 7];
+        }
+        let missing = image.n_missing() as f64 / image.values().len() as f64;
+        let (burn_in, keep) = if missing < HOLES {
+            (80, 80)
+        } else if missing < MOSTLY_HOLES {
+            (200, 100)
+        } else {
+            (30, 30)
+        };
+        config.model.sweeps = SweepPlan {
+            burn_in,
+            keep,
+            thin: 1,
+        };
+        config
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// The first that is out of range. Whether patches fit an image is checked when there is one.
+    pub fn validate(&self) -> Result<(), BpfaError> {
+        for (field, value) in [
+            ("patch[0]", self.patch[0]),
+            ("patch[1]", self.patch[1]),
+            ("step[0]", self.step[0]),
+            ("step[1]", self.step[1]),
+        ] {
+            at_least(field, value as u64, 1)?;
+        }
+        if self.depth != 0 && self.model.channel_noise {
+            let rule = "0 (all channels) when channels have noise of their own";
+            return Err(OutOfRange::new("depth", self.depth, rule).into());
+        }
+        self.model.validate()
+    }
+
+    /// Where the patches of an image lie.
+    pub(crate) fn grid(&self, image: &Image) -> Result<PatchGrid, BpfaError> {
+        let [height, width] = self.patch;
+        let depth = if self.depth == 0 {
+            image.channels()
+        } else {
+            self.depth
+        };
+        let step = [self.step[0], self.step[1], 1];
+        Ok(PatchGrid::new(image.size(), [height, width, depth], step)?)
+    }
+
+    pub(crate) fn extras(&self) -> Extras {
+        Extras {
+            channels: self.model.channel_noise,
+            ..Extras::default()
+        }
+    }
+}
+
+/// A restored image: what is believed of every entry, in the units of the image.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restored {
+    size: [usize; 3],
+    mean: Vec<f32>,
+    sd: Vec<f32>,
+    unknown_channels: Vec<usize>,
+    /// Posterior mean of the noise standard deviation: one for all channels, or one for each.
+    pub noise_sd: Vec<f64>,
+    /// The dictionary of the last sweep of the first chain; an entry of a patch is 1 for the range of the observed values.
+    pub dictionary: Dictionary,
+    /// Share of patches that use each of its atoms, mean over the kept sweeps of the first chain.
+    pub usage: Vec<f64>,
+    /// Scalars of each sweep of each chain, in units of the model ([`BpfaSampler::scalar_names`]).
+    pub traces: Vec<Trace>,
+    /// How the run ended.
+    pub stop: Stop,
+    /// How it was made.
+    pub config: ImageConfig,
+}
+
+impl Restored {
+    /// The posterior mean: mean over kept sweeps and over the patches that cover an entry. Channels of which nothing was observed are missing.
+    ///
+    /// # Errors
+    /// None for an image that this crate has restored.
+    pub fn image(&self) -> Result<Image, BpfaError> {
+        let [height, width, channels] = self.size;
+        let observed = Mask::from_fn(height, width * channels, |_, col| {
+            !self.unknown_channels.contains(&(col % channels))
+        })?;
+        Ok(Image::from_parts(self.size, self.mean.clone(), observed)?)
+    }
+
+    /// Standard deviation of the restored value of every entry, height x width x channels: that of draws of single patches, over sweeps and over the
+    /// patches that cover the entry. The average over patches varies less from sweep to sweep, but is not closer to the truth.
+    pub fn sd(&self) -> &[f32] {
+        &self.sd
+    }
+
+    /// Interval that holds the noise-free value of each entry with this probability: lower and upper ends, the normal ones of mean and standard deviation.
+    ///
+    /// # Errors
+    /// A probability that is not between 0 and 1.
+    pub fn interval(&self, probability: f64) -> Result<(Vec<f32>, Vec<f32>), BpfaError> {
+        if !(probability > 0.0 && probability < 1.0) {
+            return Err(BpfaError::Argument {
+                argument: "probability",
+                value: probability.to_string(),
+                rule: "between 0 and 1",
+            });
+        }
+        let z = -normal_quantile(0.5 * (1.0 - probability)) as f32;
+        let end = |sign: f32| {
+            let both = self.mean.iter().zip(&self.sd);
+            both.map(|(mean, sd)| mean + sign * z * sd).collect()
+        };
+        Ok((end(-1.0), end(1.0)))
+    }
+
+    /// Channels of which nothing was observed: nothing is said of them.
+    pub fn unknown_channels(&self) -> &[usize] {
+        &self.unknown_channels
+    }
+}
+
+impl Saved for Restored {
+    const MODEL: &'static str = "bpfa/image";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Content = Self;
+    type Error = BpfaError;
+
+    fn content(&self) -> &Self {
+        self
+    }
+
+    fn from_content(content: Self) -> Result<Self, BpfaError> {
+        content.config.validate()?;
+        let [height, width, channels] = content.size;
+        let n = height
+            .checked_mul(width)
+            .and_then(|n| n.checked_mul(channels));
+        let sound = |values: &[f32], least: f32| {
+            Some(values.len()) == n && values.iter().all(|v| v.is_finite() && *v >= least)
+        };
+        expect(sound(&content.mean, f32::MIN), "restored image")?;
+        expect(sound(&content.sd, 0.0), "standard deviations of the image")?;
+        let ascending = content.unknown_channels.windows(2).all(|w| w[0] < w[1]);
+        let inside = content.unknown_channels.iter().all(|&c| c < channels);
+        expect(ascending && inside, "unknown channels")?;
+        let shares = content.usage.iter().all(|u| (0.0..=1.0).contains(u));
+        expect(
+            shares && content.usage.len() == content.dictionary.n_atoms(),
+            "usage of atoms",
+        )?;
+        let noise = content.noise_sd.iter().all(|s| s.is_finite() && *s > 0.0);
+        expect(noise && !content.noise_sd.is_empty(), "noise")?;
+        expect(
+            content
+                .traces
+                .iter()
+                .all(|t| t.names() == BpfaSampler::scalar_names()),
+            "scalars of the traces",
+        )?;
+        let [down, across] = content.config.patch;
+        let depth = match content.config.depth {
+            0 => channels,
+            depth => depth,
+        };
+        let length = down.checked_mul(across).and_then(|n| n.checked_mul(depth));
+        expect(length.is_some(), "patch")?;
+        content.dictionary.check(length.unwrap_or(0))?;
+        Ok(content)
+    }
+}
+
+/// Restores an image: takes out its noise and fills its holes, without being told how much noise there is.
+///
+/// Patches of the image, less the mean of the observed pixels of each channel, are sparse combinations of a dictionary that is learned from them (Z 49 to
+/// 53). Every patch is an observation of its own, so a pixel has as many (dependent) opinions as patches cover it; their mean is the restored image.
+/// Cost and memory of a sweep: as of [`BpfaSampler`] for as many rows as patches, and 16 bytes for an entry of the image and chain.
+///
+/// ```
+/// use npb_bpfa::npb_data::{Image, Mask};
+/// use npb_bpfa::npb_infer::SweepPlan;
+/// use npb_bpfa::{ImageConfig, restore};
+///
+/// // Stripes, of which a fifth of the pixels is missing.
+/// let stripes: Vec<f32> = (0..24 * 24).map(|i| if (i % 24 / 3) % 2 == 0 { 40.0 } else { 200.0 }).collect();
+/// let missing = Mask::from_fn(24, 24, |row, column| (7 * row + 3 * column) % 5 == 0)?;
+/// let image = Image::new(24, 24, 1, stripes.clone())?.hide(&missing)?;
+/// let mut config = ImageConfig { patch: [4, 4], ..ImageConfig::default() };
+/// config.model.atoms = 16;
+/// config.model.sweeps = SweepPlan { burn_in: 30, keep: 20, thin: 1 };
+/// let restored = restore(&image, &config)?;
+/// let worst = restored.image()?.values().iter().zip(&stripes).map(|(r, t)| (r - t).abs()).fold(0.0, f32::max);
+/// assert!(worst < 40.0, "{worst}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// A configuration out of range, patches larger than the image, nothing observed, one single value; numerical trouble.
+pub fn restore(image: &Image, config: &ImageConfig) -> Result<Restored, BpfaError> {
+    restore_watched(image, config, &Watch::none())
+}
+
+/// As [`restore`], watched: the watcher hears of every sweep of every chain, may stop the run, and checkpoints are written where it says. A run that is
+/// stopped before the first kept sweep returns its last draw.
+///
+/// # Errors
+/// As [`restore`]; a checkpoint that cannot be read or written, or of another run.
+pub fn restore_watched(
+    image: &Image,
+    config: &ImageConfig,
+    watch: &Watch<'_>,
+) -> Result<Restored, BpfaError> {
+    config.validate()?;
+    let grid = config.grid(image)?;
+    let units = Units::of(image)?;
+    let unit_image = in_units(image, &units)?;
+    let all = rows(&unit_image, &grid, 0..grid.n_patches(), config.extras())?;
+    let chains = config.model.chains.max(1);
+    let key = fingerprint(&(image.size(), image.values(), image.observed(), config))?;
+    let checkpoint =
+        watch.checkpoint::<Reached>(Restored::MODEL, Restored::VERSION, key, chains)?;
+    let work = Work {
+        image: &unit_image,
+        rows: &all,
+        grid,
+        config,
+        watch,
+        checkpoint: &checkpoint,
+    };
+    let reached: Vec<Reached> = (0..chains)
+        .into_par_iter()
+        .map(|chain| work.chain(chain))
+        .collect::<Result<_, _>>()?;
+    let stop = if watch.is_stopped() {
+        Stop::Cancelled
+    } else {
+        Stop::Completed
+    };
+    summarise(reached, &units, config, stop)
+}
+
+/// What a chain has reached.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reached {
+    state: BpfaState,
+    trace: Trace,
+    totals: Totals,
+}
+
+struct Work<'a, 'w> {
+    image: &'a Image,
+    rows: &'a BpfaRows,
+    grid: PatchGrid,
+    config: &'a ImageConfig,
+    watch: &'a Watch<'w>,
+    checkpoint: &'a Checkpoint<Reached>,
+}
+
+impl Work<'_, '_> {
+    fn chain(&self, chain: usize) -> Result<Reached, BpfaError> {
+        let model = &self.config.model;
+        let plan = model.sweeps;
+        let (mut sampler, mut totals) = self.begin(chain)?;
+        let weight = 1.0 / model.chains.max(1) as f64;
+        let mut part = self.watch.part(format!("chain {chain}"), weight);
+        let names: Vec<String> = BpfaSampler::scalar_names().map(str::to_owned).to_vec();
+        let mut stopped = self.watch.is_stopped();
+        while sampler.n_sweeps() < plan.total() && !stopped {
+            sampler.sweep()?;
+            let sweep = sampler.n_sweeps();
+            if plan.is_kept(sweep) {
+                totals.add(&sampler);
+            }
+            let share = sweep as f64 / plan.total() as f64;
+            let scalars = sampler.trace().row(sweep as usize - 1);
+            stopped = part.report(sweep, share, &names, scalars) == ControlFlow::Break(());
+            self.checkpoint
+                .offer(chain, sweep, || totals.reached(&sampler))?;
+        }
+        self.checkpoint.write(chain, || totals.reached(&sampler))?;
+        if totals.sums.rounds() == 0 {
+            totals.add(&sampler);
+        }
+        Ok(totals.reached(&sampler))
+    }
+
+    fn begin(&self, chain: usize) -> Result<(BpfaSampler<'_>, Totals), BpfaError> {
+        let model = &self.config.model;
+        if let Some(reached) = self.checkpoint.reached(chain) {
+            let Reached {
+                state,
+                trace,
+                totals,
+            } = reached;
+            totals.check(&self.grid, &state)?;
+            let sampler =
+                BpfaSampler::resume(self.rows, model.clone(), chain as u64, state, trace)?;
+            return Ok((sampler, totals));
+        }
+        let atoms = match self.config.start {
+            AtomStart::SmoothedPatches => Some(random_patches(
+                self.image,
+                &self.grid,
+                model.atoms,
+                model.seed,
+                chain as u64,
+            )?),
+            AtomStart::NoisyPatches => None,
+        };
+        let sampler = BpfaSampler::chain(self.rows, model.clone(), chain as u64, atoms)?;
+        let n_noise = sampler.state().shared.noise_precisions.len();
+        Ok((sampler, Totals::new(self.grid, model.atoms, n_noise)))
+    }
+}
+
+/// Sums over kept sweeps.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Totals {
+    pub(crate) sums: PatchSums,
+    noise_sd: Vec<f64>,
+    usage: Vec<f64>,
+}
+
+impl Totals {
+    pub(crate) fn new(grid: PatchGrid, n_atoms: usize, n_noise: usize) -> Self {
+        Self {
+            sums: PatchSums::new(grid, true),
+            noise_sd: vec![0.0; n_noise],
+            usage: vec![0.0; n_atoms],
+        }
+    }
+
+    fn check(&self, grid: &PatchGrid, state: &BpfaState) -> Result<(), BpfaError> {
+        let finite = self
+            .noise_sd
+            .iter()
+            .chain(&self.usage)
+            .all(|x| x.is_finite());
+        expect(
+            self.sums.grid() == grid
+                && finite
+                && self.usage.len() == state.n_atoms()
+                && self.noise_sd.len() == state.shared.noise_precisions.len(),
+            "checkpoint of an image",
+        )
+    }
+
+    fn add(&mut self, sampler: &BpfaSampler<'_>) {
+        let all = 0..self.sums.grid().n_along(0);
+        self.add_lines(sampler, all, 1.0);
+        self.finish_round(&sampler.state().shared);
+    }
+
+    /// Adds a draw of the patches of some rows of patches, `share` of all.
+    pub(crate) fn add_lines(&mut self, sampler: &BpfaSampler<'_>, lines: Range<usize>, share: f64) {
+        let first = of_rows(self.sums.grid(), lines.clone()).start;
+        self.sums.add_rows(lines, |patch, out| {
+            sampler.reconstruct(patch - first..patch - first + 1, out);
+        });
+        let scores = &sampler.state().scores;
+        let weight = share / scores.n_rows() as f64;
+        let usage = self.usage.iter_mut().zip(scores.counts());
+        usage.for_each(|(sum, count)| *sum += weight * count as f64);
+    }
+
+    /// All patches were added once.
+    pub(crate) fn finish_round(&mut self, shared: &Shared) {
+        self.sums.finish_round();
+        let noise = self.noise_sd.iter_mut().zip(&shared.noise_precisions);
+        noise.for_each(|(sum, g)| *sum += g.sqrt().recip());
+    }
+
+    fn merge(&mut self, other: &Self) -> Result<(), BpfaError> {
+        self.sums.merge(&other.sums)?;
+        let noise = self.noise_sd.iter_mut().zip(&other.noise_sd);
+        noise.for_each(|(sum, x)| *sum += x);
+        Ok(())
+    }
+
+    fn reached(&self, sampler: &BpfaSampler<'_>) -> Reached {
+        Reached {
+            state: sampler.state().clone(),
+            trace: sampler.trace().clone(),
+            totals: self.clone(),
+        }
+    }
+
+    /// What these sums say, `dictionary` and `usage` being of one chain.
+    pub(crate) fn restored(
+        self,
+        units: &Units,
+        config: &ImageConfig,
+        dictionary: Dictionary,
+        traces: Vec<Trace>,
+        stop: Stop,
+    ) -> Restored {
+        let channels = units.centres.len();
+        let mut mean = self.sums.means();
+        for (i, value) in mean.iter_mut().enumerate() {
+            *value = units.outward(i % channels, f64::from(*value)) as f32;
+        }
+        let mut sd = self.sums.variances().unwrap_or_default();
+        for value in &mut sd {
+            *value = (f64::from(*value).sqrt() * units.scale) as f32;
+        }
+        let all = self.sums.rounds() as f64;
+        let rounds = all / traces.len() as f64;
+        Restored {
+            size: self.sums.grid().image_size(),
+            mean,
+            sd,
+            unknown_channels: units.unknown.clone(),
+            noise_sd: self
+                .noise_sd
+                .iter()
+                .map(|s| s * units.scale / all)
+                .collect(),
+            dictionary,
+            // Sums of many shares of 1 may miss it by a rounding.
+            usage: self.usage.iter().map(|u| (u / rounds).min(1.0)).collect(),
+            traces,
+            stop,
+            config: config.clone(),
+        }
+    }
+}
+
+fn summarise(
+    reached: Vec<Reached>,
+    units: &Units,
+    config: &ImageConfig,
+    stop: Stop,
+) -> Result<Restored, BpfaError> {
+    let mut chains = reached.into_iter();
+    let first = chains.next().ok_or(BpfaError::NoEntries)?;
+    let mut totals = first.totals;
+    let mut traces = vec![first.trace];
+    for chain in chains {
+        totals.merge(&chain.totals)?;
+        traces.push(chain.trace);
+    }
+    let dictionary = first.state.shared.dictionary;
+    Ok(totals.restored(units, config, dictionary, traces, stop))
+}

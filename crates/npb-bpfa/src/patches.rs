@@ -1,0 +1,237 @@
+//! Patches of an image as rows of the model, and atoms to start from.
+
+use std::ops::Range;
+
+use npb_data::{Image, PatchGrid};
+use npb_infer::stream;
+use rand::RngExt;
+use rand_distr::StandardNormal;
+
+use crate::state::Dictionary;
+use crate::{BpfaError, BpfaRows};
+
+/// Keys of the random streams of the start.
+const START: u64 = 9;
+
+/// How often missing pixels become the mean of their neighbours after they were filled: the fill is smooth then.
+const SMOOTHING: usize = 30;
+
+/// Units of the model: a value v of a channel is `(v - centre) / scale`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Units {
+    /// Mean of the observed pixels of each channel; of a channel without any, that of all.
+    pub(crate) centres: Vec<f64>,
+    pub(crate) scale: f64,
+    /// Channels of which nothing is observed.
+    pub(crate) unknown: Vec<usize>,
+}
+
+impl Units {
+    /// Observed means of the channels are taken out (of patches it was 1.4 dB worse, see docs/bpfa.md), the observed range becomes 1.
+    pub(crate) fn of(image: &Image) -> Result<Self, BpfaError> {
+        let (mut low, mut high) = (f32::INFINITY, f32::NEG_INFINITY);
+        let cols = image.width() * image.channels();
+        for row in 0..image.height() {
+            for col in image.observed().ones_in_row(row) {
+                let value = image.values()[row * cols + col];
+                (low, high) = (low.min(value), high.max(value));
+            }
+        }
+        let entries = image.n_observed();
+        if entries == 0 {
+            return Err(BpfaError::NoEntries);
+        }
+        if low == high {
+            let value = low.into();
+            return Err(BpfaError::Constant { value, entries });
+        }
+        let means = image.channel_means();
+        let known: Vec<f64> = means.iter().copied().flatten().collect();
+        let all = known.iter().sum::<f64>() / known.len() as f64;
+        Ok(Self {
+            centres: means.iter().map(|m| m.unwrap_or(all)).collect(),
+            scale: f64::from(high) - f64::from(low),
+            unknown: (0..means.len()).filter(|&c| means[c].is_none()).collect(),
+        })
+    }
+
+    fn inward(&self, channel: usize, value: f32) -> f32 {
+        ((f64::from(value) - self.centres[channel]) / self.scale) as f32
+    }
+
+    /// Back to the units of the image.
+    pub(crate) fn outward(&self, channel: usize, value: f64) -> f64 {
+        value * self.scale + self.centres[channel]
+    }
+}
+
+/// The image in units of the model.
+pub(crate) fn in_units(image: &Image, units: &Units) -> Result<Image, BpfaError> {
+    let channels = image.channels();
+    let values = image.values().iter().enumerate();
+    let values = values.map(|(i, &v)| units.inward(i % channels, v));
+    Ok(Image::from_parts(
+        image.size(),
+        values.collect(),
+        image.observed().clone(),
+    )?)
+}
+
+/// What rows are to know beside their values.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extras {
+    /// Noise channels of columns: patches hold all channels of their pixels.
+    pub(crate) channels: bool,
+    /// Which entries are one pixel.
+    pub(crate) sites: bool,
+    /// Where patches lie.
+    pub(crate) locations: bool,
+}
+
+/// Rows of the model from some patches of an image in units of the model.
+pub(crate) fn rows(
+    image: &Image,
+    grid: &PatchGrid,
+    patches: impl Iterator<Item = usize> + Clone,
+    extras: Extras,
+) -> Result<BpfaRows, BpfaError> {
+    let length = grid.patch_len();
+    let n = patches.clone().count();
+    let rows = if image.n_missing() == 0 {
+        let mut values = vec![0.0; n * length];
+        for (patch, out) in patches.clone().zip(values.chunks_exact_mut(length)) {
+            grid.read(image.values(), patch, out);
+        }
+        BpfaRows::complete(n, length, values)?
+    } else {
+        let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
+        for patch in patches.clone() {
+            for (column, value) in grid.observed(image, patch) {
+                columns.push(column as u32);
+                values.push(value);
+            }
+            starts.push(values.len());
+        }
+        BpfaRows::new(length, &starts, columns, values)?
+    };
+    with_extras(rows, image, grid, patches, extras)
+}
+
+fn with_extras(
+    mut rows: BpfaRows,
+    image: &Image,
+    grid: &PatchGrid,
+    patches: impl Iterator<Item = usize> + Clone,
+    extras: Extras,
+) -> Result<BpfaRows, BpfaError> {
+    if extras.channels {
+        let depth = grid.patch_size()[2];
+        let channel = |p: usize| (p % depth) as u32;
+        rows = rows.with_channels((0..grid.patch_len()).map(channel).collect())?;
+    }
+    if extras.sites {
+        let cols = image.width() * image.channels();
+        let observed = |&entry: &usize| image.observed().get(entry / cols, entry % cols);
+        let entries = |patch| grid.entries(patch).collect::<Vec<usize>>();
+        let sites = patches.clone().flat_map(entries).filter(observed);
+        rows = rows.with_sites(grid.image_len(), sites.map(|e| e as u32).collect())?;
+    }
+    if extras.locations {
+        let corner = |patch| grid.corner(patch).map(|c| c as f32);
+        let places = patches.flat_map(|patch| corner(patch)[..2].to_vec());
+        rows = rows.with_locations(2, places.collect())?;
+    }
+    Ok(rows)
+}
+
+/// `n_atoms` random patches of the image, of unit length; holes of the image are smoothed over first. A patch without any contrast becomes noise.
+pub(crate) fn random_patches(
+    image: &Image,
+    grid: &PatchGrid,
+    n_atoms: usize,
+    seed: u64,
+    chain: u64,
+) -> Result<Dictionary, BpfaError> {
+    let filled = smooth_into_holes(image);
+    let length = grid.patch_len();
+    let mut rng = stream(seed, [chain, 0, START, 0]);
+    let mut atoms = vec![0.0; n_atoms * length];
+    for atom in atoms.chunks_exact_mut(length) {
+        let patch = rng.random_range(0..grid.n_patches());
+        grid.read(&filled, patch, atom);
+        let square = |atom: &[f32]| -> f64 { atom.iter().map(|&x| f64::from(x).powi(2)).sum() };
+        if square(atom) < 1e-12 {
+            atom.iter_mut()
+                .for_each(|x| *x = rng.sample(StandardNormal));
+        }
+        let scale = square(atom).sqrt().recip() as f32;
+        atom.iter_mut().for_each(|x| *x *= scale);
+    }
+    Dictionary::from_atoms(length, &atoms)
+}
+
+/// Missing entries become means of their neighbours, channel by channel: first those next to known ones, ring by ring, then all of them a few times over.
+/// A channel of which nothing is known becomes 0.
+fn smooth_into_holes(image: &Image) -> Vec<f32> {
+    let [height, width, channels] = image.size();
+    let mut values = image.values().to_vec();
+    if image.n_missing() == 0 {
+        return values;
+    }
+    let around = |at: usize| {
+        let (row, column) = (at / channels / width, at / channels % width);
+        let line = width * channels;
+        [
+            (row > 0).then(|| at - line),
+            (row + 1 < height).then(|| at + line),
+            (column > 0).then(|| at - channels),
+            (column + 1 < width).then(|| at + channels),
+        ]
+        .into_iter()
+        .flatten()
+    };
+    let cols = width * channels;
+    let mut known: Vec<bool> = (0..values.len())
+        .map(|i| image.observed().get(i / cols, i % cols))
+        .collect();
+    let holes: Vec<usize> = (0..values.len()).filter(|&i| !known[i]).collect();
+    let mut left = holes.clone();
+    loop {
+        let mean = |&at: &usize| {
+            let (mut sum, mut n) = (0.0, 0);
+            for other in around(at).filter(|&other| known[other]) {
+                sum += values[other];
+                n += 1;
+            }
+            (n > 0).then(|| (at, sum / n as f32))
+        };
+        let ring: Vec<(usize, f32)> = left.iter().filter_map(mean).collect();
+        if ring.is_empty() {
+            break;
+        }
+        for (at, value) in ring {
+            values[at] = value;
+            known[at] = true;
+        }
+        left.retain(|&at| !known[at]);
+    }
+    for _ in 0..SMOOTHING {
+        for &at in &holes {
+            let (mut sum, mut n) = (0.0, 0);
+            for other in around(at) {
+                sum += values[other];
+                n += 1;
+            }
+            if n > 0 {
+                values[at] = sum / n as f32;
+            }
+        }
+    }
+    values
+}
+
+/// Patches of rows of patches.
+pub(crate) fn of_rows(grid: &PatchGrid, rows: Range<usize>) -> Range<usize> {
+    let in_row = grid.n_along(1) * grid.n_along(2);
+    rows.start * in_row..rows.end * in_row
+}

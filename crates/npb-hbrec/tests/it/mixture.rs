@@ -1,0 +1,233 @@
+//! Weights of point masses, and prediction with them.
+
+use npb_hbrec::npb_infer::stream;
+use npb_hbrec::{
+    AtomRule, BernoulliItems, Concentration, HbrecConfig, LikelihoodTable, Likes, Mixture,
+    UserModel, WeightsConfig, WeightsEm, fit, infer_tau, learn_weights,
+};
+use rand::RngExt;
+
+use crate::simulated::Population;
+
+fn random_table(n: usize, spread: f64, seed: u64) -> LikelihoodTable {
+    let mut rng = stream(seed, [0; 4]);
+    let row = |_| (0..n).map(|_| -spread * rng.random::<f64>()).collect();
+    let rows: Vec<Vec<f64>> = (0..n).map(row).collect();
+    let own: Vec<Option<usize>> = (0..n).map(|j| (j % 2 == 0).then_some(j)).collect();
+    LikelihoodTable::new(n, &rows, &own).unwrap()
+}
+
+/// Underflow included: likelihoods that differ by thousands of nats.
+#[test]
+fn j_never_falls() {
+    for seed in 0..30 {
+        let table = random_table(
+            2 + seed as usize,
+            [0.1, 5.0, 5000.0][seed as usize % 3],
+            seed,
+        );
+        let mut em = WeightsEm::new(&table);
+        let mut last = em.objective();
+        for _ in 0..300 {
+            let now = em.step();
+            assert!(
+                now >= last - 1e-12 * last.abs().max(1.0),
+                "seed {seed}: {last} to {now}"
+            );
+            assert!((em.weights().iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            last = now;
+        }
+    }
+}
+
+/// Two atoms explain everybody; the other is pruned.
+#[test]
+fn solution_is_sparse() {
+    let rows = vec![
+        vec![0.0, -9.0, -1.0],
+        vec![-9.0, 0.0, -1.0],
+        vec![0.0, -9.0, -1.0],
+    ];
+    let table = LikelihoodTable::new(3, &rows, &[None; 3]).unwrap();
+    let weights = learn_weights(&table, &[-1.0; 3], &WeightsConfig::default()).unwrap();
+    assert_eq!(weights.n_active(), 2);
+    assert!((weights.xi[0] - 2.0).abs() < 0.01 && weights.xi[2] == 0.0);
+    assert!((weights.xi.iter().sum::<f64>() - 3.0).abs() < 1e-9);
+}
+
+/// tau is at the maximum of what ERRATA says it maximises.
+#[test]
+fn tau_is_at_its_maximum() {
+    let table = random_table(12, 4.0, 3);
+    let xi = vec![1.0; 12];
+    let evidence: Vec<f64> = (0..12).map(|j| -1.5 - 0.1 * f64::from(j)).collect();
+    let tau = infer_tau(&table, &xi, &evidence);
+    // One-step weights with own responsibilities left out, from the definition.
+    let objective = |tau: f64| -> f64 {
+        let user = |j: usize| {
+            let p: Vec<f64> = (0..12).map(|k| table.ln_likelihood(j, k).exp()).collect();
+            let total: f64 = p.iter().sum();
+            let left: Vec<f64> = p.iter().map(|p| 1.0 - p / total).collect();
+            let own = |k: &usize| !(j % 2 == 0 && *k == j);
+            let sum: f64 = (0..12).filter(own).map(|k| left[k] * p[k]).sum();
+            let mass: f64 = (0..12).filter(own).map(|k| left[k]).sum();
+            ((tau * evidence[j].exp() + sum) / (tau + mass)).ln()
+        };
+        (0..12).map(user).sum()
+    };
+    for factor in [0.5, 0.9, 1.1, 2.0] {
+        assert!(objective(tau) >= objective(tau * factor), "{tau}, {factor}");
+    }
+}
+
+fn clustered(user: usize, n: usize, seed: u64) -> Likes {
+    let mut rng = stream(seed, [9, user as u64, 0, 0]);
+    let rate = |item: usize| if (item + user) % 2 == 0 { 0.85 } else { 0.15 };
+    let items = rand::seq::index::sample(&mut rng, 40, n);
+    let pairs: Vec<(u32, bool)> = items
+        .iter()
+        .map(|item| (item as u32, rng.random::<f64>() < rate(item)))
+        .collect();
+    Likes::new(40, &pairs).unwrap()
+}
+
+/// A new user of its own kind, tau > 0: the weight of the own model goes to 1 as its data grow. Of the database's kind, atoms serve.
+#[test]
+fn the_own_model_wins_in_the_end() {
+    let model = BernoulliItems::new(vec![[1.0, 1.0]; 40]).unwrap();
+    let users: Vec<Likes> = (0..30).map(|u| clustered(u, 30, 1)).collect();
+    let data: Vec<&Likes> = users.iter().collect();
+    let config = WeightsConfig {
+        tau: Concentration::Given(1.0),
+        ..WeightsConfig::default()
+    };
+    let mixture = Mixture::learn(model, &data, &config).unwrap();
+    // This one likes the first half.
+    let stranger = |n: usize| {
+        Likes::new(
+            40,
+            &(0..n as u32)
+                .map(|i| (7 * i % 40, 7 * i % 40 < 20))
+                .collect::<Vec<_>>(),
+        )
+        .unwrap()
+    };
+    let own: Vec<f64> = [0, 10, 20, 40]
+        .iter()
+        .map(|&n| mixture.user(&stranger(n)).unwrap().own_weight)
+        .collect();
+    assert!(own[0] < 0.1 && own[2] > own[1] && own[3] > 0.99, "{own:?}");
+    let alone = mixture.model().fit(&stranger(40)).unwrap();
+    let user = mixture.user(&stranger(40)).unwrap();
+    let far = (mixture.predict(&user, &3) - mixture.model().predict_alone(&alone, &3)).abs();
+    assert!(far < 0.01);
+    let usual = mixture.user(&clustered(100, 10, 2)).unwrap();
+    assert!(usual.own_weight < 0.2, "{}", usual.own_weight);
+}
+
+#[test]
+fn extremes_of_tau() {
+    let model = BernoulliItems::new(vec![[1.0, 1.0]; 40]).unwrap();
+    let users: Vec<Likes> = (0..10).map(|u| clustered(u, 20, 1)).collect();
+    let data: Vec<&Likes> = users.iter().collect();
+    let with = |tau| {
+        let config = WeightsConfig {
+            tau: Concentration::Given(tau),
+            ..WeightsConfig::default()
+        };
+        Mixture::learn(model.clone(), &data, &config)
+            .unwrap()
+            .user(&users[0])
+            .unwrap()
+    };
+    assert_eq!(with(0.0).own_weight, 0.0);
+    assert_eq!(with(f64::INFINITY).own_weight, 1.0);
+    for user in [with(0.0), with(2.0)] {
+        let total = user.own_weight + user.weights.iter().sum::<f64>();
+        assert!((total - 1.0).abs() < 1e-12);
+    }
+}
+
+/// A user of the database is not its own witness: without its own atom and responsibilities it is predicted as a newcomer of the same data.
+#[test]
+fn own_atom_and_responsibilities_are_left_out() {
+    let model = BernoulliItems::new(vec![[1.0, 1.0]; 40]).unwrap();
+    let users: Vec<Likes> = (0..12).map(|u| clustered(u, 20, 1)).collect();
+    let data: Vec<&Likes> = users.iter().collect();
+    for fitted in [true, false] {
+        let config = WeightsConfig {
+            fitted,
+            tau: Concentration::Given(1.0),
+            ..WeightsConfig::default()
+        };
+        let mixture = Mixture::learn(model.clone(), &data, &config).unwrap();
+        let known = mixture.database_user(&users[4], 4).unwrap();
+        assert_eq!(known.weights[4], 0.0);
+        let twice = mixture.user(&users[4]).unwrap();
+        if !fitted {
+            assert!(twice.weights[4] > 0.0 && known.own_weight > twice.own_weight);
+        }
+    }
+}
+
+/// Adding a user changes nothing but the atoms; fits for items agree with mixtures made by hand.
+#[test]
+fn adding_a_user_is_one_fit() {
+    let population = Population::new(20, 2, 0.8, 1);
+    let likes = population.database(40, 10, 1);
+    let mut fitted = fit(&likes, None, &HbrecConfig::default()).unwrap();
+    let before = fitted.weights().clone();
+    let new = population.likes(&population.user(1, 99), 12, 1, 99);
+    assert_eq!(fitted.add_user(&new).unwrap(), 40);
+    assert_eq!(fitted.weights().xi[..40], before.xi[..]);
+    assert_eq!(
+        (fitted.weights().xi[40], fitted.weights().tau),
+        (1.0, before.tau)
+    );
+    let mixture = Mixture::from_parts(
+        fitted.model().clone(),
+        fitted.atoms().to_vec(),
+        fitted.weights().clone(),
+        WeightsConfig::default(),
+    )
+    .unwrap();
+    let (a, b) = (fitted.user(&new).unwrap(), mixture.user(&new).unwrap());
+    assert!((a.own_weight - b.own_weight).abs() < 1e-4);
+    let all = fitted.predict_all(&a);
+    for (item, p) in all.iter().enumerate() {
+        assert!((p - mixture.predict(&b, &item)).abs() < 1e-4);
+        assert!((p - fitted.predict(&a, item).unwrap()).abs() < 1e-5);
+    }
+    // Draws average to the prediction.
+    let mut rng = stream(5, [0; 4]);
+    let draws: Vec<Vec<f64>> = (0..4000).map(|_| fitted.draw(&a, &mut rng)).collect();
+    let unrated = (0..20)
+        .find(|&i| !new.items().contains(&(i as u32)))
+        .unwrap();
+    let mean = draws.iter().map(|d| d[unrated]).sum::<f64>() / 4000.0;
+    assert!(
+        (mean - all[unrated]).abs() < 0.02,
+        "{mean} {}",
+        all[unrated]
+    );
+}
+
+/// Atoms at means know how little they know; atoms at modes do not.
+#[test]
+fn atoms_at_means_are_nearer_to_one_half() {
+    let population = Population::new(20, 2, 0.8, 1);
+    let likes = population.database(40, 4, 1);
+    let fitted = fit(&likes, None, &HbrecConfig::default()).unwrap();
+    let (model, data) = (fitted.model(), likes.user(3));
+    let posterior = model.fit(data).unwrap();
+    let (map, mean) = (
+        model.atom(&posterior, AtomRule::Map),
+        model.atom(&posterior, AtomRule::Mean),
+    );
+    let unrated = (0..20).filter(|&i| !data.items().contains(&(i as u32)));
+    for item in unrated {
+        let (a, b) = (model.predict(&map, &item), model.predict(&mean, &item));
+        assert!((a - 0.5).abs() >= (b - 0.5).abs());
+        assert!((b - model.predict_alone(&posterior, &item)).abs() < 1e-6);
+    }
+}

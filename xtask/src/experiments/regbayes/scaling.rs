@@ -1,0 +1,155 @@
+//! Seconds of an outer iteration against rows and features.
+
+use std::time::Instant;
+
+use npb_data::{Labels, Table};
+use npb_infer::{VbLimits, stream};
+use npb_priors::dist::Normal;
+use npb_regbayes::{FactorConfig, IlsvmConfig, classes};
+use rand::RngExt;
+
+use super::recovery::ILSVM;
+use crate::Result;
+use crate::experiments::bsvd::tables::{find, overview};
+use crate::reproduce::{
+    Context, Experiment, Outcome, Panel, Point, Report, ResultRow, Scale, Series, Trial, lines,
+    summarise,
+};
+
+pub(super) const SCALING: Experiment = Experiment {
+    id: "regbayes/scaling",
+    what: "simulated rows: seconds of one outer iteration of iLSVM against rows (K = 20) and against features (500 rows); no data",
+    paper: "not in the paper",
+    data: &[],
+    run,
+};
+
+const COLUMNS: usize = 64;
+const N_CLASSES: usize = 5;
+const ROWS: [usize; 4] = [500, 1000, 2000, 4000];
+const FEATURES: [usize; 4] = [20, 40, 80, 160];
+/// Iterations beyond the first fit, over which seconds are taken.
+const MORE: u64 = 4;
+
+fn drawn(n: usize, seed: u64) -> Result<(Table, Labels)> {
+    let rng = &mut stream(seed, [0; 4]);
+    let normal = Normal::new(0.0, 1.0)?;
+    let loadings: Vec<f64> = (0..10 * COLUMNS).map(|_| normal.sample(rng)).collect();
+    let (mut values, mut codes) = (Vec::new(), Vec::new());
+    for _ in 0..n {
+        let mut row: Vec<f64> = (0..COLUMNS).map(|_| normal.sample(rng)).collect();
+        let mut count = 0;
+        for feature in loadings.chunks_exact(COLUMNS) {
+            if rng.random::<f64>() < 0.3 {
+                row.iter_mut().zip(feature).for_each(|(x, w)| *x += 2.0 * w);
+                count += 1;
+            }
+        }
+        values.extend(row);
+        codes.push(Some(count % N_CLASSES));
+    }
+    let names = (0..N_CLASSES).map(|c| c.to_string()).collect();
+    Ok((
+        Table::complete(n, COLUMNS, values)?,
+        Labels::from_codes(names, codes)?,
+    ))
+}
+
+/// Seconds of an iteration: of a long fit minus a short one, so that the start does not count.
+fn seconds(n: usize, k: usize, seed: u64) -> Result<f64> {
+    let (table, labels) = drawn(n, seed)?;
+    let default = IlsvmConfig::default();
+    let time = |iterations: u64| -> Result<f64> {
+        let config = IlsvmConfig {
+            seed,
+            limits: VbLimits {
+                max_iterations: iterations,
+                tolerance: 0.0,
+            },
+            factors: FactorConfig {
+                truncation: k,
+                growth: 0,
+                warm_up: 1,
+                ..default.factors
+            },
+            ..default.clone()
+        };
+        let clock = Instant::now();
+        classes::fit(&table, &labels, &config)?;
+        Ok(clock.elapsed().as_secs_f64())
+    };
+    let short = time(1)?;
+    Ok((time(1 + MORE)? - short).max(0.0) / MORE as f64)
+}
+
+fn run(context: &Context<'_>) -> Result<Report> {
+    let (rows, features): (&[usize], &[usize]) = match context.scale {
+        Scale::Smoke => (&ROWS[..1], &FEATURES[..1]),
+        Scale::Quick => (&ROWS, &FEATURES),
+        Scale::Paper => (&ROWS, &FEATURES),
+    };
+    let by_rows = rows.iter().map(|&n| (n, FEATURES[0], format!("rows={n}")));
+    let by_features = features.iter().map(|&k| (ROWS[0], k, format!("k={k}")));
+    let trials: Vec<Trial<(usize, usize)>> = by_rows
+        .chain(by_features)
+        .map(|(n, k, setting)| Trial {
+            dataset: "simulated".to_owned(),
+            setting,
+            method: ILSVM.to_owned(),
+            trial: 0,
+            config: format!("{MORE}\n{:?}", IlsvmConfig::default()),
+            work: (n, k),
+        })
+        .collect();
+    let records = context.run_trials(&trials, |trial, seed| {
+        let (n, k) = trial.work;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+        let one = pool.install(|| seconds(n, k, seed).map_err(|e| e.to_string()))?;
+        Ok(Outcome::metrics([("seconds_per_iteration", one)]))
+    })?;
+    let results = summarise(&records, |_, _, _, _| None);
+    let curve = |key: &str, values: &[usize], results: &[ResultRow]| -> Vec<Point> {
+        let point = |&value: &usize| {
+            let row = find(
+                results,
+                &format!("{key}={value}"),
+                ILSVM,
+                "seconds_per_iteration",
+            )?;
+            Some(Point {
+                x: value as f64,
+                y: row.mean,
+                sd: None,
+            })
+        };
+        values.iter().filter_map(point).collect()
+    };
+    let panel = |title: &str, x_label: &str, points: Vec<Point>| Panel {
+        title: title.to_owned(),
+        x_label: x_label.to_owned(),
+        y_label: "seconds of one outer iteration".to_owned(),
+        series: vec![Series {
+            name: ILSVM.to_owned(),
+            points,
+        }],
+    };
+    let figure = lines(
+        "seconds",
+        "Seconds of an outer iteration on one thread",
+        "64 columns, five classes. Left: 20 features. Right: 500 rows.",
+        &[
+            panel("against rows", "rows", curve("rows", rows, &results)),
+            panel(
+                "against features",
+                "features",
+                curve("k", features, &results),
+            ),
+        ],
+    )?;
+    Ok(Report {
+        tables: vec![overview("Scaling", &results, &["seconds_per_iteration"])],
+        results,
+        figures: vec![figure],
+        notes: vec!["Other work on the machine counts in these seconds.".to_owned()],
+    })
+}
