@@ -7,6 +7,7 @@
 mod alarms;
 mod bsvd;
 mod calibration;
+mod hbrec;
 mod iqgme;
 mod itf;
 
@@ -44,7 +45,7 @@ pub(crate) struct Findings {
 
 /// All checks, in the order of the report.
 fn all() -> impl Iterator<Item = &'static Check> {
-    let models = [bsvd::CHECKS, iqgme::CHECKS, itf::CHECKS];
+    let models = [bsvd::CHECKS, hbrec::CHECKS, iqgme::CHECKS, itf::CHECKS];
     models.into_iter().flatten()
 }
 
