@@ -322,10 +322,8 @@ impl<P: Clone + Send + Sync + Serialize + DeserializeOwned> Saved for GibbsFit<P
                 expected: content.config.chains,
             });
         }
-        let chains = content.chains.iter();
-        chains
-            .map(|chain| check_chain(chain, &content.config, content.n_users))
-            .collect::<Result<(), _>>()?;
+        let mut chains = content.chains.iter();
+        chains.try_for_each(|chain| check_chain(chain, &content.config, content.n_users))?;
         Ok(content)
     }
 }
