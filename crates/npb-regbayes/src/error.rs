@@ -114,6 +114,9 @@ pub enum RegBayesError {
     /// Reading or writing a saved fit.
     #[error(transparent)]
     Storage(#[from] npb_infer::storage::StorageError),
+    /// The checkpoint of a fit.
+    #[error(transparent)]
+    Checkpoint(#[from] npb_infer::watch::CheckpointError),
     /// The bytes of a saved fit.
     #[error(transparent)]
     Format(#[from] npb_infer::storage::FormatError),

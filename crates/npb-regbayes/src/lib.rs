@@ -11,8 +11,10 @@ mod inputs;
 mod kinks;
 mod loss;
 mod machine;
+pub mod principle;
 mod state;
 pub mod tasks;
+pub mod topics;
 mod vb;
 
 pub use classes::IlsvmFit;
@@ -31,3 +33,4 @@ pub use npb_infer::Saved;
 pub use npb_priors;
 pub use state::{FactorState, Spread};
 pub use tasks::MtIlsvmFit;
+pub use topics::{Form, MedLdaConfig, MedLdaFit, MedLdaVb, Response, Supervision, TopWord};

@@ -1,3 +1,4 @@
 //! Tests of npb-regbayes from outside.
 
 mod machine;
+mod topics;
