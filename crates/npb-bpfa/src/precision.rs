@@ -59,14 +59,13 @@ pub(crate) fn draw_slabs<R: Rng + ?Sized>(
     Ok(())
 }
 
-/// Weighted squares of the residuals of each channel, and the number of entries of each.
+/// Squares of the residuals of each channel.
 pub(crate) fn residual_squares(
     arch: Arch,
     rows: &BpfaRows,
     loadings: &Loadings,
     scores: &Scores,
-    entry_weights: &[f32],
-) -> (Vec<f64>, Vec<u64>) {
+) -> Vec<f64> {
     let parts: Vec<Vec<f64>> = (0..scores.blocks.len())
         .into_par_iter()
         .map_init(Vec::new, |residual, block| {
@@ -74,7 +73,6 @@ pub(crate) fn residual_squares(
                 rows,
                 loadings,
                 scores,
-                entry_weights,
                 block,
                 residual,
             })
@@ -84,18 +82,22 @@ pub(crate) fn residual_squares(
     for part in parts {
         squares.iter_mut().zip(part).for_each(|(s, x)| *s += x);
     }
+    squares
+}
+
+/// Number of entries of each channel.
+pub(crate) fn channel_counts(rows: &BpfaRows) -> Vec<u64> {
     let mut counts = vec![0; rows.n_channels()];
     for (p, &c) in rows.channels().iter().enumerate() {
         counts[c as usize] += rows.column_count(p) as u64;
     }
-    (squares, counts)
+    counts
 }
 
 struct BlockSquares<'a> {
     rows: &'a BpfaRows,
     loadings: &'a Loadings,
     scores: &'a Scores,
-    entry_weights: &'a [f32],
     block: usize,
     residual: &'a mut Vec<f32>,
 }
@@ -119,19 +121,14 @@ impl WithSimd for BlockSquares<'_> {
                 scores,
                 self.residual,
             );
-            if rows.n_channels() == 1 && self.entry_weights.is_empty() {
+            if rows.n_channels() == 1 {
                 let sum: f64 = self.residual.iter().map(|&r| f64::from(r).powi(2)).sum();
                 squares[0] += sum;
                 continue;
             }
-            let start = rows.range(i).start;
             for (e, &r) in self.residual.iter().enumerate() {
                 let channel = rows.channels()[scan::place(columns, e)] as usize;
-                let w = self
-                    .entry_weights
-                    .get(start + e)
-                    .map_or(1.0, |&w| f64::from(w));
-                squares[channel] += w * f64::from(r).powi(2);
+                squares[channel] += f64::from(r).powi(2);
             }
         }
         squares

@@ -8,12 +8,11 @@ use npb_infer::{Stop, SweepPlan, Trace, Watch, stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{BpfaConfig, BpfaMove, ScorePrior};
+use crate::config::{BpfaConfig, BpfaMove};
 use crate::gibbs::BpfaSampler;
 use crate::image::{ImageConfig, Restored, Totals};
 use crate::patches::{Units, in_units, of_rows, random_patches, rows};
-use crate::scores::Scores;
-use crate::state::{BpfaState, Shared};
+use crate::state::Shared;
 use crate::{BpfaError, BpfaRows};
 
 /// Key of the choice of the sample.
@@ -224,18 +223,11 @@ impl Part<'_> {
         share: f64,
     ) -> Result<Shared, BpfaError> {
         let model = &self.config.image.model;
-        let dense = model.scores != ScorePrior::SpikeSlab;
-        let state = BpfaState {
-            scores: Scores::zeros(self.rows.n_rows(), model.atoms, dense),
-            shared,
-        };
         let config = BpfaConfig {
             hold_dictionary: 0,
             ..model.clone()
         };
-        let names = BpfaSampler::scalar_names();
-        let mut sampler =
-            BpfaSampler::resume(self.rows, config, self.chain, state, Trace::new(names))?;
+        let mut sampler = BpfaSampler::with_shared(self.rows, config, self.chain, shared)?;
         for _ in 0..self.config.update {
             sampler.sweep()?;
         }

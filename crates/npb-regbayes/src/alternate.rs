@@ -4,25 +4,37 @@
 //! loadings and scales lower it by themselves. Indicators are in the loss as well: a sweep of the Lagrangian lowers `L - sum omega margin`, not
 //! `F`, so that its result is a proposal, and `F` after the machine was solved again decides.
 
+use npb_infer::VbReport;
 use npb_linalg::faer::Mat;
+use serde::{Deserialize, Serialize};
 
 use crate::config::LabelUpdate;
 use crate::error::RegBayesError;
 use crate::factors::Factors;
 use crate::inputs::Inputs;
-use crate::machine::{Machine, Problem, Solution};
+use crate::machine::{Machine, MachineLimits, Problem, Solution};
 use crate::state::FactorState;
 
 /// Halvings of a proposal before it is given up.
-const HALVINGS: u32 = 4;
+const HALVINGS: u32 = 3;
 
-/// Relative change of the objective at which inner sweeps stop (R, Algorithms 2 and 3).
-const INNER_TOLERANCE: f64 = 1e-3;
+/// How well the machine is solved for a proposal: from warm duals, and well enough to judge it. The objective is that of the weights found, whatever
+/// the gap.
+const PROPOSAL: MachineLimits = MachineLimits {
+    tolerance: 1e-3,
+    max_passes: 50,
+    seed: 0,
+};
+
+/// Relative change of the objective at which inner sweeps stop. R says 1e-3; but the objective is mostly what the inputs' noise says, and labels are a
+/// small part of it.
+const INNER_TOLERANCE: f64 = 1e-5;
 
 /// What labels say: the machine of one model and the inputs that features make for it.
 pub(crate) trait Supervision: Clone + Sync {
     /// Solves the machine at these indicators, from its last duals.
-    fn refit(&mut self, indicators: &Mat<f64>) -> Result<(), RegBayesError>;
+    fn refit(&mut self, indicators: &Mat<f64>, limits: &MachineLimits)
+    -> Result<(), RegBayesError>;
 
     /// `|mu|^2 / 2 + sum_n C_n loss_n` at the indicators of the last [`refit`](Self::refit).
     fn objective(&self) -> f64;
@@ -30,8 +42,34 @@ pub(crate) trait Supervision: Clone + Sync {
     /// `sum_n omega_n d margin_n / d psi`, K x I: what the Lagrangian adds to the log-odds of the indicators.
     fn pull(&self, indicators: &Mat<f64>) -> Mat<f64>;
 
+    /// The objective of the present weights at other indicators.
+    #[cfg(test)]
+    fn objective_at(&self, indicators: &Mat<f64>) -> Result<f64, RegBayesError>;
+
+    /// The solutions of the machine.
+    fn solutions(&self) -> Vec<Solution>;
+
+    /// Takes back the solutions of an earlier run with so many features.
+    ///
+    /// # Errors
+    /// They do not fit the labels.
+    fn take_back(
+        &mut self,
+        solutions: Vec<Solution>,
+        n_features: usize,
+    ) -> Result<(), RegBayesError>;
+
     /// Each indicator in turn minimises the objective exactly, weights fixed.
     fn sweep_exactly(&mut self, factors: &mut Factors<'_>);
+}
+
+/// What a run has reached: all that its next iteration depends on, and its trace.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reached {
+    pub(crate) state: FactorState,
+    pub(crate) solutions: Vec<Solution>,
+    pub(crate) trace: Vec<VbReport>,
 }
 
 /// Features, machine, and how they are brought together.
@@ -41,6 +79,8 @@ pub(crate) struct Alternation<'d, S> {
     pub(crate) labels: S,
     pub(crate) update: LabelUpdate,
     pub(crate) inner_sweeps: u64,
+    /// How well the machine is solved at the start and at the end.
+    pub(crate) machine: MachineLimits,
 }
 
 impl<'d, S: Supervision> Alternation<'d, S> {
@@ -53,19 +93,43 @@ impl<'d, S: Supervision> Alternation<'d, S> {
         machine - self.factors.elbo()
     }
 
-    /// The machine on the features of the inputs alone: IBP + SVM.
-    pub(crate) fn begin(&mut self) -> Result<(), RegBayesError> {
-        self.labels.refit(&self.factors.state.indicators)
+    /// The machine on the present features, solved well: IBP + SVM before the first iteration, the weights of the fit after the last.
+    pub(crate) fn solve(&mut self) -> Result<(), RegBayesError> {
+        self.labels
+            .refit(&self.factors.state.indicators, &self.machine)
+    }
+
+    /// All that the next iteration depends on.
+    pub(crate) fn reached(&self, trace: &[VbReport]) -> Reached {
+        Reached {
+            state: self.factors.state.clone(),
+            solutions: self.labels.solutions(),
+            trace: trace.to_vec(),
+        }
+    }
+
+    /// Goes back to what an earlier run had reached; its trace.
+    pub(crate) fn resume(&mut self, reached: Reached) -> Result<Vec<VbReport>, RegBayesError> {
+        let (state, items) = (reached.state, self.factors.items);
+        if state.n_items() != items.n_items() || state.n_observations() != items.n_observations() {
+            return Err(RegBayesError::State {
+                what: "the checkpoint is of inputs of another size".to_owned(),
+            });
+        }
+        self.labels
+            .take_back(reached.solutions, state.n_features())?;
+        self.factors = Factors::new(items, self.factors.config, state);
+        Ok(reached.trace)
     }
 
     /// One outer iteration.
     pub(crate) fn step(&mut self, iteration: u64) -> Result<f64, RegBayesError> {
         let mut last = f64::INFINITY;
         for _ in 0..self.inner_sweeps {
-            let objective = self.sweep(iteration)?;
+            let (objective, moved) = self.sweep(iteration)?;
             let settled = (last - objective).abs() <= INNER_TOLERANCE * objective.abs();
             last = objective;
-            if settled {
+            if settled || !moved {
                 break;
             }
         }
@@ -74,27 +138,24 @@ impl<'d, S: Supervision> Alternation<'d, S> {
         self.factors.update_concentration();
         self.grow(iteration)?;
         self.prune(iteration)?;
-        if self.update == LabelUpdate::TwoStage {
-            self.labels.refit(&self.factors.state.indicators)?;
-        }
         Ok(self.objective())
     }
 
-    /// Sticks, loadings, indicators and machine once.
-    pub(crate) fn sweep(&mut self, iteration: u64) -> Result<f64, RegBayesError> {
+    /// Sticks, loadings, indicators and machine once; the objective, and whether indicators were free to move.
+    pub(crate) fn sweep(&mut self, iteration: u64) -> Result<(f64, bool), RegBayesError> {
+        let mut moved = true;
         self.factors.update_sticks();
         self.factors.update_loadings(iteration)?;
         match self.update {
             LabelUpdate::TwoStage => self.factors.sweep_indicators(None),
             LabelUpdate::Exact => {
                 self.labels.sweep_exactly(&mut self.factors);
-                self.labels.refit(&self.factors.state.indicators)?;
+                self.labels
+                    .refit(&self.factors.state.indicators, &PROPOSAL)?;
             }
-            LabelUpdate::Profiled => {
-                self.propose()?;
-            }
+            LabelUpdate::Profiled => moved = self.propose()?,
         }
-        Ok(self.objective())
+        Ok((self.objective(), moved))
     }
 
     /// A sweep of the Lagrangian, the machine solved again; halved until the objective does not rise, or given up. Says whether it was accepted.
@@ -109,7 +170,8 @@ impl<'d, S: Supervision> Alternation<'d, S> {
             if halving > 0 {
                 self.factors.state.indicators = between(&from, &to, share);
             }
-            self.labels.refit(&self.factors.state.indicators)?;
+            self.labels
+                .refit(&self.factors.state.indicators, &PROPOSAL)?;
             if self.objective() <= before {
                 return Ok(true);
             }
@@ -156,7 +218,9 @@ impl<'d, S: Supervision> Alternation<'d, S> {
         let before = self.objective();
         let mut other = self.clone();
         other.factors = self.with_features(state, iteration)?;
-        other.labels.refit(&other.factors.state.indicators)?;
+        other
+            .labels
+            .refit(&other.factors.state.indicators, &PROPOSAL)?;
         for _ in 0..sweeps {
             other.sweep(iteration)?;
         }
@@ -209,7 +273,7 @@ pub(crate) fn better(
 }
 
 /// `|w|^2 / 2 + sum_n C_n loss_n`.
-fn primal(inputs: &Inputs<'_>, problem: &Problem<'_>, weights: &[f64]) -> f64 {
+pub(crate) fn primal(inputs: &Inputs<'_>, problem: &Problem<'_>, weights: &[f64]) -> f64 {
     let n_scores = problem.targets.n_scores();
     let width = inputs.n_weights();
     let mut scores = vec![0.0; n_scores];
@@ -224,4 +288,25 @@ fn primal(inputs: &Inputs<'_>, problem: &Problem<'_>, weights: &[f64]) -> f64 {
         losses += problem.costs[row] * problem.targets.loss(row, &scores);
     }
     0.5 * npb_linalg::dot(weights, weights) + losses
+}
+
+/// Whether solutions fit so many problems of these numbers of scores and rows, and so many weights at least.
+pub(crate) fn check_solutions(
+    solutions: &[Solution],
+    sizes: impl ExactSizeIterator<Item = (usize, usize)>,
+    n_weights: usize,
+) -> Result<(), RegBayesError> {
+    let fits = |solution: &Solution, (n_scores, n_rows): (usize, usize)| {
+        let numbers = [&solution.weights[..], &solution.duals[..]];
+        solution.weights.len() == n_scores * n_weights
+            && solution.duals.len() == n_scores * n_rows
+            && numbers.concat().iter().all(|x| x.is_finite())
+    };
+    if solutions.len() == sizes.len() && solutions.iter().zip(sizes).all(|(s, size)| fits(s, size))
+    {
+        return Ok(());
+    }
+    Err(RegBayesError::State {
+        what: "the machine's solutions in the checkpoint do not fit the labels".to_owned(),
+    })
 }

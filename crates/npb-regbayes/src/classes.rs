@@ -7,4 +7,7 @@
 mod fit;
 mod margins;
 
-pub use fit::{ClassScores, IlsvmFit, fit};
+pub use fit::{ClassScores, IlsvmFit, IlsvmVb, PreparedClasses, fit, fit_watched};
+
+#[cfg(test)]
+pub(crate) use fit::problem_of;

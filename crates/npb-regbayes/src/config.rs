@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RegBayesError;
 use crate::loss::Slack;
+use crate::machine::MachineLimits;
 
 /// More features than any machine would bear.
 const MOST_FEATURES: usize = 4096;
@@ -182,6 +183,8 @@ pub struct IlsvmConfig {
     pub label_update: LabelUpdate,
     /// Sweeps over loadings and indicators between two updates of scales and features in use.
     pub inner_sweeps: u64,
+    /// How well the machine is solved at the start and at the end.
+    pub machine: MachineLimits,
     /// Classes that count alike, or rows.
     pub class_costs: ClassCosts,
     /// Number in the machine's column of ones: its weight is the bias.
@@ -196,7 +199,7 @@ impl Default for IlsvmConfig {
             seed: 0,
             limits: VbLimits {
                 max_iterations: 50,
-                tolerance: 1e-4,
+                tolerance: 1e-6,
             },
             factors: FactorConfig {
                 truncation: 100,
@@ -206,6 +209,7 @@ impl Default for IlsvmConfig {
             slack: Slack::Linear,
             label_update: LabelUpdate::Profiled,
             inner_sweeps: 10,
+            machine: MachineLimits::default(),
             class_costs: ClassCosts::Equal,
             ones: 1.0,
             raw_inputs: 0.0,
@@ -221,6 +225,7 @@ impl IlsvmConfig {
     pub fn validate(&self) -> Result<(), RegBayesError> {
         self.factors.validate().map_err(|e| e.inside("factors"))?;
         check_limits(&self.limits, self.inner_sweeps)?;
+        self.machine.validate()?;
         not_negative("ones", self.ones)?;
         not_negative("raw_inputs", self.raw_inputs)?;
         check_update(self.label_update, self.slack)?;
@@ -248,6 +253,8 @@ pub struct MtIlsvmConfig {
     pub label_update: LabelUpdate,
     /// Sweeps over loadings and indicators between two updates of scales and features in use.
     pub inner_sweeps: u64,
+    /// How well the machine is solved at the start and at the end.
+    pub machine: MachineLimits,
     /// Classes that count alike, or rows; each binary task by itself.
     pub class_costs: ClassCosts,
     /// Number in the machine's column of ones: its weight is the bias.
@@ -262,7 +269,7 @@ impl Default for MtIlsvmConfig {
             seed: 0,
             limits: VbLimits {
                 max_iterations: 50,
-                tolerance: 1e-4,
+                tolerance: 1e-6,
             },
             factors: FactorConfig::default(),
             cost: 1.0,
@@ -270,6 +277,7 @@ impl Default for MtIlsvmConfig {
             epsilon: 0.1,
             label_update: LabelUpdate::Profiled,
             inner_sweeps: 10,
+            machine: MachineLimits::default(),
             class_costs: ClassCosts::Equal,
             ones: 1.0,
             raw_inputs: 0.0,
@@ -285,6 +293,7 @@ impl MtIlsvmConfig {
     pub fn validate(&self) -> Result<(), RegBayesError> {
         self.factors.validate().map_err(|e| e.inside("factors"))?;
         check_limits(&self.limits, self.inner_sweeps)?;
+        self.machine.validate()?;
         not_negative("epsilon", self.epsilon)?;
         not_negative("ones", self.ones)?;
         not_negative("raw_inputs", self.raw_inputs)?;

@@ -120,4 +120,7 @@ pub enum RegBayesError {
     /// The bytes of a saved fit.
     #[error(transparent)]
     Format(#[from] npb_infer::storage::FormatError),
+    /// The checkpoint of a fit.
+    #[error(transparent)]
+    Checkpoint(#[from] npb_infer::watch::CheckpointError),
 }

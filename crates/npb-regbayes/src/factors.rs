@@ -189,11 +189,8 @@ impl<'d> Factors<'d> {
         Ok(())
     }
 
-    /// Sweeps without labels, then the features that are in use, in order of use.
-    pub(crate) fn warm_up(&mut self, sweeps: u64) -> Result<(), RegBayesError> {
-        for _ in 0..sweeps {
-            self.sweep_unsupervised(0)?;
-        }
+    /// The features that are in use, in order of use.
+    pub(crate) fn keep_used(&mut self) -> Result<(), RegBayesError> {
         self.state = self.select(&self.in_order_of_use());
         self.update_loadings(0)
     }

@@ -7,6 +7,8 @@
 mod data;
 mod fit;
 mod margins;
+mod validate;
 
 pub use data::{Task, TaskData, TaskTargets};
-pub use fit::{MtIlsvmFit, TaskScores, fit};
+pub use fit::{MtIlsvmFit, MtIlsvmVb, PreparedTasks, TaskScores, fit, fit_watched};
+pub use validate::{Criterion, HeldOut, Validation, cross_validate, fit_selected};

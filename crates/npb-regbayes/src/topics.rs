@@ -10,6 +10,7 @@
 
 mod config;
 mod corpus;
+mod cross;
 mod documents;
 mod eta;
 mod fit;
@@ -20,5 +21,6 @@ mod vb;
 
 pub use config::{Form, MedLdaConfig, Supervision};
 pub use corpus::Response;
+pub use cross::cross_validate;
 pub use fit::{MedLdaFit, TopWord, fit, fit_watched};
 pub use vb::MedLdaVb;

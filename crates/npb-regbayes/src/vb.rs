@@ -1,31 +1,145 @@
-//! The loop over outer iterations.
+//! The loop over outer iterations: watched, stopped, resumed.
 
 use std::ops::ControlFlow;
 
-use npb_infer::{VbLimits, VbOutcome, VbReport, resume_vb};
+use npb_infer::watch::{Checkpoint, Part};
+use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, resume_vb};
 
-use crate::alternate::{Alternation, Supervision};
+use crate::alternate::{Alternation, Reached, Supervision};
 use crate::error::RegBayesError;
+use crate::factors::Factors;
+use crate::state::FactorState;
 
-/// Goes on from `trace` until the objective settles, a limit is reached or `watch` breaks. Reports hold minus the objective.
-pub(crate) fn run<'d, S: Supervision>(
+/// Name of the scalar that watchers are told.
+const OBJECTIVE: &str = "minus_objective";
+
+/// One iteration; its number for errors. Returns minus the objective.
+pub(crate) fn step<S: Supervision>(
+    alternation: &mut Alternation<'_, S>,
+    iteration: u64,
+) -> Result<f64, RegBayesError> {
+    let objective = alternation.step(iteration)?;
+    if objective.is_finite() {
+        return Ok(-objective);
+    }
+    Err(RegBayesError::NotFinite {
+        iteration,
+        what: "the objective",
+        value: objective,
+    })
+}
+
+/// Iterations until the objective settles, a limit is reached or `watch` breaks. Reports hold minus the objective.
+pub(crate) fn go_on<'d, S: Supervision>(
     alternation: &mut Alternation<'d, S>,
     limits: &VbLimits,
     trace: Vec<VbReport>,
-    watch: impl FnMut(&VbReport, &Alternation<'d, S>) -> ControlFlow<()>,
+    mut watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
 ) -> Result<VbOutcome, RegBayesError> {
     let mut iteration = trace.last().map_or(0, |r| r.iteration);
-    let step = |alternation: &mut Alternation<'d, S>| {
-        iteration += 1;
-        let objective = alternation.step(iteration)?;
-        if objective.is_finite() {
-            return Ok(-objective);
+    resume_vb(
+        alternation,
+        limits,
+        trace,
+        |alternation| {
+            iteration += 1;
+            step(alternation, iteration)
+        },
+        |report, alternation| watch(report, &alternation.factors.state),
+    )
+}
+
+/// Sweeps without labels, the first part of the work, told to the watcher; `false` when it asked to stop.
+pub(crate) fn warm_up(
+    factors: &mut Factors<'_>,
+    work: &Work,
+    part: &mut Part<'_, '_>,
+) -> Result<bool, RegBayesError> {
+    for sweep in 1..=work.warm_up {
+        factors.sweep_unsupervised(0)?;
+        if part.report(0, work.share(sweep, 0), &[], &[]).is_break() {
+            return Ok(false);
         }
-        Err(RegBayesError::NotFinite {
-            iteration,
-            what: "the objective",
-            value: objective,
-        })
-    };
-    resume_vb(alternation, limits, trace, step, watch)
+    }
+    factors.keep_used()?;
+    Ok(true)
+}
+
+/// How the work of a run is divided, in sweeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) warm_up: u64,
+    pub(crate) inner_sweeps: u64,
+    pub(crate) limits: VbLimits,
+}
+
+impl Work {
+    fn share(&self, warm_up: u64, iterations: u64) -> f64 {
+        let sweeps = |iterations: u64| iterations as f64 * self.inner_sweeps as f64;
+        (warm_up as f64 + sweeps(iterations))
+            / (self.warm_up as f64 + sweeps(self.limits.max_iterations)).max(1.0)
+    }
+}
+
+/// Goes on from `reached`, or begins with the machine on the present features, until the objective settles, a limit is reached or the watcher stops
+/// it; then solves the machine well. Reports hold minus the objective.
+pub(crate) fn run<S: Supervision>(
+    alternation: &mut Alternation<'_, S>,
+    reached: Option<Reached>,
+    work: &Work,
+    part: &mut Part<'_, '_>,
+    checkpoint: Option<&Checkpoint<Reached>>,
+) -> Result<VbOutcome, RegBayesError> {
+    let mut trace = Vec::new();
+    match reached {
+        Some(reached) => {
+            reached.state.check()?;
+            trace = alternation.resume(reached)?;
+        }
+        None => alternation.solve()?,
+    }
+    let mut iteration = trace.last().map_or(0, |r| r.iteration);
+    let mut so_far = trace.clone();
+    let names = [OBJECTIVE.to_owned()];
+    let mut failed = None;
+    let mut outcome = resume_vb(
+        alternation,
+        &work.limits,
+        trace,
+        |alternation| {
+            iteration += 1;
+            step(alternation, iteration)
+        },
+        |report, alternation| {
+            so_far.push(*report);
+            let kept = checkpoint.map_or(Ok(()), |checkpoint| {
+                checkpoint.offer(0, report.iteration, || alternation.reached(&so_far))
+            });
+            if let Err(error) = kept {
+                failed = Some(error);
+                return ControlFlow::Break(());
+            }
+            let over = work.limits.reached(&so_far).is_some();
+            let share = if over {
+                1.0
+            } else {
+                work.share(work.warm_up, report.iteration)
+            };
+            part.report(report.iteration, share, &names, &[report.elbo])
+        },
+    )?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    if outcome.stop == Stop::Cancelled {
+        if let Some(checkpoint) = checkpoint {
+            checkpoint.write(0, || alternation.reached(&outcome.trace))?;
+        }
+        // Asked to stop at its last step: it is complete all the same.
+        if let Some(stop) = work.limits.reached(&outcome.trace) {
+            outcome.stop = stop;
+        }
+    }
+    alternation.solve()?;
+    Ok(outcome)
 }

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table};
-use npb_infer::{Saved, Stop, VbReport};
+use npb_infer::storage::fingerprint;
+use npb_infer::watch::Part;
+use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Watch};
 use npb_linalg::faer::Mat;
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +13,13 @@ use super::margins::{ClassMargins, ClassProblem};
 use crate::alternate::Alternation;
 use crate::columns::Columns;
 use crate::config::{ClassCosts, IlsvmConfig};
-use crate::dense::product;
+use crate::dense::{axpy, product};
 use crate::error::RegBayesError;
 use crate::factors::indicators::infer;
 use crate::factors::{Factors, Items};
-use crate::machine::MachineLimits;
+use crate::fit::{FeatureReport, reports};
 use crate::state::FactorState;
-use crate::vb;
+use crate::vb::{self, Work};
 
 /// A fitted iLSVM: the posterior of the features of all rows of the fit, and the weights of every class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,45 +115,218 @@ pub fn fit(
     labels: &Labels,
     config: &IlsvmConfig,
 ) -> Result<IlsvmFit, RegBayesError> {
-    config.validate()?;
-    let rows = labelled_rows(inputs, labels)?;
-    let columns = Columns::learn(inputs, &rows)?;
-    let table = columns.apply(inputs)?;
-    let items = Items::from_rows(&table);
-    let mut factors = Factors::start(&items, config.factors, config.seed)?;
-    factors.warm_up(config.factors.warm_up)?;
-    let raw = appended(&table, &factors.state, config.raw_inputs);
-    let problem = problem(labels, &rows, &raw, config);
-    let mut alternation = Alternation {
-        factors,
-        labels: ClassMargins::new(&problem),
-        update: config.label_update,
+    fit_watched(inputs, labels, config, &Watch::none())
+}
+
+/// As [`fit`], watched: progress, cancellation and checkpoints by way of `watch`.
+///
+/// # Errors
+/// As [`fit`]; a checkpoint that cannot be read or written, or is of another fit.
+pub fn fit_watched(
+    inputs: &Table,
+    labels: &Labels,
+    config: &IlsvmConfig,
+    watch: &Watch<'_>,
+) -> Result<IlsvmFit, RegBayesError> {
+    let mut part = watch.part("fit", 1.0);
+    let prepared = PreparedClasses::new_watched(inputs, labels, config, &mut part)?;
+    let key = fingerprint(&(inputs, labels, config))?;
+    let checkpoint = watch.checkpoint(CHECKPOINT, IlsvmFit::VERSION, key, 1)?;
+    let mut run = prepared.run(labels, config);
+    let outcome = vb::run(
+        &mut run.alternation,
+        checkpoint.reached(0),
+        &work(config),
+        &mut part,
+        Some(&checkpoint),
+    )?;
+    Ok(run.finish(outcome))
+}
+
+/// Name of the model in checkpoints.
+const CHECKPOINT: &str = "regbayes/ilsvm/checkpoint";
+
+fn work(config: &IlsvmConfig) -> Work {
+    Work {
+        warm_up: config.factors.warm_up,
         inner_sweeps: config.inner_sweeps,
-    };
-    alternation.begin()?;
-    let outcome = vb::run(&mut alternation, &config.limits, Vec::new(), |_, _| {
-        ControlFlow::Continue(())
-    })?;
-    let solution = alternation.labels.solution;
-    let state = alternation.factors.state;
-    let weights = solution.map_or_else(Vec::new, |s| s.weights);
-    let scores = scores(
-        &weights,
-        labels.n_classes(),
-        &state.indicators,
-        &raw,
-        config.ones,
-    );
-    Ok(IlsvmFit {
-        config: config.clone(),
-        stop: outcome.stop,
-        trace: outcome.trace,
-        columns,
-        classes: labels.classes().to_vec(),
-        state,
-        weights,
-        scores,
-    })
+        limits: config.limits,
+    }
+}
+
+/// Inputs in the units of a fit, and their features before labels are looked at (IBP).
+#[derive(Clone, Debug)]
+pub struct PreparedClasses {
+    columns: Columns,
+    items: Items,
+    state: FactorState,
+    /// Appended inputs of all rows, scaled, holes filled: D x N, or without rows if none are wanted.
+    raw: Mat<f64>,
+    /// Labelled rows.
+    rows: Vec<usize>,
+}
+
+impl PreparedClasses {
+    /// Standardises the inputs and makes the sweeps without labels.
+    ///
+    /// # Errors
+    /// As [`fit`].
+    pub fn new(
+        inputs: &Table,
+        labels: &Labels,
+        config: &IlsvmConfig,
+    ) -> Result<Self, RegBayesError> {
+        let watch = Watch::none();
+        Self::new_watched(inputs, labels, config, &mut watch.part("prepare", 1.0))
+    }
+
+    pub(crate) fn new_watched(
+        inputs: &Table,
+        labels: &Labels,
+        config: &IlsvmConfig,
+        part: &mut Part<'_, '_>,
+    ) -> Result<Self, RegBayesError> {
+        config.validate()?;
+        let rows = labelled_rows(inputs, labels)?;
+        let columns = Columns::learn(inputs, &rows)?;
+        let table = columns.apply(inputs)?;
+        let items = Items::from_rows(&table);
+        let mut factors = Factors::start(&items, config.factors, config.seed)?;
+        vb::warm_up(&mut factors, &work(config), part)?;
+        let raw = appended(&table, &factors.state, config.raw_inputs);
+        let state = factors.state;
+        Ok(Self {
+            columns,
+            items,
+            state,
+            raw,
+            rows,
+        })
+    }
+
+    /// A run that begins with the features of the inputs alone.
+    pub(crate) fn alternation(
+        &self,
+        problem: ClassProblem,
+        config: &IlsvmConfig,
+    ) -> Alternation<'_, ClassMargins> {
+        Alternation {
+            factors: Factors::new(&self.items, config.factors, self.state.clone()),
+            labels: ClassMargins::new(problem),
+            update: config.label_update,
+            inner_sweeps: config.inner_sweeps,
+            machine: config.machine,
+        }
+    }
+
+    fn run<'d>(&'d self, labels: &'d Labels, config: &'d IlsvmConfig) -> IlsvmVb<'d> {
+        IlsvmVb {
+            alternation: self.alternation(problem_of(self, labels, config), config),
+            prepared: self,
+            labels,
+            config,
+            trace: Vec::new(),
+        }
+    }
+}
+
+/// A run that is driven by hand: [`step`](Self::step) by step, or [`run`](Self::run) to its end.
+#[derive(Clone, Debug)]
+pub struct IlsvmVb<'d> {
+    prepared: &'d PreparedClasses,
+    labels: &'d Labels,
+    config: &'d IlsvmConfig,
+    alternation: Alternation<'d, ClassMargins>,
+    trace: Vec<VbReport>,
+}
+
+impl<'d> IlsvmVb<'d> {
+    /// Begins with the features of the inputs alone, and the machine on them (IBP + SVM).
+    ///
+    /// # Errors
+    /// Settings out of range, or for other labels than those that were prepared.
+    pub fn new(
+        prepared: &'d PreparedClasses,
+        labels: &'d Labels,
+        config: &'d IlsvmConfig,
+    ) -> Result<Self, RegBayesError> {
+        config.validate()?;
+        let codes = labels.codes().iter().enumerate();
+        let known = codes.filter_map(|(n, code)| code.map(|_| n));
+        if labels.n_rows() != prepared.items.n_items() || !known.eq(prepared.rows.iter().copied()) {
+            return Err(RegBayesError::State {
+                what: "the labelled rows are not those that were prepared".to_owned(),
+            });
+        }
+        let mut run = prepared.run(labels, config);
+        run.alternation.solve()?;
+        Ok(run)
+    }
+
+    /// One outer iteration; minus the objective.
+    ///
+    /// # Errors
+    /// Numerical trouble, named with iteration and block.
+    pub fn step(&mut self) -> Result<f64, RegBayesError> {
+        let limits = VbLimits {
+            max_iterations: self.trace.len() as u64 + 1,
+            tolerance: 0.0,
+        };
+        self.go_on(&limits, |_, _| ControlFlow::Continue(()))?;
+        Ok(-self.alternation.objective())
+    }
+
+    /// The posterior of the features.
+    pub fn state(&self) -> &FactorState {
+        &self.alternation.factors.state
+    }
+
+    /// Every iteration so far.
+    pub fn trace(&self) -> &[VbReport] {
+        &self.trace
+    }
+
+    /// Goes on to the limits of the configuration or until `watch` breaks.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn run(
+        mut self,
+        watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
+    ) -> Result<IlsvmFit, RegBayesError> {
+        let outcome = self.go_on(&self.config.limits, watch)?;
+        self.alternation.solve()?;
+        Ok(self.finish(outcome))
+    }
+
+    fn go_on(
+        &mut self,
+        limits: &VbLimits,
+        watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, RegBayesError> {
+        let trace = std::mem::take(&mut self.trace);
+        let outcome = vb::go_on(&mut self.alternation, limits, trace, watch)?;
+        self.trace.clone_from(&outcome.trace);
+        Ok(outcome)
+    }
+
+    fn finish(self, outcome: VbOutcome) -> IlsvmFit {
+        let solution = self.alternation.labels.solution;
+        let weights = solution.map_or_else(Vec::new, |s| s.weights);
+        let state = self.alternation.factors.state;
+        let (n_classes, ones) = (self.labels.n_classes(), self.config.ones);
+        let raw = &self.prepared.raw;
+        IlsvmFit {
+            config: self.config.clone(),
+            stop: outcome.stop,
+            trace: outcome.trace,
+            columns: self.prepared.columns.clone(),
+            classes: self.labels.classes().to_vec(),
+            scores: scores(&weights, n_classes, &state.indicators, raw, ones),
+            state,
+            weights,
+        }
+    }
 }
 
 fn labelled_rows(inputs: &Table, labels: &Labels) -> Result<Vec<usize>, RegBayesError> {
@@ -175,7 +350,13 @@ fn labelled_rows(inputs: &Table, labels: &Labels) -> Result<Vec<usize>, RegBayes
     Ok(codes.filter_map(|(n, code)| code.map(|_| n)).collect())
 }
 
-fn problem(labels: &Labels, rows: &[usize], raw: &Mat<f64>, config: &IlsvmConfig) -> ClassProblem {
+/// The machine's problem for some labels of the labelled rows.
+pub(crate) fn problem_of(
+    prepared: &PreparedClasses,
+    labels: &Labels,
+    config: &IlsvmConfig,
+) -> ClassProblem {
+    let (rows, raw) = (&prepared.rows, &prepared.raw);
     let classes: Vec<u32> = rows
         .iter()
         .filter_map(|&n| labels.codes()[n].map(|c| c as u32))
@@ -199,7 +380,6 @@ fn problem(labels: &Labels, rows: &[usize], raw: &Mat<f64>, config: &IlsvmConfig
         rows: rows.to_vec(),
         slack: config.slack,
         ones: config.ones,
-        limits: MachineLimits::default(),
     }
 }
 
@@ -308,6 +488,48 @@ impl IlsvmFit {
             ),
             classes: self.classes.clone(),
         })
+    }
+
+    /// What the features are: what each one adds to the input columns, which classes it drives.
+    pub fn feature_reports(&self) -> Vec<FeatureReport> {
+        let kept = self.columns.kept().iter();
+        let names: Vec<String> = kept.map(|&j| self.columns.names()[j].clone()).collect();
+        let width = self.weights.len() / self.classes.len();
+        let weights = Mat::from_fn(self.classes.len(), self.state.n_features(), |y, k| {
+            self.weights[y * width + k]
+        });
+        let columns = &self.state.loadings;
+        reports(&self.state, &names, columns, &self.classes, &weights)
+    }
+
+    /// Mean of each feature over the rows of each class (R, figure 4): one entry per class, `None` for a class without a row. `labels` are those of
+    /// the rows of the fit, or some of them.
+    ///
+    /// # Errors
+    /// Labels of another number of rows or classes.
+    pub fn class_means(&self, labels: &Labels) -> Result<Vec<Option<Vec<f64>>>, RegBayesError> {
+        for (what, found, expected) in [
+            ("labels", labels.n_rows(), self.state.n_items()),
+            ("classes", labels.n_classes(), self.classes.len()),
+        ] {
+            if found != expected {
+                return Err(RegBayesError::Size {
+                    what,
+                    found,
+                    expected,
+                });
+            }
+        }
+        let counts = labels.counts();
+        let mut means = vec![vec![0.0; self.state.n_features()]; counts.len()];
+        for (n, code) in labels.codes().iter().enumerate() {
+            if let &Some(class) = code {
+                let psi = self.state.indicators.col_as_slice(n);
+                axpy(&mut means[class], 1.0 / counts[class] as f64, psi);
+            }
+        }
+        let known = means.into_iter().zip(&counts);
+        Ok(known.map(|(mean, &n)| (n > 0).then_some(mean)).collect())
     }
 
     fn check(&self) -> Result<(), RegBayesError> {

@@ -1,9 +1,13 @@
 //! What the classes of labelled rows say about their features.
 
+use std::sync::Arc;
+
 use npb_linalg::faer::Mat;
 use rayon::prelude::*;
 
-use crate::alternate::{Supervision, better};
+#[cfg(test)]
+use crate::alternate::primal;
+use crate::alternate::{Supervision, better, check_solutions};
 use crate::dense::sigmoid;
 use crate::dense::{axpy, columns_mut};
 use crate::error::RegBayesError;
@@ -28,7 +32,6 @@ pub(crate) struct ClassProblem {
     pub(crate) raw: Vec<f64>,
     pub(crate) slack: Slack,
     pub(crate) ones: f64,
-    pub(crate) limits: MachineLimits,
 }
 
 impl ClassProblem {
@@ -63,16 +66,16 @@ impl ClassProblem {
 
 /// The multi-class machine.
 #[derive(Clone, Debug)]
-pub(crate) struct ClassMargins<'d> {
-    problem: &'d ClassProblem,
+pub(crate) struct ClassMargins {
+    problem: Arc<ClassProblem>,
     pub(crate) solution: Option<Solution>,
     n_features: usize,
 }
 
-impl<'d> ClassMargins<'d> {
-    pub(crate) fn new(problem: &'d ClassProblem) -> Self {
+impl ClassMargins {
+    pub(crate) fn new(problem: ClassProblem) -> Self {
         Self {
-            problem,
+            problem: Arc::new(problem),
             solution: None,
             n_features: 0,
         }
@@ -109,15 +112,19 @@ impl<'d> ClassMargins<'d> {
     }
 }
 
-impl Supervision for ClassMargins<'_> {
-    fn refit(&mut self, indicators: &Mat<f64>) -> Result<(), RegBayesError> {
+impl Supervision for ClassMargins {
+    fn refit(
+        &mut self,
+        indicators: &Mat<f64>,
+        limits: &MachineLimits,
+    ) -> Result<(), RegBayesError> {
         let rows = self.problem.inputs(indicators);
         let width = rows.len() / self.problem.rows.len();
         self.n_features = indicators.nrows();
         let machine = Machine::new(Inputs::dense(&rows, width)?.with_ones(self.problem.ones)?);
         let problem = self.problem.problem();
         let warm = self.solution.as_ref();
-        let solution = machine.solve(&problem, warm, &self.problem.limits)?;
+        let solution = machine.solve(&problem, warm, limits)?;
         self.solution = Some(match warm {
             Some(last) => better(&machine, &problem, last, solution),
             None => solution,
@@ -144,6 +151,34 @@ impl Supervision for ClassMargins<'_> {
             }
         }
         pull
+    }
+
+    #[cfg(test)]
+    fn objective_at(&self, indicators: &Mat<f64>) -> Result<f64, RegBayesError> {
+        let rows = self.problem.inputs(indicators);
+        let width = rows.len() / self.problem.rows.len();
+        let inputs = Inputs::dense(&rows, width)?.with_ones(self.problem.ones)?;
+        let problem = self.problem.problem();
+        let own = |s: &Solution| primal(&inputs, &problem, &s.weights);
+        Ok(self.solution.as_ref().map_or(0.0, own))
+    }
+
+    fn solutions(&self) -> Vec<Solution> {
+        self.solution.iter().cloned().collect()
+    }
+
+    fn take_back(
+        &mut self,
+        mut solutions: Vec<Solution>,
+        n_features: usize,
+    ) -> Result<(), RegBayesError> {
+        let problem = &self.problem;
+        let size = (problem.n_classes, problem.rows.len());
+        let n_weights = n_features + problem.raw(0).len() + usize::from(problem.ones > 0.0);
+        check_solutions(&solutions, std::iter::once(size), n_weights)?;
+        self.solution = solutions.pop();
+        self.n_features = n_features;
+        Ok(())
     }
 
     /// Cost: that of a sweep, and labelled rows × classes × K.

@@ -105,6 +105,21 @@ impl Task {
     pub fn targets(&self) -> &TaskTargets {
         &self.targets
     }
+
+    /// The same task with the targets of some rows only; perhaps none.
+    pub(crate) fn restricted(&self, keep: impl Fn(usize) -> bool) -> Self {
+        let kept: Vec<usize> = (0..self.rows.len())
+            .filter(|&n| keep(self.rows[n]))
+            .collect();
+        Self {
+            name: self.name.clone(),
+            rows: kept.iter().map(|&n| self.rows[n]).collect(),
+            targets: match &self.targets {
+                TaskTargets::Binary(v) => TaskTargets::Binary(kept.iter().map(|&n| v[n]).collect()),
+                TaskTargets::Real(v) => TaskTargets::Real(kept.iter().map(|&n| v[n]).collect()),
+            },
+        }
+    }
 }
 
 fn known<T: Copy>(values: &[Option<T>]) -> (Vec<usize>, Vec<T>) {

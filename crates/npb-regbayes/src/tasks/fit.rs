@@ -3,23 +3,26 @@
 use std::ops::ControlFlow;
 
 use npb_data::Table;
-use npb_infer::{Saved, Stop, VbReport};
+use npb_infer::storage::fingerprint;
+use npb_infer::watch::Part;
+use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Watch};
 use npb_linalg::faer::Mat;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::data::{Task, TaskData, TaskTargets};
 use super::margins::{Goal, TaskMargins, TaskProblem, machine_rows};
-use crate::alternate::Alternation;
+use crate::alternate::{Alternation, Supervision};
 use crate::columns::Columns;
 use crate::config::MtIlsvmConfig;
 use crate::dense::columns_mut;
 use crate::error::RegBayesError;
 use crate::factors::loadings::infer_mean;
 use crate::factors::{Factors, Items};
-use crate::machine::{MachineLimits, Solution};
+use crate::fit::{FeatureReport, reports};
+use crate::machine::Solution;
 use crate::state::FactorState;
-use crate::vb;
+use crate::vb::{self, Work};
 
 /// What a fit knows of one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +53,8 @@ pub struct MtIlsvmFit {
     pub(crate) columns: Columns,
     pub(crate) state: FactorState,
     pub(crate) tasks: Vec<Learned>,
+    /// Mean and standard deviation of all real targets.
+    pub(crate) units: (f64, f64),
 }
 
 /// Scores of rows for all tasks.
@@ -125,77 +130,283 @@ impl TaskScores {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn fit(data: &TaskData, config: &MtIlsvmConfig) -> Result<MtIlsvmFit, RegBayesError> {
-    config.validate()?;
-    let training = data.training_rows();
-    let columns = Columns::learn(&data.inputs, &training)?;
-    let table = columns.apply(&data.inputs)?;
-    let items = Items::from_columns(&table);
-    let mut factors = Factors::start(&items, config.factors, config.seed)?;
-    factors.warm_up(config.factors.warm_up)?;
-    let inputs = filled(&factors.state, factors.precision(), &table)?;
-    let problem = problem(data, &training, &inputs, config);
-    let mut alternation = Alternation {
-        factors,
-        labels: TaskMargins::new(&problem.0),
-        update: config.label_update,
+    fit_watched(data, config, &Watch::none())
+}
+
+/// As [`fit`], watched: progress, cancellation and checkpoints by way of `watch`.
+///
+/// # Errors
+/// As [`fit`]; a checkpoint that cannot be read or written, or is of another fit.
+pub fn fit_watched(
+    data: &TaskData,
+    config: &MtIlsvmConfig,
+    watch: &Watch<'_>,
+) -> Result<MtIlsvmFit, RegBayesError> {
+    let mut part = watch.part("fit", 1.0);
+    let prepared = PreparedTasks::new_watched(data, config, &mut part)?;
+    let key = fingerprint(&(&data.inputs, &data.tasks, config))?;
+    let checkpoint = watch.checkpoint(CHECKPOINT, MtIlsvmFit::VERSION, key, 1)?;
+    let mut run = prepared.run(&data.tasks, config);
+    let outcome = vb::run(
+        &mut run.alternation,
+        checkpoint.reached(0),
+        &work(config),
+        &mut part,
+        Some(&checkpoint),
+    )?;
+    Ok(run.finish(outcome))
+}
+
+/// Name of the model in checkpoints.
+const CHECKPOINT: &str = "regbayes/mt-ilsvm/checkpoint";
+
+pub(crate) fn work(config: &MtIlsvmConfig) -> Work {
+    Work {
+        warm_up: config.factors.warm_up,
         inner_sweeps: config.inner_sweeps,
-    };
-    alternation.begin()?;
-    let outcome = vb::run(&mut alternation, &config.limits, Vec::new(), |_, _| {
-        ControlFlow::Continue(())
-    })?;
-    let solutions = alternation.labels.solutions;
-    let state = alternation.factors.state;
-    let learned = |(m, solution): (usize, Solution)| {
-        let (centre, scale) = problem.1;
-        let real = matches!(data.tasks[m].targets, TaskTargets::Real(_));
-        Learned {
-            name: data.tasks[m].name.clone(),
+        limits: config.limits,
+    }
+}
+
+/// Inputs in the units of a fit, and their features before labels are looked at (MT-IBP).
+#[derive(Clone, Debug)]
+pub struct PreparedTasks {
+    columns: Columns,
+    items: Items,
+    state: FactorState,
+    /// D x N, holes filled.
+    pub(crate) inputs: Mat<f64>,
+    /// Rows with a target of any task.
+    pub(crate) training: Vec<usize>,
+    units: (f64, f64),
+}
+
+impl PreparedTasks {
+    /// Standardises the inputs and makes the sweeps without labels.
+    ///
+    /// # Errors
+    /// As [`fit`].
+    pub fn new(data: &TaskData, config: &MtIlsvmConfig) -> Result<Self, RegBayesError> {
+        Self::new_watched(data, config, &mut Watch::none().part("prepare", 1.0))
+    }
+
+    pub(crate) fn new_watched(
+        data: &TaskData,
+        config: &MtIlsvmConfig,
+        part: &mut Part<'_, '_>,
+    ) -> Result<Self, RegBayesError> {
+        config.validate()?;
+        let training = data.training_rows();
+        let columns = Columns::learn(&data.inputs, &training)?;
+        let table = columns.apply(&data.inputs)?;
+        let items = Items::from_columns(&table);
+        let mut factors = Factors::start(&items, config.factors, config.seed)?;
+        vb::warm_up(&mut factors, &work(config), part)?;
+        let inputs = filled(&factors.state, factors.precision(), &table)?;
+        let state = factors.state;
+        Ok(Self {
+            columns,
+            items,
+            state,
+            inputs,
+            training,
+            units: target_units(&data.tasks),
+        })
+    }
+
+    /// The machine's problem for some targets of the training rows.
+    pub(crate) fn problem(&self, tasks: &[Task], config: &MtIlsvmConfig) -> TaskProblem {
+        let mut places = vec![0; self.inputs.ncols()];
+        let training = self.training.iter().enumerate();
+        training.for_each(|(n, &row)| places[row] = n);
+        TaskProblem {
+            inputs: Mat::from_fn(self.inputs.nrows(), self.training.len(), |d, n| {
+                self.inputs[(d, self.training[n])]
+            }),
+            goals: tasks
+                .iter()
+                .map(|task| Goal::new(task, &places, self.units, config))
+                .collect(),
+            slack: config.slack,
+            epsilon: config.epsilon,
+            ones: config.ones,
+            raw_inputs: config.raw_inputs,
+        }
+    }
+
+    /// A run that begins with the features of the inputs alone.
+    pub(crate) fn alternation(
+        &self,
+        problem: TaskProblem,
+        config: &MtIlsvmConfig,
+    ) -> Alternation<'_, TaskMargins> {
+        Alternation {
+            factors: Factors::new(&self.items, config.factors, self.state.clone()),
+            labels: TaskMargins::new(problem),
+            update: config.label_update,
+            inner_sweeps: config.inner_sweeps,
+            machine: config.machine,
+        }
+    }
+
+    /// Score of one row of the machine's inputs, in the units of the task.
+    pub(crate) fn score(&self, task: &Task, weights: &[f64], row: &[f64], ones: f64) -> f64 {
+        let (centre, scale) = match task.targets {
+            TaskTargets::Real(_) => self.units,
+            TaskTargets::Binary(_) => (0.0, 1.0),
+        };
+        centre + scale * score(weights, row, ones)
+    }
+
+    fn run<'d>(&'d self, tasks: &'d [Task], config: &'d MtIlsvmConfig) -> MtIlsvmVb<'d> {
+        MtIlsvmVb {
+            alternation: self.alternation(self.problem(tasks, config), config),
+            prepared: self,
+            tasks,
+            config,
+            trace: Vec::new(),
+        }
+    }
+}
+
+/// A run that is driven by hand: [`step`](Self::step) by step, or [`run`](Self::run) to its end.
+///
+/// ```
+/// use npb_regbayes::MtIlsvmConfig;
+/// use npb_regbayes::npb_data::Table;
+/// use npb_regbayes::tasks::{MtIlsvmVb, PreparedTasks, Task, TaskData};
+/// let value = |n: usize, d: usize| ((n * (2 * d + 3) + d * d) % 7) as f64 - 3.0;
+/// let inputs = Table::complete(40, 4, (0..160).map(|k| value(k / 4, k % 4)).collect())?;
+/// let label = (0..40).map(|n| Some(value(n, 0) + value(n, 1) > 0.0)).collect::<Vec<_>>();
+/// let data = TaskData::new(inputs, vec![Task::label("a", &label)])?;
+/// let config = MtIlsvmConfig::default();
+/// let prepared = PreparedTasks::new(&data, &config)?;
+/// let mut run = MtIlsvmVb::new(&prepared, &data, &config)?;
+/// let first = run.step()?;
+/// assert!(run.step()? >= first - 1e-9);                  // minus the objective
+/// let model = run.run(|report, state| {
+///     assert!(report.iteration > 2 && state.n_features() > 0);
+///     std::ops::ControlFlow::Continue(())
+/// })?;
+/// assert!(model.trace.len() >= 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct MtIlsvmVb<'d> {
+    prepared: &'d PreparedTasks,
+    tasks: &'d [Task],
+    config: &'d MtIlsvmConfig,
+    alternation: Alternation<'d, TaskMargins>,
+    trace: Vec<VbReport>,
+}
+
+impl<'d> MtIlsvmVb<'d> {
+    /// Begins with the features of the inputs alone, and the machine on them (MT-IBP + SVM).
+    ///
+    /// # Errors
+    /// Settings out of range, or for other data than those that were prepared.
+    pub fn new(
+        prepared: &'d PreparedTasks,
+        data: &'d TaskData,
+        config: &'d MtIlsvmConfig,
+    ) -> Result<Self, RegBayesError> {
+        config.validate()?;
+        if data.training_rows() != prepared.training || data.n_rows() != prepared.inputs.ncols() {
+            return Err(RegBayesError::State {
+                what: "the data are not those that were prepared".to_owned(),
+            });
+        }
+        let mut run = prepared.run(&data.tasks, config);
+        run.alternation.solve()?;
+        Ok(run)
+    }
+
+    /// One outer iteration; minus the objective.
+    ///
+    /// # Errors
+    /// Numerical trouble, named with iteration and block.
+    pub fn step(&mut self) -> Result<f64, RegBayesError> {
+        let limits = VbLimits {
+            max_iterations: self.trace.len() as u64 + 1,
+            tolerance: 0.0,
+        };
+        self.go_on(&limits, |_, _| ControlFlow::Continue(()))?;
+        Ok(-self.alternation.objective())
+    }
+
+    /// The posterior of the features.
+    pub fn state(&self) -> &FactorState {
+        &self.alternation.factors.state
+    }
+
+    /// Every iteration so far.
+    pub fn trace(&self) -> &[VbReport] {
+        &self.trace
+    }
+
+    /// Goes on to the limits of the configuration or until `watch` breaks.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn run(
+        mut self,
+        watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
+    ) -> Result<MtIlsvmFit, RegBayesError> {
+        let outcome = self.go_on(&self.config.limits, watch)?;
+        self.alternation.solve()?;
+        Ok(self.finish(outcome))
+    }
+
+    fn go_on(
+        &mut self,
+        limits: &VbLimits,
+        watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, RegBayesError> {
+        let trace = std::mem::take(&mut self.trace);
+        let outcome = vb::go_on(&mut self.alternation, limits, trace, watch)?;
+        self.trace.clone_from(&outcome.trace);
+        Ok(outcome)
+    }
+
+    fn finish(self, outcome: VbOutcome) -> MtIlsvmFit {
+        let units = self.prepared.units;
+        let solutions = self
+            .alternation
+            .labels
+            .solutions
+            .into_iter()
+            .zip(self.tasks);
+        let learned = |(solution, task): (Solution, &Task)| Learned::new(task, solution, units);
+        MtIlsvmFit {
+            config: self.config.clone(),
+            stop: outcome.stop,
+            trace: outcome.trace,
+            columns: self.prepared.columns.clone(),
+            state: self.alternation.factors.state,
+            tasks: solutions.map(learned).collect(),
+            units,
+        }
+    }
+}
+
+impl Learned {
+    fn new(task: &Task, solution: Solution, (centre, scale): (f64, f64)) -> Self {
+        let real = matches!(task.targets, TaskTargets::Real(_));
+        Self {
+            name: task.name.clone(),
             real,
             weights: solution.weights,
             centre: if real { centre } else { 0.0 },
             scale: if real { scale } else { 1.0 },
             threshold: 0.0,
         }
-    };
-    Ok(MtIlsvmFit {
-        config: config.clone(),
-        stop: outcome.stop,
-        trace: outcome.trace,
-        columns,
-        state,
-        tasks: solutions.into_iter().enumerate().map(learned).collect(),
-    })
+    }
 }
 
-/// The machine's problem, and mean and standard deviation of all real targets.
-fn problem(
-    data: &TaskData,
-    training: &[usize],
-    inputs: &Mat<f64>,
-    config: &MtIlsvmConfig,
-) -> (TaskProblem, (f64, f64)) {
-    let mut places = vec![0; data.n_rows()];
-    training
-        .iter()
-        .enumerate()
-        .for_each(|(n, &row)| places[row] = n);
-    let units = target_units(&data.tasks);
-    let goals = data.tasks.iter();
-    let problem = TaskProblem {
-        inputs: Mat::from_fn(inputs.nrows(), training.len(), |d, n| {
-            inputs[(d, training[n])]
-        }),
-        goals: goals
-            .map(|task| Goal::new(task, &places, units, config))
-            .collect(),
-        slack: config.slack,
-        epsilon: config.epsilon,
-        ones: config.ones,
-        raw_inputs: config.raw_inputs,
-        limits: MachineLimits::default(),
-    };
-    (problem, units)
+/// `w'x`, the column of ones included.
+fn score(weights: &[f64], row: &[f64], ones: f64) -> f64 {
+    let (own, bias) = weights.split_at(row.len());
+    bias.first().map_or(0.0, |b| b * ones) + npb_linalg::dot(row, own)
 }
 
 /// Mean and standard deviation of all real targets together.
@@ -278,10 +489,8 @@ impl MtIlsvmFit {
         let n_rows = table.n_rows();
         let width = rows.len() / n_rows.max(1);
         let score = |(n, task): (usize, &Learned)| {
-            let (own, bias) = task.weights.split_at(width);
-            let bias = bias.first().map_or(0.0, |b| b * self.config.ones);
-            let score = bias + npb_linalg::dot(&rows[n * width..(n + 1) * width], own);
-            task.centre + task.scale * score
+            let row = &rows[n * width..(n + 1) * width];
+            task.centre + task.scale * score(&task.weights, row, self.config.ones)
         };
         let values = (0..n_rows)
             .flat_map(|n| self.tasks.iter().map(move |task| (n, task)))
@@ -296,8 +505,94 @@ impl MtIlsvmFit {
         })
     }
 
+    /// The same fit with other thresholds: a label is yes above its own.
+    ///
+    /// # Errors
+    /// Another number than there are tasks; a threshold that is not finite.
+    pub fn with_thresholds(mut self, thresholds: &[f64]) -> Result<Self, RegBayesError> {
+        if thresholds.len() != self.tasks.len() {
+            return Err(RegBayesError::Size {
+                what: "thresholds",
+                found: thresholds.len(),
+                expected: self.tasks.len(),
+            });
+        }
+        if let Some(row) = thresholds.iter().position(|t| !t.is_finite()) {
+            return Err(RegBayesError::Row {
+                what: "thresholds",
+                row,
+                value: thresholds[row],
+                rule: "finite",
+            });
+        }
+        for (task, &threshold) in self.tasks.iter_mut().zip(thresholds) {
+            task.threshold = threshold;
+        }
+        Ok(self)
+    }
+
+    /// The same fit with one more task, learned on the projection as it is: its weights alone are new.
+    ///
+    /// Real targets are put into the units of those of the fit, if it had any, else into their own. Cost: one machine.
+    ///
+    /// # Errors
+    /// Other columns than those of the fit; a task of a name that is there, without targets, or for rows that do not exist.
+    pub fn with_task(mut self, inputs: &Table, task: &Task) -> Result<Self, RegBayesError> {
+        let data = TaskData::new(inputs.clone(), vec![task.clone()])?;
+        if self.tasks.iter().any(|other| other.name == task.name) {
+            return Err(RegBayesError::State {
+                what: format!("there is a task called {} already", task.name),
+            });
+        }
+        let table = self.columns.apply(inputs)?;
+        let precision = self.config.factors.input_weight / self.state.noise_variance;
+        let filled = filled(&self.state, precision, &table)?;
+        let units = if self.tasks.iter().any(|task| task.real) {
+            self.units
+        } else {
+            target_units(&data.tasks)
+        };
+        let places: Vec<usize> = (0..inputs.n_rows()).collect();
+        let problem = TaskProblem {
+            inputs: filled,
+            goals: vec![Goal::new(task, &places, units, &self.config)],
+            slack: self.config.slack,
+            epsilon: self.config.epsilon,
+            ones: self.config.ones,
+            raw_inputs: self.config.raw_inputs,
+        };
+        let mut margins = TaskMargins::new(problem);
+        margins.refit(&self.state.indicators, &self.config.machine)?;
+        let solutions = margins.solutions.into_iter();
+        self.tasks
+            .extend(solutions.map(|solution| Learned::new(task, solution, units)));
+        Ok(self)
+    }
+
+    /// Names of the tasks.
+    pub fn task_names(&self) -> Vec<String> {
+        self.tasks.iter().map(|task| task.name.clone()).collect()
+    }
+
+    /// What the features are: which input columns each one sums, which tasks it drives.
+    pub fn features(&self) -> Vec<FeatureReport> {
+        let kept = self.columns.kept().iter();
+        let names: Vec<String> = kept.map(|&j| self.columns.names()[j].clone()).collect();
+        let weights = Mat::from_fn(self.tasks.len(), self.state.n_features(), |m, k| {
+            self.tasks[m].weights[k]
+        });
+        let columns = &self.state.indicators;
+        reports(&self.state, &names, columns, &self.task_names(), &weights)
+    }
+
     fn check(&self) -> Result<(), RegBayesError> {
         self.config.validate()?;
+        let (centre, scale) = self.units;
+        if !(centre.is_finite() && scale.is_finite() && scale > 0.0) {
+            return Err(RegBayesError::State {
+                what: "the units of the targets are not numbers".to_owned(),
+            });
+        }
         self.columns.check()?;
         self.state.check()?;
         let wrong = |what: &str| {

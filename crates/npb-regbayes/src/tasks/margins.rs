@@ -1,10 +1,15 @@
 //! What the targets of many tasks say about the projection.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use npb_linalg::faer::Mat;
 use rayon::prelude::*;
 
 use super::data::{Task, TaskTargets};
-use crate::alternate::{Supervision, better};
+#[cfg(test)]
+use crate::alternate::primal;
+use crate::alternate::{Supervision, better, check_solutions};
 use crate::config::{ClassCosts, MtIlsvmConfig};
 use crate::dense::product;
 use crate::error::RegBayesError;
@@ -83,10 +88,28 @@ pub(crate) struct TaskProblem {
     pub(crate) epsilon: f64,
     pub(crate) ones: f64,
     pub(crate) raw_inputs: f64,
-    pub(crate) limits: MachineLimits,
 }
 
 impl TaskProblem {
+    /// The rows of one task.
+    fn own_rows<'r>(&self, m: usize, rows: &'r [f64], width: usize) -> Cow<'r, [f64]> {
+        let places = &self.goals[m].places;
+        if places.len() * width == rows.len() {
+            return Cow::Borrowed(rows);
+        }
+        let row = |&n: &usize| rows[n * width..(n + 1) * width].iter().copied();
+        Cow::Owned(places.iter().flat_map(row).collect())
+    }
+
+    /// What is asked of the scores of one task.
+    fn wanted(&self, m: usize) -> Problem<'_> {
+        let goal = &self.goals[m];
+        Problem {
+            targets: goal.targets(self.slack, self.epsilon),
+            costs: &goal.costs,
+        }
+    }
+
     /// Rows of the machine for inputs (D x N): features, then the inputs themselves if they are wanted. Row-major.
     pub(crate) fn rows(&self, inputs: &Mat<f64>, indicators: &Mat<f64>) -> Vec<f64> {
         machine_rows(inputs, indicators, self.raw_inputs)
@@ -109,16 +132,16 @@ pub(crate) fn machine_rows(inputs: &Mat<f64>, indicators: &Mat<f64>, raw_inputs:
 
 /// The machines of all tasks.
 #[derive(Clone, Debug)]
-pub(crate) struct TaskMargins<'d> {
-    problem: &'d TaskProblem,
+pub(crate) struct TaskMargins {
+    problem: Arc<TaskProblem>,
     pub(crate) solutions: Vec<Solution>,
     n_features: usize,
 }
 
-impl<'d> TaskMargins<'d> {
-    pub(crate) fn new(problem: &'d TaskProblem) -> Self {
+impl TaskMargins {
+    pub(crate) fn new(problem: TaskProblem) -> Self {
         Self {
-            problem,
+            problem: Arc::new(problem),
             solutions: Vec::new(),
             n_features: 0,
         }
@@ -132,25 +155,17 @@ impl<'d> TaskMargins<'d> {
     }
 
     /// Solves one task on its rows of `rows`.
-    fn solve(&self, m: usize, rows: &[f64], width: usize) -> Result<Solution, RegBayesError> {
-        let problem = self.problem;
-        let goal = &problem.goals[m];
-        let whole = goal.places.len() * width == rows.len();
-        let own: Vec<f64>;
-        let rows = if whole {
-            rows
-        } else {
-            let row = |&n: &usize| rows[n * width..(n + 1) * width].iter().copied();
-            own = goal.places.iter().flat_map(row).collect();
-            &own
-        };
-        let machine = Machine::new(Inputs::dense(rows, width)?.with_ones(problem.ones)?);
-        let wanted = Problem {
-            targets: goal.targets(problem.slack, problem.epsilon),
-            costs: &goal.costs,
-        };
+    fn solve(
+        &self,
+        m: usize,
+        (rows, width): (&[f64], usize),
+        limits: &MachineLimits,
+    ) -> Result<Solution, RegBayesError> {
+        let own = self.problem.own_rows(m, rows, width);
+        let machine = Machine::new(Inputs::dense(&own, width)?.with_ones(self.problem.ones)?);
+        let wanted = self.problem.wanted(m);
         let warm = self.solutions.get(m);
-        let solution = machine.solve(&wanted, warm, &problem.limits)?;
+        let solution = machine.solve(&wanted, warm, limits)?;
         Ok(match warm {
             Some(last) => better(&machine, &wanted, last, solution),
             None => solution,
@@ -158,15 +173,19 @@ impl<'d> TaskMargins<'d> {
     }
 }
 
-impl Supervision for TaskMargins<'_> {
-    fn refit(&mut self, indicators: &Mat<f64>) -> Result<(), RegBayesError> {
+impl Supervision for TaskMargins {
+    fn refit(
+        &mut self,
+        indicators: &Mat<f64>,
+        limits: &MachineLimits,
+    ) -> Result<(), RegBayesError> {
         let rows = self.problem.rows(&self.problem.inputs, indicators);
         let width = rows.len() / self.problem.inputs.ncols();
         self.n_features = indicators.nrows();
         let tasks = 0..self.problem.goals.len();
         let solutions: Result<Vec<Solution>, RegBayesError> = tasks
             .into_par_iter()
-            .map(|m| self.solve(m, &rows, width))
+            .map(|m| self.solve(m, (&rows, width), limits))
             .collect();
         self.solutions = solutions?;
         Ok(())
@@ -188,6 +207,42 @@ impl Supervision for TaskMargins<'_> {
         let directions = product(self.problem.inputs.as_ref(), duals.as_ref(), 1.0);
         let weights = self.feature_weights();
         product(weights.transpose(), directions.transpose(), 1.0)
+    }
+
+    #[cfg(test)]
+    fn objective_at(&self, indicators: &Mat<f64>) -> Result<f64, RegBayesError> {
+        let rows = self.problem.rows(&self.problem.inputs, indicators);
+        let width = rows.len() / self.problem.inputs.ncols();
+        let mut sum = 0.0;
+        for (m, solution) in self.solutions.iter().enumerate() {
+            let own = self.problem.own_rows(m, &rows, width);
+            let inputs = Inputs::dense(&own, width)?.with_ones(self.problem.ones)?;
+            sum += primal(&inputs, &self.problem.wanted(m), &solution.weights);
+        }
+        Ok(sum)
+    }
+
+    fn solutions(&self) -> Vec<Solution> {
+        self.solutions.clone()
+    }
+
+    fn take_back(
+        &mut self,
+        solutions: Vec<Solution>,
+        n_features: usize,
+    ) -> Result<(), RegBayesError> {
+        let problem = &self.problem;
+        let raw = if problem.raw_inputs > 0.0 {
+            problem.inputs.nrows()
+        } else {
+            0
+        };
+        let n_weights = n_features + raw + usize::from(problem.ones > 0.0);
+        let sizes = problem.goals.iter().map(|goal| (1, goal.places.len()));
+        check_solutions(&solutions, sizes, n_weights)?;
+        self.solutions = solutions;
+        self.n_features = n_features;
+        Ok(())
     }
 
     /// Cost: D K times the number of targets.
@@ -227,8 +282,8 @@ struct Scores<'a> {
 }
 
 impl<'a> Scores<'a> {
-    fn new(margins: &TaskMargins<'a>, rows: &[f64]) -> Self {
-        let problem = margins.problem;
+    fn new(margins: &'a TaskMargins, rows: &[f64]) -> Self {
+        let problem = &*margins.problem;
         let width = rows.len() / problem.inputs.ncols();
         let (mut scores, mut places) = (Vec::new(), Vec::new());
         for (goal, solution) in problem.goals.iter().zip(&margins.solutions) {

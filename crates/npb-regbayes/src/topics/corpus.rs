@@ -21,7 +21,6 @@ pub enum Response<'a> {
 }
 
 impl Response<'_> {
-
     /// Checks the responses of so many documents.
     pub(crate) fn check(&self, n_docs: usize) -> Result<(), RegBayesError> {
         let length = |found: usize| match found == n_docs {

@@ -1,4 +1,10 @@
 //! Tests of npb-regbayes from outside.
 
+mod bad_input;
+mod fits;
 mod machine;
+mod principle;
+mod recovery;
+mod select;
+mod simulated;
 mod topics;

@@ -1,0 +1,8 @@
+//! Tests through the public interface.
+
+mod bad_input;
+mod bits;
+mod fitted;
+mod saved;
+mod simulated;
+mod vb;

@@ -1,0 +1,386 @@
+//! Cross-validation of the cost C of MT-iLSVM, and of thresholds for its labels.
+
+use npb_data::splits::{Split, k_fold};
+use npb_infer::{Watch, stream};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::data::{Task, TaskData, TaskTargets};
+use super::fit::{MtIlsvmFit, PreparedTasks, fit_watched, work};
+use super::margins::machine_rows;
+use crate::config::MtIlsvmConfig;
+use crate::error::RegBayesError;
+use crate::vb;
+
+/// Second word of the keys of random streams.
+const FOLDS: u64 = u64::MAX;
+
+/// What is to be as good as possible on held-out targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Criterion {
+    /// Share of right decisions over all labels; thresholds are 0.
+    Accuracy,
+    /// F1 of all decisions together.
+    F1Micro,
+    /// Mean F1 of the labels.
+    F1Macro,
+    /// Minus the mean squared error of real targets.
+    SquaredError,
+}
+
+/// How C is chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Validation {
+    /// Values of C to try. They are fitted from small to large, each from where the one before ended.
+    pub costs: Vec<f64>,
+    /// Number of folds.
+    pub folds: usize,
+    /// What is optimised.
+    pub criterion: Criterion,
+    /// Whether labels get thresholds from held-out scores, those with the best F1 of each; else they are 0. Not for accuracy.
+    pub thresholds: bool,
+}
+
+impl Default for Validation {
+    fn default() -> Self {
+        Self {
+            costs: vec![1e-4, 1e-3, 1e-2, 1e-1],
+            folds: 5,
+            criterion: Criterion::Accuracy,
+            thresholds: false,
+        }
+    }
+}
+
+impl Validation {
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// No cost, or one that is negative or not finite; fewer than two folds.
+    pub fn validate(&self) -> Result<(), RegBayesError> {
+        let range =
+            npb_infer::ranges::at_least("validation.costs (number)", self.costs.len() as u64, 1);
+        range?;
+        for &cost in &self.costs {
+            npb_infer::ranges::not_negative("validation.costs", cost)?;
+        }
+        Ok(npb_infer::ranges::at_least(
+            "validation.folds",
+            self.folds as u64,
+            2,
+        )?)
+    }
+}
+
+/// Scores of targets by fits that did not see them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldOut {
+    /// Values of C, rising.
+    pub costs: Vec<f64>,
+    tasks: Vec<Task>,
+    /// One list for each cost: for each task the scores of its targets.
+    scores: Vec<Vec<Vec<f64>>>,
+}
+
+impl HeldOut {
+    /// Thresholds with the best F1 of each label at the n-th cost. A label without a positive target keeps 0, so does a real task.
+    ///
+    /// # Panics
+    /// When the cost does not exist.
+    pub fn thresholds(&self, cost: usize) -> Vec<f64> {
+        let own = |(task, scores): (&Task, &Vec<f64>)| match &task.targets {
+            TaskTargets::Binary(positive) => best_threshold(scores, positive),
+            TaskTargets::Real(_) => 0.0,
+        };
+        self.tasks.iter().zip(&self.scores[cost]).map(own).collect()
+    }
+
+    /// Value of a criterion at the n-th cost with these thresholds, the larger the better. `None` if no task is of its kind.
+    ///
+    /// # Panics
+    /// When the cost does not exist, or there is not one threshold for each task.
+    pub fn value(&self, cost: usize, criterion: Criterion, thresholds: &[f64]) -> Option<f64> {
+        assert_eq!(thresholds.len(), self.tasks.len(), "one threshold per task");
+        let pairs = self.tasks.iter().zip(&self.scores[cost]);
+        if criterion == Criterion::SquaredError {
+            let squares: Vec<f64> = pairs
+                .filter_map(|(task, scores)| match &task.targets {
+                    TaskTargets::Real(values) => Some(values.iter().zip(scores)),
+                    TaskTargets::Binary(_) => None,
+                })
+                .flatten()
+                .map(|(y, f)| (y - f).powi(2))
+                .collect();
+            let n = squares.len() as f64;
+            return (n > 0.0).then(|| -squares.iter().sum::<f64>() / n);
+        }
+        let counts: Vec<[f64; 4]> = pairs
+            .zip(thresholds)
+            .filter_map(|((task, scores), &t)| match &task.targets {
+                TaskTargets::Binary(positive) => Some(confusion(scores, positive, t)),
+                TaskTargets::Real(_) => None,
+            })
+            .collect();
+        let all = counts.iter().fold([0.0; 4], |sum, own| {
+            std::array::from_fn(|n| sum[n] + own[n])
+        });
+        (!counts.is_empty()).then(|| match criterion {
+            Criterion::Accuracy => (all[0] + all[3]) / all.iter().sum::<f64>(),
+            Criterion::F1Micro => f1(all),
+            _ => counts.iter().map(|&own| f1(own)).sum::<f64>() / counts.len() as f64,
+        })
+    }
+
+    /// The cost with the best value, the smallest of equals, and its thresholds.
+    ///
+    /// # Errors
+    /// No task is of the kind that the criterion is for.
+    pub fn best(&self, choice: &Validation) -> Result<(f64, Vec<f64>), RegBayesError> {
+        let mut best: Option<(f64, f64, Vec<f64>)> = None;
+        for (n, &cost) in self.costs.iter().enumerate() {
+            let thresholds = if choice.thresholds && choice.criterion != Criterion::Accuracy {
+                self.thresholds(n)
+            } else {
+                vec![0.0; self.tasks.len()]
+            };
+            let value = self.value(n, choice.criterion, &thresholds);
+            let value = value.ok_or_else(|| RegBayesError::State {
+                what: format!(
+                    "no task has targets of the kind that {:?} is for",
+                    choice.criterion
+                ),
+            })?;
+            if best.as_ref().is_none_or(|(most, ..)| value > *most) {
+                best = Some((value, cost, thresholds));
+            }
+        }
+        best.map(|(_, cost, thresholds)| (cost, thresholds))
+            .ok_or_else(|| RegBayesError::State {
+                what: "no cost was tried".to_owned(),
+            })
+    }
+}
+
+/// Decisions by a threshold: true positives, false positives, false negatives, true negatives.
+fn confusion(scores: &[f64], positive: &[bool], threshold: f64) -> [f64; 4] {
+    let mut counts = [0.0; 4];
+    for (&score, &yes) in scores.iter().zip(positive) {
+        let place = match (score > threshold, yes) {
+            (true, true) => 0,
+            (true, false) => 1,
+            (false, true) => 2,
+            (false, false) => 3,
+        };
+        counts[place] += 1.0;
+    }
+    counts
+}
+
+/// `2 tp / (2 tp + fp + fn)`, 0 when nothing is positive.
+fn f1([tp, fp, fne, _]: [f64; 4]) -> f64 {
+    if tp == 0.0 {
+        0.0
+    } else {
+        2.0 * tp / (2.0 * tp + fp + fne)
+    }
+}
+
+/// The threshold with the best F1, midway between two scores; 0 without a positive.
+fn best_threshold(scores: &[f64], positive: &[bool]) -> f64 {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+    let total = positive.iter().filter(|&&y| y).count() as f64;
+    let (mut best, mut threshold, mut hits) = (0.0, 0.0, 0.0);
+    for (n, &i) in order.iter().enumerate() {
+        hits += f64::from(u8::from(positive[i]));
+        let next = order.get(n + 1).map(|&j| scores[j]);
+        // Rows of one score are on one side.
+        if next == Some(scores[i]) {
+            continue;
+        }
+        let value = 2.0 * hits / (total + n as f64 + 1.0);
+        if value > best {
+            best = value;
+            threshold = next.map_or(scores[i] - 1.0, |next| 0.5 * (scores[i] + next));
+        }
+    }
+    threshold
+}
+
+/// Held-out scores of all training targets at several costs. The features of the inputs alone (which no label is needed for) are found once; a fold
+/// hides the labels of its rows, not their inputs, as joint inference does.
+///
+/// Folds run in parallel; bits do not depend on the number of threads. Cost: that of `folds × costs` fits without their first sweeps.
+///
+/// # Errors
+/// As [`fit`](super::fit); [`Validation::validate`].
+pub fn cross_validate(
+    data: &TaskData,
+    config: &MtIlsvmConfig,
+    choice: &Validation,
+    watch: &Watch<'_>,
+) -> Result<HeldOut, RegBayesError> {
+    choice.validate()?;
+    let prepared = PreparedTasks::new(data, config)?;
+    let rng = &mut stream(config.seed, [0, FOLDS, 0, 0]);
+    let folds = k_fold(prepared.training.len(), choice.folds, rng)?;
+    let mut costs = choice.costs.clone();
+    costs.sort_by(f64::total_cmp);
+    let weight = 1.0 / folds.len() as f64;
+    let parts: Result<Vec<_>, RegBayesError> = folds
+        .par_iter()
+        .enumerate()
+        .map(|(n, fold)| {
+            let mut part = watch.part(format!("fold {n}"), weight);
+            let mut scores = Vec::with_capacity(costs.len());
+            path(&prepared, data, config, fold, &costs, |n, own| {
+                scores.push(own);
+                let share = (n + 1) as f64 / costs.len() as f64;
+                part.report(n as u64 + 1, share, &[], &[]).is_continue()
+            })?;
+            Ok(scores)
+        })
+        .collect();
+    let parts = parts?;
+    if parts.iter().any(|scores| scores.len() < costs.len()) {
+        return Err(RegBayesError::State {
+            what: "cross-validation was stopped before its last fit".to_owned(),
+        });
+    }
+    let merged = |cost: usize| {
+        let own = |(m, task): (usize, &Task)| {
+            let mut scores = vec![0.0; task.rows.len()];
+            for part in &parts {
+                part[cost][m]
+                    .iter()
+                    .for_each(|&(place, score)| scores[place] = score);
+            }
+            scores
+        };
+        data.tasks.iter().enumerate().map(own).collect()
+    };
+    Ok(HeldOut {
+        scores: (0..costs.len()).map(merged).collect(),
+        costs,
+        tasks: data.tasks.clone(),
+    })
+}
+
+/// Scores (place among the targets of a task, score), task by task.
+type Scored = Vec<Vec<(usize, f64)>>;
+
+/// One fold at rising costs; `each` may stop it.
+fn path(
+    prepared: &PreparedTasks,
+    data: &TaskData,
+    config: &MtIlsvmConfig,
+    fold: &Split,
+    costs: &[f64],
+    mut each: impl FnMut(usize, Scored) -> bool,
+) -> Result<(), RegBayesError> {
+    let mut hidden = vec![false; data.n_rows()];
+    fold.test
+        .iter()
+        .for_each(|&n| hidden[prepared.training[n]] = true);
+    let known: Vec<Task> = data
+        .tasks
+        .iter()
+        .map(|t| t.restricted(|n| !hidden[n]))
+        .collect();
+    let mut reached = None;
+    for (n, &cost) in costs.iter().enumerate() {
+        let config = MtIlsvmConfig {
+            cost,
+            ..config.clone()
+        };
+        let problem = prepared.problem(&known, &config);
+        let mut run = prepared.alternation(problem, &config);
+        let nobody = Watch::none();
+        let mut part = nobody.part("fit", 1.0);
+        vb::run(&mut run, reached, &work(&config), &mut part, None)?;
+        let rows = machine_rows(
+            &prepared.inputs,
+            &run.factors.state.indicators,
+            config.raw_inputs,
+        );
+        let width = rows.len() / data.n_rows();
+        let score = |(m, task): (usize, &Task)| {
+            let places = (0..task.rows.len()).filter(|&p| hidden[task.rows[p]]);
+            let own = |p: usize| {
+                let row = task.rows[p];
+                (
+                    p,
+                    prepared.score(
+                        task,
+                        &run.labels.solutions[m].weights,
+                        &rows[row * width..(row + 1) * width],
+                        config.ones,
+                    ),
+                )
+            };
+            places.map(own).collect()
+        };
+        if !each(n, data.tasks.iter().enumerate().map(score).collect()) {
+            return Ok(());
+        }
+        reached = Some(run.reached(&[]));
+    }
+    Ok(())
+}
+
+/// [`cross_validate`], then a fit at the best cost, with its thresholds.
+///
+/// # Errors
+/// As both.
+///
+/// ```
+/// use npb_regbayes::MtIlsvmConfig;
+/// use npb_regbayes::npb_data::Table;
+/// use npb_regbayes::npb_infer::Watch;
+/// use npb_regbayes::tasks::{Criterion, Task, TaskData, Validation, fit_selected};
+/// let value = |n: usize, d: usize| ((n * (2 * d + 3) + d * d) % 7) as f64 - 3.0;
+/// let inputs = Table::complete(60, 4, (0..240).map(|k| value(k / 4, k % 4)).collect())?;
+/// let rare = (0..60).map(|n| Some(value(n, 0) + value(n, 1) > 2.0)).collect::<Vec<_>>();
+/// let data = TaskData::new(inputs.clone(), vec![Task::label("rare", &rare)])?;
+/// let choice = Validation { costs: vec![0.01, 1.0], folds: 3, criterion: Criterion::F1Macro, thresholds: true };
+/// let (model, held_out) = fit_selected(&data, &MtIlsvmConfig::default(), &choice, &Watch::none())?;
+/// assert!(held_out.costs.contains(&model.config.cost));
+/// let found = model.predict(&inputs)?.labels(0).unwrap();
+/// assert!((0..60).filter(|&n| Some(found[n]) == rare[n]).count() > 50);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn fit_selected(
+    data: &TaskData,
+    config: &MtIlsvmConfig,
+    choice: &Validation,
+    watch: &Watch<'_>,
+) -> Result<(MtIlsvmFit, HeldOut), RegBayesError> {
+    let held_out = cross_validate(data, config, choice, watch)?;
+    let (cost, thresholds) = held_out.best(choice)?;
+    let config = MtIlsvmConfig {
+        cost,
+        ..config.clone()
+    };
+    let model = fit_watched(data, &config, &Watch::none())?.with_thresholds(&thresholds)?;
+    Ok((model, held_out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_are_the_best_of_all() {
+        let scores = [0.9, 0.8, 0.4, 0.3, 0.3, -0.1];
+        let positive = [true, false, true, true, false, false];
+        let value = |t: f64| f1(confusion(&scores, &positive, t));
+        let best = (-20..20)
+            .map(|t| value(f64::from(t) / 10.0 + 0.05))
+            .fold(0.0, f64::max);
+        assert_eq!(value(best_threshold(&scores, &positive)), best);
+        assert_eq!(best_threshold(&scores, &[false; 6]), 0.0);
+        assert_eq!(value(best_threshold(&scores, &[true; 6])), value(-2.0));
+    }
+}

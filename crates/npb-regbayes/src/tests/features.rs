@@ -1,0 +1,177 @@
+//! The factor model without labels.
+
+use npb_infer::storage;
+use npb_infer::testing::{BoundMonitor, check_stationary};
+use npb_priors::ibp::IbpFactor;
+
+use super::*;
+use crate::config::Concentration;
+use crate::factors::{Factors, Items};
+use crate::state::Spread;
+
+type Update = fn(&mut Factors<'_>);
+
+const UPDATES: [(&str, Update); 6] = [
+    ("sticks", |f| f.update_sticks()),
+    ("loadings", |f| f.update_loadings(1).unwrap()),
+    ("indicators", |f| f.sweep_indicators(None)),
+    ("noise", |f| f.update_noise()),
+    ("loading scale", |f| f.update_loading_scale()),
+    ("concentration", |f| f.update_concentration()),
+];
+
+#[test]
+fn the_bound_never_falls_whatever_is_updated_next() {
+    for number in 0..40 {
+        let rng = &mut case(number);
+        let missing = if number % 2 == 0 { 0.0 } else { 0.4 };
+        let table = table(12 + number as usize % 7, 5, missing, rng);
+        let k = rng.random_range(1..7);
+        let config = factors(rng, k);
+        let items = if number % 4 < 2 {
+            Items::from_rows(&table)
+        } else {
+            Items::from_columns(&table)
+        };
+        let mut factors = Factors::start(&items, config, number).unwrap();
+        let mut monitor = BoundMonitor::new();
+        monitor.check("start", &factors.elbo_terms()).unwrap();
+        for _ in 0..30 {
+            let (name, update) = UPDATES[rng.random_range(0..UPDATES.len())];
+            update(&mut factors);
+            let checked = monitor.check(name, &factors.elbo_terms());
+            assert!(checked.is_ok(), "case {number}: {checked:?}");
+        }
+    }
+}
+
+#[test]
+fn a_bound_with_half_of_a_variance_would_be_seen_to_fall() {
+    // The noise updated as if indicators were certain: the paper's K sigma^2 counted once too often is grosser.
+    let rng = &mut case(100);
+    let table = table(20, 6, 0.0, rng);
+    let items = Items::from_rows(&table);
+    let config = FactorConfig {
+        truncation: 4,
+        warm_up: 0,
+        ..FactorConfig::default()
+    };
+    let mut factors = Factors::start(&items, config, 1).unwrap();
+    for _ in 0..3 {
+        factors.sweep_unsupervised(1).unwrap();
+    }
+    factors.update_noise();
+    let mut monitor = BoundMonitor::new();
+    monitor.check("noise", &factors.elbo_terms()).unwrap();
+    factors.state.noise_variance *= 1.02;
+    assert!(
+        monitor
+            .check("noise, 2% more", &factors.elbo_terms())
+            .is_err()
+    );
+}
+
+#[test]
+fn updates_end_where_the_bound_is_highest() {
+    for (number, missing) in [(200, 0.0), (201, 0.3)] {
+        let rng = &mut case(number);
+        let table = table(14, 4, missing, rng);
+        let items = Items::from_rows(&table);
+        let config = FactorConfig {
+            truncation: 3,
+            warm_up: 0,
+            ..FactorConfig::default()
+        };
+        let mut factors = Factors::start(&items, config, 1).unwrap();
+        for _ in 0..5 {
+            factors.sweep_unsupervised(1).unwrap();
+        }
+        for _ in 0..400 {
+            // With holes each sweep goes through the loadings of an observation one by one.
+            factors.update_loadings(1).unwrap();
+        }
+        let mut moved = factors.clone();
+        let means: Vec<f64> = (0..4)
+            .flat_map(|j| factors.state.loadings.col_as_slice(j).to_vec())
+            .collect();
+        check_stationary(&means, 1e-6, |p| {
+            for j in 0..4 {
+                moved
+                    .state
+                    .loadings
+                    .col_as_slice_mut(j)
+                    .copy_from_slice(&p[3 * j..3 * j + 3]);
+            }
+            Factors::new(&items, config, moved.state.clone()).elbo()
+        })
+        .unwrap();
+
+        // The covariance, by its diagonal.
+        let spread = factors.state.spread.clone();
+        let diagonal: Vec<f64> = match &spread {
+            Spread::Shared(s) => (0..3).map(|k| s[(k, k)].ln()).collect(),
+            Spread::Own(v) => v.col_as_slice(0).iter().map(|v| v.ln()).collect(),
+        };
+        let mut moved = factors.clone();
+        check_stationary(&diagonal, 1e-6, |p| {
+            moved.state.spread = match spread.clone() {
+                Spread::Shared(mut s) => {
+                    (0..3).for_each(|k| s[(k, k)] = p[k].exp());
+                    Spread::Shared(s)
+                }
+                Spread::Own(mut v) => {
+                    (0..3).for_each(|k| v[(k, 0)] = p[k].exp());
+                    Spread::Own(v)
+                }
+            };
+            Factors::new(&items, config, moved.state.clone()).elbo()
+        })
+        .unwrap();
+
+        // Sticks.
+        for _ in 0..3000 {
+            factors.update_sticks();
+        }
+        let gamma: Vec<f64> = factors
+            .state
+            .sticks
+            .gamma()
+            .iter()
+            .flatten()
+            .map(|g| g.ln())
+            .collect();
+        let alpha = factors.state.sticks.alpha();
+        let mut moved = factors.clone();
+        check_stationary(&gamma, 1e-6, |p| {
+            let pairs: Vec<[f64; 2]> = p.chunks(2).map(|g| [g[0].exp(), g[1].exp()]).collect();
+            let bytes = storage::to_bytes("sticks", "0", &(alpha, pairs)).unwrap();
+            moved.state.sticks = storage::from_bytes::<IbpFactor>("sticks", &bytes).unwrap();
+            moved.elbo()
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_known_concentration_stays_and_a_learned_one_maximises_the_bound() {
+    let rng = &mut case(300);
+    let table = table(15, 5, 0.0, rng);
+    let items = Items::from_rows(&table);
+    let mut config = FactorConfig {
+        truncation: 4,
+        ..FactorConfig::default()
+    };
+    let mut learned = Factors::start(&items, config, 1).unwrap();
+    learned.update_concentration();
+    let alpha = learned.state.sticks.alpha();
+    check_stationary(&[alpha.ln()], 1e-6, |p| {
+        let mut moved = learned.clone();
+        moved.state.sticks.set_alpha(p[0].exp()).unwrap();
+        moved.elbo()
+    })
+    .unwrap();
+    config.concentration = Concentration::Fixed(1.7);
+    let mut fixed = Factors::start(&items, config, 1).unwrap();
+    fixed.sweep_unsupervised(1).unwrap();
+    assert_eq!(fixed.state.sticks.alpha(), 1.7);
+}

@@ -1,0 +1,195 @@
+//! Features and labels are recovered on data drawn from the models.
+
+use npb_regbayes::classes;
+use npb_regbayes::npb_infer::Watch;
+use npb_regbayes::tasks::{self, Criterion, Task, Validation};
+use npb_regbayes::{IbpGibbsConfig, IbpSampler, LabelUpdate, LoadingCovariance, Variance};
+
+use crate::simulated::{self, class_config, labels, task_config};
+
+fn accuracy(right: usize, all: usize) -> f64 {
+    right as f64 / all as f64
+}
+
+#[test]
+fn classes_of_rows_without_labels_are_recovered_joint_and_inductive() {
+    for (missing, least) in [(0.0, 0.93), (0.3, 0.85)] {
+        let (table, truth) = simulated::classes(1, 200, missing);
+        let known = 100;
+        for update in [LabelUpdate::Profiled, LabelUpdate::Exact] {
+            let mut config = class_config(8);
+            config.label_update = update;
+            let model = classes::fit(&table, &labels(&truth, known), &config).unwrap();
+            let test: Vec<usize> = (known..200).collect();
+            let new = model.predict(&table.select_rows(&test)).unwrap();
+            let joint = test
+                .iter()
+                .filter(|&&n| model.scores().class(n) == truth[n])
+                .count();
+            let later = test
+                .iter()
+                .filter(|&&n| new.class(n - known) == truth[n])
+                .count();
+            let shares = [accuracy(joint, 100), accuracy(later, 100)];
+            assert!(
+                shares.iter().all(|&a| a > least),
+                "{missing} {update:?}: {shares:?}"
+            );
+            // Four features made the data.
+            let used = model.state().features_in_use();
+            assert!((4..=9).contains(&used), "{used} features");
+            let order = model.state().expected_use();
+            assert!(order.windows(2).all(|w| w[0] >= w[1] - 1e-9), "{order:?}");
+        }
+    }
+}
+
+#[test]
+fn labels_and_numbers_of_many_tasks_are_recovered() {
+    for (missing, least) in [(0.0, 0.93), (0.2, 0.85)] {
+        let simulated = simulated::tasks(2, 260, missing);
+        let data = simulated.data(130);
+        for raw in [0.0, 1.0] {
+            let mut config = task_config(8);
+            config.raw_inputs = raw;
+            let model = tasks::fit(&data, &config).unwrap();
+            let scores = model.predict(&simulated.inputs).unwrap();
+            for m in 0..3 {
+                let found = scores.labels(m).unwrap();
+                let right = (130..260)
+                    .filter(|&n| found[n] == simulated.truth[m][n])
+                    .count();
+                assert!(accuracy(right, 130) > least, "{missing}, task {m}: {right}");
+            }
+            let squares = |f: &dyn Fn(usize) -> f64| (130..260).map(|n| f(n).powi(2)).sum::<f64>();
+            let truth = |n: usize| 10.0 + 5.0 * simulated.real[n];
+            let mean = (130..260).map(truth).sum::<f64>() / 130.0;
+            let left = squares(&|n| scores.score(n, 3) - truth(n)) / squares(&|n| truth(n) - mean);
+            assert!(left < 2.0 * (1.0 - least), "share {left} left");
+            assert_eq!(scores.labels(3), None);
+        }
+    }
+}
+
+#[test]
+fn a_new_task_is_learned_on_the_projection_as_it_is() {
+    let simulated = simulated::tasks(4, 200, 0.0);
+    let all = simulated.data(100);
+    let data = tasks::TaskData::new(simulated.inputs.clone(), all.tasks()[..2].to_vec()).unwrap();
+    let model = tasks::fit(&data, &task_config(8)).unwrap();
+    let more = model
+        .clone()
+        .with_task(&simulated.inputs, &all.tasks()[2])
+        .unwrap();
+    let scores = more.predict(&simulated.inputs).unwrap();
+    let found = scores.labels(2).unwrap();
+    let right = (100..200)
+        .filter(|&n| found[n] == simulated.truth[2][n])
+        .count();
+    assert!(right > 88, "{right} of 100");
+    assert_eq!(
+        scores.of_task(0),
+        model.predict(&simulated.inputs).unwrap().of_task(0)
+    );
+    assert!(
+        more.with_task(&simulated.inputs, &all.tasks()[2]).is_err(),
+        "twice"
+    );
+}
+
+#[test]
+fn a_task_of_one_class_works_and_balanced_costs_find_the_rare_class() {
+    let simulated = simulated::tasks(5, 200, 0.0);
+    let n = simulated.inputs.n_rows();
+    let always = Task::label("always", &vec![Some(true); n]);
+    let rare = |i: usize| i < 150 && simulated.real[i] > 2.5;
+    let rare = Task::label("rare", &(0..n).map(|i| Some(rare(i))).collect::<Vec<_>>());
+    let data = tasks::TaskData::new(simulated.inputs.clone(), vec![always, rare]).unwrap();
+    let count = |costs| {
+        let mut config = task_config(6);
+        config.cost = 0.01;
+        config.class_costs = costs;
+        let model = tasks::fit(&data, &config).unwrap();
+        let scores = model.predict(&simulated.inputs).unwrap();
+        assert!(scores.labels(0).unwrap().iter().all(|&y| y));
+        scores.labels(1).unwrap().iter().filter(|&&y| y).count()
+    };
+    use npb_regbayes::ClassCosts::{Balanced, Equal};
+    assert!(count(Balanced) > count(Equal));
+}
+
+#[test]
+fn cross_validation_takes_a_cost_that_works_and_thresholds_raise_f1() {
+    let simulated = simulated::tasks(6, 150, 0.1);
+    let data = simulated.data(150);
+    let choice = Validation {
+        costs: vec![1e-6, 0.1],
+        folds: 3,
+        criterion: Criterion::F1Macro,
+        thresholds: true,
+    };
+    let held_out = tasks::cross_validate(&data, &task_config(6), &choice, &Watch::none()).unwrap();
+    let (cost, thresholds) = held_out.best(&choice).unwrap();
+    assert_eq!(cost, 0.1);
+    let value = |t: &[f64]| held_out.value(1, Criterion::F1Macro, t).unwrap();
+    assert!(value(&thresholds) >= value(&[0.0; 4]));
+    assert!(
+        held_out
+            .value(1, Criterion::SquaredError, &thresholds)
+            .unwrap()
+            < 0.0
+    );
+}
+
+/// The mean-field posterior and the sampler agree where features are plain: noise, loadings' reconstruction, number of features.
+#[test]
+fn variational_posterior_and_sampler_agree() {
+    let (table, truth) = simulated::classes(7, 80, 0.0);
+    let mut config = class_config(6);
+    config.label_update = LabelUpdate::TwoStage;
+    config.factors.growth = 0;
+    let model = classes::fit(&table, &labels(&truth, 80), &config).unwrap();
+    let units = npb_regbayes::npb_data::Standardiser::fit(&table);
+    let standard = units.apply(&table).unwrap();
+    let gibbs = IbpGibbsConfig {
+        truncation: 6,
+        seed: 5,
+        ..IbpGibbsConfig::default()
+    };
+    let mut sampler = IbpSampler::new(&standard, &gibbs).unwrap();
+    let mut noise = Vec::new();
+    for sweep in 0..600 {
+        sampler.sweep().unwrap();
+        if sweep >= 300 {
+            noise.push(1.0 / sampler.draw().noise_precision);
+        }
+    }
+    let mean = noise.iter().sum::<f64>() / noise.len() as f64;
+    let ours = model.state().noise_variance;
+    assert!(
+        (ours / mean - 1.0).abs() < 0.25,
+        "variational {ours}, sampled {mean}"
+    );
+}
+
+/// ERRATA on (25): an isotropic q(w) with more features than items drives the noise up.
+#[test]
+fn isotropic_loadings_inflate_the_noise() {
+    let simulated = simulated::tasks(8, 120, 0.0);
+    let noise = |covariance| {
+        let mut config = task_config(30);
+        config.factors.covariance = covariance;
+        config.factors.loading_variance = Variance::Fixed(1.0);
+        config.factors.growth = 0;
+        config.label_update = LabelUpdate::TwoStage;
+        tasks::fit(&simulated.data(120), &config)
+            .unwrap()
+            .state()
+            .noise_variance
+    };
+    let (full, isotropic) = (
+        noise(LoadingCovariance::Full),
+        noise(LoadingCovariance::Isotropic),
+    );
+    assert!(isotropic > 1.2 * full, "isotropic {isotropic}, full {full}");
+}
