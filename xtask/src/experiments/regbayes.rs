@@ -3,7 +3,6 @@
 mod classes;
 mod data;
 mod labels;
-mod medlda;
 mod recovery;
 mod scaling;
 mod school;
@@ -21,6 +20,5 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     school::FIG_7,
     sensitivity::FIG_8,
     sensitivity::FIG_9,
-    medlda::MEDLDA,
     scaling::SCALING,
 ];
