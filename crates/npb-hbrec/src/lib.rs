@@ -51,6 +51,7 @@
 //! | their weights, step by step | [`WeightsEm`], [`LikelihoodTable`], [`learn_weights`], [`infer_tau`], [`AtomTable`] |
 //! | finite model | [`FiniteEm`], [`FiniteSampler`] |
 //! | infinite model by Gibbs sampling | [`fit_gibbs`], [`GibbsFit`], [`GibbsConfig`], [`GibbsMove`], [`GibbsSampler`], [`GibbsState`], [`Clusters`] |
+//! | recommend: lists, how sure, why, explore | [`Recommender`], [`RecommenderConfig`], [`Filter`], [`Profile`], [`Recommendation`], [`Chance`], [`Reasons`], [`Because`] |
 //! | errors | [`HbrecError`] |
 
 mod atoms;
@@ -65,6 +66,7 @@ mod kernel;
 mod laplace;
 mod likes;
 mod prior;
+mod recommend;
 mod state;
 mod task;
 mod user;
@@ -87,6 +89,9 @@ pub use npb_infer;
 pub use npb_infer::Saved;
 pub use npb_priors;
 pub use prior::ItemPrior;
+pub use recommend::{
+    Because, Chance, Filter, Profile, Reasons, Recommendation, Recommender, RecommenderConfig,
+};
 pub use state::GibbsState;
 pub use task::{GaussianPrior, Task};
 pub use user::{AtomRule, GaussianTask, GibbsModel, UserModel};

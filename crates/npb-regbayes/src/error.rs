@@ -120,7 +120,4 @@ pub enum RegBayesError {
     /// The bytes of a saved fit.
     #[error(transparent)]
     Format(#[from] npb_infer::storage::FormatError),
-    /// The checkpoint of a fit.
-    #[error(transparent)]
-    Checkpoint(#[from] npb_infer::watch::CheckpointError),
 }

@@ -3,6 +3,7 @@
 mod bad_input;
 mod bits;
 mod fitted;
+mod image;
 mod saved;
 mod simulated;
 mod vb;
