@@ -670,7 +670,8 @@ impl<'d> BpfaSampler<'d> {
         let rng = &mut self.rng(SLAB, 0);
         let (counts, squares) = (self.state.scores.counts(), self.state.scores.squares());
         let shared = &mut self.state.shared;
-        draw_slabs(self.config.slab, &counts, &squares, shared, rng)?;
+        let own = (&mut shared.slab_precisions[..], &mut shared.slab_rate);
+        draw_slabs(self.config.slab, &counts, &squares, own, rng)?;
         Ok(())
     }
 
