@@ -10,6 +10,7 @@ mod calibration;
 mod hbrec;
 mod iqgme;
 mod itf;
+mod regbayes;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,7 +46,13 @@ pub(crate) struct Findings {
 
 /// All checks, in the order of the report.
 fn all() -> impl Iterator<Item = &'static Check> {
-    let models = [bsvd::CHECKS, hbrec::CHECKS, iqgme::CHECKS, itf::CHECKS];
+    let models = [
+        bsvd::CHECKS,
+        iqgme::CHECKS,
+        itf::CHECKS,
+        regbayes::CHECKS,
+        hbrec::CHECKS,
+    ];
     models.into_iter().flatten()
 }
 
