@@ -1,15 +1,17 @@
 //! What a user may set.
 
 use npb_infer::SweepPlan;
-use npb_infer::ranges::{OutOfRange, above, at_least, gamma, moderate, up_to};
-use npb_priors::GammaPrior;
+use npb_infer::ranges::{OutOfRange, at_least, gamma, moderate, up_to};
 use npb_priors::beta_bernoulli::WeightPrior;
+use npb_priors::{GammaPrior, ParameterError};
 use serde::{Deserialize, Serialize};
 
 use crate::BpfaError;
+use crate::dependent::{Dependence, DependentPrior};
+use crate::units::Centring;
 
 /// Prior of the scores s_ik of rows on atoms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScorePrior {
     /// Switched on with probability pi_k, and then N(0, 1/g) (Z 49): the beta process.
@@ -20,6 +22,8 @@ pub enum ScorePrior {
     Lasso {
         /// A gamma for each entry (Z; tails of about 1/|s|), not one for each atom.
         per_entry: bool,
+        /// Prior of gamma.
+        rate: GammaPrior,
     },
 }
 
@@ -59,15 +63,61 @@ pub enum UsagePrior {
         /// N is divided by this.
         rows: f64,
     },
+    /// It depends on where rows lie ([`BpfaRows::with_locations`](crate::BpfaRows::with_locations)).
+    Dependent {
+        /// Its prior.
+        prior: DependentPrior,
+    },
 }
 
 impl UsagePrior {
-    /// The Beta prior for `k` atoms and `n` rows.
-    pub(crate) fn weight(self, k: usize, n: usize) -> Result<WeightPrior, BpfaError> {
-        Ok(match self {
-            Self::Process { a, b } => WeightPrior::sparse(a, b, k.max(2))?,
-            Self::Rows { a, rows } => WeightPrior::new(a, (n as f64 / rows).max(1e-6))?,
-        })
+    /// Prior of the weight of an atom, for `k` atoms and `n` rows.
+    pub(crate) fn weight(
+        self,
+        k: usize,
+        n: usize,
+        atom: usize,
+        dependence: &Dependence,
+    ) -> Result<WeightPrior, ParameterError> {
+        match self {
+            Self::Process { a, b } => WeightPrior::sparse(a, b, k.max(2)),
+            Self::Rows { a, rows } => WeightPrior::new(a, (n as f64 / rows).max(1e-6)),
+            Self::Dependent { prior } => dependence.weight_prior(prior, atom),
+        }
+    }
+
+    /// Prior that depends on locations, if it does.
+    pub(crate) fn dependent(self) -> Option<DependentPrior> {
+        match self {
+            Self::Dependent { prior } => Some(prior),
+            _ => None,
+        }
+    }
+}
+
+/// Prior of spiky noise, Z 53: an entry is `x + e + v`, `v ~ N(0, 1/g_v)`, where a switch of its site is on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpikePrior {
+    /// First parameter of the Beta prior of the share of sites with a spike, one share for each channel.
+    pub a: f64,
+    /// Second parameter.
+    pub b: f64,
+    /// Prior of the precision g_v.
+    pub precision: GammaPrior,
+}
+
+impl Default for SpikePrior {
+    /// About one site in twenty; spikes about as wide as the scale of the data.
+    fn default() -> Self {
+        Self {
+            a: 1.0,
+            b: 19.0,
+            precision: GammaPrior {
+                shape: 1.0,
+                rate: 0.1,
+            },
+        }
     }
 }
 
@@ -75,20 +125,25 @@ impl UsagePrior {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BpfaMove {
+    /// Values behind entries that are cut off ([`BpfaRows::with_bounds`](crate::BpfaRows::with_bounds)), nothing without bounds. Not part of the state: they come
+    /// first in a sweep; without this move entries at the bounds are taken as they are.
+    Latents,
     /// Switches and scores of all rows given the weights pi: of each atom in turn the switch with its score integrated out, then the score (Z 51). Dense scores:
-    /// all of a row at once. Laplace scores: one after the other, then their scales.
+    /// all of a row at once. Laplace scores: one after the other.
     Scores,
     /// Switches and scores of a random subset of atoms, pi integrated out; then pi. Nothing for other scores.
     CollapsedSwitches,
-    /// The weights pi_k.
+    /// The weights pi_k; where usage depends on locations, the anchors of the rows, the kernel width and the means of the weights first.
     Weights,
     /// The dictionary, all atoms at once (Z 40 draws one after the other). Left out in the first sweeps, see [`BpfaConfig::hold_dictionary`].
     Dictionary,
     /// Length of each atom against its scores, their products fixed.
     Lengths,
-    /// Slab precisions; rates of Laplace scores.
+    /// Slab precisions; scales and rates of Laplace scores.
     SlabPrecision,
-    /// Noise precisions.
+    /// Which sites have a spike, with the spikes integrated out, and the share that does. Nothing without spiky noise.
+    Spikes,
+    /// Noise precisions, and that of spikes.
     NoisePrecision,
 }
 
@@ -109,6 +164,14 @@ pub struct BpfaConfig {
     pub noise: GammaPrior,
     /// Each channel of the rows has a noise precision of its own.
     pub channel_noise: bool,
+    /// Spiky noise; none: there is none.
+    pub spikes: Option<SpikePrior>,
+    /// When all atoms are used in a sweep of the second half of the burn-in, their number grows by half, up to this. Spike-and-slab scores only.
+    pub max_atoms: usize,
+    /// Atoms that no row uses are taken out in the second half of the burn-in, but for an eighth of them.
+    pub prune: bool,
+    /// What is subtracted from tables and ratings; rows are taken as they are.
+    pub centring: Centring,
     /// The dictionary is not drawn in this many first sweeps: the scores must find atoms given at the start first.
     pub hold_dictionary: u64,
     /// Atoms in the random subset of [`BpfaMove::CollapsedSwitches`].
@@ -134,6 +197,9 @@ const VAGUE: GammaPrior = GammaPrior {
 /// Atoms are numbered by 16 bits.
 pub(crate) const MOST_ATOMS: usize = 16384;
 
+/// So are anchors.
+const MOST_ANCHORS: usize = 4096;
+
 impl Default for BpfaConfig {
     fn default() -> Self {
         Self {
@@ -143,15 +209,21 @@ impl Default for BpfaConfig {
             slab: SlabPrior::Shared { prior: VAGUE },
             noise: VAGUE,
             channel_noise: false,
+            spikes: None,
+            max_atoms: 64,
+            prune: false,
+            centring: Centring::Columns,
             hold_dictionary: 0,
             collapsed_atoms: 4,
             moves: vec![
+                BpfaMove::Latents,
                 BpfaMove::Scores,
                 BpfaMove::CollapsedSwitches,
                 BpfaMove::Weights,
                 BpfaMove::Dictionary,
                 BpfaMove::Lengths,
                 BpfaMove::SlabPrecision,
+                BpfaMove::Spikes,
                 BpfaMove::NoisePrecision,
             ],
             sweeps: SweepPlan {
@@ -171,6 +243,7 @@ impl BpfaConfig {
     pub fn images() -> Self {
         Self {
             atoms: 256,
+            max_atoms: 256,
             usage: UsagePrior::Rows { a: 1.0, rows: 8.0 },
             hold_dictionary: 3,
             sweeps: SweepPlan {
@@ -198,6 +271,15 @@ impl BpfaConfig {
                 moderate("usage.a", a)?;
                 moderate("usage.rows", rows)?;
             }
+            UsagePrior::Dependent { prior } => {
+                moderate("usage.mass", prior.mass)?;
+                moderate("usage.concentration", prior.concentration)?;
+                up_to("usage.anchors", prior.anchors, MOST_ANCHORS)?;
+                up_to("usage.neighbours", prior.neighbours, prior.anchors)?;
+                if !(prior.mean > 0.0 && prior.mean < 1.0) {
+                    return Err(OutOfRange::new("usage.mean", prior.mean, "between 0 and 1").into());
+                }
+            }
         }
         match self.slab {
             SlabPrior::Shared { prior } => gamma("slab.prior", prior)?,
@@ -212,7 +294,23 @@ impl BpfaConfig {
         }
         at_least("sweeps.keep", self.sweeps.keep, 1)?;
         up_to("chains", self.chains, 4096)?;
-        above("atoms", self.atoms as f64, 0.0)?;
+        if self.has_switches() && self.max_atoms < self.atoms {
+            let rule = format!("at least atoms, {}", self.atoms);
+            return Err(OutOfRange::new("max_atoms", self.max_atoms, rule).into());
+        }
+        up_to("max_atoms", self.max_atoms, MOST_ATOMS)?;
+        if let ScorePrior::Lasso { rate, .. } = self.scores {
+            gamma("scores.rate", rate)?;
+            if self.channel_noise {
+                let rule = "false with Laplace scores, whose scale is that of one noise";
+                return Err(OutOfRange::new("channel_noise", true, rule).into());
+            }
+        }
+        if let Some(spikes) = self.spikes {
+            moderate("spikes.a", spikes.a)?;
+            moderate("spikes.b", spikes.b)?;
+            gamma("spikes.precision", spikes.precision)?;
+        }
         Ok(())
     }
 

@@ -3,10 +3,12 @@
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_linalg::faer::MatRef;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
+use pulp::Arch;
 use rand::RngExt;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
+use crate::dense::Regression;
 use crate::rows::BpfaRows;
 use crate::scores::{BLOCK_ROWS, RowScores, Scores};
 
@@ -30,6 +32,7 @@ pub(crate) struct DictionaryWork {
 
 /// What the draw needs to know.
 pub(crate) struct DictionaryDraw<'a> {
+    pub(crate) arch: Arch,
     pub(crate) rows: &'a BpfaRows,
     pub(crate) scores: &'a Scores,
     /// Noise precision of each column.
@@ -149,8 +152,11 @@ impl DictionaryDraw<'_> {
             .par_chunks_mut(k)
             .enumerate()
             .map_init(
-                || ColumnWork::new(k),
-                |work, (column, out)| self.draw_column(column, work, out),
+                || (ColumnWork::new(k), Regression::new(self.arch, k)),
+                |(work, regression), (column, out)| match self.scores.is_dense() {
+                    true => self.draw_dense(column, regression, out),
+                    false => self.draw_column(column, work, out),
+                },
             )
             .collect();
         drawn.into_iter().collect()
@@ -189,6 +195,33 @@ impl DictionaryDraw<'_> {
             work.factor.sample_canonical(&mut work.linear, rng);
         }
         scatter(&work.used, &work.linear, self.rows.n_columns(), out, rng);
+        Ok(())
+    }
+}
+
+impl DictionaryDraw<'_> {
+    /// Every row has a score on every atom: a regression in vector registers.
+    fn draw_dense(
+        &self,
+        column: usize,
+        regression: &mut Regression,
+        out: &mut [f32],
+    ) -> Result<(), BadColumn> {
+        let entries: Vec<(usize, usize)> = self.rows.column(column).collect();
+        let cell = |e: usize, regressors: &mut [f32]| {
+            let (i, entry) = entries[e];
+            let w = self.entry_weights.get(entry).map_or(1.0, |&w| w) * self.weights[column];
+            let root = w.sqrt();
+            let own = regressors.iter_mut().zip(self.scores.row(i).values);
+            own.for_each(|(x, &s)| *x = root * s);
+            root * self.rows.all_values()[entry]
+        };
+        let p = self.rows.n_columns() as f64;
+        let rng = &mut self.rng(column);
+        let drawn = regression
+            .draw(entries.len(), cell, |_| p, rng)
+            .map_err(|bad| (column, bad))?;
+        out.iter_mut().zip(drawn).for_each(|(d, &x)| *d = x as f32);
         Ok(())
     }
 }

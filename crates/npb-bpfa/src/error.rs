@@ -90,15 +90,15 @@ pub enum BpfaError {
     /// Reading or writing a file.
     #[error(transparent)]
     Storage(#[from] npb_infer::storage::StorageError),
-    /// A checkpoint that cannot be read or written, or is of another run.
-    #[error(transparent)]
-    Checkpoint(#[from] npb_infer::watch::CheckpointError),
     /// The watcher stopped a run of which nothing can be returned yet.
     #[error("stopped by its watcher before there was anything to return")]
     Cancelled,
     /// The bytes of a saved fit.
     #[error(transparent)]
     Format(#[from] npb_infer::storage::FormatError),
+    /// A checkpoint.
+    #[error(transparent)]
+    Checkpoint(#[from] npb_infer::watch::CheckpointError),
     /// Parameters of a distribution out of range.
     #[error(transparent)]
     Parameter(#[from] npb_priors::ParameterError),

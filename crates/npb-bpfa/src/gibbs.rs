@@ -1,22 +1,32 @@
 //! The Gibbs sampler.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::ControlFlow;
 use std::ops::Range;
 
 use npb_infer::{Stop, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, stream};
+use npb_linalg::NotPositiveDefinite;
 use npb_priors::beta_bernoulli::WeightPrior;
+use npb_priors::dist::{TruncatedNormal, sample_ln_gig};
 use pulp::{Arch, Simd, WithSimd};
 use rand::RngExt;
 use rayon::prelude::*;
 
-use crate::config::{BpfaMove, ScorePrior};
+use crate::config::{BpfaMove, ScorePrior, SlabPrior};
+use crate::dense::DenseDraw;
+use crate::dependent::Neighbourhood;
 use crate::dictionary::{DictionaryDraw, DictionaryWork};
+use crate::error::expect;
+use crate::lasso::LassoBlock;
 use crate::loadings::{Loadings, PAD};
-use crate::precision::{draw_precision, draw_slabs, residual_squares};
+use crate::precision::{channel_counts, draw_precision, draw_slabs, residual_squares};
 use crate::scan::{self, ScanPrior, ScanWork};
 use crate::scores::{BLOCK_ROWS, ScoreBlock, Scores};
-use crate::state::{BpfaState, Dictionary};
-use crate::usage::{Collapsed, draw_ln_odds, scan_row};
+use crate::spikes::SpikeDraw;
+use crate::state::{BpfaState, Dictionary, Shared};
+use crate::usage::{Collapsed, draw_ln_odds, scan_row, summed};
 use crate::{BpfaConfig, BpfaError, BpfaRows, init};
 
 /// Third words of the keys of random streams; 0 is that of the start.
@@ -25,8 +35,18 @@ const COLLAPSED: u64 = 2;
 const COLLAPSED_CHOICE: u64 = 3;
 const WEIGHTS: u64 = 4;
 const DICTIONARY: u64 = 5;
+const LENGTHS: u64 = 6;
 const SLAB: u64 = 7;
 const NOISE: u64 = 8;
+const SPIKES: u64 = 9;
+const SPIKE_VALUES: u64 = 10;
+const ANCHORS: u64 = 11;
+const MEANS: u64 = 12;
+const GROW: u64 = 13;
+const LATENTS: u64 = 14;
+
+/// Atoms are taken out and brought in every so many sweeps.
+const ADAPT_EVERY: u64 = 10;
 
 /// Scalars of the trace.
 const NAMES: [&str; 5] = [
@@ -65,6 +85,8 @@ pub struct BpfaSampler<'d> {
     state: BpfaState,
     trace: Trace,
     sweep: u64,
+    /// The rows with latent values where these are censored; drawn in each sweep, so not part of the state.
+    latents: Option<BpfaRows>,
     memory: Memory,
 }
 
@@ -72,7 +94,7 @@ pub struct BpfaSampler<'d> {
 struct Memory {
     arch: Arch,
     loadings: Loadings,
-    /// What `loadings.gram` was made for: it is remade for each scan.
+    neighbourhood: Neighbourhood,
     dictionary: DictionaryWork,
     slab: Vec<f32>,
     constant: Vec<f32>,
@@ -111,8 +133,31 @@ impl<'d> BpfaSampler<'d> {
         atoms: Option<Dictionary>,
     ) -> Result<Self, BpfaError> {
         config.validate()?;
-        let state = init::start(rows, &config, chain, atoms)?;
+        let neighbourhood = neighbourhood(rows, &config)?;
+        let state = init::start(rows, &config, chain, atoms, &neighbourhood)?;
         Self::resume(rows, config, chain, state, Trace::new(NAMES))
+    }
+
+    /// Starts a chain from what rows share, found with other rows. No atom is active; where usage depends on locations, anchors of these rows take the weights
+    /// of the others in turn.
+    ///
+    /// # Errors
+    /// A configuration out of range; what is shared is not of these rows and this configuration.
+    pub fn with_shared(
+        rows: &'d BpfaRows,
+        config: BpfaConfig,
+        chain: u64,
+        shared: Shared,
+    ) -> Result<Self, BpfaError> {
+        shared.check(rows.n_columns(), rows.n_channels())?;
+        let dictionary = shared.dictionary.clone();
+        let start = Self::chain(rows, config.clone(), chain, Some(dictionary))?;
+        let (mut state, trace) = start.into_parts();
+        let weights = state.shared.ln_odds.len();
+        state.shared = shared;
+        let given = &state.shared.ln_odds;
+        state.shared.ln_odds = given.iter().copied().cycle().take(weights).collect();
+        Self::resume(rows, config, chain, state, trace)
     }
 
     /// Goes on from a state and the trace of the sweeps that led to it, in the same bits as if it had never stopped. With an empty trace: starts from the
@@ -129,14 +174,12 @@ impl<'d> BpfaSampler<'d> {
     ) -> Result<Self, BpfaError> {
         config.validate()?;
         state.check(rows)?;
-        let dense = config.scores != ScorePrior::SpikeSlab;
-        crate::error::expect(
-            state.scores.is_dense() == dense && state.shared.ln_odds.is_empty() == dense,
-            "state of other scores than the configuration's",
-        )?;
-        crate::error::expect(trace.names() == NAMES, "scalars of the trace")?;
+        expect(trace.names() == NAMES, "scalars of the trace")?;
+        let neighbourhood = neighbourhood(rows, &config)?;
+        check_shape(&state, &config, &neighbourhood)?;
         let mut memory = Memory {
             arch: Arch::new(),
+            neighbourhood,
             loadings: Loadings::default(),
             dictionary: DictionaryWork::default(),
             slab: Vec::new(),
@@ -153,6 +196,7 @@ impl<'d> BpfaSampler<'d> {
             sweep: trace.n_sweeps() as u64,
             state,
             trace,
+            latents: None,
             memory,
         })
     }
@@ -210,6 +254,7 @@ impl<'d> BpfaSampler<'d> {
         for &step in moves {
             self.apply(step)?;
         }
+        self.adapt_atoms()?;
         let scalars = self.scalars();
         self.trace.push(&scalars);
         Ok(())
@@ -249,12 +294,14 @@ impl<'d> BpfaSampler<'d> {
     /// Numerical trouble.
     pub fn apply(&mut self, step: BpfaMove) -> Result<(), BpfaError> {
         match step {
+            BpfaMove::Latents => self.draw_latents(),
             BpfaMove::Scores => self.draw_scores(),
             BpfaMove::CollapsedSwitches => self.scan_collapsed(),
             BpfaMove::Weights => self.draw_weights(),
             BpfaMove::Dictionary => self.draw_dictionary(),
-            BpfaMove::Lengths => Ok(()),
+            BpfaMove::Lengths => self.draw_lengths(),
             BpfaMove::SlabPrecision => self.draw_slabs(),
+            BpfaMove::Spikes => self.draw_spikes(),
             BpfaMove::NoisePrecision => self.draw_noise(),
         }
     }
@@ -280,12 +327,6 @@ impl<'d> BpfaSampler<'d> {
         stream(self.config.seed, [self.chain, self.sweep, block, item])
     }
 
-    fn weight_prior(&self) -> Result<WeightPrior, BpfaError> {
-        self.config
-            .usage
-            .weight(self.state.n_atoms(), self.rows.n_rows())
-    }
-
     fn refresh_loadings(&mut self, weights: Option<&[f32]>) {
         let k = self.state.n_atoms();
         let dictionary = &self.state.shared.dictionary.values;
@@ -293,35 +334,129 @@ impl<'d> BpfaSampler<'d> {
         self.memory.loadings.set(dictionary, k, weights, arch);
     }
 
-    /// Switches and scores given the weights.
+    /// Noise precision of each column, and relative weight of each entry.
+    fn weights(&self) -> (Vec<f32>, Vec<f32>) {
+        let columns = self.state.shared.column_weights(self.rows);
+        let entries = self.state.spikes.entry_weights(self.rows, &columns);
+        (columns, entries)
+    }
+
+    /// Number of rows at each anchor.
+    fn group_rows(&self) -> Vec<u64> {
+        let mut rows = vec![0; self.n_groups()];
+        (0..self.rows.n_rows()).for_each(|i| rows[self.state.dependence.group(i)] += 1);
+        rows
+    }
+
+    fn n_groups(&self) -> usize {
+        self.state.shared.ln_odds.len() / self.state.n_atoms()
+    }
+
+    /// Number of rows of each anchor that use each atom, at `anchor * K + k`.
+    fn group_counts(&self) -> Vec<u64> {
+        let k = self.state.n_atoms();
+        if self.n_groups() == 1 {
+            return self.state.scores.counts();
+        }
+        let mut counts = vec![0; self.n_groups() * k];
+        for i in 0..self.rows.n_rows() {
+            let group = self.state.dependence.group(i);
+            let own = self.state.scores.row(i);
+            own.iter()
+                .for_each(|(atom, _)| counts[group * k + atom] += 1);
+        }
+        counts
+    }
+
     fn draw_scores(&mut self) -> Result<(), BpfaError> {
-        let weights = self.state.shared.column_weights(self.rows);
-        self.refresh_loadings(self.rows.is_complete().then_some(&weights));
+        let (columns, entries) = self.weights();
+        let shared = self.rows.is_complete() && entries.is_empty();
+        self.refresh_loadings(shared.then_some(&columns));
+        let blocks = match self.config.scores {
+            ScorePrior::SpikeSlab => self.scan_rows(&columns, &entries),
+            ScorePrior::Dense => self.draw_dense(&columns, &entries)?,
+            ScorePrior::Lasso { .. } => self.draw_laplace(&columns, &entries),
+        };
+        self.state.scores.blocks = blocks;
+        Ok(())
+    }
+
+    /// Switches and scores given the weights.
+    fn scan_rows(&mut self, columns: &[f32], entries: &[f32]) -> Vec<ScoreBlock> {
         self.scan_prior();
         let memory = &self.memory;
-        let scores = std::mem::replace(&mut self.state.scores, Scores::zeros(0, 1, false));
-        let drawn: Vec<ScoreBlock> = (0..scores.blocks.len())
+        let blocks = 0..self.state.scores.blocks.len();
+        let drawn = blocks
             .into_par_iter()
             .map_init(ScanWork::default, |work, block| {
                 memory.arch.dispatch(ScanBlock {
-                    rows: self.rows,
+                    rows: self.latents.as_ref().unwrap_or(self.rows),
                     loadings: &memory.loadings,
-                    column_weights: &weights,
-                    entry_weights: &[],
-                    prior: ScanPrior {
-                        slab: &memory.slab,
-                        constant: &memory.constant,
-                    },
-                    scores: &scores,
+                    column_weights: columns,
+                    entry_weights: entries,
+                    slab: &memory.slab,
+                    constants: &memory.constant,
+                    state: &self.state,
                     block,
                     seed: self.config.seed,
                     key: [self.chain, self.sweep, SCORES],
                     work,
                 })
-            })
+            });
+        drawn.collect()
+    }
+
+    fn draw_dense(&self, columns: &[f32], entries: &[f32]) -> Result<Vec<ScoreBlock>, BpfaError> {
+        let k = self.state.n_atoms();
+        let slabs: Vec<f64> = (0..k)
+            .map(|k| self.state.shared.slab_precision(k))
             .collect();
-        self.state.scores = scores.with_blocks(drawn);
-        Ok(())
+        let draw = DenseDraw {
+            arch: self.memory.arch,
+            rows: self.latents.as_ref().unwrap_or(self.rows),
+            loadings: &self.memory.loadings,
+            scores: &self.state.scores,
+            column_weights: columns,
+            entry_weights: entries,
+            slabs: &slabs,
+            seed: self.config.seed,
+            key: [self.chain, self.sweep, SCORES],
+        };
+        draw.draw()
+            .map_err(|(item, bad)| self.numerical("scores, row", item, bad))
+    }
+
+    fn draw_laplace(&self, columns: &[f32], entries: &[f32]) -> Vec<ScoreBlock> {
+        let blocks = 0..self.state.scores.blocks.len();
+        let drawn = blocks
+            .into_par_iter()
+            .map_init(ScanWork::default, |work, block| {
+                LassoBlock {
+                    rows: self.latents.as_ref().unwrap_or(self.rows),
+                    loadings: &self.memory.loadings,
+                    column_weights: columns,
+                    entry_weights: entries,
+                    scores: &self.state.scores,
+                    scales: &self.state.lasso,
+                    noise: self.state.shared.noise_precisions[0] as f32,
+                    block,
+                    seed: self.config.seed,
+                    key: [self.chain, self.sweep, SCORES],
+                    work,
+                }
+                .draw(self.memory.arch)
+            });
+        drawn.collect()
+    }
+
+    fn numerical(&self, block: &'static str, item: usize, bad: NotPositiveDefinite) -> BpfaError {
+        BpfaError::Numerical {
+            sweep: self.sweep,
+            block,
+            item,
+            pivot: bad.pivot,
+            value: bad.value,
+        }
     }
 
     /// What the scan compares with, for each atom.
@@ -329,16 +464,19 @@ impl<'d> BpfaSampler<'d> {
         let shared = &self.state.shared;
         let k = shared.dictionary.n_atoms();
         let kp = k.next_multiple_of(PAD);
-        self.memory.slab.clear();
-        self.memory.constant.clear();
-        for k in 0..k {
-            let slab = shared.slab_precision(k);
-            self.memory.slab.push(slab as f32);
-            let constant = 2.0 * shared.ln_odds[k] + slab.ln();
-            self.memory.constant.push(constant as f32);
+        let Memory { slab, constant, .. } = &mut self.memory;
+        slab.clear();
+        slab.extend((0..k).map(|k| shared.slab_precision(k) as f32));
+        slab.resize(kp, 1.0);
+        constant.clear();
+        for own in shared.ln_odds.chunks_exact(k) {
+            let ln = own
+                .iter()
+                .enumerate()
+                .map(|(k, &ln_odds)| (2.0 * ln_odds + shared.slab_precision(k).ln()) as f32);
+            constant.extend(ln);
+            constant.resize(constant.len().next_multiple_of(kp), f32::NEG_INFINITY);
         }
-        self.memory.slab.resize(kp, 1.0);
-        self.memory.constant.resize(kp, f32::NEG_INFINITY);
     }
 
     fn scan_collapsed(&mut self) -> Result<(), BpfaError> {
@@ -348,42 +486,91 @@ impl<'d> BpfaSampler<'d> {
             return Ok(());
         }
         let atoms = choose(k, m, &mut self.rng(COLLAPSED_CHOICE, 0));
-        let prior = self.weight_prior()?;
-        let all_counts = self.state.scores.counts();
-        let mut counts: Vec<u64> = atoms.iter().map(|&k| all_counts[k]).collect();
+        let priors = self.weight_priors(&atoms)?;
+        let group_rows = self.group_rows();
+        let all_counts = self.group_counts();
+        let of_atoms = |own: &[u64]| atoms.iter().map(|&k| own[k]).collect::<Vec<_>>();
+        let mut counts: Vec<u64> = all_counts.chunks_exact(k).flat_map(of_atoms).collect();
         let shared = &self.state.shared;
         let slabs: Vec<f64> = atoms.iter().map(|&k| shared.slab_precision(k)).collect();
-        let weights = shared.column_weights(self.rows);
+        let (columns, entries) = self.weights();
+        let products = self.products(&atoms, &columns, &entries);
         Collapsed {
             arch: self.memory.arch,
-            rows: self.rows,
+            rows: self.latents.as_ref().unwrap_or(self.rows),
             loadings: &self.memory.loadings,
-            column_weights: &weights,
-            entry_weights: &[],
+            column_weights: &columns,
+            entry_weights: &entries,
             atoms: &atoms,
             slabs: &slabs,
-            prior,
+            products: &products,
+            priors: &priors,
+            dependence: &self.state.dependence,
+            group_rows: &group_rows,
             seed: self.config.seed,
             key: [self.chain, self.sweep, COLLAPSED],
         }
         .scan(&mut self.state.scores, &mut counts);
         let rng = &mut self.rng(COLLAPSED_CHOICE, 1);
-        for (&k, on) in atoms.iter().zip(counts) {
-            let n = self.rows.n_rows();
-            self.state.shared.ln_odds[k] = draw_ln_odds(prior, on, n, rng)?;
+        for (group, counts) in counts.chunks_exact(m).enumerate() {
+            for (j, (&atom, &on)) in atoms.iter().zip(counts).enumerate() {
+                let ln_odds = draw_ln_odds(priors[j], on, group_rows[group], rng)?;
+                self.state.shared.ln_odds[group * k + atom] = ln_odds;
+            }
         }
         Ok(())
+    }
+
+    /// `d_k' W d_l` of these atoms, when all rows share it.
+    fn products(&self, atoms: &[usize], columns: &[f32], entries: &[f32]) -> Vec<f32> {
+        if !(self.rows.is_complete() && entries.is_empty()) {
+            return Vec::new();
+        }
+        let atom = |k: usize| self.memory.loadings.atom(k);
+        let row = |&k: &usize| {
+            atoms
+                .iter()
+                .map(move |&l| summed(atom(k), columns, atom(l)))
+        };
+        atoms.iter().flat_map(row).collect()
+    }
+
+    fn weight_priors(&self, atoms: &[usize]) -> Result<Vec<WeightPrior>, BpfaError> {
+        let (k, n) = (self.config.max_atoms, self.rows.n_rows());
+        let dependence = &self.state.dependence;
+        let of = |&atom: &usize| self.config.usage.weight(k, n, atom, dependence);
+        Ok(atoms.iter().map(of).collect::<Result<_, _>>()?)
     }
 
     fn draw_weights(&mut self) -> Result<(), BpfaError> {
         if !self.config.has_switches() {
             return Ok(());
         }
-        let prior = self.weight_prior()?;
+        if let Some(prior) = self.config.usage.dependent() {
+            let BpfaState {
+                shared,
+                scores,
+                dependence,
+                ..
+            } = &mut self.state;
+            self.memory.neighbourhood.draw_anchors(
+                dependence,
+                scores,
+                &shared.ln_odds,
+                self.config.seed,
+                [self.chain, self.sweep, ANCHORS],
+            )?;
+            let (counts, rows) = (self.group_counts(), self.group_rows());
+            let key = [self.chain, self.sweep, MEANS];
+            let means = &mut self.state.dependence;
+            means.draw_means(prior, &counts, &rows, self.config.seed, key)?;
+        }
+        let k = self.state.n_atoms();
+        let priors = self.weight_priors(&(0..k).collect::<Vec<_>>())?;
         let rng = &mut self.rng(WEIGHTS, 0);
-        let counts = self.state.scores.counts();
-        for (ln_odds, on) in self.state.shared.ln_odds.iter_mut().zip(counts) {
-            *ln_odds = draw_ln_odds(prior, on, self.rows.n_rows(), rng)?;
+        let (counts, rows) = (self.group_counts(), self.group_rows());
+        for (at, ln_odds) in self.state.shared.ln_odds.iter_mut().enumerate() {
+            *ln_odds = draw_ln_odds(priors[at % k], counts[at], rows[at / k], rng)?;
         }
         Ok(())
     }
@@ -392,44 +579,191 @@ impl<'d> BpfaSampler<'d> {
         if self.sweep <= self.config.hold_dictionary {
             return Ok(());
         }
-        let weights = self.state.shared.column_weights(self.rows);
-        let BpfaState { shared, scores } = &mut self.state;
-        DictionaryDraw {
-            rows: self.rows,
+        let (columns, entries) = self.weights();
+        let BpfaState { shared, scores, .. } = &mut self.state;
+        let drawn = DictionaryDraw {
+            arch: self.memory.arch,
+            rows: self.latents.as_ref().unwrap_or(self.rows),
             scores,
-            weights: &weights,
-            entry_weights: &[],
+            weights: &columns,
+            entry_weights: &entries,
             seed: self.config.seed,
             key: [self.chain, self.sweep, DICTIONARY],
         }
-        .draw(&mut self.memory.dictionary, &mut shared.dictionary.values)
-        .map_err(|(item, bad)| BpfaError::Numerical {
-            sweep: self.sweep,
-            block: "dictionary, column",
-            item,
-            pivot: bad.pivot,
-            value: bad.value,
-        })?;
+        .draw(&mut self.memory.dictionary, &mut shared.dictionary.values);
+        drawn.map_err(|(item, bad)| self.numerical("dictionary, column", item, bad))?;
         self.refresh_loadings(None);
         Ok(())
     }
 
-    fn draw_slabs(&mut self) -> Result<(), BpfaError> {
-        let rng = &mut self.rng(SLAB, 0);
-        let (counts, squares) = (self.state.scores.counts(), self.state.scores.squares());
-        let shared = &mut self.state.shared;
-        draw_slabs(self.config.slab, &counts, &squares, shared, rng)?;
+    /// `t^2 ~ GIG((P - n_k)/2, P |d_k|^2, sum of precision times s^2)`, `d_k <- t d_k`, `s_k <- s_k / t`.
+    fn draw_lengths(&mut self) -> Result<(), BpfaError> {
+        if self.sweep <= self.config.hold_dictionary {
+            return Ok(());
+        }
+        let p = self.rows.n_columns() as f64;
+        let counts = self.state.scores.counts();
+        let lengths = self.state.shared.dictionary.squares();
+        let squares = self.prior_squares();
+        let rng = &mut self.rng(LENGTHS, 0);
+        let mut factors = vec![1.0; counts.len()];
+        for (k, factor) in factors.iter_mut().enumerate() {
+            let (a, b) = (p * lengths[k], squares[k]);
+            if counts[k] > 0 && a > 0.0 && b > 0.0 {
+                let lambda = 0.5 * (p - counts[k] as f64);
+                *factor = (0.5 * sample_ln_gig(lambda, a, b, rng)).exp();
+            }
+        }
+        let dictionary = &mut self.state.shared.dictionary.values;
+        for column in dictionary.chunks_exact_mut(factors.len()) {
+            let both = column.iter_mut().zip(&factors);
+            both.for_each(|(d, &t)| *d = (f64::from(*d) * t) as f32);
+        }
+        let inverse: Vec<f32> = factors.iter().map(|t| (1.0 / t) as f32).collect();
+        self.state.scores.scale(&inverse);
+        self.refresh_loadings(None);
         Ok(())
     }
 
+    /// Squared scores times their prior precisions, of each atom.
+    fn prior_squares(&self) -> Vec<f64> {
+        let BpfaState {
+            shared,
+            scores,
+            lasso,
+            ..
+        } = &self.state;
+        let (mut squares, precision): (Vec<f64>, Box<dyn Fn(usize) -> f64>) =
+            match self.config.scores {
+                ScorePrior::Lasso { .. } => {
+                    let noise = shared.noise_precisions[0];
+                    (lasso.squares(scores), Box::new(move |_| noise))
+                }
+                _ => (
+                    scores.squares(),
+                    Box::new(|k| self.state.shared.slab_precision(k)),
+                ),
+            };
+        let all = squares.iter_mut().enumerate();
+        all.for_each(|(k, square)| *square *= precision(k));
+        squares
+    }
+
+    fn draw_slabs(&mut self) -> Result<(), BpfaError> {
+        if let ScorePrior::Lasso { rate, .. } = self.config.scores {
+            let BpfaState {
+                shared,
+                scores,
+                lasso,
+                ..
+            } = &mut self.state;
+            let key = [self.chain, self.sweep, SLAB];
+            lasso.draw(
+                scores,
+                shared.noise_precisions[0],
+                rate,
+                self.config.seed,
+                key,
+            )?;
+            return Ok(());
+        }
+        let rng = &mut self.rng(SLAB, 0);
+        let (counts, squares) = (self.state.scores.counts(), self.state.scores.squares());
+        let shared = &mut self.state.shared;
+        let own = (&mut shared.slab_precisions[..], &mut shared.slab_rate);
+        draw_slabs(self.config.slab, &counts, &squares, own, rng)?;
+        Ok(())
+    }
+
+    fn draw_spikes(&mut self) -> Result<(), BpfaError> {
+        let Some(prior) = self.config.spikes else {
+            return Ok(());
+        };
+        let columns = self.state.shared.column_weights(self.rows);
+        let residuals = self.residuals();
+        let rng = &mut self.rng(SPIKES, 0);
+        SpikeDraw {
+            rows: self.latents.as_ref().unwrap_or(self.rows),
+            residuals: &residuals,
+            column_weights: &columns,
+            prior,
+        }
+        .switches(&mut self.state.spikes, rng)?;
+        Ok(())
+    }
+
+    /// Values behind censored entries: N(D s, variance of noise and spike), beyond the bound.
+    fn draw_latents(&mut self) -> Result<(), BpfaError> {
+        let Some((low, high)) = self.rows.bounds() else {
+            return Ok(());
+        };
+        let (columns, entries) = self.weights();
+        self.latents = None;
+        let residuals = self.residuals();
+        let mut values = self.rows.all_values().to_vec();
+        for i in 0..self.rows.n_rows() {
+            let mut rng = None;
+            for (e, entry) in self.rows.range(i).enumerate() {
+                let y = values[entry];
+                if y > low && y < high {
+                    continue;
+                }
+                let rng = rng.get_or_insert_with(|| self.rng(LATENTS, i as u64));
+                let column = scan::place(self.rows.columns(i), e);
+                let precision = columns[column] * entries.get(entry).map_or(1.0, |&w| w);
+                let mean = f64::from(y - residuals[entry]);
+                let sd = f64::from(precision).sqrt().recip();
+                let (from, to) = match y >= high {
+                    true => (f64::from(high), f64::INFINITY),
+                    false => (f64::NEG_INFINITY, f64::from(low)),
+                };
+                values[entry] = TruncatedNormal::new(mean, sd, from, to)?.sample(rng) as f32;
+            }
+        }
+        self.latents = Some(self.rows.with_values(values));
+        Ok(())
+    }
+
+    /// Entry minus D s, of every entry.
+    fn residuals(&self) -> Vec<f32> {
+        let memory = &self.memory;
+        let parts: Vec<Vec<f32>> = (0..self.state.scores.blocks.len())
+            .into_par_iter()
+            .map(|block| {
+                memory.arch.dispatch(Residuals {
+                    rows: self.latents.as_ref().unwrap_or(self.rows),
+                    loadings: &memory.loadings,
+                    scores: &self.state.scores,
+                    block,
+                })
+            })
+            .collect();
+        parts.concat()
+    }
+
     fn draw_noise(&mut self) -> Result<(), BpfaError> {
-        let (squares, counts) = residual_squares(
-            self.memory.arch,
-            self.rows,
-            &self.memory.loadings,
-            &self.state.scores,
-            &[],
-        );
+        let rng = &mut self.rng(NOISE, 0);
+        let squares = match self.config.spikes {
+            None => residual_squares(
+                self.memory.arch,
+                self.latents.as_ref().unwrap_or(self.rows),
+                &self.memory.loadings,
+                &self.state.scores,
+            ),
+            Some(prior) => {
+                let columns = self.state.shared.column_weights(self.rows);
+                let residuals = self.residuals();
+                let draw = SpikeDraw {
+                    rows: self.latents.as_ref().unwrap_or(self.rows),
+                    residuals: &residuals,
+                    column_weights: &columns,
+                    prior,
+                };
+                let key = [self.chain, self.sweep, SPIKE_VALUES];
+                draw.precision(&mut self.state.spikes, self.config.seed, key, rng)?
+            }
+        };
+        let counts = channel_counts(self.rows);
         let total: f64 = squares.iter().sum();
         if !total.is_finite() {
             return Err(BpfaError::NotFinite {
@@ -438,16 +772,74 @@ impl<'d> BpfaSampler<'d> {
                 value: total,
             });
         }
-        let rng = &mut self.rng(NOISE, 0);
         let prior = self.config.noise;
         self.memory.residual_sd = (total / self.rows.n_entries() as f64).sqrt();
-        let precisions = &mut self.state.shared.noise_precisions;
-        if precisions.len() == 1 {
-            let n: u64 = counts.iter().sum();
-            precisions[0] = draw_precision(prior, n as f64, total, rng)?;
+        if self.state.shared.noise_precisions.len() == 1 {
+            let mut n: u64 = counts.iter().sum();
+            let mut square = total;
+            if let ScorePrior::Lasso { .. } = self.config.scores {
+                // Scores are on the scale of the noise.
+                n += self.rows.n_rows() as u64 * self.state.n_atoms() as u64;
+                square += self
+                    .state
+                    .lasso
+                    .squares(&self.state.scores)
+                    .iter()
+                    .sum::<f64>();
+            }
+            self.state.shared.noise_precisions[0] = draw_precision(prior, n as f64, square, rng)?;
         } else {
+            let precisions = &mut self.state.shared.noise_precisions;
             for (channel, g) in precisions.iter_mut().enumerate() {
                 *g = draw_precision(prior, counts[channel] as f64, squares[channel], rng)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// In the second half of the burn-in: takes atoms out that no row uses, or brings new ones in when all are used.
+    fn adapt_atoms(&mut self) -> Result<(), BpfaError> {
+        let burn_in = self.config.sweeps.burn_in;
+        let second_half = self.sweep > burn_in / 2 && self.sweep <= burn_in;
+        if !self.config.has_switches() || !second_half || !self.sweep.is_multiple_of(ADAPT_EVERY) {
+            return Ok(());
+        }
+        let k = self.state.n_atoms();
+        let counts = self.state.scores.counts();
+        let used = counts.iter().filter(|&&n| n > 0).count();
+        let spare = used / 8 + 1;
+        if self.config.prune && used + spare < k {
+            let mut left = spare;
+            let keep: Vec<bool> = counts
+                .iter()
+                .map(|&n| {
+                    n > 0
+                        || (left > 0 && {
+                            left -= 1;
+                            true
+                        })
+                })
+                .collect();
+            self.state.keep_atoms(&keep);
+        } else if used == k && k < self.config.max_atoms {
+            let more = (k / 2 + 1).min(self.config.max_atoms - k);
+            let rng = &mut self.rng(GROW, 0);
+            self.state.add_atoms(more, rng);
+            self.new_weights(k, rng)?;
+        }
+        self.refresh_loadings(None);
+        Ok(())
+    }
+
+    /// Draws weights and slab precisions of atoms from number `first` on, which no row uses yet.
+    fn new_weights(&mut self, first: usize, rng: &mut Xoshiro256PlusPlus) -> Result<(), BpfaError> {
+        let k = self.state.n_atoms();
+        let rows = self.group_rows();
+        let priors = self.weight_priors(&(0..k).collect::<Vec<_>>())?;
+        for (group, &n) in rows.iter().enumerate() {
+            for atom in first..k {
+                let ln_odds = draw_ln_odds(priors[atom], 0, n, rng)?;
+                self.state.shared.ln_odds[group * k + atom] = ln_odds;
             }
         }
         Ok(())
@@ -464,6 +856,45 @@ impl<'d> BpfaSampler<'d> {
             self.memory.residual_sd,
         ]
     }
+}
+
+/// Anchors, where usage depends on locations.
+fn neighbourhood(rows: &BpfaRows, config: &BpfaConfig) -> Result<Neighbourhood, BpfaError> {
+    match config.usage.dependent() {
+        Some(prior) if config.has_switches() => Neighbourhood::new(rows, prior),
+        _ => Ok(Neighbourhood::default()),
+    }
+}
+
+/// Whether a state is one of this configuration.
+fn check_shape(
+    state: &BpfaState,
+    config: &BpfaConfig,
+    neighbourhood: &Neighbourhood,
+) -> Result<(), BpfaError> {
+    let switches = config.has_switches();
+    let dependent = switches && config.usage.dependent().is_some();
+    let groups = match (switches, dependent) {
+        (false, _) => 0,
+        (true, false) => 1,
+        (true, true) => neighbourhood.n_anchors,
+    };
+    let shared = &state.shared;
+    let k = state.n_atoms();
+    let per_atom = matches!(config.slab, SlabPrior::PerAtom { .. });
+    let laplace = matches!(config.scores, ScorePrior::Lasso { .. });
+    let sound = state.scores.is_dense() != switches
+        && shared.ln_odds.len() == groups * k
+        && (shared.slab_precisions.len() == k && per_atom
+            || shared.slab_precisions.len() == 1 && !per_atom)
+        && state.lasso.rates.is_empty() != laplace
+        && state.dependence.is_modelled() == dependent
+        && state.spikes.is_modelled() == config.spikes.is_some();
+    expect(
+        sound,
+        "parts of the state that are not of this configuration",
+    )?;
+    neighbourhood.check(&state.dependence)
 }
 
 /// `m` of the numbers below `k`, ascending.
@@ -484,8 +915,10 @@ struct ScanBlock<'a> {
     loadings: &'a Loadings,
     column_weights: &'a [f32],
     entry_weights: &'a [f32],
-    prior: ScanPrior<'a>,
-    scores: &'a Scores,
+    slab: &'a [f32],
+    /// Of each anchor.
+    constants: &'a [f32],
+    state: &'a BpfaState,
     block: usize,
     seed: u64,
     key: [u64; 3],
@@ -504,17 +937,23 @@ impl WithSimd for ScanBlock<'_> {
         let first = self.block * BLOCK_ROWS;
         let mut weights = Vec::new();
         let [chain, sweep, block] = self.key;
+        let kp = self.loadings.kp;
         for i in first..(first + BLOCK_ROWS).min(self.rows.n_rows()) {
             let row = scan_row(
                 self.rows,
-                self.scores,
+                &self.state.scores,
                 self.column_weights,
                 self.entry_weights,
                 i,
                 &mut weights,
             );
+            let group = self.state.dependence.group(i);
+            let prior = ScanPrior {
+                slab: self.slab,
+                constant: &self.constants[group * kp..(group + 1) * kp],
+            };
             let rng = &mut stream(self.seed, [chain, sweep, block, i as u64]);
-            scan::scan_row(simd, self.loadings, row, self.prior, work, rng);
+            scan::scan_row(simd, self.loadings, row, prior, work, rng);
             starts.push(work.atoms.len() as u32);
         }
         ScoreBlock {
@@ -522,6 +961,39 @@ impl WithSimd for ScanBlock<'_> {
             atoms: work.atoms.clone(),
             values: work.values.clone(),
         }
+    }
+}
+
+/// Residuals of a block of rows.
+struct Residuals<'a> {
+    rows: &'a BpfaRows,
+    loadings: &'a Loadings,
+    scores: &'a Scores,
+    block: usize,
+}
+
+impl WithSimd for Residuals<'_> {
+    type Output = Vec<f32>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Vec<f32> {
+        let rows = self.rows;
+        let first = self.block * BLOCK_ROWS;
+        let (mut all, mut own) = (Vec::new(), Vec::new());
+        for i in first..(first + BLOCK_ROWS).min(rows.n_rows()) {
+            let scores = self.scores.row(i);
+            let columns = rows.columns(i);
+            scan::residual(
+                simd,
+                self.loadings,
+                columns,
+                rows.values(i),
+                scores,
+                &mut own,
+            );
+            all.extend_from_slice(&own);
+        }
+        all
     }
 }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::BpfaConfig;
 use crate::error::expect;
 use crate::gibbs::BpfaSampler;
-use crate::patches::{Extras, Units, in_units, of_rows, random_patches, rows};
+use crate::patches::{Extras, ImageUnits, in_units, of_rows, random_patches, rows};
 use crate::state::{BpfaState, Dictionary, Shared};
 use crate::{BpfaError, BpfaRows};
 
@@ -40,6 +40,9 @@ pub struct ImageConfig {
     pub step: [usize; 2],
     /// Where the dictionary starts.
     pub start: AtomStart,
+    /// Values at which the measurements were cut off, such as 0 and 255: a pixel at or beyond one says only that its value lies there or beyond.
+    /// The restored image may then leave these bounds. None: all values are what was measured.
+    pub bounds: Option<[f64; 2]>,
     /// The model; `stored_draws` does not matter.
     pub model: BpfaConfig,
 }
@@ -52,6 +55,7 @@ impl Default for ImageConfig {
             depth: 0,
             step: [1, 1],
             start: AtomStart::SmoothedPatches,
+            bounds: None,
             model: BpfaConfig::images(),
         }
     }
@@ -98,6 +102,12 @@ impl ImageConfig {
         ] {
             at_least(field, value as u64, 1)?;
         }
+        if let Some([low, high]) = self.bounds
+            && !(low.is_finite() && high.is_finite() && low < high)
+        {
+            let rule = "two finite numbers, the lower one first";
+            return Err(OutOfRange::new("bounds", format!("{low}, {high}"), rule).into());
+        }
         if self.depth != 0 && self.model.channel_noise {
             let rule = "0 (all channels) when channels have noise of their own";
             return Err(OutOfRange::new("depth", self.depth, rule).into());
@@ -117,10 +127,12 @@ impl ImageConfig {
         Ok(PatchGrid::new(image.size(), [height, width, depth], step)?)
     }
 
-    pub(crate) fn extras(&self) -> Extras {
+    pub(crate) fn extras(&self, units: &ImageUnits) -> Extras {
         Extras {
             channels: self.model.channel_noise,
-            ..Extras::default()
+            sites: self.model.spikes.is_some(),
+            locations: self.model.usage.dependent().is_some(),
+            bounds: self.bounds.map(|bounds| units.bounds(bounds)),
         }
     }
 }
@@ -139,6 +151,8 @@ pub struct Restored {
     pub dictionary: Dictionary,
     /// Share of patches that use each of its atoms, mean over the kept sweeps of the first chain.
     pub usage: Vec<f64>,
+    /// Share of the kept sweeps of all chains in which each entry has a spike; empty without spiky noise.
+    pub spike_probability: Vec<f32>,
     /// Scalars of each sweep of each chain, in units of the model ([`BpfaSampler::scalar_names`]).
     pub traces: Vec<Trace>,
     /// How the run ended.
@@ -213,6 +227,12 @@ impl Saved for Restored {
         };
         expect(sound(&content.mean, f32::MIN), "restored image")?;
         expect(sound(&content.sd, 0.0), "standard deviations of the image")?;
+        let spikes = &content.spike_probability;
+        let shares = spikes.iter().all(|p| (0.0..=1.0).contains(p));
+        expect(
+            shares && (spikes.is_empty() || spikes.len() == content.mean.len()),
+            "spike probabilities",
+        )?;
         let ascending = content.unknown_channels.windows(2).all(|w| w[0] < w[1]);
         let inside = content.unknown_channels.iter().all(|&c| c < channels);
         expect(ascending && inside, "unknown channels")?;
@@ -284,9 +304,14 @@ pub fn restore_watched(
 ) -> Result<Restored, BpfaError> {
     config.validate()?;
     let grid = config.grid(image)?;
-    let units = Units::of(image)?;
+    let units = ImageUnits::of(image, config.bounds)?;
     let unit_image = in_units(image, &units)?;
-    let all = rows(&unit_image, &grid, 0..grid.n_patches(), config.extras())?;
+    let all = rows(
+        &unit_image,
+        &grid,
+        0..grid.n_patches(),
+        config.extras(&units),
+    )?;
     let chains = config.model.chains.max(1);
     let key = fingerprint(&(image.size(), image.values(), image.observed(), config))?;
     let checkpoint =
@@ -393,6 +418,8 @@ pub(crate) struct Totals {
     pub(crate) sums: PatchSums,
     noise_sd: Vec<f64>,
     usage: Vec<f64>,
+    /// Kept sweeps in which each entry has a spike; empty without spiky noise.
+    spikes: Vec<u32>,
 }
 
 impl Totals {
@@ -401,6 +428,7 @@ impl Totals {
             sums: PatchSums::new(grid, true),
             noise_sd: vec![0.0; n_noise],
             usage: vec![0.0; n_atoms],
+            spikes: Vec::new(),
         }
     }
 
@@ -413,7 +441,8 @@ impl Totals {
         expect(
             self.sums.grid() == grid
                 && finite
-                && self.usage.len() == state.n_atoms()
+                && (self.sums.rounds() == 0 || self.usage.len() == state.n_atoms())
+                && (self.spikes.is_empty() || self.spikes.len() == grid.image_len())
                 && self.noise_sd.len() == state.shared.noise_precisions.len(),
             "checkpoint of an image",
         )
@@ -422,6 +451,13 @@ impl Totals {
     fn add(&mut self, sampler: &BpfaSampler<'_>) {
         let all = 0..self.sums.grid().n_along(0);
         self.add_lines(sampler, all, 1.0);
+        let spikes = &sampler.state().spikes;
+        if spikes.is_modelled() {
+            self.spikes.resize(self.sums.grid().image_len(), 0);
+            for &site in &spikes.sites {
+                self.spikes[site as usize] += 1;
+            }
+        }
         self.finish_round(&sampler.state().shared);
     }
 
@@ -433,6 +469,8 @@ impl Totals {
         });
         let scores = &sampler.state().scores;
         let weight = share / scores.n_rows() as f64;
+        // Atoms come and go in the burn-in only.
+        self.usage.resize(scores.n_atoms(), 0.0);
         let usage = self.usage.iter_mut().zip(scores.counts());
         usage.for_each(|(sum, count)| *sum += weight * count as f64);
     }
@@ -448,6 +486,8 @@ impl Totals {
         self.sums.merge(&other.sums)?;
         let noise = self.noise_sd.iter_mut().zip(&other.noise_sd);
         noise.for_each(|(sum, x)| *sum += x);
+        let spikes = self.spikes.iter_mut().zip(&other.spikes);
+        spikes.for_each(|(sum, x)| *sum += x);
         Ok(())
     }
 
@@ -462,7 +502,7 @@ impl Totals {
     /// What these sums say, `dictionary` and `usage` being of one chain.
     pub(crate) fn restored(
         self,
-        units: &Units,
+        units: &ImageUnits,
         config: &ImageConfig,
         dictionary: Dictionary,
         traces: Vec<Trace>,
@@ -492,6 +532,7 @@ impl Totals {
             dictionary,
             // Sums of many shares of 1 may miss it by a rounding.
             usage: self.usage.iter().map(|u| (u / rounds).min(1.0)).collect(),
+            spike_probability: self.spikes.iter().map(|&n| n as f32 / all as f32).collect(),
             traces,
             stop,
             config: config.clone(),
@@ -501,7 +542,7 @@ impl Totals {
 
 fn summarise(
     reached: Vec<Reached>,
-    units: &Units,
+    units: &ImageUnits,
     config: &ImageConfig,
     stop: Stop,
 ) -> Result<Restored, BpfaError> {

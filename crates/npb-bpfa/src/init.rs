@@ -5,7 +5,11 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
 use crate::config::{ScorePrior, SlabPrior};
+use crate::dependent::{Dependence, Neighbourhood};
+use crate::lasso::LassoScales;
+use crate::precision::{LEAST_PRECISION, MOST_PRECISION};
 use crate::scores::Scores;
+use crate::spikes::Spikes;
 use crate::state::{BpfaState, Dictionary, Shared};
 use crate::{BpfaConfig, BpfaError, BpfaRows};
 
@@ -15,10 +19,6 @@ const NOISE_SHARE: f64 = 0.1;
 /// Active atoms of a row that the start expects.
 const ACTIVE: f64 = 5.0;
 
-/// Precisions are kept within these, where vague priors and no data would send them to 0 or infinity.
-pub(crate) const LEAST_PRECISION: f64 = 1e-10;
-pub(crate) const MOST_PRECISION: f64 = 1e12;
-
 /// No atom is active; precisions suit the spread of the data. `atoms`: the dictionary; without it K random rows of unit length, with their holes filled by
 /// draws of the prior.
 pub(crate) fn start(
@@ -26,6 +26,7 @@ pub(crate) fn start(
     config: &BpfaConfig,
     chain: u64,
     atoms: Option<Dictionary>,
+    neighbourhood: &Neighbourhood,
 ) -> Result<BpfaState, BpfaError> {
     let k = config.atoms;
     let dictionary = match atoms {
@@ -47,16 +48,7 @@ pub(crate) fn start(
         }
         None => random_rows(rows, k, &mut stream(config.seed, [chain, 0, 0, 0]))?,
     };
-    let square: f64 = rows
-        .all_values()
-        .iter()
-        .map(|&y| f64::from(y).powi(2))
-        .sum();
-    let mean_square = (square / rows.n_entries() as f64).max(1e-12);
-    let energy = mean_square * rows.n_columns() as f64;
-    let bounded = |x: f64| x.clamp(LEAST_PRECISION, MOST_PRECISION);
-    let expected = ACTIVE.min(0.5 * k as f64);
-    let slab = bounded(expected / energy);
+    let (slab, noise) = precisions(rows, k);
     let rate = match config.slab {
         SlabPrior::Shared { .. } => 1.0,
         SlabPrior::PerAtom { shape, .. } => shape / slab,
@@ -70,21 +62,59 @@ pub(crate) fn start(
     } else {
         1
     };
-    let pi = expected / k as f64;
-    let switches = config.has_switches();
+    let pi = ACTIVE.min(0.5 * k as f64) / k as f64;
+    let n = rows.n_rows();
+    let dependent = config.has_switches() && config.usage.dependent().is_some();
+    let groups = match (config.has_switches(), dependent) {
+        (false, _) => 0,
+        (true, false) => 1,
+        (true, true) => neighbourhood.n_anchors,
+    };
+    let lasso = match config.scores {
+        ScorePrior::Lasso { per_entry, .. } => LassoScales::start(n, k, per_entry),
+        _ => LassoScales::default(),
+    };
+    let dependence = match dependent {
+        true => neighbourhood.start(n, k, pi),
+        false => Dependence::default(),
+    };
+    let spikes = match config.spikes {
+        Some(prior) => Spikes::start(prior, rows.n_channels()),
+        None => Spikes::default(),
+    };
     Ok(BpfaState {
         shared: Shared {
             dictionary,
-            ln_odds: vec![(pi / (1.0 - pi)).ln(); if switches { k } else { 0 }],
+            ln_odds: vec![(pi / (1.0 - pi)).ln(); groups * k],
             slab_precisions: vec![slab; n_slabs],
             slab_rate: rate,
-            noise_precisions: vec![bounded(1.0 / (NOISE_SHARE * mean_square)); n_noise],
+            noise_precisions: vec![noise; n_noise],
         },
-        scores: Scores::zeros(rows.n_rows(), k, config.scores != ScorePrior::SpikeSlab),
+        scores: Scores::zeros(n, k, !config.has_switches()),
+        lasso,
+        dependence,
+        spikes,
     })
 }
 
-fn random_rows<R: Rng + ?Sized>(
+/// Slab and noise precisions that suit the spread of the data.
+pub(crate) fn precisions(rows: &BpfaRows, k: usize) -> (f64, f64) {
+    let square: f64 = rows
+        .all_values()
+        .iter()
+        .map(|&y| f64::from(y).powi(2))
+        .sum();
+    let mean_square = (square / rows.n_entries() as f64).max(1e-12);
+    let energy = mean_square * rows.n_columns() as f64;
+    let bounded = |x: f64| x.clamp(LEAST_PRECISION, MOST_PRECISION);
+    let active = ACTIVE.min(0.5 * k as f64);
+    (
+        bounded(active / energy),
+        bounded(1.0 / (NOISE_SHARE * mean_square)),
+    )
+}
+
+pub(crate) fn random_rows<R: Rng + ?Sized>(
     rows: &BpfaRows,
     k: usize,
     rng: &mut R,

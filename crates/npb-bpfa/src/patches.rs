@@ -18,7 +18,7 @@ const SMOOTHING: usize = 30;
 
 /// Units of the model: a value v of a channel is `(v - centre) / scale`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Units {
+pub(crate) struct ImageUnits {
     /// Mean of the observed pixels of each channel; of a channel without any, that of all.
     pub(crate) centres: Vec<f64>,
     pub(crate) scale: f64,
@@ -26,9 +26,10 @@ pub(crate) struct Units {
     pub(crate) unknown: Vec<usize>,
 }
 
-impl Units {
+impl ImageUnits {
     /// Observed means of the channels are taken out (of patches it was 1.4 dB worse, see docs/bpfa.md), the observed range becomes 1.
-    pub(crate) fn of(image: &Image) -> Result<Self, BpfaError> {
+    /// With bounds all channels have one centre, so that the bounds are the same in all.
+    pub(crate) fn of(image: &Image, bounds: Option<[f64; 2]>) -> Result<Self, BpfaError> {
         let (mut low, mut high) = (f32::INFINITY, f32::NEG_INFINITY);
         let cols = image.width() * image.channels();
         for row in 0..image.height() {
@@ -49,14 +50,22 @@ impl Units {
         let known: Vec<f64> = means.iter().copied().flatten().collect();
         let all = known.iter().sum::<f64>() / known.len() as f64;
         Ok(Self {
-            centres: means.iter().map(|m| m.unwrap_or(all)).collect(),
+            centres: means
+                .iter()
+                .map(|m| m.filter(|_| bounds.is_none()).unwrap_or(all))
+                .collect(),
             scale: f64::from(high) - f64::from(low),
             unknown: (0..means.len()).filter(|&c| means[c].is_none()).collect(),
         })
     }
 
-    fn inward(&self, channel: usize, value: f32) -> f32 {
-        ((f64::from(value) - self.centres[channel]) / self.scale) as f32
+    fn inward(&self, channel: usize, value: f64) -> f32 {
+        ((value - self.centres[channel]) / self.scale) as f32
+    }
+
+    /// Bounds in units of the model.
+    pub(crate) fn bounds(&self, [low, high]: [f64; 2]) -> (f32, f32) {
+        (self.inward(0, low), self.inward(0, high))
     }
 
     /// Back to the units of the image.
@@ -66,10 +75,10 @@ impl Units {
 }
 
 /// The image in units of the model.
-pub(crate) fn in_units(image: &Image, units: &Units) -> Result<Image, BpfaError> {
+pub(crate) fn in_units(image: &Image, units: &ImageUnits) -> Result<Image, BpfaError> {
     let channels = image.channels();
     let values = image.values().iter().enumerate();
-    let values = values.map(|(i, &v)| units.inward(i % channels, v));
+    let values = values.map(|(i, &v)| units.inward(i % channels, v.into()));
     Ok(Image::from_parts(
         image.size(),
         values.collect(),
@@ -86,6 +95,8 @@ pub(crate) struct Extras {
     pub(crate) sites: bool,
     /// Where patches lie.
     pub(crate) locations: bool,
+    /// What could be measured.
+    pub(crate) bounds: Option<(f32, f32)>,
 }
 
 /// Rows of the model from some patches of an image in units of the model.
@@ -140,6 +151,9 @@ fn with_extras(
         let corner = |patch| grid.corner(patch).map(|c| c as f32);
         let places = patches.flat_map(|patch| corner(patch)[..2].to_vec());
         rows = rows.with_locations(2, places.collect())?;
+    }
+    if let Some((low, high)) = extras.bounds {
+        rows = rows.with_bounds(low, high)?;
     }
     Ok(rows)
 }

@@ -7,12 +7,14 @@ use rand::Rng;
 use rayon::prelude::*;
 
 use crate::config::SlabPrior;
-use crate::init::{LEAST_PRECISION, MOST_PRECISION};
 use crate::loadings::Loadings;
 use crate::rows::BpfaRows;
 use crate::scan;
 use crate::scores::{BLOCK_ROWS, Scores};
-use crate::state::Shared;
+
+/// Precisions are kept within these, where vague priors and no data would send them to 0 or infinity.
+pub(crate) const LEAST_PRECISION: f64 = 1e-10;
+pub(crate) const MOST_PRECISION: f64 = 1e12;
 
 /// A draw from Gamma(shape + n/2, rate + square/2), kept within the range of numbers.
 pub(crate) fn draw_precision<R: Rng + ?Sized>(
@@ -30,7 +32,7 @@ pub(crate) fn draw_slabs<R: Rng + ?Sized>(
     prior: SlabPrior,
     counts: &[u64],
     squares: &[f64],
-    shared: &mut Shared,
+    (precisions, tau): (&mut [f64], &mut f64),
     rng: &mut R,
 ) -> Result<(), ParameterError> {
     match prior {
@@ -39,34 +41,30 @@ pub(crate) fn draw_slabs<R: Rng + ?Sized>(
             let square: f64 = squares.iter().sum();
             // Nothing is active and the prior is vague: a draw would be 0, an infinitely wide slab.
             if n > 0 || prior.shape >= 0.5 {
-                shared.slab_precisions[0] = draw_precision(prior, n as f64, square, rng)?;
+                precisions[0] = draw_precision(prior, n as f64, square, rng)?;
             }
         }
         SlabPrior::PerAtom { shape, rate } => {
-            for (k, g) in shared.slab_precisions.iter_mut().enumerate() {
-                let prior = GammaPrior {
-                    shape,
-                    rate: shared.slab_rate,
-                };
+            for (k, g) in precisions.iter_mut().enumerate() {
+                let prior = GammaPrior { shape, rate: *tau };
                 *g = draw_precision(prior, counts[k] as f64, squares[k], rng)?;
             }
-            let n = shared.slab_precisions.len() as f64;
-            let total: f64 = shared.slab_precisions.iter().sum();
+            let n = precisions.len() as f64;
+            let total: f64 = precisions.iter().sum();
             let law = Gamma::new(rate.shape + n * shape, rate.rate + total)?;
-            shared.slab_rate = law.sample(rng).clamp(LEAST_PRECISION, MOST_PRECISION);
+            *tau = law.sample(rng).clamp(LEAST_PRECISION, MOST_PRECISION);
         }
     }
     Ok(())
 }
 
-/// Weighted squares of the residuals of each channel, and the number of entries of each.
+/// Squares of the residuals of each channel.
 pub(crate) fn residual_squares(
     arch: Arch,
     rows: &BpfaRows,
     loadings: &Loadings,
     scores: &Scores,
-    entry_weights: &[f32],
-) -> (Vec<f64>, Vec<u64>) {
+) -> Vec<f64> {
     let parts: Vec<Vec<f64>> = (0..scores.blocks.len())
         .into_par_iter()
         .map_init(Vec::new, |residual, block| {
@@ -74,7 +72,6 @@ pub(crate) fn residual_squares(
                 rows,
                 loadings,
                 scores,
-                entry_weights,
                 block,
                 residual,
             })
@@ -84,18 +81,22 @@ pub(crate) fn residual_squares(
     for part in parts {
         squares.iter_mut().zip(part).for_each(|(s, x)| *s += x);
     }
+    squares
+}
+
+/// Number of entries of each channel.
+pub(crate) fn channel_counts(rows: &BpfaRows) -> Vec<u64> {
     let mut counts = vec![0; rows.n_channels()];
     for (p, &c) in rows.channels().iter().enumerate() {
         counts[c as usize] += rows.column_count(p) as u64;
     }
-    (squares, counts)
+    counts
 }
 
 struct BlockSquares<'a> {
     rows: &'a BpfaRows,
     loadings: &'a Loadings,
     scores: &'a Scores,
-    entry_weights: &'a [f32],
     block: usize,
     residual: &'a mut Vec<f32>,
 }
@@ -119,19 +120,14 @@ impl WithSimd for BlockSquares<'_> {
                 scores,
                 self.residual,
             );
-            if rows.n_channels() == 1 && self.entry_weights.is_empty() {
+            if rows.n_channels() == 1 {
                 let sum: f64 = self.residual.iter().map(|&r| f64::from(r).powi(2)).sum();
                 squares[0] += sum;
                 continue;
             }
-            let start = rows.range(i).start;
             for (e, &r) in self.residual.iter().enumerate() {
                 let channel = rows.channels()[scan::place(columns, e)] as usize;
-                let w = self
-                    .entry_weights
-                    .get(start + e)
-                    .map_or(1.0, |&w| f64::from(w));
-                squares[channel] += w * f64::from(r).powi(2);
+                squares[channel] += f64::from(r).powi(2);
             }
         }
         squares

@@ -1,6 +1,7 @@
 //! What is factored: rows of numbers, of which some entries are observed.
 
 use npb_data::{Ratings, Table};
+use serde::Serialize;
 
 use crate::BpfaError;
 
@@ -23,7 +24,7 @@ const LIMIT: usize = u32::MAX as usize - 1;
 /// assert_eq!(holes.columns(0), Some(&[0, 2][..]));
 /// # Ok::<(), npb_bpfa::BpfaError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BpfaRows {
     n_rows: usize,
     n_columns: usize,
@@ -40,10 +41,12 @@ pub struct BpfaRows {
     n_sites: usize,
     locations: Vec<f32>,
     n_coordinates: usize,
+    /// Bounds of what could be measured; empty without.
+    bounds: Vec<(f32, f32)>,
 }
 
 /// Entries by columns; empty when rows are complete.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct ByColumn {
     starts: Vec<usize>,
     rows: Vec<u32>,
@@ -138,6 +141,7 @@ impl BpfaRows {
             sites: Vec::new(),
             locations: Vec::new(),
             n_coordinates: 0,
+            bounds: Vec::new(),
         };
         if let Some(entry) = rows.values.iter().position(|v| !v.is_finite()) {
             let (row, column) = rows.cell(entry);
@@ -155,19 +159,11 @@ impl BpfaRows {
     /// # Errors
     /// No observed cell; a value beyond the range of single precision.
     pub fn from_table(table: &Table) -> Result<Self, BpfaError> {
-        Self::mapped(table, |_, x| x)
-    }
-
-    /// The observed cells of a table, each as `unit(column, value)`.
-    pub(crate) fn mapped(
-        table: &Table,
-        unit: impl Fn(usize, f64) -> f64,
-    ) -> Result<Self, BpfaError> {
         let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
         for i in 0..table.n_rows() {
             for (j, x) in table.observed_in_row(i) {
                 columns.push(j as u32);
-                values.push(unit(j, x) as f32);
+                values.push(x as f32);
             }
             starts.push(values.len());
         }
@@ -254,6 +250,37 @@ impl BpfaRows {
         self.locations = coordinates;
         self.n_coordinates = n_coordinates;
         Ok(self)
+    }
+
+    /// Says that what was measured was cut off at these values (0 and 255 of a picture): an entry at or beyond a bound says only that the value lies there or
+    /// beyond ([`BpfaMove::Latents`](crate::BpfaMove::Latents)).
+    ///
+    /// # Errors
+    /// Bounds that are not finite and ascending.
+    pub fn with_bounds(mut self, low: f32, high: f32) -> Result<Self, BpfaError> {
+        if !(low.is_finite() && high.is_finite() && low < high) {
+            return Err(BpfaError::Argument {
+                argument: "bounds",
+                value: format!("{low} and {high}"),
+                rule: "finite, the lower one first",
+            });
+        }
+        self.bounds = vec![(low, high)];
+        Ok(self)
+    }
+
+    /// Bounds of what could be measured.
+    pub fn bounds(&self) -> Option<(f32, f32)> {
+        self.bounds.first().copied()
+    }
+
+    /// The same rows with other values.
+    pub(crate) fn with_values(&self, values: Vec<f32>) -> Self {
+        debug_assert_eq!(values.len(), self.values.len());
+        Self {
+            values,
+            ..self.clone()
+        }
     }
 
     /// Number of rows, N.

@@ -50,6 +50,9 @@ pub(crate) struct ScanWork {
     pub(crate) values: Vec<f32>,
 }
 
+/// Lanes of the widest register.
+pub(crate) const LARGEST_REGISTER: usize = 16;
+
 /// Registers that are summed at once.
 const TILE: usize = 8;
 
@@ -67,7 +70,8 @@ pub(crate) fn scan_row<S: Simd>(
     work.pending.resize(kp, 0.0);
     work.own_threshold.resize(kp, 0.0);
     correlate(simd, d, row, work);
-    let norms = if row.shared { &d.norms } else { &work.norms };
+    let own_norms = std::mem::take(&mut work.norms);
+    let norms = if row.shared { &d.norms } else { &own_norms };
     work.threshold.resize(kp, 0.0);
     thresholds(norms, prior, &mut work.threshold, rng);
     for (k, s) in row.scores.iter() {
@@ -78,7 +82,10 @@ pub(crate) fn scan_row<S: Simd>(
 
     let lanes = S::F32_LANES;
     for register in 0..kp / lanes {
-        while let Some(lane) = first_hit(simd, norms, work_view(work), register) {
+        // Lanes that were passed stay as they were decided, although what they were compared with changes.
+        let mut next = 0;
+        while let Some(lane) = first_hit(simd, norms, work_view(work), register, next) {
+            next = lane + 1;
             let k = register * lanes + lane;
             let (old, norm) = (work.pending[k], norms[k]);
             let linear = work.linear[k] + norm * old;
@@ -103,22 +110,36 @@ pub(crate) fn scan_row<S: Simd>(
                 let products = &d.gram[k * kp + from..(k + 1) * kp];
                 add_scaled(simd, -change, products, &mut work.linear[from..]);
             } else {
-                let atom = d.atom(k);
-                for (e, scaled) in work.scaled.iter_mut().enumerate() {
-                    *scaled = -change * row.weights[e] * atom[place(row.columns, e)];
-                }
-                let coefficients = &work.scaled;
-                project::<S, true>(
-                    simd,
-                    d,
-                    row.columns,
-                    coefficients,
-                    register,
-                    &mut work.linear,
-                );
+                deflate(simd, d, row, k, change, register, work);
             }
         }
     }
+    work.norms = own_norms;
+}
+
+/// Takes `change` of score k out of `work.linear`, from a register on; of rows that share nothing.
+#[inline(always)]
+pub(crate) fn deflate<S: Simd>(
+    simd: S,
+    d: &Loadings,
+    row: ScanRow<'_>,
+    k: usize,
+    change: f32,
+    register: usize,
+    work: &mut ScanWork,
+) {
+    let atom = d.atom(k);
+    for (e, scaled) in work.scaled.iter_mut().enumerate() {
+        *scaled = -change * row.weights[e] * atom[place(row.columns, e)];
+    }
+    project::<S, true>(
+        simd,
+        d,
+        row.columns,
+        &work.scaled,
+        register,
+        &mut work.linear,
+    );
 }
 
 /// `work.linear` and, unless shared, `work.norms`; leaves the residual in `work.residual`.
@@ -298,9 +319,15 @@ fn work_view(work: &ScanWork) -> HitView<'_> {
     }
 }
 
-/// The first lane of a register whose l^2 exceeds its threshold.
+/// The first lane of a register, from lane `next` on, whose l^2 exceeds its threshold.
 #[inline(always)]
-fn first_hit<S: Simd>(simd: S, norms: &[f32], view: HitView<'_>, register: usize) -> Option<usize> {
+fn first_hit<S: Simd>(
+    simd: S,
+    norms: &[f32],
+    view: HitView<'_>,
+    register: usize,
+    next: usize,
+) -> Option<usize> {
     let at = |x: &[f32]| S::as_simd_f32s(x).0[register];
     let linear = simd.mul_add_e_f32s(at(norms), at(view.pending), at(view.linear));
     let square = simd.mul_f32s(linear, linear);
@@ -308,7 +335,8 @@ fn first_hit<S: Simd>(simd: S, norms: &[f32], view: HitView<'_>, register: usize
     if simd.reduce_max_f32s(excess) > 0.0 {
         let mut lanes = [0.0_f32; 16];
         S::as_mut_simd_f32s(&mut lanes).0[0] = excess;
-        lanes[..S::F32_LANES].iter().position(|&x| x > 0.0)
+        let rest = lanes[..S::F32_LANES].iter().enumerate().skip(next);
+        rest.filter(|(_, x)| **x > 0.0).map(|(lane, _)| lane).next()
     } else {
         None
     }
@@ -355,7 +383,176 @@ fn ln(x: f32) -> f32 {
     y = y * f - 1.666_805_8e-1;
     y = y * f + 2.000_071_4e-1;
     y = y * f - 2.499_999_4e-1;
-    y = y * f + 3.333_333_1e-1;
+    y = y * f + 3.333_333e-1;
     let e = exponent as f32;
     f + (y * f * z + e * -2.121_944_4e-4 - 0.5 * z) + e * 0.693_359_4
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use npb_infer::stream;
+    use pulp::{Arch, WithSimd};
+
+    /// What is wrong with the reference.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub(crate) enum Fault {
+        None,
+        /// After a change the atoms before it in its group of 16 are compared once more, with the numbers that they were compared with before.
+        Restart,
+        /// The score of the atom itself stays in the residual.
+        OwnScore,
+    }
+
+    /// One row, dense, double precision, one atom after the other; takes its random numbers in the order of the scan.
+    pub(crate) fn reference(
+        d: &Loadings,
+        row: ScanRow<'_>,
+        prior: ScanPrior<'_>,
+        fault: Fault,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Vec<f64> {
+        let kp = d.kp;
+        let mut bits = Vec::with_capacity(kp);
+        for _ in 0..kp / 2 {
+            let both = rng.next_u64();
+            bits.extend([both as u32, (both >> 32) as u32]);
+        }
+        let uniform = |k: usize| (f64::from(bits[k]) + 0.5) / 2f64.powi(32);
+        let mut s = vec![0.0; kp];
+        row.scores.iter().for_each(|(k, x)| s[k] = f64::from(x));
+        let dot = |s: &[f64], k: usize, own: bool| -> (f64, f64) {
+            let (mut linear, mut norm) = (0.0, 0.0);
+            for (e, (&y, &w)) in row.values.iter().zip(row.weights).enumerate() {
+                let loadings = d.column(place(row.columns, e));
+                let at = |k: usize| f64::from(loadings[k]);
+                let fitted: f64 = (0..d.k)
+                    .filter(|&l| own || l != k)
+                    .map(|l| at(l) * s[l])
+                    .sum();
+                linear += f64::from(w) * at(k) * (f64::from(y) - fitted);
+                norm += f64::from(w) * at(k).powi(2);
+            }
+            (linear, norm)
+        };
+        let mut k = 0;
+        let mut done = vec![false; kp];
+        while k < d.k {
+            let (linear, norm) = dot(&s, k, fault == Fault::OwnScore);
+            let slab = f64::from(prior.slab[k]);
+            let precision = slab + norm;
+            let ln_odds = 0.5 * f64::from(prior.constant[k]) - 0.5 * precision.ln()
+                + 0.5 * linear * linear / precision;
+            let u = uniform(k);
+            let old = s[k];
+            s[k] = 0.0;
+            if (u / (1.0 - u)).ln() < ln_odds {
+                let z: f32 = rng.sample(StandardNormal);
+                s[k] = linear / precision + f64::from(z) / precision.sqrt();
+            }
+            done[k] = s[k] != 0.0 || old != 0.0;
+            let changed = done[k];
+            k += 1;
+            if fault == Fault::Restart && changed {
+                k = (k - 1) / 16 * 16;
+            }
+            while k < d.k && done[k] {
+                k += 1;
+            }
+        }
+        s
+    }
+
+    struct Once<'a> {
+        d: &'a Loadings,
+        row: ScanRow<'a>,
+        prior: ScanPrior<'a>,
+        work: &'a mut ScanWork,
+        rng: Xoshiro256PlusPlus,
+    }
+
+    impl WithSimd for Once<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(mut self, simd: S) {
+            scan_row(simd, self.d, self.row, self.prior, self.work, &mut self.rng);
+        }
+    }
+
+    /// Rows of several lengths, with and without holes, against the reference.
+    #[test]
+    fn registers_agree_with_double_precision() {
+        let arch = Arch::new();
+        let mut different = 0;
+        for case in 0..400_u64 {
+            let mut rng = stream(7, [case, 0, 0, 0]);
+            let k = 1 + (case as usize * 7) % 70;
+            let p = 2 + (case as usize * 5) % 23;
+            let mut normal = |sd: f64| (sd * rng.sample::<f64, _>(StandardNormal)) as f32;
+            let dictionary: Vec<f32> = (0..k * p).map(|_| normal(0.5)).collect();
+            let complete = case % 2 == 0;
+            let columns: Vec<u32> = (0..p as u32).filter(|c| complete || c % 3 != 1).collect();
+            let values: Vec<f32> = columns.iter().map(|_| normal(1.0)).collect();
+            let weights: Vec<f32> = vec![3.0; columns.len()];
+            let (atoms, scores): (Vec<u16>, Vec<f32>) = (0..k as u16)
+                .filter(|a| a % 5 == 2)
+                .map(|a| (a, normal(1.0)))
+                .unzip();
+            let kp = k.next_multiple_of(16);
+            let slab = vec![1.5; kp];
+            let mut constant = vec![f32::NEG_INFINITY; kp];
+            constant[..k].fill(-1.0);
+            let mut d = Loadings::default();
+            let shared = vec![3.0; p];
+            d.set(&dictionary, k, complete.then_some(&shared), arch);
+            let row = ScanRow {
+                columns: (!complete).then_some(&columns),
+                values: &values,
+                weights: &weights,
+                scores: RowScores {
+                    atoms: Some(&atoms),
+                    values: &scores,
+                },
+                shared: complete,
+            };
+            let prior = ScanPrior {
+                slab: &slab,
+                constant: &constant,
+            };
+            let mut work = ScanWork::default();
+            arch.dispatch(Once {
+                d: &d,
+                row,
+                prior,
+                work: &mut work,
+                rng: stream(8, [case, 0, 0, 0]),
+            });
+            let expected = reference(&d, row, prior, Fault::None, &mut stream(8, [case, 0, 0, 0]));
+            let mut found = vec![0.0; kp];
+            let drawn = work.atoms.iter().zip(&work.values);
+            drawn.for_each(|(&k, &s)| found[k as usize] = f64::from(s));
+            let off = found
+                .iter()
+                .zip(&expected)
+                .any(|(a, b)| (a - b).abs() > 1e-3);
+            different += usize::from(off);
+        }
+        // A decision on the edge may fall otherwise in single precision.
+        assert!(different <= 1, "{different} rows differ");
+    }
+
+    #[test]
+    fn logarithms_are_good_to_single_precision() {
+        for n in -60..60 {
+            for x in [1.0, 1.2, 1.41, 1.42, 1.7, 1.999] {
+                let x = x * 2f32.powi(n);
+                let exact = f64::from(x).ln();
+                assert!(
+                    (f64::from(ln(x)) - exact).abs() < 2e-7 * exact.abs().max(1.0),
+                    "{x}"
+                );
+            }
+        }
+    }
 }

@@ -71,11 +71,6 @@ impl Scores {
         }
     }
 
-    /// Other scores of the same rows and atoms.
-    pub(crate) fn with_blocks(self, blocks: Vec<ScoreBlock>) -> Self {
-        Self { blocks, ..self }
-    }
-
     /// Number of rows, N.
     pub fn n_rows(&self) -> usize {
         self.n_rows
@@ -201,15 +196,6 @@ impl ScoreBlock {
         RowScores {
             atoms: Some(&self.atoms[own.clone()]),
             values: &self.values[own],
-        }
-    }
-
-    /// Number of rows.
-    pub(crate) fn n_rows(&self, n_atoms: usize) -> usize {
-        if self.starts.is_empty() {
-            self.values.len() / n_atoms
-        } else {
-            self.starts.len() - 1
         }
     }
 

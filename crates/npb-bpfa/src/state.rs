@@ -1,9 +1,15 @@
 //! One draw.
 
+use npb_infer::Xoshiro256PlusPlus;
+use rand::RngExt;
+use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
+use crate::dependent::Dependence;
 use crate::error::expect;
+use crate::lasso::LassoScales;
 use crate::scores::Scores;
+use crate::spikes::Spikes;
 use crate::{BpfaError, BpfaRows};
 
 /// The dictionary: K atoms of P numbers, single precision.
@@ -117,6 +123,12 @@ pub struct BpfaState {
     pub shared: Shared,
     /// Scores of the rows; a switch is on where there is one.
     pub scores: Scores,
+    /// Scales of Laplace scores.
+    pub lasso: LassoScales,
+    /// Anchors of the rows, where usage depends on locations.
+    pub dependence: Dependence,
+    /// Sites with spikes.
+    pub spikes: Spikes,
 }
 
 /// What all rows share: enough to encode rows that the chain has not seen.
@@ -125,7 +137,7 @@ pub struct BpfaState {
 pub struct Shared {
     /// Dictionary D.
     pub dictionary: Dictionary,
-    /// ln odds of pi_k: the probability that an atom is used in a row. Of spike-and-slab scores.
+    /// ln odds of pi_k, the probability that an atom is used in a row; `pi_jk` at `j * K + k` where usage depends on locations. Of spike-and-slab scores.
     pub ln_odds: Vec<f64>,
     /// Slab precisions g: one, or one for each atom.
     pub slab_precisions: Vec<f64>,
@@ -170,11 +182,17 @@ impl Shared {
             "noise precisions",
         )?;
         expect(
-            (self.ln_odds.is_empty() || self.ln_odds.len() == k)
-                && self.ln_odds.iter().all(|x| !x.is_nan()),
+            self.ln_odds.len().is_multiple_of(k) && self.ln_odds.iter().all(|x| !x.is_nan()),
             "weights",
         )
     }
+}
+
+/// Columns of a table of `keep.len()` columns that are kept.
+fn kept<T: Copy>(values: &[T], keep: &[bool]) -> Vec<T> {
+    let rows = values.chunks_exact(keep.len());
+    rows.flat_map(|row| row.iter().zip(keep).filter(|(_, k)| **k).map(|(&x, _)| x))
+        .collect()
 }
 
 impl BpfaState {
@@ -188,9 +206,73 @@ impl BpfaState {
         self.scores.counts().iter().filter(|&&n| n > 0).count()
     }
 
+    /// Keeps these atoms, the others being used by no row. Spike-and-slab scores only.
+    pub(crate) fn keep_atoms(&mut self, keep: &[bool]) {
+        let mut new = Vec::with_capacity(keep.len());
+        let mut n = 0;
+        for &kept in keep {
+            new.push(kept.then_some(n));
+            n += u16::from(kept);
+        }
+        let n = n as usize;
+        let p = self.shared.dictionary.n_columns;
+        let values = kept(&self.shared.dictionary.values, keep);
+        self.shared.dictionary = Dictionary::from_values(p, n, values);
+        self.shared.ln_odds = kept(&self.shared.ln_odds, keep);
+        if self.shared.slab_precisions.len() > 1 {
+            self.shared.slab_precisions = kept(&self.shared.slab_precisions, keep);
+        }
+        self.dependence.means = kept(&self.dependence.means, keep);
+        self.scores.renumber(n, &new);
+    }
+
+    /// Adds atoms drawn from the prior, used by no row; their weights are to be drawn.
+    pub(crate) fn add_atoms(&mut self, more: usize, rng: &mut Xoshiro256PlusPlus) {
+        let Dictionary {
+            n_columns: p,
+            n_atoms: k,
+            ..
+        } = self.shared.dictionary;
+        let sd = (1.0 / p as f32).sqrt();
+        let mut values = Vec::with_capacity(p * (k + more));
+        for row in self.shared.dictionary.values.chunks_exact(k) {
+            values.extend_from_slice(row);
+            values.extend((0..more).map(|_| sd * rng.sample::<f32, _>(StandardNormal)));
+        }
+        self.shared.dictionary = Dictionary::from_values(p, k + more, values);
+        let groups = self.shared.ln_odds.len() / k;
+        let mut ln_odds = Vec::with_capacity(groups * (k + more));
+        for own in self.shared.ln_odds.chunks_exact(k) {
+            ln_odds.extend_from_slice(own);
+            ln_odds.extend(vec![0.0; more]);
+        }
+        self.shared.ln_odds = ln_odds;
+        if self.shared.slab_precisions.len() == k && k > 1 {
+            let mean = self.shared.slab_precisions.iter().sum::<f64>() / k as f64;
+            self.shared.slab_precisions.resize(k + more, mean);
+        }
+        if !self.dependence.means.is_empty() {
+            let least = self.dependence.means.iter().copied().fold(1.0, f64::min);
+            self.dependence.means.resize(k + more, least);
+        }
+        let new: Vec<Option<u16>> = (0..k).map(|k| Some(k as u16)).collect();
+        self.scores.renumber(k + more, &new);
+    }
+
     /// Checks what a file or a caller said against the rows.
     pub(crate) fn check(&self, rows: &BpfaRows) -> Result<(), BpfaError> {
         self.shared.check(rows.n_columns(), rows.n_channels())?;
-        self.scores.check(rows.n_rows(), self.n_atoms())
+        let (n, k) = (rows.n_rows(), self.n_atoms());
+        self.scores.check(n, k)?;
+        self.lasso.check(n, k)?;
+        self.spikes.check(rows.n_sites(), rows.n_channels())?;
+        let own = &self.dependence;
+        expect(
+            (own.anchors.is_empty() && own.means.is_empty())
+                || (own.anchors.len() == n
+                    && own.means.len() == k
+                    && own.means.iter().all(|&x| x > 0.0 && x < 1.0)),
+            "dependence on locations",
+        )
     }
 }

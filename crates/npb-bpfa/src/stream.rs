@@ -3,17 +3,16 @@
 use std::ops::ControlFlow;
 
 use npb_data::{Image, PatchGrid};
-use npb_infer::ranges::at_least;
+use npb_infer::ranges::{OutOfRange, at_least};
 use npb_infer::{Stop, SweepPlan, Trace, Watch, stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{BpfaConfig, BpfaMove, ScorePrior};
+use crate::config::{BpfaConfig, BpfaMove};
 use crate::gibbs::BpfaSampler;
 use crate::image::{ImageConfig, Restored, Totals};
-use crate::patches::{Units, in_units, of_rows, random_patches, rows};
-use crate::scores::Scores;
-use crate::state::{BpfaState, Shared};
+use crate::patches::{Extras, ImageUnits, in_units, of_rows, random_patches, rows};
+use crate::state::Shared;
 use crate::{BpfaError, BpfaRows};
 
 /// Key of the choice of the sample.
@@ -68,6 +67,15 @@ impl StreamConfig {
         at_least("sample", self.sample as u64, 1)?;
         at_least("part", self.part as u64, 1)?;
         at_least("sweeps.keep", self.sweeps.keep, 1)?;
+        let model = &self.image.model;
+        if model.spikes.is_some() {
+            let rule = "none: spikes are found in all patches of a pixel at once, see restore";
+            return Err(OutOfRange::new("image.model.spikes", "some", rule).into());
+        }
+        if model.usage.dependent().is_some() {
+            let rule = "not dependent: anchors lie in the whole image, see restore";
+            return Err(OutOfRange::new("image.model.usage", "dependent", rule).into());
+        }
         Ok(())
     }
 }
@@ -111,9 +119,10 @@ pub fn restore_large_watched(
 ) -> Result<Restored, BpfaError> {
     config.validate()?;
     let grid = config.image.grid(image)?;
-    let units = Units::of(image)?;
+    let units = ImageUnits::of(image, config.image.bounds)?;
     let image = in_units(image, &units)?;
-    let (mut shared, trace) = learn(&image, &grid, config, watch)?;
+    let extras = config.image.extras(&units);
+    let (mut shared, trace) = learn(&image, &grid, extras, config, watch)?;
     let mut totals = Totals::new(
         grid,
         config.image.model.atoms,
@@ -131,11 +140,11 @@ pub fn restore_large_watched(
             .clone()
             .any(|p| grid.observed(&image, p).next().is_some());
         if observed {
-            let rows = rows(&image, &grid, patches, config.image.extras())?;
+            let rows = rows(&image, &grid, patches, extras)?;
             shared = Part {
                 rows: &rows,
                 config,
-                chain: 1 + part as u64,
+                number: part as u64,
             }
             .draw(shared, &mut totals, own, share)?;
         } else {
@@ -172,12 +181,13 @@ pub fn restore_large_watched(
 fn learn(
     image: &Image,
     grid: &PatchGrid,
+    extras: Extras,
     config: &StreamConfig,
     watch: &Watch<'_>,
 ) -> Result<(Shared, Trace), BpfaError> {
     let model = &config.image.model;
     let chosen = sample(grid, config.sample, model.seed);
-    let rows = rows(image, grid, chosen.iter().copied(), config.image.extras())?;
+    let rows = rows(image, grid, chosen.iter().copied(), extras)?;
     let atoms = random_patches(image, grid, model.atoms, model.seed, 0)?;
     let mut sampler = BpfaSampler::chain(&rows, model.clone(), 0, Some(atoms))?;
     let mut part = watch.part("sample", 0.5);
@@ -211,7 +221,7 @@ fn sample(grid: &PatchGrid, wanted: usize, seed: u64) -> Vec<usize> {
 struct Part<'a> {
     rows: &'a BpfaRows,
     config: &'a StreamConfig,
-    chain: u64,
+    number: u64,
 }
 
 impl Part<'_> {
@@ -224,24 +234,19 @@ impl Part<'_> {
         share: f64,
     ) -> Result<Shared, BpfaError> {
         let model = &self.config.image.model;
-        let dense = model.scores != ScorePrior::SpikeSlab;
-        let state = BpfaState {
-            scores: Scores::zeros(self.rows.n_rows(), model.atoms, dense),
-            shared,
-        };
         let config = BpfaConfig {
             hold_dictionary: 0,
+            prune: false,
             ..model.clone()
         };
-        let names = BpfaSampler::scalar_names();
-        let mut sampler =
-            BpfaSampler::resume(self.rows, config, self.chain, state, Trace::new(names))?;
+        // Rows of different parts have the same numbers: chains keep their random numbers apart.
+        let mut sampler = BpfaSampler::with_shared(self.rows, config, 1 + self.number, shared)?;
         for _ in 0..self.config.update {
-            sampler.sweep()?;
+            sampler.sweep_with(&model.moves)?;
         }
         let plan = self.config.sweeps;
         for sweep in 1..=plan.total() {
-            sampler.sweep_with(&[BpfaMove::Scores])?;
+            sampler.sweep_with(&[BpfaMove::Latents, BpfaMove::Scores])?;
             if plan.is_kept(sweep) {
                 totals.add_lines(&sampler, lines.clone(), share);
             }

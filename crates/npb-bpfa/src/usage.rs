@@ -9,6 +9,7 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
+use crate::dependent::Dependence;
 use crate::loadings::Loadings;
 use crate::rows::BpfaRows;
 use crate::scan::{self, ScanRow, ScanWork};
@@ -18,10 +19,10 @@ use crate::scores::{BLOCK_ROWS, Scores};
 pub(crate) fn draw_ln_odds<R: Rng + ?Sized>(
     prior: WeightPrior,
     on: u64,
-    n_rows: usize,
+    n_rows: u64,
     rng: &mut R,
 ) -> Result<f64, ParameterError> {
-    let off = n_rows as u64 - on;
+    let off = n_rows - on;
     let law = Beta::new(prior.a() + on as f64, prior.b() + off as f64)?;
     Ok(law.sample_ln_odds(rng))
 }
@@ -42,7 +43,14 @@ pub(crate) struct Collapsed<'a> {
     pub(crate) atoms: &'a [usize],
     /// Their slab precisions.
     pub(crate) slabs: &'a [f64],
-    pub(crate) prior: WeightPrior,
+    /// `d_k' W d_l` of the atoms, m x m, which complete rows share; empty when there are none.
+    pub(crate) products: &'a [f32],
+    /// Prior of the weights of each of the atoms.
+    pub(crate) priors: &'a [WeightPrior],
+    /// Anchors of the rows.
+    pub(crate) dependence: &'a Dependence,
+    /// Number of rows at each anchor.
+    pub(crate) group_rows: &'a [u64],
     pub(crate) seed: u64,
     pub(crate) key: [u64; 3],
 }
@@ -61,7 +69,7 @@ struct Candidate {
 }
 
 impl Collapsed<'_> {
-    /// Scans all rows; `counts`: numbers of rows that use each of the atoms.
+    /// Scans all rows; `counts`: numbers of rows of each anchor that use each of the atoms, at `anchor * m + j`.
     ///
     /// Bayes factors and random numbers are found in parallel; one pass over the rows then decides, because the prior odds `(a + n_-i) / (b + N - 1 - n_-i)`
     /// depend on the other rows.
@@ -94,26 +102,26 @@ impl Collapsed<'_> {
                         });
                     },
                 );
-            for (own, products) in candidates
-                .chunks_exact_mut(m)
-                .zip(products.chunks_exact(pairs))
-            {
-                self.decide(own, products, counts);
+            let rows = candidates.chunks_exact_mut(m);
+            for (i, (own, products)) in rows.zip(products.chunks_exact(pairs)).enumerate() {
+                let group = self.dependence.group(first + i);
+                let counts = &mut counts[group * m..(group + 1) * m];
+                self.decide(own, products, self.group_rows[group], counts);
             }
             self.write(scores, first / BLOCK_ROWS, &candidates);
         }
     }
 
-    fn decide(&self, own: &mut [Candidate], products: &[f32], counts: &mut [u64]) {
+    fn decide(&self, own: &mut [Candidate], products: &[f32], rows: u64, counts: &mut [u64]) {
         let m = own.len();
-        let others = self.rows.n_rows() - 1;
+        let others = rows as usize - 1;
         for j in 0..m {
             let Candidate { old, bar, z, .. } = own[j];
             counts[j] -= u64::from(old != 0.0);
             let q = products[j * (m + 1)];
             let linear = f64::from(own[j].linear + q * old);
             let precision = self.slabs[j] + f64::from(q);
-            let ln_odds = self.prior.ln_odds(counts[j] as usize, others)
+            let ln_odds = self.priors[j].ln_odds(counts[j] as usize, others)
                 + 0.5 * (self.slabs[j] / precision).ln()
                 + 0.5 * linear * linear / precision;
             let mut new = 0.0;
@@ -234,11 +242,7 @@ impl WithSimd for Look<'_, '_> {
             let rng = &mut all.rng(i);
             for (j, (candidate, &k)) in own.iter_mut().zip(all.atoms).enumerate() {
                 let atom = all.loadings.atom(k);
-                let mut linear = 0.0;
-                let weighted = work.residual.iter().zip(row.weights);
-                for (e, (r, w)) in weighted.enumerate() {
-                    linear += r * w * atom[scan::place(row.columns, e)];
-                }
+                let linear = correlation(row, &work.residual, atom);
                 let u: f64 = rng.random();
                 let v = (1.0 - u).max(1e-300);
                 *candidate = Candidate {
@@ -248,12 +252,10 @@ impl WithSimd for Look<'_, '_> {
                     ..Candidate::default()
                 };
                 for (l, &other) in all.atoms[..=j].iter().enumerate() {
-                    let other = all.loadings.atom(other);
-                    let mut product = 0.0;
-                    for (e, w) in row.weights.iter().enumerate() {
-                        let p = scan::place(row.columns, e);
-                        product += w * atom[p] * other[p];
-                    }
+                    let product = match row.shared && !all.products.is_empty() {
+                        true => all.products[j * m + l],
+                        false => product(row, atom, all.loadings.atom(other)),
+                    };
                     products[j * m + l] = product;
                     products[l * m + j] = product;
                 }
@@ -299,4 +301,44 @@ pub(crate) fn scan_row<'a>(
         scores: scores.row(i),
         shared,
     }
+}
+
+/// Sums over entries are made in this many parts, which vector registers hold.
+const PARTS: usize = 16;
+
+/// `d' W r`.
+#[inline(always)]
+fn correlation(row: ScanRow<'_>, residual: &[f32], atom: &[f32]) -> f32 {
+    let Some(columns) = row.columns else {
+        return summed(residual, row.weights, atom);
+    };
+    let weighted = residual.iter().zip(row.weights).zip(columns);
+    weighted.map(|((r, w), &p)| r * w * atom[p as usize]).sum()
+}
+
+/// `d' W d_other`.
+#[inline(always)]
+pub(crate) fn product(row: ScanRow<'_>, atom: &[f32], other: &[f32]) -> f32 {
+    let Some(columns) = row.columns else {
+        return summed(atom, row.weights, other);
+    };
+    let weighted = row.weights.iter().zip(columns);
+    weighted
+        .map(|(w, &p)| w * atom[p as usize] * other[p as usize])
+        .sum()
+}
+
+/// `sum a b c` over the length of b; the order depends on that length only.
+#[inline(always)]
+pub(crate) fn summed(a: &[f32], b: &[f32], c: &[f32]) -> f32 {
+    let mut parts = [0.0; PARTS];
+    let whole = b.len() / PARTS * PARTS;
+    for at in (0..whole).step_by(PARTS) {
+        let (a, b, c) = (&a[at..at + PARTS], &b[at..at + PARTS], &c[at..at + PARTS]);
+        for n in 0..PARTS {
+            parts[n] += a[n] * b[n] * c[n];
+        }
+    }
+    let rest: f32 = (whole..b.len()).map(|at| a[at] * b[at] * c[at]).sum();
+    parts.iter().sum::<f32>() + rest
 }

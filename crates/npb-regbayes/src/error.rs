@@ -114,10 +114,10 @@ pub enum RegBayesError {
     /// Reading or writing a saved fit.
     #[error(transparent)]
     Storage(#[from] npb_infer::storage::StorageError),
-    /// The bytes of a saved fit.
-    #[error(transparent)]
-    Format(#[from] npb_infer::storage::FormatError),
     /// The checkpoint of a fit.
     #[error(transparent)]
     Checkpoint(#[from] npb_infer::watch::CheckpointError),
+    /// The bytes of a saved fit.
+    #[error(transparent)]
+    Format(#[from] npb_infer::storage::FormatError),
 }

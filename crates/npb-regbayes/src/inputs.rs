@@ -1,8 +1,11 @@
 //! Rows of inputs of a machine: dense or sparse, with a column of ones appended on request.
 
+mod map;
+
 use npb_data::Ratings;
 
 use crate::error::RegBayesError;
+pub use map::{InputMap, MapConfig, MapKind};
 
 /// The rows `x_n` that a machine sees, borrowed: `n_rows x n_weights`.
 ///

@@ -52,6 +52,9 @@
 //! | driven by hand | [`classes::IlsvmVb`], [`tasks::MtIlsvmVb`], [`classes::PreparedClasses`], [`tasks::PreparedTasks`] |
 //! | the latent features | [`FactorConfig`], [`FactorState`], [`Spread`], [`FeatureReport`], [`Columns`] |
 //! | a sampler as their check | [`IbpSampler`], [`IbpGibbsConfig`], [`IbpMove`], [`IbpDraw`] |
+//! | topics that predict (MedLDA; LDA, LDA + SVM) | [`topics::fit`], [`topics::fit_watched`], [`MedLdaConfig`], [`MedLdaFit`], [`Response`], [`topics::cross_validate`], [`MedLdaVb`] |
+//! | the principle by itself | [`principle::FiniteSpace`], [`principle::GaussianFactor`], [`principle::Constraint`], [`principle::Penalty`] |
+//! | C of anything by cross-validation; non-linear inputs | [`select_cost`], [`Selection`]; [`InputMap`], [`MapConfig`] |
 //! | max-margin machine | [`Machine`], [`Problem`], [`Targets`], [`Slack`], [`Inputs`], [`Solution`], [`MachineLimits`] |
 //! | keep | [`Saved`] |
 //! | errors | [`RegBayesError`] |
@@ -68,10 +71,13 @@ mod inputs;
 mod kinks;
 mod loss;
 mod machine;
+pub mod principle;
+mod select;
 mod state;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
+pub mod topics;
 mod vb;
 
 pub use classes::IlsvmFit;
@@ -83,12 +89,14 @@ pub use config::{
 pub use error::RegBayesError;
 pub use factors::gibbs::{IbpDraw, IbpGibbsConfig, IbpMove, IbpSampler};
 pub use fit::FeatureReport;
-pub use inputs::Inputs;
+pub use inputs::{InputMap, Inputs, MapConfig, MapKind};
 pub use loss::{Slack, Targets};
 pub use machine::{Machine, MachineLimits, MachineStop, Problem, Solution};
 pub use npb_data;
 pub use npb_infer;
 pub use npb_infer::Saved;
 pub use npb_priors;
+pub use select::{Selection, select_cost};
 pub use state::{FactorState, Spread};
 pub use tasks::MtIlsvmFit;
+pub use topics::{Form, MedLdaConfig, MedLdaFit, MedLdaVb, Response, Supervision, TopWord};

@@ -4,7 +4,7 @@ use npb_infer::testing::{Exact, ExactTest, JointModel, JointReport, JointTest, p
 use npb_infer::{SweepPlan, Xoshiro256PlusPlus};
 use npb_linalg::dot;
 use npb_priors::dist::Gamma;
-use npb_priors::dp::{ln_partition_probability, sample_urn};
+use npb_priors::dp::{cluster_count_moments, ln_partition_probability, sample_urn};
 use npb_priors::{GammaPrior, special::normal_cdf};
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, StandardNormal};
@@ -153,6 +153,7 @@ where
         }
         names.push("data of 0 where with 1".to_owned());
         names.push("concentration times clusters".to_owned());
+        names.push("clusters less their expectation given the concentration".to_owned());
         names
     }
 
@@ -207,6 +208,7 @@ where
         }
         summary.push(with(1) * self.model.datum(&data[0]));
         summary.push(state.concentration * clusters);
+        summary.push(clusters - cluster_count_moments(USERS, state.concentration).0);
         summary
     }
 }

@@ -4,5 +4,6 @@ mod bad_input;
 mod bits;
 mod infinite;
 mod mixture;
+mod recommend;
 mod recovery;
 mod simulated;

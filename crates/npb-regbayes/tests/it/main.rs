@@ -3,5 +3,8 @@
 mod bad_input;
 mod fits;
 mod machine;
+mod principle;
 mod recovery;
+mod select;
 mod simulated;
+mod topics;

@@ -1,0 +1,757 @@
+//! Fits of tables and ratings.
+
+use npb_data::{Mask, Rating, Ratings, Table};
+use npb_infer::storage::fingerprint;
+use npb_infer::watch::{Checkpoint, Part};
+use npb_infer::{Saved, Stop, Trace, Watch, run_chains};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{MOST_ATOMS, ScorePrior};
+use crate::error::expect;
+use crate::gibbs::BpfaSampler;
+use crate::state::BpfaState;
+use crate::units::Units;
+use crate::{BpfaConfig, BpfaError, BpfaMove, BpfaRows};
+
+/// Cells of a matrix whose values are followed through the chain.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cells {
+    /// 0-based rows.
+    pub rows: Vec<u32>,
+    /// 0-based columns, one for each row.
+    pub columns: Vec<u32>,
+}
+
+/// What is known of the followed cells, over all kept draws of all chains; in units of the data.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CellMoments {
+    /// Kept draws.
+    pub n: u64,
+    /// Sums of the values, in units of the model.
+    sums: Vec<f64>,
+    /// Sums of their squares.
+    squares: Vec<f64>,
+    /// Sum of the noise variances of each channel.
+    noise: Vec<f64>,
+}
+
+/// A fitted matrix.
+///
+/// Followed cells have moments over *all* kept draws ([`followed`](Self::followed), [`impute`](Self::impute)); all else is answered from the stored draws
+/// ([`BpfaConfig::stored_draws`]).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BpfaFit {
+    /// Configuration of the run.
+    pub config: BpfaConfig,
+    /// Why the run ended.
+    pub stop: Stop,
+    /// Scalars of every sweep of each chain; see [`BpfaSampler::scalar_names`].
+    pub traces: Vec<Trace>,
+    /// Stored draws of each chain in turn.
+    pub draws: Vec<BpfaState>,
+    /// Cells that were followed.
+    pub cells: Cells,
+    moments: CellMoments,
+    units: Units,
+    n_rows: usize,
+    column_counts: Vec<u32>,
+    column_names: Vec<String>,
+}
+
+/// The value of a cell: mean and standard deviation without noise, and with it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    /// Posterior mean.
+    pub mean: f64,
+    /// Posterior standard deviation of the noise-free value.
+    pub sd: f64,
+    /// Standard deviation of a new measurement.
+    pub predictive_sd: f64,
+}
+
+/// Fits a table and follows its missing cells.
+///
+/// ```
+/// use npb_bpfa::npb_data::Table;
+/// use npb_bpfa::npb_infer::SweepPlan;
+/// use npb_bpfa::{BpfaConfig, fit};
+///
+/// // Sixty rows of four columns that go up and down together; every fifth value is missing.
+/// let value = |at: usize| ((at / 4) as f64 * 0.9).sin() * [1.0, -2.0, 0.5, 1.5][at % 4];
+/// let cells: Vec<f64> = (0..240).map(|at| if at % 5 == 3 { f64::NAN } else { value(at) }).collect();
+/// let table = Table::from_nan_coded(60, 4, &cells)?;
+/// let sweeps = SweepPlan { burn_in: 100, keep: 100, thin: 1 };
+/// let model = fit(&table, &BpfaConfig { atoms: 6, sweeps, ..BpfaConfig::default() })?;
+/// let full = model.impute(&table)?;
+/// assert!((full.row(2)[0] - value(8)).abs() < 0.2);    // was missing
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// No observed cell, or all of them alike; a configuration out of range; numerical trouble.
+pub fn fit(table: &Table, config: &BpfaConfig) -> Result<BpfaFit, BpfaError> {
+    fit_watched(table, config, &Watch::none())
+}
+
+/// As [`fit`], watched.
+///
+/// # Errors
+/// As [`fit`]; a checkpoint of other data or another configuration, or one that cannot be read or written.
+pub fn fit_watched(
+    table: &Table,
+    config: &BpfaConfig,
+    watch: &Watch<'_>,
+) -> Result<BpfaFit, BpfaError> {
+    let mut cells = Cells::default();
+    for i in 0..table.n_rows() {
+        for j in (0..table.n_cols()).filter(|&j| !table.is_observed(i, j)) {
+            cells.rows.push(i as u32);
+            cells.columns.push(j as u32);
+        }
+    }
+    let entries = entries_of(table);
+    let shape = (table.n_rows(), table.n_cols());
+    let names = table.column_names().to_vec();
+    fit_entries(shape, &entries, cells, names, config, watch)
+}
+
+/// Fits ratings and follows the given cells.
+///
+/// # Errors
+/// As [`fit`]; cells that do not exist.
+pub fn fit_ratings(
+    ratings: &Ratings,
+    cells: &Cells,
+    config: &BpfaConfig,
+    watch: &Watch<'_>,
+) -> Result<BpfaFit, BpfaError> {
+    let entry = |r: Rating| (r.row, r.column, r.value);
+    let entries: Vec<_> = ratings.iter().map(entry).collect();
+    let shape = (ratings.n_rows(), ratings.n_cols());
+    fit_entries(shape, &entries, cells.clone(), Vec::new(), config, watch)
+}
+
+fn fit_entries(
+    (n_rows, n_columns): (usize, usize),
+    entries: &[Entry],
+    cells: Cells,
+    column_names: Vec<String>,
+    config: &BpfaConfig,
+    watch: &Watch<'_>,
+) -> Result<BpfaFit, BpfaError> {
+    config.validate()?;
+    cells.check(n_rows, n_columns)?;
+    let units = Units::new(n_rows, n_columns, config.centring, entries)?;
+    let mut column_counts = vec![0; n_columns];
+    entries
+        .iter()
+        .for_each(|e| column_counts[e.1 as usize] += 1);
+    let rows = in_units(n_rows, n_columns, &units, entries)?;
+    let key = fingerprint(&(config, &rows, &cells, &units))?;
+    let version = env!("CARGO_PKG_VERSION");
+    let checkpoint = watch.checkpoint(CHAIN_MODEL, version, key, config.chains)?;
+    let weight = 1.0 / config.chains as f64;
+    let mut chains = run_chains(config.chains, |chain| {
+        let part = watch.part(format!("chain {chain}"), weight);
+        run_chain(&rows, &cells, config, chain, part, &checkpoint)
+    })?;
+    let mut stop = Stop::Completed;
+    let (mut traces, mut draws, mut moments) = (Vec::new(), Vec::new(), CellMoments::default());
+    for chain in &mut chains {
+        if (chain.trace.n_sweeps() as u64) < config.sweeps.total() {
+            stop = Stop::Cancelled;
+        }
+        moments.merge(&chain.moments);
+        draws.append(&mut chain.draws);
+        traces.push(chain.trace.clone());
+    }
+    Ok(BpfaFit {
+        config: config.clone(),
+        stop,
+        traces,
+        draws,
+        cells,
+        moments,
+        units,
+        n_rows,
+        column_counts,
+        column_names,
+    })
+}
+
+/// Name in checkpoint files.
+const CHAIN_MODEL: &str = "npb-bpfa/chains";
+
+/// What a chain has reached.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Chain {
+    state: BpfaState,
+    trace: Trace,
+    moments: CellMoments,
+    draws: Vec<BpfaState>,
+}
+
+fn run_chain(
+    rows: &BpfaRows,
+    cells: &Cells,
+    config: &BpfaConfig,
+    chain: u64,
+    mut part: Part<'_, '_>,
+    checkpoint: &Checkpoint<Chain>,
+) -> Result<Chain, BpfaError> {
+    let index = chain as usize;
+    let (mut sampler, mut moments, mut draws) = match checkpoint.reached(index) {
+        Some(reached) => {
+            reached.moments.check(cells)?;
+            let Chain { state, trace, .. } = reached;
+            let sampler = BpfaSampler::resume(rows, config.clone(), chain, state, trace)?;
+            (sampler, reached.moments, reached.draws)
+        }
+        None => (
+            BpfaSampler::chain(rows, config.clone(), chain, None)?,
+            CellMoments::of(cells),
+            Vec::new(),
+        ),
+    };
+    let plan = config.sweeps;
+    let spacing = plan.keep.div_ceil(config.stored_draws.max(1) as u64).max(1);
+    let total = plan.total();
+    while sampler.n_sweeps() < total && !part_is_stopped(&mut part, &sampler, total) {
+        sampler.sweep()?;
+        let sweep = sampler.n_sweeps();
+        if plan.is_kept(sweep) {
+            moments.add(cells, sampler.state());
+            let room = draws.len() < config.stored_draws;
+            // Counted from the end, so that the last draw is stored.
+            if room && ((total - sweep) / plan.thin.max(1)).is_multiple_of(spacing) {
+                draws.push(sampler.state().clone());
+            }
+        }
+        let state = || record(&sampler, &moments, &draws);
+        checkpoint.offer(index, sweep, state)?;
+    }
+    checkpoint.write(index, || record(&sampler, &moments, &draws))?;
+    part_is_stopped(&mut part, &sampler, total);
+    Ok(record(&sampler, &moments, &draws))
+}
+
+fn record(sampler: &BpfaSampler<'_>, moments: &CellMoments, draws: &[BpfaState]) -> Chain {
+    Chain {
+        state: sampler.state().clone(),
+        trace: sampler.trace().clone(),
+        moments: moments.clone(),
+        draws: draws.to_vec(),
+    }
+}
+
+/// Reports the last sweep, if there was one.
+fn part_is_stopped(part: &mut Part<'_, '_>, sampler: &BpfaSampler<'_>, total: u64) -> bool {
+    let trace = sampler.trace();
+    let Some(last) = trace.n_sweeps().checked_sub(1) else {
+        return false;
+    };
+    let sweep = sampler.n_sweeps();
+    let share = sweep as f64 / total as f64;
+    part.report(sweep, share, trace.names(), trace.row(last))
+        .is_break()
+}
+
+/// Row, column and value.
+pub(crate) type Entry = (u32, u32, f64);
+
+/// Observed cells of a table, row by row.
+pub(crate) fn entries_of(table: &Table) -> Vec<Entry> {
+    let row = |i: usize| {
+        let own = table.observed_in_row(i);
+        own.map(move |(j, y)| (i as u32, j as u32, y))
+    };
+    (0..table.n_rows()).flat_map(row).collect()
+}
+
+/// Entries in units of the model.
+pub(crate) fn in_units(
+    n_rows: usize,
+    n_columns: usize,
+    units: &Units,
+    entries: &[Entry],
+) -> Result<BpfaRows, BpfaError> {
+    let (mut starts, mut columns, mut values) = (vec![0; n_rows + 1], Vec::new(), Vec::new());
+    for &(i, j, y) in entries {
+        starts[i as usize + 1] += 1;
+        columns.push(j);
+        values.push(units.to_model(i as usize, j as usize, y) as f32);
+    }
+    (0..n_rows).for_each(|i| starts[i + 1] += starts[i]);
+    BpfaRows::new(n_columns, &starts, columns, values)
+}
+
+impl Cells {
+    fn check(&self, n_rows: usize, n_columns: usize) -> Result<(), BpfaError> {
+        if self.rows.len() != self.columns.len() {
+            return Err(BpfaError::Size {
+                what: "columns of cells",
+                found: self.columns.len(),
+                expected: self.rows.len(),
+            });
+        }
+        for (argument, list, size) in [
+            ("row of a cell", &self.rows, n_rows),
+            ("column of a cell", &self.columns, n_columns),
+        ] {
+            if let Some(&bad) = list.iter().find(|&&x| x as usize >= size) {
+                return Err(BpfaError::Argument {
+                    argument,
+                    value: bad.to_string(),
+                    rule: "one of the matrix, counted from 0",
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CellMoments {
+    fn of(cells: &Cells) -> Self {
+        Self {
+            n: 0,
+            sums: vec![0.0; cells.rows.len()],
+            squares: vec![0.0; cells.rows.len()],
+            noise: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, cells: &Cells, state: &BpfaState) {
+        self.n += 1;
+        let sums = self.sums.par_iter_mut().zip(&mut self.squares);
+        let places = cells.rows.par_iter().zip(&cells.columns);
+        sums.zip(places).for_each(|((sum, square), (&i, &j))| {
+            let x = fitted(state, i as usize, j as usize);
+            *sum += x;
+            *square += x * x;
+        });
+        let noise = &state.shared.noise_precisions;
+        self.noise.resize(noise.len(), 0.0);
+        let both = self.noise.iter_mut().zip(noise);
+        both.for_each(|(sum, g)| *sum += 1.0 / g);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if self.n == 0 {
+            *self = other.clone();
+            return;
+        }
+        self.n += other.n;
+        let add = |to: &mut [f64], from: &[f64]| {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+        };
+        add(&mut self.sums, &other.sums);
+        add(&mut self.squares, &other.squares);
+        add(&mut self.noise, &other.noise);
+    }
+
+    fn check(&self, cells: &Cells) -> Result<(), BpfaError> {
+        let n = cells.rows.len();
+        let all = self.sums.iter().chain(&self.squares).chain(&self.noise);
+        expect(
+            self.sums.len() == n && self.squares.len() == n && all.clone().all(|x| x.is_finite()),
+            "moments of cells",
+        )
+    }
+}
+
+/// `(D s_i)_p`.
+fn fitted(state: &BpfaState, i: usize, p: usize) -> f64 {
+    let own = state.shared.dictionary.column(p);
+    let scores = state.scores.row(i);
+    scores
+        .iter()
+        .map(|(k, s)| f64::from(own[k]) * f64::from(s))
+        .sum()
+}
+
+impl BpfaFit {
+    /// Number of rows.
+    pub fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+
+    /// Number of columns.
+    pub fn n_columns(&self) -> usize {
+        self.column_counts.len()
+    }
+
+    /// Columns without any observed value: they stay missing in everything that is returned.
+    pub fn unobserved_columns(&self) -> Vec<usize> {
+        let all = self.column_counts.iter().enumerate();
+        all.filter(|(_, n)| **n == 0).map(|(j, _)| j).collect()
+    }
+
+    /// Number of atoms that some row uses, in each stored draw.
+    pub fn used_atoms(&self) -> Vec<usize> {
+        self.draws.iter().map(BpfaState::n_used).collect()
+    }
+
+    /// The followed cells in their order; `None` of columns without observed values, and when no draw was kept.
+    pub fn followed(&self) -> Vec<Option<Prediction>> {
+        let cell = |at: usize| {
+            let (i, j) = (
+                self.cells.rows[at] as usize,
+                self.cells.columns[at] as usize,
+            );
+            let n = self.moments.n as f64;
+            if self.column_counts[j] == 0 || self.moments.n == 0 {
+                return None;
+            }
+            let mean = self.moments.sums[at] / n;
+            let variance = (self.moments.squares[at] / n - mean * mean).max(0.0);
+            let noise = self.moments.noise.first().map_or(0.0, |sum| sum / n);
+            Some(self.prediction(i, j, mean, variance, noise))
+        };
+        (0..self.cells.rows.len()).map(cell).collect()
+    }
+
+    fn prediction(&self, i: usize, j: usize, mean: f64, variance: f64, noise: f64) -> Prediction {
+        Prediction {
+            mean: self.units.centre(i, j) + self.units.scale * mean,
+            sd: self.units.scale * variance.sqrt(),
+            predictive_sd: self.units.scale * (variance + noise).sqrt(),
+        }
+    }
+
+    /// Any cell of the fit, from the stored draws.
+    ///
+    /// # Errors
+    /// A cell that does not exist, or of a column without observed values; no stored draw.
+    pub fn predict(&self, row: usize, column: usize) -> Result<Prediction, BpfaError> {
+        self.check_cell(row, column)?;
+        let n = self.draws.len() as f64;
+        let (mut sum, mut square, mut noise) = (0.0, 0.0, 0.0);
+        for draw in &self.draws {
+            let x = fitted(draw, row, column);
+            sum += x / n;
+            square += x * x / n;
+            noise += 1.0 / draw.shared.noise_precisions[0] / n;
+        }
+        let variance = (square - sum * sum).max(0.0);
+        Ok(self.prediction(row, column, sum, variance, noise))
+    }
+
+    /// The table of the fit with its missing cells filled by posterior means. Columns without observed values stay missing.
+    ///
+    /// # Errors
+    /// A table of another shape or other columns; cells missing that were not followed.
+    pub fn impute(&self, table: &Table) -> Result<Table, BpfaError> {
+        self.check_columns(table)?;
+        self.check_size("rows", table.n_rows(), self.n_rows)?;
+        let (n, p) = (table.n_rows(), table.n_cols());
+        let mut values = table.values().to_vec();
+        let mut known = table.observed().clone();
+        let places = self.cells.rows.iter().zip(&self.cells.columns);
+        for ((&i, &j), found) in places.zip(self.followed()) {
+            let (i, j) = (i as usize, j as usize);
+            if let (false, Some(found)) = (table.is_observed(i, j), found) {
+                values[i * p + j] = found.mean;
+                known.set(i, j, true);
+            }
+        }
+        let open = |i: usize| (0..p).any(|j| !known.get(i, j) && self.column_counts[j] > 0);
+        if (0..n).any(open) {
+            return Err(BpfaError::State {
+                what: "a missing cell of the table was not followed by the fit".to_owned(),
+            });
+        }
+        Ok(Table::from_parts(values, known)?)
+    }
+
+    /// Posterior mean scores of new rows on the atoms of the last stored draw, one row of K numbers each; atoms of different draws need not be the same ones.
+    ///
+    /// # Errors
+    /// Other columns; no observed cell; no stored draw.
+    pub fn transform(&self, table: &Table) -> Result<Table, BpfaError> {
+        let last = self.draws.len().checked_sub(1).ok_or_else(no_draws)?;
+        let k = self.draws[last].n_atoms();
+        let mut mean = vec![0.0; table.n_rows() * k];
+        self.encode(table, last, |state, share| {
+            for (i, own) in mean.chunks_exact_mut(k).enumerate() {
+                let scores = state.scores.row(i);
+                scores
+                    .iter()
+                    .for_each(|(k, s)| own[k] += share * f64::from(s));
+            }
+        })?;
+        Ok(Table::complete(table.n_rows(), k, mean)?)
+    }
+
+    /// New rows with their missing cells filled by posterior means over the stored draws, their own scores drawn.
+    ///
+    /// # Errors
+    /// As [`transform`](Self::transform).
+    pub fn impute_new(&self, table: &Table) -> Result<Table, BpfaError> {
+        if self.draws.is_empty() {
+            return Err(no_draws());
+        }
+        let (n, p) = (table.n_rows(), table.n_cols());
+        let units = self.units.of_new_rows(table);
+        let mut mean = vec![0.0; n * p];
+        for draw in 0..self.draws.len() {
+            let weight = 1.0 / self.draws.len() as f64;
+            self.encode(table, draw, |state, share| {
+                for (at, sum) in mean.iter_mut().enumerate() {
+                    *sum += weight * share * fitted(state, at / p, at % p);
+                }
+            })?;
+        }
+        let value = |at: usize| {
+            let (i, j) = (at / p, at % p);
+            let filled = units.centre(i, j) + units.scale * mean[at];
+            table.get(i, j).unwrap_or(filled)
+        };
+        let known = Mask::from_fn(n, p, |i, j| {
+            table.is_observed(i, j) || self.column_counts[j] > 0
+        })?;
+        Ok(Table::from_parts((0..n * p).map(value).collect(), known)?)
+    }
+
+    /// Draws scores of new rows given what rows share in a stored draw; `each(state, share)` sees the kept ones.
+    fn encode(
+        &self,
+        table: &Table,
+        draw: usize,
+        mut each: impl FnMut(&BpfaState, f64),
+    ) -> Result<(), BpfaError> {
+        self.check_columns(table)?;
+        let units = self.units.of_new_rows(table);
+        let entries = entries_of(table);
+        let rows = in_units(table.n_rows(), table.n_cols(), &units, &entries)?;
+        let mut sampler = BpfaSampler::encoder(&rows, &self.config, &self.draws[draw].shared)?;
+        for sweep in 0..ENCODE_BURN_IN + ENCODE_KEEP {
+            sampler.sweep()?;
+            if sweep >= ENCODE_BURN_IN {
+                each(sampler.state(), 1.0 / ENCODE_KEEP as f64);
+            }
+        }
+        Ok(())
+    }
+
+    /// ln of the predictive density of each of these entries of the matrix, `(row, column, value)`, over the stored draws.
+    ///
+    /// # Errors
+    /// Cells that do not exist, or of columns without observed values; no stored draw.
+    pub fn ln_density(&self, entries: &[Rating]) -> Result<Vec<f64>, BpfaError> {
+        entries
+            .iter()
+            .map(|entry| {
+                let (i, j) = (entry.row as usize, entry.column as usize);
+                self.check_cell(i, j)?;
+                let y = self.units.to_model(i, j, entry.value);
+                let terms: Vec<f64> = self
+                    .draws
+                    .iter()
+                    .map(|draw| {
+                        let g = draw.shared.noise_precisions[0];
+                        0.5 * (g / std::f64::consts::TAU).ln()
+                            - 0.5 * g * (y - fitted(draw, i, j)).powi(2)
+                    })
+                    .collect();
+                let n = terms.len() as f64;
+                let ln_sum = npb_priors::special::log_sum_exp(&terms);
+                Ok(ln_sum - n.ln() - self.units.scale.ln())
+            })
+            .collect()
+    }
+
+    fn check_cell(&self, row: usize, column: usize) -> Result<(), BpfaError> {
+        if self.draws.is_empty() {
+            return Err(no_draws());
+        }
+        let known = self.column_counts.get(column).is_some_and(|&n| n > 0);
+        if row < self.n_rows && known {
+            return Ok(());
+        }
+        Err(BpfaError::Argument {
+            argument: "cell",
+            value: format!("row {row}, column {column}"),
+            rule: "one of the matrix, in a column with observed values",
+        })
+    }
+
+    fn check_columns(&self, table: &Table) -> Result<(), BpfaError> {
+        self.check_size("columns", table.n_cols(), self.n_columns())?;
+        if !self.column_names.is_empty() {
+            table.check_columns(&self.column_names)?;
+        }
+        Ok(())
+    }
+
+    fn check_size(
+        &self,
+        what: &'static str,
+        found: usize,
+        expected: usize,
+    ) -> Result<(), BpfaError> {
+        if found == expected {
+            return Ok(());
+        }
+        Err(BpfaError::Size {
+            what,
+            found,
+            expected,
+        })
+    }
+
+    /// Checks everything that methods rely on.
+    fn check(&self) -> Result<(), BpfaError> {
+        self.config.validate()?;
+        let (n, p) = (self.n_rows, self.n_columns());
+        let size = u32::try_from(n).is_ok() && u32::try_from(p).is_ok();
+        expect(size && n > 0 && p > 0, "size of the matrix")?;
+        self.units.check(n, p)?;
+        self.cells.check(n, p)?;
+        self.moments.check(&self.cells)?;
+        let names = self.column_names.len();
+        expect(names == 0 || names == p, "column names")?;
+        let named = |t: &Trace| t.names() == BpfaSampler::scalar_names();
+        expect(self.traces.iter().all(named), "scalars of the traces")?;
+        let dense = self.config.scores != ScorePrior::SpikeSlab;
+        for draw in &self.draws {
+            draw.shared.check(p, 1)?;
+            expect(draw.n_atoms() <= MOST_ATOMS, "atoms")?;
+            expect(draw.scores.is_dense() == dense, "scores")?;
+            draw.scores.check(n, draw.n_atoms())?;
+            let groups = draw.shared.ln_odds.len() / draw.n_atoms();
+            expect(groups == usize::from(!dense), "weights")?;
+        }
+        Ok(())
+    }
+}
+
+/// Sweeps that new rows are given to find their scores, and over which they are averaged.
+const ENCODE_BURN_IN: usize = 15;
+const ENCODE_KEEP: usize = 15;
+
+fn no_draws() -> BpfaError {
+    BpfaError::State {
+        what: "the fit stores no draw: raise stored_draws in the configuration".to_owned(),
+    }
+}
+
+impl Saved for BpfaFit {
+    const MODEL: &'static str = "npb-bpfa/fit";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Content = Self;
+    type Error = BpfaError;
+
+    fn content(&self) -> &Self {
+        self
+    }
+
+    fn from_content(fit: Self) -> Result<Self, BpfaError> {
+        fit.check()?;
+        Ok(fit)
+    }
+}
+
+/// Held-out error of a number of atoms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeldOut {
+    /// K.
+    pub atoms: usize,
+    /// Root mean squared error of the held-out entries.
+    pub rmse: f64,
+    /// Their mean ln predictive density.
+    pub ln_density: f64,
+}
+
+/// Fits ratings with each number of atoms without the entries `held_out` (their places in row-major order) and scores these: a way to choose K of the
+/// dense form. The sparse form needs none.
+///
+/// # Errors
+/// As [`fit_ratings`]; a place that does not exist; no stored draw.
+pub fn compare_atoms(
+    ratings: &Ratings,
+    held_out: &[usize],
+    candidates: &[usize],
+    config: &BpfaConfig,
+) -> Result<Vec<HeldOut>, BpfaError> {
+    let all: Vec<Rating> = ratings.iter().collect();
+    let mut out = vec![false; all.len()];
+    for &place in held_out {
+        match out.get_mut(place) {
+            Some(out) => *out = true,
+            None => {
+                return Err(BpfaError::Argument {
+                    argument: "held_out",
+                    value: place.to_string(),
+                    rule: "the place of an entry",
+                });
+            }
+        }
+    }
+    let pick = |wanted: bool| -> Vec<Rating> {
+        let both = all.iter().zip(&out);
+        both.filter(|(_, o)| **o == wanted)
+            .map(|(r, _)| *r)
+            .collect()
+    };
+    let train = Ratings::new(ratings.n_rows(), ratings.n_cols(), &pick(false))?;
+    let known = |r: &Rating| !train.column(r.column as usize).0.is_empty();
+    let test: Vec<Rating> = pick(true).into_iter().filter(known).collect();
+    let cells = Cells {
+        rows: test.iter().map(|r| r.row).collect(),
+        columns: test.iter().map(|r| r.column).collect(),
+    };
+    let score = |&atoms: &usize| {
+        let config = BpfaConfig {
+            atoms,
+            max_atoms: atoms.max(config.max_atoms),
+            ..config.clone()
+        };
+        let model = fit_ratings(&train, &cells, &config, &Watch::none())?;
+        let found = model.followed();
+        let square = |(r, x): (&Rating, &Option<Prediction>)| {
+            x.as_ref().map_or(0.0, |x| (x.mean - r.value).powi(2))
+        };
+        let n = test.len().max(1) as f64;
+        let total: f64 = test.iter().zip(&found).map(square).sum();
+        let density: f64 = model.ln_density(&test)?.iter().sum();
+        Ok(HeldOut {
+            atoms,
+            rmse: (total / n).sqrt(),
+            ln_density: density / n,
+        })
+    };
+    candidates.iter().map(score).collect()
+}
+
+impl<'d> BpfaSampler<'d> {
+    /// A sampler of the scores alone, given what rows share: for rows that a chain has not seen, and patches that stream through.
+    ///
+    /// Usage that depends on locations becomes that of the first anchor. Laplace scores start at scales of 1.
+    ///
+    /// # Errors
+    /// What is shared is not of these rows.
+    pub fn encoder(
+        rows: &'d BpfaRows,
+        config: &BpfaConfig,
+        shared: &crate::Shared,
+    ) -> Result<Self, BpfaError> {
+        shared.check(rows.n_columns(), rows.n_channels())?;
+        let atoms = shared.dictionary.n_atoms();
+        let mut config = BpfaConfig {
+            atoms,
+            max_atoms: atoms.max(config.max_atoms),
+            moves: vec![BpfaMove::Scores],
+            spikes: None,
+            ..config.clone()
+        };
+        if config.usage.dependent().is_some() {
+            config.usage = crate::UsagePrior::Process { a: 1.0, b: 1.0 };
+        }
+        Self::with_shared(rows, config, 0, shared.clone())
+    }
+}

@@ -1,0 +1,125 @@
+//! From the units of the data to those of the model, and back.
+
+use npb_data::Table;
+use serde::{Deserialize, Serialize};
+
+use crate::BpfaError;
+use crate::error::expect;
+
+/// What is subtracted from the entries of a matrix before it is factored. Factors have mean zero, so something should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Centring {
+    /// The mean of all observed entries.
+    Overall,
+    /// The mean of each column, shrunk towards the overall one as by five entries of that mean.
+    Columns,
+    /// That, and the mean of each row of what remains, shrunk in the same way.
+    RowsAndColumns,
+}
+
+/// Entries that a shrunk mean counts for.
+const SHRINK: f64 = 5.0;
+
+/// Units of the model: `(y - column centre - row centre) / scale`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Units {
+    pub(crate) columns: Vec<f64>,
+    /// Row centres; empty without.
+    pub(crate) rows: Vec<f64>,
+    pub(crate) scale: f64,
+}
+
+impl Units {
+    /// Of observed entries `(row, column, value)`.
+    pub(crate) fn new(
+        n_rows: usize,
+        n_columns: usize,
+        centring: Centring,
+        entries: &[(u32, u32, f64)],
+    ) -> Result<Self, BpfaError> {
+        if entries.is_empty() {
+            return Err(BpfaError::NoEntries);
+        }
+        let n = entries.len() as f64;
+        // Dividing first keeps sums of huge values finite.
+        let overall: f64 = entries.iter().map(|e| e.2 / n).sum();
+        let mut columns = vec![overall; n_columns];
+        let mut rows = Vec::new();
+        if centring != Centring::Overall {
+            let rest = |e: &(u32, u32, f64)| (e.1 as usize, e.2 - overall);
+            let shrunk = shrunk_means(n_columns, entries.iter().map(rest));
+            columns.iter_mut().zip(shrunk).for_each(|(c, x)| *c += x);
+        }
+        if centring == Centring::RowsAndColumns {
+            let rest = |e: &(u32, u32, f64)| (e.0 as usize, e.2 - columns[e.1 as usize]);
+            rows = shrunk_means(n_rows, entries.iter().map(rest));
+        }
+        let mut units = Self {
+            columns,
+            rows,
+            scale: 1.0,
+        };
+        let centred = |e: &(u32, u32, f64)| units.to_model(e.0 as usize, e.1 as usize, e.2);
+        let largest = entries.iter().map(|e| centred(e).abs()).fold(0.0, f64::max);
+        if !(largest > 0.0 && largest.is_finite()) {
+            return Err(BpfaError::Constant {
+                value: entries[0].2,
+                entries: entries.len(),
+            });
+        }
+        let square: f64 = entries
+            .iter()
+            .map(|e| (centred(e) / largest).powi(2) / n)
+            .sum();
+        units.scale = largest * square.sqrt();
+        Ok(units)
+    }
+
+    /// Centre of the entry at `row`, `column`.
+    pub(crate) fn centre(&self, row: usize, column: usize) -> f64 {
+        self.columns[column] + self.rows.get(row).copied().unwrap_or(0.0)
+    }
+
+    pub(crate) fn to_model(&self, row: usize, column: usize, y: f64) -> f64 {
+        (y - self.centre(row, column)) / self.scale
+    }
+
+    /// Those of new rows of the same columns.
+    pub(crate) fn of_new_rows(&self, table: &Table) -> Self {
+        let mut rows = Vec::new();
+        if !self.rows.is_empty() {
+            let cells = (0..table.n_rows()).flat_map(|i| {
+                let own = table.observed_in_row(i);
+                own.map(move |(j, y)| (i, y - self.columns[j]))
+            });
+            rows = shrunk_means(table.n_rows(), cells);
+        }
+        Self {
+            columns: self.columns.clone(),
+            rows,
+            scale: self.scale,
+        }
+    }
+
+    pub(crate) fn check(&self, n_rows: usize, n_columns: usize) -> Result<(), BpfaError> {
+        expect(
+            self.columns.len() == n_columns
+                && (self.rows.is_empty() || self.rows.len() == n_rows)
+                && self.columns.iter().chain(&self.rows).all(|x| x.is_finite())
+                && self.scale.is_finite()
+                && self.scale > 0.0,
+            "units",
+        )
+    }
+}
+
+fn shrunk_means(n: usize, values: impl Iterator<Item = (usize, f64)>) -> Vec<f64> {
+    let (mut sums, mut counts) = (vec![0.0; n], vec![SHRINK; n]);
+    for (at, x) in values {
+        sums[at] += x;
+        counts[at] += 1.0;
+    }
+    sums.iter().zip(counts).map(|(sum, n)| sum / n).collect()
+}

@@ -1,0 +1,197 @@
+//! What fits say of data from the model.
+
+use npb_bpfa::npb_data::{Rating, Ratings, Table};
+use npb_bpfa::npb_infer::Watch;
+use npb_bpfa::{
+    BpfaConfig, BpfaSampler, BpfaState, BpfaVb, BpfaVbConfig, Cells, ScorePrior, SlabPrior,
+    compare_atoms, fit, fit_ratings,
+};
+
+use crate::simulated::{Simulated, config, simulated};
+
+/// Root mean squared error of the cells that were missing, and that of column means.
+fn errors(data: &Simulated, full: &Table) -> (f64, f64) {
+    let (mut square, mut plain, mut n) = (0.0, 0.0, 0.0);
+    for i in 0..data.n {
+        for j in 0..data.p {
+            if !data.observed[i * data.p + j] {
+                let truth = data.truth[i * data.p + j];
+                square += (full.row(i)[j] - truth).powi(2);
+                plain += truth.powi(2);
+                n += 1.0;
+            }
+        }
+    }
+    ((square / n).sqrt(), f64::sqrt(plain / n))
+}
+
+#[test]
+fn missing_cells_noise_and_atoms_are_recovered() {
+    let data = simulated(300, 20, 4, 0.1, 0.3, 3);
+    let table = data.table();
+    let model = fit(&table, &config(16, 300, 200)).unwrap();
+    let (error, plain) = errors(&data, &model.impute(&table).unwrap());
+    assert!(error < 0.15 * plain, "{error} of {plain}");
+    // Atoms in at least a twentieth of the rows; a few rows may use others for what noise they have.
+    let common = |draw: &BpfaState| draw.scores.counts().iter().filter(|&&n| n >= 15).count();
+    let used: Vec<usize> = model.draws.iter().map(common).collect();
+    assert!(used.iter().all(|&k| (4..=7).contains(&k)), "{used:?}");
+    // 90% intervals.
+    let (mut inside, mut n) = (0, 0);
+    for (at, found) in model.followed().iter().enumerate() {
+        let found = found.unwrap();
+        let (i, j) = (
+            model.cells.rows[at] as usize,
+            model.cells.columns[at] as usize,
+        );
+        let off = (found.mean - data.noisy[i * data.p + j]).abs();
+        inside += usize::from(off < 1.645 * found.predictive_sd);
+        n += 1;
+    }
+    let share = inside as f64 / f64::from(n);
+    assert!((0.85..0.96).contains(&share), "{share}");
+}
+
+#[test]
+fn dense_and_laplace_scores_recover_too() {
+    let data = simulated(200, 15, 3, 0.1, 0.3, 4);
+    let table = data.table();
+    let lasso = ScorePrior::Lasso {
+        per_entry: false,
+        rate: npb_bpfa::npb_priors::GammaPrior {
+            shape: 1.0,
+            rate: 1.0,
+        },
+    };
+    for scores in [ScorePrior::Dense, lasso] {
+        let config = BpfaConfig {
+            scores,
+            ..config(6, 300, 200)
+        };
+        let model = fit(&table, &config).unwrap();
+        let (error, plain) = errors(&data, &model.impute(&table).unwrap());
+        assert!(error < 0.2 * plain, "{scores:?}: {error} of {plain}");
+    }
+}
+
+#[test]
+fn new_rows_are_filled_and_transformed() {
+    let data = simulated(400, 12, 3, 0.1, 0.25, 6);
+    let table = data.table();
+    let train = table.select_rows(&(0..300).collect::<Vec<_>>());
+    let new = table.select_rows(&(300..400).collect::<Vec<_>>());
+    let model = fit(&train, &config(8, 300, 100)).unwrap();
+    let rest = Simulated {
+        n: 100,
+        p: 12,
+        truth: data.truth[300 * 12..].to_vec(),
+        noisy: Vec::new(),
+        observed: data.observed[300 * 12..].to_vec(),
+    };
+    let (error, plain) = errors(&rest, &model.impute_new(&new).unwrap());
+    assert!(error < 0.3 * plain, "{error} of {plain}");
+    let scores = model.transform(&new).unwrap();
+    assert_eq!(
+        (scores.n_rows(), scores.n_cols()),
+        (100, model.draws.last().unwrap().n_atoms())
+    );
+}
+
+#[test]
+fn a_column_without_values_stays_missing() {
+    let data = simulated(60, 5, 2, 0.1, 0.2, 8);
+    let cells: Vec<f64> = (0..300)
+        .map(|at| {
+            if at % 5 == 3 || !data.observed[at] {
+                f64::NAN
+            } else {
+                data.noisy[at]
+            }
+        })
+        .collect();
+    let table = Table::from_nan_coded(60, 5, &cells).unwrap();
+    let model = fit(&table, &config(4, 50, 50)).unwrap();
+    assert_eq!(model.unobserved_columns(), [3]);
+    let full = model.impute(&table).unwrap();
+    assert!((0..60).all(|i| (0..5).all(|j| full.is_observed(i, j) == (j != 3))));
+    assert!(model.predict(0, 3).is_err());
+}
+
+#[test]
+fn held_out_density_prefers_the_right_number_of_factors() {
+    let data = simulated(150, 12, 3, 0.3, 0.2, 9);
+    let entries: Vec<Rating> = (0..data.n * data.p)
+        .filter(|&at| data.observed[at])
+        .map(|at| Rating {
+            row: (at / data.p) as u32,
+            column: (at % data.p) as u32,
+            value: data.noisy[at],
+        })
+        .collect();
+    let ratings = Ratings::new(data.n, data.p, &entries).unwrap();
+    let held_out: Vec<usize> = (0..entries.len()).step_by(7).collect();
+    let dense = BpfaConfig {
+        scores: ScorePrior::Dense,
+        ..config(3, 150, 100)
+    };
+    let found = compare_atoms(&ratings, &held_out, &[1, 3], &dense).unwrap();
+    assert!(found[1].rmse < 0.6 * found[0].rmse, "{found:?}");
+    assert!(found[1].ln_density > found[0].ln_density + 0.3, "{found:?}");
+    let cells = Cells {
+        rows: vec![0],
+        columns: vec![12],
+    };
+    assert!(fit_ratings(&ratings, &cells, &dense, &Watch::none()).is_err());
+}
+
+#[test]
+fn the_bound_finds_the_number_of_factors() {
+    let data = simulated(200, 12, 3, 0.3, 0.2, 10);
+    let rows = data.rows();
+    let bound = |atoms: usize| {
+        let config = BpfaVbConfig {
+            atoms,
+            slab: SlabPrior::Shared {
+                prior: npb_bpfa::npb_priors::GammaPrior {
+                    shape: 1.0,
+                    rate: 1.0,
+                },
+            },
+            ..BpfaVbConfig::default()
+        };
+        let mut run = BpfaVb::new(&rows, config).unwrap();
+        let outcome = run.run(|_, _| std::ops::ControlFlow::Continue(())).unwrap();
+        outcome.trace.last().unwrap().elbo
+    };
+    let bounds: Vec<f64> = [1, 2, 3, 5].into_iter().map(bound).collect();
+    let best = (0..4).max_by(|&a, &b| bounds[a].total_cmp(&bounds[b]));
+    assert_eq!(best, Some(2), "{bounds:?}");
+}
+
+#[test]
+fn atoms_grow_when_all_are_used_and_unused_ones_go() {
+    let rows = simulated(400, 16, 8, 0.1, 0.0, 11).rows();
+    let grown = BpfaConfig {
+        atoms: 3,
+        max_atoms: 32,
+        ..config(3, 200, 1)
+    };
+    let mut sampler = BpfaSampler::new(&rows, grown).unwrap();
+    (0..200).for_each(|_| sampler.sweep().unwrap());
+    assert!(
+        sampler.state().n_atoms() > 8,
+        "{}",
+        sampler.state().n_atoms()
+    );
+    let pruned = BpfaConfig {
+        prune: true,
+        ..config(64, 200, 1)
+    };
+    let mut sampler = BpfaSampler::new(&rows, pruned).unwrap();
+    (0..200).for_each(|_| sampler.sweep().unwrap());
+    assert!(
+        sampler.state().n_atoms() < 50,
+        "{}",
+        sampler.state().n_atoms()
+    );
+}

@@ -1,0 +1,356 @@
+//! Images: restoration, bits, files, bad input.
+
+use std::ops::ControlFlow;
+
+use npb_bpfa::npb_data::{Image, Mask, metrics};
+use npb_bpfa::npb_infer::checkpoint::Every;
+use npb_bpfa::npb_infer::watch::Progress;
+use npb_bpfa::npb_infer::{Stop, SweepPlan, Watch, stream};
+use npb_bpfa::{
+    BpfaError, ImageConfig, Restored, Saved, SpikePrior, StreamConfig, UsagePrior, restore,
+    restore_large, restore_watched,
+};
+use rand::RngExt;
+use rand_distr::StandardNormal;
+
+/// Waves and an edge, from 40 to 215.
+fn truth(height: usize, width: usize, channels: usize) -> Image {
+    let value = |i: usize| {
+        let (row, column, channel) = (i / channels / width, i / channels % width, i % channels);
+        let wave = ((row as f32) * 0.7).sin() + ((column as f32 + channel as f32) * 0.45).cos();
+        let edge = if row + column > height { 30.0 } else { -30.0 };
+        125.0 + 28.0 * wave + edge
+    };
+    let values = (0..height * width * channels).map(value).collect();
+    Image::new(height, width, channels, values).unwrap()
+}
+
+fn damaged(truth: &Image, sigma: f32, missing: f64, seed: u64) -> Image {
+    let mut rng = stream(seed, [0; 4]);
+    let noisy = truth
+        .map(|v| v + sigma * rng.sample::<f32, _>(StandardNormal))
+        .unwrap();
+    let mask = Mask::from_fn(truth.height(), truth.width(), |_, _| {
+        rng.random::<f64>() < missing
+    });
+    noisy.hide(&mask.unwrap()).unwrap()
+}
+
+fn config(burn_in: u64, keep: u64) -> ImageConfig {
+    let mut config = ImageConfig {
+        patch: [5, 5],
+        ..ImageConfig::default()
+    };
+    config.model.atoms = 24;
+    config.model.seed = 3;
+    config.model.sweeps = SweepPlan {
+        burn_in,
+        keep,
+        thin: 1,
+    };
+    config
+}
+
+fn psnr(restored: &Restored, truth: &Image) -> f64 {
+    metrics::psnr(restored.image().unwrap().values(), truth.values(), 255.0).unwrap()
+}
+
+fn coverage(restored: &Restored, truth: &Image) -> f64 {
+    let (lower, upper) = restored.interval(0.9).unwrap();
+    let ends = lower.iter().zip(&upper);
+    let inside = truth.values().iter().zip(ends);
+    let inside = inside.filter(|(t, (l, u))| *l <= *t && *t <= *u).count();
+    inside as f64 / truth.values().len() as f64
+}
+
+/// The noisy image has 20.2 dB; an image that is smooth can be had much better, with intervals that mean what they say.
+#[test]
+fn noise_is_found_and_taken_out() {
+    let truth = truth(48, 48, 1);
+    let restored = restore(&damaged(&truth, 25.0, 0.0, 1), &config(40, 20)).unwrap();
+    assert!(
+        psnr(&restored, &truth) > 27.0,
+        "{}",
+        psnr(&restored, &truth)
+    );
+    assert!(
+        (restored.noise_sd[0] - 25.0).abs() < 1.5,
+        "{:?}",
+        restored.noise_sd
+    );
+    let covered = coverage(&restored, &truth);
+    assert!((0.8..0.995).contains(&covered), "{covered}");
+    assert_eq!(restored.stop, Stop::Completed);
+    assert_eq!(restored.traces[0].n_sweeps(), 60);
+}
+
+#[test]
+fn holes_and_noise_together_neither_told() {
+    let truth = truth(48, 48, 1);
+    let restored = restore(&damaged(&truth, 10.0, 0.5, 2), &config(60, 20)).unwrap();
+    assert!(
+        psnr(&restored, &truth) > 28.0,
+        "{}",
+        psnr(&restored, &truth)
+    );
+    let covered = coverage(&restored, &truth);
+    assert!((0.8..0.995).contains(&covered), "{covered}");
+}
+
+#[test]
+fn colours_share_patches_and_may_differ_in_noise() {
+    let truth = truth(32, 32, 3);
+    let mut rng = stream(4, [0; 4]);
+    let mut entry = 0;
+    let noisy = truth
+        .map(|v| {
+            let sigma = [5.0, 15.0, 30.0][entry % 3];
+            entry += 1;
+            v + sigma * rng.sample::<f32, _>(StandardNormal)
+        })
+        .unwrap();
+    let mut config = config(40, 20);
+    config.patch = [4, 4];
+    config.model.channel_noise = true;
+    let restored = restore(&noisy, &config).unwrap();
+    for (found, sigma) in restored.noise_sd.iter().zip([5.0, 15.0, 30.0]) {
+        assert!(
+            (found / sigma - 1.0).abs() < 0.25,
+            "{:?}",
+            restored.noise_sd
+        );
+    }
+    // Boxes that slide over the channels are rows of one kind: no channel of their own.
+    config.depth = 2;
+    assert!(matches!(
+        restore(&noisy, &config),
+        Err(BpfaError::Config(_))
+    ));
+    config.model.channel_noise = false;
+    assert!(psnr(&restore(&noisy, &config).unwrap(), &truth) > 22.0);
+}
+
+#[test]
+fn spikes_are_found_where_they_are() {
+    let truth = truth(40, 40, 1);
+    let mut rng = stream(5, [0; 4]);
+    let mut hit = Vec::new();
+    let noisy = truth
+        .map(|v| {
+            hit.push(rng.random::<f64>() < 0.05);
+            let spike = if hit[hit.len() - 1] { 140.0 } else { 0.0 };
+            v + spike + 5.0 * rng.sample::<f32, _>(StandardNormal)
+        })
+        .unwrap();
+    let mut config = config(60, 20);
+    config.model.spikes = Some(SpikePrior::default());
+    let restored = restore(&noisy, &config).unwrap();
+    let found = restored.spike_probability.iter().map(|&p| p > 0.5);
+    let wrong = found.zip(&hit).filter(|(f, h)| f != *h).count();
+    let spikes = hit.iter().filter(|h| **h).count();
+    assert!(4 * wrong < spikes, "{wrong} of {spikes}");
+}
+
+#[test]
+fn usage_may_depend_on_where_patches_lie() {
+    let truth = truth(32, 32, 1);
+    let mut config = config(30, 10);
+    config.model.usage = UsagePrior::Dependent {
+        prior: npb_bpfa::DependentPrior {
+            anchors: 9,
+            neighbours: 4,
+            ..Default::default()
+        },
+    };
+    let restored = restore(&damaged(&truth, 10.0, 0.5, 6), &config).unwrap();
+    assert!(
+        psnr(&restored, &truth) > 24.0,
+        "{}",
+        psnr(&restored, &truth)
+    );
+}
+
+/// Half of a picture is darker than what could be measured: told so, its mean is not where it was cut off.
+#[test]
+fn what_was_cut_off_may_lie_beyond() {
+    let truth = truth(40, 40, 1);
+    let cut = damaged(&truth, 40.0, 0.0, 7).map(|v| v.max(110.0)).unwrap();
+    let plain = restore(&cut, &config(40, 20)).unwrap();
+    let mut told = config(40, 20);
+    told.bounds = Some([110.0, 1e4]);
+    let told = restore(&cut, &told).unwrap();
+    assert!(
+        psnr(&told, &truth) > psnr(&plain, &truth) + 3.0,
+        "{} {}",
+        psnr(&told, &truth),
+        psnr(&plain, &truth)
+    );
+}
+
+#[test]
+fn a_large_image_is_restored_part_by_part() {
+    let truth = truth(60, 40, 1);
+    let noisy = damaged(&truth, 20.0, 0.0, 8);
+    let mut large = StreamConfig {
+        image: config(40, 1),
+        sample: 600,
+        part: 400,
+        ..StreamConfig::default()
+    };
+    let held = restore_large(&noisy, &large).unwrap();
+    let whole = restore(&noisy, &config(40, 20)).unwrap();
+    // Most of what the whole image gives, from less than a third of its patches at a time.
+    assert!(psnr(&held, &truth) > psnr(&whole, &truth) - 1.5);
+    assert!((held.noise_sd[0] - 20.0).abs() < 2.0);
+    large.update = 3;
+    let updated = restore_large(&noisy, &large).unwrap();
+    assert!(psnr(&updated, &truth) > psnr(&whole, &truth) - 1.5);
+    assert_ne!(updated.dictionary, held.dictionary);
+    large.image.model.spikes = Some(SpikePrior::default());
+    assert!(restore_large(&noisy, &large).is_err());
+}
+
+fn in_pool<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.unwrap().install(run)
+}
+
+#[test]
+fn bits_do_not_depend_on_threads() {
+    let image = damaged(&truth(30, 28, 1), 15.0, 0.3, 9);
+    let mut two = config(6, 4);
+    two.model.chains = 2;
+    let large = StreamConfig {
+        image: config(6, 1),
+        sample: 200,
+        part: 150,
+        ..StreamConfig::default()
+    };
+    let run = |threads| {
+        in_pool(threads, || {
+            (
+                restore(&image, &two).unwrap(),
+                restore_large(&image, &large).unwrap(),
+            )
+        })
+    };
+    let one = run(1);
+    assert_eq!(run(2), one);
+    assert_eq!(run(4), one);
+    assert_eq!(one.0.traces.len(), 2);
+    assert_ne!(one.0.traces[0], one.0.traces[1]);
+}
+
+#[test]
+fn a_stopped_run_goes_on_in_the_same_bits() {
+    let image = damaged(&truth(24, 24, 1), 15.0, 0.3, 10);
+    let config = config(5, 5);
+    let whole = restore(&image, &config).unwrap();
+    let folder = std::env::temp_dir().join(format!("npb-bpfa-image-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("checkpoint");
+    let stop_at = |step: u64| {
+        move |p: &Progress<'_>| match p.step >= step {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    };
+    let watch = Watch::new(stop_at(7)).with_checkpoint(&path, Every::sweeps(1));
+    let stopped = restore_watched(&image, &config, &watch).unwrap();
+    assert_eq!(
+        (stopped.stop, stopped.traces[0].n_sweeps()),
+        (Stop::Cancelled, 7)
+    );
+    let again = Watch::none().with_checkpoint(&path, Every::sweeps(1));
+    assert_eq!(restore_watched(&image, &config, &again).unwrap(), whole);
+    // A checkpoint of another image is refused.
+    let other = damaged(&truth(24, 24, 1), 15.0, 0.3, 11);
+    let again = Watch::none().with_checkpoint(&path, Every::sweeps(1));
+    assert!(matches!(
+        restore_watched(&other, &config, &again),
+        Err(BpfaError::Checkpoint(_))
+    ));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_restored_image_comes_back_from_its_file() {
+    let image = damaged(&truth(16, 16, 1), 15.0, 0.0, 12);
+    let mut config = config(2, 2);
+    config.model.atoms = 3;
+    let restored = restore(&image, &config).unwrap();
+    let bytes = restored.to_bytes().unwrap();
+    assert_eq!(Restored::from_bytes(&bytes).unwrap(), restored);
+    assert!(Restored::from_bytes(&bytes[..bytes.len() - 1]).is_err());
+    let mut wrong = restored.clone();
+    wrong.usage.pop();
+    assert!(Restored::from_bytes(&wrong.to_bytes().unwrap()).is_err());
+    let mut wrong = restored.clone();
+    wrong.noise_sd[0] = f64::NAN;
+    assert!(Restored::from_bytes(&wrong.to_bytes().unwrap()).is_err());
+    let mut wrong = restored;
+    wrong.config.patch = [usize::MAX, 2];
+    assert!(Restored::from_bytes(&wrong.to_bytes().unwrap()).is_err());
+}
+
+#[test]
+fn bad_images_are_refused_by_name() {
+    let image = truth(16, 16, 1);
+    let refused =
+        |image: &Image, config: &ImageConfig| restore(image, config).unwrap_err().to_string();
+    let mut large = config(1, 1);
+    large.patch = [17, 5];
+    assert!(refused(&image, &large).contains("height of the patch is 17"));
+    let flat = Image::new(16, 16, 1, vec![7.0; 256]).unwrap();
+    assert!(refused(&flat, &config(1, 1)).contains("all 256 observed entries are 7"));
+    let nothing = image.hide(&Mask::new(16, 16, true).unwrap()).unwrap();
+    assert!(matches!(
+        restore(&nothing, &config(1, 1)),
+        Err(BpfaError::NoEntries)
+    ));
+    let one = Image::new(1, 1, 1, vec![3.0]).unwrap();
+    let mut small = config(1, 1);
+    small.patch = [1, 1];
+    assert!(refused(&one, &small).contains("nothing to explain"));
+    for change in [
+        |c: &mut ImageConfig| c.patch[1] = 0,
+        |c: &mut ImageConfig| c.step = [0, 1],
+        |c: &mut ImageConfig| c.bounds = Some([1.0, f64::NAN]),
+        |c: &mut ImageConfig| c.model.sweeps.keep = 0,
+    ] {
+        let mut config = config(1, 1);
+        change(&mut config);
+        assert!(restore(&image, &config).is_err());
+    }
+    for probability in [0.0, 1.0, f64::NAN] {
+        let restored = restore(&image, &config(1, 1)).unwrap();
+        assert!(restored.interval(probability).is_err());
+    }
+}
+
+/// A channel of which nothing was observed stays missing and is listed; 16 bit and far-off means change nothing.
+#[test]
+fn unknown_channels_stay_missing_and_units_do_not_matter() {
+    let image = truth(20, 20, 2);
+    let mask = Mask::from_fn(20, 40, |_, col| col % 2 == 1).unwrap();
+    let half = image.hide(&mask).unwrap();
+    let mut config = config(3, 2);
+    config.patch = [3, 3];
+    let restored = restore(&half, &config).unwrap();
+    assert_eq!(restored.unknown_channels(), [1]);
+    let found = restored.image().unwrap();
+    assert!(found.get(3, 3, 0).is_some() && found.get(3, 3, 1).is_none());
+    let grey = truth(20, 20, 1);
+    let deep = grey.map(|v| 256.0 * v + 1024.0).unwrap();
+    let (a, b) = (
+        restore(&grey, &config).unwrap(),
+        restore(&deep, &config).unwrap(),
+    );
+    let (a, b) = (a.image().unwrap(), b.image().unwrap());
+    let worst = a
+        .values()
+        .iter()
+        .zip(b.values())
+        .map(|(a, b)| (256.0 * a + 1024.0 - b).abs() / 256.0);
+    assert!(worst.fold(0.0, f32::max) < 8.0);
+}

@@ -1,0 +1,388 @@
+//! The recommender: it learns tastes, leaves out what was seen, knows new users and items, says why, and refuses what cannot be.
+
+use npb_data::{Features, Rating, Ratings};
+use npb_hbrec::{
+    BaseConfig, BaseDistribution, Concentration, Content, ContentKernel, Filter, HbrecConfig,
+    HbrecError, Likes, Recommender, RecommenderConfig, Saved, UserModel, WeightsConfig,
+};
+use npb_infer::testing::attack_file;
+use npb_infer::{Stop, VbLimits, Watch, stream};
+use rand::RngExt;
+use std::ops::ControlFlow;
+
+const ITEMS: u32 = 24;
+
+/// Users of two kinds: the first likes even items, the second odd ones; each says the contrary one time in ten. Which items an item
+/// is like is told by one feature.
+fn survey(users: u32, rated: u32) -> (Ratings, Features) {
+    let mut entries = Vec::new();
+    for user in 0..users {
+        let rng = &mut stream(3, [u64::from(user), 0, 0, 0]);
+        for k in 0..rated {
+            let item = (user + 5 * k) % ITEMS;
+            let agrees = (user + item).is_multiple_of(2) == (rng.random::<f64>() < 0.9);
+            entries.push(Rating {
+                row: user,
+                column: item,
+                value: f64::from(u8::from(agrees)),
+            });
+        }
+    }
+    let feature: Vec<f64> = (0..ITEMS)
+        .map(|i| if i % 2 == 0 { 1.0 } else { -1.0 })
+        .collect();
+    let ratings = Ratings::new(users as usize, ITEMS as usize, &entries).unwrap();
+    (
+        ratings,
+        Features::dense(ITEMS as usize, 1, &feature).unwrap(),
+    )
+}
+
+fn content(features: &Features) -> Content {
+    Content::of_features(features, ContentKernel::Linear).unwrap()
+}
+
+fn learned(rank: usize, max_iterations: u64) -> BaseDistribution {
+    let limits = VbLimits {
+        max_iterations,
+        tolerance: 1e-5,
+    };
+    BaseDistribution::Learned(BaseConfig {
+        rank,
+        limits,
+        ..Default::default()
+    })
+}
+
+fn with_fit(fit: HbrecConfig) -> RecommenderConfig {
+    RecommenderConfig {
+        fit,
+        ..Default::default()
+    }
+}
+
+fn quick() -> RecommenderConfig {
+    with_fit(HbrecConfig {
+        base: learned(3, 20),
+        ..Default::default()
+    })
+}
+
+fn with_filter(filter: Filter, base: BaseDistribution) -> RecommenderConfig {
+    RecommenderConfig {
+        filter,
+        ..with_fit(HbrecConfig {
+            base,
+            ..quick().fit
+        })
+    }
+}
+
+/// Even items liked, odd ones not.
+fn even() -> Likes {
+    Likes::new(
+        ITEMS as usize,
+        &[(0, true), (1, false), (2, true), (3, false)],
+    )
+    .unwrap()
+}
+
+#[test]
+fn every_filter_learns_a_new_users_taste() {
+    let (ratings, features) = survey(40, 12);
+    let content = content(&features);
+    for filter in [
+        Filter::Hybrid1,
+        Filter::Hybrid2,
+        Filter::ContentBased,
+        Filter::Collaborative,
+    ] {
+        for base in [quick().fit.base, BaseDistribution::Standard] {
+            let recommender =
+                Recommender::fit(&ratings, Some(&content), &with_filter(filter, base)).unwrap();
+            let profile = recommender.profile(&even()).unwrap();
+            let probabilities = recommender.probabilities(&profile);
+            let mean = |odd: usize| {
+                let own = (2 + odd..ITEMS as usize).step_by(2);
+                own.map(|i| probabilities[i]).sum::<f64>() / 11.0
+            };
+            let (even, odd) = (mean(0), mean(1));
+            assert!(even > odd + 0.25, "{filter:?} {base:?}: {even} {odd}");
+            let top = recommender.top(&profile, 100);
+            assert!(top.iter().all(|r| (0.0..=0.5).contains(&r.chance.sd)));
+            // The chance of one item and the probabilities of all are two ways to one number.
+            assert!(
+                top.iter()
+                    .all(|r| (r.chance.probability - probabilities[r.item]).abs() < 1e-6)
+            );
+        }
+    }
+}
+
+#[test]
+fn what_was_seen_is_left_out_and_lists_are_sorted() {
+    let (ratings, features) = survey(40, 12);
+    let recommender = Recommender::fit(&ratings, Some(&content(&features)), &quick()).unwrap();
+    let profile = recommender.profile(&even()).unwrap();
+    let top = recommender.top(&profile, 100);
+    assert_eq!(top.len(), ITEMS as usize - 4);
+    assert!(top.iter().all(|r| r.item > 3));
+    assert!(
+        top.windows(2)
+            .all(|w| w[0].chance.probability >= w[1].chance.probability)
+    );
+    for r in &top {
+        assert_eq!(r.chance, recommender.chance(&profile, r.item).unwrap());
+    }
+    // A user of the database has its own items left out, and its own point mass.
+    let known = recommender.user_profile(5).unwrap();
+    assert_eq!(known.seen(), ratings.row(5).0);
+    assert_eq!(recommender.top(&known, 100).len(), ITEMS as usize - 12);
+    assert!(matches!(
+        recommender.user_profile(40),
+        Err(HbrecError::NoSuchUser { user: 40, .. })
+    ));
+}
+
+#[test]
+fn ratings_make_a_user_surer() {
+    let (ratings, _) = survey(40, 12);
+    let recommender = Recommender::fit(&ratings, None, &quick()).unwrap();
+    let recommender = recommender.with_tau(f64::INFINITY).unwrap();
+    let mean_sd = |n: u32| {
+        let pairs: Vec<(u32, bool)> = (0..n).map(|i| (i, i % 2 == 0)).collect();
+        let profile = recommender
+            .profile(&Likes::new(ITEMS as usize, &pairs).unwrap())
+            .unwrap();
+        assert_eq!(profile.own_weight(), 1.0);
+        let sd = |item| recommender.chance(&profile, item).unwrap().sd;
+        (20..24).map(sd).sum::<f64>() / 4.0
+    };
+    let sds = [mean_sd(0), mean_sd(4), mean_sd(20)];
+    assert!(
+        sds[0] > sds[1] && sds[1] > sds[2] && sds[2] > 0.0,
+        "{sds:?}"
+    );
+}
+
+#[test]
+fn reasons_add_up() {
+    let (ratings, features) = survey(40, 12);
+    for base in [quick().fit.base, BaseDistribution::Standard] {
+        let config = with_filter(Filter::Hybrid1, base);
+        let recommender = Recommender::fit(&ratings, Some(&content(&features)), &config).unwrap();
+        let profile = recommender.profile(&even()).unwrap();
+        let reasons = recommender.reasons(&profile, 10, 100).unwrap();
+        let content: f64 = reasons.content.iter().map(|c| c.1).sum();
+        let parts = reasons.item + reasons.shared_tastes + content + reasons.constant;
+        // Scores of the own model: no posterior of the recommender says another utility.
+        let alone = recommender.fitted().model();
+        let posterior = alone.fit(&even()).unwrap();
+        assert!((parts - alone.utility(&posterior, 10).0).abs() < 1e-9);
+        // Own model and users share the weight, and their probabilities make the chance.
+        let weights = reasons.own.0 + reasons.users.iter().map(|u| u.weight).sum::<f64>();
+        assert!((weights - 1.0).abs() < 1e-6, "{weights}");
+        let mixed = reasons.own.0 * reasons.own.1
+            + reasons
+                .users
+                .iter()
+                .map(|u| u.weight * u.probability)
+                .sum::<f64>();
+        let chance = recommender.chance(&profile, 10).unwrap();
+        assert!((mixed - chance.probability).abs() < 1e-6);
+        assert!(reasons.users.windows(2).all(|w| w[0].weight >= w[1].weight));
+        for because in &reasons.users {
+            assert_eq!(
+                because.liked,
+                ratings.get(because.user, 10).map(|v| v > 0.0)
+            );
+        }
+    }
+}
+
+#[test]
+fn explored_lists_vary_and_repeat_with_the_seed() {
+    let (ratings, features) = survey(40, 12);
+    let recommender = Recommender::fit(&ratings, Some(&content(&features)), &quick()).unwrap();
+    let profile = recommender.profile(&Likes::default()).unwrap();
+    let list = |seed| -> Vec<usize> {
+        recommender
+            .explore(&profile, 5, seed)
+            .iter()
+            .map(|r| r.item)
+            .collect()
+    };
+    assert_eq!(list(1), list(1));
+    let firsts: std::collections::BTreeSet<bool> =
+        (0..30).map(|seed| list(seed)[0] % 2 == 0).collect();
+    // Nothing is known of this user: both tastes are tried.
+    assert_eq!(firsts.len(), 2);
+}
+
+#[test]
+fn new_users_and_items_need_no_training() {
+    let (ratings, features) = survey(40, 12);
+    for base in [quick().fit.base, BaseDistribution::Standard] {
+        let config = with_filter(Filter::Hybrid1, base);
+        let mut recommender =
+            Recommender::fit(&ratings, Some(&content(&features)), &config).unwrap();
+        let even_item = recommender.add_item(Some(&[1.0])).unwrap();
+        let odd_item = recommender.add_item(Some(&[-1.0])).unwrap();
+        let unknown = recommender.add_item(None).unwrap();
+        assert_eq!((even_item, recommender.n_items()), (24, 27));
+        assert_eq!(recommender.n_raters(unknown), 0);
+        let likes = Likes::new(27, &[(0, true), (1, false), (2, true), (3, false)]).unwrap();
+        let profile = recommender.profile(&likes).unwrap();
+        let p = |item| recommender.chance(&profile, item).unwrap().probability;
+        assert!(
+            p(even_item) > p(unknown) && p(unknown) > p(odd_item),
+            "{base:?}"
+        );
+        assert!(p(even_item) > p(odd_item) + 0.2, "{base:?}");
+        let user = recommender.add_user(likes).unwrap();
+        assert_eq!((user, recommender.n_users()), (40, 41));
+        assert_eq!(recommender.user_profile(user).unwrap().seen(), [0, 1, 2, 3]);
+        assert!(recommender.add_item(Some(&[1.0, 2.0])).is_err());
+        assert!(recommender.add_item(Some(&[f64::NAN])).is_err());
+    }
+}
+
+#[test]
+fn bad_input_is_named() {
+    let (ratings, features) = survey(20, 12);
+    let content = content(&features);
+    let fails = |config: RecommenderConfig| {
+        Recommender::fit(&ratings, Some(&content), &config)
+            .unwrap_err()
+            .to_string()
+    };
+    let weights = WeightsConfig {
+        tau: Concentration::Given(-1.0),
+        ..Default::default()
+    };
+    for (field, config) in [
+        (
+            "like_from",
+            RecommenderConfig {
+                like_from: f64::NAN,
+                ..quick()
+            },
+        ),
+        (
+            "identity",
+            with_fit(HbrecConfig {
+                identity: 1.5,
+                ..quick().fit
+            }),
+        ),
+        (
+            "most_ratings",
+            with_fit(HbrecConfig {
+                most_ratings: 0,
+                ..quick().fit
+            }),
+        ),
+        (
+            "tau",
+            with_fit(HbrecConfig {
+                weights,
+                ..quick().fit
+            }),
+        ),
+    ] {
+        let message = fails(config);
+        assert!(message.contains(field), "{message}");
+    }
+    let none = Ratings::new(3, 4, &[]).unwrap();
+    assert!(matches!(
+        Recommender::fit(&none, None, &quick()),
+        Err(HbrecError::NoData)
+    ));
+    let wrong = Content::new(&[Some(vec![1.0]), Some(vec![2.0])], ContentKernel::Linear).unwrap();
+    assert!(matches!(
+        Recommender::fit(&ratings, Some(&wrong), &quick()),
+        Err(HbrecError::Size { .. })
+    ));
+    let without = with_filter(Filter::ContentBased, quick().fit.base);
+    assert!(Recommender::fit(&ratings, None, &without).is_err());
+    let recommender = Recommender::fit(&ratings, None, &quick()).unwrap();
+    let beyond = Likes::new(30, &[(29, true)]).unwrap();
+    assert!(matches!(
+        recommender.profile(&beyond),
+        Err(HbrecError::NoSuchItem { item: 29, .. })
+    ));
+    let profile = recommender.profile(&Likes::default()).unwrap();
+    assert!(recommender.chance(&profile, 24).is_err());
+    assert!(recommender.reasons(&profile, 24, 3).is_err());
+    // All likes, and nothing but likes in the database, are ordinary data.
+    let all: Vec<Rating> = ratings.iter().map(|e| Rating { value: 1.0, ..e }).collect();
+    let all = Ratings::new(20, ITEMS as usize, &all).unwrap();
+    let recommender = Recommender::fit(&all, Some(&content), &quick()).unwrap();
+    let profile = recommender.profile(&Likes::default()).unwrap();
+    let probabilities = recommender.probabilities(&profile);
+    assert!(
+        probabilities.iter().all(|p| (0.8..=1.0).contains(p)),
+        "{probabilities:?}"
+    );
+}
+
+#[test]
+fn bits_are_equal_on_any_number_of_threads_and_after_loading() {
+    let (ratings, features) = survey(60, 12);
+    let content = content(&features);
+    let config = with_fit(HbrecConfig {
+        most_ratings: 10,
+        seed: 7,
+        ..quick().fit
+    });
+    let on = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        pool.install(|| Recommender::fit(&ratings, Some(&content), &config).unwrap())
+    };
+    let one = on(1);
+    let bytes = one.to_bytes().unwrap();
+    for threads in [2, 4] {
+        assert_eq!(on(threads).to_bytes().unwrap(), bytes);
+    }
+    let loaded = Recommender::from_bytes(&bytes).unwrap();
+    let both = [&one, &loaded].map(|r| r.probabilities(&r.profile(&even()).unwrap()));
+    assert_eq!(both[0], both[1]);
+}
+
+#[test]
+fn hostile_files_are_refused() {
+    let (ratings, features) = survey(6, 4);
+    let config = with_fit(HbrecConfig {
+        base: learned(1, 2),
+        ..Default::default()
+    });
+    let recommender = Recommender::fit(&ratings, Some(&content(&features)), &config).unwrap();
+    let exercise = |loaded: &Recommender| {
+        if let Ok(profile) = loaded.profile(&Likes::default()) {
+            let _ = loaded.top(&profile, 3);
+            let _ = loaded.reasons(&profile, 0, 3);
+        }
+    };
+    let bytes = recommender.to_bytes().unwrap();
+    attack_file(&bytes, 1000, 1, Recommender::from_bytes, exercise).unwrap();
+}
+
+#[test]
+fn a_watched_fit_reports_and_stops() {
+    let (ratings, features) = survey(40, 12);
+    let mut shares = Vec::new();
+    let watch = Watch::new(|progress: &npb_infer::watch::Progress<'_>| {
+        shares.push(progress.share);
+        ControlFlow::Continue(())
+    });
+    Recommender::fit_watched(&ratings, Some(&content(&features)), &quick(), &watch).unwrap();
+    drop(watch);
+    assert!(shares.windows(2).all(|w| w[0] <= w[1]));
+    assert!((shares.last().unwrap() - 1.0).abs() < 1e-9, "{shares:?}");
+    let watch = Watch::new(|_: &npb_infer::watch::Progress<'_>| ControlFlow::Break(()));
+    let stopped = Recommender::fit_watched(&ratings, None, &quick(), &watch).unwrap();
+    assert_eq!(stopped.fitted().stop(), Stop::Cancelled);
+}
