@@ -141,33 +141,33 @@ fn cross_validation_takes_a_cost_that_works_and_thresholds_raise_f1() {
     );
 }
 
-/// The mean-field posterior and the sampler agree where features are plain: noise, loadings' reconstruction, number of features.
+/// The sampler can begin where the mean-field posterior is, and refuses one that does not fit.
 #[test]
-fn variational_posterior_and_sampler_agree() {
-    let (table, truth) = simulated::classes(7, 80, 0.0);
+fn the_sampler_starts_at_a_variational_posterior() {
+    let (table, truth) = simulated::classes(7, 40, 0.0);
     let mut config = class_config(6);
     config.label_update = LabelUpdate::TwoStage;
     config.factors.growth = 0;
-    let model = classes::fit(&table, &labels(&truth, 80), &config).unwrap();
-    let units = npb_regbayes::npb_data::Standardiser::fit(&table);
-    let standard = units.apply(&table).unwrap();
+    let model = classes::fit(&table, &labels(&truth, 40), &config).unwrap();
+    let standard = npb_regbayes::npb_data::Standardiser::fit(&table)
+        .apply(&table)
+        .unwrap();
     let gibbs = IbpGibbsConfig {
-        truncation: 6,
-        seed: 5,
+        truncation: 8,
         ..IbpGibbsConfig::default()
     };
     let mut sampler = IbpSampler::from_posterior(&standard, model.state(), &gibbs).unwrap();
-    let mut noise = Vec::new();
-    for sweep in 0..600 {
-        sampler.sweep().unwrap();
-        if sweep >= 300 {
-            noise.push(1.0 / sampler.draw().noise_precision);
-        }
-    }
-    let mean = noise.iter().sum::<f64>() / noise.len() as f64;
-    let ours = model.state().noise_variance;
-    assert!(
-        (ours / mean - 1.0).abs() < 0.25,
-        "variational {ours}, sampled {mean}"
-    );
+    let draw = sampler.draw();
+    let on = |k: usize, i: usize| draw.indicators[(k, i)] == 1.0;
+    let psi = &model.state().indicators;
+    assert!((0..40).all(|i| (0..8).all(|k| on(k, i) == (k < psi.nrows() && psi[(k, i)] > 0.5))));
+    assert!(draw.ln_weights.windows(2).all(|u| u[1] < u[0]));
+    sampler.sweep().unwrap();
+    let few = IbpGibbsConfig {
+        truncation: psi.nrows() - 1,
+        ..gibbs
+    };
+    assert!(IbpSampler::from_posterior(&standard, model.state(), &few).is_err());
+    let other = standard.select_rows(&[0, 1]);
+    assert!(IbpSampler::from_posterior(&other, model.state(), &IbpGibbsConfig::default()).is_err());
 }
