@@ -9,6 +9,7 @@ mod bsvd;
 mod calibration;
 mod iqgme;
 mod itf;
+mod regbayes;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -44,7 +45,7 @@ pub(crate) struct Findings {
 
 /// All checks, in the order of the report.
 fn all() -> impl Iterator<Item = &'static Check> {
-    let models = [bsvd::CHECKS, iqgme::CHECKS, itf::CHECKS];
+    let models = [bsvd::CHECKS, iqgme::CHECKS, itf::CHECKS, regbayes::CHECKS];
     models.into_iter().flatten()
 }
 

@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use super::Items;
 use crate::dense::{axpy, columns_mut, sigmoid};
 use crate::error::RegBayesError;
-use crate::state::FactorState;
 
 /// Moves of the sampler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,26 +157,24 @@ impl IbpSampler {
         Ok(Self::from_draw(items, config.clone(), draw))
     }
 
-    /// A chain started at a variational posterior of the same table (in its units): indicators and loadings at their likeliest. The prior finds features
-    /// slowly; a chain that stays near its start says that the posterior is a mode of the model.
+    /// A chain for a table whose rows are items, started at a given draw.
     ///
     /// # Errors
-    /// Settings out of range; a posterior of other items or observations, or with more features than sticks.
-    pub fn from_posterior(
+    /// Settings out of range; a draw of other sizes.
+    pub fn at(
         table: &Table,
-        state: &FactorState,
         config: &IbpGibbsConfig,
+        draw: IbpDraw,
     ) -> Result<Self, RegBayesError> {
-        let mut sampler = Self::new(table, config)?;
-        let used = state.n_features();
+        config.validate()?;
+        let items = Items::from_rows(table);
+        let (k, i, j) = (config.truncation, items.n_items(), items.n_observations());
         for (what, found, expected) in [
-            ("items", state.n_items(), sampler.items.n_items()),
-            (
-                "observations",
-                state.n_observations(),
-                sampler.items.n_observations(),
-            ),
-            ("features", used, used.min(config.truncation)),
+            ("weights of the draw", draw.ln_weights.len(), k),
+            ("features of the indicators", draw.indicators.nrows(), k),
+            ("items of the indicators", draw.indicators.ncols(), i),
+            ("features of the loadings", draw.loadings.nrows(), k),
+            ("observations of the loadings", draw.loadings.ncols(), j),
         ] {
             if found != expected {
                 return Err(RegBayesError::Size {
@@ -187,30 +184,7 @@ impl IbpSampler {
                 });
             }
         }
-        let (n, draw) = (state.n_items() as f64, &mut sampler.draw);
-        let counts = state.expected_use();
-        let mut above = 0.0;
-        for (k, u) in draw.ln_weights.iter_mut().enumerate() {
-            let share = (counts.get(k).copied().unwrap_or(0.0) + 0.5) / (n + 1.0);
-            // Weights fall, whatever the counts say.
-            above = share.ln().min(above - 1e-3);
-            *u = above;
-        }
-        let on = |p: f64| f64::from(u8::from(p > 0.5));
-        draw.indicators = Mat::from_fn(config.truncation, state.n_items(), |k, i| {
-            if k < used {
-                on(state.indicators[(k, i)])
-            } else {
-                0.0
-            }
-        });
-        for j in 0..state.n_observations() {
-            draw.loadings.col_as_slice_mut(j)[..used]
-                .copy_from_slice(state.loadings.col_as_slice(j));
-        }
-        draw.noise_precision = 1.0 / state.noise_variance;
-        draw.loading_precision = 1.0 / state.loading_variance;
-        Ok(sampler)
+        Ok(Self::from_draw(items, config.clone(), draw))
     }
 
     fn from_draw(items: Items, config: IbpGibbsConfig, draw: IbpDraw) -> Self {
@@ -431,8 +405,8 @@ impl IbpGibbsConfig {
         Ok(ranges::gamma("concentration", self.concentration)?)
     }
 
-    /// A draw from the prior.
-    fn prior(&self, n_items: usize, n_observations: usize, rng: &mut impl Rng) -> IbpDraw {
+    /// A draw from the prior, for so many items with so many observations each.
+    pub fn prior(&self, n_items: usize, n_observations: usize, rng: &mut impl Rng) -> IbpDraw {
         let concentration = gamma(self.concentration, 0.0, 0.0, rng);
         let loading_precision = gamma(self.loading, 0.0, 0.0, rng);
         let mut ln_weights = vec![0.0; self.truncation];

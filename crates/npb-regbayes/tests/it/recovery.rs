@@ -1,9 +1,9 @@
 //! Features and labels are recovered on data drawn from the models.
 
+use npb_regbayes::LabelUpdate;
 use npb_regbayes::classes;
 use npb_regbayes::npb_infer::Watch;
 use npb_regbayes::tasks::{self, Criterion, Task, Validation};
-use npb_regbayes::{IbpGibbsConfig, IbpSampler, LabelUpdate};
 
 use crate::simulated::{self, class_config, labels, task_config};
 
@@ -139,35 +139,4 @@ fn cross_validation_takes_a_cost_that_works_and_thresholds_raise_f1() {
             .unwrap()
             < 0.0
     );
-}
-
-/// The sampler can begin where the mean-field posterior is, and refuses one that does not fit.
-#[test]
-fn the_sampler_starts_at_a_variational_posterior() {
-    let (table, truth) = simulated::classes(7, 40, 0.0);
-    let mut config = class_config(6);
-    config.label_update = LabelUpdate::TwoStage;
-    config.factors.growth = 0;
-    let model = classes::fit(&table, &labels(&truth, 40), &config).unwrap();
-    let standard = npb_regbayes::npb_data::Standardiser::fit(&table)
-        .apply(&table)
-        .unwrap();
-    let gibbs = IbpGibbsConfig {
-        truncation: 8,
-        ..IbpGibbsConfig::default()
-    };
-    let mut sampler = IbpSampler::from_posterior(&standard, model.state(), &gibbs).unwrap();
-    let draw = sampler.draw();
-    let on = |k: usize, i: usize| draw.indicators[(k, i)] == 1.0;
-    let psi = &model.state().indicators;
-    assert!((0..40).all(|i| (0..8).all(|k| on(k, i) == (k < psi.nrows() && psi[(k, i)] > 0.5))));
-    assert!(draw.ln_weights.windows(2).all(|u| u[1] < u[0]));
-    sampler.sweep().unwrap();
-    let few = IbpGibbsConfig {
-        truncation: psi.nrows() - 1,
-        ..gibbs
-    };
-    assert!(IbpSampler::from_posterior(&standard, model.state(), &few).is_err());
-    let other = standard.select_rows(&[0, 1]);
-    assert!(IbpSampler::from_posterior(&other, model.state(), &IbpGibbsConfig::default()).is_err());
 }
