@@ -99,7 +99,7 @@ impl WeightsConfig {
     /// The first field that is out of range.
     pub fn validate(&self) -> Result<(), OutOfRange> {
         if let Concentration::Given(tau) = self.tau
-            && !(tau >= 0.0)
+            && (tau.is_nan() || tau < 0.0)
         {
             return Err(OutOfRange::new("tau", tau, "0 or more"));
         }

@@ -18,7 +18,7 @@ use crate::{Concentration, HbrecError, WeightsConfig};
 /// Users are summed in blocks of so many, in order.
 const BLOCK: usize = 64;
 /// Atoms below this share of the average weight are pruned at the end.
-const PRUNED: f64 = 1e-6;
+const PRUNED: f64 = 1e-4;
 
 /// Weights of the atoms and of the own model, as (14) of T has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

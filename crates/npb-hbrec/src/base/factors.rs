@@ -835,7 +835,11 @@ mod tests {
             let mut pairs = Vec::new();
             for item in 0..n_items as u32 {
                 if rng.random::<f64>() < share {
-                    let p = if (u as u32 + item) % 3 == 0 { 0.8 } else { 0.3 };
+                    let p = if (u as u32 + item).is_multiple_of(3) {
+                        0.8
+                    } else {
+                        0.3
+                    };
                     pairs.push((item, rng.random::<f64>() < p));
                 }
             }

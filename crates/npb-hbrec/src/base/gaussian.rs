@@ -49,9 +49,10 @@ fn step<U: GaussianTask>(
         let (mean, covariance) = learned.moments(&posterior);
         Ok((mean, covariance, learned.ln_evidence(&posterior)))
     };
-    let fits: Result<Vec<(Vec<f64>, Mat<f64>, f64)>, HbrecError> =
-        tasks.par_iter().map(moments).collect();
-    let fits = fits?;
+    let fits = tasks
+        .par_iter()
+        .map(moments)
+        .collect::<Result<Vec<_>, HbrecError>>()?;
     let n = fits.len() as f64;
     let nu = q as f64 + PRIOR_TASKS;
     let factor = learned.prior().factor();

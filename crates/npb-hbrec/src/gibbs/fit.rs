@@ -165,15 +165,16 @@ fn check_chain<P>(
     config: &GibbsConfig,
     n_users: usize,
 ) -> Result<(), HbrecError> {
+    let unfit = || HbrecError::State {
+        what: "chain of the infinite model: trace and draws do not fit together".to_owned(),
+    };
+    // Names first: a trace of no scalars could claim any number of sweeps.
     let made = chain.trace.n_sweeps() as u64;
-    let stored = (1..=made.min(config.sweeps.total()))
-        .filter(|&s| is_stored(config, s))
-        .count();
-    if chain.trace.names() != SCALARS || made > config.sweeps.total() || chain.draws.len() != stored
-    {
-        return Err(HbrecError::State {
-            what: "chain of the infinite model: trace and draws do not fit together".to_owned(),
-        });
+    if chain.trace.names() != SCALARS || made > config.sweeps.total() {
+        return Err(unfit());
+    }
+    if chain.draws.len() != (1..=made).filter(|&s| is_stored(config, s)).count() {
+        return Err(unfit());
     }
     let mut draws = chain.draws.iter().chain([&chain.last]);
     draws.try_for_each(|draw| draw.check(n_users))
@@ -322,10 +323,8 @@ impl<P: Clone + Send + Sync + Serialize + DeserializeOwned> Saved for GibbsFit<P
                 expected: content.config.chains,
             });
         }
-        let chains = content.chains.iter();
-        chains
-            .map(|chain| check_chain(chain, &content.config, content.n_users))
-            .collect::<Result<(), _>>()?;
+        let mut chains = content.chains.iter();
+        chains.try_for_each(|chain| check_chain(chain, &content.config, content.n_users))?;
         Ok(content)
     }
 }

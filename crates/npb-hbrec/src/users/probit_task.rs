@@ -166,6 +166,7 @@ impl GibbsModel for ProbitTask {
     ) -> Result<(), HbrecError> {
         let (mut precision, mut linear) = prior_system(&self.prior);
         for task in members {
+            task.check_width(self.prior.width())?;
             for (x, &y) in task.iter() {
                 let z = sample_probit(dot(x, &atom.coefficients), y, rng);
                 add_outer(x, 1.0, &mut precision);

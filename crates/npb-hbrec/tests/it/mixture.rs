@@ -94,7 +94,7 @@ fn clustered(user: usize, n: usize, seed: u64) -> Likes {
 /// A new user of its own kind, tau > 0: the weight of the own model goes to 1 as its data grow. Of the database's kind, atoms serve.
 #[test]
 fn the_own_model_wins_in_the_end() {
-    let model = BernoulliItems::new(vec![[1.0, 1.0]; 40]).unwrap();
+    let model = BernoulliItems::new(vec![[0.1, 0.1]; 40]).unwrap();
     let users: Vec<Likes> = (0..30).map(|u| clustered(u, 30, 1)).collect();
     let data: Vec<&Likes> = users.iter().collect();
     let config = WeightsConfig {
@@ -122,7 +122,7 @@ fn the_own_model_wins_in_the_end() {
     let far = (mixture.predict(&user, &3) - mixture.model().predict_alone(&alone, &3)).abs();
     assert!(far < 0.01);
     let usual = mixture.user(&clustered(100, 10, 2)).unwrap();
-    assert!(usual.own_weight < 0.2, "{}", usual.own_weight);
+    assert!(usual.own_weight < 0.3, "{}", usual.own_weight);
 }
 
 #[test]
@@ -228,6 +228,6 @@ fn atoms_at_means_are_nearer_to_one_half() {
     for item in unrated {
         let (a, b) = (model.predict(&map, &item), model.predict(&mean, &item));
         assert!((a - 0.5).abs() >= (b - 0.5).abs());
-        assert!((b - model.predict_alone(&posterior, &item)).abs() < 1e-6);
+        assert!((b - model.predict_alone(&posterior, &item)).abs() < 1e-5);
     }
 }
