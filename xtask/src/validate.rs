@@ -5,6 +5,7 @@
 //! new check is a [`Check`] in its list, a new crate a line in [`all`].
 
 mod alarms;
+mod bpfa;
 mod bsvd;
 mod calibration;
 mod hbrec;
@@ -47,6 +48,7 @@ pub(crate) struct Findings {
 /// All checks, in the order of the report.
 fn all() -> impl Iterator<Item = &'static Check> {
     let models = [
+        bpfa::CHECKS,
         bsvd::CHECKS,
         iqgme::CHECKS,
         itf::CHECKS,

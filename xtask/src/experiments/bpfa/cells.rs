@@ -112,11 +112,14 @@ impl Damage {
     }
 }
 
+/// How a variant departs from [`ImageConfig::suited_to`].
+pub(super) type Departure = fn(&mut ImageConfig);
+
 /// Who repairs it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) enum Method {
-    /// The model, told nothing. What follows the slash in its name, and how it departs from [`ImageConfig::suited_to`].
-    Ours(&'static str, fn(&mut ImageConfig)),
+    /// The model, told nothing. What follows the slash in its name, and what is different.
+    Ours(&'static str, Departure),
     /// K-SVD told so many times the noise.
     Ksvd(f64),
     /// Linear interpolation.
@@ -129,6 +132,13 @@ pub(super) enum Method {
     MedianThenMeans,
     /// Non-local means told the noise.
     Means,
+}
+
+/// Methods of one name are one method.
+impl PartialEq for Method {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
 }
 
 impl Method {

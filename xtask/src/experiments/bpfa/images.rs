@@ -3,7 +3,9 @@
 use npb_bpfa::{AtomStart, DependentPrior, Dictionary, ImageConfig, SpikePrior, UsagePrior};
 use npb_data::Image;
 
-use super::cells::{ATOMS, Cell, Damage, Method, OURS, PEAK, Protocol, RESTORED, USAGE, load, run};
+use super::cells::{
+    ATOMS, Cell, Damage, Departure, Method, OURS, PEAK, Protocol, RESTORED, USAGE, load, run,
+};
 use super::pictures::{self, Shown};
 use super::printed;
 use crate::Result;
@@ -103,12 +105,11 @@ fn find<'a>(
         .find(|r| r.setting == setting && r.method == method && r.metric == metric)
 }
 
+/// A column of other people's numbers: its title, and the number of a setting.
+type Lookup<'a> = (&'a str, &'a dyn Fn(&str) -> Option<f64>);
+
 /// PSNR of all methods beside what is printed and `other` numbers; inferred noise and coverage of ours.
-fn overview(
-    title: &str,
-    results: &[ResultRow],
-    other: (&str, &dyn Fn(&str) -> Option<f64>),
-) -> TextTable {
+fn overview(title: &str, results: &[ResultRow], other: Lookup<'_>) -> TextTable {
     let mut methods: Vec<&str> = Vec::new();
     let mut settings: Vec<&str> = Vec::new();
     for row in results {
@@ -372,7 +373,7 @@ fn inpaint(context: &Context<'_>) -> Result<Report> {
         }
     }
     // Against the number of atoms and the start, on the first image.
-    let departures: [(&'static str, fn(&mut ImageConfig)); 4] = [
+    let departures: [(&'static str, Departure); 4] = [
         ("64-atoms", |c| c.model.atoms = 64),
         ("128-atoms", |c| c.model.atoms = 128),
         ("512-atoms", |c| c.model.atoms = 512),
