@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::BpfaError;
 use crate::dependent::{Dependence, DependentPrior};
-use crate::spikes::SpikePrior;
 use crate::units::Centring;
 
 /// Prior of the scores s_ik of rows on atoms.
@@ -92,6 +91,32 @@ impl UsagePrior {
         match self {
             Self::Dependent { prior } => Some(prior),
             _ => None,
+        }
+    }
+}
+
+/// Prior of spiky noise, Z 53: an entry is `x + e + v`, `v ~ N(0, 1/g_v)`, where a switch of its site is on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpikePrior {
+    /// First parameter of the Beta prior of the share of sites with a spike, one share for each channel.
+    pub a: f64,
+    /// Second parameter.
+    pub b: f64,
+    /// Prior of the precision g_v.
+    pub precision: GammaPrior,
+}
+
+impl Default for SpikePrior {
+    /// About one site in twenty; spikes about as wide as the scale of the data.
+    fn default() -> Self {
+        Self {
+            a: 1.0,
+            b: 19.0,
+            precision: GammaPrior {
+                shape: 1.0,
+                rate: 0.1,
+            },
         }
     }
 }

@@ -207,7 +207,7 @@ impl Neighbourhood {
                 Ok(())
             })?;
         let rng = &mut stream(seed, [chain, sweep, block, u64::MAX]);
-        let mut ln_weights: Vec<f64> = self
+        let ln_weights: Vec<f64> = self
             .widths
             .par_iter()
             .map(|&width| {
@@ -215,7 +215,7 @@ impl Neighbourhood {
                 rows.map(|(i, &t)| self.ln_kernel(i, t, width)).sum()
             })
             .collect();
-        dependence.width = self.widths[sample_ln_weights(&mut ln_weights, rng)?];
+        dependence.width = self.widths[sample_ln_weights(&ln_weights, rng)?];
         Ok(())
     }
 

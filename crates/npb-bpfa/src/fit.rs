@@ -107,18 +107,13 @@ pub fn fit_watched(
     watch: &Watch<'_>,
 ) -> Result<BpfaFit, BpfaError> {
     let mut cells = Cells::default();
-    let mut entries = Vec::new();
     for i in 0..table.n_rows() {
-        for j in 0..table.n_cols() {
-            match table.get(i, j) {
-                Some(y) => entries.push((i as u32, j as u32, y)),
-                None => {
-                    cells.rows.push(i as u32);
-                    cells.columns.push(j as u32);
-                }
-            }
+        for j in (0..table.n_cols()).filter(|&j| !table.is_observed(i, j)) {
+            cells.rows.push(i as u32);
+            cells.columns.push(j as u32);
         }
     }
+    let entries = entries_of(table);
     let shape = (table.n_rows(), table.n_cols());
     let names = table.column_names().to_vec();
     fit_entries(shape, &entries, cells, names, config, watch)
@@ -142,7 +137,7 @@ pub fn fit_ratings(
 
 fn fit_entries(
     (n_rows, n_columns): (usize, usize),
-    entries: &[(u32, u32, f64)],
+    entries: &[Entry],
     cells: Cells,
     column_names: Vec<String>,
     config: &BpfaConfig,
@@ -266,12 +261,24 @@ fn part_is_stopped(part: &mut Part<'_, '_>, sampler: &BpfaSampler<'_>, total: u6
         .is_break()
 }
 
+/// Row, column and value.
+pub(crate) type Entry = (u32, u32, f64);
+
+/// Observed cells of a table, row by row.
+pub(crate) fn entries_of(table: &Table) -> Vec<Entry> {
+    let row = |i: usize| {
+        let own = table.observed_in_row(i);
+        own.map(move |(j, y)| (i as u32, j as u32, y))
+    };
+    (0..table.n_rows()).flat_map(row).collect()
+}
+
 /// Entries in units of the model.
-fn in_units(
+pub(crate) fn in_units(
     n_rows: usize,
     n_columns: usize,
     units: &Units,
-    entries: &[(u32, u32, f64)],
+    entries: &[Entry],
 ) -> Result<BpfaRows, BpfaError> {
     let (mut starts, mut columns, mut values) = (vec![0; n_rows + 1], Vec::new(), Vec::new());
     for &(i, j, y) in entries {
@@ -519,11 +526,7 @@ impl BpfaFit {
     ) -> Result<(), BpfaError> {
         self.check_columns(table)?;
         let units = self.units.of_new_rows(table);
-        let mut entries = Vec::new();
-        for i in 0..table.n_rows() {
-            let own = table.observed_in_row(i);
-            entries.extend(own.map(|(j, y)| (i as u32, j as u32, y)));
-        }
+        let entries = entries_of(table);
         let rows = in_units(table.n_rows(), table.n_cols(), &units, &entries)?;
         let mut sampler = BpfaSampler::encoder(&rows, &self.config, &self.draws[draw].shared)?;
         for sweep in 0..ENCODE_BURN_IN + ENCODE_KEEP {
@@ -737,11 +740,7 @@ impl<'d> BpfaSampler<'d> {
         config: &BpfaConfig,
         shared: &crate::Shared,
     ) -> Result<Self, BpfaError> {
-        shared.check(rows.n_columns(), rows.n_channels())?;
-        let atoms = shared.dictionary.n_atoms();
         let mut config = BpfaConfig {
-            atoms,
-            max_atoms: atoms.max(config.max_atoms),
             moves: vec![BpfaMove::Scores],
             spikes: None,
             ..config.clone()

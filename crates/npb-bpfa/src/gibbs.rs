@@ -150,6 +150,12 @@ impl<'d> BpfaSampler<'d> {
         shared: Shared,
     ) -> Result<Self, BpfaError> {
         shared.check(rows.n_columns(), rows.n_channels())?;
+        let atoms = shared.dictionary.n_atoms();
+        let config = BpfaConfig {
+            atoms,
+            max_atoms: atoms.max(config.max_atoms),
+            ..config
+        };
         let dictionary = shared.dictionary.clone();
         let start = Self::chain(rows, config.clone(), chain, Some(dictionary))?;
         let (mut state, trace) = start.into_parts();
@@ -670,7 +676,8 @@ impl<'d> BpfaSampler<'d> {
         let rng = &mut self.rng(SLAB, 0);
         let (counts, squares) = (self.state.scores.counts(), self.state.scores.squares());
         let shared = &mut self.state.shared;
-        draw_slabs(self.config.slab, &counts, &squares, shared, rng)?;
+        let own = (&mut shared.slab_precisions[..], &mut shared.slab_rate);
+        draw_slabs(self.config.slab, &counts, &squares, own, rng)?;
         Ok(())
     }
 

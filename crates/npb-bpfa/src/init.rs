@@ -7,6 +7,7 @@ use rand_distr::StandardNormal;
 use crate::config::{ScorePrior, SlabPrior};
 use crate::dependent::{Dependence, Neighbourhood};
 use crate::lasso::LassoScales;
+use crate::precision::{LEAST_PRECISION, MOST_PRECISION};
 use crate::scores::Scores;
 use crate::spikes::Spikes;
 use crate::state::{BpfaState, Dictionary, Shared};
@@ -17,10 +18,6 @@ const NOISE_SHARE: f64 = 0.1;
 
 /// Active atoms of a row that the start expects.
 const ACTIVE: f64 = 5.0;
-
-/// Precisions are kept within these, where vague priors and no data would send them to 0 or infinity.
-pub(crate) const LEAST_PRECISION: f64 = 1e-10;
-pub(crate) const MOST_PRECISION: f64 = 1e12;
 
 /// No atom is active; precisions suit the spread of the data. `atoms`: the dictionary; without it K random rows of unit length, with their holes filled by
 /// draws of the prior.

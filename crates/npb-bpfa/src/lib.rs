@@ -40,7 +40,7 @@
 //! | missing cells, any cell, held-out entries | [`BpfaFit::impute`], [`BpfaFit::predict`], [`BpfaFit::ln_density`], [`Prediction`] |
 //! | new rows | [`BpfaFit::transform`], [`BpfaFit::impute_new`], [`BpfaSampler::encoder`] |
 //! | number of dense factors | [`compare_atoms`], [`HeldOut`]; the bound of [`BpfaVb`] |
-//! | variational Bayes | [`BpfaVb`], [`BpfaVbConfig`], [`Factorisation`], [`BpfaPosterior`], [`BpfaVbUpdate`] |
+//! | variational Bayes | [`fit_vb`], [`fit_vb_ratings`], [`BpfaVbFit`]; step by step: [`BpfaVb`], [`BpfaVbConfig`], [`Factorisation`], [`BpfaPosterior`], [`BpfaVbUpdate`] |
 //! | images | [`restore`], [`ImageConfig`], [`AtomStart`], [`Restored`]; large ones: [`restore_large`], [`StreamConfig`] |
 //! | drive the chain | [`BpfaRows`], [`BpfaSampler`] |
 //! | one draw | [`BpfaState`], [`Shared`], [`Dictionary`], [`Scores`], [`Spikes`], [`Dependence`], [`LassoScales`] |
@@ -68,8 +68,9 @@ mod stream;
 mod units;
 mod usage;
 mod vb;
+mod vb_fit;
 
-pub use config::{BpfaConfig, BpfaMove, ScorePrior, SlabPrior, UsagePrior};
+pub use config::{BpfaConfig, BpfaMove, ScorePrior, SlabPrior, SpikePrior, UsagePrior};
 pub use dependent::{Dependence, DependentPrior};
 pub use error::BpfaError;
 pub use fit::{
@@ -84,8 +85,9 @@ pub use npb_infer::Saved;
 pub use npb_priors;
 pub use rows::BpfaRows;
 pub use scores::{RowScores, Scores};
-pub use spikes::{SpikePrior, Spikes};
+pub use spikes::Spikes;
 pub use state::{BpfaState, Dictionary, Shared};
 pub use stream::{StreamConfig, restore_large, restore_large_watched};
 pub use units::{Centring, Units};
 pub use vb::{BpfaPosterior, BpfaVb, BpfaVbConfig, BpfaVbUpdate, Factorisation};
+pub use vb_fit::{BpfaVbFit, fit_vb, fit_vb_ratings};

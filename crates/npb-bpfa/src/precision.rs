@@ -7,12 +7,14 @@ use rand::Rng;
 use rayon::prelude::*;
 
 use crate::config::SlabPrior;
-use crate::init::{LEAST_PRECISION, MOST_PRECISION};
 use crate::loadings::Loadings;
 use crate::rows::BpfaRows;
 use crate::scan;
 use crate::scores::{BLOCK_ROWS, Scores};
-use crate::state::Shared;
+
+/// Precisions are kept within these, where vague priors and no data would send them to 0 or infinity.
+pub(crate) const LEAST_PRECISION: f64 = 1e-10;
+pub(crate) const MOST_PRECISION: f64 = 1e12;
 
 /// A draw from Gamma(shape + n/2, rate + square/2), kept within the range of numbers.
 pub(crate) fn draw_precision<R: Rng + ?Sized>(
@@ -30,7 +32,7 @@ pub(crate) fn draw_slabs<R: Rng + ?Sized>(
     prior: SlabPrior,
     counts: &[u64],
     squares: &[f64],
-    shared: &mut Shared,
+    (precisions, tau): (&mut [f64], &mut f64),
     rng: &mut R,
 ) -> Result<(), ParameterError> {
     match prior {
@@ -39,21 +41,18 @@ pub(crate) fn draw_slabs<R: Rng + ?Sized>(
             let square: f64 = squares.iter().sum();
             // Nothing is active and the prior is vague: a draw would be 0, an infinitely wide slab.
             if n > 0 || prior.shape >= 0.5 {
-                shared.slab_precisions[0] = draw_precision(prior, n as f64, square, rng)?;
+                precisions[0] = draw_precision(prior, n as f64, square, rng)?;
             }
         }
         SlabPrior::PerAtom { shape, rate } => {
-            for (k, g) in shared.slab_precisions.iter_mut().enumerate() {
-                let prior = GammaPrior {
-                    shape,
-                    rate: shared.slab_rate,
-                };
+            for (k, g) in precisions.iter_mut().enumerate() {
+                let prior = GammaPrior { shape, rate: *tau };
                 *g = draw_precision(prior, counts[k] as f64, squares[k], rng)?;
             }
-            let n = shared.slab_precisions.len() as f64;
-            let total: f64 = shared.slab_precisions.iter().sum();
+            let n = precisions.len() as f64;
+            let total: f64 = precisions.iter().sum();
             let law = Gamma::new(rate.shape + n * shape, rate.rate + total)?;
-            shared.slab_rate = law.sample(rng).clamp(LEAST_PRECISION, MOST_PRECISION);
+            *tau = law.sample(rng).clamp(LEAST_PRECISION, MOST_PRECISION);
         }
     }
     Ok(())

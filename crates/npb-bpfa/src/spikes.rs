@@ -1,44 +1,19 @@
 //! Spiky noise: entries that are far off, and say so (docs/bpfa.md#spikes).
 
 use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_priors::ParameterError;
 use npb_priors::dist::Beta;
-use npb_priors::{GammaPrior, ParameterError};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::BpfaError;
+use crate::config::SpikePrior;
 use crate::error::expect;
 use crate::precision::draw_precision;
 use crate::rows::BpfaRows;
 use crate::scan;
-
-/// Prior of spiky noise, Z 53: an entry is `x + e + v`, `v ~ N(0, 1/g_v)`, where a switch of its site is on.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SpikePrior {
-    /// First parameter of the Beta prior of the share of sites with a spike, one share for each channel.
-    pub a: f64,
-    /// Second parameter.
-    pub b: f64,
-    /// Prior of the precision g_v.
-    pub precision: GammaPrior,
-}
-
-impl Default for SpikePrior {
-    /// About one site in twenty; spikes about as wide as the scale of the data.
-    fn default() -> Self {
-        Self {
-            a: 1.0,
-            b: 19.0,
-            precision: GammaPrior {
-                shape: 1.0,
-                rate: 0.1,
-            },
-        }
-    }
-}
 
 /// Which sites have a spike. Empty rates: there is no spiky noise in the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

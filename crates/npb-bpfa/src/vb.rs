@@ -309,6 +309,11 @@ impl<'d> BpfaVb<'d> {
         &self.state
     }
 
+    /// Iterations so far.
+    pub fn trace(&self) -> &[VbReport] {
+        &self.trace
+    }
+
     /// Posterior and trace.
     pub fn into_parts(self) -> (BpfaPosterior, Vec<VbReport>) {
         (self.state, self.trace)
@@ -658,25 +663,13 @@ impl<'d> BpfaVb<'d> {
     /// Expected squared residuals, summed by channel.
     fn expected_squares(&self) -> Vec<f64> {
         let state = &self.state;
-        let k = state.n_atoms;
         let rows: Vec<Vec<f64>> = (0..state.n_rows)
             .into_par_iter()
             .map(|i| {
                 let mut squares = vec![0.0; self.rows.n_channels()];
                 for (e, &y) in self.rows.values(i).iter().enumerate() {
                     let p = place(self.rows.columns(i), e);
-                    let (d, v) = (state.loadings(p), state.loading_variances(p));
-                    let (mut fitted, mut variance) = (0.0, 0.0);
-                    for atom in 0..k {
-                        let (first, second) = (state.first(i, atom), state.second(i, atom));
-                        fitted += d[atom] * first;
-                        variance += v[atom] * second + d[atom].powi(2) * (second - first * first);
-                        if self.config.covariances() {
-                            let own = &state.score_variance[(i * k + atom) * k..][..atom];
-                            let cross: f64 = own.iter().zip(d).map(|(c, d)| c * d).sum();
-                            variance += 2.0 * d[atom] * cross;
-                        }
-                    }
+                    let (fitted, variance) = state.moments(i, p);
                     let square = (f64::from(y) - fitted).powi(2) + variance;
                     squares[self.rows.channels()[p] as usize] += square;
                 }
@@ -823,6 +816,28 @@ impl BpfaPosterior {
             return vec![self.n_rows as f64; self.n_atoms];
         }
         column_sums(&self.on, self.n_atoms)
+    }
+
+    /// Posterior mean and variance of the noise-free value at row i, column p; units of the model. Cost: K, or its square with covariances.
+    ///
+    /// # Panics
+    /// When there is no such cell.
+    pub fn moments(&self, i: usize, p: usize) -> (f64, f64) {
+        let k = self.n_atoms;
+        let covariances = self.score_variance.len() != self.score_mean.len();
+        let (d, v) = (self.loadings(p), self.loading_variances(p));
+        let (mut mean, mut variance) = (0.0, 0.0);
+        for atom in 0..k {
+            let (first, second) = (self.first(i, atom), self.second(i, atom));
+            mean += d[atom] * first;
+            variance += v[atom] * second + d[atom].powi(2) * (second - first * first);
+            if covariances {
+                let own = &self.score_variance[(i * k + atom) * k..][..atom];
+                let cross: f64 = own.iter().zip(d).map(|(c, d)| c * d).sum();
+                variance += 2.0 * d[atom] * cross;
+            }
+        }
+        (mean, variance)
     }
 
     fn loadings(&self, p: usize) -> &[f64] {

@@ -111,6 +111,12 @@ fn solve(
         let mut found = evaluate(space, constraints, &duals, pass);
         found.converged = found.gap() <= limits.tolerance && found.violation <= limits.tolerance;
         if found.converged || pass >= limits.max_passes {
+            if found.violation > MISSED * limits.tolerance {
+                return Err(infeasible(
+                    "hard ones are still missed after the largest number of passes",
+                    &duals,
+                ));
+            }
             found.posterior = space.posterior();
             return Ok(found);
         }
@@ -121,6 +127,9 @@ fn solve(
     }
     unreachable!("passes end by their limit")
 }
+
+/// A constraint that is missed by so many times the tolerance in the end is taken for one that cannot be met.
+const MISSED: f64 = 1e4;
 
 fn infeasible(what: &'static str, duals: &[Vec<f64>]) -> RegBayesError {
     let size = |c: &usize| duals[*c].iter().map(|phi| phi * phi).sum::<f64>();

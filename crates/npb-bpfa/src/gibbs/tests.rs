@@ -7,10 +7,9 @@ use npb_priors::dist::{Beta, Gamma};
 use rand_distr::StandardNormal;
 
 use super::*;
-use crate::config::UsagePrior;
+use crate::config::{SpikePrior, UsagePrior};
 use crate::dependent::DependentPrior;
 use crate::scan::tests::{Fault as ScanFault, reference};
-use crate::spikes::SpikePrior;
 
 const N: usize = 5;
 const P: usize = 3;

@@ -126,7 +126,8 @@ fn configurations() {
         rate: 1.0,
     };
     let dependent = |prior: DependentPrior| UsagePrior::Dependent { prior };
-    let cases: [(&str, &dyn Fn(&mut BpfaConfig)); 12] = [
+    type Change<'a> = &'a dyn Fn(&mut BpfaConfig);
+    let cases: [(&str, Change<'_>); 12] = [
         ("atoms", &|c| c.atoms = 0),
         ("atoms", &|c| c.atoms = 1 << 20),
         ("max_atoms", &|c| c.max_atoms = 2),

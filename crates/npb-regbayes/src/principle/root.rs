@@ -48,9 +48,21 @@ impl Scalar {
                 return Some(0.0);
             }
             let sign = -at_zero.signum();
+            if self.is_out_of_reach(sign, space.range(feature)) {
+                return None;
+            }
             return self.outside(sign, now, |phi| slope(phi) + sign * self.epsilon);
         }
         self.outside(1.0, now, slope)
+    }
+
+    /// Whether a hard bound lies at or beyond the end of what the feature can be: then it is met in the limit of an infinite dual, or never.
+    fn is_out_of_reach(&self, sign: f64, range: (f64, f64)) -> bool {
+        let hard = self.curvature == 0.0 && self.radius == 0.0;
+        match sign < 0.0 {
+            true => hard && self.low == f64::NEG_INFINITY && self.target + self.epsilon <= range.0,
+            false => hard && self.high == f64::INFINITY && self.target - self.epsilon >= range.1,
+        }
     }
 
     /// The root of an increasing function on the side `sign` of 0, or the end of the range.

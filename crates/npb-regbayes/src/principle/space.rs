@@ -17,6 +17,8 @@ pub(super) trait Exponential {
     }
     /// `E_q[psi_t]` if `phi_t` were larger by `step`.
     fn expectation_after(&self, feature: usize, step: f64) -> f64;
+    /// Smallest and largest value of a feature.
+    fn range(&self, feature: usize) -> (f64, f64);
     /// Adds to `phi_t`.
     fn shift(&mut self, feature: usize, step: f64);
     /// `ln sum_M p(M) exp(phi' psi(M))`.
@@ -127,6 +129,14 @@ impl Exponential for Tilted<'_> {
         sum / total
     }
 
+    fn range(&self, feature: usize) -> (f64, f64) {
+        let models = self.ln_weights.iter().zip(&self.space.features[feature]);
+        let values = models.filter(|(w, _)| w.is_finite()).map(|(_, x)| *x);
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), x| {
+            (least.min(x), most.max(x))
+        })
+    }
+
     fn shift(&mut self, feature: usize, step: f64) {
         let psi = &self.space.features[feature];
         let models = self.ln_weights.iter_mut().zip(psi);
@@ -228,7 +238,7 @@ impl GaussianFactor {
     /// The Gaussian closest to this one that meets the constraints: its mean, as [`Regularised::posterior`].
     ///
     /// # Errors
-    /// As [`FiniteSpace::regularise`]; contradictions are found when the dual leaves every bound (above 1e8 nats).
+    /// As [`FiniteSpace::regularise`]; contradictions are found when hard constraints are still missed after the largest number of passes.
     pub fn regularise(
         &self,
         constraints: &[Constraint],
@@ -260,6 +270,10 @@ impl Exponential for Moved<'_> {
     fn expectation_after(&self, feature: usize, step: f64) -> f64 {
         let a = &self.factor.features[feature];
         dot(a, &self.mean) + step * dot(a, &self.factor.images[feature])
+    }
+
+    fn range(&self, _: usize) -> (f64, f64) {
+        (f64::NEG_INFINITY, f64::INFINITY)
     }
 
     fn shift(&mut self, feature: usize, step: f64) {

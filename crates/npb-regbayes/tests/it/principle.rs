@@ -12,7 +12,7 @@ const MODELS: usize = 4;
 const FEATURES: usize = 3;
 const EXACT: PrincipleLimits = PrincipleLimits {
     tolerance: 1e-10,
-    max_passes: 200_000,
+    max_passes: 20_000,
 };
 
 fn numbers(seed: u64, n: usize, from: f64, to: f64) -> Vec<f64> {
