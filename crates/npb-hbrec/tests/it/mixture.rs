@@ -60,7 +60,8 @@ fn solution_is_sparse() {
 fn tau_is_at_its_maximum() {
     let table = random_table(12, 4.0, 3);
     let xi = vec![1.0; 12];
-    let evidence: Vec<f64> = (0..12).map(|j| -1.5 - 0.1 * f64::from(j)).collect();
+    // Every other user is better off alone: the maximum is inside.
+    let evidence: Vec<f64> = [-0.7, -2.5].repeat(6);
     let tau = infer_tau(&table, &xi, &evidence);
     // One-step weights with own responsibilities left out, from the definition.
     let objective = |tau: f64| -> f64 {
