@@ -614,6 +614,7 @@ fn each_move_with_the_least_that_makes_it_ergodic() {
     }
 }
 
+/// Counts that include the row itself are seen by enumeration, with less work (`switches_by_enumeration`).
 #[test]
 fn broken_moves_fail() {
     for (moves, fault) in [
@@ -624,7 +625,6 @@ fn broken_moves_fail() {
         (&[ScoresMove, Weights, SlabPrecision], Fault::SlabShape),
         (&[ScoresMove, Weights], Fault::WeightShape),
         (&[CollapsedSwitches], Fault::WeightShape),
-        (&[CollapsedSwitches], Fault::OwnRow),
         (&[ScoresMove, Lengths], Fault::LengthIndex),
         (&[ScoresMove, DictionaryMove], Fault::DictionaryPrior),
         (&[ScoresMove], Fault::Scan(ScanFault::OwnScore)),
