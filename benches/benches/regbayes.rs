@@ -54,14 +54,11 @@ fn factors(truncation: usize, factors: FactorConfig) -> FactorConfig {
     }
 }
 
-/// So many outer iterations.
-fn limits(limits: VbLimits) -> VbLimits {
-    VbLimits {
-        max_iterations: 2,
-        tolerance: 0.0,
-        ..limits
-    }
-}
+/// Outer iterations of a fit.
+const LIMITS: VbLimits = VbLimits {
+    max_iterations: 2,
+    tolerance: 0.0,
+};
 
 fn of_rows(c: &mut Criterion) {
     let mut group = c.benchmark_group("ilsvm_two_iterations");
@@ -72,7 +69,7 @@ fn of_rows(c: &mut Criterion) {
         let labels = Labels::from_codes(names, codes).expect("codes in range");
         let default = IlsvmConfig::default();
         let config = IlsvmConfig {
-            limits: limits(default.limits),
+            limits: LIMITS,
             factors: factors(k, default.factors),
             ..default
         };
@@ -95,7 +92,7 @@ fn of_columns(c: &mut Criterion) {
         let data = TaskData::from_targets(table, &targets).expect("as many rows");
         let default = MtIlsvmConfig::default();
         let config = MtIlsvmConfig {
-            limits: limits(default.limits),
+            limits: LIMITS,
             factors: factors(k, default.factors),
             cost: 0.01,
             ..default

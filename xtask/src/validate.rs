@@ -7,8 +7,10 @@
 mod alarms;
 mod bsvd;
 mod calibration;
+mod hbrec;
 mod iqgme;
 mod itf;
+mod regbayes;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -44,7 +46,13 @@ pub(crate) struct Findings {
 
 /// All checks, in the order of the report.
 fn all() -> impl Iterator<Item = &'static Check> {
-    let models = [bsvd::CHECKS, iqgme::CHECKS, itf::CHECKS];
+    let models = [
+        bsvd::CHECKS,
+        iqgme::CHECKS,
+        itf::CHECKS,
+        regbayes::CHECKS,
+        hbrec::CHECKS,
+    ];
     models.into_iter().flatten()
 }
 

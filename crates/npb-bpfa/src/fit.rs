@@ -740,11 +740,7 @@ impl<'d> BpfaSampler<'d> {
         config: &BpfaConfig,
         shared: &crate::Shared,
     ) -> Result<Self, BpfaError> {
-        shared.check(rows.n_columns(), rows.n_channels())?;
-        let atoms = shared.dictionary.n_atoms();
         let mut config = BpfaConfig {
-            atoms,
-            max_atoms: atoms.max(config.max_atoms),
             moves: vec![BpfaMove::Scores],
             spikes: None,
             ..config.clone()

@@ -150,6 +150,12 @@ impl<'d> BpfaSampler<'d> {
         shared: Shared,
     ) -> Result<Self, BpfaError> {
         shared.check(rows.n_columns(), rows.n_channels())?;
+        let atoms = shared.dictionary.n_atoms();
+        let config = BpfaConfig {
+            atoms,
+            max_atoms: atoms.max(config.max_atoms),
+            ..config
+        };
         let dictionary = shared.dictionary.clone();
         let start = Self::chain(rows, config.clone(), chain, Some(dictionary))?;
         let (mut state, trace) = start.into_parts();

@@ -3,6 +3,8 @@
 mod classes;
 mod data;
 mod labels;
+mod medlda;
+mod principle;
 mod recovery;
 mod scaling;
 mod school;
@@ -13,6 +15,7 @@ use crate::reproduce::Experiment;
 
 /// In the order of the paper, then what it does not have.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    principle::FIG_1,
     recovery::RECOVERY,
     classes::TABLE_1,
     classes::FIG_4,
@@ -20,5 +23,6 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     school::FIG_7,
     sensitivity::FIG_8,
     sensitivity::FIG_9,
+    medlda::MEDLDA,
     scaling::SCALING,
 ];

@@ -157,6 +157,36 @@ impl IbpSampler {
         Ok(Self::from_draw(items, config.clone(), draw))
     }
 
+    /// A chain for a table whose rows are items, started at a given draw.
+    ///
+    /// # Errors
+    /// Settings out of range; a draw of other sizes.
+    pub fn at(
+        table: &Table,
+        config: &IbpGibbsConfig,
+        draw: IbpDraw,
+    ) -> Result<Self, RegBayesError> {
+        config.validate()?;
+        let items = Items::from_rows(table);
+        let (k, i, j) = (config.truncation, items.n_items(), items.n_observations());
+        for (what, found, expected) in [
+            ("weights of the draw", draw.ln_weights.len(), k),
+            ("features of the indicators", draw.indicators.nrows(), k),
+            ("items of the indicators", draw.indicators.ncols(), i),
+            ("features of the loadings", draw.loadings.nrows(), k),
+            ("observations of the loadings", draw.loadings.ncols(), j),
+        ] {
+            if found != expected {
+                return Err(RegBayesError::Size {
+                    what,
+                    found,
+                    expected,
+                });
+            }
+        }
+        Ok(Self::from_draw(items, config.clone(), draw))
+    }
+
     fn from_draw(items: Items, config: IbpGibbsConfig, draw: IbpDraw) -> Self {
         Self {
             items,
@@ -375,8 +405,8 @@ impl IbpGibbsConfig {
         Ok(ranges::gamma("concentration", self.concentration)?)
     }
 
-    /// A draw from the prior.
-    fn prior(&self, n_items: usize, n_observations: usize, rng: &mut impl Rng) -> IbpDraw {
+    /// A draw from the prior, for so many items with so many observations each.
+    pub fn prior(&self, n_items: usize, n_observations: usize, rng: &mut impl Rng) -> IbpDraw {
         let concentration = gamma(self.concentration, 0.0, 0.0, rng);
         let loading_precision = gamma(self.loading, 0.0, 0.0, rng);
         let mut ln_weights = vec![0.0; self.truncation];
