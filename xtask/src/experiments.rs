@@ -12,6 +12,7 @@ mod regbayes;
 use crate::reproduce::Experiment;
 
 pub(crate) use bsvd::{SpeedLine, bsvd_speed};
+pub(crate) use hbrec::{SurveyModel, simulated_survey};
 pub(crate) use itf::{Scenario, Simulated};
 
 /// All experiments, in the order of the report.

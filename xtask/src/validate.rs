@@ -7,6 +7,7 @@
 mod alarms;
 mod bsvd;
 mod calibration;
+mod hbrec;
 mod iqgme;
 mod itf;
 mod regbayes;
@@ -45,7 +46,13 @@ pub(crate) struct Findings {
 
 /// All checks, in the order of the report.
 fn all() -> impl Iterator<Item = &'static Check> {
-    let models = [bsvd::CHECKS, iqgme::CHECKS, itf::CHECKS, regbayes::CHECKS];
+    let models = [
+        bsvd::CHECKS,
+        iqgme::CHECKS,
+        itf::CHECKS,
+        regbayes::CHECKS,
+        hbrec::CHECKS,
+    ];
     models.into_iter().flatten()
 }
 

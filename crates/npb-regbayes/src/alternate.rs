@@ -22,7 +22,7 @@ const HALVINGS: u32 = 3;
 /// the gap.
 const PROPOSAL: MachineLimits = MachineLimits {
     tolerance: 1e-3,
-    max_passes: 50,
+    max_passes: 20,
     seed: 0,
 };
 
@@ -97,6 +97,17 @@ impl<'d, S: Supervision> Alternation<'d, S> {
     pub(crate) fn solve(&mut self) -> Result<(), RegBayesError> {
         self.labels
             .refit(&self.factors.state.indicators, &self.machine)
+    }
+
+    /// The end of a run: features in order of use, those that are not in use dropped, and the machine on them solved well. The order is almost always that
+    /// of the last iteration; where the objective had refused a change of places it may rise a little here.
+    pub(crate) fn finish(&mut self) -> Result<(), RegBayesError> {
+        let order = self.factors.in_order_of_use();
+        let in_order = order.iter().enumerate().all(|(k, &own)| k == own);
+        if !in_order || order.len() < self.factors.state.n_features() {
+            self.factors.keep_used()?;
+        }
+        self.solve()
     }
 
     /// All that the next iteration depends on.

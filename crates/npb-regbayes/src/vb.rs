@@ -140,6 +140,6 @@ pub(crate) fn run<S: Supervision>(
             outcome.stop = stop;
         }
     }
-    alternation.solve()?;
+    alternation.finish()?;
     Ok(outcome)
 }

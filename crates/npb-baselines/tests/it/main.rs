@@ -2,6 +2,7 @@
 
 mod cells;
 mod classifiers;
+mod collaborative;
 mod given_splits;
 mod input;
 mod landmine;

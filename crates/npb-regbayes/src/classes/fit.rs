@@ -231,6 +231,23 @@ impl PreparedClasses {
 }
 
 /// A run that is driven by hand: [`step`](Self::step) by step, or [`run`](Self::run) to its end.
+///
+/// ```
+/// use npb_regbayes::IlsvmConfig;
+/// use npb_regbayes::classes::{IlsvmVb, PreparedClasses};
+/// use npb_regbayes::npb_data::{Labels, Table};
+/// let value = |n: usize, d: usize| if n % 2 == d % 2 { 2.0 } else { 0.0 } + ((n * (d + 3)) % 5) as f64 / 5.0;
+/// let inputs = Table::complete(30, 6, (0..180).map(|k| value(k / 6, k % 6)).collect())?;
+/// let labels = Labels::from_strings(&(0..30).map(|n| Some(["even", "odd"][n % 2])).collect::<Vec<_>>());
+/// let config = IlsvmConfig::default();
+/// let prepared = PreparedClasses::new(&inputs, &labels, &config)?;
+/// let mut run = IlsvmVb::new(&prepared, &labels, &config)?;
+/// let first = run.step()?;
+/// assert!(run.step()? >= first - 1e-9);                  // minus the objective
+/// let model = run.run(|_, _| std::ops::ControlFlow::Continue(()))?;
+/// assert_eq!(model.scores().class(3), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct IlsvmVb<'d> {
     prepared: &'d PreparedClasses,
@@ -295,7 +312,7 @@ impl<'d> IlsvmVb<'d> {
         watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
     ) -> Result<IlsvmFit, RegBayesError> {
         let outcome = self.go_on(&self.config.limits, watch)?;
-        self.alternation.solve()?;
+        self.alternation.finish()?;
         Ok(self.finish(outcome))
     }
 

@@ -353,7 +353,7 @@ impl<'d> MtIlsvmVb<'d> {
         watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
     ) -> Result<MtIlsvmFit, RegBayesError> {
         let outcome = self.go_on(&self.config.limits, watch)?;
-        self.alternation.solve()?;
+        self.alternation.finish()?;
         Ok(self.finish(outcome))
     }
 

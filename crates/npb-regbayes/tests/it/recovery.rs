@@ -1,9 +1,9 @@
 //! Features and labels are recovered on data drawn from the models.
 
+use npb_regbayes::LabelUpdate;
 use npb_regbayes::classes;
 use npb_regbayes::npb_infer::Watch;
 use npb_regbayes::tasks::{self, Criterion, Task, Validation};
-use npb_regbayes::{IbpGibbsConfig, IbpSampler, LabelUpdate, LoadingCovariance, Variance};
 
 use crate::simulated::{self, class_config, labels, task_config};
 
@@ -139,57 +139,4 @@ fn cross_validation_takes_a_cost_that_works_and_thresholds_raise_f1() {
             .unwrap()
             < 0.0
     );
-}
-
-/// The mean-field posterior and the sampler agree where features are plain: noise, loadings' reconstruction, number of features.
-#[test]
-fn variational_posterior_and_sampler_agree() {
-    let (table, truth) = simulated::classes(7, 80, 0.0);
-    let mut config = class_config(6);
-    config.label_update = LabelUpdate::TwoStage;
-    config.factors.growth = 0;
-    let model = classes::fit(&table, &labels(&truth, 80), &config).unwrap();
-    let units = npb_regbayes::npb_data::Standardiser::fit(&table);
-    let standard = units.apply(&table).unwrap();
-    let gibbs = IbpGibbsConfig {
-        truncation: 6,
-        seed: 5,
-        ..IbpGibbsConfig::default()
-    };
-    let mut sampler = IbpSampler::new(&standard, &gibbs).unwrap();
-    let mut noise = Vec::new();
-    for sweep in 0..600 {
-        sampler.sweep().unwrap();
-        if sweep >= 300 {
-            noise.push(1.0 / sampler.draw().noise_precision);
-        }
-    }
-    let mean = noise.iter().sum::<f64>() / noise.len() as f64;
-    let ours = model.state().noise_variance;
-    assert!(
-        (ours / mean - 1.0).abs() < 0.25,
-        "variational {ours}, sampled {mean}"
-    );
-}
-
-/// ERRATA on (25): an isotropic q(w) with more features than items drives the noise up.
-#[test]
-fn isotropic_loadings_inflate_the_noise() {
-    let simulated = simulated::tasks(8, 120, 0.0);
-    let noise = |covariance| {
-        let mut config = task_config(30);
-        config.factors.covariance = covariance;
-        config.factors.loading_variance = Variance::Fixed(1.0);
-        config.factors.growth = 0;
-        config.label_update = LabelUpdate::TwoStage;
-        tasks::fit(&simulated.data(120), &config)
-            .unwrap()
-            .state()
-            .noise_variance
-    };
-    let (full, isotropic) = (
-        noise(LoadingCovariance::Full),
-        noise(LoadingCovariance::Isotropic),
-    );
-    assert!(isotropic > 1.2 * full, "isotropic {isotropic}, full {full}");
 }

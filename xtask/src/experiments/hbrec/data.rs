@@ -221,21 +221,21 @@ fn sushi_content(text: &str) -> Result<Vec<Vec<f64>>> {
 /// liked when it is above 0. Weights and tastes are those of the user's group plus a part of its own. Content explains little, as the chapter found of
 /// the features of paintings.
 #[derive(Clone, Debug)]
-pub(super) struct SurveyModel {
-    pub(super) users: usize,
-    pub(super) items: usize,
+pub(crate) struct SurveyModel {
+    pub(crate) users: usize,
+    pub(crate) items: usize,
     /// Mean number of items that a user rates.
-    pub(super) ratings: usize,
-    pub(super) groups: usize,
+    pub(crate) ratings: usize,
+    pub(crate) groups: usize,
     /// Number of features, of which as many weights count.
-    pub(super) features: usize,
-    pub(super) hidden: usize,
+    pub(crate) features: usize,
+    pub(crate) hidden: usize,
     /// Variances of the three parts, over items and users.
-    pub(super) quality: f64,
-    pub(super) content: f64,
-    pub(super) taste: f64,
+    pub(crate) quality: f64,
+    pub(crate) content: f64,
+    pub(crate) taste: f64,
     /// Share of the variance of weights and tastes that is between groups.
-    pub(super) between_groups: f64,
+    pub(crate) between_groups: f64,
 }
 
 impl Default for SurveyModel {
