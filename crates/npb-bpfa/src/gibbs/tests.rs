@@ -614,6 +614,7 @@ fn each_move_with_the_least_that_makes_it_ergodic() {
     }
 }
 
+/// Counts that include the row itself are seen by enumeration (`switches_by_enumeration`), the wrong GIG index with dense scores (`dense_scores`), with less work.
 #[test]
 fn broken_moves_fail() {
     for (moves, fault) in [
@@ -624,12 +625,10 @@ fn broken_moves_fail() {
         (&[ScoresMove, Weights, SlabPrecision], Fault::SlabShape),
         (&[ScoresMove, Weights], Fault::WeightShape),
         (&[CollapsedSwitches], Fault::WeightShape),
-        (&[CollapsedSwitches], Fault::OwnRow),
-        (&[ScoresMove, Lengths], Fault::LengthIndex),
         (&[ScoresMove, DictionaryMove], Fault::DictionaryPrior),
         (&[ScoresMove], Fault::Scan(ScanFault::OwnScore)),
     ] {
-        fails(&Model::new(sparse(moves), fault), 1000);
+        fails(&Model::new(sparse(moves), fault), 2000);
     }
 }
 

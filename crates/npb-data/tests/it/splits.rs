@@ -271,7 +271,7 @@ fn sampled_rows_are_distinct_and_uniform() {
 fn given_examples_are_nested_and_what_is_held_out_is_shared() {
     let liked: Vec<bool> = (0..40).map(|i| i % 3 == 0).collect();
     let sizes = [(2, 2), (10, 10), (5, 5)];
-    let mut often = vec![0; 40];
+    let mut often = [0; 40];
     for seed in 0..600 {
         let splits = splits::given_examples(&liked, &sizes, &mut rng(seed)).unwrap();
         for (split, (likes, others)) in splits.iter().zip(sizes) {

@@ -60,7 +60,8 @@ fn solution_is_sparse() {
 fn tau_is_at_its_maximum() {
     let table = random_table(12, 4.0, 3);
     let xi = vec![1.0; 12];
-    let evidence: Vec<f64> = (0..12).map(|j| -1.5 - 0.1 * f64::from(j)).collect();
+    // Every other user is better off alone: the maximum is inside.
+    let evidence: Vec<f64> = [-0.7, -2.5].repeat(6);
     let tau = infer_tau(&table, &xi, &evidence);
     // One-step weights with own responsibilities left out, from the definition.
     let objective = |tau: f64| -> f64 {
@@ -68,7 +69,7 @@ fn tau_is_at_its_maximum() {
             let p: Vec<f64> = (0..12).map(|k| table.ln_likelihood(j, k).exp()).collect();
             let total: f64 = p.iter().sum();
             let left: Vec<f64> = p.iter().map(|p| 1.0 - p / total).collect();
-            let own = |k: &usize| !(j % 2 == 0 && *k == j);
+            let own = |k: &usize| !(j.is_multiple_of(2) && *k == j);
             let sum: f64 = (0..12).filter(own).map(|k| left[k] * p[k]).sum();
             let mass: f64 = (0..12).filter(own).map(|k| left[k]).sum();
             ((tau * evidence[j].exp() + sum) / (tau + mass)).ln()
@@ -82,7 +83,13 @@ fn tau_is_at_its_maximum() {
 
 fn clustered(user: usize, n: usize, seed: u64) -> Likes {
     let mut rng = stream(seed, [9, user as u64, 0, 0]);
-    let rate = |item: usize| if (item + user) % 2 == 0 { 0.85 } else { 0.15 };
+    let rate = |item: usize| {
+        if (item + user).is_multiple_of(2) {
+            0.85
+        } else {
+            0.15
+        }
+    };
     let items = rand::seq::index::sample(&mut rng, 40, n);
     let pairs: Vec<(u32, bool)> = items
         .iter()

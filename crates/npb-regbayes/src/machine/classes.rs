@@ -133,7 +133,7 @@ fn capped_level(b: &[f64], norm: f64, cost: f64) -> f64 {
 }
 
 /// Fixed point of `level_of(sum, number)` over the entries above the level. Leaving entries out never lowers it, so that it is reached from below in as many
-/// rounds as there are entries at most.
+/// rounds as there are entries at most. An entry at the level may come back by rounding: then it is reached.
 #[inline(always)]
 fn rising_level(b: &[f64], start: f64, level_of: impl Fn(f64, f64) -> f64) -> f64 {
     let mut level = start;
@@ -146,7 +146,7 @@ fn rising_level(b: &[f64], start: f64, level_of: impl Fn(f64, f64) -> f64) -> f6
                 in_use += 1;
             }
         }
-        if in_use == last || in_use == 0 {
+        if in_use >= last || in_use == 0 {
             return level;
         }
         (last, level) = (in_use, level_of(sum, in_use as f64));

@@ -106,7 +106,7 @@ impl Constraint {
                 softness,
             } => {
                 softness.check(&wrong)?;
-                if !(*epsilon >= 0.0) {
+                if epsilon.is_nan() || *epsilon < 0.0 {
                     return Err(wrong(*epsilon, "a half width >= 0"));
                 }
                 (vec![*target, *epsilon], None)
@@ -124,7 +124,7 @@ impl Constraint {
             Penalty::Labels { given, cost } => {
                 positive(*cost, &wrong)?;
                 let sum: f64 = given.iter().sum();
-                if given.iter().any(|g| !(*g >= 0.0)) || !((sum - 1.0).abs() < 1e-9) {
+                if given.iter().any(|g| *g < 0.0) || sum.is_nan() || (sum - 1.0).abs() > 1e-9 {
                     return Err(wrong(sum, "shares >= 0 that sum to 1"));
                 }
                 (given.clone(), Some(given.len()))

@@ -49,13 +49,13 @@ fn mt_config(rng: &mut Xoshiro256PlusPlus, number: u64) -> MtIlsvmConfig {
     MtIlsvmConfig {
         factors: factors(rng, k),
         cost: [0.1, 1.0, 5.0][number as usize % 3],
-        label_update: if number % 2 == 0 {
+        label_update: if number.is_multiple_of(2) {
             LabelUpdate::Profiled
         } else {
             LabelUpdate::Exact
         },
         raw_inputs: if number % 4 < 2 { 0.0 } else { 0.5 },
-        ones: f64::from(u8::from(number % 5 > 0)),
+        ones: f64::from(u8::from(!number.is_multiple_of(5))),
         inner_sweeps: 3,
         seed: number,
         ..MtIlsvmConfig::default()
@@ -80,10 +80,10 @@ fn class_config(rng: &mut Xoshiro256PlusPlus, number: u64) -> IlsvmConfig {
 fn the_objective_never_rises_over_accepted_blocks() {
     for number in 0..24 {
         let rng = &mut case(number);
-        let missing = if number % 3 == 0 { 0.3 } else { 0.0 };
+        let missing = if number.is_multiple_of(3) { 0.3 } else { 0.0 };
         let table = table(24, 5, missing, rng);
         let mut config = mt_config(rng, number);
-        if number % 8 == 0 {
+        if number.is_multiple_of(8) {
             config.slack = Slack::Squared;
         }
         let data = tasks(&table, rng);

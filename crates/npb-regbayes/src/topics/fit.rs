@@ -338,16 +338,16 @@ impl MedLdaFit {
         };
         self.config.validate()?;
         let k = self.config.topics;
-        expect(self.topics.len() % k == 0, "topics")?;
+        expect(self.topics.len().is_multiple_of(k), "topics")?;
         let fine = |t: &f64| t.is_finite() && *t >= self.config.word_prior;
         expect(self.topics.iter().all(fine), "topics")?;
         expect(self.alpha.is_finite() && self.alpha > 0.0, "alpha")?;
         expect(self.noise.is_finite() && self.noise > 0.0, "noise")?;
-        expect(self.mean.len() % k == 0, "coefficients")?;
+        expect(self.mean.len().is_multiple_of(k), "coefficients")?;
         expect(self.mean.iter().all(|m| m.is_finite()), "coefficients")?;
         let size = (self.covariance.nrows(), self.covariance.ncols());
         expect(size == (0, 0) || size == (k, k), "covariance")?;
-        expect(self.shares.len() % k == 0, "shares")?;
+        expect(self.shares.len().is_multiple_of(k), "shares")?;
         expect(self.shares.iter().all(|s| s.is_finite()), "shares")?;
         expect(self.units.centre.is_finite(), "centre")?;
         expect(

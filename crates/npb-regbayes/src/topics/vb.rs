@@ -439,7 +439,7 @@ impl<'d> MedLdaVb<'d> {
             // In the logarithm of alpha the objective need not be concave; its curvature at a stationary point is alpha^2 bend.
             let step = (-slope / (alpha * bend)).clamp(-1.0, 1.0);
             let next = (alpha * step.exp()).clamp(LEAST_ALPHA, MOST_ALPHA);
-            if !(value(next) > value(alpha)) {
+            if next.is_nan() || value(next) <= value(alpha) {
                 break;
             }
             alpha = next;

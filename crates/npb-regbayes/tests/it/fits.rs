@@ -42,13 +42,16 @@ fn bits_do_not_depend_on_threads() {
     }
 }
 
+/// A fit that is watched: its bytes, and why it ended.
+type Watched<'a> = &'a dyn Fn(&Watch<'_>) -> (Vec<u8>, Stop);
+
 /// Stopped after each of some iterations and called again: the bits of a run that was never stopped. The share of the work rises to 1.
 #[test]
 fn stopped_fits_go_on_in_the_same_bits() {
     let folder = std::env::temp_dir().join(format!("npb-regbayes-stops-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("run.npb");
-    let fits: [&dyn Fn(&Watch<'_>) -> (Vec<u8>, Stop); 2] = [
+    let fits: [Watched<'_>; 2] = [
         &|watch| {
             let fit = class_fit(watch, 0.1);
             (fit.to_bytes().unwrap(), fit.stop)

@@ -64,7 +64,7 @@ pub(crate) fn tasks(seed: u64, n: usize, missing: f64) -> Tasks {
     let z: Vec<bool> = (0..d * k).map(|_| rng.random::<f64>() < 0.4).collect();
     let eta: Vec<f64> = (0..4 * k).map(|_| normal(rng)).collect();
     let mut values = Vec::with_capacity(n * d);
-    let mut scores = vec![Vec::with_capacity(n); 4];
+    let mut scores = vec![Vec::new(); 4];
     for _ in 0..n {
         let w: Vec<f64> = (0..k).map(|_| normal(rng)).collect();
         let row: Vec<f64> = (0..d)
