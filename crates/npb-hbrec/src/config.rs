@@ -184,6 +184,9 @@ pub enum GibbsMove {
     /// Escobar: each user in turn takes the parameter of another, with probability `n_k P(D_j | theta_k)`, or a draw from its own posterior, with
     /// probability `tau P(D_j)`. Conjugate models only.
     Escobar,
+    /// Neal's algorithm 3: each user in turn joins a cluster with probability `n_k P(D_j | data of the cluster)`, parameters integrated out, which then are
+    /// drawn anew. It mixes best, because no parameter has to suit a user before it may join; cost quadratic in users. Conjugate models only.
+    Collapsed,
     /// Neal's algorithm 8: as before, but for so many candidates drawn from the base distribution, each with weight `tau / components`.
     Auxiliary {
         /// Candidates, at least 1.

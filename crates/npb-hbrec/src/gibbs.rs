@@ -34,7 +34,7 @@ pub struct GibbsSampler<'d, U: GibbsModel> {
     chain: u64,
     sweep: u64,
     state: GibbsState<U::Parameter>,
-    /// Posterior of each user alone; for [`GibbsMove::Escobar`] only.
+    /// Posterior of each user alone; for [`GibbsMove::Escobar`] and [`GibbsMove::Collapsed`] only.
     alone: Vec<U::Posterior>,
 }
 
@@ -89,7 +89,8 @@ impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
             });
         }
         let mut alone = Vec::new();
-        if config.schedule.contains(&GibbsMove::Escobar) {
+        let conjugate = |m: &&GibbsMove| matches!(m, GibbsMove::Escobar | GibbsMove::Collapsed);
+        if let Some(needs) = config.schedule.iter().find(conjugate) {
             let fits: Result<Vec<_>, HbrecError> = data.par_iter().map(|d| model.fit(d)).collect();
             alone = fits?;
             let rng = &mut stream(config.seed, [chain, 0, START, START]);
@@ -97,8 +98,8 @@ impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
                 .first()
                 .is_some_and(|p| model.draw_exact(p, rng).is_none())
             {
-                let rule = "without Escobar's move, which needs a conjugate model: use Auxiliary";
-                return Err(OutOfRange::new("schedule", "Escobar", rule).into());
+                let rule = "without this move, which needs a conjugate model: use Auxiliary";
+                return Err(OutOfRange::new("schedule", format!("{needs:?}"), rule).into());
             }
         }
         Ok(Self {

@@ -19,6 +19,7 @@ impl<U: GibbsModel> GibbsSampler<'_, U> {
             GibbsMove::Escobar => self.escobar(place),
             GibbsMove::Auxiliary { components } => self.auxiliary(components, place),
             GibbsMove::Blocked => self.blocked(place),
+            GibbsMove::Collapsed => return self.collapsed(place),
             GibbsMove::Parameters => return self.parameters(place),
             GibbsMove::Concentration => self.concentration(place),
         }
@@ -71,13 +72,79 @@ impl<U: GibbsModel> GibbsSampler<'_, U> {
             ln_weights.push(self.state.concentration.ln() + evidence);
             let cluster = pick(&ln_weights, rng);
             if cluster == counts.len() {
-                let drawn = self.model.draw_exact(&self.alone[user], rng);
-                self.state
-                    .parameters
-                    .push(drawn.expect("conjugate: checked at construction"));
+                let drawn = self.exact(&self.alone[user], rng);
+                self.state.parameters.push(drawn);
             }
             self.put_in(user, cluster, &mut counts);
         }
+    }
+
+    /// Neal (2000), algorithm 3: a user joins a cluster with probability `n_k P(D_j | D of its members)`, theta_k integrated out; then every theta_k is drawn
+    /// given its users.
+    fn collapsed(&mut self, place: u64) -> Result<(), HbrecError> {
+        let mut counts = self.state.counts();
+        let all = 0..counts.len();
+        let pooled: Result<Vec<f64>, HbrecError> = all.map(|k| self.ln_pooled(k, None)).collect();
+        let mut evidences = pooled?;
+        for user in 0..self.data.len() {
+            let own = self.state.labels[user] as usize;
+            let alone = self.take_out(user, &mut counts).is_some();
+            self.state.labels[user] = u32::MAX;
+            if alone {
+                evidences.swap_remove(own);
+            } else {
+                evidences[own] = self.ln_pooled(own, None)?;
+            }
+            let clusters = 0..counts.len();
+            let joined: Result<Vec<f64>, HbrecError> =
+                clusters.map(|k| self.ln_pooled(k, Some(user))).collect();
+            let mut with_user = joined?;
+            let pairs = with_user.iter().zip(&evidences).zip(&counts);
+            let mut ln_weights: Vec<f64> = pairs
+                .map(|((with, without), &n)| (n as f64).ln() + with - without)
+                .collect();
+            let evidence = self.model.ln_evidence(&self.alone[user]);
+            ln_weights.push(self.state.concentration.ln() + evidence);
+            with_user.push(evidence);
+            let rng = &mut self.rng(place, user as u64);
+            let cluster = pick(&ln_weights, rng);
+            if cluster == counts.len() {
+                self.state
+                    .parameters
+                    .push(self.exact(&self.alone[user], rng));
+                evidences.push(evidence);
+            }
+            evidences[cluster] = with_user[cluster];
+            self.put_in(user, cluster, &mut counts);
+        }
+        let rng = &mut self.rng(place, ALL);
+        for cluster in 0..counts.len() {
+            let posterior = self.pooled(cluster, None)?;
+            self.state.parameters[cluster] = self.exact(&posterior, rng);
+        }
+        Ok(())
+    }
+
+    /// The posterior of a cluster given its users, and one more.
+    fn pooled(&self, cluster: usize, also: Option<usize>) -> Result<U::Posterior, HbrecError> {
+        let users = 0..self.data.len();
+        let members = users.filter(|&user| self.state.labels[user] as usize == cluster);
+        let data: Vec<(&U::Data, f64)> = members
+            .chain(also)
+            .map(|user| (self.data[user], 1.0))
+            .collect();
+        let fitted = self.model.fit_weighted(&data);
+        fitted.map_err(|error| at_cluster(error, self.sweep, cluster))
+    }
+
+    /// ln P(D of a cluster's users, and one more).
+    fn ln_pooled(&self, cluster: usize, also: Option<usize>) -> Result<f64, HbrecError> {
+        Ok(self.model.ln_evidence(&self.pooled(cluster, also)?))
+    }
+
+    fn exact(&self, posterior: &U::Posterior, rng: &mut Xoshiro256PlusPlus) -> U::Parameter {
+        let drawn = self.model.draw_exact(posterior, rng);
+        drawn.expect("conjugate: checked at construction")
     }
 
     /// Neal (2000), algorithm 8: a user alone keeps its own parameter as the first candidate.

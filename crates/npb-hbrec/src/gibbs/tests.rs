@@ -241,6 +241,7 @@ const AUXILIARY: GibbsMove = GibbsMove::Auxiliary { components: 3 };
 fn moves_leave_the_joint_law_alone() {
     let alone = [
         vec![GibbsMove::Escobar],
+        vec![GibbsMove::Collapsed],
         vec![AUXILIARY],
         vec![GibbsMove::Auxiliary { components: 1 }],
         vec![GibbsMove::Blocked],
@@ -251,7 +252,13 @@ fn moves_leave_the_joint_law_alone() {
         let report = run(&Joint::new(bernoulli(0.0), schedule), 400);
         assert!(report.passed(), "{schedule:?}: {report}");
     }
-    for first in [GibbsMove::Escobar, AUXILIARY, GibbsMove::Blocked] {
+    let assigning = [
+        GibbsMove::Escobar,
+        GibbsMove::Collapsed,
+        AUXILIARY,
+        GibbsMove::Blocked,
+    ];
+    for first in assigning {
         let schedule = [first, GibbsMove::Parameters, GibbsMove::Concentration];
         let report = run(&Joint::new(bernoulli(0.0), &schedule), 600);
         assert!(report.passed(), "{schedule:?}: {report}");
@@ -279,6 +286,7 @@ fn faults_are_found() {
     let long = 2000;
     for first in [
         GibbsMove::Escobar,
+        GibbsMove::Collapsed,
         AUXILIARY,
         GibbsMove::Blocked,
         GibbsMove::Parameters,
@@ -287,7 +295,12 @@ fn faults_are_found() {
         let report = run(&joint, long);
         assert!(!report.passed(), "shape off by a half, {first:?}: {report}");
     }
-    for first in [GibbsMove::Escobar, AUXILIARY, GibbsMove::Blocked] {
+    for first in [
+        GibbsMove::Escobar,
+        GibbsMove::Collapsed,
+        AUXILIARY,
+        GibbsMove::Blocked,
+    ] {
         let schedule = [first, GibbsMove::Parameters];
         let joint = Joint::new(bernoulli(0.0), &schedule).with(Fault::Factor(1.5));
         let report = run(&joint, long);
@@ -370,7 +383,12 @@ fn three_users_visit_their_five_partitions() {
         };
         test.run(&exact, Vec::clone, sweep, Vec::clone)
     };
-    for first in [GibbsMove::Escobar, AUXILIARY, GibbsMove::Blocked] {
+    for first in [
+        GibbsMove::Escobar,
+        GibbsMove::Collapsed,
+        AUXILIARY,
+        GibbsMove::Blocked,
+    ] {
         let right = visits(first, 1.0);
         assert!(right.passed(), "{first:?}: {right}");
         let wrong = visits(first, 1.5);
