@@ -78,7 +78,7 @@ impl Default for MedLdaConfig {
             alpha: 0.1,
             learn_alpha: true,
             word_prior: 0.01,
-            cost: 4.0,
+            cost: 1.0,
             slack: Slack::Linear,
             epsilon: 0.1,
             margin: 1.0,
