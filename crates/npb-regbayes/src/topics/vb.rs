@@ -21,7 +21,7 @@ const HALVINGS: u32 = 6;
 /// Rise of the objective that rounding could explain, relative to it.
 const ROUNDING: f64 = 1e-12;
 
-/// A MedLDA run that is driven step by step. [`fit`](super::fit::MedLdaFit::fit) does it in one call.
+/// A MedLDA run that is driven step by step. [`fit`](super::fit()) does it in one call.
 ///
 /// Each step accepts a change of a block only when the objective `KL(q || p) + C sum loss`, with the machine solved again, does not rise. Cost of a step: for each update of the documents entries x topics, topics
 /// x words, and the machine's.
