@@ -20,7 +20,7 @@
 //! // Rows of three kinds, with holes; the last ten have no label.
 //! let value = |n: usize, d: usize| match (n + 2 * d) % 11 {
 //!     0 => f64::NAN,
-//!     noise => if n % 3 == d % 3 { 2.0 } else { 0.0 } + noise as f64 / 20.0,
+//!     noise => f64::from(u8::from(n % 3 == d % 3)) * 2.0 + noise as f64 / 20.0,
 //! };
 //! let inputs = Table::from_nan_coded(70, 6, &(0..420).map(|k| value(k / 6, k % 6)).collect::<Vec<_>>())?;
 //! let kind = |n: usize| (n < 60).then_some(["left", "middle", "right"][n % 3]);

@@ -144,7 +144,8 @@ impl JointModel for Model {
 
 fn calibrate(plan: &Plan) -> Result<Findings> {
     let (replications, draws, burn_in, thin) = match plan.scale {
-        Scale::Smoke => (20, 9, 5, 1),
+        // Chains start from the prior: shorter burn-ins give alarms of their own.
+        Scale::Smoke => (50, 9, 100, 10),
         Scale::Quick => (500, 99, 100, 10),
         Scale::Paper => (2_000, 99, 300, 20),
     };

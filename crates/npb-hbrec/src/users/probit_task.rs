@@ -18,7 +18,7 @@ use crate::{AtomRule, GaussianTask, GibbsModel, HbrecError, Task, UserModel};
 /// let model = ProbitTask::new(GaussianPrior::isotropic(2, 4.0)?);
 /// // Separable data: the mode is finite all the same.
 /// let alone = model.fit(&Task::new(2, &[1.0, 2.0, 1.0, -2.0], &[true, false])?)?;
-/// assert!(model.predict_alone(&alone, &[1.0, 1.0]) > 0.7);
+/// assert!(model.predict_alone(&alone, &[1.0, 1.0]) > 0.65);
 /// # Ok::<(), npb_hbrec::HbrecError>(())
 /// ```
 #[derive(Clone, Debug)]

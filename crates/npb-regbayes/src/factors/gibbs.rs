@@ -128,7 +128,7 @@ pub(crate) enum Fault {
 /// let value = |n: usize, d: usize| if n % 2 == d % 2 { 3.0 } else { 0.0 } + ((n * (d + 3)) % 5) as f64 / 10.0;
 /// let table = Table::complete(20, 6, (0..120).map(|k| value(k / 6, k % 6)).collect())?;
 /// let mut sampler = IbpSampler::new(&table, &IbpGibbsConfig { truncation: 4, ..IbpGibbsConfig::default() })?;
-/// for _ in 0..50 {
+/// for _ in 0..200 {
 ///     sampler.sweep()?;
 /// }
 /// assert!(sampler.draw().noise_precision > 2.0);

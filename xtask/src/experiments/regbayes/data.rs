@@ -218,8 +218,8 @@ impl Classes {
                     Scale::Quick => (1500, test.n_rows()),
                     Scale::Paper => (train.n_rows(), test.n_rows()),
                 };
-                let train = train.select_rows(&(0..most.min(train.n_rows())).collect::<Vec<_>>());
-                let test = test.select_rows(&(0..tested).collect::<Vec<_>>());
+                let train = train.select_rows(&spread_over(train.n_rows(), most));
+                let test = test.select_rows(&spread_over(test.n_rows(), tested));
                 let all = train.stack(&test)?;
                 let split = Split {
                     train: (0..train.n_rows()).collect(),
@@ -423,6 +423,12 @@ pub(super) fn selected(counts: &Ratings, rows: &[usize], columns: &[usize]) -> R
         }
     }
     Ok(Ratings::new(rows.len(), columns.len(), &entries)?)
+}
+
+/// At most so many of n rows, evenly spread: files may be in the order of their classes.
+fn spread_over(n: usize, most: usize) -> Vec<usize> {
+    let taken = most.min(n);
+    (0..taken).map(|i| i * n / taken).collect()
 }
 
 #[cfg(test)]
