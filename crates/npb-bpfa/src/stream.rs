@@ -84,7 +84,7 @@ impl StreamConfig {
 /// the scores of the others are drawn given these, part after part.
 ///
 /// Memory: a copy of the image, 16 bytes for each of its entries, and the rows of a part (about 4 bytes for each entry of its patches, 16 where entries
-/// are missing); 24 megapixels of grey need less than 2 GiB. Cost: `sweeps` scans of all patches, and the sweeps on the sample. That one draw of the
+/// are missing); by this count 24 megapixels of grey need less than 2 GiB (not measured). Cost: `sweeps` scans of all patches, and the sweeps on the sample. That one draw of the
 /// dictionary serves the whole image costs a little accuracy: the spread of the dictionary is not in the intervals.
 ///
 /// ```
