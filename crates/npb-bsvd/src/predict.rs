@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
 use crate::cells::Cells;
-use crate::config::Likelihood;
 use crate::fit::BsvdFit;
+use crate::likelihood::Likelihood;
 use crate::names::Key;
 use crate::response::Response;
 use crate::summary::{between, check_level, mean_and_sd, sorted};
