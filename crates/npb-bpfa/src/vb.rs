@@ -87,6 +87,7 @@ impl BpfaVbConfig {
     /// The first that is out of range.
     pub fn validate(&self) -> Result<(), BpfaError> {
         up_to("atoms", self.atoms, MOST_ATOMS)?;
+        self.limits.validate()?;
         if let ScorePrior::Lasso { .. } = self.scores {
             return Err(OutOfRange::new("scores", "lasso", "dense or spike_slab").into());
         }
