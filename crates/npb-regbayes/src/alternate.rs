@@ -32,9 +32,13 @@ const INNER_TOLERANCE: f64 = 1e-5;
 
 /// What labels say: the machine of one model and the inputs that features make for it.
 pub(crate) trait Supervision: Clone + Sync {
-    /// Solves the machine at these indicators, from its last duals.
-    fn refit(&mut self, indicators: &Mat<f64>, limits: &MachineLimits)
-    -> Result<(), RegBayesError>;
+    /// Solves the machine at these indicators, from its last duals; may give up when its objective cannot be at most `ceiling`.
+    fn refit(
+        &mut self,
+        indicators: &Mat<f64>,
+        limits: &MachineLimits,
+        ceiling: f64,
+    ) -> Result<(), RegBayesError>;
 
     /// `|mu|^2 / 2 + sum_n C_n loss_n` at the indicators of the last [`refit`](Self::refit).
     fn objective(&self) -> f64;
@@ -96,7 +100,7 @@ impl<'d, S: Supervision> Alternation<'d, S> {
     /// The machine on the present features, solved well: IBP + SVM before the first iteration, the weights of the fit after the last.
     pub(crate) fn solve(&mut self) -> Result<(), RegBayesError> {
         self.labels
-            .refit(&self.factors.state.indicators, &self.machine)
+            .refit(&self.factors.state.indicators, &self.machine, f64::INFINITY)
     }
 
     /// The end of a run: features in order of use, those that are not in use dropped, and the machine on them solved well. The order is almost always that
@@ -123,9 +127,9 @@ impl<'d, S: Supervision> Alternation<'d, S> {
     pub(crate) fn resume(&mut self, reached: Reached) -> Result<Vec<VbReport>, RegBayesError> {
         let (state, items) = (reached.state, self.factors.items);
         if state.n_items() != items.n_items() || state.n_observations() != items.n_observations() {
-            return Err(RegBayesError::State {
-                what: "the checkpoint is of inputs of another size".to_owned(),
-            });
+            return Err(RegBayesError::state(
+                "the checkpoint is of inputs of another size",
+            ));
         }
         self.labels
             .take_back(reached.solutions, state.n_features())?;
@@ -161,8 +165,8 @@ impl<'d, S: Supervision> Alternation<'d, S> {
             LabelUpdate::TwoStage => self.factors.sweep_indicators(None),
             LabelUpdate::Exact => {
                 self.labels.sweep_exactly(&mut self.factors);
-                self.labels
-                    .refit(&self.factors.state.indicators, &PROPOSAL)?;
+                let psi = &self.factors.state.indicators;
+                self.labels.refit(psi, &PROPOSAL, f64::INFINITY)?;
             }
             LabelUpdate::Profiled => moved = self.propose()?,
         }
@@ -181,9 +185,10 @@ impl<'d, S: Supervision> Alternation<'d, S> {
             if halving > 0 {
                 self.factors.state.indicators = between(&from, &to, share);
             }
-            self.labels
-                .refit(&self.factors.state.indicators, &PROPOSAL)?;
-            if self.objective() <= before {
+            let elbo = self.factors.elbo();
+            let psi = &self.factors.state.indicators;
+            self.labels.refit(psi, &PROPOSAL, before + elbo)?;
+            if self.labels.objective() - elbo <= before {
                 return Ok(true);
             }
         }
@@ -229,9 +234,8 @@ impl<'d, S: Supervision> Alternation<'d, S> {
         let before = self.objective();
         let mut other = self.clone();
         other.factors = self.with_features(state, iteration)?;
-        other
-            .labels
-            .refit(&other.factors.state.indicators, &PROPOSAL)?;
+        let psi = &other.factors.state.indicators;
+        other.labels.refit(psi, &PROPOSAL, f64::INFINITY)?;
         for _ in 0..sweeps {
             other.sweep(iteration)?;
         }
@@ -317,7 +321,7 @@ pub(crate) fn check_solutions(
     {
         return Ok(());
     }
-    Err(RegBayesError::State {
-        what: "the machine's solutions in the checkpoint do not fit the labels".to_owned(),
-    })
+    Err(RegBayesError::state(
+        "the machine's solutions in the checkpoint do not fit the labels",
+    ))
 }

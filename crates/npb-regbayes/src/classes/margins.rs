@@ -117,6 +117,7 @@ impl Supervision for ClassMargins {
         &mut self,
         indicators: &Mat<f64>,
         limits: &MachineLimits,
+        ceiling: f64,
     ) -> Result<(), RegBayesError> {
         let rows = self.problem.inputs(indicators);
         let width = rows.len() / self.problem.rows.len();
@@ -124,7 +125,7 @@ impl Supervision for ClassMargins {
         let machine = Machine::new(Inputs::dense(&rows, width)?.with_ones(self.problem.ones)?);
         let problem = self.problem.problem();
         let warm = self.solution.as_ref();
-        let solution = machine.solve(&problem, warm, limits)?;
+        let solution = machine.solve_below(&problem, warm, limits, ceiling)?;
         self.solution = Some(match warm {
             Some(last) => better(&machine, &problem, last, solution),
             None => solution,

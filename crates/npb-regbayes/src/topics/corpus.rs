@@ -2,7 +2,7 @@
 
 use npb_data::Ratings;
 
-use crate::error::RegBayesError;
+use crate::error::{RegBayesError, same_size};
 
 /// What a document is labelled with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,30 +23,22 @@ pub enum Response<'a> {
 impl Response<'_> {
     /// Checks the responses of so many documents.
     pub(crate) fn check(&self, n_docs: usize) -> Result<(), RegBayesError> {
-        let length = |found: usize| match found == n_docs {
-            true => Ok(()),
-            false => Err(RegBayesError::Size {
-                what: "responses",
-                found,
-                expected: n_docs,
-            }),
-        };
         match *self {
             Self::None => Ok(()),
             Self::Real(values) => {
-                length(values.len())?;
+                same_size("responses", values.len(), n_docs)?;
                 match values.iter().position(|y| !y.is_finite()) {
                     None => Ok(()),
-                    Some(row) => Err(RegBayesError::Row {
-                        what: "responses",
+                    Some(row) => Err(RegBayesError::row(
+                        "responses",
                         row,
-                        value: values[row],
-                        rule: "a finite number",
-                    }),
+                        values[row],
+                        "a finite number",
+                    )),
                 }
             }
             Self::Classes { classes, n_classes } => {
-                length(classes.len())?;
+                same_size("responses", classes.len(), n_docs)?;
                 match classes.iter().position(|&c| c as usize >= n_classes) {
                     None => Ok(()),
                     Some(row) => Err(RegBayesError::Class {
@@ -64,13 +56,12 @@ impl Response<'_> {
 pub(crate) fn check_counts(documents: &Ratings) -> Result<(), RegBayesError> {
     match documents.iter().find(|entry| entry.value < 0.0) {
         None => Ok(()),
-        Some(entry) => Err(RegBayesError::Entry {
-            what: "documents",
-            row: entry.row as usize,
-            column: entry.column as usize,
-            value: entry.value,
-            rule: "a count, 0 or more",
-        }),
+        Some(entry) => Err(RegBayesError::entry(
+            "documents",
+            (entry.row as usize, entry.column as usize),
+            entry.value,
+            "a count, 0 or more",
+        )),
     }
 }
 

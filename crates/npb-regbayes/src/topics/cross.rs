@@ -43,12 +43,7 @@ pub fn cross_validate(
     response.check(documents.n_rows())?;
     let all = folds.iter().flat_map(|f| f.train.iter().chain(&f.test));
     if let Some(&row) = all.clone().find(|n| **n >= documents.n_rows()) {
-        return Err(RegBayesError::Row {
-            what: "folds",
-            row,
-            value: row as f64,
-            rule: "a document",
-        });
+        return Err(RegBayesError::row("folds", row, row as f64, "a document"));
     }
     select_cost(costs, folds, watch, |split, cost, _: Option<()>| {
         let config = MedLdaConfig { cost, ..*config };

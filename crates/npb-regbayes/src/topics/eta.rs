@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::config::{Form, MedLdaConfig};
 use super::corpus::Response;
 use super::documents::Documents;
+use crate::dense::centre_and_scale;
 use crate::error::RegBayesError;
 use crate::inputs::Inputs;
 use crate::loss::Targets;
@@ -41,14 +42,9 @@ impl Standard {
                 n_classes,
             },
             Response::Real(values) => {
-                let filled = || values.iter().zip(lengths).filter(|(_, l)| **l > 0.0);
-                let n = filled().count().max(1) as f64;
-                units.centre = filled().map(|(y, _)| y / n).sum();
-                let square = |y: f64| (y - units.centre) * (y - units.centre);
-                let variance: f64 = filled().map(|(&y, _)| square(y) / n).sum();
-                if variance > 0.0 {
-                    units.scale = variance.sqrt();
-                }
+                let filled = values.iter().zip(lengths).filter(|(_, l)| **l > 0.0);
+                let filled: Vec<f64> = filled.map(|(y, _)| *y).collect();
+                (units.centre, units.scale) = centre_and_scale(&filled);
                 let standard = |y: &f64| (y - units.centre) / units.scale;
                 Self::Real(values.iter().map(standard).collect())
             }
@@ -154,12 +150,8 @@ impl Setting<'_> {
         let (k, noise) = (self.config.topics, self.noise);
         let identity = Mat::<f64>::identity(k, k);
         let precision = Mat::from_fn(k, k, |i, j| identity[(i, j)] + second[(i, j)] / noise);
-        let factor = Cholesky::new(precision.as_ref()).map_err(|e| RegBayesError::Numerical {
-            iteration: 0,
-            block: "coefficients of topics",
-            pivot: e.pivot,
-            value: e.value,
-        })?;
+        let factor = Cholesky::new(precision.as_ref())
+            .map_err(|e| RegBayesError::numerical(0, "coefficients of topics", &e))?;
         let rows = || documents.shares.chunks_exact(k).zip(values).zip(self.costs);
         let taking_part = || rows().filter(|(_, cost)| **cost > 0.0).map(|(row, _)| row);
         let mut base = vec![0.0; k];

@@ -11,7 +11,7 @@ use super::corpus::{Response, check_counts, lengths};
 use super::documents::{Documents, Pass, WordWeights, topic_totals};
 use super::eta::Units;
 use super::vb::{MedLdaVb, State};
-use crate::error::RegBayesError;
+use crate::error::{RegBayesError, same_size};
 
 /// A word of a topic.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -165,13 +165,7 @@ impl MedLdaFit {
     /// # Errors
     /// Another number of words than the fit's; a negative count.
     pub fn shares(&self, documents: &Ratings) -> Result<Vec<f64>, RegBayesError> {
-        if documents.n_cols() != self.n_words() {
-            return Err(RegBayesError::Size {
-                what: "words of the documents",
-                found: documents.n_cols(),
-                expected: self.n_words(),
-            });
-        }
+        same_size("words of the documents", documents.n_cols(), self.n_words())?;
         check_counts(documents)?;
         let k = self.config.topics;
         let weights = WordWeights::new(&self.topics, k, self.config.word_prior);
@@ -332,9 +326,9 @@ impl MedLdaFit {
     fn check(&self) -> Result<(), RegBayesError> {
         let expect = |holds: bool, what: &str| match holds {
             true => Ok(()),
-            false => Err(RegBayesError::State {
-                what: format!("{what}: impossible value or size"),
-            }),
+            false => Err(RegBayesError::state(format!(
+                "{what}: impossible value or size"
+            ))),
         };
         self.config.validate()?;
         let k = self.config.topics;

@@ -12,7 +12,7 @@ use super::corpus::{Response, check_counts, lengths};
 use super::documents::{Documents, Pass, WordWeights, topic_totals};
 use super::eta::{Eta, Setting, Standard, Units};
 use super::start;
-use crate::error::RegBayesError;
+use crate::error::{RegBayesError, same_size};
 use crate::machine::Solution;
 
 /// Steps towards the stationary tilt are halved so many times before it is given up.
@@ -351,13 +351,7 @@ impl<'d> MedLdaVb<'d> {
                 n_scores * n_docs,
             ),
         ] {
-            if found != expected {
-                return Err(RegBayesError::Size {
-                    what,
-                    found,
-                    expected,
-                });
-            }
+            same_size(what, found, expected)?;
         }
         self.state = state;
         Ok(())

@@ -1,16 +1,22 @@
-//! Seconds of an outer iteration against rows and features.
+//! Seconds of an outer iteration against rows and features, and on data sets.
 
 use std::time::Instant;
 
 use npb_data::{Labels, Table};
 use npb_infer::{VbLimits, stream};
 use npb_priors::dist::Normal;
-use npb_regbayes::{FactorConfig, IlsvmConfig, classes};
+use npb_regbayes::classes::{IlsvmVb, PreparedClasses};
+use npb_regbayes::tasks::{MtIlsvmVb, PreparedTasks};
+use npb_regbayes::{
+    FactorConfig, IlsvmConfig, MedLdaConfig, MedLdaVb, MtIlsvmConfig, Response, classes,
+};
 use rand::RngExt;
 
+use super::data::{Classes, MultiLabel, News};
+use super::labels::OURS;
 use super::recovery::ILSVM;
 use crate::Result;
-use crate::experiments::bsvd::tables::{find, overview};
+use crate::experiments::bsvd::tables::{Target, find, overview, targets};
 use crate::reproduce::{
     Context, Experiment, Outcome, Panel, Point, Report, ResultRow, Scale, Series, Trial, lines,
     summarise,
@@ -151,5 +157,134 @@ fn run(context: &Context<'_>) -> Result<Report> {
         results,
         figures: vec![figure],
         notes: vec!["Other work on the machine counts in these seconds.".to_owned()],
+    })
+}
+
+pub(super) const SPEED: Experiment = Experiment {
+    id: "regbayes/speed",
+    what: "seconds on one thread: an outer iteration on scene (MT-iLSVM, K = 100) and usps (iLSVM, K = 100, all rows), one update of all documents of \
+           20newsgroups and of the topics (MedLDA, K = 50)",
+    paper: "not in the paper",
+    data: &["scene", "usps", "20newsgroups"],
+    run: speed,
+};
+
+/// Data set, method, and the most seconds that are wanted.
+const WANTED: [(&str, &str, f64); 3] = [
+    ("scene", OURS, 3.0),
+    ("usps", ILSVM, 12.0),
+    ("20newsgroups", "npb:medlda", 6.0),
+];
+
+/// Steps of which the mean and the longest are told.
+const STEPS: usize = 3;
+
+/// Seconds of each of the first steps.
+fn timed(mut step: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
+    let one = |_| {
+        let clock = Instant::now();
+        step().map(|()| clock.elapsed().as_secs_f64())
+    };
+    (0..STEPS).map(one).collect()
+}
+
+fn seconds_of(context: &Context<'_>, dataset: &str, seed: u64) -> Result<Vec<f64>> {
+    let k = if context.scale == Scale::Smoke {
+        8
+    } else {
+        100
+    };
+    let factors = |factors| FactorConfig {
+        truncation: k,
+        ..factors
+    };
+    match dataset {
+        "scene" => {
+            let set = MultiLabel::load(context, "scene")?;
+            let config = MtIlsvmConfig {
+                seed,
+                cost: 0.01,
+                factors: factors(MtIlsvmConfig::default().factors),
+                ..MtIlsvmConfig::default()
+            };
+            let data = set.tasks()?;
+            let prepared = PreparedTasks::new(&data, &config)?;
+            let mut run = MtIlsvmVb::new(&prepared, &data, &config)?;
+            timed(|| Ok(run.step().map(|_| ())?))
+        }
+        "usps" => {
+            let set = Classes::load(context, "usps")?;
+            let config = IlsvmConfig {
+                seed,
+                factors: factors(IlsvmConfig::default().factors),
+                ..IlsvmConfig::default()
+            };
+            let rows: Vec<usize> = (0..set.codes.len()).collect();
+            let labels = set.labels(&rows, set.splits[0].train.len())?;
+            let prepared = PreparedClasses::new(&set.inputs, &labels, &config)?;
+            let mut run = IlsvmVb::new(&prepared, &labels, &config)?;
+            timed(|| Ok(run.step().map(|_| ())?))
+        }
+        _ => {
+            let news = News::load(context, None, 10)?;
+            let classes: Vec<u32> = news.train_codes.iter().map(|&c| c as u32).collect();
+            let n_classes = news.groups.len();
+            let response = Response::Classes {
+                classes: &classes,
+                n_classes,
+            };
+            let config = MedLdaConfig {
+                seed,
+                topics: k / 2,
+                inner_iterations: 1,
+                ..MedLdaConfig::default()
+            };
+            let mut run = MedLdaVb::new(&news.train, response, &config)?;
+            timed(|| Ok(run.step().map(|_| ())?))
+        }
+    }
+}
+
+fn speed(context: &Context<'_>) -> Result<Report> {
+    let trials: Vec<Trial<()>> = WANTED
+        .iter()
+        .map(|(dataset, method, _)| Trial {
+            dataset: (*dataset).to_owned(),
+            setting: String::new(),
+            method: (*method).to_owned(),
+            trial: 0,
+            config: String::new(),
+            work: (),
+        })
+        .collect();
+    let records = context.run_trials(&trials, |trial, seed| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+        let steps = || seconds_of(context, &trial.dataset, seed).map_err(|e| e.to_string());
+        let steps = pool.install(steps)?;
+        let mean = steps.iter().sum::<f64>() / steps.len() as f64;
+        let longest = steps.iter().copied().fold(0.0, f64::max);
+        Ok(Outcome::metrics([
+            ("seconds_per_iteration", mean),
+            ("longest", longest),
+        ]))
+    })?;
+    let results = summarise(&records, |_, _, _, _| None);
+    let wanted = WANTED.iter().map(|(dataset, method, most)| {
+        let own = results.iter().find(|r| {
+            r.dataset == *dataset && r.method == *method && r.metric == "seconds_per_iteration"
+        });
+        let what = format!("{dataset}: seconds of an iteration");
+        Target::at_most(&what, own, *most)
+    });
+    Ok(Report {
+        tables: vec![
+            overview("Speed", &results, &["seconds_per_iteration", "longest"]),
+            targets(&wanted.collect::<Vec<_>>()),
+        ],
+        results,
+        figures: Vec::new(),
+        notes: vec![format!(
+            "Means of the first {STEPS} iterations after the start. Other work on the machine counts in these seconds."
+        )],
     })
 }
