@@ -5,7 +5,7 @@
 //! `F`, so that its result is a proposal, and `F` after the machine was solved again decides.
 
 use npb_infer::VbReport;
-use npb_linalg::faer::Mat;
+use npb_linalg::faer::{Mat, Scale};
 use serde::{Deserialize, Serialize};
 
 use crate::config::LabelUpdate;
@@ -64,7 +64,7 @@ pub(crate) trait Supervision: Clone + Sync {
     ) -> Result<(), RegBayesError>;
 
     /// Each indicator in turn minimises the objective exactly, weights fixed.
-    fn sweep_exactly(&mut self, factors: &mut Factors<'_>);
+    fn sweep_exactly(&mut self, factors: &mut Factors<'_>, label_weight: f64);
 }
 
 /// What a run has reached: all that its next iteration depends on, and its trace.
@@ -82,6 +82,7 @@ pub(crate) struct Alternation<'d, S> {
     pub(crate) factors: Factors<'d>,
     pub(crate) labels: S,
     pub(crate) update: LabelUpdate,
+    pub(crate) label_weight: f64,
     pub(crate) inner_sweeps: u64,
     /// How well the machine is solved at the start and at the end.
     pub(crate) machine: MachineLimits,
@@ -92,7 +93,9 @@ impl<'d, S: Supervision> Alternation<'d, S> {
     pub(crate) fn objective(&self) -> f64 {
         let machine = match self.update {
             LabelUpdate::TwoStage => 0.0,
-            LabelUpdate::Profiled | LabelUpdate::Exact => self.labels.objective(),
+            LabelUpdate::Profiled | LabelUpdate::Exact => {
+                self.label_weight * self.labels.objective()
+            }
         };
         machine - self.factors.elbo()
     }
@@ -164,7 +167,8 @@ impl<'d, S: Supervision> Alternation<'d, S> {
         match self.update {
             LabelUpdate::TwoStage => self.factors.sweep_indicators(None),
             LabelUpdate::Exact => {
-                self.labels.sweep_exactly(&mut self.factors);
+                self.labels
+                    .sweep_exactly(&mut self.factors, self.label_weight);
                 let psi = &self.factors.state.indicators;
                 self.labels.refit(psi, &PROPOSAL, f64::INFINITY)?;
             }
@@ -177,7 +181,7 @@ impl<'d, S: Supervision> Alternation<'d, S> {
     pub(crate) fn propose(&mut self) -> Result<bool, RegBayesError> {
         let before = self.objective();
         let (labels, from) = (self.labels.clone(), self.factors.state.indicators.clone());
-        let pull = labels.pull(&from);
+        let pull = labels.pull(&from) * Scale(self.label_weight);
         self.factors.sweep_indicators(Some(&pull));
         let to = self.factors.state.indicators.clone();
         for halving in 0..=HALVINGS {
@@ -187,8 +191,9 @@ impl<'d, S: Supervision> Alternation<'d, S> {
             }
             let elbo = self.factors.elbo();
             let psi = &self.factors.state.indicators;
-            self.labels.refit(psi, &PROPOSAL, before + elbo)?;
-            if self.labels.objective() - elbo <= before {
+            let ceiling = (before + elbo) / self.label_weight;
+            self.labels.refit(psi, &PROPOSAL, ceiling)?;
+            if self.objective() <= before {
                 return Ok(true);
             }
         }

@@ -178,6 +178,9 @@ pub struct IlsvmConfig {
     pub factors: FactorConfig,
     /// Cost C of a unit of missing margin (or of error beyond epsilon); 0: labels are ignored, all scores are 0.
     pub cost: f64,
+    /// Weight of what labels say beside what inputs say of the features: prior precision of `eta`, in whose units C is. Of the features themselves, that of
+    /// MT-iLSVM sums many inputs and its weights are small, so that labels say little unless this is large.
+    pub label_weight: f64,
     /// How missing margins count.
     pub slack: Slack,
     /// Half the width of the band without cost around a real target, in standard deviations of the targets. Classes and labels have none.
@@ -212,6 +215,7 @@ impl Default for IlsvmConfig {
             },
             factors: FactorConfig::default(),
             cost: 1.0,
+            label_weight: 1.0,
             slack: Slack::Linear,
             epsilon: 0.1,
             label_update: LabelUpdate::Profiled,
@@ -236,6 +240,7 @@ impl IlsvmConfig {
         not_negative("limits.tolerance", self.limits.tolerance)?;
         at_least("inner_sweeps", self.inner_sweeps, 1)?;
         self.machine.validate()?;
+        ranges::moderate("label_weight", self.label_weight)?;
         for (field, value) in [
             ("epsilon", self.epsilon),
             ("cost", self.cost),

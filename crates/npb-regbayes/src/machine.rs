@@ -332,15 +332,22 @@ fn ascend<A: Ascent>(mut duals: A, run: &Run<'_, '_>) -> Solution {
             kernels::shuffle(&mut active, limits.seed, round);
             round += 1;
             updates += active.len() as u64;
-            active.retain(|&n| {
+            // Not `retain`: its closure would be compiled without vector registers.
+            let mut kept = 0;
+            for place in 0..active.len() {
+                let n = active[place];
                 let rest = &mut idle[n as usize];
                 *rest = if duals.update(n as usize) {
                     0
                 } else {
                     *rest + 1
                 };
-                *rest < RESTING
-            });
+                if *rest < RESTING {
+                    active[kept] = n;
+                    kept += 1;
+                }
+            }
+            active.truncate(kept);
         }
     }
 }

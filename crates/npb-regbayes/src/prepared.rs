@@ -74,6 +74,7 @@ impl Prepared {
             factors: Factors::new(&self.items, config.factors, self.state.clone()),
             labels,
             update: config.label_update,
+            label_weight: config.label_weight,
             inner_sweeps: config.inner_sweeps,
             machine: config.machine,
         }

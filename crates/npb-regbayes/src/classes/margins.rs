@@ -183,7 +183,7 @@ impl Supervision for ClassMargins {
     }
 
     /// Cost: that of a sweep, and labelled rows × classes × K.
-    fn sweep_exactly(&mut self, factors: &mut Factors<'_>) {
+    fn sweep_exactly(&mut self, factors: &mut Factors<'_>, label_weight: f64) {
         let places = self.places(factors.state.n_items());
         let weights = self.feature_weights();
         let precision = factors.precision();
@@ -204,7 +204,7 @@ impl Supervision for ClassMargins {
                 let mut loss = RowLoss {
                     scores: self.scores(n, psi),
                     class: self.problem.classes[n] as usize,
-                    cost: self.problem.costs[n],
+                    cost: label_weight * self.problem.costs[n],
                 };
                 let mut scratch = Vec::new();
                 sweep_item(&mut own, psi, precision, &odds, |k, ln_odds, psi| {

@@ -1,4 +1,6 @@
 //! Products of a row with weights, in vector registers, and the order of visits.
+//!
+//! Loops here are `for` loops: a closure that the compiler does not inline loses the registers, and each product becomes a call.
 
 use npb_infer::stream;
 use pulp::Simd;
@@ -125,13 +127,18 @@ impl<S: Simd> Block<S> {
                     1 => self.dense_scores::<1>(x, out),
                     2 => self.dense_scores::<2>(x, out),
                     3 => self.dense_scores::<3>(x, out),
-                    _ => x.iter().enumerate().for_each(|(j, &x)| self.one(j, x, out)),
+                    _ => {
+                        for (j, &x) in x.iter().enumerate() {
+                            self.one(j, x, out);
+                        }
+                    }
                 }
             }
             (Rows::Sparse(ratings), _) => {
                 let (columns, values) = ratings.row(row);
-                let entries = columns.iter().zip(values);
-                entries.for_each(|(&j, &x)| self.one(j as usize, x, out));
+                for (&j, &x) in columns.iter().zip(values) {
+                    self.one(j as usize, x, out);
+                }
             }
         }
         if inputs.ones > 0.0 {
@@ -188,13 +195,18 @@ impl<S: Simd> Block<S> {
                     1 => self.add_dense::<1>(x, a),
                     2 => self.add_dense::<2>(x, a),
                     3 => self.add_dense::<3>(x, a),
-                    _ => (x.iter().enumerate()).for_each(|(j, &x)| self.add_one(j, x, a)),
+                    _ => {
+                        for (j, &x) in x.iter().enumerate() {
+                            self.add_one(j, x, a);
+                        }
+                    }
                 }
             }
             Rows::Sparse(ratings) => {
                 let (columns, values) = ratings.row(row);
-                let entries = columns.iter().zip(values);
-                entries.for_each(|(&j, &x)| self.add_one(j as usize, x, a));
+                for (&j, &x) in columns.iter().zip(values) {
+                    self.add_one(j as usize, x, a);
+                }
             }
         }
         if inputs.ones > 0.0 {
@@ -227,9 +239,11 @@ impl<S: Simd> Block<S> {
     #[inline(always)]
     pub(super) fn squared(&self) -> f64 {
         let zero = self.simd.splat_f64s(0.0);
-        let squares = |sum, &w| self.simd.mul_add_e_f64s(w, w, sum);
-        self.simd
-            .reduce_sum_f64s(self.weights.iter().fold(zero, squares))
+        let mut sum = zero;
+        for &w in &self.weights {
+            sum = self.simd.mul_add_e_f64s(w, w, sum);
+        }
+        self.simd.reduce_sum_f64s(sum)
     }
 
     /// Weights score by score.

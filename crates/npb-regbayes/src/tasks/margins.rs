@@ -241,10 +241,10 @@ impl Supervision for TaskMargins {
     }
 
     /// Cost: D K times the number of targets.
-    fn sweep_exactly(&mut self, factors: &mut Factors<'_>) {
+    fn sweep_exactly(&mut self, factors: &mut Factors<'_>, label_weight: f64) {
         let weights = self.feature_weights();
         let (rows, _) = self.problem.rows(&factors.state.indicators);
-        let mut scores = Scores::new(self, &rows);
+        let mut scores = Scores::new(self, &rows, label_weight);
         let precision = factors.precision();
         let mut odds = vec![0.0; factors.state.n_features()];
         factors.state.sticks.prior_ln_odds(&mut odds);
@@ -275,7 +275,7 @@ struct Scores<'a> {
 }
 
 impl<'a> Scores<'a> {
-    fn new(margins: &'a TaskMargins, rows: &[f64]) -> Self {
+    fn new(margins: &'a TaskMargins, rows: &[f64], label_weight: f64) -> Self {
         let problem = &*margins.problem;
         let width = rows.len() / problem.inputs.ncols();
         let (mut scores, mut places) = (Vec::new(), Vec::new());
@@ -283,7 +283,7 @@ impl<'a> Scores<'a> {
             let (own, bias) = solution.weights.split_at(width);
             let bias = bias.first().map_or(0.0, |b| b * problem.ones);
             for (i, &n) in goal.places.iter().enumerate() {
-                let (target, c) = (scores.len() as u32, goal.costs[i]);
+                let (target, c) = (scores.len() as u32, label_weight * goal.costs[i]);
                 scores.push(bias + npb_linalg::dot(&rows[n * width..(n + 1) * width], own));
                 match &goal.targets {
                     TaskTargets::Binary(y) if y[i] => places.push((target, 1.0, -c, 0.0)),

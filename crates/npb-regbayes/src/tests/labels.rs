@@ -222,7 +222,7 @@ fn exact_updates_lower_the_objective_and_end_at_minima_kinks_included() {
         run.solve().unwrap();
         for _ in 0..3 {
             let before = run.objective();
-            run.labels.sweep_exactly(&mut run.factors);
+            run.labels.sweep_exactly(&mut run.factors, 1.0);
             let loss = run
                 .labels
                 .objective_at(&run.factors.state.indicators)
@@ -248,7 +248,7 @@ fn exact_updates_lower_the_objective_and_end_at_minima_kinks_included() {
         run.solve().unwrap();
         for _ in 0..3 {
             let before = run.objective();
-            run.labels.sweep_exactly(&mut run.factors);
+            run.labels.sweep_exactly(&mut run.factors, 1.0);
             let loss = run
                 .labels
                 .objective_at(&run.factors.state.indicators)

@@ -318,16 +318,8 @@ impl<'d> MedLdaVb<'d> {
 
     /// What a checkpoint of this run is of.
     pub(crate) fn key(&self) -> Result<u64, RegBayesError> {
-        let responses = match &self.responses {
-            Standard::None => (0, &[][..], &[][..]),
-            Standard::Real(values) => (1, &values[..], &[][..]),
-            Standard::Classes { classes, n_classes } => (*n_classes, &[][..], &classes[..]),
-        };
-        Ok(npb_infer::storage::fingerprint(&(
-            self.config,
-            self.documents,
-            responses,
-        ))?)
+        let content = (self.config, self.documents, &self.responses);
+        Ok(npb_infer::storage::fingerprint(&content)?)
     }
 
     /// Checks that a state of a checkpoint is one of this run.

@@ -4,7 +4,7 @@ use npb_baselines::{Sharing, TaskRidge};
 use npb_data::{Labels, Split, TargetKind, Targets, metrics, splits};
 use npb_infer::VbLimits;
 use npb_regbayes::tasks::{TaskData, fit};
-use npb_regbayes::{FactorConfig, LabelUpdate, MtIlsvmConfig};
+use npb_regbayes::{FactorConfig, LabelUpdate, MtIlsvmConfig, Slack};
 
 use super::data::{Pupils, School, standardised};
 use super::labels::OURS;
@@ -72,7 +72,7 @@ impl Method {
     /// What cross-validation chooses from: C, or the penalty.
     fn costs(self, scale: Scale) -> Vec<f64> {
         let all: &[f64] = match self {
-            Self::Ours { .. } => &[1e-3, 3e-3, 1e-2, 3e-2, 0.1],
+            Self::Ours { .. } => &[1e-3, 3e-3, 1e-2, 3e-2],
             Self::Ridge(Sharing::SharedAndOwn { .. }) => {
                 &[30.0, 100.0, 200.0, 300.0, 500.0, 1000.0]
             }
@@ -94,6 +94,9 @@ pub(super) fn config(scale: Scale, method: Method, cost: f64, seed: u64) -> MtIl
         cost,
         label_update,
         raw_inputs,
+        // What is measured is squared error; and the level of a school is to be shrunk little beside what its pupils' data do to it.
+        slack: Slack::Squared,
+        ones: 5.0,
         ..Default::default()
     };
     match scale {
