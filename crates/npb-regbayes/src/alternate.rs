@@ -91,13 +91,16 @@ pub(crate) struct Alternation<'d, S> {
 impl<'d, S: Supervision> Alternation<'d, S> {
     /// F, what is minimised; of two stages the first alone.
     pub(crate) fn objective(&self) -> f64 {
-        let machine = match self.update {
-            LabelUpdate::TwoStage => 0.0,
+        self.objective_with(self.factors.elbo())
+    }
+
+    fn objective_with(&self, elbo: f64) -> f64 {
+        match self.update {
+            LabelUpdate::TwoStage => -elbo,
             LabelUpdate::Profiled | LabelUpdate::Exact => {
-                self.label_weight * self.labels.objective()
+                self.label_weight * self.labels.objective() - elbo
             }
-        };
-        machine - self.factors.elbo()
+        }
     }
 
     /// The machine on the present features, solved well: IBP + SVM before the first iteration, the weights of the fit after the last.
@@ -161,7 +164,6 @@ impl<'d, S: Supervision> Alternation<'d, S> {
 
     /// Sticks, loadings, indicators and machine once; the objective, and whether indicators were free to move.
     pub(crate) fn sweep(&mut self, iteration: u64) -> Result<(f64, bool), RegBayesError> {
-        let mut moved = true;
         self.factors.update_sticks();
         self.factors.update_loadings(iteration)?;
         match self.update {
@@ -172,34 +174,35 @@ impl<'d, S: Supervision> Alternation<'d, S> {
                 let psi = &self.factors.state.indicators;
                 self.labels.refit(psi, &PROPOSAL, f64::INFINITY)?;
             }
-            LabelUpdate::Profiled => moved = self.propose()?,
+            LabelUpdate::Profiled => return self.propose(),
         }
-        Ok((self.objective(), moved))
+        Ok((self.objective(), true))
     }
 
-    /// A sweep of the Lagrangian, the machine solved again; halved until the objective does not rise, or given up. Says whether it was accepted.
-    pub(crate) fn propose(&mut self) -> Result<bool, RegBayesError> {
+    /// A sweep of the Lagrangian, the machine solved again; halved until the objective does not rise, or given up. The objective, and whether it was accepted.
+    fn propose(&mut self) -> Result<(f64, bool), RegBayesError> {
         let before = self.objective();
         let (labels, from) = (self.labels.clone(), self.factors.state.indicators.clone());
         let pull = labels.pull(&from) * Scale(self.label_weight);
         self.factors.sweep_indicators(Some(&pull));
         let to = self.factors.state.indicators.clone();
         for halving in 0..=HALVINGS {
-            let share = 0.5f64.powi(halving as i32);
             if halving > 0 {
+                let share = 0.5f64.powi(halving as i32);
                 self.factors.state.indicators = between(&from, &to, share);
             }
             let elbo = self.factors.elbo();
             let psi = &self.factors.state.indicators;
             let ceiling = (before + elbo) / self.label_weight;
             self.labels.refit(psi, &PROPOSAL, ceiling)?;
-            if self.objective() <= before {
-                return Ok(true);
+            let objective = self.objective_with(elbo);
+            if objective <= before {
+                return Ok((objective, true));
             }
         }
         self.labels = labels;
         self.factors.state.indicators = from;
-        Ok(false)
+        Ok((before, false))
     }
 
     /// Features that are not in use go, the others are put in order of use; kept if the objective does not rise.
@@ -225,7 +228,15 @@ impl<'d, S: Supervision> Alternation<'d, S> {
             return Ok(());
         }
         let grown = self.factors.grown(count);
-        self.try_features(grown, 1, iteration)?;
+        let sweeps = std::env::var("R_GROW")
+            .ok()
+            .and_then(|x| x.parse().ok())
+            .unwrap_or(1);
+        let before = self.objective();
+        let kept = self.try_features(grown, sweeps, iteration)?;
+        if std::env::var("R_GROW").is_ok() {
+            eprintln!("grow {kept} {before} {}", self.objective());
+        }
         Ok(())
     }
 
@@ -245,6 +256,14 @@ impl<'d, S: Supervision> Alternation<'d, S> {
             other.sweep(iteration)?;
         }
         let better = other.objective() <= before;
+        if std::env::var("R_GROW").is_ok() {
+            eprintln!(
+                "   tried {} {} -> {}",
+                other.factors.state.n_features(),
+                before,
+                other.objective()
+            );
+        }
         if better {
             *self = other;
         }

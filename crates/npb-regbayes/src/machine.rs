@@ -199,7 +199,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-fn check_targets(targets: &Targets<'_>) -> Result<(), RegBayesError> {
+pub(crate) fn check_targets(targets: &Targets<'_>) -> Result<(), RegBayesError> {
     match *targets {
         Targets::Binary { .. } => Ok(()),
         Targets::Classes {
@@ -334,8 +334,10 @@ fn ascend<A: Ascent>(mut duals: A, run: &Run<'_, '_>) -> Solution {
             updates += active.len() as u64;
             // Not `retain`: its closure would be compiled without vector registers.
             let mut kept = 0;
-            for place in 0..active.len() {
+            let mut place = 0;
+            while place < active.len() {
                 let n = active[place];
+                place += 1;
                 let rest = &mut idle[n as usize];
                 *rest = if duals.update(n as usize) {
                     0

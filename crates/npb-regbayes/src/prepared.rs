@@ -7,7 +7,7 @@ use npb_linalg::faer::Mat;
 use crate::alternate::{Alternation, Supervision};
 use crate::columns::Columns;
 use crate::config::IlsvmConfig;
-use crate::error::RegBayesError;
+use crate::error::{RegBayesError, same_size};
 use crate::factors::{Factors, Items};
 use crate::inputs::InputMap;
 use crate::state::FactorState;
@@ -107,12 +107,18 @@ pub(crate) fn appended(
     Ok(rows.into_iter().map(|x| scale * x).collect())
 }
 
-/// Weights of one score for K features, D inputs and what is appended; a map from a file is checked.
-pub(crate) fn n_weights(
+/// Checks what fits of both models hold in common, of a fit from a file; `n_columns` is how many columns the features are of. Weights of one score.
+pub(crate) fn check_fit(
     config: &IlsvmConfig,
-    (k, d): (usize, usize),
+    columns: &Columns,
+    (state, n_columns): (&FactorState, usize),
     map: Option<&InputMap>,
 ) -> Result<usize, RegBayesError> {
+    config.validate()?;
+    columns.check()?;
+    state.check()?;
+    let d = columns.kept().len();
+    same_size("columns of the features", n_columns, d)?;
     let appended = match map {
         _ if config.raw_inputs == 0.0 => 0,
         None => d,
@@ -121,5 +127,5 @@ pub(crate) fn n_weights(
             map.n_features()
         }
     };
-    Ok(k + appended + usize::from(config.ones > 0.0))
+    Ok(state.n_features() + appended + usize::from(config.ones > 0.0))
 }

@@ -17,9 +17,9 @@ use crate::dense::axpy;
 use crate::error::{RegBayesError, same_size};
 use crate::factors::Items;
 use crate::factors::indicators::infer;
-use crate::fit::{FeatureReport, reports};
+use crate::fit::{FeatureReport, reports, saved};
 use crate::inputs::InputMap;
-use crate::prepared::{Prepared, appended, n_weights};
+use crate::prepared::{Prepared, appended, check_fit};
 use crate::state::FactorState;
 use crate::vb::{self, driven};
 
@@ -140,7 +140,7 @@ pub fn fit_watched(
     let outcome = vb::run(
         &mut run.alternation,
         checkpoint.reached(0),
-        &config,
+        config,
         &mut part,
         Some(&checkpoint),
     )?;
@@ -410,14 +410,12 @@ impl IlsvmFit {
 
     /// What the features are: what each one adds to the input columns, which classes it drives.
     pub fn feature_reports(&self) -> Vec<FeatureReport> {
-        let kept = self.columns.kept().iter();
-        let names: Vec<String> = kept.map(|&j| self.columns.names()[j].clone()).collect();
         let width = self.weights.len() / self.classes.len();
         let weights = Mat::from_fn(self.classes.len(), self.state.n_features(), |y, k| {
             self.weights[y * width + k]
         });
         let columns = &self.state.loadings;
-        reports(&self.state, &names, columns, &self.classes, &weights)
+        reports(&self.state, &self.columns, columns, &self.classes, &weights)
     }
 
     /// Mean of each feature over the rows of each class (R, figure 4): one entry per class, `None` for a class without a row. `labels` are those of
@@ -426,12 +424,8 @@ impl IlsvmFit {
     /// # Errors
     /// Labels of another number of rows or classes.
     pub fn class_means(&self, labels: &Labels) -> Result<Vec<Option<Vec<f64>>>, RegBayesError> {
-        for (what, found, expected) in [
-            ("labels", labels.n_rows(), self.state.n_items()),
-            ("classes", labels.n_classes(), self.classes.len()),
-        ] {
-            same_size(what, found, expected)?;
-        }
+        same_size("labels", labels.n_rows(), self.state.n_items())?;
+        same_size("classes", labels.n_classes(), self.classes.len())?;
         let counts = labels.counts();
         let mut means = vec![vec![0.0; self.state.n_features()]; counts.len()];
         for (n, code) in labels.codes().iter().enumerate() {
@@ -445,46 +439,22 @@ impl IlsvmFit {
     }
 
     fn check(&self) -> Result<(), RegBayesError> {
-        self.config.validate()?;
-        self.columns.check()?;
-        self.state.check()?;
         let wrong = |what: &str| Err(RegBayesError::state(what));
-        let (d, n_classes) = (self.columns.kept().len(), self.classes.len());
-        if self.state.n_observations() != d {
-            return wrong("there are other columns than the features have loadings for");
-        }
-        let sizes = (self.state.n_features(), d);
-        let width = n_weights(&self.config, sizes, self.map.as_ref())?;
+        let state = (&self.state, self.state.n_observations());
+        let width = check_fit(&self.config, &self.columns, state, self.map.as_ref())?;
+        let n_classes = self.classes.len();
         if n_classes < 2 || n_classes.checked_mul(width) != Some(self.weights.len()) {
             return wrong("the weights do not fit the features and classes");
         }
         if n_classes.checked_mul(self.state.n_items()) != Some(self.scores.len()) {
             return wrong("the scores do not fit the rows and classes");
         }
-        if !self
-            .weights
-            .iter()
-            .chain(&self.scores)
-            .all(|w| w.is_finite())
-        {
+        let mut numbers = self.weights.iter().chain(&self.scores);
+        if !numbers.all(|w| w.is_finite()) {
             return wrong("a weight or score is not finite");
         }
         Ok(())
     }
 }
 
-impl Saved for IlsvmFit {
-    const MODEL: &'static str = "regbayes/ilsvm";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Self;
-    type Error = RegBayesError;
-
-    fn content(&self) -> &Self {
-        self
-    }
-
-    fn from_content(content: Self) -> Result<Self, RegBayesError> {
-        content.check()?;
-        Ok(content)
-    }
-}
+saved!(IlsvmFit, "regbayes/ilsvm");

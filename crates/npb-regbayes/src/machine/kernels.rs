@@ -165,17 +165,17 @@ impl<S: Simd> Block<S> {
         let (w4, _) = weights.as_chunks::<4>();
         let mut sums = [[simd.splat_f64s(0.0); R]; 4];
         for (x, w) in x4.iter().zip(w4) {
-            for i in 0..4 {
-                let x = simd.splat_f64s(x[i]);
-                for r in 0..R {
-                    sums[i][r] = simd.mul_add_e_f64s(x, w[i][r], sums[i][r]);
+            for ((sums, &x), w) in sums.iter_mut().zip(x).zip(w) {
+                let x = simd.splat_f64s(x);
+                for (sum, &w) in sums.iter_mut().zip(w) {
+                    *sum = simd.mul_add_e_f64s(x, w, *sum);
                 }
             }
         }
         for (&x, w) in rest.iter().zip(&weights[x.len() - rest.len()..]) {
             let x = simd.splat_f64s(x);
-            for r in 0..R {
-                sums[0][r] = simd.mul_add_e_f64s(x, w[r], sums[0][r]);
+            for (sum, &w) in sums[0].iter_mut().zip(w) {
+                *sum = simd.mul_add_e_f64s(x, w, *sum);
             }
         }
         let [a, b, c, d] = sums;
@@ -229,8 +229,8 @@ impl<S: Simd> Block<S> {
         let (weights, _) = self.weights.as_chunks_mut::<R>();
         for (w, &x) in weights.iter_mut().zip(x) {
             let x = simd.splat_f64s(x);
-            for r in 0..R {
-                w[r] = simd.mul_add_e_f64s(x, a[r], w[r]);
+            for (w, &a) in w.iter_mut().zip(a) {
+                *w = simd.mul_add_e_f64s(x, a, *w);
             }
         }
     }

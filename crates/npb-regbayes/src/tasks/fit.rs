@@ -19,10 +19,10 @@ use crate::dense::{centre_and_scale, columns_mut};
 use crate::error::{RegBayesError, same_size};
 use crate::factors::Items;
 use crate::factors::loadings::infer_mean;
-use crate::fit::{FeatureReport, reports};
+use crate::fit::{FeatureReport, reports, saved};
 use crate::inputs::InputMap;
 use crate::machine::Solution;
-use crate::prepared::{Prepared, appended, n_weights};
+use crate::prepared::{Prepared, appended, check_fit};
 use crate::state::FactorState;
 use crate::vb::{self, driven};
 
@@ -154,7 +154,7 @@ pub fn fit_watched(
     let outcome = vb::run(
         &mut run.alternation,
         checkpoint.reached(0),
-        &config,
+        config,
         &mut part,
         Some(&checkpoint),
     )?;
@@ -478,32 +478,27 @@ impl MtIlsvmFit {
 
     /// What the features are: which input columns each one sums, which tasks it drives.
     pub fn features(&self) -> Vec<FeatureReport> {
-        let kept = self.columns.kept().iter();
-        let names: Vec<String> = kept.map(|&j| self.columns.names()[j].clone()).collect();
         let weights = Mat::from_fn(self.tasks.len(), self.state.n_features(), |m, k| {
             self.tasks[m].weights[k]
         });
         let columns = &self.state.indicators;
-        reports(&self.state, &names, columns, &self.task_names(), &weights)
+        reports(
+            &self.state,
+            &self.columns,
+            columns,
+            &self.task_names(),
+            &weights,
+        )
     }
 
     fn check(&self) -> Result<(), RegBayesError> {
-        self.config.validate()?;
+        let wrong = |what: &str| Err(RegBayesError::state(what));
         let (centre, scale) = self.units;
         if !(centre.is_finite() && scale.is_finite() && scale > 0.0) {
-            return Err(RegBayesError::state(
-                "the units of the targets are not numbers",
-            ));
+            return wrong("the units of the targets are not numbers");
         }
-        self.columns.check()?;
-        self.state.check()?;
-        let wrong = |what: &str| Err(RegBayesError::state(what));
-        let d = self.columns.kept().len();
-        if self.state.n_items() != d {
-            return wrong("there are other columns than the projection has");
-        }
-        let sizes = (self.state.n_features(), d);
-        let width = n_weights(&self.config, sizes, self.map.as_ref())?;
+        let state = (&self.state, self.state.n_items());
+        let width = check_fit(&self.config, &self.columns, state, self.map.as_ref())?;
         for task in &self.tasks {
             let numbers = [task.centre, task.scale, task.threshold];
             let mut numbers = task.weights.iter().chain(&numbers);
@@ -515,18 +510,4 @@ impl MtIlsvmFit {
     }
 }
 
-impl Saved for MtIlsvmFit {
-    const MODEL: &'static str = "regbayes/mt-ilsvm";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Self;
-    type Error = RegBayesError;
-
-    fn content(&self) -> &Self {
-        self
-    }
-
-    fn from_content(content: Self) -> Result<Self, RegBayesError> {
-        content.check()?;
-        Ok(content)
-    }
-}
+saved!(MtIlsvmFit, "regbayes/mt-ilsvm");

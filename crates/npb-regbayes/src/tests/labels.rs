@@ -6,6 +6,7 @@ use super::*;
 use crate::alternate::{Alternation, Supervision};
 use crate::classes::{ClassMargins, PreparedClasses, problem_of};
 use crate::config::{IlsvmConfig, LabelUpdate};
+use crate::inputs::MapConfig;
 use crate::loss::Slack;
 use crate::tasks::{PreparedTasks, TaskMargins};
 
@@ -46,7 +47,7 @@ fn never_rises<S: Supervision>(
     }
 }
 
-fn mt_config(rng: &mut Xoshiro256PlusPlus, number: u64) -> IlsvmConfig {
+fn settings(rng: &mut Xoshiro256PlusPlus, number: u64) -> IlsvmConfig {
     let k = rng.random_range(1..6);
     IlsvmConfig {
         factors: factors(rng, k),
@@ -58,21 +59,12 @@ fn mt_config(rng: &mut Xoshiro256PlusPlus, number: u64) -> IlsvmConfig {
         },
         raw_inputs: if number % 4 < 2 { 0.0 } else { 0.5 },
         ones: f64::from(u8::from(!number.is_multiple_of(5))),
+        label_weight: [1.0, 0.2, 20.0][number as usize / 3 % 3],
         inner_sweeps: 3,
-        seed: number,
-        ..IlsvmConfig::default()
-    }
-}
-
-fn class_config(rng: &mut Xoshiro256PlusPlus, number: u64) -> IlsvmConfig {
-    let other = mt_config(rng, number);
-    IlsvmConfig {
-        factors: other.factors,
-        cost: other.cost,
-        label_update: other.label_update,
-        raw_inputs: other.raw_inputs,
-        ones: other.ones,
-        inner_sweeps: 3,
+        map: number.is_multiple_of(7).then_some(MapConfig {
+            features: 6,
+            ..MapConfig::default()
+        }),
         seed: number,
         ..IlsvmConfig::default()
     }
@@ -84,7 +76,7 @@ fn the_objective_never_rises_over_accepted_blocks() {
         let rng = &mut case(number);
         let missing = if number.is_multiple_of(3) { 0.3 } else { 0.0 };
         let table = table(24, 5, missing, rng);
-        let mut config = mt_config(rng, number);
+        let mut config = settings(rng, number);
         if number.is_multiple_of(8) {
             config.slack = Slack::Squared;
         }
@@ -96,7 +88,7 @@ fn the_objective_never_rises_over_accepted_blocks() {
             .alternation(TaskMargins::new(problem), &config);
         never_rises(&mut run, rng, &format!("tasks {number}"));
 
-        let mut config = class_config(rng, number);
+        let mut config = settings(rng, number);
         if number % 8 == 4 {
             config.slack = Slack::Squared;
         }

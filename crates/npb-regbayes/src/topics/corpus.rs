@@ -3,6 +3,8 @@
 use npb_data::Ratings;
 
 use crate::error::{RegBayesError, same_size};
+use crate::loss::{Slack, Targets};
+use crate::machine::check_targets;
 
 /// What a document is labelled with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,32 +25,23 @@ pub enum Response<'a> {
 impl Response<'_> {
     /// Checks the responses of so many documents.
     pub(crate) fn check(&self, n_docs: usize) -> Result<(), RegBayesError> {
-        match *self {
-            Self::None => Ok(()),
-            Self::Real(values) => {
-                same_size("responses", values.len(), n_docs)?;
-                match values.iter().position(|y| !y.is_finite()) {
-                    None => Ok(()),
-                    Some(row) => Err(RegBayesError::row(
-                        "responses",
-                        row,
-                        values[row],
-                        "a finite number",
-                    )),
-                }
-            }
-            Self::Classes { classes, n_classes } => {
-                same_size("responses", classes.len(), n_docs)?;
-                match classes.iter().position(|&c| c as usize >= n_classes) {
-                    None => Ok(()),
-                    Some(row) => Err(RegBayesError::Class {
-                        row,
-                        class: classes[row],
-                        classes: n_classes,
-                    }),
-                }
-            }
-        }
+        let slack = Slack::Linear;
+        let targets = match *self {
+            Self::None => return Ok(()),
+            Self::Real(values) => Targets::Real {
+                values,
+                epsilon: 0.0,
+                slack,
+            },
+            Self::Classes { classes, n_classes } => Targets::Classes {
+                classes,
+                n_classes,
+                margin: 1.0,
+                slack,
+            },
+        };
+        same_size("responses", targets.n_rows(), n_docs)?;
+        check_targets(&targets)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A fitted model: topics, what they say of a response, and new documents.
 
 use npb_data::{Rating, Ratings};
-use npb_infer::{Saved, Stop, VbReport, Watch};
+use npb_infer::{Stop, VbReport, Watch};
 use npb_linalg::faer::Mat;
 use pulp::Arch;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use super::documents::{Documents, Pass, WordWeights, topic_totals};
 use super::eta::Units;
 use super::vb::{MedLdaVb, State};
 use crate::error::{RegBayesError, same_size};
+use crate::fit::saved;
 
 /// A word of a topic.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -305,21 +306,7 @@ impl MedLdaVb<'_> {
     }
 }
 
-impl Saved for MedLdaFit {
-    const MODEL: &'static str = "npb-regbayes/medlda";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Self;
-    type Error = RegBayesError;
-
-    fn content(&self) -> &Self {
-        self
-    }
-
-    fn from_content(fit: Self) -> Result<Self, RegBayesError> {
-        fit.check()?;
-        Ok(fit)
-    }
-}
+saved!(MedLdaFit, "npb-regbayes/medlda");
 
 impl MedLdaFit {
     /// Checks everything that methods rely on.

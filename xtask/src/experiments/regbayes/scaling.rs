@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use npb_data::{Labels, Table};
+use npb_data::{Labels, Rating, Ratings, Table};
 use npb_infer::{VbLimits, stream};
 use npb_priors::dist::Normal;
 use npb_regbayes::classes::{IlsvmVb, PreparedClasses};
@@ -18,13 +18,12 @@ use super::recovery::ILSVM;
 use crate::Result;
 use crate::experiments::bsvd::tables::{Target, find, overview, targets};
 use crate::reproduce::{
-    Context, Experiment, Outcome, Panel, Point, Report, ResultRow, Scale, Series, Trial, lines,
-    summarise,
+    Context, Experiment, Outcome, Panel, Point, Report, Scale, Series, Trial, lines, summarise,
 };
 
 pub(super) const SCALING: Experiment = Experiment {
     id: "regbayes/scaling",
-    what: "simulated rows: seconds of one outer iteration of iLSVM against rows (K = 20) and against features (500 rows); no data",
+    what: "simulated: seconds of one outer iteration of iLSVM against rows (K = 20) and features (500 rows), of MedLDA against documents; no data",
     paper: "not in the paper",
     data: &[],
     run,
@@ -88,6 +87,44 @@ fn seconds(n: usize, k: usize, seed: u64) -> Result<f64> {
     Ok((time(1 + MORE)? - short).max(0.0) / MORE as f64)
 }
 
+const WORDS: u32 = 2000;
+const WORDS_OF_A_DOCUMENT: u32 = 60;
+
+/// Seconds of an iteration of MedLDA (K = 20, five classes) on documents of words that become rare as Zipf has it, after a first one.
+fn seconds_of_documents(n: usize, seed: u64) -> Result<f64> {
+    let rng = &mut stream(seed, [0, 0, 0, 1]);
+    let (mut entries, mut classes) = (Vec::new(), Vec::new());
+    for row in 0..n as u32 {
+        let class = row % N_CLASSES as u32;
+        let mut words: Vec<u32> = (0..WORDS_OF_A_DOCUMENT)
+            .map(|_| f64::from(WORDS).powf(rng.random::<f64>()) as u32 - 1)
+            .map(|word| (word + 7 * class) % WORDS)
+            .collect();
+        words.sort_unstable();
+        words.dedup();
+        let entry = |column| Rating {
+            row,
+            column,
+            value: 1.0,
+        };
+        entries.extend(words.into_iter().map(entry));
+        classes.push(class);
+    }
+    let documents = Ratings::new(n, WORDS as usize, &entries)?;
+    let response = Response::Classes {
+        classes: &classes,
+        n_classes: N_CLASSES,
+    };
+    let config = MedLdaConfig {
+        seed,
+        ..MedLdaConfig::default()
+    };
+    let mut run = MedLdaVb::new(&documents, response, &config)?;
+    run.step()?;
+    let steps = timed(|| Ok(run.step().map(|_| ())?))?;
+    Ok(steps.iter().sum::<f64>() / steps.len() as f64)
+}
+
 fn run(context: &Context<'_>) -> Result<Report> {
     let (rows, features): (&[usize], &[usize]) = match context.scale {
         Scale::Smoke => (&ROWS[..1], &FEATURES[..1]),
@@ -96,12 +133,14 @@ fn run(context: &Context<'_>) -> Result<Report> {
     };
     let by_rows = rows.iter().map(|&n| (n, FEATURES[0], format!("rows={n}")));
     let by_features = features.iter().map(|&k| (ROWS[0], k, format!("k={k}")));
+    let by_documents = rows.iter().map(|&n| (n, 0, format!("documents={n}")));
     let trials: Vec<Trial<(usize, usize)>> = by_rows
         .chain(by_features)
+        .chain(by_documents)
         .map(|(n, k, setting)| Trial {
             dataset: "simulated".to_owned(),
             setting,
-            method: ILSVM.to_owned(),
+            method: if k == 0 { MEDLDA } else { ILSVM }.to_owned(),
             trial: 0,
             config: format!("{MORE}\n{:?}", IlsvmConfig::default()),
             work: (n, k),
@@ -110,18 +149,18 @@ fn run(context: &Context<'_>) -> Result<Report> {
     let records = context.run_trials(&trials, |trial, seed| {
         let (n, k) = trial.work;
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-        let one = pool.install(|| seconds(n, k, seed).map_err(|e| e.to_string()))?;
+        let one = || match k {
+            0 => seconds_of_documents(n, seed),
+            k => seconds(n, k, seed),
+        };
+        let one = pool.install(|| one().map_err(|e| e.to_string()))?;
         Ok(Outcome::metrics([("seconds_per_iteration", one)]))
     })?;
     let results = summarise(&records, |_, _, _, _| None);
-    let curve = |key: &str, values: &[usize], results: &[ResultRow]| -> Vec<Point> {
+    let curve = |key: &str, values: &[usize], method: &str| -> Vec<Point> {
         let point = |&value: &usize| {
-            let row = find(
-                results,
-                &format!("{key}={value}"),
-                ILSVM,
-                "seconds_per_iteration",
-            )?;
+            let setting = format!("{key}={value}");
+            let row = find(&results, &setting, method, "seconds_per_iteration")?;
             Some(Point {
                 x: value as f64,
                 y: row.mean,
@@ -130,26 +169,23 @@ fn run(context: &Context<'_>) -> Result<Report> {
         };
         values.iter().filter_map(point).collect()
     };
-    let panel = |title: &str, x_label: &str, points: Vec<Point>| Panel {
-        title: title.to_owned(),
+    let panel = |key: &str, x_label: &str, values: &[usize], method: &str| Panel {
+        title: format!("against {x_label}"),
         x_label: x_label.to_owned(),
         y_label: "seconds of one outer iteration".to_owned(),
         series: vec![Series {
-            name: ILSVM.to_owned(),
-            points,
+            name: method.to_owned(),
+            points: curve(key, values, method),
         }],
     };
     let figure = lines(
         "seconds",
         "Seconds of an outer iteration on one thread",
-        "64 columns, five classes. Left: 20 features. Right: 500 rows.",
+        "Rows: 64 columns, five classes, 20 features. Features: 500 rows. Documents: about 50 words each, 20 topics, five classes.",
         &[
-            panel("against rows", "rows", curve("rows", rows, &results)),
-            panel(
-                "against features",
-                "features",
-                curve("k", features, &results),
-            ),
+            panel("rows", "rows", rows, ILSVM),
+            panel("k", "features", features, ILSVM),
+            panel("documents", "documents", rows, MEDLDA),
         ],
     )?;
     Ok(Report {
@@ -159,6 +195,8 @@ fn run(context: &Context<'_>) -> Result<Report> {
         notes: vec!["Other work on the machine counts in these seconds.".to_owned()],
     })
 }
+
+const MEDLDA: &str = "npb:medlda";
 
 pub(super) const SPEED: Experiment = Experiment {
     id: "regbayes/speed",
@@ -173,7 +211,7 @@ pub(super) const SPEED: Experiment = Experiment {
 const WANTED: [(&str, &str, f64); 3] = [
     ("scene", OURS, 3.0),
     ("usps", ILSVM, 12.0),
-    ("20newsgroups", "npb:medlda", 6.0),
+    ("20newsgroups", MEDLDA, 6.0),
 ];
 
 /// Steps of which the mean and the longest are told.
