@@ -334,6 +334,7 @@ impl JointModel for Model {
             .iter()
             .map(|&d| f64::from(d))
             .collect();
+        out.extend(shared.dictionary.squares());
         out.extend(&shared.ln_odds);
         out.extend(&shared.slab_precisions);
         out.push(shared.slab_rate);
