@@ -72,7 +72,7 @@ impl Default for ImageConfig {
 const MOSTLY_HOLES: f64 = 0.7;
 
 impl ImageConfig {
-    /// The default with the patches and sweeps that suit an image: 7 x 7 patches when it has several channels; 160 sweeps on a quarter of the patches and 40 + 80 on
+    /// The default with the patches and sweeps that suit an image: 7 x 7 patches when it has several channels; 240 sweeps on a quarter of the patches and 40 + 80 on
     /// all; without the first, 30 + 30 when less than 30% is observed (the start is far from noise and the rows are short).
     pub fn suited_to(image: &Image) -> Self {
         let mut config = Self::default();
@@ -81,7 +81,7 @@ impl ImageConfig {
         }
         let missing = image.n_missing() as f64 / image.values().len() as f64;
         let (learn, burn_in, keep) = match missing < MOSTLY_HOLES {
-            true => (160, 40, 80),
+            true => (240, 40, 80),
             false => (0, 30, 30),
         };
         config.learn = learn;
