@@ -541,13 +541,20 @@ impl BpfaFit {
     /// ln of the predictive density of each of these entries of the matrix, `(row, column, value)`, over the stored draws.
     ///
     /// # Errors
-    /// Cells that do not exist, or of columns without observed values; no stored draw.
+    /// Cells that do not exist, or of columns without observed values; a value that is not finite; no stored draw.
     pub fn ln_density(&self, entries: &[Rating]) -> Result<Vec<f64>, BpfaError> {
         entries
             .iter()
             .map(|entry| {
                 let (i, j) = (entry.row as usize, entry.column as usize);
                 self.check_cell(i, j)?;
+                if !entry.value.is_finite() {
+                    return Err(BpfaError::Entry {
+                        row: i,
+                        column: j,
+                        value: entry.value,
+                    });
+                }
                 let y = self.units.to_model(i, j, entry.value);
                 let terms: Vec<f64> = self
                     .draws
@@ -743,6 +750,9 @@ impl<'d> BpfaSampler<'d> {
         let mut config = BpfaConfig {
             moves: vec![BpfaMove::Scores],
             spikes: None,
+            // The atoms stay those of the fit, and their numbers too.
+            prune: false,
+            max_atoms: shared.dictionary.n_atoms(),
             ..config.clone()
         };
         if config.usage.dependent().is_some() {

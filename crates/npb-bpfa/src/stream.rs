@@ -325,6 +325,7 @@ impl Part<'_> {
         let config = BpfaConfig {
             hold_dictionary: 0,
             prune: false,
+            max_atoms: shared.dictionary.n_atoms(),
             ..model.clone()
         };
         // Rows of different parts have the same numbers: chains keep their random numbers apart.

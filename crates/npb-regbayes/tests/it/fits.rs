@@ -73,7 +73,8 @@ fn stopped_fits_go_on_in_the_same_bits() {
             shares.windows(2).all(|w| w[0] <= w[1]) && shares.last() == Some(&1.0),
             "{shares:?}"
         );
-        for last in [1, 2] {
+        // 0: in the sweeps before the labels are looked at.
+        for last in [0, 1, 2] {
             let stop = |progress: &Progress<'_>| match progress.step >= last {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
