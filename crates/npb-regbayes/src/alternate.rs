@@ -228,15 +228,7 @@ impl<'d, S: Supervision> Alternation<'d, S> {
             return Ok(());
         }
         let grown = self.factors.grown(count);
-        let sweeps = std::env::var("R_GROW")
-            .ok()
-            .and_then(|x| x.parse().ok())
-            .unwrap_or(1);
-        let before = self.objective();
-        let kept = self.try_features(grown, sweeps, iteration)?;
-        if std::env::var("R_GROW").is_ok() {
-            eprintln!("grow {kept} {before} {}", self.objective());
-        }
+        self.try_features(grown, 1, iteration)?;
         Ok(())
     }
 
@@ -256,14 +248,6 @@ impl<'d, S: Supervision> Alternation<'d, S> {
             other.sweep(iteration)?;
         }
         let better = other.objective() <= before;
-        if std::env::var("R_GROW").is_ok() {
-            eprintln!(
-                "   tried {} {} -> {}",
-                other.factors.state.n_features(),
-                before,
-                other.objective()
-            );
-        }
         if better {
             *self = other;
         }

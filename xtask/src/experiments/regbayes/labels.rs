@@ -299,24 +299,22 @@ fn table_2(context: &Context<'_>) -> Result<Report> {
         let rng = &mut npb_infer::stream(context.seed, [0, 0, 0, 5]);
         let folds = splits::k_fold(set.train.n_rows(), n_folds, rng)?;
         let trial =
-            |(method, label): (Method, &str), cost: f64, part: Part<'_>, setting: String, trial| {
-                Trial {
-                    dataset: name.to_owned(),
-                    setting,
-                    method: label.to_owned(),
-                    trial,
-                    config: format!(
-                        "{}\n{n_folds}\n{:?}",
-                        set.checksums,
-                        config(context.scale, method, cost, 0)
-                    ),
-                    work: Work {
-                        set: &set,
-                        method,
-                        cost,
-                        part,
-                    },
-                }
+            |(method, label): (Method, &str), cost: f64, part, setting: String, trial| Trial {
+                dataset: name.to_owned(),
+                setting,
+                method: label.to_owned(),
+                trial,
+                config: format!(
+                    "{}\n{n_folds}\n{:?}",
+                    set.checksums,
+                    config(context.scale, method, cost, 0)
+                ),
+                work: Work {
+                    set: &set,
+                    method,
+                    cost,
+                    part,
+                },
             };
         let mut left_out = Vec::new();
         for named in METHODS {
