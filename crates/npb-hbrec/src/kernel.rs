@@ -54,7 +54,7 @@ impl Content {
     /// From the features of each item, if it has any; all of one length.
     ///
     /// # Errors
-    /// Rows of different lengths, no item with features, a feature that is not finite.
+    /// Rows of different lengths, no item with features, a feature that is not finite, features whose squares overflow.
     pub fn new(items: &[Option<Vec<f64>>], kernel: ContentKernel) -> Result<Self, HbrecError> {
         let Some(q) = items.iter().flatten().map(Vec::len).next() else {
             return Err(HbrecError::State {
@@ -79,6 +79,11 @@ impl Content {
                 .sum::<f64>()
         };
         let spread = (known().map(centred).sum::<f64>() / n).max(f64::MIN_POSITIVE.sqrt());
+        if !spread.is_finite() {
+            return Err(HbrecError::State {
+                what: "features of items: too large, their squares overflow; divide them by their spread".to_owned(),
+            });
+        }
         let mut content = Self {
             kernel,
             centre,
