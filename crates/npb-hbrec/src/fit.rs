@@ -13,9 +13,9 @@ use rayon::prelude::*;
 
 use crate::atoms::AtomTable;
 use crate::base::{BaseEm, BaseState, learn_base_watched};
-use crate::em::{learn_weights_watched, posterior_weights, without_own};
+use crate::em::{infer_tau, learn_weights_watched, posterior_weights, without_own};
 use crate::kernel::{check_content, learn_scales};
-use crate::users::ratio;
+use crate::users::{ln_of_number, ratio};
 use crate::{
     BaseDistribution, Concentration, Content, HbrecConfig, HbrecError, ItemAtom, KernelScales,
     LearnedBase, LikeMatrix, Likes, ProbitItems, ProbitPosterior, UserModel, Weights,
@@ -26,12 +26,17 @@ use saved::FittedBase;
 
 const MODEL: &str = "hbrec/items";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Scales of the standard base are learned from at most so many users.
-const SCALE_USERS: usize = 400;
+/// The two scales of the standard base are learned from at most so many users, and so many ratings of each: each of some forty evidences costs a fit of
+/// each.
+const SCALE_USERS: usize = 200;
+const SCALE_RATINGS: usize = 100;
 /// Beyond so many atoms predictions are not cached: coefficients only.
 const MOST_CACHED: usize = 100_000;
 /// Beyond so many users the weights are fitted on a random choice of them.
 const WEIGHT_USERS: usize = 10_000;
+/// One user in so many is asked for tau, if that is enough of them.
+const ASKED_OF: usize = 20;
+const LEAST_ASKED: usize = 20;
 const CHOICE: u64 = 21;
 
 /// A database of users as the prior of the next one, over items.
@@ -79,13 +84,24 @@ pub fn fit_watched(
 ) -> Result<HbrecFit, HbrecError> {
     config.validate()?;
     check_content(likes.n_items(), content)?;
-    let training = thinned(likes, config)?;
-    let base = base(&training, content, config, watch)?;
+    let training = thinned(likes, config.most_ratings, config.seed)?;
+    let asked = asked_for_tau(&training, config);
+    let base = base(&without(&training, &asked)?, content, config, watch)?;
     let prior = base.prior().clone();
     let model = ProbitItems::new(prior.with_identity(config.identity)?);
     let (atoms, ln_evidence) = atoms(&model, training.users(), config)?;
     let table = (atoms.len() <= MOST_CACHED).then(|| AtomTable::new(&model, &atoms));
-    let weights = weights(&training, table.as_ref(), &ln_evidence, config, watch)?;
+    let mut weights = weights(&training, table.as_ref(), &ln_evidence, config, watch)?;
+    if let Some(table) = table.as_ref().filter(|_| !asked.is_empty()) {
+        let users: Vec<&Likes> = asked.iter().map(|&user| training.user(user)).collect();
+        let own: Vec<Option<usize>> = asked.iter().copied().map(Some).collect();
+        let evidence: Vec<f64> = asked.iter().map(|&user| ln_evidence[user]).collect();
+        weights.tau = infer_tau(
+            &table.likelihood_table(&users, &own),
+            &weights.xi,
+            &evidence,
+        );
+    }
     let content = Contents {
         config: *config,
         content: content.cloned().into_iter().collect(),
@@ -100,14 +116,14 @@ pub fn fit_watched(
     })
 }
 
-/// At most `most_ratings` of each user.
-fn thinned(likes: &LikeMatrix, config: &HbrecConfig) -> Result<LikeMatrix, HbrecError> {
+/// At most `most` ratings of each user, chosen at random.
+fn thinned(likes: &LikeMatrix, most: usize, seed: u64) -> Result<LikeMatrix, HbrecError> {
     let user = |(user, likes): (usize, &Likes)| {
-        let (n, most) = (likes.len(), config.most_ratings);
+        let n = likes.len();
         if n <= most {
             return Ok(likes.clone());
         }
-        let rng = &mut stream(config.seed, [0, 0, CHOICE, user as u64]);
+        let rng = &mut stream(seed, [0, 0, CHOICE, user as u64]);
         let pairs: Vec<(u32, bool)> = sample(rng, n, most)
             .iter()
             .map(|at| (likes.items()[at], likes.liked()[at]))
@@ -119,6 +135,34 @@ fn thinned(likes: &LikeMatrix, config: &HbrecConfig) -> Result<LikeMatrix, Hbrec
     LikeMatrix::from_users(likes.n_items(), users?)
 }
 
+/// Users whom the base does not learn from, so that their evidences do not count their data twice: tau is inferred from them. One in twenty; none where
+/// that would leave fewer than `LEAST_ASKED`, or where tau is given or the base has two parameters only.
+fn asked_for_tau(likes: &LikeMatrix, config: &HbrecConfig) -> Vec<usize> {
+    let users = (0..likes.n_users()).filter(|&user| !likes.user(user).is_empty());
+    let users: Vec<usize> = users.collect();
+    let n = users.len() / ASKED_OF;
+    let learned = matches!(config.base, BaseDistribution::Learned(_));
+    if n < LEAST_ASKED || !learned || config.weights.tau != Concentration::Inferred {
+        return Vec::new();
+    }
+    let rng = &mut stream(config.seed, [0, 0, CHOICE, u64::MAX - 2]);
+    let mut asked: Vec<usize> = sample(rng, users.len(), n)
+        .iter()
+        .map(|at| users[at])
+        .collect();
+    asked.sort_unstable();
+    asked
+}
+
+/// The same users, of whom these have no ratings.
+fn without(likes: &LikeMatrix, left_out: &[usize]) -> Result<LikeMatrix, HbrecError> {
+    let mut users = likes.users().to_vec();
+    left_out
+        .iter()
+        .for_each(|&user| users[user] = Likes::default());
+    LikeMatrix::from_users(likes.n_items(), users)
+}
+
 fn base(
     likes: &LikeMatrix,
     content: Option<&Content>,
@@ -127,11 +171,8 @@ fn base(
 ) -> Result<FittedBase, HbrecError> {
     let mut part = watch.part("base", 0.8);
     let BaseDistribution::Learned(base) = &config.base else {
-        let users: Vec<&Likes> = likes
-            .users()
-            .iter()
-            .filter(|user| !user.is_empty())
-            .collect();
+        let few = thinned(likes, SCALE_RATINGS, config.seed)?;
+        let users: Vec<&Likes> = few.users().iter().filter(|user| !user.is_empty()).collect();
         if users.is_empty() {
             return Err(HbrecError::NoData);
         }
@@ -288,7 +329,25 @@ impl HbrecFit {
     /// # Errors
     /// Unknown items; numerical trouble.
     pub fn user(&self, likes: &Likes) -> Result<HbrecUser, HbrecError> {
-        self.active(likes, None)
+        let alone = self.model.fit(likes)?;
+        Ok(self.active(alone, &self.ln_likelihoods(likes), None))
+    }
+
+    /// A user whose examples were chosen by whether they are liked, ten of each kind, say: how many are liked is then given and says nothing, neither of
+    /// the user nor of who is alike. Predictions are those of [`user`](Self::user) otherwise.
+    ///
+    /// # Errors
+    /// As [`user`](Self::user).
+    pub fn user_of_chosen(&self, likes: &Likes) -> Result<HbrecUser, HbrecError> {
+        let alone = self.model.fit_chosen(likes)?;
+        let given_number = |(atom, ln_likelihood): (usize, f64)| {
+            let p = |(item, _): (usize, bool)| self.atom_probability(atom, item);
+            let p: Vec<f64> = likes.iter().map(p).collect();
+            ln_likelihood - ln_of_number(&p, likes.n_liked())
+        };
+        let all = self.ln_likelihoods(likes).into_iter().enumerate();
+        let conditional: Vec<f64> = all.map(given_number).collect();
+        Ok(self.active(alone, &conditional, None))
     }
 
     /// User number `own` of the database: its own atom and responsibilities are left out, so that its data count once.
@@ -302,28 +361,37 @@ impl HbrecFit {
                 n_users: self.n_users(),
             });
         }
-        self.active(likes, Some(own))
+        let alone = self.model.fit(likes)?;
+        Ok(self.active(alone, &self.ln_likelihoods(likes), Some(own)))
     }
 
-    fn active(&self, likes: &Likes, own: Option<usize>) -> Result<HbrecUser, HbrecError> {
-        let alone = self.model.fit(likes)?;
-        let ln_likelihood = match &self.table {
+    fn ln_likelihoods(&self, likes: &Likes) -> Vec<f64> {
+        match &self.table {
             Some(table) => table.ln_likelihoods(likes),
             None => {
                 let one = |atom: &ItemAtom| self.model.ln_likelihood(atom, likes);
                 self.atoms().par_iter().map(one).collect()
             }
-        };
+        }
+    }
+
+    /// From the own posterior and the log-likelihood under every atom.
+    fn active(
+        &self,
+        alone: ProbitPosterior,
+        ln_likelihood: &[f64],
+        own: Option<usize>,
+    ) -> HbrecUser {
         let weights = self.weights();
         let evidence = self.model.ln_evidence(&alone);
-        let without = own.map(|own| without_own(weights, &ln_likelihood, own));
+        let without = own.map(|own| without_own(weights, ln_likelihood, own));
         let xi = without.as_ref().unwrap_or(&weights.xi);
-        let (own_weight, weights) = posterior_weights(weights.tau, evidence, xi, &ln_likelihood);
-        Ok(HbrecUser {
+        let (own_weight, weights) = posterior_weights(weights.tau, evidence, xi, ln_likelihood);
+        HbrecUser {
             alone,
             own_weight,
             weights,
-        })
+        }
     }
 
     /// P(like) of one item.

@@ -113,14 +113,19 @@ pub(crate) fn over_folds<T: Send, W: Send>(
             found.push(score);
             let share = step as f64 / costs.len() as f64;
             if part.report(step, share, &names, &[cost]).is_break() {
-                return Err(RegBayesError::Argument {
-                    argument: "watch",
-                    value: "stopped".to_owned(),
-                    rule: "going on to the last fold: a cost is chosen by all of them",
-                });
+                return Err(stopped());
             }
         }
         Ok(found)
     };
     folds.par_iter().enumerate().map(one).collect()
+}
+
+/// What a selection that was stopped comes to.
+pub(crate) fn stopped() -> RegBayesError {
+    RegBayesError::Argument {
+        argument: "watch",
+        value: "stopped".to_owned(),
+        rule: "going on to the last fold: a cost is chosen by all of them",
+    }
 }

@@ -17,7 +17,8 @@ use crate::{BaseConfig, HbrecError, ItemPrior, LikeMatrix};
 
 /// Utilities and coefficients of one user (or item) take this many turns in an update: they cost little beside the matrices.
 const TURNS: usize = 4;
-/// Variances of loadings stay at their start for so long: loadings that have not found their direction yet would shrink away.
+/// Variances of means and loadings stay at their start for so long, and so does the basis: loadings that have not found their direction yet would shrink
+/// away. On simulated surveys new users are predicted best before (`docs/hbrec.md#base`).
 const PATIENCE: u64 = 10;
 /// Variances stay within these.
 const VARIANCES: [f64; 2] = [1e-6, 1e4];
@@ -584,6 +585,9 @@ impl<'d> BaseEm<'d> {
     }
 
     fn update_item_variances(&mut self) {
+        if self.iteration <= PATIENCE {
+            return;
+        }
         let n_items = self.likes.n_items();
         let mut squares = vec![0.0; self.rank + 1];
         for item in 0..n_items {
@@ -593,12 +597,7 @@ impl<'d> BaseEm<'d> {
                 .zip(&deviations)
                 .for_each(|(sum, d)| *sum += d);
         }
-        let updated = if self.iteration <= PATIENCE {
-            1
-        } else {
-            self.rank + 1
-        };
-        for (variance, square) in self.item_variance.iter_mut().zip(squares).take(updated) {
+        for (variance, square) in self.item_variance.iter_mut().zip(squares) {
             *variance = (square / n_items as f64).clamp(VARIANCES[0], VARIANCES[1]);
         }
     }
@@ -614,7 +613,7 @@ impl<'d> BaseEm<'d> {
     }
 
     fn rotate(&mut self) {
-        if self.rank == 0 {
+        if self.rank == 0 || self.iteration <= PATIENCE {
             return;
         }
         let Some(rotation) = self.best_rotation() else {

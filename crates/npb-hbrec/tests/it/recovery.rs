@@ -34,8 +34,14 @@ fn base_is_learned() {
     let truth = npb_hbrec::ItemPrior::new(&population.mean, &flat, &[0.0; 40], 0.0).unwrap();
     let truth = held_out(&ProbitItems::new(truth), &population, 10);
     let learned = |rank: usize| {
+        // Loadings that nobody asked for take many iterations to go.
+        let limits = VbLimits {
+            max_iterations: 60,
+            tolerance: 1e-5,
+        };
         let config = BaseConfig {
             rank,
+            limits,
             ..BaseConfig::default()
         };
         learn_base(&likes, None, &config).unwrap()
@@ -152,4 +158,44 @@ fn radial_columns_are_the_kernel() {
                 .all(|(a, b)| (a - b).abs() < 1e-6)
         );
     }
+}
+
+/// Five liked and five disliked examples say nothing of how much a user likes; taken at their word they draw the rate of likes towards one half.
+#[test]
+fn chosen_examples_leave_the_rate_alone() {
+    let mut rng = stream(6, [0; 4]);
+    let mut loading = || vec![0.6 * StandardNormal.sample(&mut rng), 0.4];
+    let population = Population {
+        n_items: 60,
+        mean: vec![0.5; 60],
+        loadings: (0..60).map(|_| loading()).collect(),
+    };
+    let flat: Vec<f64> = population.loadings.concat();
+    let prior = npb_hbrec::ItemPrior::new(&population.mean, &flat, &[0.0; 60], 0.0).unwrap();
+    let model = ProbitItems::new(prior);
+    let (mut plain, mut chosen, mut n) = (0.0, 0.0, 0.0);
+    for user in 0..600 {
+        let p = population.user(6, user);
+        let all = population.likes(&p, 60, 6, user);
+        let of_kind = |kind: bool| all.iter().filter(move |like| like.1 == kind).take(5);
+        let pairs: Vec<(u32, bool)> = of_kind(true)
+            .chain(of_kind(false))
+            .map(|(item, liked)| (item as u32, liked))
+            .collect();
+        if pairs.len() < 10 {
+            continue;
+        }
+        let likes = Likes::new(60, &pairs).unwrap();
+        let error = |posterior: &npb_hbrec::ProbitPosterior| -> f64 {
+            let rest = (0..60).filter(|item| !likes.items().contains(&(*item as u32)));
+            let each = rest.map(|item| model.predict_alone(posterior, &item) - p[item]);
+            each.sum::<f64>() / 50.0
+        };
+        plain += error(&model.fit(&likes).unwrap());
+        chosen += error(&model.fit_chosen(&likes).unwrap());
+        n += 1.0;
+    }
+    // Standard errors are .006. Users without five of each kind like more than these: what is left of the error.
+    assert!(plain / n < -0.03, "{}", plain / n);
+    assert!((chosen / n).abs() < 0.03, "{}", chosen / n);
 }

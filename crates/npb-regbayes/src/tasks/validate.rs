@@ -10,7 +10,7 @@ use super::margins::{TaskMargins, machine_rows};
 use crate::alternate::Reached;
 use crate::config::IlsvmConfig;
 use crate::error::RegBayesError;
-use crate::select::over_folds;
+use crate::select::{over_folds, stopped};
 use crate::vb;
 
 /// Second word of the keys of random streams.
