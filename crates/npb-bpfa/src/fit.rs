@@ -3,7 +3,7 @@
 use npb_data::{Mask, Rating, Ratings, Table};
 use npb_infer::storage::fingerprint;
 use npb_infer::watch::{Checkpoint, Part};
-use npb_infer::{Saved, Stop, Trace, Watch, run_chains};
+use npb_infer::{Saved, Stop, SweepPlan, Trace, Watch, run_chains};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -358,7 +358,10 @@ impl CellMoments {
         let n = cells.rows.len();
         let all = self.sums.iter().chain(&self.squares).chain(&self.noise);
         expect(
-            self.sums.len() == n && self.squares.len() == n && all.clone().all(|x| x.is_finite()),
+            self.sums.len() == n
+                && self.squares.len() == n
+                && all.clone().all(|x| x.is_finite())
+                && self.noise.iter().all(|&v| v >= 0.0),
             "moments of cells",
         )
     }
@@ -541,7 +544,7 @@ impl BpfaFit {
     /// ln of the predictive density of each of these entries of the matrix, `(row, column, value)`, over the stored draws.
     ///
     /// # Errors
-    /// Cells that do not exist, or of columns without observed values; a value that is not finite; no stored draw.
+    /// Cells that do not exist, or of columns without observed values; values that are not finite; no stored draw.
     pub fn ln_density(&self, entries: &[Rating]) -> Result<Vec<f64>, BpfaError> {
         entries
             .iter()
@@ -735,6 +738,11 @@ pub fn compare_atoms(
     candidates.iter().map(score).collect()
 }
 
+/// The same plan without a burn-in, in which atoms would come and go: they are those of the fit.
+pub(crate) fn fixed_atoms(plan: SweepPlan) -> SweepPlan {
+    SweepPlan { burn_in: 0, ..plan }
+}
+
 impl<'d> BpfaSampler<'d> {
     /// A sampler of the scores alone, given what rows share: for rows that a chain has not seen, and patches that stream through.
     ///
@@ -750,9 +758,7 @@ impl<'d> BpfaSampler<'d> {
         let mut config = BpfaConfig {
             moves: vec![BpfaMove::Scores],
             spikes: None,
-            // The atoms stay those of the fit, and their numbers too.
-            prune: false,
-            max_atoms: shared.dictionary.n_atoms(),
+            sweeps: fixed_atoms(config.sweeps),
             ..config.clone()
         };
         if config.usage.dependent().is_some() {

@@ -188,8 +188,7 @@ impl Restored {
         &self.sd
     }
 
-    /// Interval that holds the noise-free value of each entry with this probability: lower and upper ends, the normal ones of mean and standard deviation. NaN where
-    /// nothing is said.
+    /// Interval that holds the noise-free value of each entry with this probability: lower and upper ends, the normal ones of mean and standard deviation.
     ///
     /// # Errors
     /// A probability that is not between 0 and 1.
@@ -247,10 +246,9 @@ impl Saved for Restored {
         let n = height
             .checked_mul(width)
             .and_then(|n| n.checked_mul(channels));
-        let sound = |values: &[f32], least: f32| {
-            Some(values.len()) == n && values.iter().all(|v| v.is_finite() && *v >= least)
-        };
-        expect(sound(&content.mean, f32::MIN), "restored image")?;
+        let sound =
+            |values: &[f32]| Some(values.len()) == n && values.iter().all(|v| v.is_finite());
+        expect(sound(&content.mean), "restored image")?;
         // NaN where nothing is said, and nowhere else.
         let fine = |(i, sd): (usize, &f32)| match content.is_unknown(i) {
             true => sd.is_nan(),
@@ -371,10 +369,11 @@ pub fn restore_watched(
         .into_par_iter()
         .map(|chain| work.chain(chain))
         .collect::<Result<_, _>>()?;
-    let stop = if watch.is_stopped() {
-        Stop::Cancelled
-    } else {
-        Stop::Completed
+    // A watcher may have said stop at the very end.
+    let total = config.model.sweeps.total() as usize;
+    let stop = match reached.iter().all(|r| r.trace.n_sweeps() >= total) {
+        true => Stop::Completed,
+        false => Stop::Cancelled,
     };
     summarise(reached, &units, config, stop)
 }
@@ -639,12 +638,19 @@ impl Totals {
         }
     }
 
+    /// Share of the patches that use each atom, mean over the sweeps that were added.
+    pub(crate) fn mean_usage(&self) -> Vec<f64> {
+        let rounds = self.sums.rounds() as f64;
+        // Sums of many shares of 1 may miss it by a rounding.
+        self.usage.iter().map(|u| (u / rounds).min(1.0)).collect()
+    }
+
     /// What these sums say, `dictionary` and `usage` being of one chain.
     pub(crate) fn restored(
         self,
         units: &ImageUnits,
         config: &ImageConfig,
-        dictionary: Dictionary,
+        (dictionary, usage): (Dictionary, Vec<f64>),
         traces: Vec<Trace>,
         stop: Stop,
     ) -> Restored {
@@ -661,7 +667,6 @@ impl Totals {
             };
         }
         let all = self.sums.rounds() as f64;
-        let rounds = all / traces.len() as f64;
         Restored {
             size: self.sums.grid().image_size(),
             mean,
@@ -674,8 +679,7 @@ impl Totals {
                 .map(|s| s * units.scale / all)
                 .collect(),
             dictionary,
-            // Sums of many shares of 1 may miss it by a rounding.
-            usage: self.usage.iter().map(|u| (u / rounds).min(1.0)).collect(),
+            usage,
             spike_probability: self.spikes.iter().map(|&n| n as f32 / all as f32).collect(),
             traces,
             stop,
@@ -693,11 +697,12 @@ fn summarise(
     let mut chains = reached.into_iter();
     let first = chains.next().ok_or(BpfaError::NoEntries)?;
     let mut totals = first.totals;
+    let usage = totals.mean_usage();
     let mut traces = vec![first.trace];
     for chain in chains {
         totals.merge(&chain.totals)?;
         traces.push(chain.trace);
     }
     let dictionary = first.state.shared.dictionary;
-    Ok(totals.restored(units, config, dictionary, traces, stop))
+    Ok(totals.restored(units, config, (dictionary, usage), traces, stop))
 }

@@ -242,7 +242,7 @@ impl BpfaRows {
             return Err(BpfaError::Argument {
                 argument: "n_coordinates",
                 value: "0".to_owned(),
-                rule: "at least one for each row",
+                rule: "at least 1",
             });
         }
         let expected = self.n_rows.saturating_mul(n_coordinates);

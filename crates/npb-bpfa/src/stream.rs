@@ -11,6 +11,7 @@ use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{BpfaConfig, BpfaMove};
+use crate::fit::fixed_atoms;
 use crate::gibbs::BpfaSampler;
 use crate::image::{ImageConfig, Restored, Totals};
 use crate::patches::{Extras, ImageUnits, in_units, of_rows, random_patches, rows};
@@ -142,16 +143,16 @@ pub fn restore_large_watched(
         None => stream.learn(None)?,
     };
     stream.run(&mut parts)?;
-    let stop = match watch.is_stopped() {
-        true => Stop::Cancelled,
-        false => Stop::Completed,
-    };
     let Parts {
         shared,
         trace,
         mut totals,
         lines,
     } = parts;
+    let stop = match lines < grid.n_along(0) {
+        true => Stop::Cancelled,
+        false => Stop::Completed,
+    };
     for _ in 0..config.sweeps.keep {
         totals.finish_round(&shared);
     }
@@ -162,11 +163,12 @@ pub fn restore_large_watched(
         },
         ..config.image.clone()
     };
-    let restored = totals.restored(&units, &shown, shared.dictionary, vec![trace], stop);
-    Ok(match lines < grid.n_along(0) {
+    let found = (shared.dictionary, totals.mean_usage());
+    let restored = totals.restored(&units, &shown, found, vec![trace], stop);
+    Ok(match stop {
         // Patches of the next line cover what follows its corner.
-        true => restored.up_to(grid.corner(of_rows(&grid, lines..lines).start)[0]),
-        false => restored,
+        Stop::Cancelled => restored.up_to(grid.corner(of_rows(&grid, lines..lines).start)[0]),
+        _ => restored,
     })
 }
 
@@ -324,8 +326,7 @@ impl Part<'_> {
         let model = &self.config.image.model;
         let config = BpfaConfig {
             hold_dictionary: 0,
-            prune: false,
-            max_atoms: shared.dictionary.n_atoms(),
+            sweeps: fixed_atoms(model.sweeps),
             ..model.clone()
         };
         // Rows of different parts have the same numbers: chains keep their random numbers apart.

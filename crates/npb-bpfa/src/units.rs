@@ -18,9 +18,6 @@ pub enum Centring {
     RowsAndColumns,
 }
 
-/// Differences of larger entries could overflow.
-const LARGEST: f64 = 1e307;
-
 /// Entries that a shrunk mean counts for.
 const SHRINK: f64 = 5.0;
 
@@ -65,15 +62,18 @@ impl Units {
             scale: 1.0,
         };
         let centred = |e: &(u32, u32, f64)| units.to_model(e.0 as usize, e.1 as usize, e.2);
-        if let Some(entry) = entries.iter().find(|e| e.2.abs() > LARGEST) {
+        let largest = entries.iter().map(|e| centred(e).abs()).fold(0.0, f64::max);
+        if !largest.is_finite() {
+            let size = |e: &&(u32, u32, f64)| e.2.abs();
+            let far = entries.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
+            let &(row, column, value) = far.unwrap_or(&entries[0]);
             return Err(BpfaError::Argument {
-                argument: "table",
-                value: format!("row {}, column {}: {}", entry.0, entry.1, entry.2),
-                rule: "at most 1e307 in size, so that differences are finite",
+                argument: "entry",
+                value: format!("{value} in row {row}, column {column}"),
+                rule: "near enough to the others for their difference to be a number",
             });
         }
-        let largest = entries.iter().map(|e| centred(e).abs()).fold(0.0, f64::max);
-        if largest == 0.0 {
+        if largest <= 0.0 {
             return Err(BpfaError::Constant {
                 value: entries[0].2,
                 entries: entries.len(),

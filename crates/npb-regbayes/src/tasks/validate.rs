@@ -237,7 +237,11 @@ fn cross_validate_part(
     // A first guess at shares: the sweeps without labels are about one of the fits.
     let fits = choice.folds * choice.costs.len();
     let features = weight / (fits + 1) as f64;
-    let prepared = PreparedTasks::new_watched(data, config, &mut watch.part("features", features))?;
+    let mut part = watch.part("features", features);
+    let prepared = PreparedTasks::new_watched(data, config, &mut part)?;
+    if part.report(0, 1.0, &[], &[]).is_break() {
+        return Err(stopped());
+    }
     let rng = &mut stream(config.seed, [0, FOLDS, 0, 0]);
     let folds = k_fold(prepared.core.rows.len(), choice.folds, rng)?;
     let mut costs = choice.costs.clone();

@@ -22,6 +22,14 @@ const PEPPERS: &str = "peppers256.png";
 const LENA: &str = "lena512.png";
 const CASTLE: &str = "castle-102061.png";
 const MUSHROOM: &str = "mushroom-208001.png";
+const INPAINTED: [(&str, &str); 6] = [
+    (GREY, HOUSE),
+    (GREY, CAMERAMAN),
+    (GREY, PEPPERS),
+    (GREY, LENA),
+    (COLOUR, CASTLE),
+    (COLOUR, MUSHROOM),
+];
 /// In the order of importance.
 const GREY_IMAGES: [&str; 4] = [HOUSE, CAMERAMAN, PEPPERS, LENA];
 
@@ -300,7 +308,7 @@ fn denoise(context: &Context<'_>) -> Result<Report> {
 fn denoise_colour(context: &Context<'_>) -> Result<Report> {
     let (images, sigmas): (&[&str], &[f64]) = match context.scale {
         Scale::Smoke => (&[CASTLE], &[25.0]),
-        Scale::Quick => (&[CASTLE], &[25.0]),
+        Scale::Quick => (&[CASTLE, MUSHROOM], &[25.0]),
         Scale::Paper => (&[CASTLE, MUSHROOM], &[25.0, 15.0, 10.0, 5.0]),
     };
     let mut cells = Vec::new();
@@ -345,22 +353,9 @@ fn denoise_colour(context: &Context<'_>) -> Result<Report> {
 
 fn inpaint(context: &Context<'_>) -> Result<Report> {
     let (files, shares): (&[(&str, &str)], &[f64]) = match context.scale {
-        Scale::Smoke => (&[(GREY, HOUSE)], &[0.2]),
-        Scale::Quick => (
-            &[(GREY, HOUSE), (GREY, CAMERAMAN), (GREY, PEPPERS)],
-            &[0.2, 0.5],
-        ),
-        Scale::Paper => (
-            &[
-                (GREY, HOUSE),
-                (GREY, CAMERAMAN),
-                (GREY, PEPPERS),
-                (GREY, LENA),
-                (COLOUR, CASTLE),
-                (COLOUR, MUSHROOM),
-            ],
-            &[0.2, 0.5, 0.3, 0.8],
-        ),
+        Scale::Smoke => (&INPAINTED[..1], &[0.2]),
+        Scale::Quick => (&INPAINTED, &[0.2, 0.5]),
+        Scale::Paper => (&INPAINTED, &[0.2, 0.5, 0.3, 0.8]),
     };
     let mut cells = Vec::new();
     for &observed in shares {
@@ -628,8 +623,7 @@ fn paired(
 fn dhbp(context: &Context<'_>) -> Result<Report> {
     let images: &[&str] = match context.scale {
         Scale::Smoke => &GREY_IMAGES[..1],
-        Scale::Quick => &GREY_IMAGES[..3],
-        Scale::Paper => &GREY_IMAGES,
+        Scale::Quick | Scale::Paper => &GREY_IMAGES,
     };
     let dependent = Method::Ours("dhbp", with_locations);
     let both = Method::Ours("dhbp-spikes", |config| {
