@@ -258,7 +258,10 @@ impl<'a> Module<'a> {
                 }
                 text if starts_path(text) && !after_colons(tokens, at) => {
                     let (path, end) = plain_path(tokens, at);
-                    module.in_code.push(path[0]);
+                    // `x.name` is a field or a method, whatever else bears the name.
+                    if at == 0 || tokens[at - 1].text != "." {
+                        module.in_code.push(path[0]);
+                    }
                     if path.len() > 1 {
                         let line = tokens[at].line;
                         module.named.push(Named {
@@ -543,7 +546,13 @@ mod tests {
         let face = ("a.rs", "mod b; pub(crate) use b::B; fn help() {}");
         let user = ("a.rs", "mod b; pub(crate) use b::B; fn help() -> B { B }");
         assert!(ways(&[("lib.rs", "mod a;"), face, child]).is_empty());
+        let method = (
+            "a.rs",
+            "mod b; pub(crate) use b::go; fn help(x: X) { x.go() }",
+        );
+        let child_of_go = ("a/b.rs", "use super::help; pub fn go() {}");
         assert_eq!(ways(&[("lib.rs", "mod a;"), user, child]).len(), 1);
+        assert!(ways(&[("lib.rs", "mod a;"), method, child_of_go]).is_empty());
     }
 
     #[test]
