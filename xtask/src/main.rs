@@ -3,6 +3,7 @@
 //! - `cargo xtask list` and `cargo xtask reproduce`: [`reproduce`] runs what [`experiments`] lists, one module per model
 //!   crate; a new table or figure is an `Experiment` in the list of its module.
 //! - `cargo xtask validate`: [`validate`] runs long checks of samplers, listed one file per model crate.
+//! - `cargo xtask mutants`: [`mutants`] plants faults in a copy of the crates and names those that no test sees.
 //! - `cargo xtask bench`: [`mod@bench`] times whole runs beside recorded peers.
 //! - `cargo xtask data`: [`data`] knows every data set, its checksums and where it comes from.
 //! - `cargo xtask tidy`: [`tidy`] checks the house rules.
@@ -16,6 +17,7 @@
 mod bench;
 mod data;
 mod experiments;
+mod mutants;
 mod processor;
 mod reproduce;
 #[cfg(test)]
@@ -54,6 +56,8 @@ enum Task {
     Reproduce(reproduce::ReproduceArgs),
     /// Run checks of samplers that are too long for tests: calibration, false alarms.
     Validate(validate::ValidateArgs),
+    /// Plant faults in a copy of the crates, one at a time, and name those that no test sees.
+    Mutants(mutants::MutantsArgs),
     /// Time whole runs beside figures recorded for other libraries.
     Bench(bench::BenchArgs),
     /// List, verify and get data sets.
@@ -87,6 +91,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::List { data } => reproduce::list(&folder(data)).map(|()| ExitCode::SUCCESS),
         Task::Reproduce(arguments) => reproduce::run(arguments, &root()),
         Task::Validate(arguments) => validate::run(&arguments, &root()),
+        Task::Mutants(arguments) => mutants::run(&arguments, &root()),
         Task::Bench(arguments) => bench::run(&arguments, &root()),
         Task::Data { data, action } => data::run(&action, &folder(data)),
         Task::Tidy => run_tidy(),

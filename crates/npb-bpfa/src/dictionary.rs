@@ -1,19 +1,36 @@
 //! The dictionary given the scores: all atoms at once, one system of K equations for each column (docs/bpfa.md#dictionary).
 
+use std::ops::Range;
+
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_linalg::faer::MatRef;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
 use crate::dense::Regression;
 use crate::rows::BpfaRows;
+use crate::scan::place;
 use crate::scores::{BLOCK_ROWS, RowScores, Scores};
 
 /// Parts in which sums over rows are made: fixed, so that bits do not depend on the number of threads.
 const PARTS: usize = 16;
+
+/// Rows whose weights are spread over all columns at a time.
+const PAIR_ROWS: usize = 64 * BLOCK_ROWS;
+
+/// Sums are made for all columns at once when rows see at least one column in so many.
+const LEAST_SHARE: usize = 10;
+
+/// Most numbers that these sums may be: 256 MiB.
+const MOST_PAIR_SUMS: usize = 1 << 25;
+
+/// Number of pairs of atoms of which the larger one is below `k`.
+fn pairs_before(k: usize) -> usize {
+    k * (k + 1) / 2
+}
 
 /// Sums over complete rows, of one part.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +73,8 @@ impl DictionaryDraw<'_> {
     ) -> Result<(), BadColumn> {
         if self.rows.is_complete() && self.entry_weights.is_empty() {
             self.draw_complete(work, values)
+        } else if self.is_crowded() {
+            self.draw_by_pairs(values)
         } else {
             self.draw_columns(values)
         }
@@ -145,6 +164,100 @@ impl DictionaryDraw<'_> {
         first
     }
 
+    /// Whether sums over rows are best made for all columns at once, pair after pair of atoms: rows see a good share of the columns, and the sums of all
+    /// columns fit into memory.
+    fn is_crowded(&self) -> bool {
+        let (k, p) = (self.scores.n_atoms(), self.rows.n_columns());
+        let cells = self.rows.n_rows().saturating_mul(p);
+        !self.scores.is_dense()
+            && cells <= self.rows.n_entries().saturating_mul(LEAST_SHARE)
+            && pairs_before(k).saturating_mul(p) <= MOST_PAIR_SUMS
+    }
+
+    /// Each column has a system of its own; their sums are made side by side: a row adds the product of two of its scores to the columns that it observes
+    /// in vector registers.
+    fn draw_by_pairs(&self, values: &mut [f32]) -> Result<(), BadColumn> {
+        let (k, p) = (self.scores.n_atoms(), self.rows.n_columns());
+        let mut squares = vec![0.0; pairs_before(k) * p];
+        let mut products = vec![0.0; k * p];
+        for first in (0..self.rows.n_rows()).step_by(PAIR_ROWS) {
+            let last = (first + PAIR_ROWS).min(self.rows.n_rows());
+            let part = self.weighted_rows(first..last);
+            let users = Users::of(self.scores, first..last);
+            let mut rest = &mut squares[..];
+            let mut own = Vec::with_capacity(k);
+            for (atom, products) in products.chunks_exact_mut(p).enumerate() {
+                let (squares, later) = rest.split_at_mut((atom + 1) * p);
+                rest = later;
+                own.push((squares, products));
+            }
+            own.into_par_iter()
+                .enumerate()
+                .for_each(|(atom, (squares, products))| {
+                    self.arch.dispatch(AtomSums {
+                        part: &part,
+                        scores: self.scores,
+                        first,
+                        users: users.of_atom(atom),
+                        squares,
+                        products,
+                    })
+                });
+        }
+        let counts = self.scores.counts();
+        let used: Vec<usize> = (0..k).filter(|&k| counts[k] > 0).collect();
+        let m = used.len();
+        let drawn: Vec<Result<(), BadColumn>> = values
+            .par_chunks_mut(k)
+            .enumerate()
+            .map_init(
+                || (vec![0.0; m * m], Vec::new(), Cholesky::default()),
+                |(precision, x, factor), (column, out)| {
+                    let g = f64::from(self.weights[column]);
+                    for (b, &kb) in used.iter().enumerate() {
+                        for (a, &ka) in used.iter().enumerate().skip(b) {
+                            precision[b * m + a] =
+                                g * squares[(pairs_before(ka) + kb) * p + column];
+                        }
+                        precision[b * m + b] += p as f64;
+                    }
+                    x.clear();
+                    x.extend(used.iter().map(|&k| g * products[k * p + column]));
+                    let rng = &mut self.rng(column);
+                    if m > 0 {
+                        let matrix = MatRef::from_column_major_slice(precision, m, m);
+                        factor.factor(matrix).map_err(|bad| (column, bad))?;
+                        factor.sample_canonical(x, rng);
+                    }
+                    scatter(&used, x, p, out, rng);
+                    Ok(())
+                },
+            )
+            .collect();
+        drawn.into_iter().collect()
+    }
+
+    /// Relative weights of these rows at all columns, 0 where nothing is observed, and weights times values.
+    fn weighted_rows(&self, rows: Range<usize>) -> WeightedRows {
+        let p = self.rows.n_columns();
+        let mut weights = vec![0.0; rows.len() * p];
+        let mut values = vec![0.0; rows.len() * p];
+        let both = weights
+            .par_chunks_exact_mut(p)
+            .zip(values.par_chunks_exact_mut(p));
+        both.enumerate().for_each(|(n, (weights, values))| {
+            let i = rows.start + n;
+            let columns = self.rows.columns(i);
+            for (e, entry) in self.rows.range(i).enumerate() {
+                let column = place(columns, e);
+                let w = self.entry_weights.get(entry).map_or(1.0, |&w| w);
+                weights[column] = w;
+                values[column] = w * self.rows.all_values()[entry];
+            }
+        });
+        WeightedRows { p, weights, values }
+    }
+
     /// Rows have holes, or entries have weights: each column has a system of its own, of the atoms that its rows use.
     fn draw_columns(&self, values: &mut [f32]) -> Result<(), BadColumn> {
         let k = self.scores.n_atoms();
@@ -223,6 +336,85 @@ impl DictionaryDraw<'_> {
             .map_err(|bad| (column, bad))?;
         out.iter_mut().zip(drawn).for_each(|(d, &x)| *d = x as f32);
         Ok(())
+    }
+}
+
+struct WeightedRows {
+    p: usize,
+    weights: Vec<f32>,
+    values: Vec<f32>,
+}
+
+/// Which rows use each atom.
+struct Users {
+    starts: Vec<usize>,
+    /// Row and place of the atom among its scores.
+    users: Vec<(u32, u32)>,
+}
+
+impl Users {
+    fn of(scores: &Scores, rows: Range<usize>) -> Self {
+        let mut starts = vec![0; scores.n_atoms() + 1];
+        for i in rows.clone() {
+            for (k, _) in scores.row(i).iter() {
+                starts[k + 1] += 1;
+            }
+        }
+        for k in 0..scores.n_atoms() {
+            starts[k + 1] += starts[k];
+        }
+        let mut next = starts.clone();
+        let mut users = vec![(0, 0); starts[scores.n_atoms()]];
+        for i in rows {
+            for (at, (k, _)) in scores.row(i).iter().enumerate() {
+                users[next[k]] = (i as u32, at as u32);
+                next[k] += 1;
+            }
+        }
+        Self { starts, users }
+    }
+
+    fn of_atom(&self, k: usize) -> &[(u32, u32)] {
+        &self.users[self.starts[k]..self.starts[k + 1]]
+    }
+}
+
+/// Adds to the sums of one atom with those before it and itself, for all columns.
+struct AtomSums<'a> {
+    part: &'a WeightedRows,
+    scores: &'a Scores,
+    first: usize,
+    users: &'a [(u32, u32)],
+    /// `sum_i w_ip s_ik s_il` at `l * P + p`.
+    squares: &'a mut [f64],
+    /// `sum_i w_ip s_ik y_ip`.
+    products: &'a mut [f64],
+}
+
+impl WithSimd for AtomSums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let p = self.part.p;
+        let mut scaled = vec![0.0; p];
+        for &(i, at) in self.users {
+            let row = self.scores.row(i as usize);
+            let own = (i as usize - self.first) * p;
+            let s = f64::from(row.values[at as usize]);
+            let weights = scaled.iter_mut().zip(&self.part.weights[own..own + p]);
+            weights.for_each(|(x, &w)| *x = s * f64::from(w));
+            let values = self
+                .products
+                .iter_mut()
+                .zip(&self.part.values[own..own + p]);
+            values.for_each(|(sum, &y)| *sum += s * f64::from(y));
+            for (k, s) in row.iter().take(at as usize + 1) {
+                let s = f64::from(s);
+                let sums = self.squares[k * p..(k + 1) * p].iter_mut();
+                sums.zip(&scaled).for_each(|(sum, &x)| *sum += s * x);
+            }
+        }
     }
 }
 

@@ -90,9 +90,6 @@ pub enum BpfaError {
     /// Reading or writing a file.
     #[error(transparent)]
     Storage(#[from] npb_infer::storage::StorageError),
-    /// The watcher stopped a run of which nothing can be returned yet.
-    #[error("stopped by its watcher before there was anything to return")]
-    Cancelled,
     /// The bytes of a saved fit.
     #[error(transparent)]
     Format(#[from] npb_infer::storage::FormatError),

@@ -3,7 +3,7 @@
 use npb_data::{Mask, Rating, Ratings, Table};
 use npb_infer::storage::fingerprint;
 use npb_infer::watch::{Checkpoint, Part};
-use npb_infer::{Saved, Stop, Trace, Watch, run_chains};
+use npb_infer::{Saved, Stop, SweepPlan, Trace, Watch, run_chains};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -358,7 +358,10 @@ impl CellMoments {
         let n = cells.rows.len();
         let all = self.sums.iter().chain(&self.squares).chain(&self.noise);
         expect(
-            self.sums.len() == n && self.squares.len() == n && all.clone().all(|x| x.is_finite()),
+            self.sums.len() == n
+                && self.squares.len() == n
+                && all.clone().all(|x| x.is_finite())
+                && self.noise.iter().all(|&v| v >= 0.0),
             "moments of cells",
         )
     }
@@ -541,13 +544,20 @@ impl BpfaFit {
     /// ln of the predictive density of each of these entries of the matrix, `(row, column, value)`, over the stored draws.
     ///
     /// # Errors
-    /// Cells that do not exist, or of columns without observed values; no stored draw.
+    /// Cells that do not exist, or of columns without observed values; values that are not finite; no stored draw.
     pub fn ln_density(&self, entries: &[Rating]) -> Result<Vec<f64>, BpfaError> {
         entries
             .iter()
             .map(|entry| {
                 let (i, j) = (entry.row as usize, entry.column as usize);
                 self.check_cell(i, j)?;
+                if !entry.value.is_finite() {
+                    return Err(BpfaError::Entry {
+                        row: i,
+                        column: j,
+                        value: entry.value,
+                    });
+                }
                 let y = self.units.to_model(i, j, entry.value);
                 let terms: Vec<f64> = self
                     .draws
@@ -728,6 +738,11 @@ pub fn compare_atoms(
     candidates.iter().map(score).collect()
 }
 
+/// The same plan without a burn-in, in which atoms would come and go: they are those of the fit.
+pub(crate) fn fixed_atoms(plan: SweepPlan) -> SweepPlan {
+    SweepPlan { burn_in: 0, ..plan }
+}
+
 impl<'d> BpfaSampler<'d> {
     /// A sampler of the scores alone, given what rows share: for rows that a chain has not seen, and patches that stream through.
     ///
@@ -743,6 +758,7 @@ impl<'d> BpfaSampler<'d> {
         let mut config = BpfaConfig {
             moves: vec![BpfaMove::Scores],
             spikes: None,
+            sweeps: fixed_atoms(config.sweeps),
             ..config.clone()
         };
         if config.usage.dependent().is_some() {

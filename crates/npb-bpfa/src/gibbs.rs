@@ -22,7 +22,7 @@ use crate::error::expect;
 use crate::lasso::LassoBlock;
 use crate::loadings::{Loadings, PAD};
 use crate::precision::{channel_counts, draw_precision, draw_slabs, residual_squares};
-use crate::scan::{self, ScanPrior, ScanWork};
+use crate::scan::{self, ResidualWork, ScanPrior, ScanWork};
 use crate::scores::{BLOCK_ROWS, ScoreBlock, Scores};
 use crate::spikes::SpikeDraw;
 use crate::state::{BpfaState, Dictionary, Shared};
@@ -39,7 +39,6 @@ const LENGTHS: u64 = 6;
 const SLAB: u64 = 7;
 const NOISE: u64 = 8;
 const SPIKES: u64 = 9;
-const SPIKE_VALUES: u64 = 10;
 const ANCHORS: u64 = 11;
 const MEANS: u64 = 12;
 const GROW: u64 = 13;
@@ -765,8 +764,7 @@ impl<'d> BpfaSampler<'d> {
                     column_weights: &columns,
                     prior,
                 };
-                let key = [self.chain, self.sweep, SPIKE_VALUES];
-                draw.precision(&mut self.state.spikes, self.config.seed, key, rng)?
+                draw.precision(&mut self.state.spikes, rng)?
             }
         };
         let counts = channel_counts(self.rows);
@@ -985,7 +983,7 @@ impl WithSimd for Residuals<'_> {
     fn with_simd<S: Simd>(self, simd: S) -> Vec<f32> {
         let rows = self.rows;
         let first = self.block * BLOCK_ROWS;
-        let (mut all, mut own) = (Vec::new(), Vec::new());
+        let (mut all, mut own) = (Vec::new(), ResidualWork::default());
         for i in first..(first + BLOCK_ROWS).min(rows.n_rows()) {
             let scores = self.scores.row(i);
             let columns = rows.columns(i);
@@ -997,7 +995,7 @@ impl WithSimd for Residuals<'_> {
                 scores,
                 &mut own,
             );
-            all.extend_from_slice(&own);
+            all.extend_from_slice(&own.values);
         }
         all
     }

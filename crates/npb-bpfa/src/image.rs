@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::BpfaConfig;
 use crate::error::expect;
 use crate::gibbs::BpfaSampler;
-use crate::patches::{Extras, ImageUnits, in_units, of_rows, random_patches, rows};
+use crate::patches::{
+    Extras, ImageUnits, in_units, of_rows, random_patches, rows, suspects, without,
+};
 use crate::state::{BpfaState, Dictionary, Shared};
 use crate::{BpfaError, BpfaRows};
 
@@ -145,6 +147,8 @@ pub struct Restored {
     mean: Vec<f32>,
     sd: Vec<f32>,
     unknown_channels: Vec<usize>,
+    /// Rows of pixels that were restored: all, unless the run was stopped before it had seen them.
+    known_rows: usize,
     /// Posterior mean of the noise standard deviation: one for all channels, or one for each.
     pub noise_sd: Vec<f64>,
     /// The dictionary of the last sweep of the first chain; an entry of a patch is 1 for the range of the observed values.
@@ -162,14 +166,15 @@ pub struct Restored {
 }
 
 impl Restored {
-    /// The posterior mean: mean over kept sweeps and over the patches that cover an entry. Channels of which nothing was observed are missing.
+    /// The posterior mean: mean over kept sweeps and over the patches that cover an entry. Channels of which nothing was observed are missing, and
+    /// rows that a stopped [`restore_large`](crate::restore_large) did not come to.
     ///
     /// # Errors
     /// None for an image that this crate has restored.
     pub fn image(&self) -> Result<Image, BpfaError> {
         let [height, width, channels] = self.size;
-        let observed = Mask::from_fn(height, width * channels, |_, col| {
-            !self.unknown_channels.contains(&(col % channels))
+        let observed = Mask::from_fn(height, width * channels, |row, col| {
+            row < self.known_rows && !self.unknown_channels.contains(&(col % channels))
         })?;
         Ok(Image::from_parts(self.size, self.mean.clone(), observed)?)
     }
@@ -198,6 +203,15 @@ impl Restored {
             both.map(|(mean, sd)| mean + sign * z * sd).collect()
         };
         Ok((end(-1.0), end(1.0)))
+    }
+
+    /// The same without the rows of pixels from `row` on.
+    pub(crate) fn up_to(mut self, row: usize) -> Self {
+        let [_, width, channels] = self.size;
+        self.known_rows = row;
+        self.mean[row * width * channels..].fill(0.0);
+        self.sd[row * width * channels..].fill(0.0);
+        self
     }
 
     /// Channels of which nothing was observed: nothing is said of them.
@@ -233,6 +247,7 @@ impl Saved for Restored {
             shares && (spikes.is_empty() || spikes.len() == content.mean.len()),
             "spike probabilities",
         )?;
+        expect(content.known_rows <= height, "restored rows")?;
         let ascending = content.unknown_channels.windows(2).all(|w| w[0] < w[1]);
         let inside = content.unknown_channels.iter().all(|&c| c < channels);
         expect(ascending && inside, "unknown channels")?;
@@ -328,10 +343,11 @@ pub fn restore_watched(
         .into_par_iter()
         .map(|chain| work.chain(chain))
         .collect::<Result<_, _>>()?;
-    let stop = if watch.is_stopped() {
-        Stop::Cancelled
-    } else {
-        Stop::Completed
+    // A watcher may have said stop at the very end.
+    let total = config.model.sweeps.total() as usize;
+    let stop = match reached.iter().all(|r| r.trace.n_sweeps() >= total) {
+        true => Stop::Completed,
+        false => Stop::Cancelled,
     };
     summarise(reached, &units, config, stop)
 }
@@ -390,14 +406,18 @@ impl Work<'_, '_> {
                 trace,
                 totals,
             } = reached;
-            totals.check(&self.grid, &state)?;
+            totals.check(&self.grid, &state.shared)?;
             let sampler =
                 BpfaSampler::resume(self.rows, model.clone(), chain as u64, state, trace)?;
             return Ok((sampler, totals));
         }
+        let suspects = match model.spikes {
+            Some(_) => suspects(self.image),
+            None => Vec::new(),
+        };
         let atoms = match self.config.start {
             AtomStart::SmoothedPatches => Some(random_patches(
-                self.image,
+                &without(self.image, &suspects)?,
                 &self.grid,
                 model.atoms,
                 model.seed,
@@ -405,7 +425,13 @@ impl Work<'_, '_> {
             )?),
             AtomStart::NoisyPatches => None,
         };
-        let sampler = BpfaSampler::chain(self.rows, model.clone(), chain as u64, atoms)?;
+        let mut sampler = BpfaSampler::chain(self.rows, model.clone(), chain as u64, atoms)?;
+        if !suspects.is_empty() {
+            // Atoms that have learned spikes do not forget them.
+            let (mut state, trace) = sampler.into_parts();
+            state.spikes.sites = suspects;
+            sampler = BpfaSampler::resume(self.rows, model.clone(), chain as u64, state, trace)?;
+        }
         let n_noise = sampler.state().shared.noise_precisions.len();
         Ok((sampler, Totals::new(self.grid, model.atoms, n_noise)))
     }
@@ -432,7 +458,7 @@ impl Totals {
         }
     }
 
-    fn check(&self, grid: &PatchGrid, state: &BpfaState) -> Result<(), BpfaError> {
+    pub(crate) fn check(&self, grid: &PatchGrid, shared: &Shared) -> Result<(), BpfaError> {
         let finite = self
             .noise_sd
             .iter()
@@ -441,9 +467,9 @@ impl Totals {
         expect(
             self.sums.grid() == grid
                 && finite
-                && (self.sums.rounds() == 0 || self.usage.len() == state.n_atoms())
+                && (self.sums.rounds() == 0 || self.usage.len() == shared.dictionary.n_atoms())
                 && (self.spikes.is_empty() || self.spikes.len() == grid.image_len())
-                && self.noise_sd.len() == state.shared.noise_precisions.len(),
+                && self.noise_sd.len() == shared.noise_precisions.len(),
             "checkpoint of an image",
         )
     }
@@ -499,12 +525,19 @@ impl Totals {
         }
     }
 
+    /// Share of the patches that use each atom, mean over the sweeps that were added.
+    pub(crate) fn mean_usage(&self) -> Vec<f64> {
+        let rounds = self.sums.rounds() as f64;
+        // Sums of many shares of 1 may miss it by a rounding.
+        self.usage.iter().map(|u| (u / rounds).min(1.0)).collect()
+    }
+
     /// What these sums say, `dictionary` and `usage` being of one chain.
     pub(crate) fn restored(
         self,
         units: &ImageUnits,
         config: &ImageConfig,
-        dictionary: Dictionary,
+        (dictionary, usage): (Dictionary, Vec<f64>),
         traces: Vec<Trace>,
         stop: Stop,
     ) -> Restored {
@@ -518,20 +551,19 @@ impl Totals {
             *value = (f64::from(*value).sqrt() * units.scale) as f32;
         }
         let all = self.sums.rounds() as f64;
-        let rounds = all / traces.len() as f64;
         Restored {
             size: self.sums.grid().image_size(),
             mean,
             sd,
             unknown_channels: units.unknown.clone(),
+            known_rows: self.sums.grid().image_size()[0],
             noise_sd: self
                 .noise_sd
                 .iter()
                 .map(|s| s * units.scale / all)
                 .collect(),
             dictionary,
-            // Sums of many shares of 1 may miss it by a rounding.
-            usage: self.usage.iter().map(|u| (u / rounds).min(1.0)).collect(),
+            usage,
             spike_probability: self.spikes.iter().map(|&n| n as f32 / all as f32).collect(),
             traces,
             stop,
@@ -549,11 +581,12 @@ fn summarise(
     let mut chains = reached.into_iter();
     let first = chains.next().ok_or(BpfaError::NoEntries)?;
     let mut totals = first.totals;
+    let usage = totals.mean_usage();
     let mut traces = vec![first.trace];
     for chain in chains {
         totals.merge(&chain.totals)?;
         traces.push(chain.trace);
     }
     let dictionary = first.state.shared.dictionary;
-    Ok(totals.restored(units, config, dictionary, traces, stop))
+    Ok(totals.restored(units, config, (dictionary, usage), traces, stop))
 }

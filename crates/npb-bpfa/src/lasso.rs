@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::BpfaError;
 use crate::error::expect;
-use crate::loadings::{Loadings, add_scaled};
+use crate::loadings::Loadings;
 use crate::rows::BpfaRows;
 use crate::scan::{self, ScanRow, ScanWork};
 use crate::scores::{BLOCK_ROWS, ScoreBlock, Scores};
@@ -189,27 +189,24 @@ fn draw_row<S: Simd>(
     work: &mut ScanWork,
     rng: &mut Xoshiro256PlusPlus,
 ) {
-    scan::correlate(simd, d, row, work);
     work.values.clear();
-    for (k, &scale) in scales.iter().enumerate() {
-        let old = row.scores.values[k];
-        let norm = if row.shared {
-            d.norms[k]
-        } else {
-            work.norms[k]
-        };
-        let precision = noise * scale + norm;
-        let z: f32 = rng.sample(StandardNormal);
-        let new = (work.linear[k] + norm * old) / precision + z / precision.sqrt();
-        work.values.push(new);
-        let change = new - old;
-        // From the register of this atom on: earlier ones are done.
-        let from = k / scan::LARGEST_REGISTER * scan::LARGEST_REGISTER;
-        if row.shared {
-            let products = &d.gram[k * d.kp + from..(k + 1) * d.kp];
-            add_scaled(simd, -change, products, &mut work.linear[from..]);
-        } else {
-            scan::deflate(simd, d, row, k, change, from / S::F32_LANES, work);
+    scan::weigh_residual(simd, d, row, work);
+    for span in scan::spans(d, row) {
+        scan::correlate(simd, d, row, span.clone(), work);
+        for k in span.start..span.end.min(scales.len()) {
+            let old = row.scores.values[k];
+            let norm = if row.shared {
+                d.norms[k]
+            } else {
+                work.norms[k]
+            };
+            let precision = noise * scales[k] + norm;
+            let z: f32 = rng.sample(StandardNormal);
+            let new = (work.linear[k] + norm * old) / precision + z / precision.sqrt();
+            work.values.push(new);
+            // From the register of this atom on: earlier ones are done.
+            let from = k / scan::LARGEST_REGISTER * scan::LARGEST_REGISTER;
+            scan::deflate(simd, d, row, k, new - old, from..span.end, work);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use npb_data::{Image, PatchGrid};
+use npb_data::{Image, Mask, PatchGrid};
 use npb_infer::stream;
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -182,6 +182,64 @@ pub(crate) fn random_patches(
         atom.iter_mut().for_each(|x| *x *= scale);
     }
     Dictionary::from_atoms(length, &atoms)
+}
+
+/// How many robust standard deviations from the median of its neighbours make an entry a suspect.
+const SUSPICIOUS: f32 = 4.0;
+
+/// Entries that are far from the median of their neighbours, ascending: where spikes may be, for a start.
+pub(crate) fn suspects(image: &Image) -> Vec<u32> {
+    let [height, width, channels] = image.size();
+    let at = |row: usize, column: usize, channel: usize| {
+        let entry = (row * width + column) * channels + channel;
+        image
+            .observed()
+            .get(row, column * channels + channel)
+            .then(|| image.values()[entry])
+    };
+    let mut far = vec![None; image.values().len()];
+    let mut around = Vec::with_capacity(9);
+    for (entry, far) in far.iter_mut().enumerate() {
+        let (row, column, channel) = (
+            entry / channels / width,
+            entry / channels % width,
+            entry % channels,
+        );
+        let Some(own) = at(row, column, channel) else {
+            continue;
+        };
+        around.clear();
+        for r in row.saturating_sub(1)..(row + 2).min(height) {
+            let columns = column.saturating_sub(1)..(column + 2).min(width);
+            around.extend(columns.filter_map(|c| at(r, c, channel)));
+        }
+        *far = Some((own - median(&mut around)).abs());
+    }
+    let mut all: Vec<f32> = far.iter().copied().flatten().collect();
+    // A normal deviate is within .6745 standard deviations half of the time.
+    let limit = SUSPICIOUS * median(&mut all) / 0.6745;
+    let beyond = |&entry: &usize| far[entry].is_some_and(|x| x > limit);
+    (0..far.len()).filter(beyond).map(|e| e as u32).collect()
+}
+
+/// The middle one; the upper of two.
+fn median(values: &mut [f32]) -> f32 {
+    let middle = values.len() / 2;
+    *values.select_nth_unstable_by(middle, f32::total_cmp).1
+}
+
+/// The image without these entries.
+pub(crate) fn without(image: &Image, entries: &[u32]) -> Result<Image, BpfaError> {
+    let cols = image.width() * image.channels();
+    let gone = |row: usize, col: usize| entries.binary_search(&((row * cols + col) as u32)).is_ok();
+    let observed = Mask::from_fn(image.height(), cols, |row, col| {
+        image.observed().get(row, col) && !gone(row, col)
+    })?;
+    Ok(Image::from_parts(
+        image.size(),
+        image.values().to_vec(),
+        observed,
+    )?)
 }
 
 /// Missing entries become means of their neighbours, channel by channel: first those next to known ones, ring by ring, then all of them a few times over.

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::config::SlabPrior;
 use crate::loadings::Loadings;
 use crate::rows::BpfaRows;
-use crate::scan;
+use crate::scan::{self, ResidualWork};
 use crate::scores::{BLOCK_ROWS, Scores};
 
 /// Precisions are kept within these, where vague priors and no data would send them to 0 or infinity.
@@ -67,7 +67,7 @@ pub(crate) fn residual_squares(
 ) -> Vec<f64> {
     let parts: Vec<Vec<f64>> = (0..scores.blocks.len())
         .into_par_iter()
-        .map_init(Vec::new, |residual, block| {
+        .map_init(ResidualWork::default, |residual, block| {
             arch.dispatch(BlockSquares {
                 rows,
                 loadings,
@@ -98,7 +98,7 @@ struct BlockSquares<'a> {
     loadings: &'a Loadings,
     scores: &'a Scores,
     block: usize,
-    residual: &'a mut Vec<f32>,
+    residual: &'a mut ResidualWork,
 }
 
 impl WithSimd for BlockSquares<'_> {
@@ -121,11 +121,16 @@ impl WithSimd for BlockSquares<'_> {
                 self.residual,
             );
             if rows.n_channels() == 1 {
-                let sum: f64 = self.residual.iter().map(|&r| f64::from(r).powi(2)).sum();
+                let sum: f64 = self
+                    .residual
+                    .values
+                    .iter()
+                    .map(|&r| f64::from(r).powi(2))
+                    .sum();
                 squares[0] += sum;
                 continue;
             }
-            for (e, &r) in self.residual.iter().enumerate() {
+            for (e, &r) in self.residual.values.iter().enumerate() {
                 let channel = rows.channels()[scan::place(columns, e)] as usize;
                 squares[channel] += f64::from(r).powi(2);
             }

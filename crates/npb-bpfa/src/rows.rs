@@ -238,7 +238,14 @@ impl BpfaRows {
         n_coordinates: usize,
         coordinates: Vec<f32>,
     ) -> Result<Self, BpfaError> {
-        let expected = self.n_rows.saturating_mul(n_coordinates).max(1);
+        if n_coordinates == 0 {
+            return Err(BpfaError::Argument {
+                argument: "n_coordinates",
+                value: "0".to_owned(),
+                rule: "at least 1",
+            });
+        }
+        let expected = self.n_rows.saturating_mul(n_coordinates);
         check_size("coordinates", coordinates.len(), expected)?;
         if let Some(at) = coordinates.iter().position(|x| !x.is_finite()) {
             return Err(BpfaError::Entry {

@@ -3,6 +3,8 @@
 //! With l = d_k' W (r + d_k s_k), q = d_k' W d_k, A = g_k + q, the switch is on when `logit pi_k + ln(g_k / A)/2 + l^2/(2A)` exceeds the logit of a uniform
 //! number, that is when l^2 exceeds a threshold that is known before the scan begins. So most atoms cost one comparison.
 
+use std::ops::Range;
+
 use npb_infer::Xoshiro256PlusPlus;
 use pulp::Simd;
 use rand::{Rng, RngExt};
@@ -38,16 +40,27 @@ pub(crate) struct ScanPrior<'a> {
 pub(crate) struct ScanWork {
     /// d_k' W r, r the residual of the row with the scores as they are.
     pub(crate) linear: Vec<f32>,
+    /// d_k' W d_k, of rows that do not share it.
     pub(crate) norms: Vec<f32>,
     threshold: Vec<f32>,
     own_threshold: Vec<f32>,
     /// Scores that are still in the residual and to be drawn again.
     pending: Vec<f32>,
-    pub(crate) residual: Vec<f32>,
-    scaled: Vec<f32>,
+    pub(crate) residual: ResidualWork,
+    /// W r.
+    weighted: Vec<f32>,
+    change: Vec<f32>,
     /// What was drawn.
     pub(crate) atoms: Vec<u16>,
     pub(crate) values: Vec<f32>,
+}
+
+/// A residual, and scratch memory for it.
+#[derive(Default)]
+pub(crate) struct ResidualWork {
+    /// Of the observed columns.
+    pub(crate) values: Vec<f32>,
+    fitted: Vec<f32>,
 }
 
 /// Lanes of the widest register.
@@ -55,6 +68,10 @@ pub(crate) const LARGEST_REGISTER: usize = 16;
 
 /// Registers that are summed at once.
 const TILE: usize = 8;
+
+/// Lanes that are looked at together in rows that share nothing: what a change does to later ones is seen in the residual when they are reached, so that a
+/// change costs this many products for each entry, and not K.
+pub(crate) const AHEAD: usize = 64;
 
 /// Scans all atoms; appends the active ones to `work.atoms` and `work.values`.
 #[inline(always)]
@@ -69,25 +86,61 @@ pub(crate) fn scan_row<S: Simd>(
     let kp = d.kp;
     work.pending.resize(kp, 0.0);
     work.own_threshold.resize(kp, 0.0);
-    correlate(simd, d, row, work);
-    let own_norms = std::mem::take(&mut work.norms);
-    let norms = if row.shared { &d.norms } else { &own_norms };
     work.threshold.resize(kp, 0.0);
-    thresholds(norms, prior, &mut work.threshold, rng);
-    for (k, s) in row.scores.iter() {
-        work.pending[k] = s;
-        work.own_threshold[k] = work.threshold[k];
-        work.threshold[k] = -1.0;
+    random_bits(&mut work.threshold, rng);
+    weigh_residual(simd, d, row, work);
+    let mut scores = row.scores.iter().peekable();
+    for span in spans(d, row) {
+        correlate(simd, d, row, span.clone(), work);
+        let norms = if row.shared { &d.norms } else { &work.norms };
+        thresholds(
+            &norms[span.clone()],
+            &prior.slab[span.clone()],
+            &prior.constant[span.clone()],
+            &mut work.threshold[span.clone()],
+        );
+        while let Some((k, s)) = scores.next_if(|&(k, _)| k < span.end) {
+            work.pending[k] = s;
+            work.own_threshold[k] = work.threshold[k];
+            work.threshold[k] = -1.0;
+        }
+        scan_span(simd, d, row, prior, span, work, rng);
     }
+}
 
+/// Atoms that are looked at together.
+#[inline(always)]
+pub(crate) fn spans(d: &Loadings, row: ScanRow<'_>) -> impl Iterator<Item = Range<usize>> + use<> {
+    let kp = d.kp;
+    let step = if row.shared { kp } else { AHEAD };
+    (0..kp)
+        .step_by(step)
+        .map(move |start| start..(start + step).min(kp))
+}
+
+#[inline(always)]
+fn scan_span<S: Simd>(
+    simd: S,
+    d: &Loadings,
+    row: ScanRow<'_>,
+    prior: ScanPrior<'_>,
+    span: Range<usize>,
+    work: &mut ScanWork,
+    rng: &mut Xoshiro256PlusPlus,
+) {
     let lanes = S::F32_LANES;
-    for register in 0..kp / lanes {
+    for register in span.start / lanes..span.end / lanes {
         // Lanes that were passed stay as they were decided, although what they were compared with changes.
         let mut next = 0;
-        while let Some(lane) = first_hit(simd, norms, work_view(work), register, next) {
+        while let Some(lane) = first_hit(simd, hit_view(d, row, work), register, next) {
             next = lane + 1;
             let k = register * lanes + lane;
-            let (old, norm) = (work.pending[k], norms[k]);
+            let norm = if row.shared {
+                d.norms[k]
+            } else {
+                work.norms[k]
+            };
+            let old = work.pending[k];
             let linear = work.linear[k] + norm * old;
             let on = old == 0.0 || linear * linear > work.own_threshold[k];
             let mut new = 0.0;
@@ -104,20 +157,12 @@ pub(crate) fn scan_row<S: Simd>(
             }
             work.threshold[k] = f32::INFINITY;
             work.pending[k] = 0.0;
-            let change = new - old;
-            if row.shared {
-                let from = register * lanes;
-                let products = &d.gram[k * kp + from..(k + 1) * kp];
-                add_scaled(simd, -change, products, &mut work.linear[from..]);
-            } else {
-                deflate(simd, d, row, k, change, register, work);
-            }
+            deflate(simd, d, row, k, new - old, register * lanes..span.end, work);
         }
     }
-    work.norms = own_norms;
 }
 
-/// Takes `change` of score k out of `work.linear`, from a register on; of rows that share nothing.
+/// Takes `change` of score k out of `work.linear` of these atoms; where nothing is shared out of the residual, too, for those that come later.
 #[inline(always)]
 pub(crate) fn deflate<S: Simd>(
     simd: S,
@@ -125,27 +170,32 @@ pub(crate) fn deflate<S: Simd>(
     row: ScanRow<'_>,
     k: usize,
     change: f32,
-    register: usize,
+    span: Range<usize>,
     work: &mut ScanWork,
 ) {
-    let atom = d.atom(k);
-    for (e, scaled) in work.scaled.iter_mut().enumerate() {
-        *scaled = -change * row.weights[e] * atom[place(row.columns, e)];
+    if row.shared {
+        let products = &d.gram[k * d.kp..][span.clone()];
+        add_scaled(simd, -change, products, &mut work.linear[span]);
+        return;
     }
-    project::<S, true>(
-        simd,
-        d,
-        row.columns,
-        &work.scaled,
-        register,
-        &mut work.linear,
-    );
+    let atom = d.atom(k);
+    work.change.clear();
+    for (e, weighted) in work.weighted.iter_mut().enumerate() {
+        let change = -change * row.weights[e] * atom[place(row.columns, e)];
+        *weighted += change;
+        work.change.push(change);
+    }
+    project::<S, true>(simd, d, row.columns, &work.change, span, &mut work.linear);
 }
 
-/// `work.linear` and, unless shared, `work.norms`; leaves the residual in `work.residual`.
+/// The residual, and the residual times its precisions.
 #[inline(always)]
-pub(crate) fn correlate<S: Simd>(simd: S, d: &Loadings, row: ScanRow<'_>, work: &mut ScanWork) {
-    let kp = d.kp;
+pub(crate) fn weigh_residual<S: Simd>(
+    simd: S,
+    d: &Loadings,
+    row: ScanRow<'_>,
+    work: &mut ScanWork,
+) {
     residual(
         simd,
         d,
@@ -154,64 +204,85 @@ pub(crate) fn correlate<S: Simd>(simd: S, d: &Loadings, row: ScanRow<'_>, work: 
         row.scores,
         &mut work.residual,
     );
-    work.scaled.clear();
-    let weighted = work.residual.iter().zip(row.weights);
-    work.scaled.extend(weighted.map(|(r, w)| r * w));
-    work.linear.resize(kp, 0.0);
-    project::<S, false>(simd, d, row.columns, &work.scaled, 0, &mut work.linear);
+    work.weighted.clear();
+    let weighted = work.residual.values.iter().zip(row.weights);
+    work.weighted.extend(weighted.map(|(r, w)| r * w));
+}
+
+/// `work.linear` and, unless shared, `work.norms` of these atoms.
+#[inline(always)]
+pub(crate) fn correlate<S: Simd>(
+    simd: S,
+    d: &Loadings,
+    row: ScanRow<'_>,
+    span: Range<usize>,
+    work: &mut ScanWork,
+) {
+    work.linear.resize(d.kp, 0.0);
     if row.shared {
+        project::<S, false>(simd, d, row.columns, &work.weighted, span, &mut work.linear);
         return;
     }
-    work.norms.resize(kp, 0.0);
-    let registers = kp / S::F32_LANES;
+    work.norms.resize(d.kp, 0.0);
+    let (linear, _) = S::as_mut_simd_f32s(&mut work.linear);
     let (norms, _) = S::as_mut_simd_f32s(&mut work.norms);
-    let mut start = 0;
-    while start < registers {
-        let wide = (registers - start).min(TILE);
-        if wide == TILE {
-            norms_tile::<S, TILE>(simd, d, row, start, norms);
-            start += TILE;
+    let end = span.end / S::F32_LANES;
+    let mut start = span.start / S::F32_LANES;
+    while start < end {
+        if end - start >= LOOK {
+            look_tile::<S, LOOK>(simd, d, row, &work.weighted, start, linear, norms);
+            start += LOOK;
         } else {
-            norms_tile::<S, 1>(simd, d, row, start, norms);
+            look_tile::<S, 1>(simd, d, row, &work.weighted, start, linear, norms);
             start += 1;
         }
     }
 }
 
+/// Registers whose correlations and norms are summed at once.
+const LOOK: usize = 4;
+
+/// `sum_e a_e D[column e, ]` and `sum_e w_e D[column e, ]^2`.
 #[inline(always)]
-fn norms_tile<S: Simd, const R: usize>(
+fn look_tile<S: Simd, const R: usize>(
     simd: S,
     d: &Loadings,
     row: ScanRow<'_>,
+    coefficients: &[f32],
     start: usize,
+    linear: &mut [S::f32s],
     norms: &mut [S::f32s],
 ) {
     let mut sums = [simd.splat_f32s(0.0); R];
-    for (e, &w) in row.weights.iter().enumerate() {
+    let mut squares = [simd.splat_f32s(0.0); R];
+    for (e, (&a, &w)) in coefficients.iter().zip(row.weights).enumerate() {
         let (loadings, _) = S::as_simd_f32s(d.column(place(row.columns, e)));
-        let w = simd.splat_f32s(w);
-        for (sum, &x) in sums.iter_mut().zip(&loadings[start..start + R]) {
-            *sum = simd.mul_add_e_f32s(simd.mul_f32s(w, x), x, *sum);
+        let (a, w) = (simd.splat_f32s(a), simd.splat_f32s(w));
+        let loadings = &loadings[start..start + R];
+        for ((sum, square), &x) in sums.iter_mut().zip(&mut squares).zip(loadings) {
+            *sum = simd.mul_add_e_f32s(a, x, *sum);
+            *square = simd.mul_add_e_f32s(simd.mul_f32s(w, x), x, *square);
         }
     }
-    norms[start..start + R].copy_from_slice(&sums);
+    linear[start..start + R].copy_from_slice(&sums);
+    norms[start..start + R].copy_from_slice(&squares);
 }
 
-/// `out <- sum_e a_e D[column e, ]`, from a register on; added to what is there when `ADD`.
+/// `out <- sum_e a_e D[column e, ]` of these atoms; added to what is there when `ADD`.
 #[inline(always)]
 fn project<S: Simd, const ADD: bool>(
     simd: S,
     d: &Loadings,
     columns: Option<&[u32]>,
     coefficients: &[f32],
-    from: usize,
+    span: Range<usize>,
     out: &mut [f32],
 ) {
     let (out, _) = S::as_mut_simd_f32s(out);
-    let registers = d.kp / S::F32_LANES;
-    let mut start = from;
-    while start < registers {
-        match registers - start {
+    let end = span.end / S::F32_LANES;
+    let mut start = span.start / S::F32_LANES;
+    while start < end {
+        match end - start {
             left if left >= TILE => {
                 project_tile::<S, ADD, TILE>(simd, d, columns, coefficients, start, out);
                 start += TILE;
@@ -260,7 +331,10 @@ pub(crate) fn place(columns: Option<&[u32]>, e: usize) -> usize {
     }
 }
 
-/// `out <- values - D s` at the observed columns.
+/// A row with fewer observed columns than this share of all takes its atoms apart instead of adding them up whole.
+const FEW: usize = 16;
+
+/// `out.values <- values - D s` at the observed columns.
 #[inline(always)]
 pub(crate) fn residual<S: Simd>(
     simd: S,
@@ -268,8 +342,12 @@ pub(crate) fn residual<S: Simd>(
     columns: Option<&[u32]>,
     values: &[f32],
     scores: RowScores<'_>,
-    out: &mut Vec<f32>,
+    out: &mut ResidualWork,
 ) {
+    let ResidualWork {
+        values: out,
+        fitted,
+    } = out;
     out.clear();
     out.extend_from_slice(values);
     let Some(columns) = columns else {
@@ -280,11 +358,18 @@ pub(crate) fn residual<S: Simd>(
         out.truncate(values.len());
         return;
     };
-    for (k, s) in scores.iter() {
-        let atom = d.atom(k);
-        for (r, &p) in out.iter_mut().zip(columns) {
-            *r -= s * atom[p as usize];
+    if FEW * columns.len() < d.pp {
+        for (k, s) in scores.iter() {
+            let atom = d.atom(k);
+            for (r, &p) in out.iter_mut().zip(columns) {
+                *r -= s * atom[p as usize];
+            }
         }
+        return;
+    }
+    reconstruct(simd, d, scores, fitted);
+    for (r, &p) in out.iter_mut().zip(columns) {
+        *r -= fitted[p as usize];
     }
 }
 
@@ -303,16 +388,18 @@ pub(crate) fn reconstruct<S: Simd>(
     }
 }
 
-/// The parts of the scratch memory that the search for the next hit reads.
+/// What the search for the next hit reads.
 struct HitView<'a> {
+    norms: &'a [f32],
     linear: &'a [f32],
     pending: &'a [f32],
     threshold: &'a [f32],
 }
 
 #[inline(always)]
-fn work_view(work: &ScanWork) -> HitView<'_> {
+fn hit_view<'a>(d: &'a Loadings, row: ScanRow<'_>, work: &'a ScanWork) -> HitView<'a> {
     HitView {
+        norms: if row.shared { &d.norms } else { &work.norms },
         linear: &work.linear,
         pending: &work.pending,
         threshold: &work.threshold,
@@ -321,15 +408,9 @@ fn work_view(work: &ScanWork) -> HitView<'_> {
 
 /// The first lane of a register, from lane `next` on, whose l^2 exceeds its threshold.
 #[inline(always)]
-fn first_hit<S: Simd>(
-    simd: S,
-    norms: &[f32],
-    view: HitView<'_>,
-    register: usize,
-    next: usize,
-) -> Option<usize> {
+fn first_hit<S: Simd>(simd: S, view: HitView<'_>, register: usize, next: usize) -> Option<usize> {
     let at = |x: &[f32]| S::as_simd_f32s(x).0[register];
-    let linear = simd.mul_add_e_f32s(at(norms), at(view.pending), at(view.linear));
+    let linear = simd.mul_add_e_f32s(at(view.norms), at(view.pending), at(view.linear));
     let square = simd.mul_f32s(linear, linear);
     let excess = simd.sub_f32s(square, at(view.threshold));
     if simd.reduce_max_f32s(excess) > 0.0 {
@@ -342,21 +423,21 @@ fn first_hit<S: Simd>(
     }
 }
 
-/// `A (ln(A o^2) - constant)`, o the odds of a uniform number: l^2 beyond it switches the atom on.
+/// Fills `out` with random bits, 32 for each number.
 #[inline(always)]
-fn thresholds(norms: &[f32], prior: ScanPrior<'_>, out: &mut [f32], rng: &mut Xoshiro256PlusPlus) {
-    // Random bits first: two numbers of 32 bits each time.
+fn random_bits(out: &mut [f32], rng: &mut Xoshiro256PlusPlus) {
     for pair in out.chunks_exact_mut(2) {
         let bits = rng.next_u64();
         pair[0] = f32::from_bits(bits as u32);
         pair[1] = f32::from_bits((bits >> 32) as u32);
     }
-    for (((out, &norm), &slab), &constant) in out
-        .iter_mut()
-        .zip(norms)
-        .zip(prior.slab)
-        .zip(prior.constant)
-    {
+}
+
+/// `A (ln(A o^2) - constant)`, o the odds of a uniform number, of which `out` has the bits: l^2 beyond it switches the atom on.
+#[inline(always)]
+fn thresholds(norms: &[f32], slab: &[f32], constant: &[f32], out: &mut [f32]) {
+    let prior = slab.iter().zip(constant);
+    for ((out, &norm), (&slab, &constant)) in out.iter_mut().zip(norms).zip(prior) {
         let bits = out.to_bits();
         // Both tails keep their relative precision.
         let odds = (bits as f32 + 0.5) / (!bits as f32 + 0.5);

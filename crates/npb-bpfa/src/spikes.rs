@@ -1,11 +1,10 @@
 //! Spiky noise: entries that are far off, and say so (docs/bpfa.md#spikes).
 
-use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::ParameterError;
 use npb_priors::dist::Beta;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::BpfaError;
@@ -97,41 +96,65 @@ pub(crate) struct SpikeDraw<'a> {
     pub(crate) prior: SpikePrior,
 }
 
+/// A site: its residual, mean over the rows that see it, because it was measured once.
+#[derive(Clone, Copy, Default)]
+struct Site {
+    residual: f64,
+    seen: u32,
+    channel: u32,
+}
+
 impl SpikeDraw<'_> {
-    /// Draws the switches with the spikes integrated out, then the shares. The evidence of a site adds up over its entries.
+    fn sites(&self) -> Vec<Site> {
+        let rows = self.rows;
+        let mut sites = vec![Site::default(); rows.n_sites()];
+        for i in 0..rows.n_rows() {
+            let columns = rows.columns(i);
+            for (e, entry) in rows.range(i).enumerate() {
+                let site = &mut sites[rows.site(entry)];
+                site.residual += f64::from(self.residuals[entry]);
+                site.seen += 1;
+                site.channel = rows.channels()[scan::place(columns, e)];
+            }
+        }
+        for site in &mut sites {
+            site.residual /= f64::from(site.seen.max(1));
+        }
+        sites
+    }
+
+    /// Noise precision of each channel.
+    fn channel_precisions(&self) -> Vec<f64> {
+        let mut precisions = vec![1.0; self.rows.n_channels()];
+        for (&c, &w) in self.rows.channels().iter().zip(self.column_weights) {
+            precisions[c as usize] = w.into();
+        }
+        precisions
+    }
+
+    /// Draws the switches with the spikes integrated out, then the shares.
     pub(crate) fn switches<R: Rng + ?Sized>(
         &self,
         spikes: &mut Spikes,
         rng: &mut R,
     ) -> Result<(), ParameterError> {
-        let rows = self.rows;
-        let mut evidence = vec![0.0_f64; rows.n_sites()];
-        let mut channel_of = vec![u32::MAX; rows.n_sites()];
-        for i in 0..rows.n_rows() {
-            let columns = rows.columns(i);
-            for (e, entry) in rows.range(i).enumerate() {
-                let column = scan::place(columns, e);
-                let g = f64::from(self.column_weights[column]);
-                let r = f64::from(self.residuals[entry]);
-                let site = rows.site(entry);
-                evidence[site] += ln_spike_odds(g, spikes.precision, r);
-                channel_of[site] = rows.channels()[column];
-            }
-        }
+        let precisions = self.channel_precisions();
         let n_channels = spikes.rates.len();
         let (mut on, mut total) = (vec![0.0; n_channels], vec![0.0; n_channels]);
         spikes.sites.clear();
-        for (site, (&evidence, &channel)) in evidence.iter().zip(&channel_of).enumerate() {
-            let Some(&rate) = spikes.rates.get(channel as usize) else {
-                // Nothing was observed there.
+        for (number, site) in self.sites().iter().enumerate() {
+            if site.seen == 0 {
                 continue;
-            };
+            }
+            let channel = site.channel as usize;
+            let rate = spikes.rates[channel];
             let u: f64 = rng.random();
-            let ln_odds = (rate / (1.0 - rate)).ln() + evidence;
-            total[channel as usize] += 1.0;
+            let ln_odds = (rate / (1.0 - rate)).ln()
+                + ln_spike_odds(precisions[channel], spikes.precision, site.residual);
+            total[channel] += 1.0;
             if (u / (1.0 - u)).ln() < ln_odds {
-                spikes.sites.push(site as u32);
-                on[channel as usize] += 1.0;
+                spikes.sites.push(number as u32);
+                on[channel] += 1.0;
             }
         }
         for (channel, rate) in spikes.rates.iter_mut().enumerate() {
@@ -147,49 +170,38 @@ impl SpikeDraw<'_> {
     pub(crate) fn precision(
         &self,
         spikes: &mut Spikes,
-        seed: u64,
-        key: [u64; 3],
         rng: &mut Xoshiro256PlusPlus,
     ) -> Result<Vec<f64>, ParameterError> {
-        let rows = self.rows;
-        let mask = spikes.mask(rows.n_sites());
+        let precisions = self.channel_precisions();
         let g_v = spikes.precision;
-        let [chain, sweep, block] = key;
-        let blocks: Vec<usize> = (0..rows.n_rows())
-            .step_by(crate::scores::BLOCK_ROWS)
-            .collect();
-        let parts: Vec<(Vec<f64>, f64, u64)> = blocks
-            .par_iter()
-            .map(|&first| {
-                let (mut squares, mut spiky, mut n) = (vec![0.0; rows.n_channels()], 0.0, 0);
-                for i in first..(first + crate::scores::BLOCK_ROWS).min(rows.n_rows()) {
-                    let columns = rows.columns(i);
-                    let rng = &mut stream(seed, [chain, sweep, block, i as u64]);
-                    for (e, entry) in rows.range(i).enumerate() {
-                        let column = scan::place(columns, e);
-                        let mut r = f64::from(self.residuals[entry]);
-                        if mask[rows.site(entry)] {
-                            let g = f64::from(self.column_weights[column]);
-                            let z: f64 = rng.sample(StandardNormal);
-                            let v = g * r / (g + g_v) + z / (g + g_v).sqrt();
-                            spiky += v * v;
-                            n += 1;
-                            r -= v;
-                        }
-                        squares[rows.channels()[column] as usize] += r * r;
-                    }
-                }
-                (squares, spiky, n)
-            })
-            .collect();
-        let (mut squares, mut spiky, mut n) = (vec![0.0; rows.n_channels()], 0.0, 0);
-        for (part, part_spiky, part_n) in parts {
-            squares.iter_mut().zip(part).for_each(|(s, x)| *s += x);
-            spiky += part_spiky;
-            n += part_n;
+        let sites = self.sites();
+        let mut values = vec![0.0; sites.len()];
+        let mut square = 0.0;
+        for &number in &spikes.sites {
+            let site = sites[number as usize];
+            let g = precisions[site.channel as usize];
+            let z: f64 = rng.sample(StandardNormal);
+            let v = g * site.residual / (g + g_v) + z / (g + g_v).sqrt();
+            square += v * v;
+            values[number as usize] = v;
         }
-        spikes.precision = draw_precision(self.prior.precision, n as f64, spiky, rng)?;
-        Ok(squares)
+        let n = spikes.sites.len() as f64;
+        spikes.precision = draw_precision(self.prior.precision, n, square, rng)?;
+        Ok(self.squares(&values))
+    }
+
+    /// Residuals minus the spikes of their sites, squared and summed by channel.
+    fn squares(&self, values: &[f64]) -> Vec<f64> {
+        let rows = self.rows;
+        let mut squares = vec![0.0; rows.n_channels()];
+        for i in 0..rows.n_rows() {
+            let columns = rows.columns(i);
+            for (e, entry) in rows.range(i).enumerate() {
+                let r = f64::from(self.residuals[entry]) - values[rows.site(entry)];
+                squares[rows.channels()[scan::place(columns, e)] as usize] += r * r;
+            }
+        }
+        squares
     }
 }
 

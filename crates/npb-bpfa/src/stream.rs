@@ -1,18 +1,21 @@
 //! Images too large for all their patches to be in memory: a dictionary is learned on a sample of patches, then all patches stream through.
 
-use std::ops::ControlFlow;
+use std::ops::Range;
 
 use npb_data::{Image, PatchGrid};
 use npb_infer::ranges::{OutOfRange, at_least};
-use npb_infer::{Stop, SweepPlan, Trace, Watch, stream};
+use npb_infer::storage::fingerprint;
+use npb_infer::watch::Checkpoint;
+use npb_infer::{Saved, Stop, SweepPlan, Trace, Watch, stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{BpfaConfig, BpfaMove};
+use crate::fit::fixed_atoms;
 use crate::gibbs::BpfaSampler;
 use crate::image::{ImageConfig, Restored, Totals};
 use crate::patches::{Extras, ImageUnits, in_units, of_rows, random_patches, rows};
-use crate::state::Shared;
+use crate::state::{BpfaState, Shared};
 use crate::{BpfaError, BpfaRows};
 
 /// Key of the choice of the sample.
@@ -107,11 +110,11 @@ pub fn restore_large(image: &Image, config: &StreamConfig) -> Result<Restored, B
     restore_large_watched(image, config, &Watch::none())
 }
 
-/// As [`restore_large`], watched: the watcher hears of every sweep on the sample and of every part. A run that is stopped is an error here, because a part of
-/// the image has not been seen; checkpoints are not written.
+/// As [`restore_large`], watched: the watcher hears of every sweep on the sample and of every part, may stop the run, and checkpoints are written where it
+/// says. Of a run that is stopped the rows of the image whose patches were all seen are returned; the others are missing.
 ///
 /// # Errors
-/// As [`restore_large`]; [`BpfaError::Cancelled`].
+/// As [`restore_large`]; a checkpoint that cannot be read or written, or of another run.
 pub fn restore_large_watched(
     image: &Image,
     config: &StreamConfig,
@@ -120,44 +123,36 @@ pub fn restore_large_watched(
     config.validate()?;
     let grid = config.image.grid(image)?;
     let units = ImageUnits::of(image, config.image.bounds)?;
+    let key = fingerprint(&(image.size(), image.values(), image.observed(), config))?;
+    let checkpoint = watch.checkpoint::<Reached>(MODEL, Restored::VERSION, key, 1)?;
     let image = in_units(image, &units)?;
-    let extras = config.image.extras(&units);
-    let (mut shared, trace) = learn(&image, &grid, extras, config, watch)?;
-    let mut totals = Totals::new(
+    let stream = Streaming {
+        image: &image,
+        extras: config.image.extras(&units),
         grid,
-        config.image.model.atoms,
-        shared.noise_precisions.len(),
-    );
-    let in_row = grid.n_along(1) * grid.n_along(2);
-    let lines = (config.part / in_row).max(1);
-    let n_parts = grid.n_along(0).div_ceil(lines);
-    let mut report = watch.part("parts", 0.5);
-    for part in 0..n_parts {
-        let own = part * lines..((part + 1) * lines).min(grid.n_along(0));
-        let patches = of_rows(&grid, own.clone());
-        let share = patches.len() as f64 / grid.n_patches() as f64;
-        let observed = patches
-            .clone()
-            .any(|p| grid.observed(&image, p).next().is_some());
-        if observed {
-            let rows = rows(&image, &grid, patches, extras)?;
-            shared = Part {
-                rows: &rows,
-                config,
-                number: part as u64,
-            }
-            .draw(shared, &mut totals, own, share)?;
-        } else {
-            // Nothing is known of these patches: the mean of the image.
-            for _ in 0..config.sweeps.keep {
-                totals.sums.add_rows(own.clone(), |_, out| out.fill(0.0));
-            }
+        config,
+        watch,
+        checkpoint: &checkpoint,
+    };
+    let mut parts = match checkpoint.reached(0) {
+        Some(Reached::Parts(parts)) => {
+            parts.totals.check(&grid, &parts.shared)?;
+            parts
         }
-        let done = (part + 1) as f64 / n_parts as f64;
-        if report.report(part as u64 + 1, done, &[], &[]) == ControlFlow::Break(()) {
-            return Err(BpfaError::Cancelled);
-        }
-    }
+        Some(Reached::Sample { state, trace }) => stream.learn(Some((state, trace)))?,
+        None => stream.learn(None)?,
+    };
+    stream.run(&mut parts)?;
+    let Parts {
+        shared,
+        trace,
+        mut totals,
+        lines,
+    } = parts;
+    let stop = match lines < grid.n_along(0) {
+        true => Stop::Cancelled,
+        false => Stop::Completed,
+    };
     for _ in 0..config.sweeps.keep {
         totals.finish_round(&shared);
     }
@@ -168,39 +163,134 @@ pub fn restore_large_watched(
         },
         ..config.image.clone()
     };
-    Ok(totals.restored(
-        &units,
-        &shown,
-        shared.dictionary,
-        vec![trace],
-        Stop::Completed,
-    ))
+    let found = (shared.dictionary, totals.mean_usage());
+    let restored = totals.restored(&units, &shown, found, vec![trace], stop);
+    Ok(match stop {
+        // Patches of the next line cover what follows its corner.
+        Stop::Cancelled => restored.up_to(grid.corner(of_rows(&grid, lines..lines).start)[0]),
+        _ => restored,
+    })
 }
 
-/// Sweeps on a random sample of the patches that have something observed.
-fn learn(
-    image: &Image,
-    grid: &PatchGrid,
+/// Name of the model in checkpoints.
+const MODEL: &str = "bpfa/large-image";
+
+/// What a run has reached.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Reached {
+    /// It learns from the sample.
+    Sample { state: BpfaState, trace: Trace },
+    /// Patches stream through.
+    Parts(Parts),
+}
+
+/// What was learned, and the sums over the rows of patches before row `lines`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parts {
+    shared: Shared,
+    trace: Trace,
+    totals: Totals,
+    lines: usize,
+}
+
+struct Streaming<'a, 'w> {
+    /// In units of the model.
+    image: &'a Image,
     extras: Extras,
-    config: &StreamConfig,
-    watch: &Watch<'_>,
-) -> Result<(Shared, Trace), BpfaError> {
-    let model = &config.image.model;
-    let chosen = sample(grid, config.sample, model.seed);
-    let rows = rows(image, grid, chosen.iter().copied(), extras)?;
-    let atoms = random_patches(image, grid, model.atoms, model.seed, 0)?;
-    let mut sampler = BpfaSampler::chain(&rows, model.clone(), 0, Some(atoms))?;
-    let mut part = watch.part("sample", 0.5);
-    let total = model.sweeps.total();
-    while sampler.n_sweeps() < total {
-        sampler.sweep()?;
-        let sweep = sampler.n_sweeps();
-        if part.report(sweep, sweep as f64 / total as f64, &[], &[]) == ControlFlow::Break(()) {
-            return Err(BpfaError::Cancelled);
+    grid: PatchGrid,
+    config: &'a StreamConfig,
+    watch: &'a Watch<'w>,
+    checkpoint: &'a Checkpoint<Reached>,
+}
+
+impl Streaming<'_, '_> {
+    /// Sweeps on a random sample of the patches that have something observed.
+    fn learn(&self, reached: Option<(BpfaState, Trace)>) -> Result<Parts, BpfaError> {
+        let model = &self.config.image.model;
+        let chosen = sample(&self.grid, self.config.sample, model.seed);
+        let rows = rows(self.image, &self.grid, chosen.iter().copied(), self.extras)?;
+        let mut sampler = match reached {
+            Some((state, trace)) => BpfaSampler::resume(&rows, model.clone(), 0, state, trace)?,
+            None => {
+                let atoms = random_patches(self.image, &self.grid, model.atoms, model.seed, 0)?;
+                BpfaSampler::chain(&rows, model.clone(), 0, Some(atoms))?
+            }
+        };
+        let mut part = self.watch.part("sample", 0.5);
+        let total = model.sweeps.total();
+        while sampler.n_sweeps() < total && !self.watch.is_stopped() {
+            sampler.sweep()?;
+            let sweep = sampler.n_sweeps();
+            // A watcher that says stop is heard at the head of the loop.
+            let _ = part.report(sweep, sweep as f64 / total as f64, &[], &[]);
+            self.checkpoint
+                .offer(0, sweep, || reached_sample(&sampler))?;
         }
+        if self.watch.is_stopped() {
+            self.checkpoint.write(0, || reached_sample(&sampler))?;
+        }
+        let (state, trace) = sampler.into_parts();
+        let n_noise = state.shared.noise_precisions.len();
+        Ok(Parts {
+            shared: state.shared,
+            trace,
+            totals: Totals::new(self.grid, model.atoms, n_noise),
+            lines: 0,
+        })
     }
-    let (state, trace) = sampler.into_parts();
-    Ok((state.shared, trace))
+
+    /// Adds the parts that remain.
+    fn run(&self, parts: &mut Parts) -> Result<(), BpfaError> {
+        let all = self.grid.n_along(0);
+        let in_row = self.grid.n_along(1) * self.grid.n_along(2);
+        let lines = (self.config.part / in_row).max(1);
+        let mut report = self.watch.part("parts", 0.5);
+        while parts.lines < all && !self.watch.is_stopped() {
+            let own = parts.lines..(parts.lines + lines).min(all);
+            let number = (own.start / lines) as u64;
+            self.add(own.clone(), number, parts)?;
+            parts.lines = own.end;
+            let done = own.end as f64 / all as f64;
+            let _ = report.report(number + 1, done, &[], &[]);
+            let reached = || Reached::Parts(parts.clone());
+            match self.watch.is_stopped() {
+                true => self.checkpoint.write(0, reached)?,
+                false => self.checkpoint.offer(0, number + 1, reached)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the patches of these rows of patches.
+    fn add(&self, own: Range<usize>, number: u64, parts: &mut Parts) -> Result<(), BpfaError> {
+        let patches = of_rows(&self.grid, own.clone());
+        let share = patches.len() as f64 / self.grid.n_patches() as f64;
+        let mut seen = patches.clone();
+        if !seen.any(|p| self.grid.observed(self.image, p).next().is_some()) {
+            // Nothing is known of these patches: the mean of the image.
+            for _ in 0..self.config.sweeps.keep {
+                let sums = &mut parts.totals.sums;
+                sums.add_rows(own.clone(), |_, out| out.fill(0.0));
+            }
+            return Ok(());
+        }
+        let rows = rows(self.image, &self.grid, patches, self.extras)?;
+        let part = Part {
+            rows: &rows,
+            config: self.config,
+            number,
+        };
+        parts.shared = part.draw(parts.shared.clone(), &mut parts.totals, own, share)?;
+        Ok(())
+    }
+}
+
+fn reached_sample(sampler: &BpfaSampler<'_>) -> Reached {
+    Reached::Sample {
+        state: sampler.state().clone(),
+        trace: sampler.trace().clone(),
+    }
 }
 
 /// Patches drawn without replacement, ascending; all when fewer are there.
@@ -230,13 +320,13 @@ impl Part<'_> {
         &self,
         shared: Shared,
         totals: &mut Totals,
-        lines: std::ops::Range<usize>,
+        lines: Range<usize>,
         share: f64,
     ) -> Result<Shared, BpfaError> {
         let model = &self.config.image.model;
         let config = BpfaConfig {
             hold_dictionary: 0,
-            prune: false,
+            sweeps: fixed_atoms(model.sweeps),
             ..model.clone()
         };
         // Rows of different parts have the same numbers: chains keep their random numbers apart.

@@ -63,7 +63,17 @@ impl Units {
         };
         let centred = |e: &(u32, u32, f64)| units.to_model(e.0 as usize, e.1 as usize, e.2);
         let largest = entries.iter().map(|e| centred(e).abs()).fold(0.0, f64::max);
-        if !(largest > 0.0 && largest.is_finite()) {
+        if !largest.is_finite() {
+            let size = |e: &&(u32, u32, f64)| e.2.abs();
+            let far = entries.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
+            let &(row, column, value) = far.unwrap_or(&entries[0]);
+            return Err(BpfaError::Argument {
+                argument: "entry",
+                value: format!("{value} in row {row}, column {column}"),
+                rule: "near enough to the others for their difference to be a number",
+            });
+        }
+        if largest <= 0.0 {
             return Err(BpfaError::Constant {
                 value: entries[0].2,
                 entries: entries.len(),

@@ -242,7 +242,7 @@ impl WithSimd for Look<'_, '_> {
             let rng = &mut all.rng(i);
             for (j, (candidate, &k)) in own.iter_mut().zip(all.atoms).enumerate() {
                 let atom = all.loadings.atom(k);
-                let linear = correlation(row, &work.residual, atom);
+                let linear = correlation(row, &work.residual.values, atom);
                 let u: f64 = rng.random();
                 let v = (1.0 - u).max(1e-300);
                 *candidate = Candidate {

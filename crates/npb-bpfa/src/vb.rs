@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use npb_infer::ranges::{OutOfRange, gamma, up_to};
+use npb_infer::ranges::{OutOfRange, at_least, gamma, moderate, not_negative, up_to};
 use npb_infer::{VbLimits, VbOutcome, VbReport, resume_vb, stream};
 use npb_linalg::faer::{MatMut, MatRef};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
@@ -87,6 +87,8 @@ impl BpfaVbConfig {
     /// The first that is out of range.
     pub fn validate(&self) -> Result<(), BpfaError> {
         up_to("atoms", self.atoms, MOST_ATOMS)?;
+        at_least("limits.max_iterations", self.limits.max_iterations, 1)?;
+        not_negative("limits.tolerance", self.limits.tolerance)?;
         if let ScorePrior::Lasso { .. } = self.scores {
             return Err(OutOfRange::new("scores", "lasso", "dense or spike_slab").into());
         }
@@ -98,7 +100,7 @@ impl BpfaVbConfig {
         match self.slab {
             SlabPrior::Shared { prior } => gamma("slab.prior", prior)?,
             SlabPrior::PerAtom { shape, rate } => {
-                npb_infer::ranges::moderate("slab.shape", shape)?;
+                moderate("slab.shape", shape)?;
                 gamma("slab.rate", rate)?;
             }
         }

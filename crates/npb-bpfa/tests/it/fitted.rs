@@ -98,6 +98,25 @@ fn new_rows_are_filled_and_transformed() {
     );
 }
 
+/// New rows are seen with the atoms of the fit, though they use few of them and the burn-in is as short as theirs.
+#[test]
+fn new_rows_leave_the_atoms_alone() {
+    let data = simulated(100, 8, 3, 0.1, 0.2, 7);
+    let table = data.table();
+    for (prune, max_atoms) in [(true, 12), (false, 40)] {
+        let config = BpfaConfig {
+            prune,
+            max_atoms,
+            ..config(12, 30, 10)
+        };
+        let model = fit(&table, &config).unwrap();
+        let few = table.select_rows(&[0, 1]);
+        let atoms = model.draws.last().unwrap().n_atoms();
+        assert_eq!(model.transform(&few).unwrap().n_cols(), atoms);
+        model.impute_new(&few).unwrap();
+    }
+}
+
 #[test]
 fn a_column_without_values_stays_missing() {
     let data = simulated(60, 5, 2, 0.1, 0.2, 8);

@@ -8,7 +8,7 @@ use npb_bpfa::npb_infer::watch::Progress;
 use npb_bpfa::npb_infer::{Stop, SweepPlan, Watch, stream};
 use npb_bpfa::{
     BpfaError, ImageConfig, Restored, Saved, SpikePrior, StreamConfig, UsagePrior, restore,
-    restore_large, restore_watched,
+    restore_large, restore_large_watched, restore_watched,
 };
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -148,8 +148,8 @@ fn spikes_are_found_where_they_are() {
     let found = restored.spike_probability.iter().map(|&p| p > 0.5);
     let wrong = found.zip(&hit).filter(|(f, h)| f != *h).count();
     let spikes = hit.iter().filter(|h| **h).count();
-    // Without spikes found all of them would be wrong; some are hidden in atoms.
-    assert!(2 * wrong < spikes, "{wrong} of {spikes}");
+    // Without spikes found all of them would be wrong.
+    assert!(4 * wrong <= spikes, "{wrong} of {spikes}");
 }
 
 #[test]
@@ -271,6 +271,46 @@ fn a_stopped_run_goes_on_in_the_same_bits() {
         restore_watched(&other, &config, &again),
         Err(BpfaError::Checkpoint(_))
     ));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Of a large image that is not finished the rows that were seen are there; it goes on, from the sample or from a part, in the same bits.
+#[test]
+fn a_stopped_large_image_keeps_what_it_has() {
+    let image = damaged(&truth(40, 24, 1), 15.0, 0.3, 13);
+    let large = StreamConfig {
+        image: config(6, 1),
+        sample: 200,
+        part: 150,
+        ..StreamConfig::default()
+    };
+    let whole = restore_large(&image, &large).unwrap();
+    let folder = std::env::temp_dir().join(format!("npb-bpfa-large-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("checkpoint");
+    for (part, step, rows) in [("sample", 4, 0..1), ("parts", 3, 10..30)] {
+        let _ = std::fs::remove_file(&path);
+        let stop = move |p: &Progress<'_>| match p.part == part && p.step >= step {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let watch = Watch::new(stop).with_checkpoint(&path, Every::sweeps(1));
+        let stopped = restore_large_watched(&image, &large, &watch).unwrap();
+        assert_eq!(stopped.stop, Stop::Cancelled);
+        let found = stopped.image().unwrap();
+        let known = (0..40)
+            .take_while(|&row| found.get(row, 0, 0).is_some())
+            .count();
+        assert!(rows.contains(&known), "{known} rows after {part} {step}");
+        let finished = whole.image().unwrap();
+        let same = (0..known).all(|row| found.get(row, 5, 0) == finished.get(row, 5, 0));
+        assert!(same && found.get(39, 0, 0).is_none());
+        let again = Watch::none().with_checkpoint(&path, Every::sweeps(1));
+        assert_eq!(
+            restore_large_watched(&image, &large, &again).unwrap(),
+            whole
+        );
+    }
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

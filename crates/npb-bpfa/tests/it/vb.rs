@@ -68,7 +68,8 @@ fn the_bound_never_falls() {
     }
 }
 
-/// With one atom, one column and almost no data the bound is below what quadrature says, by about ln 2: d and s may change signs together, and one of the two is found.
+/// With one atom, one column and almost no data: d and s may change signs together, and the variational posterior finds one of the two modes, which has half
+/// of the evidence. Of that half, by quadrature, the bound lacks little.
 #[test]
 fn the_bound_is_below_the_evidence() {
     use npb_bpfa::BpfaRows;
@@ -104,9 +105,9 @@ fn the_bound_is_below_the_evidence() {
             .sum();
         evidence += 2e-3 * (ln - 0.5 * d * d).exp() / std::f64::consts::TAU.sqrt();
     }
-    let evidence = evidence.ln();
+    let half = (0.5 * evidence).ln();
     assert!(
-        bound < evidence && bound > evidence - 1.0,
-        "{bound} for {evidence}"
+        bound < evidence.ln() && (bound - half).abs() < 0.4,
+        "{bound}, half of the evidence {half}"
     );
 }
