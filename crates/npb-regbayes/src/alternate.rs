@@ -5,7 +5,7 @@
 //! `F`, so that its result is a proposal, and `F` after the machine was solved again decides.
 
 use npb_infer::VbReport;
-use npb_linalg::faer::Mat;
+use npb_linalg::faer::{Mat, Scale};
 use serde::{Deserialize, Serialize};
 
 use crate::config::LabelUpdate;
@@ -32,9 +32,13 @@ const INNER_TOLERANCE: f64 = 1e-5;
 
 /// What labels say: the machine of one model and the inputs that features make for it.
 pub(crate) trait Supervision: Clone + Sync {
-    /// Solves the machine at these indicators, from its last duals.
-    fn refit(&mut self, indicators: &Mat<f64>, limits: &MachineLimits)
-    -> Result<(), RegBayesError>;
+    /// Solves the machine at these indicators, from its last duals; may give up when its objective cannot be at most `ceiling`.
+    fn refit(
+        &mut self,
+        indicators: &Mat<f64>,
+        limits: &MachineLimits,
+        ceiling: f64,
+    ) -> Result<(), RegBayesError>;
 
     /// `|mu|^2 / 2 + sum_n C_n loss_n` at the indicators of the last [`refit`](Self::refit).
     fn objective(&self) -> f64;
@@ -60,7 +64,7 @@ pub(crate) trait Supervision: Clone + Sync {
     ) -> Result<(), RegBayesError>;
 
     /// Each indicator in turn minimises the objective exactly, weights fixed.
-    fn sweep_exactly(&mut self, factors: &mut Factors<'_>);
+    fn sweep_exactly(&mut self, factors: &mut Factors<'_>, label_weight: f64);
 }
 
 /// What a run has reached: all that its next iteration depends on, and its trace.
@@ -78,6 +82,7 @@ pub(crate) struct Alternation<'d, S> {
     pub(crate) factors: Factors<'d>,
     pub(crate) labels: S,
     pub(crate) update: LabelUpdate,
+    pub(crate) label_weight: f64,
     pub(crate) inner_sweeps: u64,
     /// How well the machine is solved at the start and at the end.
     pub(crate) machine: MachineLimits,
@@ -86,17 +91,22 @@ pub(crate) struct Alternation<'d, S> {
 impl<'d, S: Supervision> Alternation<'d, S> {
     /// F, what is minimised; of two stages the first alone.
     pub(crate) fn objective(&self) -> f64 {
-        let machine = match self.update {
-            LabelUpdate::TwoStage => 0.0,
-            LabelUpdate::Profiled | LabelUpdate::Exact => self.labels.objective(),
-        };
-        machine - self.factors.elbo()
+        self.objective_with(self.factors.elbo())
+    }
+
+    fn objective_with(&self, elbo: f64) -> f64 {
+        match self.update {
+            LabelUpdate::TwoStage => -elbo,
+            LabelUpdate::Profiled | LabelUpdate::Exact => {
+                self.label_weight * self.labels.objective() - elbo
+            }
+        }
     }
 
     /// The machine on the present features, solved well: IBP + SVM before the first iteration, the weights of the fit after the last.
     pub(crate) fn solve(&mut self) -> Result<(), RegBayesError> {
         self.labels
-            .refit(&self.factors.state.indicators, &self.machine)
+            .refit(&self.factors.state.indicators, &self.machine, f64::INFINITY)
     }
 
     /// The end of a run: features in order of use, those that are not in use dropped, and the machine on them solved well. The order is almost always that
@@ -123,9 +133,9 @@ impl<'d, S: Supervision> Alternation<'d, S> {
     pub(crate) fn resume(&mut self, reached: Reached) -> Result<Vec<VbReport>, RegBayesError> {
         let (state, items) = (reached.state, self.factors.items);
         if state.n_items() != items.n_items() || state.n_observations() != items.n_observations() {
-            return Err(RegBayesError::State {
-                what: "the checkpoint is of inputs of another size".to_owned(),
-            });
+            return Err(RegBayesError::state(
+                "the checkpoint is of inputs of another size",
+            ));
         }
         self.labels
             .take_back(reached.solutions, state.n_features())?;
@@ -154,42 +164,45 @@ impl<'d, S: Supervision> Alternation<'d, S> {
 
     /// Sticks, loadings, indicators and machine once; the objective, and whether indicators were free to move.
     pub(crate) fn sweep(&mut self, iteration: u64) -> Result<(f64, bool), RegBayesError> {
-        let mut moved = true;
         self.factors.update_sticks();
         self.factors.update_loadings(iteration)?;
         match self.update {
             LabelUpdate::TwoStage => self.factors.sweep_indicators(None),
             LabelUpdate::Exact => {
-                self.labels.sweep_exactly(&mut self.factors);
                 self.labels
-                    .refit(&self.factors.state.indicators, &PROPOSAL)?;
+                    .sweep_exactly(&mut self.factors, self.label_weight);
+                let psi = &self.factors.state.indicators;
+                self.labels.refit(psi, &PROPOSAL, f64::INFINITY)?;
             }
-            LabelUpdate::Profiled => moved = self.propose()?,
+            LabelUpdate::Profiled => return self.propose(),
         }
-        Ok((self.objective(), moved))
+        Ok((self.objective(), true))
     }
 
-    /// A sweep of the Lagrangian, the machine solved again; halved until the objective does not rise, or given up. Says whether it was accepted.
-    pub(crate) fn propose(&mut self) -> Result<bool, RegBayesError> {
+    /// A sweep of the Lagrangian, the machine solved again; halved until the objective does not rise, or given up. The objective, and whether it was accepted.
+    fn propose(&mut self) -> Result<(f64, bool), RegBayesError> {
         let before = self.objective();
         let (labels, from) = (self.labels.clone(), self.factors.state.indicators.clone());
-        let pull = labels.pull(&from);
+        let pull = labels.pull(&from) * Scale(self.label_weight);
         self.factors.sweep_indicators(Some(&pull));
         let to = self.factors.state.indicators.clone();
         for halving in 0..=HALVINGS {
-            let share = 0.5f64.powi(halving as i32);
             if halving > 0 {
+                let share = 0.5f64.powi(halving as i32);
                 self.factors.state.indicators = between(&from, &to, share);
             }
-            self.labels
-                .refit(&self.factors.state.indicators, &PROPOSAL)?;
-            if self.objective() <= before {
-                return Ok(true);
+            let elbo = self.factors.elbo();
+            let psi = &self.factors.state.indicators;
+            let ceiling = (before + elbo) / self.label_weight;
+            self.labels.refit(psi, &PROPOSAL, ceiling)?;
+            let objective = self.objective_with(elbo);
+            if objective <= before {
+                return Ok((objective, true));
             }
         }
         self.labels = labels;
         self.factors.state.indicators = from;
-        Ok(false)
+        Ok((before, false))
     }
 
     /// Features that are not in use go, the others are put in order of use; kept if the objective does not rise.
@@ -229,9 +242,8 @@ impl<'d, S: Supervision> Alternation<'d, S> {
         let before = self.objective();
         let mut other = self.clone();
         other.factors = self.with_features(state, iteration)?;
-        other
-            .labels
-            .refit(&other.factors.state.indicators, &PROPOSAL)?;
+        let psi = &other.factors.state.indicators;
+        other.labels.refit(psi, &PROPOSAL, f64::INFINITY)?;
         for _ in 0..sweeps {
             other.sweep(iteration)?;
         }
@@ -317,7 +329,7 @@ pub(crate) fn check_solutions(
     {
         return Ok(());
     }
-    Err(RegBayesError::State {
-        what: "the machine's solutions in the checkpoint do not fit the labels".to_owned(),
-    })
+    Err(RegBayesError::state(
+        "the machine's solutions in the checkpoint do not fit the labels",
+    ))
 }

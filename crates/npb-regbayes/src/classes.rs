@@ -10,4 +10,4 @@ mod margins;
 pub use fit::{ClassScores, IlsvmFit, IlsvmVb, PreparedClasses, fit, fit_watched};
 
 #[cfg(test)]
-pub(crate) use fit::problem_of;
+pub(crate) use {fit::problem_of, margins::ClassMargins};

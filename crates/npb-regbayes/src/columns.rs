@@ -31,13 +31,11 @@ impl Columns {
             .filter(|j| !silent.iter().any(|list| list.contains(j)))
             .collect();
         if kept.is_empty() {
-            return Err(RegBayesError::State {
-                what: format!(
-                    "none of {} input columns varies among the {} training rows: there is nothing to learn from",
-                    table.n_cols(),
-                    rows.len()
-                ),
-            });
+            return Err(RegBayesError::state(format!(
+                "none of {} input columns varies among the {} training rows: there is nothing to learn from",
+                table.n_cols(),
+                rows.len()
+            )));
         }
         Ok(Self { standardiser, kept })
     }
@@ -77,8 +75,8 @@ impl Columns {
         if rising && inside {
             return Ok(());
         }
-        Err(RegBayesError::State {
-            what: "the list of columns in use is not one".to_owned(),
-        })
+        Err(RegBayesError::state(
+            "the list of columns in use is not one",
+        ))
     }
 }

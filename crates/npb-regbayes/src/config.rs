@@ -6,6 +6,7 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RegBayesError;
+use crate::inputs::MapConfig;
 use crate::loss::Slack;
 use crate::machine::MachineLimits;
 
@@ -165,7 +166,7 @@ pub enum ClassCosts {
     Balanced,
 }
 
-/// Settings of an iLSVM.
+/// Settings of iLSVM and MT-iLSVM: the second is the first transposed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IlsvmConfig {
@@ -173,81 +174,16 @@ pub struct IlsvmConfig {
     pub seed: u64,
     /// Outer iterations.
     pub limits: VbLimits,
-    /// The latent features.
+    /// The latent features: of rows (iLSVM), or of *input columns*, where rows have loadings (MT-iLSVM).
     pub factors: FactorConfig,
-    /// Cost C of a unit of missing margin; 0: labels are ignored, all scores are 0.
+    /// Cost C of a unit of missing margin (or of error beyond epsilon); 0: labels are ignored, all scores are 0.
     pub cost: f64,
+    /// Weight of what labels say beside what inputs say of the features: prior precision of `eta`, in whose units C is. Of the features themselves, that of
+    /// MT-iLSVM sums many inputs and its weights are small, so that labels say little unless this is large.
+    pub label_weight: f64,
     /// How missing margins count.
     pub slack: Slack,
-    /// How indicators learn from labels.
-    pub label_update: LabelUpdate,
-    /// Sweeps over loadings and indicators between two updates of scales and features in use.
-    pub inner_sweeps: u64,
-    /// How well the machine is solved at the start and at the end.
-    pub machine: MachineLimits,
-    /// Classes that count alike, or rows.
-    pub class_costs: ClassCosts,
-    /// Number in the machine's column of ones: its weight is the bias.
-    pub ones: f64,
-    /// Inputs appended to the features (R, footnote 8), in standard units times this scale; 0: none.
-    pub raw_inputs: f64,
-}
-
-impl Default for IlsvmConfig {
-    fn default() -> Self {
-        Self {
-            seed: 0,
-            limits: VbLimits {
-                max_iterations: 50,
-                tolerance: 1e-6,
-            },
-            factors: FactorConfig {
-                truncation: 100,
-                ..FactorConfig::default()
-            },
-            cost: 1.0,
-            slack: Slack::Linear,
-            label_update: LabelUpdate::Profiled,
-            inner_sweeps: 10,
-            machine: MachineLimits::default(),
-            class_costs: ClassCosts::Equal,
-            ones: 1.0,
-            raw_inputs: 0.0,
-        }
-    }
-}
-
-impl IlsvmConfig {
-    /// Checks every field.
-    ///
-    /// # Errors
-    /// The first field that is out of range.
-    pub fn validate(&self) -> Result<(), RegBayesError> {
-        self.factors.validate().map_err(|e| e.inside("factors"))?;
-        check_limits(&self.limits, self.inner_sweeps)?;
-        self.machine.validate()?;
-        not_negative("ones", self.ones)?;
-        not_negative("raw_inputs", self.raw_inputs)?;
-        check_update(self.label_update, self.slack)?;
-        Ok(not_negative("cost", self.cost)?)
-    }
-}
-
-/// Settings of an MT-iLSVM.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct MtIlsvmConfig {
-    /// Seed of everything random.
-    pub seed: u64,
-    /// Outer iterations.
-    pub limits: VbLimits,
-    /// The latent features: here each *input column* has features, and each row has loadings.
-    pub factors: FactorConfig,
-    /// Cost C of a unit of missing margin (or of error beyond epsilon).
-    pub cost: f64,
-    /// How missing margins count.
-    pub slack: Slack,
-    /// Half the width of the band without cost around a real target, in standard deviations of the targets.
+    /// Half the width of the band without cost around a real target, in standard deviations of the targets. Classes and labels have none.
     pub epsilon: f64,
     /// How indicators learn from labels.
     pub label_update: LabelUpdate,
@@ -259,11 +195,17 @@ pub struct MtIlsvmConfig {
     pub class_costs: ClassCosts,
     /// Number in the machine's column of ones: its weight is the bias.
     pub ones: f64,
-    /// Inputs appended to the features (the paper's superscript f), in standard units times this scale; 0: none.
+    /// Inputs appended to the features (the paper's superscript f, footnote 8), in standard units times this scale; 0: none.
     pub raw_inputs: f64,
+    /// A non-linear map that appended inputs are seen through: machines then see what a Gaussian kernel sees, beside the features. Mapped rows are as long as
+    /// rows of inputs are, times `raw_inputs`.
+    pub map: Option<MapConfig>,
 }
 
-impl Default for MtIlsvmConfig {
+/// Settings of an MT-iLSVM.
+pub type MtIlsvmConfig = IlsvmConfig;
+
+impl Default for IlsvmConfig {
     fn default() -> Self {
         Self {
             seed: 0,
@@ -273,6 +215,7 @@ impl Default for MtIlsvmConfig {
             },
             factors: FactorConfig::default(),
             cost: 1.0,
+            label_weight: 1.0,
             slack: Slack::Linear,
             epsilon: 0.1,
             label_update: LabelUpdate::Profiled,
@@ -281,41 +224,36 @@ impl Default for MtIlsvmConfig {
             class_costs: ClassCosts::Equal,
             ones: 1.0,
             raw_inputs: 0.0,
+            map: None,
         }
     }
 }
 
-impl MtIlsvmConfig {
+impl IlsvmConfig {
     /// Checks every field.
     ///
     /// # Errors
     /// The first field that is out of range.
     pub fn validate(&self) -> Result<(), RegBayesError> {
         self.factors.validate().map_err(|e| e.inside("factors"))?;
-        check_limits(&self.limits, self.inner_sweeps)?;
+        at_least("limits.max_iterations", self.limits.max_iterations, 1)?;
+        not_negative("limits.tolerance", self.limits.tolerance)?;
+        at_least("inner_sweeps", self.inner_sweeps, 1)?;
         self.machine.validate()?;
-        not_negative("epsilon", self.epsilon)?;
-        not_negative("ones", self.ones)?;
-        not_negative("raw_inputs", self.raw_inputs)?;
-        check_update(self.label_update, self.slack)?;
-        Ok(not_negative("cost", self.cost)?)
+        ranges::moderate("label_weight", self.label_weight)?;
+        for (field, value) in [
+            ("epsilon", self.epsilon),
+            ("cost", self.cost),
+            ("ones", self.ones),
+            ("raw_inputs", self.raw_inputs),
+        ] {
+            not_negative(field, value)?;
+        }
+        // Exact minimisation walks along the pieces of a piecewise linear loss.
+        if self.label_update == LabelUpdate::Exact && self.slack == Slack::Squared {
+            let rule = "profiled, or slack linear: the exact update is for piecewise linear losses";
+            return Err(OutOfRange::new("label_update", "exact with squared slack", rule).into());
+        }
+        Ok(())
     }
-}
-
-fn check_limits(limits: &VbLimits, inner_sweeps: u64) -> Result<(), OutOfRange> {
-    at_least("limits.max_iterations", limits.max_iterations, 1)?;
-    not_negative("limits.tolerance", limits.tolerance)?;
-    at_least("inner_sweeps", inner_sweeps, 1)
-}
-
-/// Exact minimisation walks along the pieces of a piecewise linear loss.
-fn check_update(update: LabelUpdate, slack: Slack) -> Result<(), OutOfRange> {
-    if update == LabelUpdate::Exact && slack == Slack::Squared {
-        return Err(OutOfRange::new(
-            "label_update",
-            "exact with squared slack",
-            "profiled, or slack linear: the exact update is for piecewise linear losses",
-        ));
-    }
-    Ok(())
 }

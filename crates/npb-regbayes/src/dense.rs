@@ -52,6 +52,18 @@ pub(crate) fn axpy(y: &mut [f64], a: f64, x: &[f64]) {
     y.iter_mut().zip(x).for_each(|(y, x)| *y += a * x);
 }
 
+/// Mean and standard deviation, without overflow; 1 for the latter where nothing varies.
+pub(crate) fn centre_and_scale(values: &[f64]) -> (f64, f64) {
+    let n = values.len().max(1) as f64;
+    let mean = values.iter().map(|y| y / n).sum::<f64>();
+    let largest = values.iter().fold(0.0f64, |m, y| m.max((y - mean).abs()));
+    if largest == 0.0 {
+        return (mean, 1.0);
+    }
+    let squares = values.iter().map(|y| ((y - mean) / largest).powi(2) / n);
+    (mean, largest * squares.sum::<f64>().sqrt())
+}
+
 /// 1 / (1 + e^-x).
 pub(crate) fn sigmoid(x: f64) -> f64 {
     if x >= 0.0 {

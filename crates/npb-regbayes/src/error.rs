@@ -1,6 +1,7 @@
 //! What can go wrong.
 
 use npb_infer::ranges::OutOfRange;
+use npb_linalg::NotPositiveDefinite;
 
 /// Errors of this crate. A run that was stopped early is not one of them: that is a status of the fit.
 #[derive(Debug, thiserror::Error)]
@@ -120,4 +121,59 @@ pub enum RegBayesError {
     /// The bytes of a saved fit.
     #[error(transparent)]
     Format(#[from] npb_infer::storage::FormatError),
+}
+
+impl RegBayesError {
+    pub(crate) fn row(what: &'static str, row: usize, value: f64, rule: &'static str) -> Self {
+        Self::Row {
+            what,
+            row,
+            value,
+            rule,
+        }
+    }
+
+    pub(crate) fn entry(
+        what: &'static str,
+        (row, column): (usize, usize),
+        value: f64,
+        rule: &'static str,
+    ) -> Self {
+        Self::Entry {
+            what,
+            row,
+            column,
+            value,
+            rule,
+        }
+    }
+
+    pub(crate) fn state(what: impl Into<String>) -> Self {
+        Self::State { what: what.into() }
+    }
+
+    pub(crate) fn numerical(iteration: u64, block: &'static str, e: &NotPositiveDefinite) -> Self {
+        Self::Numerical {
+            iteration,
+            block,
+            pivot: e.pivot,
+            value: e.value,
+        }
+    }
+}
+
+/// An error unless a size is what it should be.
+pub(crate) fn same_size(
+    what: &'static str,
+    found: usize,
+    expected: usize,
+) -> Result<(), RegBayesError> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(RegBayesError::Size {
+            what,
+            found,
+            expected,
+        }),
+    }
 }

@@ -122,14 +122,8 @@ impl<'d> Factors<'d> {
 
     /// R (25), (31), as ERRATA says.
     pub(crate) fn update_loadings(&mut self, iteration: u64) -> Result<(), RegBayesError> {
-        loadings::update(self.items, &self.config, &mut self.state).map_err(|e| {
-            RegBayesError::Numerical {
-                iteration,
-                block: "loadings",
-                pivot: e.pivot,
-                value: e.value,
-            }
-        })?;
+        loadings::update(self.items, &self.config, &mut self.state)
+            .map_err(|e| RegBayesError::numerical(iteration, "loadings", &e))?;
         self.evidence = Evidence::new(self.items, &self.state);
         Ok(())
     }

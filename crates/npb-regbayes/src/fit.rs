@@ -2,6 +2,7 @@
 
 use npb_linalg::faer::Mat;
 
+use crate::columns::Columns;
 use crate::state::FactorState;
 
 /// One latent feature.
@@ -21,11 +22,13 @@ pub struct FeatureReport {
 /// One report for each feature; `columns` (K x D) says what features look like, `weights` (labels x K) what they drive.
 pub(crate) fn reports(
     state: &FactorState,
-    names: &[String],
+    inputs: &Columns,
     columns: &Mat<f64>,
     labels: &[String],
     weights: &Mat<f64>,
 ) -> Vec<FeatureReport> {
+    let kept = inputs.kept().iter();
+    let names: Vec<&String> = kept.map(|&j| &inputs.names()[j]).collect();
     let by_size = |mut list: Vec<(String, f64)>| {
         list.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
         list
@@ -47,3 +50,25 @@ pub(crate) fn reports(
     let counts = state.expected_use().into_iter().enumerate();
     counts.map(report).collect()
 }
+
+/// A fit that is saved whole, and checked when it comes back.
+macro_rules! saved {
+    ($fit:ty, $model:literal) => {
+        impl npb_infer::Saved for $fit {
+            const MODEL: &'static str = $model;
+            const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+            type Content = Self;
+            type Error = RegBayesError;
+
+            fn content(&self) -> &Self {
+                self
+            }
+
+            fn from_content(content: Self) -> Result<Self, RegBayesError> {
+                content.check()?;
+                Ok(content)
+            }
+        }
+    };
+}
+pub(crate) use saved;

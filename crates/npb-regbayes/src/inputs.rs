@@ -4,8 +4,8 @@ mod map;
 
 use npb_data::Ratings;
 
-use crate::error::RegBayesError;
-pub use map::{InputMap, MapConfig, MapKind};
+use crate::error::{RegBayesError, same_size};
+pub use map::{InputMap, MapConfig};
 
 /// The rows `x_n` that a machine sees, borrowed: `n_rows x n_weights`.
 ///
@@ -44,21 +44,14 @@ impl<'a> Inputs<'a> {
     /// A length that is no multiple of `n_cols`; a value that is not finite.
     pub fn dense(values: &'a [f64], n_cols: usize) -> Result<Self, RegBayesError> {
         let n_rows = values.len() / n_cols.max(1);
-        if n_rows * n_cols != values.len() {
-            return Err(RegBayesError::Size {
-                what: "numbers in the inputs",
-                found: values.len(),
-                expected: n_rows * n_cols,
-            });
-        }
+        same_size("numbers in the inputs", values.len(), n_rows * n_cols)?;
         if let Some(k) = values.iter().position(|x| !x.is_finite()) {
-            return Err(RegBayesError::Entry {
-                what: "inputs",
-                row: k / n_cols,
-                column: k % n_cols,
-                value: values[k],
-                rule: "a finite number",
-            });
+            return Err(RegBayesError::entry(
+                "inputs",
+                (k / n_cols, k % n_cols),
+                values[k],
+                "a finite number",
+            ));
         }
         Ok(Self {
             rows: Rows::Dense(values),

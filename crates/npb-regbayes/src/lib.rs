@@ -71,6 +71,7 @@ mod inputs;
 mod kinks;
 mod loss;
 mod machine;
+mod prepared;
 pub mod principle;
 mod select;
 mod state;
@@ -89,7 +90,7 @@ pub use config::{
 pub use error::RegBayesError;
 pub use factors::gibbs::{IbpDraw, IbpGibbsConfig, IbpMove, IbpSampler};
 pub use fit::FeatureReport;
-pub use inputs::{InputMap, Inputs, MapConfig, MapKind};
+pub use inputs::{InputMap, Inputs, MapConfig};
 pub use loss::{Slack, Targets};
 pub use machine::{Machine, MachineLimits, MachineStop, Problem, Solution};
 pub use npb_data;

@@ -17,10 +17,9 @@ mod scalar;
 
 use npb_infer::ranges;
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::error::RegBayesError;
+use crate::error::{RegBayesError, same_size};
 use crate::inputs::Inputs;
 use crate::loss::Targets;
 
@@ -154,10 +153,21 @@ impl<'a> Machine<'a> {
         warm: Option<&Solution>,
         limits: &MachineLimits,
     ) -> Result<Solution, RegBayesError> {
+        self.solve_below(problem, warm, limits, f64::INFINITY)
+    }
+
+    /// As [`solve`](Self::solve), for who wants a primal value of at most `ceiling`: a dual value above it says that there is none, and ends the run.
+    pub(crate) fn solve_below(
+        &self,
+        problem: &Problem<'_>,
+        warm: Option<&Solution>,
+        limits: &MachineLimits,
+        ceiling: f64,
+    ) -> Result<Solution, RegBayesError> {
         limits.validate()?;
         self.check(problem)?;
         if let Some(warm) = warm {
-            size(
+            same_size(
                 "duals of the warm start",
                 warm.duals.len(),
                 problem.targets.n_rows() * problem.targets.n_scores(),
@@ -168,45 +178,28 @@ impl<'a> Machine<'a> {
             problem,
             warm: warm.map(|s| &s.duals[..]),
             limits,
+            ceiling,
         }))
-    }
-
-    /// Solves problems that share the inputs (labels) in parallel; bits do not depend on the number of threads. `warm`: one solution per problem,
-    /// or none at all.
-    ///
-    /// # Errors
-    /// As [`solve`](Self::solve), the first problem that has one.
-    pub fn solve_all(
-        &self,
-        problems: &[Problem<'_>],
-        warm: &[Solution],
-        limits: &MachineLimits,
-    ) -> Result<Vec<Solution>, RegBayesError> {
-        if !warm.is_empty() {
-            size("warm starts", warm.len(), problems.len())?;
-        }
-        let one = |(k, problem)| self.solve(problem, warm.get(k), limits);
-        problems.par_iter().enumerate().map(one).collect()
     }
 
     fn check(&self, problem: &Problem<'_>) -> Result<(), RegBayesError> {
         let n_rows = self.inputs.n_rows();
-        size("targets", problem.targets.n_rows(), n_rows)?;
-        size("costs", problem.costs.len(), n_rows)?;
+        same_size("targets", problem.targets.n_rows(), n_rows)?;
+        same_size("costs", problem.costs.len(), n_rows)?;
         let bad = |c: &f64| !(c.is_finite() && *c >= 0.0);
         if let Some(row) = problem.costs.iter().position(bad) {
-            return Err(RegBayesError::Row {
-                what: "costs",
+            return Err(RegBayesError::row(
+                "costs",
                 row,
-                value: problem.costs[row],
-                rule: "finite and >= 0 (0 leaves the row out)",
-            });
+                problem.costs[row],
+                "finite and >= 0 (0 leaves the row out)",
+            ));
         }
         check_targets(&problem.targets)
     }
 }
 
-fn check_targets(targets: &Targets<'_>) -> Result<(), RegBayesError> {
+pub(crate) fn check_targets(targets: &Targets<'_>) -> Result<(), RegBayesError> {
     match *targets {
         Targets::Binary { .. } => Ok(()),
         Targets::Classes {
@@ -231,26 +224,15 @@ fn check_targets(targets: &Targets<'_>) -> Result<(), RegBayesError> {
             ranges::not_negative("epsilon", epsilon)?;
             match values.iter().position(|y| !y.is_finite()) {
                 None => Ok(()),
-                Some(row) => Err(RegBayesError::Row {
-                    what: "targets",
+                Some(row) => Err(RegBayesError::row(
+                    "targets",
                     row,
-                    value: values[row],
-                    rule: "a finite number",
-                }),
+                    values[row],
+                    "a finite number",
+                )),
             }
         }
     }
-}
-
-fn size(what: &'static str, found: usize, expected: usize) -> Result<(), RegBayesError> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(RegBayesError::Size {
-        what,
-        found,
-        expected,
-    })
 }
 
 /// One run, compiled for each kind of vector register.
@@ -259,6 +241,7 @@ struct Run<'r, 'a> {
     problem: &'r Problem<'r>,
     warm: Option<&'r [f64]>,
     limits: &'r MachineLimits,
+    ceiling: f64,
 }
 
 impl WithSimd for Run<'_, '_> {
@@ -327,7 +310,7 @@ fn ascend<A: Ascent>(mut duals: A, run: &Run<'_, '_>) -> Solution {
             Some(MachineStop::Converged)
         } else if active.is_empty() {
             Some(MachineStop::Stationary)
-        } else if updates >= limits.max_passes * n_rows {
+        } else if updates >= limits.max_passes * n_rows || look.dual > run.ceiling {
             Some(MachineStop::MaxPasses)
         } else {
             None
@@ -349,15 +332,24 @@ fn ascend<A: Ascent>(mut duals: A, run: &Run<'_, '_>) -> Solution {
             kernels::shuffle(&mut active, limits.seed, round);
             round += 1;
             updates += active.len() as u64;
-            active.retain(|&n| {
+            // Not `retain`: its closure would be compiled without vector registers.
+            let mut kept = 0;
+            let mut place = 0;
+            while place < active.len() {
+                let n = active[place];
+                place += 1;
                 let rest = &mut idle[n as usize];
                 *rest = if duals.update(n as usize) {
                     0
                 } else {
                     *rest + 1
                 };
-                *rest < RESTING
-            });
+                if *rest < RESTING {
+                    active[kept] = n;
+                    kept += 1;
+                }
+            }
+            active.truncate(kept);
         }
     }
 }

@@ -29,8 +29,8 @@ impl Selection {
 /// Scores each cost in each fold and finds the one with the highest mean.
 ///
 /// `fit_and_score(split, cost, before)` fits the training rows of a split, from what it returned for the next smaller cost (`None` at the first), and scores
-/// the test rows: higher is better. Folds run in parallel, costs of a fold one after the other; nothing depends on the number of threads. `watch` hears each fit,
-/// with its cost and score; when it stops, what was scored by then is not used.
+/// the test rows: higher is better. Folds run in parallel, costs of a fold one after the other; nothing depends on the number of threads. `watch` hears each fit
+/// with its cost; when it stops, what was scored by then is not used.
 ///
 /// ```
 /// use npb_regbayes::npb_data::splits::k_fold;
@@ -62,40 +62,13 @@ pub fn select_cost<W: Send>(
     watch: &Watch<'_>,
     fit_and_score: impl Fn(&Split, f64, Option<W>) -> Result<(f64, W), RegBayesError> + Sync,
 ) -> Result<Selection, RegBayesError> {
-    check(costs, folds)?;
-    let names = ["cost".to_owned(), "score".to_owned()];
-    let one = |(fold, split): (usize, &Split)| {
-        let mut part = watch.part(format!("fold {}", fold + 1), 1.0 / folds.len() as f64);
-        let mut before = None;
-        let mut scores = Vec::with_capacity(costs.len());
-        for (step, &cost) in (1_u64..).zip(costs) {
-            let (score, fitted) = fit_and_score(split, cost, before.take())?;
-            if score.is_nan() {
-                return Err(RegBayesError::Row {
-                    what: "scores of folds",
-                    row: fold,
-                    value: score,
-                    rule: "a number",
-                });
-            }
-            before = Some(fitted);
-            scores.push(score);
-            let share = step as f64 / costs.len() as f64;
-            if part.report(step, share, &names, &[cost, score]).is_break() {
-                return Err(RegBayesError::Argument {
-                    argument: "watch",
-                    value: "stopped".to_owned(),
-                    rule: "going on to the last fold: a cost is chosen by all of them",
-                });
-            }
+    let by_fold = over_folds(costs, folds, watch, |split, cost, before| {
+        let (score, fitted) = fit_and_score(split, cost, before)?;
+        match score.is_nan() {
+            true => Err(RegBayesError::row("scores of costs", 0, score, "a number")),
+            false => Ok((score, fitted)),
         }
-        Ok(scores)
-    };
-    let by_fold: Vec<Vec<f64>> = folds
-        .par_iter()
-        .enumerate()
-        .map(one)
-        .collect::<Result<_, _>>()?;
+    })?;
     let scores: Vec<Vec<f64>> = (0..costs.len())
         .map(|c| by_fold.iter().map(|fold| fold[c]).collect())
         .collect();
@@ -110,20 +83,44 @@ pub fn select_cost<W: Send>(
     })
 }
 
-fn check(costs: &[f64], folds: &[Split]) -> Result<(), RegBayesError> {
+/// What is found in each fold (first index) at each cost, as [`select_cost`] goes through them.
+pub(crate) fn over_folds<T: Send, W: Send>(
+    costs: &[f64],
+    folds: &[Split],
+    watch: &Watch<'_>,
+    fit_and_score: impl Fn(&Split, f64, Option<W>) -> Result<(T, W), RegBayesError> + Sync,
+) -> Result<Vec<Vec<T>>, RegBayesError> {
     ranges::at_least("costs", costs.len() as u64, 1)?;
     ranges::at_least("folds", folds.len() as u64, 1)?;
-    let mut least = 0.0;
-    for (row, &value) in costs.iter().enumerate() {
-        if !(value.is_finite() && value > least) {
-            return Err(RegBayesError::Row {
-                what: "costs to choose from",
-                row,
-                value,
-                rule: "finite, above 0 and above the one before",
-            });
-        }
-        least = value;
+    let rises = |n: &usize| costs[*n].is_finite() && (*n == 0 || costs[*n] > costs[*n - 1]);
+    if let Some(n) = (0..costs.len()).find(|n| !rises(n) || costs[*n] <= 0.0) {
+        let rule = "finite, above 0 and above the one before";
+        return Err(RegBayesError::row(
+            "costs to choose from",
+            n,
+            costs[n],
+            rule,
+        ));
     }
-    Ok(())
+    let names = ["cost".to_owned()];
+    let one = |(fold, split): (usize, &Split)| {
+        let mut part = watch.part(format!("fold {}", fold + 1), 1.0 / folds.len() as f64);
+        let mut before = None;
+        let mut found = Vec::with_capacity(costs.len());
+        for (step, &cost) in (1_u64..).zip(costs) {
+            let (score, fitted) = fit_and_score(split, cost, before.take())?;
+            before = Some(fitted);
+            found.push(score);
+            let share = step as f64 / costs.len() as f64;
+            if part.report(step, share, &names, &[cost]).is_break() {
+                return Err(RegBayesError::Argument {
+                    argument: "watch",
+                    value: "stopped".to_owned(),
+                    rule: "going on to the last fold: a cost is chosen by all of them",
+                });
+            }
+        }
+        Ok(found)
+    };
+    folds.par_iter().enumerate().map(one).collect()
 }

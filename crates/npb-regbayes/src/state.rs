@@ -71,11 +71,7 @@ impl FactorState {
     /// What the methods of a fit rely on, of a state that comes from a file.
     pub(crate) fn check(&self) -> Result<(), RegBayesError> {
         let k = self.n_features();
-        let wrong = |what: &str| {
-            Err(RegBayesError::State {
-                what: what.to_owned(),
-            })
-        };
+        let wrong = |what: &str| Err(RegBayesError::state(what));
         let spread = match &self.spread {
             Spread::Shared(s) if s.shape() == (k, k) => s,
             Spread::Own(v) if v.shape() == self.loadings.shape() => v,

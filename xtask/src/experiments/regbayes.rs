@@ -25,4 +25,5 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     sensitivity::FIG_9,
     medlda::MEDLDA,
     scaling::SCALING,
+    scaling::SPEED,
 ];

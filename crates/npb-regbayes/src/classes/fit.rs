@@ -13,13 +13,15 @@ use super::margins::{ClassMargins, ClassProblem};
 use crate::alternate::Alternation;
 use crate::columns::Columns;
 use crate::config::{ClassCosts, IlsvmConfig};
-use crate::dense::{axpy, product};
-use crate::error::RegBayesError;
+use crate::dense::axpy;
+use crate::error::{RegBayesError, same_size};
+use crate::factors::Items;
 use crate::factors::indicators::infer;
-use crate::factors::{Factors, Items};
-use crate::fit::{FeatureReport, reports};
+use crate::fit::{FeatureReport, reports, saved};
+use crate::inputs::InputMap;
+use crate::prepared::{Prepared, appended, check_fit};
 use crate::state::FactorState;
-use crate::vb::{self, Work};
+use crate::vb::{self, driven};
 
 /// A fitted iLSVM: the posterior of the features of all rows of the fit, and the weights of every class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +40,8 @@ pub struct IlsvmFit {
     pub(crate) weights: Vec<f64>,
     /// Scores of the rows of the fit, row-major.
     pub(crate) scores: Vec<f64>,
+    /// What appended inputs are seen through.
+    map: Option<InputMap>,
 }
 
 /// Scores of rows for all classes.
@@ -136,7 +140,7 @@ pub fn fit_watched(
     let outcome = vb::run(
         &mut run.alternation,
         checkpoint.reached(0),
-        &work(config),
+        config,
         &mut part,
         Some(&checkpoint),
     )?;
@@ -146,25 +150,9 @@ pub fn fit_watched(
 /// Name of the model in checkpoints.
 const CHECKPOINT: &str = "regbayes/ilsvm/checkpoint";
 
-fn work(config: &IlsvmConfig) -> Work {
-    Work {
-        warm_up: config.factors.warm_up,
-        inner_sweeps: config.inner_sweeps,
-        limits: config.limits,
-    }
-}
-
 /// Inputs in the units of a fit, and their features before labels are looked at (IBP).
 #[derive(Clone, Debug)]
-pub struct PreparedClasses {
-    columns: Columns,
-    items: Items,
-    state: FactorState,
-    /// Appended inputs of all rows, scaled, holes filled: D x N, or without rows if none are wanted.
-    raw: Mat<f64>,
-    /// Labelled rows.
-    rows: Vec<usize>,
-}
+pub struct PreparedClasses(pub(crate) Prepared);
 
 impl PreparedClasses {
     /// Standardises the inputs and makes the sweeps without labels.
@@ -188,40 +176,15 @@ impl PreparedClasses {
     ) -> Result<Self, RegBayesError> {
         config.validate()?;
         let rows = labelled_rows(inputs, labels)?;
-        let columns = Columns::learn(inputs, &rows)?;
-        let table = columns.apply(inputs)?;
-        let items = Items::from_rows(&table);
-        let mut factors = Factors::start(&items, config.factors, config.seed)?;
-        vb::warm_up(&mut factors, &work(config), part)?;
-        let raw = appended(&table, &factors.state, config.raw_inputs);
-        let state = factors.state;
-        Ok(Self {
-            columns,
-            items,
-            state,
-            raw,
-            rows,
-        })
-    }
-
-    /// A run that begins with the features of the inputs alone.
-    pub(crate) fn alternation(
-        &self,
-        problem: ClassProblem,
-        config: &IlsvmConfig,
-    ) -> Alternation<'_, ClassMargins> {
-        Alternation {
-            factors: Factors::new(&self.items, config.factors, self.state.clone()),
-            labels: ClassMargins::new(problem),
-            update: config.label_update,
-            inner_sweeps: config.inner_sweeps,
-            machine: config.machine,
-        }
+        let fill = |state: &FactorState, _, table: &Table| Ok(filled(state, table));
+        let core = Prepared::new(inputs, rows, config, Items::from_rows, fill, part)?;
+        Ok(Self(core))
     }
 
     fn run<'d>(&'d self, labels: &'d Labels, config: &'d IlsvmConfig) -> IlsvmVb<'d> {
         IlsvmVb {
-            alternation: self.alternation(problem_of(self, labels, config), config),
+            alternation: (self.0)
+                .alternation(ClassMargins::new(problem_of(self, labels, config)), config),
             prepared: self,
             labels,
             config,
@@ -270,61 +233,16 @@ impl<'d> IlsvmVb<'d> {
         config.validate()?;
         let codes = labels.codes().iter().enumerate();
         let known = codes.filter_map(|(n, code)| code.map(|_| n));
-        if labels.n_rows() != prepared.items.n_items() || !known.eq(prepared.rows.iter().copied()) {
-            return Err(RegBayesError::State {
-                what: "the labelled rows are not those that were prepared".to_owned(),
-            });
+        if labels.n_rows() != prepared.0.items.n_items()
+            || !known.eq(prepared.0.rows.iter().copied())
+        {
+            return Err(RegBayesError::state(
+                "the labelled rows are not those that were prepared",
+            ));
         }
         let mut run = prepared.run(labels, config);
         run.alternation.solve()?;
         Ok(run)
-    }
-
-    /// One outer iteration; minus the objective.
-    ///
-    /// # Errors
-    /// Numerical trouble, named with iteration and block.
-    pub fn step(&mut self) -> Result<f64, RegBayesError> {
-        let limits = VbLimits {
-            max_iterations: self.trace.len() as u64 + 1,
-            tolerance: 0.0,
-        };
-        self.go_on(&limits, |_, _| ControlFlow::Continue(()))?;
-        Ok(-self.alternation.objective())
-    }
-
-    /// The posterior of the features.
-    pub fn state(&self) -> &FactorState {
-        &self.alternation.factors.state
-    }
-
-    /// Every iteration so far.
-    pub fn trace(&self) -> &[VbReport] {
-        &self.trace
-    }
-
-    /// Goes on to the limits of the configuration or until `watch` breaks.
-    ///
-    /// # Errors
-    /// As [`step`](Self::step).
-    pub fn run(
-        mut self,
-        watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
-    ) -> Result<IlsvmFit, RegBayesError> {
-        let outcome = self.go_on(&self.config.limits, watch)?;
-        self.alternation.finish()?;
-        Ok(self.finish(outcome))
-    }
-
-    fn go_on(
-        &mut self,
-        limits: &VbLimits,
-        watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, RegBayesError> {
-        let trace = std::mem::take(&mut self.trace);
-        let outcome = vb::go_on(&mut self.alternation, limits, trace, watch)?;
-        self.trace.clone_from(&outcome.trace);
-        Ok(outcome)
     }
 
     fn finish(self, outcome: VbOutcome) -> IlsvmFit {
@@ -332,36 +250,31 @@ impl<'d> IlsvmVb<'d> {
         let weights = solution.map_or_else(Vec::new, |s| s.weights);
         let state = self.alternation.factors.state;
         let (n_classes, ones) = (self.labels.n_classes(), self.config.ones);
-        let raw = &self.prepared.raw;
+        let raw = &self.prepared.0.appended;
         IlsvmFit {
             config: self.config.clone(),
             stop: outcome.stop,
             trace: outcome.trace,
-            columns: self.prepared.columns.clone(),
+            columns: self.prepared.0.columns.clone(),
             classes: self.labels.classes().to_vec(),
             scores: scores(&weights, n_classes, &state.indicators, raw, ones),
+            map: self.prepared.0.map.clone(),
             state,
             weights,
         }
     }
 }
 
+driven!(IlsvmVb, IlsvmFit);
+
 fn labelled_rows(inputs: &Table, labels: &Labels) -> Result<Vec<usize>, RegBayesError> {
-    if labels.n_rows() != inputs.n_rows() {
-        return Err(RegBayesError::Size {
-            what: "labels",
-            found: labels.n_rows(),
-            expected: inputs.n_rows(),
-        });
-    }
+    same_size("labels", labels.n_rows(), inputs.n_rows())?;
     let present = labels.counts().iter().filter(|&&n| n > 0).count();
     if present < 2 {
-        return Err(RegBayesError::State {
-            what: format!(
-                "{present} of {} classes has a labelled row: at least two are needed",
-                labels.n_classes()
-            ),
-        });
+        return Err(RegBayesError::state(format!(
+            "{present} of {} classes has a labelled row: at least two are needed",
+            labels.n_classes()
+        )));
     }
     let codes = labels.codes().iter().enumerate();
     Ok(codes.filter_map(|(n, code)| code.map(|_| n)).collect())
@@ -373,7 +286,7 @@ pub(crate) fn problem_of(
     labels: &Labels,
     config: &IlsvmConfig,
 ) -> ClassProblem {
-    let (rows, raw) = (&prepared.rows, &prepared.raw);
+    let rows = &prepared.0.rows;
     let classes: Vec<u32> = rows
         .iter()
         .filter_map(|&n| labels.codes()[n].map(|c| c as u32))
@@ -390,58 +303,45 @@ pub(crate) fn problem_of(
         costs: classes.iter().map(cost).collect(),
         classes,
         n_classes: labels.n_classes(),
-        raw: rows
-            .iter()
-            .flat_map(|&n| raw.col_as_slice(n).iter().copied())
-            .collect(),
+        raw: prepared.0.appended_rows(),
         rows: rows.to_vec(),
         slack: config.slack,
         ones: config.ones,
     }
 }
 
-/// Inputs in standard units times `scale`, D x N, with what the features expect in the holes; without columns if the scale is 0.
-fn appended(table: &Table, state: &FactorState, scale: f64) -> Mat<f64> {
+/// Inputs in standard units, D x N, with what the features expect in the holes.
+fn filled(state: &FactorState, table: &Table) -> Mat<f64> {
     let (n_rows, d) = (table.n_rows(), table.n_cols());
-    if scale == 0.0 {
-        return Mat::zeros(0, n_rows);
-    }
-    let cell = |j: usize, n: usize| {
-        if table.is_observed(n, j) {
-            return table.values()[n * d + j];
-        }
-        npb_linalg::dot(
+    Mat::from_fn(d, n_rows, |j, n| match table.is_observed(n, j) {
+        true => table.values()[n * d + j],
+        false => npb_linalg::dot(
             state.indicators.col_as_slice(n),
             state.loadings.col_as_slice(j),
-        )
-    };
-    Mat::from_fn(d, n_rows, |j, n| scale * cell(j, n))
+        ),
+    })
 }
 
-/// Scores of all rows (columns of `indicators` and `raw`), row-major.
+/// Scores of all rows (columns of `indicators`, rows of `appended`), row-major.
 fn scores(
     weights: &[f64],
     n_classes: usize,
     indicators: &Mat<f64>,
-    raw: &Mat<f64>,
+    appended: &[f64],
     ones: f64,
 ) -> Vec<f64> {
-    let width = weights.len() / n_classes;
-    let (k, r) = (indicators.nrows(), raw.nrows());
-    let part = |first: usize, count: usize| {
-        Mat::from_fn(n_classes, count, |y, j| weights[y * width + first + j])
+    let (n_rows, k) = (indicators.ncols(), indicators.nrows());
+    let (width, r) = (weights.len() / n_classes, appended.len() / n_rows.max(1));
+    let score = |(n, y): (usize, usize)| {
+        let own = &weights[y * width..][..width];
+        let bias = own.get(k + r).map_or(0.0, |b| b * ones);
+        npb_linalg::dot(&own[..k], indicators.col_as_slice(n))
+            + npb_linalg::dot(&own[k..k + r], &appended[n * r..][..r])
+            + bias
     };
-    let mut all = product(part(0, k).as_ref(), indicators.as_ref(), 1.0);
-    if r > 0 {
-        all += product(part(k, r).as_ref(), raw.as_ref(), 1.0);
-    }
-    let bias = |y: usize| {
-        let bias = weights[y * width..(y + 1) * width].get(k + r);
-        bias.map_or(0.0, |b| b * ones)
-    };
-    (0..all.ncols())
+    (0..n_rows)
         .flat_map(|n| (0..n_classes).map(move |y| (n, y)))
-        .map(|(n, y)| all[(y, n)] + bias(y))
+        .map(score)
         .collect()
 }
 
@@ -494,7 +394,8 @@ impl IlsvmFit {
             indicators,
             ..self.state.clone()
         };
-        let raw = appended(&table, &other, self.config.raw_inputs);
+        let inputs = filled(&other, &table);
+        let raw = appended(&inputs, self.map.as_ref(), self.config.raw_inputs)?;
         Ok(ClassScores {
             values: scores(
                 &self.weights,
@@ -509,14 +410,12 @@ impl IlsvmFit {
 
     /// What the features are: what each one adds to the input columns, which classes it drives.
     pub fn feature_reports(&self) -> Vec<FeatureReport> {
-        let kept = self.columns.kept().iter();
-        let names: Vec<String> = kept.map(|&j| self.columns.names()[j].clone()).collect();
         let width = self.weights.len() / self.classes.len();
         let weights = Mat::from_fn(self.classes.len(), self.state.n_features(), |y, k| {
             self.weights[y * width + k]
         });
         let columns = &self.state.loadings;
-        reports(&self.state, &names, columns, &self.classes, &weights)
+        reports(&self.state, &self.columns, columns, &self.classes, &weights)
     }
 
     /// Mean of each feature over the rows of each class (R, figure 4): one entry per class, `None` for a class without a row. `labels` are those of
@@ -525,18 +424,8 @@ impl IlsvmFit {
     /// # Errors
     /// Labels of another number of rows or classes.
     pub fn class_means(&self, labels: &Labels) -> Result<Vec<Option<Vec<f64>>>, RegBayesError> {
-        for (what, found, expected) in [
-            ("labels", labels.n_rows(), self.state.n_items()),
-            ("classes", labels.n_classes(), self.classes.len()),
-        ] {
-            if found != expected {
-                return Err(RegBayesError::Size {
-                    what,
-                    found,
-                    expected,
-                });
-            }
-        }
+        same_size("labels", labels.n_rows(), self.state.n_items())?;
+        same_size("classes", labels.n_classes(), self.classes.len())?;
         let counts = labels.counts();
         let mut means = vec![vec![0.0; self.state.n_features()]; counts.len()];
         for (n, code) in labels.codes().iter().enumerate() {
@@ -550,50 +439,22 @@ impl IlsvmFit {
     }
 
     fn check(&self) -> Result<(), RegBayesError> {
-        self.config.validate()?;
-        self.columns.check()?;
-        self.state.check()?;
-        let wrong = |what: &str| {
-            Err(RegBayesError::State {
-                what: what.to_owned(),
-            })
-        };
-        let (d, n_classes) = (self.columns.kept().len(), self.classes.len());
-        if self.state.n_observations() != d {
-            return wrong("there are other columns than the features have loadings for");
-        }
-        let raw = if self.config.raw_inputs > 0.0 { d } else { 0 };
-        let width = self.state.n_features() + raw + usize::from(self.config.ones > 0.0);
+        let wrong = |what: &str| Err(RegBayesError::state(what));
+        let state = (&self.state, self.state.n_observations());
+        let width = check_fit(&self.config, &self.columns, state, self.map.as_ref())?;
+        let n_classes = self.classes.len();
         if n_classes < 2 || n_classes.checked_mul(width) != Some(self.weights.len()) {
             return wrong("the weights do not fit the features and classes");
         }
         if n_classes.checked_mul(self.state.n_items()) != Some(self.scores.len()) {
             return wrong("the scores do not fit the rows and classes");
         }
-        if !self
-            .weights
-            .iter()
-            .chain(&self.scores)
-            .all(|w| w.is_finite())
-        {
+        let mut numbers = self.weights.iter().chain(&self.scores);
+        if !numbers.all(|w| w.is_finite()) {
             return wrong("a weight or score is not finite");
         }
         Ok(())
     }
 }
 
-impl Saved for IlsvmFit {
-    const MODEL: &'static str = "regbayes/ilsvm";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Self;
-    type Error = RegBayesError;
-
-    fn content(&self) -> &Self {
-        self
-    }
-
-    fn from_content(content: Self) -> Result<Self, RegBayesError> {
-        content.check()?;
-        Ok(content)
-    }
-}
+saved!(IlsvmFit, "regbayes/ilsvm");

@@ -117,6 +117,7 @@ impl Supervision for ClassMargins {
         &mut self,
         indicators: &Mat<f64>,
         limits: &MachineLimits,
+        ceiling: f64,
     ) -> Result<(), RegBayesError> {
         let rows = self.problem.inputs(indicators);
         let width = rows.len() / self.problem.rows.len();
@@ -124,7 +125,7 @@ impl Supervision for ClassMargins {
         let machine = Machine::new(Inputs::dense(&rows, width)?.with_ones(self.problem.ones)?);
         let problem = self.problem.problem();
         let warm = self.solution.as_ref();
-        let solution = machine.solve(&problem, warm, limits)?;
+        let solution = machine.solve_below(&problem, warm, limits, ceiling)?;
         self.solution = Some(match warm {
             Some(last) => better(&machine, &problem, last, solution),
             None => solution,
@@ -182,7 +183,7 @@ impl Supervision for ClassMargins {
     }
 
     /// Cost: that of a sweep, and labelled rows × classes × K.
-    fn sweep_exactly(&mut self, factors: &mut Factors<'_>) {
+    fn sweep_exactly(&mut self, factors: &mut Factors<'_>, label_weight: f64) {
         let places = self.places(factors.state.n_items());
         let weights = self.feature_weights();
         let precision = factors.precision();
@@ -203,7 +204,7 @@ impl Supervision for ClassMargins {
                 let mut loss = RowLoss {
                     scores: self.scores(n, psi),
                     class: self.problem.classes[n] as usize,
-                    cost: self.problem.costs[n],
+                    cost: label_weight * self.problem.costs[n],
                 };
                 let mut scratch = Vec::new();
                 sweep_item(&mut own, psi, precision, &odds, |k, ln_odds, psi| {

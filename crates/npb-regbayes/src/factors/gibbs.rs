@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Items;
 use crate::dense::{axpy, columns_mut, sigmoid};
-use crate::error::RegBayesError;
+use crate::error::{RegBayesError, same_size};
 
 /// Moves of the sampler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,15 +101,14 @@ pub struct IbpDraw {
     pub concentration: f64,
 }
 
-/// A fault of the sampler, for tests that must fail.
-#[cfg(test)]
+/// A fault of size one half that a test can plant, and the place where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Shape of the noise precision too large by one half.
+    /// Shape of the noise precision too large.
     NoiseShape,
-    /// Shape of the precision of loadings too large by one half.
+    /// Shape of the precision of loadings too large.
     LoadingShape,
-    /// Shape of alpha too small by one half.
+    /// Shape of alpha too small.
     ConcentrationShape,
     /// Half an item too many in each column.
     WeightCount,
@@ -140,7 +139,7 @@ pub struct IbpSampler {
     config: IbpGibbsConfig,
     draw: IbpDraw,
     sweep: u64,
-    #[cfg(test)]
+    /// Planted by tests only.
     fault: Option<Fault>,
 }
 
@@ -176,13 +175,7 @@ impl IbpSampler {
             ("features of the loadings", draw.loadings.nrows(), k),
             ("observations of the loadings", draw.loadings.ncols(), j),
         ] {
-            if found != expected {
-                return Err(RegBayesError::Size {
-                    what,
-                    found,
-                    expected,
-                });
-            }
+            same_size(what, found, expected)?;
         }
         Ok(Self::from_draw(items, config.clone(), draw))
     }
@@ -193,7 +186,6 @@ impl IbpSampler {
             config,
             draw,
             sweep: 0,
-            #[cfg(test)]
             fault: None,
         }
     }
@@ -224,7 +216,7 @@ impl IbpSampler {
             IbpMove::Loadings => self.draw_loadings(place)?,
             IbpMove::Weights => self.draw_weights(rng),
             IbpMove::NoisePrecision => {
-                let shape = 0.5 * self.items.n_observed as f64 + self.half(FaultAt::Noise);
+                let shape = 0.5 * self.items.n_observed as f64 + self.half(Fault::NoiseShape);
                 let prior = self.config.noise;
                 self.draw.noise_precision = gamma(prior, shape, 0.5 * self.squares(), rng);
             }
@@ -232,12 +224,12 @@ impl IbpSampler {
                 let w = &self.draw.loadings;
                 let squares = |j: usize| npb_linalg::dot(w.col_as_slice(j), w.col_as_slice(j));
                 let sum: f64 = (0..w.ncols()).map(squares).sum();
-                let shape = 0.5 * (w.nrows() * w.ncols()) as f64 + self.half(FaultAt::Loading);
+                let shape = 0.5 * (w.nrows() * w.ncols()) as f64 + self.half(Fault::LoadingShape);
                 self.draw.loading_precision = gamma(self.config.loading, shape, 0.5 * sum, rng);
             }
             IbpMove::Concentration => {
                 let last = self.draw.ln_weights.last().copied().unwrap_or(0.0);
-                let shape = self.config.truncation as f64 - self.half(FaultAt::Concentration);
+                let shape = self.config.truncation as f64 - self.half(Fault::ConcentrationShape);
                 self.draw.concentration = gamma(self.config.concentration, shape, -last, rng);
             }
         }
@@ -277,7 +269,7 @@ impl IbpSampler {
     fn draw_indicators(&mut self, place: u64) {
         let (config, sweep) = (&self.config, self.sweep);
         let means = self.means();
-        let complement = 1.0 - 2.0 * self.half(FaultAt::Complement);
+        let complement = 1.0 - 2.0 * self.half(Fault::Complement);
         let odds: Vec<f64> = self
             .draw
             .ln_weights
@@ -315,7 +307,7 @@ impl IbpSampler {
     fn draw_loadings(&mut self, place: u64) -> Result<(), RegBayesError> {
         let (config, sweep, items) = (&self.config, self.sweep, &self.items);
         let (tau, z) = (self.draw.noise_precision, &self.draw.indicators);
-        let prior = self.draw.loading_precision * (1.0 - self.half(FaultAt::Prior));
+        let prior = self.draw.loading_precision * (1.0 - self.half(Fault::LoadingPrior));
         let outcome: Result<(), RegBayesError> = columns_mut(&mut self.draw.loadings)
             .into_par_iter()
             .enumerate()
@@ -334,12 +326,8 @@ impl IbpSampler {
                         axpy(p.col_as_slice_mut(l), tau * z[l], z);
                     }
                 }
-                let factor = Cholesky::new(p.as_ref()).map_err(|e| RegBayesError::Numerical {
-                    iteration: sweep,
-                    block: "loadings",
-                    pivot: e.pivot,
-                    value: e.value,
-                })?;
+                let factor = Cholesky::new(p.as_ref())
+                    .map_err(|e| RegBayesError::numerical(sweep, "loadings", &e))?;
                 let key = [config.chain, sweep, MOVES + place, 1 + j as u64];
                 factor.sample_canonical(w, &mut stream(config.seed, key));
                 Ok(())
@@ -349,7 +337,7 @@ impl IbpSampler {
 
     fn draw_weights(&mut self, rng: &mut impl Rng) {
         let (n, last) = (self.items.n_items() as f64, self.config.truncation - 1);
-        let extra = self.half(FaultAt::Count);
+        let extra = self.half(Fault::WeightCount);
         for k in 0..=last {
             let z = &self.draw.indicators;
             let count: f64 = extra + (0..z.ncols()).map(|i| z[(k, i)]).sum::<f64>();
@@ -368,25 +356,9 @@ impl IbpSampler {
     }
 
     /// One half if the sampler has this fault, else 0.
-    fn half(&self, at: FaultAt) -> f64 {
-        #[cfg(test)]
-        if self.fault.is_some_and(|fault| fault.at() == at) {
-            return 0.5;
-        }
-        let _ = at;
-        0.0
+    fn half(&self, fault: Fault) -> f64 {
+        if self.fault == Some(fault) { 0.5 } else { 0.0 }
     }
-}
-
-/// Places in which a test can plant a fault of size one half.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FaultAt {
-    Noise,
-    Loading,
-    Concentration,
-    Count,
-    Complement,
-    Prior,
 }
 
 /// Third words of the keys of random streams.
@@ -469,20 +441,6 @@ fn slice(
             low = new;
         } else {
             high = new;
-        }
-    }
-}
-
-#[cfg(test)]
-impl Fault {
-    fn at(self) -> FaultAt {
-        match self {
-            Self::NoiseShape => FaultAt::Noise,
-            Self::LoadingShape => FaultAt::Loading,
-            Self::ConcentrationShape => FaultAt::Concentration,
-            Self::WeightCount => FaultAt::Count,
-            Self::Complement => FaultAt::Complement,
-            Self::LoadingPrior => FaultAt::Prior,
         }
     }
 }

@@ -1,47 +1,30 @@
 //! Non-linear maps of inputs, so that linear machines see what a Gaussian kernel sees.
 
-use std::f64::consts::TAU;
-
 use npb_infer::{ranges, stream};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, Jitter, dot};
-use rand::RngExt;
 use rand::seq::index;
-use rand_distr::StandardNormal;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::Inputs;
 use crate::error::RegBayesError;
 
-/// Which approximation of the kernel `exp(-gamma |x - y|^2)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MapKind {
-    /// Kernel values at landmarks, rows drawn at random, whitened (Williams and Seeger 2001): exact between landmarks.
-    Nystrom,
-    /// Cosines of random frequencies (Rahimi and Recht 2007): unbiased, error falls with the root of their number.
-    RandomFourier,
-}
-
-/// Settings of a map.
+/// Settings of a map: Nystrom's approximation (Williams and Seeger 2001) of the kernel `exp(-gamma |x - y|^2)`, exact between landmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MapConfig {
-    /// Which approximation.
-    pub kind: MapKind,
-    /// Columns that come out (at most as many as rows for [`MapKind::Nystrom`]).
+    /// Landmarks, rows drawn at random, and columns that come out; at most as many as rows.
     pub features: usize,
     /// Inverse squared width of the kernel; 0: one over the number of columns times their mean variance.
     pub gamma: f64,
-    /// Seed of landmarks or frequencies.
+    /// Seed of the landmarks.
     pub seed: u64,
 }
 
 impl Default for MapConfig {
     fn default() -> Self {
         Self {
-            kind: MapKind::Nystrom,
             features: 500,
             gamma: 0.0,
             seed: 0,
@@ -52,7 +35,7 @@ impl Default for MapConfig {
 /// A fitted map. Inner products of mapped rows approximate the kernel.
 ///
 /// ```
-/// use npb_regbayes::{InputMap, MapConfig, MapKind};
+/// use npb_regbayes::{InputMap, MapConfig};
 /// let x = [0.0, 0.0, 1.0, 0.5, -1.0, 2.0]; // Three rows of two columns.
 /// let config = MapConfig { features: 3, gamma: 0.5, ..MapConfig::default() };
 /// let map = InputMap::fit(&x, 2, &config)?;
@@ -64,21 +47,19 @@ impl Default for MapConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputMap {
-    kind: MapKind,
     n_cols: usize,
     gamma: f64,
-    /// Landmarks or frequencies, a row of `n_cols` each.
-    points: Vec<f64>,
-    /// Of [`MapKind::Nystrom`] the inverse Cholesky factor of the landmarks' kernel, row-major; else phases.
+    /// Landmarks, a row of `n_cols` each.
+    landmarks: Vec<f64>,
+    /// Inverse Cholesky factor of their kernel, row-major.
     weights: Vec<f64>,
 }
 
-/// Third words of the keys of the streams of this module.
+/// Third word of the keys of the stream of this module.
 const LANDMARKS: u64 = 0x6c61_6e64;
-const FREQUENCIES: u64 = 0x6672_6571;
 
 impl InputMap {
-    /// Chooses landmarks or frequencies. `values`: rows of `n_cols` numbers, one after the other. Cost: `features^3 / 3` for [`MapKind::Nystrom`].
+    /// Chooses landmarks. `values`: rows of `n_cols` numbers, one after the other. Cost: `features^3 / 3`.
     ///
     /// # Errors
     /// Rows that do not fit or are not finite; no row; settings out of range; landmarks whose kernel is not positive definite.
@@ -91,26 +72,14 @@ impl InputMap {
             0.0 => 1.0 / (n_cols as f64 * mean_variance(values, n_cols)),
             gamma => gamma,
         };
-        match config.kind {
-            MapKind::Nystrom => Self::nystrom(values, n_cols, gamma, config),
-            MapKind::RandomFourier => Ok(Self::random_fourier(n_cols, gamma, config)),
-        }
-    }
-
-    fn nystrom(
-        values: &[f64],
-        n_cols: usize,
-        gamma: f64,
-        config: &MapConfig,
-    ) -> Result<Self, RegBayesError> {
         let n_rows = values.len() / n_cols;
         let features = config.features.min(n_rows);
         let mut rng = stream(config.seed, [0, 0, LANDMARKS, 0]);
         let mut chosen = index::sample(&mut rng, n_rows, features).into_vec();
         chosen.sort_unstable();
         let row = |n: usize| &values[n * n_cols..][..n_cols];
-        let points: Vec<f64> = chosen.iter().flat_map(|&n| row(n)).copied().collect();
-        let point = |k: usize| &points[k * n_cols..][..n_cols];
+        let landmarks: Vec<f64> = chosen.iter().flat_map(|&n| row(n)).copied().collect();
+        let point = |k: usize| &landmarks[k * n_cols..][..n_cols];
         let kernel = Mat::from_fn(features, features, |i, j| {
             gaussian(gamma, point(i), point(j))
         });
@@ -121,7 +90,7 @@ impl InputMap {
         };
         factor
             .factor_jittered(kernel.as_ref(), &jitter)
-            .map_err(not_positive)?;
+            .map_err(|e| RegBayesError::numerical(0, "kernel of the landmarks", &e))?;
         // Column j of the inverse of L solves L c = e_j.
         let mut weights = vec![0.0; features * features];
         let mut column = vec![0.0; features];
@@ -132,34 +101,16 @@ impl InputMap {
             (j..features).for_each(|i| weights[i * features + j] = column[i]);
         }
         Ok(Self {
-            kind: MapKind::Nystrom,
             n_cols,
             gamma,
-            points,
+            landmarks,
             weights,
         })
     }
 
-    fn random_fourier(n_cols: usize, gamma: f64, config: &MapConfig) -> Self {
-        let mut rng = stream(config.seed, [0, 0, FREQUENCIES, 0]);
-        let scale = (2.0 * gamma).sqrt();
-        let frequency = |_| scale * rng.sample::<f64, _>(StandardNormal);
-        let points = (0..config.features * n_cols).map(frequency).collect();
-        let mut rng = stream(config.seed, [0, 0, FREQUENCIES, 1]);
-        Self {
-            kind: MapKind::RandomFourier,
-            n_cols,
-            gamma,
-            points,
-            weights: (0..config.features)
-                .map(|_| rng.random_range(0.0..TAU))
-                .collect(),
-        }
-    }
-
     /// Columns that come out.
     pub fn n_features(&self) -> usize {
-        self.points.len() / self.n_cols
+        self.landmarks.len() / self.n_cols
     }
 
     /// Inverse squared width of the kernel.
@@ -167,7 +118,7 @@ impl InputMap {
         self.gamma
     }
 
-    /// Maps rows, in parallel: `n_rows x n_features`, row-major. Cost per row: columns x features, and for [`MapKind::Nystrom`] half the square of the features.
+    /// Maps rows, in parallel: `n_rows x n_features`, row-major. Cost per row: columns x features, and half the square of the features.
     ///
     /// # Errors
     /// Rows of another width, or not finite.
@@ -182,54 +133,32 @@ impl InputMap {
     }
 
     fn apply_row(&self, row: &[f64], out: &mut [f64]) {
-        let points = self.points.chunks_exact(self.n_cols);
+        let landmarks = self.landmarks.chunks_exact(self.n_cols);
+        let kernel: Vec<f64> = landmarks.map(|p| gaussian(self.gamma, row, p)).collect();
         let features = out.len();
-        match self.kind {
-            MapKind::Nystrom => {
-                let kernel: Vec<f64> = points.map(|p| gaussian(self.gamma, row, p)).collect();
-                for (i, out) in out.iter_mut().enumerate() {
-                    *out = dot(&self.weights[i * features..][..=i], &kernel[..=i]);
-                }
-            }
-            MapKind::RandomFourier => {
-                let scale = (2.0 / features as f64).sqrt();
-                for ((out, point), phase) in out.iter_mut().zip(points).zip(&self.weights) {
-                    *out = scale * (dot(row, point) + phase).cos();
-                }
-            }
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = dot(&self.weights[i * features..][..=i], &kernel[..=i]);
         }
     }
 
-    /// Checks a map that comes from a file.
+    /// Checks a map of so many columns that comes from a file.
     ///
     /// # Errors
     /// Sizes or values that contradict one another.
-    pub fn check(&self) -> Result<(), RegBayesError> {
-        let features = self.points.len() / self.n_cols.max(1);
-        let weights = match self.kind {
-            MapKind::Nystrom => features * features,
-            MapKind::RandomFourier => features,
-        };
+    pub fn check(&self, n_cols: usize) -> Result<(), RegBayesError> {
+        let features = self.landmarks.len() / self.n_cols.max(1);
         let whole = features > 0
-            && features * self.n_cols == self.points.len()
-            && weights == self.weights.len();
-        let numbers = self.points.iter().chain(&self.weights);
+            && self.n_cols == n_cols
+            && features * self.n_cols == self.landmarks.len()
+            && features * features == self.weights.len();
+        let numbers = self.landmarks.iter().chain(&self.weights);
         let finite = numbers.clone().all(|x| x.is_finite()) && self.gamma.is_finite();
         match whole && finite && self.gamma > 0.0 {
             true => Ok(()),
-            false => Err(RegBayesError::State {
-                what: "map of the inputs: impossible value or size".to_owned(),
-            }),
+            false => Err(RegBayesError::state(
+                "map of the inputs: impossible value or size",
+            )),
         }
-    }
-}
-
-fn not_positive(e: npb_linalg::NotPositiveDefinite) -> RegBayesError {
-    RegBayesError::Numerical {
-        iteration: 0,
-        block: "kernel of the landmarks",
-        pivot: e.pivot,
-        value: e.value,
     }
 }
 

@@ -53,7 +53,9 @@ impl<'r, S: Simd> Duals<'r, S> {
             step: vec![0.0; width],
         };
         if let Some(warm) = run.warm {
-            (0..inputs.n_rows()).for_each(|row| duals.start(row, warm));
+            for row in 0..inputs.n_rows() {
+                duals.start(row, warm);
+            }
         }
         duals
     }

@@ -1,4 +1,6 @@
 //! Products of a row with weights, in vector registers, and the order of visits.
+//!
+//! Loops here are `for` loops: a closure that the compiler does not inline loses the registers, and each product becomes a call.
 
 use npb_infer::stream;
 use pulp::Simd;
@@ -117,33 +119,68 @@ impl<S: Simd> Block<S> {
     #[inline(always)]
     pub(super) fn scores(&self, inputs: &Inputs<'_>, row: usize, out: &mut [f64]) {
         let (out, _) = S::as_mut_simd_f64s(out);
-        let (simd, registers) = (self.simd, self.registers);
+        out.fill(self.simd.splat_f64s(0.0));
+        match (inputs.rows, self.registers) {
+            (Rows::Dense(values), registers) => {
+                let x = &values[row * inputs.n_cols()..][..inputs.n_cols()];
+                match registers {
+                    1 => self.dense_scores::<1>(x, out),
+                    2 => self.dense_scores::<2>(x, out),
+                    3 => self.dense_scores::<3>(x, out),
+                    _ => {
+                        for (j, &x) in x.iter().enumerate() {
+                            self.one(j, x, out);
+                        }
+                    }
+                }
+            }
+            (Rows::Sparse(ratings), _) => {
+                let (columns, values) = ratings.row(row);
+                for (&j, &x) in columns.iter().zip(values) {
+                    self.one(j as usize, x, out);
+                }
+            }
+        }
+        if inputs.ones > 0.0 {
+            self.one(inputs.n_cols(), inputs.ones, out);
+        }
+    }
+
+    /// out <- out + x w of one column.
+    #[inline(always)]
+    fn one(&self, j: usize, x: f64, out: &mut [S::f64s]) {
+        let x = self.simd.splat_f64s(x);
+        let w = &self.weights[j * self.registers..][..self.registers];
+        for (out, &w) in out.iter_mut().zip(w) {
+            *out = self.simd.mul_add_e_f64s(x, w, *out);
+        }
+    }
+
+    /// Columns four by four with sums of their own, so that products need not wait for one another.
+    #[inline(always)]
+    fn dense_scores<const R: usize>(&self, x: &[f64], out: &mut [S::f64s]) {
+        let simd = self.simd;
+        let (weights, _) = self.weights.as_chunks::<R>();
+        let (x4, rest) = x.as_chunks::<4>();
+        let (w4, _) = weights.as_chunks::<4>();
+        let mut sums = [[simd.splat_f64s(0.0); R]; 4];
+        for (x, w) in x4.iter().zip(w4) {
+            for ((sums, &x), w) in sums.iter_mut().zip(x).zip(w) {
+                let x = simd.splat_f64s(x);
+                for (sum, &w) in sums.iter_mut().zip(w) {
+                    *sum = simd.mul_add_e_f64s(x, w, *sum);
+                }
+            }
+        }
+        for (&x, w) in rest.iter().zip(&weights[x.len() - rest.len()..]) {
+            let x = simd.splat_f64s(x);
+            for (sum, &w) in sums[0].iter_mut().zip(w) {
+                *sum = simd.mul_add_e_f64s(x, w, *sum);
+            }
+        }
+        let [a, b, c, d] = sums;
         for (r, out) in out.iter_mut().enumerate() {
-            let weight = |j: usize| self.weights[j * registers + r];
-            let zero = simd.splat_f64s(0.0);
-            let mut sums = [zero; 4];
-            match inputs.rows {
-                Rows::Dense(values) => {
-                    let x = &values[row * inputs.n_cols()..][..inputs.n_cols()];
-                    for (j, &x) in x.iter().enumerate() {
-                        let sum = &mut sums[j % 4];
-                        *sum = simd.mul_add_e_f64s(simd.splat_f64s(x), weight(j), *sum);
-                    }
-                }
-                Rows::Sparse(ratings) => {
-                    let (columns, values) = ratings.row(row);
-                    for (k, (&j, &x)) in columns.iter().zip(values).enumerate() {
-                        let sum = &mut sums[k % 4];
-                        *sum = simd.mul_add_e_f64s(simd.splat_f64s(x), weight(j as usize), *sum);
-                    }
-                }
-            }
-            if inputs.ones > 0.0 {
-                let ones = simd.splat_f64s(inputs.ones);
-                sums[0] = simd.mul_add_e_f64s(ones, weight(inputs.n_cols()), sums[0]);
-            }
-            let [a, b, c, d] = sums;
-            *out = simd.add_f64s(simd.add_f64s(a, b), simd.add_f64s(c, d));
+            *out = simd.add_f64s(simd.add_f64s(a[r], b[r]), simd.add_f64s(c[r], d[r]));
         }
     }
 
@@ -151,26 +188,50 @@ impl<S: Simd> Block<S> {
     #[inline(always)]
     pub(super) fn add(&mut self, inputs: &Inputs<'_>, row: usize, a: &[f64]) {
         let (a, _) = S::as_simd_f64s(a);
-        let (simd, registers) = (self.simd, self.registers);
-        let mut one = |j: usize, x: f64| {
-            let x = simd.splat_f64s(x);
-            for (w, &a) in self.weights[j * registers..][..registers].iter_mut().zip(a) {
-                *w = simd.mul_add_e_f64s(x, a, *w);
-            }
-        };
         match inputs.rows {
             Rows::Dense(values) => {
                 let x = &values[row * inputs.n_cols()..][..inputs.n_cols()];
-                x.iter().enumerate().for_each(|(j, &x)| one(j, x));
+                match self.registers {
+                    1 => self.add_dense::<1>(x, a),
+                    2 => self.add_dense::<2>(x, a),
+                    3 => self.add_dense::<3>(x, a),
+                    _ => {
+                        for (j, &x) in x.iter().enumerate() {
+                            self.add_one(j, x, a);
+                        }
+                    }
+                }
             }
             Rows::Sparse(ratings) => {
                 let (columns, values) = ratings.row(row);
-                let entries = columns.iter().zip(values);
-                entries.for_each(|(&j, &x)| one(j as usize, x));
+                for (&j, &x) in columns.iter().zip(values) {
+                    self.add_one(j as usize, x, a);
+                }
             }
         }
         if inputs.ones > 0.0 {
-            one(inputs.n_cols(), inputs.ones);
+            self.add_one(inputs.n_cols(), inputs.ones, a);
+        }
+    }
+
+    #[inline(always)]
+    fn add_one(&mut self, j: usize, x: f64, a: &[S::f64s]) {
+        let x = self.simd.splat_f64s(x);
+        let w = &mut self.weights[j * self.registers..][..self.registers];
+        for (w, &a) in w.iter_mut().zip(a) {
+            *w = self.simd.mul_add_e_f64s(x, a, *w);
+        }
+    }
+
+    #[inline(always)]
+    fn add_dense<const R: usize>(&mut self, x: &[f64], a: &[S::f64s]) {
+        let simd = self.simd;
+        let (weights, _) = self.weights.as_chunks_mut::<R>();
+        for (w, &x) in weights.iter_mut().zip(x) {
+            let x = simd.splat_f64s(x);
+            for (w, &a) in w.iter_mut().zip(a) {
+                *w = simd.mul_add_e_f64s(x, a, *w);
+            }
         }
     }
 
@@ -178,9 +239,11 @@ impl<S: Simd> Block<S> {
     #[inline(always)]
     pub(super) fn squared(&self) -> f64 {
         let zero = self.simd.splat_f64s(0.0);
-        let squares = |sum, &w| self.simd.mul_add_e_f64s(w, w, sum);
-        self.simd
-            .reduce_sum_f64s(self.weights.iter().fold(zero, squares))
+        let mut sum = zero;
+        for &w in &self.weights {
+            sum = self.simd.mul_add_e_f64s(w, w, sum);
+        }
+        self.simd.reduce_sum_f64s(sum)
     }
 
     /// Weights score by score.

@@ -2,7 +2,7 @@
 
 use super::root::Scalar;
 use super::space::Exponential;
-use crate::error::RegBayesError;
+use crate::error::{RegBayesError, same_size};
 
 /// How strictly a constraint is meant.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,31 +86,22 @@ pub struct Constraint {
 impl Constraint {
     /// Checks values and sizes.
     pub(super) fn check(&self, index: usize, n_features: usize) -> Result<(), RegBayesError> {
-        let wrong = |value: f64, rule: &'static str| RegBayesError::Row {
-            what: "constraints",
-            row: index,
-            value,
-            rule,
-        };
+        let wrong =
+            |value: f64, rule: &'static str| RegBayesError::row("constraints", index, value, rule);
         if let Some(&feature) = self.features.iter().find(|t| **t >= n_features) {
             return Err(wrong(feature as f64, "a feature of the space"));
         }
+        if let Some(band) = self.penalty.band() {
+            band.softness.check(&wrong)?;
+            if band.epsilon.is_nan() || band.epsilon < 0.0 {
+                return Err(wrong(band.epsilon, "a half width >= 0"));
+            }
+        }
         let (values, sizes): (Vec<f64>, Option<usize>) = match &self.penalty {
-            Penalty::AtMost { bound, softness } | Penalty::AtLeast { bound, softness } => {
-                softness.check(&wrong)?;
-                (vec![*bound], None)
-            }
+            Penalty::AtMost { bound, .. } | Penalty::AtLeast { bound, .. } => (vec![*bound], None),
             Penalty::Within {
-                target,
-                epsilon,
-                softness,
-            } => {
-                softness.check(&wrong)?;
-                if epsilon.is_nan() || *epsilon < 0.0 {
-                    return Err(wrong(*epsilon, "a half width >= 0"));
-                }
-                (vec![*target, *epsilon], None)
-            }
+                target, epsilon, ..
+            } => (vec![*target, *epsilon], None),
             Penalty::Ball { centre, radius } => {
                 if !(*radius > 0.0 && radius.is_finite()) {
                     return Err(wrong(*radius, "a radius > 0 (an equality is `Within`)"));
@@ -133,14 +124,9 @@ impl Constraint {
         if let Some(value) = values.iter().find(|v| !v.is_finite()) {
             return Err(wrong(*value, "a finite number"));
         }
-        match sizes {
-            Some(size) if size != self.features.len() => Err(RegBayesError::Size {
-                what: "numbers of a constraint",
-                found: size,
-                expected: self.features.len(),
-            }),
-            _ => Ok(()),
-        }
+        sizes.map_or(Ok(()), |size| {
+            same_size("numbers of a constraint", size, self.features.len())
+        })
     }
 }
 
@@ -185,23 +171,52 @@ impl Softness {
     }
 }
 
+/// What `AtMost`, `AtLeast` and `Within` have in common: a target, and on which sides of it a distance beyond `epsilon` is a miss.
+struct Band {
+    target: f64,
+    epsilon: f64,
+    below: bool,
+    above: bool,
+    softness: Softness,
+}
+
 impl Penalty {
-    /// Cost at these expectations, and the largest miss of a hard constraint.
-    pub(super) fn cost(&self, e: &[f64]) -> (f64, f64) {
-        let each = |softness: Softness, missed: &dyn Fn(f64) -> f64| {
-            e.iter().fold((0.0, 0.0_f64), |(cost, most), &e| {
-                let (own, miss) = softness.cost(missed(e));
-                (cost + own, most.max(miss))
-            })
-        };
-        match self {
-            Self::AtMost { bound, softness } => each(*softness, &|e| e - bound),
-            Self::AtLeast { bound, softness } => each(*softness, &|e| bound - e),
+    fn band(&self) -> Option<Band> {
+        let (target, epsilon, below, above, softness) = match *self {
+            Self::AtMost { bound, softness } => (bound, 0.0, false, true, softness),
+            Self::AtLeast { bound, softness } => (bound, 0.0, true, false, softness),
             Self::Within {
                 target,
                 epsilon,
                 softness,
-            } => each(*softness, &|e| (e - target).abs() - epsilon),
+            } => (target, epsilon, true, true, softness),
+            _ => return None,
+        };
+        Some(Band {
+            target,
+            epsilon,
+            below,
+            above,
+            softness,
+        })
+    }
+
+    /// Cost at these expectations, and the largest miss of a hard constraint.
+    pub(super) fn cost(&self, e: &[f64]) -> (f64, f64) {
+        if let Some(band) = self.band() {
+            return e.iter().fold((0.0, 0.0_f64), |(cost, most), e| {
+                let off = e - band.target;
+                let counts = if off > 0.0 { band.above } else { band.below };
+                let missed = if counts {
+                    off.abs() - band.epsilon
+                } else {
+                    0.0
+                };
+                let (own, miss) = band.softness.cost(missed);
+                (cost + own, most.max(miss))
+            });
+        }
+        match self {
             Self::Ball { centre, radius } => {
                 let distance = squared_distance(e, centre).sqrt();
                 (0.0, (distance - radius).max(0.0))
@@ -209,11 +224,10 @@ impl Penalty {
             Self::SquaredDistance { centre, cost } => (cost * squared_distance(e, centre), 0.0),
             Self::Labels { given, cost } => {
                 let terms = given.iter().zip(e).filter(|(g, _)| **g > 0.0);
-                (
-                    cost * terms.map(|(g, e)| g * (g / e).ln()).sum::<f64>(),
-                    0.0,
-                )
+                let divergence: f64 = terms.map(|(g, e)| g * (g / e).ln()).sum();
+                (cost * divergence, 0.0)
             }
+            _ => unreachable!("bands are above"),
         }
     }
 
@@ -260,42 +274,18 @@ impl Penalty {
             radius: 0.0,
             others,
         };
+        if let Some(band) = self.band() {
+            let (most, curvature) = band.softness.dual();
+            return Scalar {
+                target: band.target,
+                epsilon: band.epsilon,
+                curvature,
+                low: if band.above { -most } else { 0.0 },
+                high: if band.below { most } else { 0.0 },
+                ..free
+            };
+        }
         match self {
-            Self::AtMost { bound, softness } => {
-                let (most, curvature) = softness.dual();
-                Scalar {
-                    target: *bound,
-                    curvature,
-                    low: -most,
-                    high: 0.0,
-                    ..free
-                }
-            }
-            Self::AtLeast { bound, softness } => {
-                let (most, curvature) = softness.dual();
-                Scalar {
-                    target: *bound,
-                    curvature,
-                    low: 0.0,
-                    high: most,
-                    ..free
-                }
-            }
-            Self::Within {
-                target,
-                epsilon,
-                softness,
-            } => {
-                let (most, curvature) = softness.dual();
-                Scalar {
-                    target: *target,
-                    epsilon: *epsilon,
-                    curvature,
-                    low: -most,
-                    high: most,
-                    ..free
-                }
-            }
             Self::Ball { centre, radius } => Scalar {
                 target: centre[place],
                 radius: *radius,
@@ -316,17 +306,13 @@ impl Penalty {
                 },
                 ..free
             },
+            _ => unreachable!("bands are above"),
         }
     }
 
     fn is_hard(&self) -> bool {
-        match self {
-            Self::AtMost { softness, .. }
-            | Self::AtLeast { softness, .. }
-            | Self::Within { softness, .. } => *softness == Softness::Hard,
-            Self::Ball { .. } => true,
-            Self::SquaredDistance { .. } | Self::Labels { .. } => false,
-        }
+        let hard = |band: Band| band.softness == Softness::Hard;
+        self.band().map_or(matches!(self, Self::Ball { .. }), hard)
     }
 }
 

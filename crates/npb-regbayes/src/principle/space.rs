@@ -6,7 +6,7 @@ use npb_priors::special::log_sum_exp;
 
 use super::penalty::Constraint;
 use super::{PrincipleLimits, Regularised, solve};
-use crate::error::RegBayesError;
+use crate::error::{RegBayesError, same_size};
 
 /// A family `q(M) ~ p(M) exp(phi' psi(M))` at its present `phi`.
 pub(super) trait Exponential {
@@ -49,37 +49,29 @@ impl FiniteSpace {
         features: Vec<f64>,
         n_features: usize,
     ) -> Result<Self, RegBayesError> {
-        if features.len() != ln_weights.len() * n_features {
-            return Err(RegBayesError::Size {
-                what: "numbers in the features",
-                found: features.len(),
-                expected: ln_weights.len() * n_features,
-            });
-        }
+        same_size(
+            "numbers in the features",
+            features.len(),
+            ln_weights.len() * n_features,
+        )?;
         let wrong = |w: &f64| w.is_nan() || *w == f64::INFINITY;
         if let Some(row) = ln_weights.iter().position(wrong) {
-            return Err(RegBayesError::Row {
-                what: "ln_weights",
+            return Err(RegBayesError::row(
+                "ln_weights",
                 row,
-                value: ln_weights[row],
-                rule: "a logarithm: finite, or minus infinity for a weight of 0",
-            });
+                ln_weights[row],
+                "a logarithm: finite, or minus infinity for a weight of 0",
+            ));
         }
-        if !ln_weights.iter().any(|w| w.is_finite()) {
-            return Err(RegBayesError::Size {
-                what: "models of positive weight",
-                found: 0,
-                expected: 1,
-            });
-        }
+        let some = ln_weights.iter().any(|w| w.is_finite());
+        same_size("models of positive weight", usize::from(some), 1)?;
         if let Some(k) = features.iter().position(|x| !x.is_finite()) {
-            return Err(RegBayesError::Entry {
-                what: "features",
-                row: k / n_features,
-                column: k % n_features,
-                value: features[k],
-                rule: "a finite number",
-            });
+            return Err(RegBayesError::entry(
+                "features",
+                (k / n_features, k % n_features),
+                features[k],
+                "a finite number",
+            ));
         }
         let column = |t: usize| features.iter().skip(t).step_by(n_features).copied();
         Ok(Self {
@@ -200,13 +192,7 @@ impl GaussianFactor {
                 features.len() / dim.max(1) * dim,
             ),
         ] {
-            if found != expected {
-                return Err(RegBayesError::Size {
-                    what,
-                    found,
-                    expected,
-                });
-            }
+            same_size(what, found, expected)?;
         }
         let numbers = mean.iter().chain(features);
         if let Some(&value) = numbers.clone().find(|x| !x.is_finite()) {
@@ -216,12 +202,7 @@ impl GaussianFactor {
                 value,
             });
         }
-        Cholesky::new(covariance).map_err(|e| RegBayesError::Numerical {
-            iteration: 0,
-            block: "covariance",
-            pivot: e.pivot,
-            value: e.value,
-        })?;
+        Cholesky::new(covariance).map_err(|e| RegBayesError::numerical(0, "covariance", &e))?;
         let covariance: Mat<f64> = covariance.to_owned();
         let features: Vec<Vec<f64>> = features.chunks(dim.max(1)).map(<[f64]>::to_vec).collect();
         let image = |a: &Vec<f64>| {

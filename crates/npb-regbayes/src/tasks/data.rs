@@ -3,7 +3,7 @@
 use npb_data::{Table, TargetKind, Targets};
 use serde::{Deserialize, Serialize};
 
-use crate::error::RegBayesError;
+use crate::error::{RegBayesError, same_size};
 
 /// What a task asks for in its rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,12 +56,7 @@ impl Task {
     pub fn signs(name: impl Into<String>, signs: &[Option<f64>]) -> Result<Self, RegBayesError> {
         let (rows, values) = known(signs);
         if let Some(n) = values.iter().position(|&y| y != 1.0 && y != -1.0) {
-            return Err(RegBayesError::Row {
-                what: "labels",
-                row: rows[n],
-                value: values[n],
-                rule: "-1 or 1",
-            });
+            return Err(RegBayesError::row("labels", rows[n], values[n], "-1 or 1"));
         }
         Ok(Self {
             name: name.into(),
@@ -77,12 +72,12 @@ impl Task {
     pub fn real(name: impl Into<String>, values: &[Option<f64>]) -> Result<Self, RegBayesError> {
         let (rows, values) = known(values);
         if let Some(n) = values.iter().position(|y| !y.is_finite()) {
-            return Err(RegBayesError::Row {
-                what: "targets",
-                row: rows[n],
-                value: values[n],
-                rule: "finite; leave out (None) what is not known",
-            });
+            return Err(RegBayesError::row(
+                "targets",
+                rows[n],
+                values[n],
+                "finite; leave out (None) what is not known",
+            ));
         }
         Ok(Self {
             name: name.into(),
@@ -151,7 +146,7 @@ impl TaskData {
     /// # Errors
     /// No row or task; a task for rows that do not exist, or without any target; two tasks of one name.
     pub fn new(inputs: Table, tasks: Vec<Task>) -> Result<Self, RegBayesError> {
-        let wrong = |what: String| Err(RegBayesError::State { what });
+        let wrong = |what: String| Err(RegBayesError::state(what));
         if tasks.is_empty() {
             return wrong("there is no task: a fit needs at least one".to_owned());
         }
@@ -178,13 +173,7 @@ impl TaskData {
     /// # Errors
     /// Another number of rows; as [`new`](Self::new).
     pub fn from_targets(inputs: Table, targets: &Targets) -> Result<Self, RegBayesError> {
-        if targets.n_rows() != inputs.n_rows() {
-            return Err(RegBayesError::Size {
-                what: "rows of the targets",
-                found: targets.n_rows(),
-                expected: inputs.n_rows(),
-            });
-        }
+        same_size("rows of the targets", targets.n_rows(), inputs.n_rows())?;
         let task = |m: usize| {
             let (rows, values): (Vec<usize>, Vec<f64>) = targets.known(m).unzip();
             Task {

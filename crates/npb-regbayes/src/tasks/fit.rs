@@ -14,15 +14,17 @@ use super::data::{Task, TaskData, TaskTargets};
 use super::margins::{Goal, TaskMargins, TaskProblem, machine_rows};
 use crate::alternate::{Alternation, Supervision};
 use crate::columns::Columns;
-use crate::config::MtIlsvmConfig;
-use crate::dense::columns_mut;
-use crate::error::RegBayesError;
+use crate::config::IlsvmConfig;
+use crate::dense::{centre_and_scale, columns_mut};
+use crate::error::{RegBayesError, same_size};
+use crate::factors::Items;
 use crate::factors::loadings::infer_mean;
-use crate::factors::{Factors, Items};
-use crate::fit::{FeatureReport, reports};
+use crate::fit::{FeatureReport, reports, saved};
+use crate::inputs::InputMap;
 use crate::machine::Solution;
+use crate::prepared::{Prepared, appended, check_fit};
 use crate::state::FactorState;
-use crate::vb::{self, Work};
+use crate::vb::{self, driven};
 
 /// What a fit knows of one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,7 +47,7 @@ pub(crate) struct Learned {
 #[serde(deny_unknown_fields)]
 pub struct MtIlsvmFit {
     /// Settings of the fit.
-    pub config: MtIlsvmConfig,
+    pub config: IlsvmConfig,
     /// Why it ended.
     pub stop: Stop,
     /// Every outer iteration; `elbo` is minus the objective.
@@ -53,6 +55,8 @@ pub struct MtIlsvmFit {
     pub(crate) columns: Columns,
     pub(crate) state: FactorState,
     pub(crate) tasks: Vec<Learned>,
+    /// What appended inputs are seen through.
+    map: Option<InputMap>,
     /// Mean and standard deviation of all real targets.
     pub(crate) units: (f64, f64),
 }
@@ -115,7 +119,7 @@ impl TaskScores {
 /// Settings out of range; no input column that varies; numerical trouble, named with iteration and block.
 ///
 /// ```
-/// use npb_regbayes::MtIlsvmConfig;
+/// use npb_regbayes::IlsvmConfig;
 /// use npb_regbayes::npb_data::Table;
 /// use npb_regbayes::tasks::{Task, TaskData, fit};
 /// // Two labels that depend on sums of inputs.
@@ -123,13 +127,13 @@ impl TaskScores {
 /// let inputs = Table::complete(60, 4, (0..240).map(|k| value(k / 4, k % 4)).collect())?;
 /// let label = |d: usize| (0..60).map(|n| Some(value(n, d) + value(n, d + 1) > 0.0)).collect::<Vec<_>>();
 /// let data = TaskData::new(inputs.clone(), vec![Task::label("a", &label(0)), Task::label("b", &label(2))])?;
-/// let model = fit(&data, &MtIlsvmConfig { cost: 1.0, ..MtIlsvmConfig::default() })?;
+/// let model = fit(&data, &IlsvmConfig { cost: 1.0, ..IlsvmConfig::default() })?;
 /// let scores = model.predict(&inputs)?;
 /// let right = (0..60).filter(|&n| Some(scores.score(n, 0) > 0.0) == label(0)[n]).count();
 /// assert!(right > 50);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn fit(data: &TaskData, config: &MtIlsvmConfig) -> Result<MtIlsvmFit, RegBayesError> {
+pub fn fit(data: &TaskData, config: &IlsvmConfig) -> Result<MtIlsvmFit, RegBayesError> {
     fit_watched(data, config, &Watch::none())
 }
 
@@ -139,7 +143,7 @@ pub fn fit(data: &TaskData, config: &MtIlsvmConfig) -> Result<MtIlsvmFit, RegBay
 /// As [`fit`]; a checkpoint that cannot be read or written, or is of another fit.
 pub fn fit_watched(
     data: &TaskData,
-    config: &MtIlsvmConfig,
+    config: &IlsvmConfig,
     watch: &Watch<'_>,
 ) -> Result<MtIlsvmFit, RegBayesError> {
     let mut part = watch.part("fit", 1.0);
@@ -150,7 +154,7 @@ pub fn fit_watched(
     let outcome = vb::run(
         &mut run.alternation,
         checkpoint.reached(0),
-        &work(config),
+        config,
         &mut part,
         Some(&checkpoint),
     )?;
@@ -160,24 +164,10 @@ pub fn fit_watched(
 /// Name of the model in checkpoints.
 const CHECKPOINT: &str = "regbayes/mt-ilsvm/checkpoint";
 
-pub(crate) fn work(config: &MtIlsvmConfig) -> Work {
-    Work {
-        warm_up: config.factors.warm_up,
-        inner_sweeps: config.inner_sweeps,
-        limits: config.limits,
-    }
-}
-
 /// Inputs in the units of a fit, and their features before labels are looked at (MT-IBP).
 #[derive(Clone, Debug)]
 pub struct PreparedTasks {
-    columns: Columns,
-    items: Items,
-    state: FactorState,
-    /// D x N, holes filled.
-    pub(crate) inputs: Mat<f64>,
-    /// Rows with a target of any task.
-    pub(crate) training: Vec<usize>,
+    pub(crate) core: Prepared,
     units: (f64, f64),
 }
 
@@ -186,43 +176,32 @@ impl PreparedTasks {
     ///
     /// # Errors
     /// As [`fit`].
-    pub fn new(data: &TaskData, config: &MtIlsvmConfig) -> Result<Self, RegBayesError> {
+    pub fn new(data: &TaskData, config: &IlsvmConfig) -> Result<Self, RegBayesError> {
         Self::new_watched(data, config, &mut Watch::none().part("prepare", 1.0))
     }
 
     pub(crate) fn new_watched(
         data: &TaskData,
-        config: &MtIlsvmConfig,
+        config: &IlsvmConfig,
         part: &mut Part<'_, '_>,
     ) -> Result<Self, RegBayesError> {
         config.validate()?;
-        let training = data.training_rows();
-        let columns = Columns::learn(&data.inputs, &training)?;
-        let table = columns.apply(&data.inputs)?;
-        let items = Items::from_columns(&table);
-        let mut factors = Factors::start(&items, config.factors, config.seed)?;
-        vb::warm_up(&mut factors, &work(config), part)?;
-        let inputs = filled(&factors.state, factors.precision(), &table)?;
-        let state = factors.state;
+        let (inputs, rows) = (&data.inputs, data.training_rows());
         Ok(Self {
-            columns,
-            items,
-            state,
-            inputs,
-            training,
+            core: Prepared::new(inputs, rows, config, Items::from_columns, filled, part)?,
             units: target_units(&data.tasks),
         })
     }
 
     /// The machine's problem for some targets of the training rows.
-    pub(crate) fn problem(&self, tasks: &[Task], config: &MtIlsvmConfig) -> TaskProblem {
-        let mut places = vec![0; self.inputs.ncols()];
-        let training = self.training.iter().enumerate();
+    pub(crate) fn problem(&self, tasks: &[Task], config: &IlsvmConfig) -> TaskProblem {
+        let Prepared { inputs, rows, .. } = &self.core;
+        let mut places = vec![0; inputs.ncols()];
+        let training = rows.iter().enumerate();
         training.for_each(|(n, &row)| places[row] = n);
         TaskProblem {
-            inputs: Mat::from_fn(self.inputs.nrows(), self.training.len(), |d, n| {
-                self.inputs[(d, self.training[n])]
-            }),
+            inputs: Mat::from_fn(inputs.nrows(), rows.len(), |d, n| inputs[(d, rows[n])]),
+            appended: self.core.appended_rows(),
             goals: tasks
                 .iter()
                 .map(|task| Goal::new(task, &places, self.units, config))
@@ -230,22 +209,6 @@ impl PreparedTasks {
             slack: config.slack,
             epsilon: config.epsilon,
             ones: config.ones,
-            raw_inputs: config.raw_inputs,
-        }
-    }
-
-    /// A run that begins with the features of the inputs alone.
-    pub(crate) fn alternation(
-        &self,
-        problem: TaskProblem,
-        config: &MtIlsvmConfig,
-    ) -> Alternation<'_, TaskMargins> {
-        Alternation {
-            factors: Factors::new(&self.items, config.factors, self.state.clone()),
-            labels: TaskMargins::new(problem),
-            update: config.label_update,
-            inner_sweeps: config.inner_sweeps,
-            machine: config.machine,
         }
     }
 
@@ -258,9 +221,10 @@ impl PreparedTasks {
         centre + scale * score(weights, row, ones)
     }
 
-    fn run<'d>(&'d self, tasks: &'d [Task], config: &'d MtIlsvmConfig) -> MtIlsvmVb<'d> {
+    fn run<'d>(&'d self, tasks: &'d [Task], config: &'d IlsvmConfig) -> MtIlsvmVb<'d> {
         MtIlsvmVb {
-            alternation: self.alternation(self.problem(tasks, config), config),
+            alternation: (self.core)
+                .alternation(TaskMargins::new(self.problem(tasks, config)), config),
             prepared: self,
             tasks,
             config,
@@ -272,14 +236,14 @@ impl PreparedTasks {
 /// A run that is driven by hand: [`step`](Self::step) by step, or [`run`](Self::run) to its end.
 ///
 /// ```
-/// use npb_regbayes::MtIlsvmConfig;
+/// use npb_regbayes::IlsvmConfig;
 /// use npb_regbayes::npb_data::Table;
 /// use npb_regbayes::tasks::{MtIlsvmVb, PreparedTasks, Task, TaskData};
 /// let value = |n: usize, d: usize| ((n * (2 * d + 3) + d * d) % 7) as f64 - 3.0;
 /// let inputs = Table::complete(40, 4, (0..160).map(|k| value(k / 4, k % 4)).collect())?;
 /// let label = (0..40).map(|n| Some(value(n, 0) + value(n, 1) > 0.0)).collect::<Vec<_>>();
 /// let data = TaskData::new(inputs, vec![Task::label("a", &label)])?;
-/// let config = MtIlsvmConfig::default();
+/// let config = IlsvmConfig::default();
 /// let prepared = PreparedTasks::new(&data, &config)?;
 /// let mut run = MtIlsvmVb::new(&prepared, &data, &config)?;
 /// let first = run.step()?;
@@ -295,7 +259,7 @@ impl PreparedTasks {
 pub struct MtIlsvmVb<'d> {
     prepared: &'d PreparedTasks,
     tasks: &'d [Task],
-    config: &'d MtIlsvmConfig,
+    config: &'d IlsvmConfig,
     alternation: Alternation<'d, TaskMargins>,
     trace: Vec<VbReport>,
 }
@@ -308,64 +272,19 @@ impl<'d> MtIlsvmVb<'d> {
     pub fn new(
         prepared: &'d PreparedTasks,
         data: &'d TaskData,
-        config: &'d MtIlsvmConfig,
+        config: &'d IlsvmConfig,
     ) -> Result<Self, RegBayesError> {
         config.validate()?;
-        if data.training_rows() != prepared.training || data.n_rows() != prepared.inputs.ncols() {
-            return Err(RegBayesError::State {
-                what: "the data are not those that were prepared".to_owned(),
-            });
+        if data.training_rows() != prepared.core.rows
+            || data.n_rows() != prepared.core.inputs.ncols()
+        {
+            return Err(RegBayesError::state(
+                "the data are not those that were prepared",
+            ));
         }
         let mut run = prepared.run(&data.tasks, config);
         run.alternation.solve()?;
         Ok(run)
-    }
-
-    /// One outer iteration; minus the objective.
-    ///
-    /// # Errors
-    /// Numerical trouble, named with iteration and block.
-    pub fn step(&mut self) -> Result<f64, RegBayesError> {
-        let limits = VbLimits {
-            max_iterations: self.trace.len() as u64 + 1,
-            tolerance: 0.0,
-        };
-        self.go_on(&limits, |_, _| ControlFlow::Continue(()))?;
-        Ok(-self.alternation.objective())
-    }
-
-    /// The posterior of the features.
-    pub fn state(&self) -> &FactorState {
-        &self.alternation.factors.state
-    }
-
-    /// Every iteration so far.
-    pub fn trace(&self) -> &[VbReport] {
-        &self.trace
-    }
-
-    /// Goes on to the limits of the configuration or until `watch` breaks.
-    ///
-    /// # Errors
-    /// As [`step`](Self::step).
-    pub fn run(
-        mut self,
-        watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
-    ) -> Result<MtIlsvmFit, RegBayesError> {
-        let outcome = self.go_on(&self.config.limits, watch)?;
-        self.alternation.finish()?;
-        Ok(self.finish(outcome))
-    }
-
-    fn go_on(
-        &mut self,
-        limits: &VbLimits,
-        watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, RegBayesError> {
-        let trace = std::mem::take(&mut self.trace);
-        let outcome = vb::go_on(&mut self.alternation, limits, trace, watch)?;
-        self.trace.clone_from(&outcome.trace);
-        Ok(outcome)
     }
 
     fn finish(self, outcome: VbOutcome) -> MtIlsvmFit {
@@ -381,13 +300,16 @@ impl<'d> MtIlsvmVb<'d> {
             config: self.config.clone(),
             stop: outcome.stop,
             trace: outcome.trace,
-            columns: self.prepared.columns.clone(),
+            columns: self.prepared.core.columns.clone(),
             state: self.alternation.factors.state,
             tasks: solutions.map(learned).collect(),
+            map: self.prepared.core.map.clone(),
             units,
         }
     }
 }
+
+driven!(MtIlsvmVb, MtIlsvmFit);
 
 impl Learned {
     fn new(task: &Task, solution: Solution, (centre, scale): (f64, f64)) -> Self {
@@ -411,28 +333,11 @@ fn score(weights: &[f64], row: &[f64], ones: f64) -> f64 {
 
 /// Mean and standard deviation of all real targets together.
 fn target_units(tasks: &[Task]) -> (f64, f64) {
-    let values: Vec<f64> = tasks
-        .iter()
-        .filter_map(|task| match &task.targets {
-            TaskTargets::Real(values) => Some(values.iter().copied()),
-            TaskTargets::Binary(_) => None,
-        })
-        .flatten()
-        .collect();
-    if values.is_empty() {
-        return (0.0, 1.0);
-    }
-    let n = values.len() as f64;
-    let mean = values.iter().map(|y| y / n).sum::<f64>();
-    let largest = values.iter().fold(0.0f64, |m, y| m.max((y - mean).abs()));
-    if largest == 0.0 {
-        return (mean, 1.0);
-    }
-    let square = |y: &f64| ((y - mean) / largest).powi(2) / n;
-    (
-        mean,
-        largest * values.iter().map(square).sum::<f64>().sqrt(),
-    )
+    let real = tasks.iter().filter_map(|task| match &task.targets {
+        TaskTargets::Real(values) => Some(values),
+        TaskTargets::Binary(_) => None,
+    });
+    centre_and_scale(&real.flatten().copied().collect::<Vec<_>>())
 }
 
 /// Inputs in standard units, D x N, with what the projection expects in the holes: `psi_d' E[w_n | x_n]`.
@@ -450,13 +355,8 @@ fn filled(state: &FactorState, precision: f64, table: &Table) -> Result<Mat<f64>
             if seen.iter().all(|&o| o) {
                 return Ok(());
             }
-            let mean =
-                infer_mean(state, precision, row, &seen).map_err(|e| RegBayesError::Numerical {
-                    iteration: 0,
-                    block: "loadings of a row with holes",
-                    pivot: e.pivot,
-                    value: e.value,
-                })?;
+            let mean = infer_mean(state, precision, row, &seen)
+                .map_err(|e| RegBayesError::numerical(0, "loadings of a row with holes", &e))?;
             for j in (0..d).filter(|&j| !seen[j]) {
                 row[j] = npb_linalg::dot(state.indicators.col_as_slice(j), &mean);
             }
@@ -476,17 +376,26 @@ impl MtIlsvmFit {
         &self.columns
     }
 
+    /// Rows in standard units, D x N, holes filled.
+    fn filled(&self, inputs: &Table) -> Result<Mat<f64>, RegBayesError> {
+        let table = self.columns.apply(inputs)?;
+        let precision = self.config.factors.input_weight / self.state.noise_variance;
+        filled(&self.state, precision, &table)
+    }
+
+    fn appended(&self, filled: &Mat<f64>) -> Result<Vec<f64>, RegBayesError> {
+        appended(filled, self.map.as_ref(), self.config.raw_inputs)
+    }
+
     /// Scores of rows, new or not. Holes are filled with what the projection expects there; a row without any observed entry gets the prior
     /// prediction (the bias).
     ///
     /// # Errors
     /// Other columns than those of the fit.
     pub fn predict(&self, inputs: &Table) -> Result<TaskScores, RegBayesError> {
-        let table = self.columns.apply(inputs)?;
-        let precision = self.config.factors.input_weight / self.state.noise_variance;
-        let filled = filled(&self.state, precision, &table)?;
-        let rows = machine_rows(&filled, &self.state.indicators, self.config.raw_inputs);
-        let n_rows = table.n_rows();
+        let filled = self.filled(inputs)?;
+        let rows = machine_rows(&filled, &self.state.indicators, &self.appended(&filled)?);
+        let n_rows = filled.ncols();
         let width = rows.len() / n_rows.max(1);
         let score = |(n, task): (usize, &Learned)| {
             let row = &rows[n * width..(n + 1) * width];
@@ -510,20 +419,14 @@ impl MtIlsvmFit {
     /// # Errors
     /// Another number than there are tasks; a threshold that is not finite.
     pub fn with_thresholds(mut self, thresholds: &[f64]) -> Result<Self, RegBayesError> {
-        if thresholds.len() != self.tasks.len() {
-            return Err(RegBayesError::Size {
-                what: "thresholds",
-                found: thresholds.len(),
-                expected: self.tasks.len(),
-            });
-        }
+        same_size("thresholds", thresholds.len(), self.tasks.len())?;
         if let Some(row) = thresholds.iter().position(|t| !t.is_finite()) {
-            return Err(RegBayesError::Row {
-                what: "thresholds",
+            return Err(RegBayesError::row(
+                "thresholds",
                 row,
-                value: thresholds[row],
-                rule: "finite",
-            });
+                thresholds[row],
+                "finite",
+            ));
         }
         for (task, &threshold) in self.tasks.iter_mut().zip(thresholds) {
             task.threshold = threshold;
@@ -540,13 +443,12 @@ impl MtIlsvmFit {
     pub fn with_task(mut self, inputs: &Table, task: &Task) -> Result<Self, RegBayesError> {
         let data = TaskData::new(inputs.clone(), vec![task.clone()])?;
         if self.tasks.iter().any(|other| other.name == task.name) {
-            return Err(RegBayesError::State {
-                what: format!("there is a task called {} already", task.name),
-            });
+            return Err(RegBayesError::state(format!(
+                "there is a task called {} already",
+                task.name
+            )));
         }
-        let table = self.columns.apply(inputs)?;
-        let precision = self.config.factors.input_weight / self.state.noise_variance;
-        let filled = filled(&self.state, precision, &table)?;
+        let filled = self.filled(inputs)?;
         let units = if self.tasks.iter().any(|task| task.real) {
             self.units
         } else {
@@ -554,15 +456,15 @@ impl MtIlsvmFit {
         };
         let places: Vec<usize> = (0..inputs.n_rows()).collect();
         let problem = TaskProblem {
+            appended: self.appended(&filled)?,
             inputs: filled,
             goals: vec![Goal::new(task, &places, units, &self.config)],
             slack: self.config.slack,
             epsilon: self.config.epsilon,
             ones: self.config.ones,
-            raw_inputs: self.config.raw_inputs,
         };
         let mut margins = TaskMargins::new(problem);
-        margins.refit(&self.state.indicators, &self.config.machine)?;
+        margins.refit(&self.state.indicators, &self.config.machine, f64::INFINITY)?;
         let solutions = margins.solutions.into_iter();
         self.tasks
             .extend(solutions.map(|solution| Learned::new(task, solution, units)));
@@ -576,36 +478,27 @@ impl MtIlsvmFit {
 
     /// What the features are: which input columns each one sums, which tasks it drives.
     pub fn features(&self) -> Vec<FeatureReport> {
-        let kept = self.columns.kept().iter();
-        let names: Vec<String> = kept.map(|&j| self.columns.names()[j].clone()).collect();
         let weights = Mat::from_fn(self.tasks.len(), self.state.n_features(), |m, k| {
             self.tasks[m].weights[k]
         });
         let columns = &self.state.indicators;
-        reports(&self.state, &names, columns, &self.task_names(), &weights)
+        reports(
+            &self.state,
+            &self.columns,
+            columns,
+            &self.task_names(),
+            &weights,
+        )
     }
 
     fn check(&self) -> Result<(), RegBayesError> {
-        self.config.validate()?;
+        let wrong = |what: &str| Err(RegBayesError::state(what));
         let (centre, scale) = self.units;
         if !(centre.is_finite() && scale.is_finite() && scale > 0.0) {
-            return Err(RegBayesError::State {
-                what: "the units of the targets are not numbers".to_owned(),
-            });
+            return wrong("the units of the targets are not numbers");
         }
-        self.columns.check()?;
-        self.state.check()?;
-        let wrong = |what: &str| {
-            Err(RegBayesError::State {
-                what: what.to_owned(),
-            })
-        };
-        let d = self.columns.kept().len();
-        if self.state.n_items() != d {
-            return wrong("there are other columns than the projection has");
-        }
-        let raw = if self.config.raw_inputs > 0.0 { d } else { 0 };
-        let width = self.state.n_features() + raw + usize::from(self.config.ones > 0.0);
+        let state = (&self.state, self.state.n_items());
+        let width = check_fit(&self.config, &self.columns, state, self.map.as_ref())?;
         for task in &self.tasks {
             let numbers = [task.centre, task.scale, task.threshold];
             let mut numbers = task.weights.iter().chain(&numbers);
@@ -617,18 +510,4 @@ impl MtIlsvmFit {
     }
 }
 
-impl Saved for MtIlsvmFit {
-    const MODEL: &'static str = "regbayes/mt-ilsvm";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Self;
-    type Error = RegBayesError;
-
-    fn content(&self) -> &Self {
-        self
-    }
-
-    fn from_content(content: Self) -> Result<Self, RegBayesError> {
-        content.check()?;
-        Ok(content)
-    }
-}
+saved!(MtIlsvmFit, "regbayes/mt-ilsvm");

@@ -10,7 +10,7 @@ use super::data::{Task, TaskTargets};
 #[cfg(test)]
 use crate::alternate::primal;
 use crate::alternate::{Supervision, better, check_solutions};
-use crate::config::{ClassCosts, MtIlsvmConfig};
+use crate::config::{ClassCosts, IlsvmConfig};
 use crate::dense::product;
 use crate::error::RegBayesError;
 use crate::factors::Factors;
@@ -35,7 +35,7 @@ impl Goal {
         task: &Task,
         places: &[usize],
         (centre, scale): (f64, f64),
-        config: &MtIlsvmConfig,
+        config: &IlsvmConfig,
     ) -> Self {
         let costs = match (&task.targets, config.class_costs) {
             (TaskTargets::Binary(positive), ClassCosts::Balanced) => {
@@ -87,7 +87,8 @@ pub(crate) struct TaskProblem {
     pub(crate) slack: Slack,
     pub(crate) epsilon: f64,
     pub(crate) ones: f64,
-    pub(crate) raw_inputs: f64,
+    /// What is appended to the features of each training row, row-major.
+    pub(crate) appended: Vec<f64>,
 }
 
 impl TaskProblem {
@@ -110,24 +111,23 @@ impl TaskProblem {
         }
     }
 
-    /// Rows of the machine for inputs (D x N): features, then the inputs themselves if they are wanted. Row-major.
-    pub(crate) fn rows(&self, inputs: &Mat<f64>, indicators: &Mat<f64>) -> Vec<f64> {
-        machine_rows(inputs, indicators, self.raw_inputs)
+    /// Rows of the machine, row-major, and their width.
+    fn rows(&self, indicators: &Mat<f64>) -> (Vec<f64>, usize) {
+        let rows = machine_rows(&self.inputs, indicators, &self.appended);
+        let width = rows.len() / self.inputs.ncols();
+        (rows, width)
     }
 }
 
-/// Features `psi'x` of each row of `inputs` (D x N), and the inputs times `raw_inputs` unless that is 0. Row-major.
-pub(crate) fn machine_rows(inputs: &Mat<f64>, indicators: &Mat<f64>, raw_inputs: f64) -> Vec<f64> {
+/// Features `psi'x` of each row of `inputs` (D x N), then what is appended to it. Row-major.
+pub(crate) fn machine_rows(inputs: &Mat<f64>, indicators: &Mat<f64>, appended: &[f64]) -> Vec<f64> {
     let features = product(indicators.as_ref(), inputs.as_ref(), 1.0);
-    let width = features.nrows() + if raw_inputs > 0.0 { inputs.nrows() } else { 0 };
-    let mut rows = Vec::with_capacity(width * inputs.ncols());
-    for n in 0..inputs.ncols() {
-        rows.extend_from_slice(features.col_as_slice(n));
-        if raw_inputs > 0.0 {
-            rows.extend(inputs.col_as_slice(n).iter().map(|x| x * raw_inputs));
-        }
-    }
-    rows
+    let own = appended.len() / inputs.ncols().max(1);
+    let row = |n: usize| {
+        let features = features.col_as_slice(n).iter();
+        features.chain(&appended[n * own..][..own]).copied()
+    };
+    (0..inputs.ncols()).flat_map(row).collect()
 }
 
 /// The machines of all tasks.
@@ -178,9 +178,9 @@ impl Supervision for TaskMargins {
         &mut self,
         indicators: &Mat<f64>,
         limits: &MachineLimits,
+        _ceiling: f64,
     ) -> Result<(), RegBayesError> {
-        let rows = self.problem.rows(&self.problem.inputs, indicators);
-        let width = rows.len() / self.problem.inputs.ncols();
+        let (rows, width) = self.problem.rows(indicators);
         self.n_features = indicators.nrows();
         let tasks = 0..self.problem.goals.len();
         let solutions: Result<Vec<Solution>, RegBayesError> = tasks
@@ -211,8 +211,7 @@ impl Supervision for TaskMargins {
 
     #[cfg(test)]
     fn objective_at(&self, indicators: &Mat<f64>) -> Result<f64, RegBayesError> {
-        let rows = self.problem.rows(&self.problem.inputs, indicators);
-        let width = rows.len() / self.problem.inputs.ncols();
+        let (rows, width) = self.problem.rows(indicators);
         let mut sum = 0.0;
         for (m, solution) in self.solutions.iter().enumerate() {
             let own = self.problem.own_rows(m, &rows, width);
@@ -232,12 +231,8 @@ impl Supervision for TaskMargins {
         n_features: usize,
     ) -> Result<(), RegBayesError> {
         let problem = &self.problem;
-        let raw = if problem.raw_inputs > 0.0 {
-            problem.inputs.nrows()
-        } else {
-            0
-        };
-        let n_weights = n_features + raw + usize::from(problem.ones > 0.0);
+        let appended = problem.appended.len() / problem.inputs.ncols();
+        let n_weights = n_features + appended + usize::from(problem.ones > 0.0);
         let sizes = problem.goals.iter().map(|goal| (1, goal.places.len()));
         check_solutions(&solutions, sizes, n_weights)?;
         self.solutions = solutions;
@@ -246,12 +241,10 @@ impl Supervision for TaskMargins {
     }
 
     /// Cost: D K times the number of targets.
-    fn sweep_exactly(&mut self, factors: &mut Factors<'_>) {
+    fn sweep_exactly(&mut self, factors: &mut Factors<'_>, label_weight: f64) {
         let weights = self.feature_weights();
-        let rows = self
-            .problem
-            .rows(&self.problem.inputs, &factors.state.indicators);
-        let mut scores = Scores::new(self, &rows);
+        let (rows, _) = self.problem.rows(&factors.state.indicators);
+        let mut scores = Scores::new(self, &rows, label_weight);
         let precision = factors.precision();
         let mut odds = vec![0.0; factors.state.n_features()];
         factors.state.sticks.prior_ln_odds(&mut odds);
@@ -282,7 +275,7 @@ struct Scores<'a> {
 }
 
 impl<'a> Scores<'a> {
-    fn new(margins: &'a TaskMargins, rows: &[f64]) -> Self {
+    fn new(margins: &'a TaskMargins, rows: &[f64], label_weight: f64) -> Self {
         let problem = &*margins.problem;
         let width = rows.len() / problem.inputs.ncols();
         let (mut scores, mut places) = (Vec::new(), Vec::new());
@@ -290,7 +283,7 @@ impl<'a> Scores<'a> {
             let (own, bias) = solution.weights.split_at(width);
             let bias = bias.first().map_or(0.0, |b| b * problem.ones);
             for (i, &n) in goal.places.iter().enumerate() {
-                let (target, c) = (scores.len() as u32, goal.costs[i]);
+                let (target, c) = (scores.len() as u32, label_weight * goal.costs[i]);
                 scores.push(bias + npb_linalg::dot(&rows[n * width..(n + 1) * width], own));
                 match &goal.targets {
                     TaskTargets::Binary(y) if y[i] => places.push((target, 1.0, -c, 0.0)),

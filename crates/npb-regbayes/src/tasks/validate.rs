@@ -2,14 +2,15 @@
 
 use npb_data::splits::{Split, k_fold};
 use npb_infer::{Watch, stream};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::data::{Task, TaskData, TaskTargets};
-use super::fit::{MtIlsvmFit, PreparedTasks, fit_watched, work};
-use super::margins::machine_rows;
-use crate::config::MtIlsvmConfig;
+use super::fit::{MtIlsvmFit, PreparedTasks, fit_watched};
+use super::margins::{TaskMargins, machine_rows};
+use crate::alternate::Reached;
+use crate::config::IlsvmConfig;
 use crate::error::RegBayesError;
+use crate::select::over_folds;
 use crate::vb;
 
 /// Second word of the keys of random streams.
@@ -58,14 +59,8 @@ impl Validation {
     /// Checks every field.
     ///
     /// # Errors
-    /// No cost, or one that is negative or not finite; fewer than two folds.
+    /// Fewer than two folds.
     pub fn validate(&self) -> Result<(), RegBayesError> {
-        let range =
-            npb_infer::ranges::at_least("validation.costs (number)", self.costs.len() as u64, 1);
-        range?;
-        for &cost in &self.costs {
-            npb_infer::ranges::not_negative("validation.costs", cost)?;
-        }
         Ok(npb_infer::ranges::at_least(
             "validation.folds",
             self.folds as u64,
@@ -85,6 +80,14 @@ pub struct HeldOut {
 }
 
 impl HeldOut {
+    /// For each task the scores of its targets, in the order of its rows, at the n-th cost.
+    ///
+    /// # Panics
+    /// When the cost does not exist.
+    pub fn scores(&self, cost: usize) -> &[Vec<f64>] {
+        &self.scores[cost]
+    }
+
     /// Thresholds with the best F1 of each label at the n-th cost. A label without a positive target keeps 0, so does a real task.
     ///
     /// # Panics
@@ -146,20 +149,18 @@ impl HeldOut {
                 vec![0.0; self.tasks.len()]
             };
             let value = self.value(n, choice.criterion, &thresholds);
-            let value = value.ok_or_else(|| RegBayesError::State {
-                what: format!(
+            let value = value.ok_or_else(|| {
+                RegBayesError::state(format!(
                     "no task has targets of the kind that {:?} is for",
                     choice.criterion
-                ),
+                ))
             })?;
             if best.as_ref().is_none_or(|(most, ..)| value > *most) {
                 best = Some((value, cost, thresholds));
             }
         }
         best.map(|(_, cost, thresholds)| (cost, thresholds))
-            .ok_or_else(|| RegBayesError::State {
-                what: "no cost was tried".to_owned(),
-            })
+            .ok_or_else(|| RegBayesError::state("no cost was tried"))
     }
 }
 
@@ -218,37 +219,20 @@ fn best_threshold(scores: &[f64], positive: &[bool]) -> f64 {
 /// As [`fit`](super::fit); [`Validation::validate`].
 pub fn cross_validate(
     data: &TaskData,
-    config: &MtIlsvmConfig,
+    config: &IlsvmConfig,
     choice: &Validation,
     watch: &Watch<'_>,
 ) -> Result<HeldOut, RegBayesError> {
     choice.validate()?;
     let prepared = PreparedTasks::new(data, config)?;
     let rng = &mut stream(config.seed, [0, FOLDS, 0, 0]);
-    let folds = k_fold(prepared.training.len(), choice.folds, rng)?;
+    let folds = k_fold(prepared.core.rows.len(), choice.folds, rng)?;
     let mut costs = choice.costs.clone();
     costs.sort_by(f64::total_cmp);
-    let weight = 1.0 / folds.len() as f64;
-    let parts: Result<Vec<_>, RegBayesError> = folds
-        .par_iter()
-        .enumerate()
-        .map(|(n, fold)| {
-            let mut part = watch.part(format!("fold {n}"), weight);
-            let mut scores = Vec::with_capacity(costs.len());
-            path(&prepared, data, config, fold, &costs, |n, own| {
-                scores.push(own);
-                let share = (n + 1) as f64 / costs.len() as f64;
-                part.report(n as u64 + 1, share, &[], &[]).is_continue()
-            })?;
-            Ok(scores)
-        })
-        .collect();
-    let parts = parts?;
-    if parts.iter().any(|scores| scores.len() < costs.len()) {
-        return Err(RegBayesError::State {
-            what: "cross-validation was stopped before its last fit".to_owned(),
-        });
-    }
+    costs.dedup();
+    let parts = over_folds(&costs, &folds, watch, |fold, cost, before| {
+        one_fold(&prepared, data, config, fold, cost, before)
+    })?;
     let merged = |cost: usize| {
         let own = |(m, task): (usize, &Task)| {
             let mut scores = vec![0.0; task.rows.len()];
@@ -271,63 +255,43 @@ pub fn cross_validate(
 /// Scores (place among the targets of a task, score), task by task.
 type Scored = Vec<Vec<(usize, f64)>>;
 
-/// One fold at rising costs; `each` may stop it.
-fn path(
+/// One fold at one cost, from where that at the cost before ended.
+fn one_fold(
     prepared: &PreparedTasks,
     data: &TaskData,
-    config: &MtIlsvmConfig,
+    config: &IlsvmConfig,
     fold: &Split,
-    costs: &[f64],
-    mut each: impl FnMut(usize, Scored) -> bool,
-) -> Result<(), RegBayesError> {
+    cost: f64,
+    before: Option<Reached>,
+) -> Result<(Scored, Reached), RegBayesError> {
     let mut hidden = vec![false; data.n_rows()];
-    fold.test
-        .iter()
-        .for_each(|&n| hidden[prepared.training[n]] = true);
-    let known: Vec<Task> = data
-        .tasks
-        .iter()
-        .map(|t| t.restricted(|n| !hidden[n]))
-        .collect();
-    let mut reached = None;
-    for (n, &cost) in costs.iter().enumerate() {
-        let config = MtIlsvmConfig {
-            cost,
-            ..config.clone()
+    let test = fold.test.iter().map(|&n| prepared.core.rows[n]);
+    test.for_each(|n| hidden[n] = true);
+    let known = |t: &Task| t.restricted(|n| !hidden[n]);
+    let known: Vec<Task> = data.tasks.iter().map(known).collect();
+    let config = IlsvmConfig {
+        cost,
+        ..config.clone()
+    };
+    let labels = TaskMargins::new(prepared.problem(&known, &config));
+    let mut run = prepared.core.alternation(labels, &config);
+    let nobody = Watch::none();
+    let mut part = nobody.part("fit", 1.0);
+    vb::run(&mut run, before, &config, &mut part, None)?;
+    let indicators = &run.factors.state.indicators;
+    let rows = machine_rows(&prepared.core.inputs, indicators, &prepared.core.appended);
+    let width = rows.len() / data.n_rows();
+    let tasks = data.tasks.iter().zip(&run.labels.solutions);
+    let scores = tasks.map(|(task, solution)| {
+        let places = (0..task.rows.len()).filter(|&p| hidden[task.rows[p]]);
+        let score = |p: usize| {
+            let row = &rows[task.rows[p] * width..][..width];
+            (p, prepared.score(task, &solution.weights, row, config.ones))
         };
-        let problem = prepared.problem(&known, &config);
-        let mut run = prepared.alternation(problem, &config);
-        let nobody = Watch::none();
-        let mut part = nobody.part("fit", 1.0);
-        vb::run(&mut run, reached, &work(&config), &mut part, None)?;
-        let rows = machine_rows(
-            &prepared.inputs,
-            &run.factors.state.indicators,
-            config.raw_inputs,
-        );
-        let width = rows.len() / data.n_rows();
-        let score = |(m, task): (usize, &Task)| {
-            let places = (0..task.rows.len()).filter(|&p| hidden[task.rows[p]]);
-            let own = |p: usize| {
-                let row = task.rows[p];
-                (
-                    p,
-                    prepared.score(
-                        task,
-                        &run.labels.solutions[m].weights,
-                        &rows[row * width..(row + 1) * width],
-                        config.ones,
-                    ),
-                )
-            };
-            places.map(own).collect()
-        };
-        if !each(n, data.tasks.iter().enumerate().map(score).collect()) {
-            return Ok(());
-        }
-        reached = Some(run.reached(&[]));
-    }
-    Ok(())
+        places.map(score).collect()
+    });
+    let scores = scores.collect();
+    Ok((scores, run.reached(&[])))
 }
 
 /// [`cross_validate`], then a fit at the best cost, with its thresholds.
@@ -336,7 +300,7 @@ fn path(
 /// As both.
 ///
 /// ```
-/// use npb_regbayes::MtIlsvmConfig;
+/// use npb_regbayes::IlsvmConfig;
 /// use npb_regbayes::npb_data::Table;
 /// use npb_regbayes::npb_infer::Watch;
 /// use npb_regbayes::tasks::{Criterion, Task, TaskData, Validation, fit_selected};
@@ -345,7 +309,7 @@ fn path(
 /// let rare = (0..60).map(|n| Some(value(n, 0) + value(n, 1) > 2.0)).collect::<Vec<_>>();
 /// let data = TaskData::new(inputs.clone(), vec![Task::label("rare", &rare)])?;
 /// let choice = Validation { costs: vec![0.01, 1.0], folds: 3, criterion: Criterion::F1Macro, thresholds: true };
-/// let (model, held_out) = fit_selected(&data, &MtIlsvmConfig::default(), &choice, &Watch::none())?;
+/// let (model, held_out) = fit_selected(&data, &IlsvmConfig::default(), &choice, &Watch::none())?;
 /// assert!(held_out.costs.contains(&model.config.cost));
 /// let found = model.predict(&inputs)?.labels(0).unwrap();
 /// assert!((0..60).filter(|&n| Some(found[n]) == rare[n]).count() > 50);
@@ -353,13 +317,13 @@ fn path(
 /// ```
 pub fn fit_selected(
     data: &TaskData,
-    config: &MtIlsvmConfig,
+    config: &IlsvmConfig,
     choice: &Validation,
     watch: &Watch<'_>,
 ) -> Result<(MtIlsvmFit, HeldOut), RegBayesError> {
     let held_out = cross_validate(data, config, choice, watch)?;
     let (cost, thresholds) = held_out.best(choice)?;
-    let config = MtIlsvmConfig {
+    let config = IlsvmConfig {
         cost,
         ..config.clone()
     };

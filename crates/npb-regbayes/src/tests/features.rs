@@ -4,8 +4,11 @@ use npb_infer::storage;
 use npb_infer::testing::{BoundMonitor, check_stationary};
 use npb_priors::ibp::IbpFactor;
 
+use npb_linalg::faer::Mat;
+
 use super::*;
 use crate::config::Concentration;
+use crate::factors::gibbs::{IbpDraw, IbpGibbsConfig, IbpSampler};
 use crate::factors::{Factors, Items};
 use crate::state::Spread;
 
@@ -174,4 +177,77 @@ fn a_known_concentration_stays_and_a_learned_one_maximises_the_bound() {
     let mut fixed = Factors::start(&items, config, 1).unwrap();
     fixed.sweep_unsupervised(1).unwrap();
     assert_eq!(fixed.state.sticks.alpha(), 1.7);
+}
+
+/// Rows with features that data show clearly: three of them, on in a third of the rows or more, some cells not seen.
+fn clear_table(missing: bool) -> Table {
+    let rng = &mut case(400);
+    let loadings: Vec<f64> = (0..24).map(|_| 2.0 * normal(rng)).collect();
+    let on = |n: usize, k: usize| n.is_multiple_of(k + 2) || n % 7 == k;
+    let (mut values, mut seen) = (Vec::new(), Vec::new());
+    for n in 0..60 {
+        for d in 0..8 {
+            let mean: f64 = (0..3)
+                .filter(|&k| on(n, k))
+                .map(|k| loadings[8 * k + d])
+                .sum();
+            values.push(mean + 0.5 * normal(rng));
+            seen.push(!missing || (3 * n + 5 * d) % 10 > 0);
+        }
+    }
+    let mask = Mask::from_fn(60, 8, |n, d| seen[8 * n + d]).unwrap();
+    Table::from_parts(values, mask).unwrap()
+}
+
+/// The chain starts where the variational posterior is, so that labels of features stay; both then say the same of the data.
+#[test]
+fn the_variational_posterior_is_where_the_sampler_stays() {
+    for missing in [false, true] {
+        let table = clear_table(missing);
+        let items = Items::from_rows(&table);
+        let config = FactorConfig {
+            truncation: 3,
+            ..FactorConfig::default()
+        };
+        let mut factors = Factors::start(&items, config, 1).unwrap();
+        for _ in 0..200 {
+            factors.sweep_unsupervised(1).unwrap();
+        }
+        let state = &factors.state;
+        let mut ln_weights = vec![0.0; 3];
+        state.sticks.expected_ln_weights(&mut ln_weights);
+        let draw = IbpDraw {
+            ln_weights,
+            indicators: Mat::from_fn(3, 60, |k, i| state.indicators[(k, i)].round()),
+            loadings: state.loadings.clone(),
+            noise_precision: 1.0 / state.noise_variance,
+            loading_precision: 1.0 / state.loading_variance,
+            concentration: state.sticks.alpha(),
+        };
+        let config = IbpGibbsConfig {
+            truncation: 3,
+            ..IbpGibbsConfig::default()
+        };
+        let mut sampler = IbpSampler::at(&table, &config, draw).unwrap();
+        let mut noise = 0.0;
+        let (mut fitted, mut on) = (Mat::<f64>::zeros(60, 8), Mat::<f64>::zeros(3, 60));
+        for sweep in 0..1100 {
+            sampler.sweep().unwrap();
+            if sweep >= 100 {
+                let draw = sampler.draw();
+                noise += 1e-3 / draw.noise_precision;
+                fitted += draw.indicators.transpose() * &draw.loadings * 1e-3;
+                on += &draw.indicators * 1e-3;
+            }
+        }
+        let ours = state.indicators.transpose() * &state.loadings;
+        let far = (&ours - &fitted).norm_l2() / 480f64.sqrt();
+        let apart = (&on - &state.indicators).norm_max();
+        let ratio = state.noise_variance / noise;
+        // Posterior standard deviations of fitted cells are about .1, that of the noise variance 7%.
+        assert!(
+            far < 0.03 && apart < 0.1 && (ratio - 1.0).abs() < 0.07,
+            "{missing}: cells {far}, indicators {apart}, noise {ratio}"
+        );
+    }
 }

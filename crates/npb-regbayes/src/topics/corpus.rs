@@ -2,7 +2,9 @@
 
 use npb_data::Ratings;
 
-use crate::error::RegBayesError;
+use crate::error::{RegBayesError, same_size};
+use crate::loss::{Slack, Targets};
+use crate::machine::check_targets;
 
 /// What a document is labelled with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,40 +25,23 @@ pub enum Response<'a> {
 impl Response<'_> {
     /// Checks the responses of so many documents.
     pub(crate) fn check(&self, n_docs: usize) -> Result<(), RegBayesError> {
-        let length = |found: usize| match found == n_docs {
-            true => Ok(()),
-            false => Err(RegBayesError::Size {
-                what: "responses",
-                found,
-                expected: n_docs,
-            }),
+        let slack = Slack::Linear;
+        let targets = match *self {
+            Self::None => return Ok(()),
+            Self::Real(values) => Targets::Real {
+                values,
+                epsilon: 0.0,
+                slack,
+            },
+            Self::Classes { classes, n_classes } => Targets::Classes {
+                classes,
+                n_classes,
+                margin: 1.0,
+                slack,
+            },
         };
-        match *self {
-            Self::None => Ok(()),
-            Self::Real(values) => {
-                length(values.len())?;
-                match values.iter().position(|y| !y.is_finite()) {
-                    None => Ok(()),
-                    Some(row) => Err(RegBayesError::Row {
-                        what: "responses",
-                        row,
-                        value: values[row],
-                        rule: "a finite number",
-                    }),
-                }
-            }
-            Self::Classes { classes, n_classes } => {
-                length(classes.len())?;
-                match classes.iter().position(|&c| c as usize >= n_classes) {
-                    None => Ok(()),
-                    Some(row) => Err(RegBayesError::Class {
-                        row,
-                        class: classes[row],
-                        classes: n_classes,
-                    }),
-                }
-            }
-        }
+        same_size("responses", targets.n_rows(), n_docs)?;
+        check_targets(&targets)
     }
 }
 
@@ -64,13 +49,12 @@ impl Response<'_> {
 pub(crate) fn check_counts(documents: &Ratings) -> Result<(), RegBayesError> {
     match documents.iter().find(|entry| entry.value < 0.0) {
         None => Ok(()),
-        Some(entry) => Err(RegBayesError::Entry {
-            what: "documents",
-            row: entry.row as usize,
-            column: entry.column as usize,
-            value: entry.value,
-            rule: "a count, 0 or more",
-        }),
+        Some(entry) => Err(RegBayesError::entry(
+            "documents",
+            (entry.row as usize, entry.column as usize),
+            entry.value,
+            "a count, 0 or more",
+        )),
     }
 }
 

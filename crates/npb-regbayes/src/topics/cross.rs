@@ -5,7 +5,8 @@ use npb_infer::Watch;
 
 use super::config::MedLdaConfig;
 use super::corpus::Response;
-use super::fit::{MedLdaFit, fit};
+use super::eta::Standard;
+use super::fit::fit;
 use crate::error::RegBayesError;
 use crate::select::{Selection, select_cost};
 use npb_data::splits::Split;
@@ -43,53 +44,31 @@ pub fn cross_validate(
     response.check(documents.n_rows())?;
     let all = folds.iter().flat_map(|f| f.train.iter().chain(&f.test));
     if let Some(&row) = all.clone().find(|n| **n >= documents.n_rows()) {
-        return Err(RegBayesError::Row {
-            what: "folds",
-            row,
-            value: row as f64,
-            rule: "a document",
-        });
+        return Err(RegBayesError::row("folds", row, row as f64, "a document"));
     }
     select_cost(costs, folds, watch, |split, cost, _: Option<()>| {
         let config = MedLdaConfig { cost, ..*config };
         let train = rows(documents, &split.train)?;
         let test = rows(documents, &split.test)?;
-        let score = match response {
-            Response::None => f64::NAN,
-            Response::Real(values) => {
-                let pick = |rows: &[usize]| rows.iter().map(|&n| values[n]).collect::<Vec<_>>();
-                let model = fit(&train, Response::Real(&pick(&split.train)), &config)?;
-                -relative_error(&model, &test, &pick(&split.test))?
+        let known = Standard::select(response, &split.train);
+        let model = fit(&train, known.response(), &config)?;
+        let score = match Standard::select(response, &split.test) {
+            Standard::None => f64::NAN,
+            Standard::Real(truth) => {
+                let squares = |far: &dyn Fn(usize) -> f64| -> f64 {
+                    (0..truth.len()).map(|n| far(n).powi(2)).sum()
+                };
+                let predicted = model.predict(&test)?;
+                -squares(&|n| predicted[n] - truth[n]) / squares(&|n| truth[n] - model.centre())
             }
-            Response::Classes { classes, n_classes } => {
-                let pick = |rows: &[usize]| rows.iter().map(|&n| classes[n]).collect::<Vec<_>>();
-                let classes = &pick(&split.train);
-                let model = fit(&train, Response::Classes { classes, n_classes }, &config)?;
-                let truth = pick(&split.test);
+            Standard::Classes { classes, .. } => {
                 let predicted = model.predict_classes(&test)?;
-                let right = predicted.iter().zip(&truth).filter(|(a, b)| a == b);
-                right.count() as f64 / truth.len() as f64
+                let right = predicted.iter().zip(&classes).filter(|(a, b)| a == b);
+                right.count() as f64 / classes.len() as f64
             }
         };
         Ok((score, ()))
     })
-}
-
-/// Squared error of predictions relative to that of the training mean.
-fn relative_error(
-    model: &MedLdaFit,
-    documents: &Ratings,
-    truth: &[f64],
-) -> Result<f64, RegBayesError> {
-    let predicted = model.predict(documents)?;
-    let error: f64 = predicted
-        .iter()
-        .zip(truth)
-        .map(|(p, y)| (p - y) * (p - y))
-        .sum();
-    let centre = model.centre();
-    let spread: f64 = truth.iter().map(|y| (y - centre) * (y - centre)).sum();
-    Ok(error / spread)
 }
 
 /// The given documents, in that order.

@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::config::{Form, MedLdaConfig};
 use super::corpus::Response;
 use super::documents::Documents;
+use crate::dense::centre_and_scale;
 use crate::error::RegBayesError;
 use crate::inputs::Inputs;
 use crate::loss::Targets;
 use crate::machine::{Machine, MachineLimits, Problem, Solution};
 
 /// Responses as the machine takes them: real ones in standard units.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) enum Standard {
     None,
     Real(Vec<f64>),
@@ -28,31 +29,44 @@ pub(crate) struct Units {
 }
 
 impl Standard {
+    /// The responses of some documents, as they are.
+    pub(crate) fn select(response: Response<'_>, rows: &[usize]) -> Self {
+        match response {
+            Response::None => Self::None,
+            Response::Real(values) => Self::Real(rows.iter().map(|&n| values[n]).collect()),
+            Response::Classes { classes, n_classes } => Self::Classes {
+                classes: rows.iter().map(|&n| classes[n]).collect(),
+                n_classes,
+            },
+        }
+    }
+
+    pub(crate) fn response(&self) -> Response<'_> {
+        match self {
+            Self::None => Response::None,
+            Self::Real(values) => Response::Real(values),
+            Self::Classes { classes, n_classes } => Response::Classes {
+                classes,
+                n_classes: *n_classes,
+            },
+        }
+    }
+
     /// Standardises over documents that have tokens: the others take no part.
     pub(crate) fn new(response: Response<'_>, lengths: &[f64]) -> (Self, Units) {
         let mut units = Units {
             centre: 0.0,
             scale: 1.0,
         };
-        let standard = match response {
-            Response::None => Self::None,
-            Response::Classes { classes, n_classes } => Self::Classes {
-                classes: classes.to_vec(),
-                n_classes,
-            },
-            Response::Real(values) => {
-                let filled = || values.iter().zip(lengths).filter(|(_, l)| **l > 0.0);
-                let n = filled().count().max(1) as f64;
-                units.centre = filled().map(|(y, _)| y / n).sum();
-                let square = |y: f64| (y - units.centre) * (y - units.centre);
-                let variance: f64 = filled().map(|(&y, _)| square(y) / n).sum();
-                if variance > 0.0 {
-                    units.scale = variance.sqrt();
-                }
-                let standard = |y: &f64| (y - units.centre) / units.scale;
-                Self::Real(values.iter().map(standard).collect())
-            }
-        };
+        let mut standard = Self::select(response, &(0..lengths.len()).collect::<Vec<_>>());
+        if let Self::Real(values) = &mut standard {
+            let filled = values.iter().zip(lengths).filter(|(_, l)| **l > 0.0);
+            let filled: Vec<f64> = filled.map(|(y, _)| *y).collect();
+            (units.centre, units.scale) = centre_and_scale(&filled);
+            values
+                .iter_mut()
+                .for_each(|y| *y = (*y - units.centre) / units.scale);
+        }
         (standard, units)
     }
 }
@@ -154,12 +168,8 @@ impl Setting<'_> {
         let (k, noise) = (self.config.topics, self.noise);
         let identity = Mat::<f64>::identity(k, k);
         let precision = Mat::from_fn(k, k, |i, j| identity[(i, j)] + second[(i, j)] / noise);
-        let factor = Cholesky::new(precision.as_ref()).map_err(|e| RegBayesError::Numerical {
-            iteration: 0,
-            block: "coefficients of topics",
-            pivot: e.pivot,
-            value: e.value,
-        })?;
+        let factor = Cholesky::new(precision.as_ref())
+            .map_err(|e| RegBayesError::numerical(0, "coefficients of topics", &e))?;
         let rows = || documents.shares.chunks_exact(k).zip(values).zip(self.costs);
         let taking_part = || rows().filter(|(_, cost)| **cost > 0.0).map(|(row, _)| row);
         let mut base = vec![0.0; k];

@@ -1,7 +1,7 @@
 //! A fitted model: topics, what they say of a response, and new documents.
 
 use npb_data::{Rating, Ratings};
-use npb_infer::{Saved, Stop, VbReport, Watch};
+use npb_infer::{Stop, VbReport, Watch};
 use npb_linalg::faer::Mat;
 use pulp::Arch;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,8 @@ use super::corpus::{Response, check_counts, lengths};
 use super::documents::{Documents, Pass, WordWeights, topic_totals};
 use super::eta::Units;
 use super::vb::{MedLdaVb, State};
-use crate::error::RegBayesError;
+use crate::error::{RegBayesError, same_size};
+use crate::fit::saved;
 
 /// A word of a topic.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -165,13 +166,7 @@ impl MedLdaFit {
     /// # Errors
     /// Another number of words than the fit's; a negative count.
     pub fn shares(&self, documents: &Ratings) -> Result<Vec<f64>, RegBayesError> {
-        if documents.n_cols() != self.n_words() {
-            return Err(RegBayesError::Size {
-                what: "words of the documents",
-                found: documents.n_cols(),
-                expected: self.n_words(),
-            });
-        }
+        same_size("words of the documents", documents.n_cols(), self.n_words())?;
         check_counts(documents)?;
         let k = self.config.topics;
         let weights = WordWeights::new(&self.topics, k, self.config.word_prior);
@@ -311,30 +306,16 @@ impl MedLdaVb<'_> {
     }
 }
 
-impl Saved for MedLdaFit {
-    const MODEL: &'static str = "npb-regbayes/medlda";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Self;
-    type Error = RegBayesError;
-
-    fn content(&self) -> &Self {
-        self
-    }
-
-    fn from_content(fit: Self) -> Result<Self, RegBayesError> {
-        fit.check()?;
-        Ok(fit)
-    }
-}
+saved!(MedLdaFit, "npb-regbayes/medlda");
 
 impl MedLdaFit {
     /// Checks everything that methods rely on.
     fn check(&self) -> Result<(), RegBayesError> {
         let expect = |holds: bool, what: &str| match holds {
             true => Ok(()),
-            false => Err(RegBayesError::State {
-                what: format!("{what}: impossible value or size"),
-            }),
+            false => Err(RegBayesError::state(format!(
+                "{what}: impossible value or size"
+            ))),
         };
         self.config.validate()?;
         let k = self.config.topics;

@@ -12,7 +12,7 @@ use super::corpus::{Response, check_counts, lengths};
 use super::documents::{Documents, Pass, WordWeights, topic_totals};
 use super::eta::{Eta, Setting, Standard, Units};
 use super::start;
-use crate::error::RegBayesError;
+use crate::error::{RegBayesError, same_size};
 use crate::machine::Solution;
 
 /// Steps towards the stationary tilt are halved so many times before it is given up.
@@ -318,16 +318,8 @@ impl<'d> MedLdaVb<'d> {
 
     /// What a checkpoint of this run is of.
     pub(crate) fn key(&self) -> Result<u64, RegBayesError> {
-        let responses = match &self.responses {
-            Standard::None => (0, &[][..], &[][..]),
-            Standard::Real(values) => (1, &values[..], &[][..]),
-            Standard::Classes { classes, n_classes } => (*n_classes, &[][..], &classes[..]),
-        };
-        Ok(npb_infer::storage::fingerprint(&(
-            self.config,
-            self.documents,
-            responses,
-        ))?)
+        let content = (self.config, self.documents, &self.responses);
+        Ok(npb_infer::storage::fingerprint(&content)?)
     }
 
     /// Checks that a state of a checkpoint is one of this run.
@@ -351,13 +343,7 @@ impl<'d> MedLdaVb<'d> {
                 n_scores * n_docs,
             ),
         ] {
-            if found != expected {
-                return Err(RegBayesError::Size {
-                    what,
-                    found,
-                    expected,
-                });
-            }
+            same_size(what, found, expected)?;
         }
         self.state = state;
         Ok(())

@@ -1,9 +1,10 @@
 //! Features and labels are recovered on data drawn from the models.
 
-use npb_regbayes::LabelUpdate;
 use npb_regbayes::classes;
+use npb_regbayes::npb_data::{Labels, Table};
 use npb_regbayes::npb_infer::Watch;
 use npb_regbayes::tasks::{self, Criterion, Task, Validation};
+use npb_regbayes::{IlsvmConfig, LabelUpdate, MapConfig};
 
 use crate::simulated::{self, class_config, labels, task_config};
 
@@ -138,5 +139,53 @@ fn cross_validation_takes_a_cost_that_works_and_thresholds_raise_f1() {
             .value(1, Criterion::SquaredError, &thresholds)
             .unwrap()
             < 0.0
+    );
+}
+
+/// What two inputs say by their product no sum of inputs says: a map of the appended inputs does, for tasks and for classes.
+#[test]
+fn a_map_of_the_inputs_finds_what_is_not_linear() {
+    let value = |n: usize, d: usize| {
+        ((1.3 * n as f64 + 0.7 * (d * d) as f64 + 0.1 * (n * d) as f64).sin() * 1e4).fract()
+    };
+    let n = 300;
+    let inputs = Table::complete(n, 3, (0..3 * n).map(|k| value(k / 3, k % 3)).collect()).unwrap();
+    let truth: Vec<bool> = (0..n).map(|i| value(i, 0) * value(i, 1) > 0.0).collect();
+    let known = |i: usize| (i < 200).then(|| truth[i]);
+    let data = tasks::TaskData::new(
+        inputs.clone(),
+        vec![Task::label(
+            "product",
+            &(0..n).map(known).collect::<Vec<_>>(),
+        )],
+    )
+    .unwrap();
+    let codes = (0..n).map(|i| known(i).map(usize::from)).collect();
+    let labels = Labels::from_codes(["no", "yes"].map(str::to_owned).to_vec(), codes).unwrap();
+    let shares = [None, Some(MapConfig::default())].map(|map| {
+        let config = IlsvmConfig {
+            map,
+            raw_inputs: 1.0,
+            cost: 3.0,
+            ..task_config(3)
+        };
+        let scores = tasks::fit(&data, &config)
+            .unwrap()
+            .predict(&inputs)
+            .unwrap();
+        let found = scores.labels(0).unwrap();
+        let of_task = (200..n).filter(|&i| found[i] == truth[i]).count();
+        let scores = classes::fit(&inputs, &labels, &config)
+            .unwrap()
+            .predict(&inputs)
+            .unwrap();
+        let of_class = (200..n)
+            .filter(|&i| (scores.class(i) == 1) == truth[i])
+            .count();
+        [of_task, of_class]
+    });
+    assert!(
+        shares[0].iter().all(|&right| right < 70) && shares[1].iter().all(|&right| right > 85),
+        "{shares:?}"
     );
 }

@@ -1,7 +1,8 @@
 //! The data sets of the large-margin experiments.
 
 use npb_data::read::{self, DelimitedOptions, Encoding};
-use npb_data::{Labels, Ratings, Split, Standardiser, Table, Vocabulary, splits};
+use npb_data::{Labels, Ratings, Split, Standardiser, Table, Targets, Vocabulary, splits};
+use npb_regbayes::tasks::TaskData;
 
 use crate::Result;
 use crate::data::sha256_of;
@@ -99,6 +100,14 @@ impl MultiLabel {
             n_labels,
             checksums: source.checksums,
         })
+    }
+
+    /// Training rows with their labels.
+    pub(super) fn tasks(&self) -> Result<TaskData> {
+        let names = (0..self.n_labels).map(|l| format!("label{l}"));
+        let known: Vec<Option<bool>> = self.train_labels.iter().map(|&y| Some(y)).collect();
+        let targets = Targets::from_bools(names, &known)?;
+        Ok(TaskData::from_targets(self.train.clone(), &targets)?)
     }
 
     /// Labels of some training rows, row-major.

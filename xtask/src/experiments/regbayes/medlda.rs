@@ -222,7 +222,7 @@ fn reviews(context: &Context<'_>) -> Result<Part> {
     )?;
     let (used, topics) = match context.scale {
         Scale::Smoke => (1, &TOPICS[..1]),
-        Scale::Quick => (FOLDS, &TOPICS[..4]),
+        Scale::Quick => (FOLDS, &TOPICS[..3]),
         Scale::Paper => (FOLDS, &TOPICS[..]),
     };
     let mut words = Vec::new();
@@ -264,7 +264,7 @@ fn news(context: &Context<'_>, name: &'static str) -> Result<Part> {
         |codes: &[usize]| Known::Classes(codes.iter().map(|&c| c as u32).collect(), n_classes);
     let (runs, topics): (u64, &[usize]) = match (context.scale, two) {
         (Scale::Smoke, _) => (1, &TOPICS[..1]),
-        (Scale::Quick, true) => (5, &TOPICS[..4]),
+        (Scale::Quick, true) => (5, &TOPICS[..3]),
         (Scale::Quick, false) => (1, &[20]),
         (Scale::Paper, true) => (5, &TOPICS),
         (Scale::Paper, false) => (3, &[20, 50, 80]),

@@ -67,10 +67,7 @@ fn fig_8(context: &Context<'_>) -> Result<Report> {
     let scale = context.scale;
     let yeast = MultiLabel::load(context, "yeast")?;
     let pupils = School::load(context)?;
-    let ours = labels::Method::Ours {
-        update: LabelUpdate::Profiled,
-        raw: 0.0,
-    };
+    let ours = labels::ours(LabelUpdate::Profiled, 0.0, false);
     let mut trials = Vec::new();
     for (setting, case) in cases(scale) {
         for (dataset, checksums) in [
