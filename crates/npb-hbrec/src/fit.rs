@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use crate::atoms::AtomTable;
 use crate::base::{BaseEm, BaseState, learn_base_watched};
-use crate::em::{infer_tau, learn_weights_watched, posterior_weights, without_own};
+use crate::em::{learn_weights_watched, posterior_weights, without_own};
 use crate::kernel::{check_content, learn_scales};
 use crate::users::{ln_of_number, ratio};
 use crate::{
@@ -34,9 +34,6 @@ const SCALE_RATINGS: usize = 100;
 const MOST_CACHED: usize = 100_000;
 /// Beyond so many users the weights are fitted on a random choice of them.
 const WEIGHT_USERS: usize = 10_000;
-/// One user in so many is asked for tau, if that is enough of them.
-const ASKED_OF: usize = 20;
-const LEAST_ASKED: usize = 20;
 const CHOICE: u64 = 21;
 
 /// A database of users as the prior of the next one, over items.
@@ -85,23 +82,12 @@ pub fn fit_watched(
     config.validate()?;
     check_content(likes.n_items(), content)?;
     let training = thinned(likes, config.most_ratings, config.seed)?;
-    let asked = asked_for_tau(&training, config);
-    let base = base(&without(&training, &asked)?, content, config, watch)?;
+    let base = base(&training, content, config, watch)?;
     let prior = base.prior().clone();
     let model = ProbitItems::new(prior.with_identity(config.identity)?);
     let (atoms, ln_evidence) = atoms(&model, training.users(), config)?;
     let table = (atoms.len() <= MOST_CACHED).then(|| AtomTable::new(&model, &atoms));
-    let mut weights = weights(&training, table.as_ref(), &ln_evidence, config, watch)?;
-    if let Some(table) = table.as_ref().filter(|_| !asked.is_empty()) {
-        let users: Vec<&Likes> = asked.iter().map(|&user| training.user(user)).collect();
-        let own: Vec<Option<usize>> = asked.iter().copied().map(Some).collect();
-        let evidence: Vec<f64> = asked.iter().map(|&user| ln_evidence[user]).collect();
-        weights.tau = infer_tau(
-            &table.likelihood_table(&users, &own),
-            &weights.xi,
-            &evidence,
-        );
-    }
+    let weights = weights(&training, table.as_ref(), &ln_evidence, config, watch)?;
     let content = Contents {
         config: *config,
         content: content.cloned().into_iter().collect(),
@@ -133,34 +119,6 @@ fn thinned(likes: &LikeMatrix, most: usize, seed: u64) -> Result<LikeMatrix, Hbr
     let users: Result<Vec<Likes>, HbrecError> =
         likes.users().iter().enumerate().map(user).collect();
     LikeMatrix::from_users(likes.n_items(), users?)
-}
-
-/// Users whom the base does not learn from, so that their evidences do not count their data twice: tau is inferred from them. One in twenty; none where
-/// that would leave fewer than `LEAST_ASKED`, or where tau is given or the base has two parameters only.
-fn asked_for_tau(likes: &LikeMatrix, config: &HbrecConfig) -> Vec<usize> {
-    let users = (0..likes.n_users()).filter(|&user| !likes.user(user).is_empty());
-    let users: Vec<usize> = users.collect();
-    let n = users.len() / ASKED_OF;
-    let learned = matches!(config.base, BaseDistribution::Learned(_));
-    if n < LEAST_ASKED || !learned || config.weights.tau != Concentration::Inferred {
-        return Vec::new();
-    }
-    let rng = &mut stream(config.seed, [0, 0, CHOICE, u64::MAX - 2]);
-    let mut asked: Vec<usize> = sample(rng, users.len(), n)
-        .iter()
-        .map(|at| users[at])
-        .collect();
-    asked.sort_unstable();
-    asked
-}
-
-/// The same users, of whom these have no ratings.
-fn without(likes: &LikeMatrix, left_out: &[usize]) -> Result<LikeMatrix, HbrecError> {
-    let mut users = likes.users().to_vec();
-    left_out
-        .iter()
-        .for_each(|&user| users[user] = Likes::default());
-    LikeMatrix::from_users(likes.n_items(), users)
 }
 
 fn base(

@@ -17,8 +17,7 @@ use crate::{BaseConfig, HbrecError, ItemPrior, LikeMatrix};
 
 /// Utilities and coefficients of one user (or item) take this many turns in an update: they cost little beside the matrices.
 const TURNS: usize = 4;
-/// Variances of means and loadings stay at their start for so long, and so does the basis: loadings that have not found their direction yet would shrink
-/// away. On simulated surveys new users are predicted best before (`docs/hbrec.md#base`).
+/// Variances of loadings stay at their start for so long: loadings that have not found their direction yet would shrink away.
 const PATIENCE: u64 = 10;
 /// Variances stay within these.
 const VARIANCES: [f64; 2] = [1e-6, 1e4];
@@ -585,9 +584,6 @@ impl<'d> BaseEm<'d> {
     }
 
     fn update_item_variances(&mut self) {
-        if self.iteration <= PATIENCE {
-            return;
-        }
         let n_items = self.likes.n_items();
         let mut squares = vec![0.0; self.rank + 1];
         for item in 0..n_items {
@@ -597,7 +593,12 @@ impl<'d> BaseEm<'d> {
                 .zip(&deviations)
                 .for_each(|(sum, d)| *sum += d);
         }
-        for (variance, square) in self.item_variance.iter_mut().zip(squares) {
+        let updated = if self.iteration <= PATIENCE {
+            1
+        } else {
+            self.rank + 1
+        };
+        for (variance, square) in self.item_variance.iter_mut().zip(squares).take(updated) {
             *variance = (square / n_items as f64).clamp(VARIANCES[0], VARIANCES[1]);
         }
     }
@@ -613,7 +614,7 @@ impl<'d> BaseEm<'d> {
     }
 
     fn rotate(&mut self) {
-        if self.rank == 0 || self.iteration <= PATIENCE {
+        if self.rank == 0 {
             return;
         }
         let Some(rotation) = self.best_rotation() else {

@@ -183,7 +183,7 @@ fn a_known_concentration_stays_and_a_learned_one_maximises_the_bound() {
 fn clear_table(missing: bool) -> Table {
     let rng = &mut case(400);
     let loadings: Vec<f64> = (0..24).map(|_| 2.0 * normal(rng)).collect();
-    let on = |n: usize, k: usize| n % (k + 2) == 0 || n % 7 == k;
+    let on = |n: usize, k: usize| n.is_multiple_of(k + 2) || n % 7 == k;
     let (mut values, mut seen) = (Vec::new(), Vec::new());
     for n in 0..60 {
         for d in 0..8 {

@@ -53,7 +53,7 @@ fn bad_choices_are_named() {
     for costs in [[1.0, 1.0], [0.0, 1.0], [1.0, f64::NAN], [2.0, 1.0]] {
         assert!(error(&costs, &folds, 0.0).starts_with("costs to choose from, row"));
     }
-    assert!(error(&[1.0], &folds, f64::NAN).starts_with("scores of folds"));
+    assert!(error(&[1.0], &folds, f64::NAN).starts_with("scores of costs"));
 }
 
 fn rows(n: usize, seed: u64) -> Vec<f64> {

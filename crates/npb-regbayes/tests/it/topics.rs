@@ -302,7 +302,7 @@ fn bad_input_is_named_and_odd_input_is_fitted() {
     let mut responses = corpus.responses.clone();
     responses[2] = f64::NAN;
     let message = error(&corpus.documents, Response::Real(&responses), &config(2));
-    assert!(message.starts_with("responses, row 2"), "{message}");
+    assert!(message.starts_with("targets, row 2"), "{message}");
     let message = error(
         &corpus.documents,
         Response::Real(&responses[1..]),
