@@ -36,13 +36,13 @@ fn probability(packed: f32) -> f32 {
     if packed > 0.0 { packed } else { 1.0 + packed }
 }
 
-/// ln p and ln(1 - p).
-fn logs(packed: f32) -> [f64; 2] {
+/// ln p of a like, or ln(1 - p).
+fn ln_of(packed: f32, liked: bool) -> f64 {
     let q = f64::from(packed);
-    if q > 0.0 {
-        [q.ln(), (-q).ln_1p()]
+    if (q > 0.0) == liked {
+        q.abs().ln()
     } else {
-        [q.ln_1p(), (-q).ln()]
+        (-q.abs()).ln_1p()
     }
 }
 
@@ -94,7 +94,7 @@ impl AtomTable {
         for (block, sums) in self.blocks.iter().zip(sums.chunks_exact_mut(LANES)) {
             for (item, liked) in likes.iter() {
                 let row = &block[item * LANES..(item + 1) * LANES];
-                let terms = row.iter().map(|&q| logs(q)[usize::from(!liked)]);
+                let terms = row.iter().map(|&q| ln_of(q, liked));
                 sums.iter_mut()
                     .zip(terms)
                     .for_each(|(sum, ln_p)| *sum += ln_p);
@@ -111,9 +111,13 @@ impl AtomTable {
         own: &[Option<usize>],
     ) -> LikelihoodTable {
         let block = |block: &Vec<f32>| {
-            let both: Vec<[f32; 2]> = block.iter().map(|&q| logs(q).map(|l| l as f32)).collect();
-            let of = |which: usize| both.iter().map(|l| l[which]).collect::<Vec<f32>>();
-            let tables = [of(0), of(1)];
+            let of = |liked| {
+                block
+                    .iter()
+                    .map(|&q| ln_of(q, liked) as f32)
+                    .collect::<Vec<f32>>()
+            };
+            let tables = [of(true), of(false)];
             let user = |likes: &&Likes| block_likelihoods(&tables, likes);
             users.iter().map(user).collect::<Vec<[f32; LANES]>>()
         };

@@ -1,5 +1,6 @@
 //! EM for the weights of point masses, and prediction with them (`docs/hbrec.md#weights`).
 
+mod clusters;
 mod mixture;
 mod table;
 

@@ -15,7 +15,7 @@ use crate::atoms::AtomTable;
 use crate::base::{BaseEm, BaseState, learn_base_watched};
 use crate::em::{learn_weights_watched, posterior_weights, without_own};
 use crate::kernel::{check_content, learn_scales};
-use crate::users::ratio;
+use crate::users::{ln_of_number, ratio};
 use crate::{
     BaseDistribution, Concentration, Content, HbrecConfig, HbrecError, ItemAtom, KernelScales,
     LearnedBase, LikeMatrix, Likes, ProbitItems, ProbitPosterior, UserModel, Weights,
@@ -26,8 +26,10 @@ use saved::FittedBase;
 
 const MODEL: &str = "hbrec/items";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Scales of the standard base are learned from at most so many users.
-const SCALE_USERS: usize = 400;
+/// The two scales of the standard base are learned from at most so many users, and so many ratings of each: each of some forty evidences costs a fit of
+/// each.
+const SCALE_USERS: usize = 200;
+const SCALE_RATINGS: usize = 100;
 /// Beyond so many atoms predictions are not cached: coefficients only.
 const MOST_CACHED: usize = 100_000;
 /// Beyond so many users the weights are fitted on a random choice of them.
@@ -79,7 +81,7 @@ pub fn fit_watched(
 ) -> Result<HbrecFit, HbrecError> {
     config.validate()?;
     check_content(likes.n_items(), content)?;
-    let training = thinned(likes, config)?;
+    let training = thinned(likes, config.most_ratings, config.seed)?;
     let base = base(&training, content, config, watch)?;
     let prior = base.prior().clone();
     let model = ProbitItems::new(prior.with_identity(config.identity)?);
@@ -100,14 +102,14 @@ pub fn fit_watched(
     })
 }
 
-/// At most `most_ratings` of each user.
-fn thinned(likes: &LikeMatrix, config: &HbrecConfig) -> Result<LikeMatrix, HbrecError> {
+/// At most `most` ratings of each user, chosen at random.
+fn thinned(likes: &LikeMatrix, most: usize, seed: u64) -> Result<LikeMatrix, HbrecError> {
     let user = |(user, likes): (usize, &Likes)| {
-        let (n, most) = (likes.len(), config.most_ratings);
+        let n = likes.len();
         if n <= most {
             return Ok(likes.clone());
         }
-        let rng = &mut stream(config.seed, [0, 0, CHOICE, user as u64]);
+        let rng = &mut stream(seed, [0, 0, CHOICE, user as u64]);
         let pairs: Vec<(u32, bool)> = sample(rng, n, most)
             .iter()
             .map(|at| (likes.items()[at], likes.liked()[at]))
@@ -127,11 +129,8 @@ fn base(
 ) -> Result<FittedBase, HbrecError> {
     let mut part = watch.part("base", 0.8);
     let BaseDistribution::Learned(base) = &config.base else {
-        let users: Vec<&Likes> = likes
-            .users()
-            .iter()
-            .filter(|user| !user.is_empty())
-            .collect();
+        let few = thinned(likes, SCALE_RATINGS, config.seed)?;
+        let users: Vec<&Likes> = few.users().iter().filter(|user| !user.is_empty()).collect();
         if users.is_empty() {
             return Err(HbrecError::NoData);
         }
@@ -288,7 +287,25 @@ impl HbrecFit {
     /// # Errors
     /// Unknown items; numerical trouble.
     pub fn user(&self, likes: &Likes) -> Result<HbrecUser, HbrecError> {
-        self.active(likes, None)
+        let alone = self.model.fit(likes)?;
+        Ok(self.active(alone, &self.ln_likelihoods(likes), None))
+    }
+
+    /// A user whose examples were chosen by whether they are liked, ten of each kind, say: how many are liked is then given and says nothing, neither of
+    /// the user nor of who is alike. Predictions are those of [`user`](Self::user) otherwise.
+    ///
+    /// # Errors
+    /// As [`user`](Self::user).
+    pub fn user_of_chosen(&self, likes: &Likes) -> Result<HbrecUser, HbrecError> {
+        let alone = self.model.fit_chosen(likes)?;
+        let given_number = |(atom, ln_likelihood): (usize, f64)| {
+            let p = |(item, _): (usize, bool)| self.atom_probability(atom, item);
+            let p: Vec<f64> = likes.iter().map(p).collect();
+            ln_likelihood - ln_of_number(&p, likes.n_liked())
+        };
+        let all = self.ln_likelihoods(likes).into_iter().enumerate();
+        let conditional: Vec<f64> = all.map(given_number).collect();
+        Ok(self.active(alone, &conditional, None))
     }
 
     /// User number `own` of the database: its own atom and responsibilities are left out, so that its data count once.
@@ -302,28 +319,37 @@ impl HbrecFit {
                 n_users: self.n_users(),
             });
         }
-        self.active(likes, Some(own))
+        let alone = self.model.fit(likes)?;
+        Ok(self.active(alone, &self.ln_likelihoods(likes), Some(own)))
     }
 
-    fn active(&self, likes: &Likes, own: Option<usize>) -> Result<HbrecUser, HbrecError> {
-        let alone = self.model.fit(likes)?;
-        let ln_likelihood = match &self.table {
+    fn ln_likelihoods(&self, likes: &Likes) -> Vec<f64> {
+        match &self.table {
             Some(table) => table.ln_likelihoods(likes),
             None => {
                 let one = |atom: &ItemAtom| self.model.ln_likelihood(atom, likes);
                 self.atoms().par_iter().map(one).collect()
             }
-        };
+        }
+    }
+
+    /// From the own posterior and the log-likelihood under every atom.
+    fn active(
+        &self,
+        alone: ProbitPosterior,
+        ln_likelihood: &[f64],
+        own: Option<usize>,
+    ) -> HbrecUser {
         let weights = self.weights();
         let evidence = self.model.ln_evidence(&alone);
-        let without = own.map(|own| without_own(weights, &ln_likelihood, own));
+        let without = own.map(|own| without_own(weights, ln_likelihood, own));
         let xi = without.as_ref().unwrap_or(&weights.xi);
-        let (own_weight, weights) = posterior_weights(weights.tau, evidence, xi, &ln_likelihood);
-        Ok(HbrecUser {
+        let (own_weight, weights) = posterior_weights(weights.tau, evidence, xi, ln_likelihood);
+        HbrecUser {
             alone,
             own_weight,
             weights,
-        })
+        }
     }
 
     /// P(like) of one item.

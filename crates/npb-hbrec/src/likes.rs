@@ -74,6 +74,11 @@ impl Likes {
         self.items.len()
     }
 
+    /// How many are liked.
+    pub fn n_liked(&self) -> usize {
+        self.liked.iter().filter(|&&liked| liked).count()
+    }
+
     /// Whether nothing is rated.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()

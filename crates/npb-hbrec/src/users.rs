@@ -7,6 +7,6 @@ mod probit_task;
 
 pub use bernoulli::{BernoulliItems, BetaPosterior};
 pub use linear::{LinearTask, NormalPosterior};
-pub(crate) use probit::ratio;
 pub use probit::{ItemAtom, ProbitItems, ProbitPosterior};
+pub(crate) use probit::{ln_of_number, ratio};
 pub use probit_task::{ProbitTask, TaskAtom, TaskPosterior};

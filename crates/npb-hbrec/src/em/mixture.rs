@@ -4,7 +4,7 @@ use npb_priors::special::log_sum_exp;
 use rayon::prelude::*;
 
 use super::{LikelihoodTable, Weights, learn_weights, posterior_weights};
-use crate::{Concentration, HbrecError, UserModel, WeightsConfig};
+use crate::{HbrecError, UserModel, WeightsConfig};
 
 /// Many users' fits as point masses around a base distribution: the prior of the next user, (14) of T.
 ///
@@ -21,10 +21,10 @@ use crate::{Concentration, HbrecError, UserModel, WeightsConfig};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Mixture<U: UserModel> {
-    model: U,
-    atoms: Vec<U::Parameter>,
-    weights: Weights,
-    config: WeightsConfig,
+    pub(super) model: U,
+    pub(super) atoms: Vec<U::Parameter>,
+    pub(super) weights: Weights,
+    pub(super) config: WeightsConfig,
 }
 
 /// A user as the mixture sees it: the own posterior, and the posterior weights of own model and atoms, which sum to 1.
@@ -172,62 +172,6 @@ impl<U: UserModel> Mixture<U> {
             .sum::<f64>()
     }
 
-    /// Estimates the atoms anew, each from all users' data weighted by its responsibilities, and the weights with them: `rounds` steps of EM for a mixture
-    /// whose components are the atoms. Atoms that explain nobody any more are dropped; an atom is then a cluster of users, not a user, so that users of
-    /// the database are predicted by [`user`](Self::user). tau is kept unless it was inferred: then it is the value at which a Dirichlet process is
-    /// expected to make as many clusters of as many users.
-    ///
-    /// Closer to the Gibbs samplers than point masses at single users' fits where users are in clusters, at the cost of a fit of each atom a round.
-    ///
-    /// # Errors
-    /// Data that do not fit the model; numerical trouble.
-    pub fn re_estimate(&mut self, users: &[&U::Data], rounds: usize) -> Result<(), HbrecError> {
-        for _ in 0..rounds {
-            let nobody = vec![None; users.len()];
-            let table = LikelihoodTable::of_model(&self.model, &self.atoms, users, &nobody)?;
-            let responsibilities: Vec<Vec<f64>> = (0..users.len())
-                .map(|user| {
-                    let mut row = vec![0.0; self.atoms.len()];
-                    let _ = table.add_responsibilities(user, &self.weights.xi, &mut row);
-                    row
-                })
-                .collect();
-            let sums = |k: usize| responsibilities.iter().map(|row| row[k]).sum::<f64>();
-            let xi: Vec<f64> = (0..self.atoms.len()).map(sums).collect();
-            let kept: Vec<usize> = (0..xi.len()).filter(|&k| xi[k] > LEAST_USERS).collect();
-            let refit = |&k: &usize| {
-                let counted = users.iter().zip(&responsibilities);
-                let data: Vec<(&U::Data, f64)> = counted
-                    .filter(|(_, row)| row[k] > LEAST_USERS)
-                    .map(|(data, row)| (*data, row[k]))
-                    .collect();
-                let posterior = self.model.fit_weighted(&data)?;
-                Ok(self.model.atom(&posterior, self.config.atoms))
-            };
-            let atoms: Result<Vec<U::Parameter>, HbrecError> = kept.par_iter().map(refit).collect();
-            self.atoms = atoms?;
-            self.weights.xi = kept.iter().map(|&k| xi[k]).collect();
-        }
-        // The atoms are nobody's own any more.
-        self.weights.trace.clear();
-        if self.config.tau == Concentration::Inferred {
-            self.weights.tau = concentration_of(self.effective_number(), users.len());
-        }
-        Ok(())
-    }
-
-    /// Number of atoms by the entropy of their weights: atoms at one place share it, but weigh less than a cluster each.
-    fn effective_number(&self) -> f64 {
-        let total: f64 = self.weights.xi.iter().sum();
-        let shares = self
-            .weights
-            .xi
-            .iter()
-            .map(|xi| xi / total)
-            .filter(|p| *p > 0.0);
-        (-shares.map(|p| p * p.ln()).sum::<f64>()).exp()
-    }
-
     /// Adds a user: one fit, an atom of weight 1, no retraining. Its place among the atoms.
     ///
     /// # Errors
@@ -239,24 +183,6 @@ impl<U: UserModel> Mixture<U> {
         self.weights.xi.push(1.0);
         Ok(self.atoms.len() - 1)
     }
-}
-
-/// Responsibilities below this count for nothing in [`Mixture::re_estimate`].
-const LEAST_USERS: f64 = 1e-4;
-
-/// The tau at which `sum_i tau / (tau + i)`, the expected number of clusters of n users, is this; by bisection.
-fn concentration_of(clusters: f64, n: usize) -> f64 {
-    let expected = |tau: f64| (0..n).map(|i| tau / (tau + i as f64)).sum::<f64>();
-    let (mut low, mut high) = (-12.0_f64, 12.0_f64);
-    for _ in 0..60 {
-        let middle = 0.5 * (low + high);
-        if expected(middle.exp()) < clusters {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    low.exp()
 }
 
 /// xi without the own atom and what the user itself contributed.

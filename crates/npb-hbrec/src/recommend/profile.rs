@@ -79,6 +79,18 @@ impl Recommender {
         })
     }
 
+    /// A new user by examples that were chosen by whether they are liked: see [`HbrecFit::user_of_chosen`](crate::HbrecFit::user_of_chosen).
+    ///
+    /// # Errors
+    /// As [`profile`](Self::profile).
+    pub fn profile_of_chosen(&self, likes: &Likes) -> Result<Profile, HbrecError> {
+        let user = self.fit.user_of_chosen(likes)?;
+        Ok(Profile {
+            user,
+            seen: likes.items().to_vec(),
+        })
+    }
+
     /// A user of the database. Its own point mass and what it gave to the weights are left out, so that its ratings count once.
     ///
     /// # Errors

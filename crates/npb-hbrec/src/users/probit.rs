@@ -108,6 +108,22 @@ pub(crate) fn ratio(mean: f64, variance: f64, rated: Option<&Rated>, identity: f
     }
 }
 
+/// Shifts of chosen examples stay within these, in units of the noise.
+const SHIFTS: f64 = 20.0;
+
+/// The logarithm of the probability that just so many of independent events happen.
+pub(crate) fn ln_of_number(probabilities: &[f64], number: usize) -> f64 {
+    let mut law = vec![0.0; number + 1];
+    law[0] = 1.0;
+    for p in probabilities {
+        for k in (1..=number).rev() {
+            law[k] = law[k] * (1.0 - p) + law[k - 1] * p;
+        }
+        law[0] *= 1.0 - p;
+    }
+    law[number].max(f64::MIN_POSITIVE).ln()
+}
+
 fn find(rated: &[Rated], item: usize) -> Option<&Rated> {
     let at = rated.binary_search_by_key(&item, |r| r.item as usize);
     at.ok().map(|at| &rated[at])
@@ -151,9 +167,77 @@ impl ProbitItems {
         ratio(mean, atom.variance(row), rated, self.prior.identity())
     }
 
+    /// With `shift` added to the utilities of all that is rated.
+    fn fit_shifted(
+        &self,
+        data: &[(&Likes, f64)],
+        shift: f64,
+    ) -> Result<ProbitPosterior, HbrecError> {
+        let n = data.iter().map(|(likes, _)| likes.len()).sum();
+        let mut rows = Vec::with_capacity(n * self.prior.width());
+        let mut offsets = Vec::with_capacity(n);
+        let (mut positive, mut weights) = (Vec::with_capacity(n), Vec::with_capacity(n));
+        for &(likes, weight) in data {
+            likes.check(self.prior.n_items())?;
+            for (item, liked) in likes.iter() {
+                rows.extend_from_slice(self.prior.row(item));
+                offsets.push(self.prior.offset(item) + shift);
+                positive.push(liked);
+                weights.push(weight);
+            }
+        }
+        let observations = Observations {
+            rows: &rows,
+            width: self.prior.width(),
+            offsets: &offsets,
+            positive: &positive,
+            weights: &weights,
+        };
+        let laplace = laplace::fit(&observations).map_err(|source| HbrecError::Numerical {
+            what: "Laplace approximation",
+            iteration: 0,
+            block: "user with ratings:",
+            item: n,
+            source,
+        })?;
+        let rated = self.rated(data, &laplace.mode, shift);
+        Ok(ProbitPosterior { laplace, rated })
+    }
+
+    /// As `fit`, for examples that were chosen by whether they are liked, ten of each kind, say: how many are liked says nothing then. With the examples'
+    /// utilities shifted so that the base distribution expects just as many, what is left is which ones. The evidence is given their number.
+    ///
+    /// # Errors
+    /// As [`UserModel::fit`].
+    pub fn fit_chosen(&self, likes: &Likes) -> Result<ProbitPosterior, HbrecError> {
+        likes.check(self.prior.n_items())?;
+        let expected = |shift: f64| -> Vec<f64> {
+            let p = |item: usize| {
+                let row = self.prior.row(item);
+                normal_cdf((self.prior.offset(item) + shift) / (1.0 + dot(row, row)).sqrt())
+            };
+            likes.iter().map(|(item, _)| p(item)).collect()
+        };
+        let n = likes.len() as f64;
+        // Half an example more of each kind: a shift is finite when all are of one kind.
+        let share = (likes.n_liked() as f64 + 0.5) / (n + 1.0);
+        let (mut low, mut high) = (-SHIFTS, SHIFTS);
+        for _ in 0..50 {
+            let middle = 0.5 * (low + high);
+            if expected(middle).iter().sum::<f64>() < share * n {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        let mut posterior = self.fit_shifted(&[(likes, 1.0)], low)?;
+        posterior.laplace.ln_evidence -= ln_of_number(&expected(low), likes.n_liked());
+        Ok(posterior)
+    }
+
     /// What each rating says of its user and item alone. Ratings of one item by several users multiply: their messages have precision
     /// `k/(1 - rho k)`, `k = g (g + mu)`, and linear part `g/(1 - rho k)`; for one rating that is the exact law given w.
-    fn rated(&self, data: &[(&Likes, f64)], mode: &[f64]) -> Vec<Rated> {
+    fn rated(&self, data: &[(&Likes, f64)], mode: &[f64], shift: f64) -> Vec<Rated> {
         let rho = self.prior.identity();
         if rho == 0.0 {
             return Vec::new();
@@ -161,7 +245,7 @@ impl ProbitItems {
         let mut messages: Vec<(usize, f64, f64)> = Vec::new();
         for (likes, weight) in data {
             for (item, liked) in likes.iter() {
-                let mean = self.prior.offset(item) + dot(self.prior.row(item), mode);
+                let mean = self.prior.offset(item) + shift + dot(self.prior.row(item), mode);
                 let sign = if liked { 1.0 } else { -1.0 };
                 let hazard = inverse_mills(-sign * mean);
                 let k = laplace::curvature(hazard, sign * mean);
@@ -192,35 +276,7 @@ impl UserModel for ProbitItems {
     type Posterior = ProbitPosterior;
 
     fn fit_weighted(&self, data: &[(&Likes, f64)]) -> Result<ProbitPosterior, HbrecError> {
-        let n = data.iter().map(|(likes, _)| likes.len()).sum();
-        let mut rows = Vec::with_capacity(n * self.prior.width());
-        let mut offsets = Vec::with_capacity(n);
-        let (mut positive, mut weights) = (Vec::with_capacity(n), Vec::with_capacity(n));
-        for &(likes, weight) in data {
-            likes.check(self.prior.n_items())?;
-            for (item, liked) in likes.iter() {
-                rows.extend_from_slice(self.prior.row(item));
-                offsets.push(self.prior.offset(item));
-                positive.push(liked);
-                weights.push(weight);
-            }
-        }
-        let observations = Observations {
-            rows: &rows,
-            width: self.prior.width(),
-            offsets: &offsets,
-            positive: &positive,
-            weights: &weights,
-        };
-        let laplace = laplace::fit(&observations).map_err(|source| HbrecError::Numerical {
-            what: "Laplace approximation",
-            iteration: 0,
-            block: "user with ratings:",
-            item: n,
-            source,
-        })?;
-        let rated = self.rated(data, &laplace.mode);
-        Ok(ProbitPosterior { laplace, rated })
+        self.fit_shifted(data, 0.0)
     }
 
     fn ln_evidence(&self, posterior: &ProbitPosterior) -> f64 {

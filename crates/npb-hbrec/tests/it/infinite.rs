@@ -39,12 +39,16 @@ fn clusters_are_found_and_chains_agree() {
     };
     let fit = fit_gibbs(&model, &data, &config).unwrap();
     assert_eq!((fit.stop(), fit.draws().len()), (Stop::Completed, 100));
+    // With 30 items one user in twenty rates more like another kind, or like nobody: a user who is out of place has part in up to 38 of the 900 pairs. Eight
+    // such surveys sampled by another program had 866 to 900 pairs right.
     let clusters = fit.clusters();
-    // A user with odd ratings may stand alone: nearly all pairs are right.
-    let pairs = (0..30).flat_map(|a| (0..30).map(move |b| (a, b)));
-    let right =
-        pairs.filter(|&(a, b)| (clusters.labels[a] == clusters.labels[b]) == (a % 3 == b % 3));
-    assert!(right.count() > 810, "{:?}", clusters.labels);
+    let pairs = || (0..30).flat_map(|a| (0..30).map(move |b| (a, b)));
+    let kinds = |a: usize, b: usize| a % 3 == b % 3;
+    let together = pairs().filter(|&(a, b)| (fit.together(a, b).unwrap() > 0.5) == kinds(a, b));
+    assert!(together.count() >= 860, "{:?}", clusters.labels);
+    let labels = &clusters.labels;
+    let right = pairs().filter(|&(a, b)| (labels[a] == labels[b]) == kinds(a, b));
+    assert!(right.count() >= 820, "{labels:?}");
     assert!(fit.together(0, 30).is_err());
     for (name, diagnostics) in fit.diagnostics() {
         assert!(
@@ -61,14 +65,23 @@ fn clusters_are_found_and_chains_agree() {
             .map(|m| m.predict(&m.user(&new).unwrap(), &item));
         each.sum::<f64>() / mixtures.len() as f64
     };
-    // Ten users of a kind say little of one item: items are averaged. With rates .9 and .2, ten users each and the uniform prior .82 and .27 are expected.
+    // Averages over items of a kind, beside what the ten users of the second kind said of them: three likes leave little doubt which kind it is.
     let mean_of = |kind: usize| {
         let items = (5..30).filter(|item| item % 3 == kind);
-        items.clone().map(&mean).sum::<f64>() / items.count() as f64
+        let said = |item: usize| {
+            let users = users.iter().skip(1).step_by(3);
+            let liked = users.filter(|user| user.liked()[item]).count();
+            (liked as f64 + 0.5) / 11.0
+        };
+        let n = items.clone().count() as f64;
+        let predicted = items.clone().map(&mean).sum::<f64>() / n;
+        (predicted, items.map(said).sum::<f64>() / n)
     };
-    let (own, others) = (mean_of(1), [mean_of(0), mean_of(2)]);
-    assert!(
-        own > 0.75 && others.iter().all(|p| *p < 0.35),
-        "{own} {others:?}"
-    );
+    for kind in 0..3 {
+        let (predicted, said) = mean_of(kind);
+        assert!(
+            (predicted - said).abs() < 0.08,
+            "{kind}: {predicted} {said}"
+        );
+    }
 }

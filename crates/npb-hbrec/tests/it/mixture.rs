@@ -238,3 +238,35 @@ fn atoms_at_means_are_nearer_to_one_half() {
         assert!((b - model.predict_alone(&posterior, &item)).abs() < 1e-5);
     }
 }
+
+/// Users in clusters with half of the items rated: as many atoms are left as there are clusters, each at the rates of its users.
+#[test]
+fn clusters_are_re_estimated() {
+    for clusters in [1, 4] {
+        let mut rng = stream(clusters as u64, [5, 0, 0, 0]);
+        let rate = |item: usize, cluster: usize| [0.9, 0.2][(item / (1 << cluster)) % 2];
+        let mut user = |u: usize| {
+            let mut pairs = Vec::new();
+            for item in 0..60 {
+                if rng.random::<f64>() < 0.5 {
+                    let liked = rng.random::<f64>() < rate(item, u % clusters);
+                    pairs.push((item as u32, liked));
+                }
+            }
+            Likes::new(60, &pairs).unwrap()
+        };
+        let users: Vec<Likes> = (0..80).map(&mut user).collect();
+        let data: Vec<&Likes> = users.iter().collect();
+        let model = BernoulliItems::new(vec![[0.5; 2]; 60]).unwrap();
+        let mut mixture = Mixture::learn(model, &data, &WeightsConfig::default()).unwrap();
+        mixture.re_estimate(&data, 5).unwrap();
+        assert_eq!(mixture.atoms().len(), clusters);
+        let xi = &mixture.weights().xi;
+        assert!((xi.iter().sum::<f64>() - 80.0).abs() < 0.1, "{xi:?}");
+        let new = mixture.user(&user(0)).unwrap();
+        let errors = (0..60).map(|item| (mixture.predict(&new, &item) - rate(item, 0)).abs());
+        // Twenty users of a cluster rate half of the items each: the rate of an item is known to .12 or so.
+        let mean = errors.sum::<f64>() / 60.0;
+        assert!(mean < 0.12, "{mean}");
+    }
+}

@@ -34,8 +34,14 @@ fn base_is_learned() {
     let truth = npb_hbrec::ItemPrior::new(&population.mean, &flat, &[0.0; 40], 0.0).unwrap();
     let truth = held_out(&ProbitItems::new(truth), &population, 10);
     let learned = |rank: usize| {
+        // Loadings that nobody asked for take many iterations to go.
+        let limits = VbLimits {
+            max_iterations: 60,
+            tolerance: 1e-5,
+        };
         let config = BaseConfig {
             rank,
+            limits,
             ..BaseConfig::default()
         };
         learn_base(&likes, None, &config).unwrap()

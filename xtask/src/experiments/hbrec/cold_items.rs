@@ -26,6 +26,8 @@ const SPLIT: &str = "splits/cold_items_test_rows.txt.gz";
 #[derive(Clone, Copy, Debug)]
 enum Method {
     Ours(Variant),
+    /// The own model of the printed fit: content alone.
+    ContentKernel,
     Content,
     ItemRate,
 }
@@ -33,7 +35,7 @@ enum Method {
 const METHODS: [Method; 5] = [
     Method::Ours(Variant::Learned),
     Method::Ours(Variant::Printed),
-    Method::Ours(Variant::ContentKernel),
+    Method::ContentKernel,
     Method::Content,
     Method::ItemRate,
 ];
@@ -42,6 +44,7 @@ impl Method {
     fn name(self) -> &'static str {
         match self {
             Self::Ours(variant) => variant.name(),
+            Self::ContentKernel => "npb:hbrec/content",
             Self::Content => "content",
             Self::ItemRate => "item-rate",
         }
@@ -148,8 +151,13 @@ fn learned<'a>(
     seed: u64,
 ) -> Result<Predict<'a>> {
     Ok(match method {
-        Method::Ours(variant) => {
-            let recommender: Recommender = variant.learn(survey, train, seed)?;
+        Method::Ours(_) | Method::ContentKernel => {
+            let recommender: Recommender = match method {
+                Method::Ours(variant) => variant.learn(survey, train, seed)?,
+                _ => Variant::Printed
+                    .learn(survey, train, seed)?
+                    .with_tau(f64::INFINITY)?,
+            };
             Box::new(move |user| {
                 let profile = recommender.user_profile(user)?;
                 Ok(recommender.probabilities(&profile))

@@ -7,13 +7,14 @@ use npb_baselines::{
 use npb_bsvd::{BsvdConfig, Cells, Likelihood, SideInformation};
 use npb_data::{Rating, Ratings};
 use npb_hbrec::{
-    BaseConfig, BaseDistribution, Content, ContentKernel, Filter, HbrecConfig, Likes, Recommender,
-    RecommenderConfig,
+    BaseConfig, BaseDistribution, Concentration, Content, ContentKernel, Filter, HbrecConfig,
+    LikeMatrix, Likes, Mixture, Recommender, RecommenderConfig, WeightsConfig,
 };
 use npb_infer::VbLimits;
 
 use super::data::Survey;
-use super::protocol::{Active, Fold, Predicted};
+use super::machine::Machines;
+use super::protocol::{Active, Ask, Fold, Predicted};
 use crate::Result;
 
 /// What predicts.
@@ -21,6 +22,8 @@ use crate::Result;
 pub(super) enum Method {
     /// Support vector machine on content, of the user's examples alone.
     Content,
+    /// The chapter's hybrid 2 of such machines: T (14) with tau = 0.
+    Machines,
     /// Pearson correlation as Breese et al. print it.
     Pearson,
     /// Divided by the weights of raters, with significance weights.
@@ -30,6 +33,8 @@ pub(super) enum Method {
     ItemRate,
     Popularity,
     ItemKnn,
+    /// Nearest neighbours on deviations from the like-rates of items, about the like-rate of the item.
+    ItemKnnRate,
     Ials,
     /// npb-bsvd with a probit likelihood, fitted again with the examples of the active users.
     Bsvd,
@@ -37,15 +42,24 @@ pub(super) enum Method {
     Ours(Variant),
 }
 
+/// What differs between forms of one fit.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    /// Weight of the own model.
+    Tau(f64),
+    /// Examples are known to have been chosen by whether they are liked.
+    Chosen(bool),
+}
+
 /// Forms of our recommender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
     /// Learned base, hybrid 1; `/tau0` and `/base` are of the same fit.
     Learned,
-    /// Standard base, as printed; `-tau0` is of the same fit.
+    /// Standard base, as printed; `-tau0` and the user alone, a Bayesian kernel model of content, are of the same fit.
     Printed,
-    /// Standard base, the user alone: a Bayesian kernel model of content.
-    ContentKernel,
+    /// As printed, but with item identity in the kernel.
+    PrintedIdentity,
     /// Hybrid 1 without content.
     Collaborative,
     /// Hybrid 1 of few iterations and loadings: whether everything runs.
@@ -57,7 +71,7 @@ impl Variant {
         match self {
             Self::Learned | Self::Smoke => "npb:hbrec",
             Self::Printed => "npb:hbrec/printed",
-            Self::ContentKernel => "npb:hbrec/content",
+            Self::PrintedIdentity => "npb:hbrec/printed-identity",
             Self::Collaborative => "npb:hbrec/collaborative",
         }
     }
@@ -87,15 +101,11 @@ impl Variant {
                     ..default
                 })
             }
-            Self::Printed => with(HbrecConfig {
-                base: BaseDistribution::Standard,
-                identity: 0.0,
-                ..default
+            Self::Printed => with(HbrecConfig::printed()),
+            Self::PrintedIdentity => with(HbrecConfig {
+                identity: default.identity,
+                ..HbrecConfig::printed()
             }),
-            Self::ContentKernel => RecommenderConfig {
-                filter: Filter::ContentBased,
-                ..with(default)
-            },
             Self::Collaborative => RecommenderConfig {
                 filter: Filter::Collaborative,
                 ..with(default)
@@ -103,12 +113,19 @@ impl Variant {
         }
     }
 
-    /// What differs in tau alone: ending of the name, and tau.
-    fn taus(self) -> &'static [(&'static str, f64)] {
+    /// Other forms of the same fit, in the order in which they are asked.
+    fn forms(self) -> &'static [(&'static str, Form)] {
         match self {
-            Self::Learned | Self::Smoke => &[("/tau0", 0.0), ("/base", f64::INFINITY)],
-            Self::Printed => &[("-tau0", 0.0)],
-            Self::ContentKernel | Self::Collaborative => &[],
+            Self::Learned | Self::Smoke => &[
+                ("npb:hbrec/chosen", Form::Chosen(true)),
+                ("npb:hbrec/tau0", Form::Tau(0.0)),
+                ("npb:hbrec/base", Form::Tau(f64::INFINITY)),
+            ],
+            Self::Printed => &[
+                ("npb:hbrec/printed-tau0", Form::Tau(0.0)),
+                ("npb:hbrec/content", Form::Tau(f64::INFINITY)),
+            ],
+            Self::PrintedIdentity | Self::Collaborative => &[],
         }
     }
 
@@ -121,7 +138,7 @@ impl Variant {
     ) -> Result<Recommender> {
         // As printed: the radial kernel of the chapter's machines. The learned base takes features as they are.
         let kernel = match self {
-            Self::Printed | Self::ContentKernel => ContentKernel::Rbf { length: 1.0 },
+            Self::Printed | Self::PrintedIdentity => ContentKernel::Rbf { length: 1.0 },
             _ => ContentKernel::Linear,
         };
         let content = Content::of_features(&survey.content, kernel)?;
@@ -137,34 +154,42 @@ impl Method {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Content => "content",
+            Self::Machines => "svm-hybrid2",
             Self::Pearson => "pearson",
             Self::PearsonNormalised => "pearson/normalised",
             Self::PearsonRate => "pearson+rate",
             Self::ItemRate => "item-rate",
             Self::Popularity => "popularity",
             Self::ItemKnn => "item-knn",
+            Self::ItemKnnRate => "item-knn+rate",
             Self::Ials => "ials",
             Self::Bsvd => "npb:bsvd",
             Self::Ours(variant) => variant.name(),
         }
     }
 
-    /// Names of what differs in tau alone, and tau.
-    pub(super) fn taus(self) -> Vec<(String, Option<f64>)> {
-        let Self::Ours(variant) = self else {
-            return Vec::new();
-        };
-        let named =
-            |(ending, tau): &(&str, f64)| (format!("{}{ending}", variant.name()), Some(*tau));
-        variant.taus().iter().map(named).collect()
+    /// Other forms of the same fit.
+    pub(super) fn forms(self) -> &'static [(&'static str, Form)] {
+        match self {
+            Self::Ours(variant) => variant.forms(),
+            _ => &[],
+        }
+    }
+
+    /// Matrix factorisation is fitted again for each way of asking: it is asked in one.
+    pub(super) fn takes_part(self, ask: &Ask) -> bool {
+        self != Self::Bsvd || ask.label.is_empty()
     }
 
     /// Everything that the outcome depends on, as text.
     pub(super) fn settings(self) -> String {
+        if let Self::Ours(variant) = self {
+            return format!("{self:?} {:?}", variant.config(0));
+        }
         format!(
-            "{self:?} {VOTES} {SIGNIFICANCE} {:?} {:?}",
+            "{self:?} {VOTES} {SIGNIFICANCE} {SHRINKAGE} {:?} {:?}",
             ImplicitAlsConfig::default(),
-            SvmConfig::default()
+            svm()
         )
     }
 
@@ -185,6 +210,7 @@ impl Method {
         };
         Ok(match self {
             Self::Content => Learned::Content(survey),
+            Self::Machines => machines(survey, likes)?,
             Self::Pearson => Learned::Pearson(Pearson::new(likes, PearsonForm::Breese)?),
             Self::PearsonNormalised => Learned::Pearson(Pearson::new(likes, significance)?),
             Self::PearsonRate => Learned::Both(
@@ -194,9 +220,12 @@ impl Method {
             Self::ItemRate => Learned::Items(ItemRates::fit(likes, VOTES)?.like_rates().to_vec()),
             Self::Popularity => Learned::Items(ItemRates::fit(likes, VOTES)?.popularity().to_vec()),
             Self::ItemKnn => Learned::ItemKnn(ItemKnn::fit(likes, &ItemKnnConfig::default())?),
+            Self::ItemKnnRate => about_rates(likes)?,
             Self::Ials => Learned::Ials(ImplicitAls::fit(likes, &als)?),
             Self::Bsvd => Learned::Bsvd(fold, seed),
-            Self::Ours(variant) => Learned::Ours(Box::new(variant.learn(survey, likes, seed)?)),
+            Self::Ours(variant) => {
+                Learned::Ours(Box::new(variant.learn(survey, likes, seed)?), false)
+            }
         })
     }
 }
@@ -206,24 +235,54 @@ const VOTES: f64 = 5.0;
 /// Common items that make a correlation count in full. Twenty examples cannot have more than twenty.
 const SIGNIFICANCE: f64 = 20.0;
 
+/// Raters added to the divisor of a similarity of deviations.
+const SHRINKAGE: f64 = 50.0;
+
+fn about_rates<'a>(likes: &Ratings) -> Result<Learned<'a>> {
+    // Likes are +1 and -1: twice the rate less one is the mean of an item.
+    let rates = ItemRates::fit(likes, VOTES)?;
+    let means: Vec<f64> = rates.like_rates().iter().map(|r| 2.0 * r - 1.0).collect();
+    let deviation = |e: Rating| Rating {
+        value: e.value - means[e.column as usize],
+        ..e
+    };
+    let entries: Vec<Rating> = likes.iter().map(deviation).collect();
+    let deviations = Ratings::new(likes.n_rows(), likes.n_cols(), &entries)?;
+    let config = ItemKnnConfig {
+        shrinkage: SHRINKAGE,
+        neighbours: None,
+    };
+    Ok(Learned::ItemKnnRate(
+        ItemKnn::fit(&deviations, &config)?,
+        means,
+    ))
+}
+
 /// A method that knows the database.
 pub(super) enum Learned<'a> {
     Content(&'a Survey),
+    Machines(Box<Mixture<Machines<'a>>>),
     Pearson(Pearson<'a>),
     Both(Pearson<'a>, ItemRates),
     Items(Vec<f64>),
     ItemKnn(ItemKnn),
+    /// And the mean of each item.
+    ItemKnnRate(ItemKnn, Vec<f64>),
     Ials(ImplicitAls),
     Bsvd(&'a Fold, u64),
-    Ours(Box<Recommender>),
+    /// And whether it knows how the examples were chosen.
+    Ours(Box<Recommender>, bool),
 }
 
 impl Learned<'_> {
-    /// The same fit with another tau; a comparator stays what it is.
-    pub(super) fn with_tau(self, tau: f64) -> Result<Self> {
-        Ok(match self {
-            Self::Ours(recommender) => Self::Ours(Box::new(recommender.with_tau(tau)?)),
-            other => other,
+    /// Another form of the same fit; a comparator stays what it is.
+    pub(super) fn with_form(self, form: Form) -> Result<Self> {
+        Ok(match (self, form) {
+            (Self::Ours(recommender, _), Form::Tau(tau)) => {
+                Self::Ours(Box::new(recommender.with_tau(tau)?), false)
+            }
+            (Self::Ours(recommender, _), Form::Chosen(chosen)) => Self::Ours(recommender, chosen),
+            (other, _) => other,
         })
     }
 
@@ -241,6 +300,12 @@ impl Learned<'_> {
     fn one(&self, given: &[Given]) -> Result<Predicted> {
         Ok(match self {
             Self::Content(survey) => content(survey, given)?,
+            Self::Machines(mixture) => {
+                let n_items = mixture.model().content.n_rows();
+                let user = mixture.user(&likes_of(n_items, given)?)?;
+                let p = |item| mixture.predict(&user, &item);
+                Predicted::probabilities((0..n_items).map(p).collect())
+            }
             Self::Pearson(pearson) => Predicted::ranking(pearson.scores(given)?),
             Self::Both(pearson, rates) => {
                 let deviations = pearson.scores(given)?;
@@ -257,15 +322,45 @@ impl Learned<'_> {
             }
             Self::Items(scores) => Predicted::ranking(scores.clone()),
             Self::ItemKnn(knn) => Predicted::ranking(knn.scores(given)?),
+            Self::ItemKnnRate(knn, means) => {
+                let deviation = |g: &Given| (g.0, g.1 - means[g.0 as usize]);
+                let deviations: Vec<Given> = given.iter().map(deviation).collect();
+                let scores = knn.scores(&deviations)?;
+                Predicted::ranking(scores.iter().zip(means).map(|(s, m)| s + m).collect())
+            }
             Self::Ials(als) => Predicted::ranking(als.scores(given)?),
             Self::Bsvd(..) => return Err("it predicts for all active users in one go".into()),
-            Self::Ours(recommender) => {
-                let pairs: Vec<(u32, bool)> = given.iter().map(|g| (g.0, g.1 > 0.0)).collect();
-                let profile = recommender.profile(&Likes::new(recommender.n_items(), &pairs)?)?;
+            Self::Ours(recommender, chosen) => {
+                let likes = likes_of(recommender.n_items(), given)?;
+                let profile = match chosen {
+                    true => recommender.profile_of_chosen(&likes)?,
+                    false => recommender.profile(&likes)?,
+                };
                 Predicted::probabilities(recommender.probabilities(&profile))
             }
         })
     }
+}
+
+fn likes_of(n_items: usize, given: &[Given]) -> Result<Likes> {
+    let pairs: Vec<(u32, bool)> = given.iter().map(|g| (g.0, g.1 > 0.0)).collect();
+    Ok(Likes::new(n_items, &pairs)?)
+}
+
+/// Machines of the users of the database as atoms, their weights by EM.
+fn machines<'a>(survey: &'a Survey, database: &Ratings) -> Result<Learned<'a>> {
+    let config = WeightsConfig {
+        tau: Concentration::Given(0.0),
+        ..HbrecConfig::printed().weights
+    };
+    let likes = LikeMatrix::new(database, 0.0);
+    let users: Vec<&Likes> = likes.users().iter().filter(|u| !u.is_empty()).collect();
+    let model = Machines {
+        content: &survey.content_table,
+    };
+    Ok(Learned::Machines(Box::new(Mixture::learn(
+        model, &users, &config,
+    )?)))
 }
 
 /// A linear machine with a strong penalty: what does best on MovieLens's genres and years, of the kernels and penalties tried.

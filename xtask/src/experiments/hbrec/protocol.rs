@@ -25,12 +25,21 @@ pub(super) enum Choice {
     AtRandom,
 }
 
+/// One way of giving examples.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    /// Ending of the setting's name.
+    pub(super) label: &'static str,
+    /// Numbers of examples given, ascending. Users without enough for the last are not asked.
+    pub(super) given: Vec<usize>,
+    pub(super) choice: Choice,
+}
+
 /// Which users are active, and what is given.
 #[derive(Clone, Debug)]
 pub(super) struct Protocol {
-    /// Numbers of examples given, ascending.
-    pub(super) given: Vec<usize>,
-    pub(super) choice: Choice,
+    /// The first decides which users have enough likes and dislikes to be active.
+    pub(super) asks: Vec<Ask>,
     pub(super) folds: usize,
     /// At most so many active users of a fold.
     pub(super) active: usize,
@@ -52,64 +61,73 @@ pub(super) struct Active {
 pub(super) struct Fold {
     /// Likes of the database; rows of active users are empty.
     pub(super) database: Ratings,
-    /// Active users, once for each draw of examples.
-    pub(super) draws: Vec<Vec<Active>>,
+    /// For each way of asking the active users, once for each draw of examples.
+    pub(super) asked: Vec<Vec<Vec<Active>>>,
+}
+
+impl Ask {
+    /// Likes and dislikes that a user needs: one of each is left.
+    fn needed(&self) -> usize {
+        self.given.iter().max().map_or(0, |most| most / 2)
+    }
 }
 
 impl Protocol {
     /// Fold `index` of the users who have enough likes and dislikes.
     pub(super) fn fold(&self, survey: &Survey, index: usize, seed: u64) -> Result<Fold> {
-        let most = self.given.iter().max().copied().unwrap_or(0);
-        let eligible = survey.users_with(most / 2, most / 2);
+        let needed = self.asks.first().map_or(0, Ask::needed);
+        let eligible = survey.users_with(needed, needed);
         let rng = &mut npb_infer::stream(seed, [0, 0, 0, FOLDS]);
         let folds = splits::k_fold(eligible.len(), self.folds, rng)?;
         let fold = folds.get(index).ok_or("there is no such fold")?;
         let mut users: Vec<usize> = fold.test.iter().map(|&k| eligible[k]).collect();
         let database = Survey::without(&survey.likes, &users)?;
         users.truncate(self.active);
-        let draw = |draw: usize| {
-            users
-                .iter()
-                .map(|&user| self.active(survey, user, draw, seed))
-                .collect()
+        let of_ask = |ask: &Ask| -> Result<Vec<Vec<Active>>> {
+            let enough = survey.users_with(ask.needed(), ask.needed());
+            let asked = || users.iter().filter(|user| enough.contains(user));
+            let draw = |draw| {
+                asked()
+                    .map(|&user| active(ask, survey, user, draw, seed))
+                    .collect()
+            };
+            (0..self.draws as u64).map(draw).collect()
         };
         Ok(Fold {
             database,
-            draws: (0..self.draws).map(draw).collect::<Result<_>>()?,
+            asked: self.asks.iter().map(of_ask).collect::<Result<_>>()?,
         })
     }
+}
 
-    fn active(&self, survey: &Survey, user: usize, draw: usize, seed: u64) -> Result<Active> {
-        let (items, values) = survey.likes.row(user);
-        let liked: Vec<bool> = values.iter().map(|&v| v > 0.0).collect();
-        let rng = &mut npb_infer::stream(seed, [draw as u64, user as u64, 0, GIVEN]);
-        let places: Vec<Vec<usize>>;
-        let test: Vec<usize>;
-        match self.choice {
-            Choice::Balanced => {
-                let sizes: Vec<(usize, usize)> =
-                    self.given.iter().map(|n| (n / 2, n - n / 2)).collect();
-                let splits = splits::given_examples(&liked, &sizes, rng)?;
-                test = splits.first().map(|s| s.test.clone()).unwrap_or_default();
-                places = splits.into_iter().map(|s| s.train).collect();
-            }
-            Choice::AtRandom => {
-                let most = self.given.iter().max().copied().unwrap_or(0);
-                let order = splits::sample_rows(items.len(), most, rng)?;
-                test = (0..items.len())
-                    .filter(|k| order.binary_search(k).is_err())
-                    .collect();
-                places = self.given.iter().map(|&n| order[..n].to_vec()).collect();
-            }
+fn active(ask: &Ask, survey: &Survey, user: usize, draw: u64, seed: u64) -> Result<Active> {
+    let (items, values) = survey.likes.row(user);
+    let liked: Vec<bool> = values.iter().map(|&v| v > 0.0).collect();
+    let rng = &mut npb_infer::stream(seed, [draw, user as u64, 0, GIVEN]);
+    let places: Vec<Vec<usize>>;
+    let test: Vec<usize>;
+    match ask.choice {
+        Choice::Balanced => {
+            let sizes: Vec<(usize, usize)> = ask.given.iter().map(|n| (n / 2, n - n / 2)).collect();
+            let splits = splits::given_examples(&liked, &sizes, rng)?;
+            test = splits.first().map(|s| s.test.clone()).unwrap_or_default();
+            places = splits.into_iter().map(|s| s.train).collect();
         }
-        let examples =
-            |places: Vec<usize>| places.into_iter().map(|k| (items[k], values[k])).collect();
-        Ok(Active {
-            user,
-            given: places.into_iter().map(examples).collect(),
-            held_out: test.into_iter().map(|k| (items[k], liked[k])).collect(),
-        })
+        Choice::AtRandom => {
+            let most = ask.given.iter().max().copied().unwrap_or(0);
+            let order = splits::sample_rows(items.len(), most, rng)?;
+            test = (0..items.len())
+                .filter(|k| order.binary_search(k).is_err())
+                .collect();
+            places = ask.given.iter().map(|&n| order[..n].to_vec()).collect();
+        }
     }
+    let examples = |places: Vec<usize>| places.into_iter().map(|k| (items[k], values[k])).collect();
+    Ok(Active {
+        user,
+        given: places.into_iter().map(examples).collect(),
+        held_out: test.into_iter().map(|k| (items[k], liked[k])).collect(),
+    })
 }
 
 /// Last words of the keys of folds and of given examples.
@@ -307,9 +325,13 @@ mod tests {
     use crate::experiments::hbrec::data::SurveyModel;
 
     fn protocol(choice: Choice) -> Protocol {
-        Protocol {
+        let ask = Ask {
+            label: "",
             given: vec![4, 20],
             choice,
+        };
+        Protocol {
+            asks: vec![ask],
             folds: 10,
             active: 5,
             draws: 2,
@@ -321,8 +343,9 @@ mod tests {
         let survey = Survey::simulated(&SurveyModel::default(), 1).unwrap();
         for choice in [Choice::Balanced, Choice::AtRandom] {
             let fold = protocol(choice).fold(&survey, 3, 1).unwrap();
-            assert_eq!((fold.draws.len(), fold.draws[0].len()), (2, 5));
-            for (a, b) in fold.draws[0].iter().zip(&fold.draws[1]) {
+            let draws = &fold.asked[0];
+            assert_eq!((draws.len(), draws[0].len()), (2, 5));
+            for (a, b) in draws[0].iter().zip(&draws[1]) {
                 assert_eq!(a.user, b.user);
                 assert!(fold.database.row(a.user).0.is_empty());
                 assert_ne!(a.given, b.given);
@@ -352,7 +375,7 @@ mod tests {
         let constant = |_: &Active| Predicted::probabilities(vec![0.5; 642]);
         let measured = |predict: &dyn Fn(&Active) -> Predicted| {
             let mut measures = Measures::default();
-            for active in &fold.draws {
+            for active in &fold.asked[0] {
                 let predicted: Vec<Predicted> = active.iter().map(predict).collect();
                 measures.add(active, 1, &predicted).unwrap();
             }

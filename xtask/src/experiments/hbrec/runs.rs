@@ -9,22 +9,22 @@ use crate::Result;
 use crate::experiments::bsvd::tables::{digits, header};
 use crate::reproduce::{Context, Outcome, Record, TextTable, Trial, mean_and_sd};
 
-/// Runs every method on the first `folds` folds. A method learns the database of a fold once and is asked with every number of examples; the records
-/// come back one for each number and protocol: `rated` (the items that the active user rated) and `all` (all items that were not given).
+/// Runs every method on the first `folds` folds, fold by fold. A method learns the database of a fold once and is asked in every way that it takes part
+/// in; the records come back one for each number of examples and protocol: `rated` (the items that the active user rated) and `all` (all items that were
+/// not given).
 pub(super) fn run(
     context: &Context<'_>,
     survey: &Survey,
     protocol: &Protocol,
     methods: &[Method],
     folds: usize,
-    label: &str,
 ) -> Result<Vec<Record>> {
     let mut trials = Vec::new();
-    for &method in methods {
-        for fold in 0..folds {
+    for fold in 0..folds {
+        for &method in methods {
             trials.push(Trial {
                 dataset: survey.name.clone(),
-                setting: format!("given={:?}{label}", protocol.given),
+                setting: "folds".to_owned(),
                 method: method.name().to_owned(),
                 trial: fold as u64,
                 config: format!(
@@ -39,75 +39,81 @@ pub(super) fn run(
     }
     let records = context.run_trials(&trials, |trial, seed| {
         let fold = protocol.fold(survey, trial.trial as usize, context.seed)?;
-        let mut learned = trial.work.learn(survey, &fold, seed)?;
+        let method = trial.work;
+        let mut learned = method.learn(survey, &fold, seed)?;
         let mut all = Outcome::default();
-        let own = [(trial.work.name().to_owned(), None)];
-        for (method, tau) in own.into_iter().chain(trial.work.taus()) {
-            if let Some(tau) = tau {
-                learned = learned.with_tau(tau)?;
+        let others = method
+            .forms()
+            .iter()
+            .map(|(name, form)| (*name, Some(*form)));
+        for (name, form) in std::iter::once((method.name(), None)).chain(others) {
+            if let Some(form) = form {
+                learned = learned.with_form(form)?;
             }
-            for (place, n) in protocol.given.iter().enumerate() {
-                let mut measures = Measures::default();
-                for active in &fold.draws {
-                    measures.add(active, place, &learned.predict(active, place)?)?;
+            for (ask, draws) in protocol.asks.iter().zip(&fold.asked) {
+                if !method.takes_part(ask) {
+                    continue;
                 }
-                let outcome = measures.outcome();
-                let named = |name: String| format!("{method}|{n}:{name}");
-                all.metrics
-                    .extend(outcome.metrics.into_iter().map(|(k, v)| (named(k), v)));
-                all.series
-                    .extend(outcome.series.into_iter().map(|(k, v)| (named(k), v)));
+                for (place, n) in ask.given.iter().enumerate() {
+                    let mut measures = Measures::default();
+                    for active in draws {
+                        measures.add(active, place, &learned.predict(active, place)?)?;
+                    }
+                    let prefix = format!("{name}|{n}{}|", ask.label);
+                    let outcome = measures.outcome();
+                    let named = |measure: String| format!("{prefix}{measure}");
+                    all.metrics
+                        .extend(outcome.metrics.into_iter().map(|(k, v)| (named(k), v)));
+                    all.series
+                        .extend(outcome.series.into_iter().map(|(k, v)| (named(k), v)));
+                }
             }
         }
         Ok(all)
     })?;
-    let mut all = Vec::new();
-    for record in &records {
-        let of = |name: &String| name.split_once('|').map(|(method, _)| method.to_owned());
-        let methods: BTreeSet<String> = record.outcome.metrics.keys().filter_map(of).collect();
-        for method in methods {
-            all.extend(by_setting(record, &method, &protocol.given, label));
-        }
-    }
-    Ok(all)
+    Ok(records.iter().flat_map(by_setting).collect())
 }
 
-/// One record for each number of given examples and protocol.
-fn by_setting(record: &Record, method: &str, given: &[usize], label: &str) -> Vec<Record> {
+/// One record for each method of one fit, number of given examples and protocol.
+fn by_setting(record: &Record) -> Vec<Record> {
+    let prefix = |name: &String| name.rsplit_once('|').map(|(prefix, _)| prefix.to_owned());
+    let prefixes: BTreeSet<String> = record.outcome.metrics.keys().filter_map(prefix).collect();
     let mut records = Vec::new();
-    for n in given {
+    for prefix in prefixes {
+        let Some((method, given)) = prefix.split_once('|') else {
+            continue;
+        };
+        let (n, label) = given
+            .split_once(';')
+            .map_or((given, String::new()), |(n, l)| (n, format!(";{l}")));
         for protocol in ["rated", "all"] {
-            let belongs = |name: &str| name.starts_with("top_") == (protocol == "all");
             let own = |name: &String| -> Option<String> {
-                let name = name.strip_prefix(&format!("{method}|{n}:"))?;
-                belongs(name).then(|| name.to_owned())
+                let name = name.strip_prefix(&prefix)?.strip_prefix('|')?;
+                let belongs = name.starts_with("top_") == (protocol == "all");
+                belongs.then(|| name.to_owned())
             };
-            let mut key = record.key.clone();
-            key.setting = format!("given={n};protocol={protocol}{label}");
-            key.method = method.to_owned();
+            let whole = &record.outcome;
             let mut outcome = Outcome {
-                metrics: record
-                    .outcome
+                metrics: whole
                     .metrics
                     .iter()
                     .filter_map(|(k, v)| Some((own(k)?, *v)))
                     .collect(),
-                series: record
-                    .outcome
+                series: whole
                     .series
                     .iter()
                     .filter_map(|(k, v)| Some((own(k)?, v.clone())))
                     .collect(),
             };
             if protocol == "rated" {
-                outcome.metrics.extend(
-                    record
-                        .outcome
-                        .metrics
-                        .get("seconds")
-                        .map(|s| ("seconds".to_owned(), *s)),
-                );
+                let seconds = whole.metrics.get("seconds");
+                outcome
+                    .metrics
+                    .extend(seconds.map(|s| ("seconds".to_owned(), *s)));
             }
+            let mut key = record.key.clone();
+            key.setting = format!("given={n};protocol={protocol}{label}");
+            key.method = method.to_owned();
             records.push(Record { key, outcome });
         }
     }

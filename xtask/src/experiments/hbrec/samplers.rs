@@ -1,8 +1,8 @@
 //! EM for point masses between the own model and the Gibbs samplers, on users in clusters.
 
 use npb_hbrec::{
-    BernoulliItems, FiniteEm, FiniteSampler, GibbsConfig, GibbsMove, LikelihoodTable, Likes,
-    Mixture, UserModel, Weights, WeightsConfig, fit_gibbs,
+    BernoulliItems, FiniteEm, FiniteSampler, GibbsConfig, GibbsMove, GibbsState, LikelihoodTable,
+    Likes, Mixture, UserModel, Weights, WeightsConfig, fit_gibbs,
 };
 use npb_infer::{Stop, SweepPlan, Xoshiro256PlusPlus, stream};
 use npb_priors::dist::Beta;
@@ -29,17 +29,20 @@ const SHAPE: f64 = 0.5;
 /// New users who are asked, with as many ratings as the others have.
 const NEW: usize = 50;
 const DATA: u64 = 81;
-const INFINITE: [&str; 3] = [
+/// Rounds of EM before clusters are merged.
+const ROUNDS: usize = 5;
+const INFINITE: [&str; 4] = [
     "npb:hbrec/escobar",
     "npb:hbrec/indicators",
     "npb:hbrec/blocked",
+    "npb:hbrec/collapsed",
 ];
 const EM: &str = "npb:hbrec/em";
 const ONE_STEP: &str = "npb:hbrec/one-step";
 const RE_ESTIMATED: &str = "npb:hbrec/em-re-estimated";
 const FINITE_EM: &str = "npb:hbrec/finite-em";
 const OWN: &str = "own-model";
-const METHODS: [&str; 9] = [
+const METHODS: [&str; 10] = [
     OWN,
     EM,
     ONE_STEP,
@@ -49,6 +52,7 @@ const METHODS: [&str; 9] = [
     INFINITE[0],
     INFINITE[1],
     INFINITE[2],
+    INFINITE[3],
 ];
 
 #[derive(Clone, Copy)]
@@ -80,7 +84,7 @@ fn samplers(context: &Context<'_>) -> Result<Report> {
                     setting: format!("clusters={clusters};n={n}"),
                     method: method.to_owned(),
                     trial,
-                    config: format!("{users} users, {sweeps} sweeps"),
+                    config: format!("{users} users, {sweeps} sweeps, {ROUNDS} rounds"),
                     work: (method, work),
                 }));
             }
@@ -91,7 +95,7 @@ fn samplers(context: &Context<'_>) -> Result<Report> {
     })?;
     let notes = format!(
         "Rates of each cluster's {ITEMS} items are Beta({SHAPE}, {SHAPE}), the base distribution. {NEW} new users with as many ratings are asked about the rest. \
-         Gibbs: one chain of {sweeps} sweeps, half of them burnt. The finite models have the users' own fits as their parameters."
+         Gibbs: one chain of {sweeps} sweeps (an eighth with parameters integrated out), half of them burnt; parameters at their means given the drawn clusters. The finite models have the users' own fits as their parameters."
     );
     Ok(Report {
         tables: vec![
@@ -186,7 +190,7 @@ fn mixture(
         EM | ONE_STEP => Ok(Mixture::learn(model, data, &config)?),
         RE_ESTIMATED => {
             let mut mixture = Mixture::learn(model, data, &config)?;
-            mixture.re_estimate(data, 30)?;
+            mixture.re_estimate(data, ROUNDS)?;
             Ok(mixture)
         }
         _ => finite(method, model, data, (work, seed)),
@@ -238,10 +242,33 @@ fn schedule(sampler: usize) -> Vec<GibbsMove> {
     let mut schedule = match sampler {
         0 => vec![GibbsMove::Escobar],
         1 => vec![auxiliary, GibbsMove::Parameters],
-        _ => vec![GibbsMove::Blocked, GibbsMove::Parameters],
+        2 => vec![GibbsMove::Blocked, GibbsMove::Parameters],
+        _ => vec![GibbsMove::Collapsed],
     };
     schedule.push(GibbsMove::Concentration);
     schedule
+}
+
+/// The prior of a new user given a drawn partition: parameters at their posterior means given each cluster's users, which for these users is exact and less
+/// noisy than the drawn ones.
+fn given_partition(
+    model: &BernoulliItems,
+    data: &[&Likes],
+    draw: &GibbsState<Vec<[f64; 2]>>,
+) -> Result<Mixture<BernoulliItems>> {
+    let config = WeightsConfig::default();
+    let mut atoms = Vec::new();
+    for members in draw.members() {
+        let members: Vec<(&Likes, f64)> = members.iter().map(|&user| (data[user], 1.0)).collect();
+        atoms.push(model.atom(&model.fit_weighted(&members)?, config.atoms));
+    }
+    let weights = Weights {
+        xi: draw.counts().iter().map(|&n| n as f64).collect(),
+        tau: draw.concentration,
+        trace: Vec::new(),
+        stop: Stop::Completed,
+    };
+    Ok(Mixture::from_parts(model.clone(), atoms, weights, config)?)
 }
 
 /// Predictions of a new user average over the draws, each weighted by the evidence of the user's data under it.
@@ -252,12 +279,18 @@ fn gibbs(
     new: &[(Likes, Rest)],
     (work, seed): (&Work, u64),
 ) -> Result<Outcome> {
+    // A sweep with parameters integrated out is dear, and takes a chain far.
+    let half = if sampler == 3 {
+        work.sweeps / 16
+    } else {
+        work.sweeps / 2
+    };
     let config = GibbsConfig {
         schedule: schedule(sampler),
         chains: 1,
         sweeps: SweepPlan {
-            burn_in: work.sweeps / 2,
-            keep: work.sweeps / 2,
+            burn_in: half,
+            keep: half,
             thin: 1,
         },
         stored_draws: 50,
@@ -267,7 +300,10 @@ fn gibbs(
     let clock = std::time::Instant::now();
     let fit = fit_gibbs(model, data, &config)?;
     let seconds = clock.elapsed().as_secs_f64();
-    let mixtures = fit.mixtures(model)?;
+    let draws = fit.draws().into_iter();
+    let mixtures: Vec<Mixture<BernoulliItems>> = draws
+        .map(|draw| given_partition(model, data, draw))
+        .collect::<Result<_>>()?;
     let mut each = Vec::new();
     for (likes, rest) in new {
         let mut users = Vec::new();
