@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::band::Band;
 use super::support::{
-    CellError, ClusterTable, clusters_in, pick_ln, positive, positive_gamma, push_drawn, seen,
-    setting, standard,
+    CellError, ClusterTable, clusters_in, draw_all, pick_ln, positive, positive_gamma, push_drawn,
+    seen, setting, standard,
 };
 use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 
@@ -495,7 +495,7 @@ impl Kernel for Series {
             add_moments(self.order, &z, &mut pool[cluster].moments);
             work.z = z;
         }
-        self.redraw(params, pool, rng);
+        draw_all(self, params, pool, rng);
     }
 
     fn ln_likelihoods(

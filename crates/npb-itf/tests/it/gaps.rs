@@ -453,8 +453,10 @@ fn densities_of_held_out_parts() {
 
 const NODES: usize = 40;
 
+type Pairs = Vec<(usize, usize)>;
+
 /// Two halves with links within (0.8) and few across (0.05); every thirteenth pair is unknown.
-fn network(directed: bool) -> (Network, Vec<(usize, usize)>, Vec<(usize, usize)>) {
+fn network(directed: bool) -> (Network, Pairs, Pairs) {
     let rng = &mut rng(7);
     let (mut links, mut unknown) = (Vec::new(), Vec::new());
     for i in 0..NODES {
@@ -489,7 +491,7 @@ fn unknown_links_are_found() {
         let data = network_data(&kernel, &links, &unknown);
         let config = ItfConfig {
             chains: 1,
-            burn_in: 100,
+            burn_in: 500,
             keep: 1,
             ..ItfConfig::default()
         };
@@ -540,7 +542,11 @@ fn unknown_links_are_found() {
                 checked += 1;
             }
         }
-        assert!(error < 0.1, "directed {directed}: {error}");
+        let blocks = fit.draws()[0].labels(0).unwrap();
+        assert!(
+            error < 0.1,
+            "directed {directed}: {error}, blocks {blocks:?}"
+        );
     }
 }
 
