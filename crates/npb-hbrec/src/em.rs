@@ -29,6 +29,8 @@ pub struct Weights {
     pub xi: Vec<f64>,
     /// The weight of the own model.
     pub tau: f64,
+    /// Atoms whose users the weights were fitted to, ascending: their responsibilities are in xi. None for weights that were not fitted.
+    pub fitted_to: Vec<u32>,
     /// J after each iteration; empty for the one-step form.
     pub trace: Vec<VbReport>,
     /// Why the iterations ended.
@@ -154,6 +156,7 @@ pub(crate) fn learn_weights_watched(
     let mut weights = Weights {
         xi: vec![1.0; table.n_atoms()],
         tau: 1.0,
+        fitted_to: Vec::new(),
         trace: Vec::new(),
         stop: Stop::Completed,
     };
@@ -162,6 +165,7 @@ pub(crate) fn learn_weights_watched(
         let step = |em: &mut WeightsEm<'_>| Ok::<_, HbrecError>(em.step());
         let outcome = npb_infer::run_vb(&mut em, &config.limits, step, |report, _| watch(report))?;
         weights.xi = pruned(&em.weights, table.n_users());
+        weights.fitted_to = table.own_atoms();
         (weights.trace, weights.stop) = (outcome.trace, outcome.stop);
     }
     weights.tau = match config.tau {

@@ -206,6 +206,7 @@ fn weights(
         return Ok(Weights {
             xi: vec![1.0; n],
             tau,
+            fitted_to: Vec::new(),
             trace: Vec::new(),
             stop: Stop::Completed,
         });

@@ -45,6 +45,7 @@ impl<U: UserModel> Mixture<U> {
         self.refit(users, &mut members)?;
         // The atoms are nobody's own any more.
         self.weights.trace.clear();
+        self.weights.fitted_to.clear();
         if self.config.tau == Concentration::Inferred {
             self.weights.tau = concentration_of(self.effective_number(), users.len());
         }

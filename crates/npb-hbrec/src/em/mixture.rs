@@ -185,11 +185,11 @@ impl<U: UserModel> Mixture<U> {
     }
 }
 
-/// xi without the own atom and what the user itself contributed.
+/// xi without the own atom and what the user itself contributed: nothing, when the weights were fitted without it (a user who came later).
 pub(crate) fn without_own(weights: &Weights, ln_likelihood: &[f64], own: usize) -> Vec<f64> {
     let mut xi = weights.xi.clone();
     xi[own] = 0.0;
-    if weights.trace.is_empty() {
+    if weights.fitted_to.binary_search(&(own as u32)).is_err() {
         return xi;
     }
     let (_, shares) = posterior_weights(0.0, 0.0, &xi, ln_likelihood);
@@ -215,7 +215,12 @@ fn ln_mixture(tau: f64, ln_evidence: f64, xi: &[f64], ln_likelihood: &[f64]) -> 
 
 pub(crate) fn check_weights(weights: &Weights) -> Result<(), HbrecError> {
     let positive = weights.xi.iter().all(|xi| xi.is_finite() && *xi >= 0.0);
-    if positive && weights.tau >= 0.0 {
+    let atoms = &weights.fitted_to;
+    let ascending = atoms.windows(2).all(|w| w[0] < w[1]);
+    let there = atoms
+        .last()
+        .is_none_or(|&atom| (atom as usize) < weights.xi.len());
+    if positive && weights.tau >= 0.0 && ascending && there {
         return Ok(());
     }
     Err(HbrecError::State {

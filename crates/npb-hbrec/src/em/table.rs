@@ -160,6 +160,14 @@ impl LikelihoodTable {
         Some(self.top[user] + total.ln())
     }
 
+    /// The atoms that are users' own, ascending.
+    pub(crate) fn own_atoms(&self) -> Vec<u32> {
+        let mut atoms: Vec<u32> = self.own.iter().flatten().map(|&atom| atom as u32).collect();
+        atoms.sort_unstable();
+        atoms.dedup();
+        atoms
+    }
+
     /// ln sum_k (xi_k - r_jk) P(D_j | theta_k), and the sum of these weights: the user's own atom and own responsibilities left out.
     pub(crate) fn without_own(&self, user: usize, xi: &[f64]) -> Option<(f64, f64)> {
         let total = self.weighted(user, xi);

@@ -307,6 +307,7 @@ impl<P: Clone + Send + Sync> GibbsFit<P> {
             let weights = Weights {
                 xi: draw.counts().iter().map(|&n| n as f64).collect(),
                 tau: draw.concentration,
+                fitted_to: Vec::new(),
                 trace: Vec::new(),
                 stop: Stop::Completed,
             };

@@ -185,7 +185,12 @@ fn adding_a_user_is_one_fit() {
     let mut fitted = fit(&likes, None, &HbrecConfig::default()).unwrap();
     let before = fitted.weights().clone();
     let new = population.likes(&population.user(1, 99), 12, 1, 99);
+    let newcomer = fitted.user(&new).unwrap();
     assert_eq!(fitted.add_user(&new).unwrap(), 40);
+    // The weights were fitted without it: only its own atom is left out.
+    let known = fitted.database_user(&new, 40).unwrap();
+    assert!((known.own_weight - newcomer.own_weight).abs() < 1e-9);
+    assert!((fitted.predict_all(&known)[3] - fitted.predict_all(&newcomer)[3]).abs() < 1e-6);
     assert_eq!(fitted.weights().xi[..40], before.xi[..]);
     assert_eq!(
         (fitted.weights().xi[40], fitted.weights().tau),

@@ -231,6 +231,7 @@ fn finite(
     let weights = Weights {
         xi: g,
         tau: 0.0,
+        fitted_to: Vec::new(),
         trace: Vec::new(),
         stop: Stop::Completed,
     };
@@ -265,6 +266,7 @@ fn given_partition(
     let weights = Weights {
         xi: draw.counts().iter().map(|&n| n as f64).collect(),
         tau: draw.concentration,
+        fitted_to: Vec::new(),
         trace: Vec::new(),
         stop: Stop::Completed,
     };

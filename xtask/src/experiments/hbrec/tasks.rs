@@ -118,6 +118,7 @@ fn mixture(model: LinearTask, atoms: Vec<Vec<f64>>, tau: f64) -> Result<Tasks> {
     let weights = Weights {
         xi: vec![1.0; atoms.len()],
         tau,
+        fitted_to: Vec::new(),
         trace: Vec::new(),
         stop: Stop::Completed,
     };
