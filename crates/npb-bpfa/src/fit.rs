@@ -334,10 +334,9 @@ impl CellMoments {
             *sum += x;
             *square += x * x;
         });
-        let noise = &state.shared.noise_precisions;
-        self.noise.resize(noise.len(), 0.0);
-        let both = self.noise.iter_mut().zip(noise);
-        both.for_each(|(sum, g)| *sum += 1.0 / g);
+        self.noise.resize(state.shared.noise_precisions.len(), 0.0);
+        let sums = self.noise.iter_mut().enumerate();
+        sums.for_each(|(channel, sum)| *sum += state.noise_variance(channel));
     }
 
     fn merge(&mut self, other: &Self) {
@@ -438,7 +437,7 @@ impl BpfaFit {
             let x = fitted(draw, row, column);
             sum += x / n;
             square += x * x / n;
-            noise += 1.0 / draw.shared.noise_precisions[0] / n;
+            noise += draw.noise_variance(0) / n;
         }
         let variance = (square - sum * sum).max(0.0);
         Ok(self.prediction(row, column, sum, variance, noise))
@@ -562,11 +561,7 @@ impl BpfaFit {
                 let terms: Vec<f64> = self
                     .draws
                     .iter()
-                    .map(|draw| {
-                        let g = draw.shared.noise_precisions[0];
-                        0.5 * (g / std::f64::consts::TAU).ln()
-                            - 0.5 * g * (y - fitted(draw, i, j)).powi(2)
-                    })
+                    .map(|draw| draw.ln_noise_density(y - fitted(draw, i, j)))
                     .collect();
                 let n = terms.len() as f64;
                 let ln_sum = npb_priors::special::log_sum_exp(&terms);

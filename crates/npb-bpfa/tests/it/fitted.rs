@@ -4,7 +4,7 @@ use npb_bpfa::npb_data::{Rating, Ratings, Table};
 use npb_bpfa::npb_infer::Watch;
 use npb_bpfa::{
     BpfaConfig, BpfaSampler, BpfaState, BpfaVb, BpfaVbConfig, Cells, ScorePrior, SlabPrior,
-    compare_atoms, fit, fit_ratings,
+    SpikePrior, compare_atoms, fit, fit_ratings,
 };
 
 use crate::simulated::{Simulated, config, simulated};
@@ -115,6 +115,44 @@ fn new_rows_leave_the_atoms_alone() {
         assert_eq!(model.transform(&few).unwrap().n_cols(), atoms);
         model.impute_new(&few).unwrap();
     }
+}
+
+/// The predictive density of an entry counts spikes: it integrates to one, and has the mean and standard deviation that are predicted.
+#[test]
+fn densities_and_spreads_count_spikes() {
+    let mut data = simulated(150, 10, 3, 0.1, 0.1, 9);
+    let spiked = (0..data.noisy.len()).filter(|at| at % 19 == 0);
+    spiked.for_each(|at| data.noisy[at] += if at % 2 == 0 { 6.0 } else { -6.0 });
+    let config = BpfaConfig {
+        spikes: Some(SpikePrior::default()),
+        ..config(6, 150, 50)
+    };
+    let model = fit(&data.table(), &config).unwrap();
+    let step = 0.02;
+    let grid: Vec<Rating> = (-4000..=4000)
+        .map(|k| Rating {
+            row: 2,
+            column: 3,
+            value: f64::from(k) * step,
+        })
+        .collect();
+    let density = model.ln_density(&grid).unwrap();
+    let moment = |power: i32| -> f64 {
+        let terms = grid.iter().zip(&density);
+        terms
+            .map(|(e, d)| e.value.powi(power) * d.exp() * step)
+            .sum()
+    };
+    let found = model.predict(2, 3).unwrap();
+    assert!((moment(0) - 1.0).abs() < 1e-3, "{}", moment(0));
+    assert!((moment(1) - found.mean).abs() < 1e-2);
+    let variance = moment(2) - moment(1).powi(2);
+    assert!(
+        (variance.sqrt() / found.predictive_sd - 1.0).abs() < 0.01,
+        "{variance} {found:?}"
+    );
+    // White noise alone would be .1.
+    assert!(found.predictive_sd > 0.5);
 }
 
 #[test]
