@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: the house rules, checked on manifests, `Cargo.lock` and sources.
 
+mod circles;
 mod lock;
 mod manifest;
 mod rules;
@@ -467,6 +468,25 @@ mod tests {
             let broken = after(&format!("crates/npb-a/{room}"), |_| None);
             assert_one(&broken, "crates/npb-a/Cargo.toml:1", room);
         }
+    }
+
+    #[test]
+    fn imports_that_go_round_are_found_with_the_way() {
+        let mut files = clean();
+        for (path, text) in &mut files {
+            match path.as_str() {
+                "crates/npb-a/src/state.rs" => text.push_str("use crate::fit::Fit;\n"),
+                "crates/npb-a/src/fit.rs" => text.push_str("fn f(s: crate::state::State) {}\n"),
+                _ => {}
+            }
+        }
+        let project = Project::new(Tree::from_texts(&files)).unwrap();
+        let broken: Vec<String> = project.violations().iter().map(|v| v.to_string()).collect();
+        assert_one(
+            &broken,
+            "crates/npb-a/src/fit.rs:2",
+            "fit.rs:2 takes State; state.rs:2 takes Fit",
+        );
     }
 
     #[test]

@@ -180,7 +180,8 @@ impl Restored {
     }
 
     /// Standard deviation of the restored value of every entry, height x width x channels: that of draws of single patches, over sweeps and over the
-    /// patches that cover the entry. The average over patches varies less from sweep to sweep, but is not closer to the truth.
+    /// patches that cover the entry. The average over patches varies less from sweep to sweep, but is not closer to the truth. NaN where nothing is said: in
+    /// [`unknown_channels`](Self::unknown_channels), and in rows that a stopped run had not come to.
     pub fn sd(&self) -> &[f32] {
         &self.sd
     }
@@ -205,12 +206,19 @@ impl Restored {
         Ok((end(-1.0), end(1.0)))
     }
 
+    /// Whether nothing is said of an entry, by its place.
+    fn is_unknown(&self, entry: usize) -> bool {
+        let [_, width, channels] = self.size;
+        entry / (width * channels) >= self.known_rows
+            || self.unknown_channels.contains(&(entry % channels))
+    }
+
     /// The same without the rows of pixels from `row` on.
     pub(crate) fn up_to(mut self, row: usize) -> Self {
         let [_, width, channels] = self.size;
         self.known_rows = row;
         self.mean[row * width * channels..].fill(0.0);
-        self.sd[row * width * channels..].fill(0.0);
+        self.sd[row * width * channels..].fill(f32::NAN);
         self
     }
 
@@ -236,11 +244,16 @@ impl Saved for Restored {
         let n = height
             .checked_mul(width)
             .and_then(|n| n.checked_mul(channels));
-        let sound = |values: &[f32], least: f32| {
-            Some(values.len()) == n && values.iter().all(|v| v.is_finite() && *v >= least)
+        let sound =
+            |values: &[f32]| Some(values.len()) == n && values.iter().all(|v| v.is_finite());
+        expect(sound(&content.mean), "restored image")?;
+        // NaN where nothing is said, and nowhere else.
+        let fine = |(i, sd): (usize, &f32)| match content.is_unknown(i) {
+            true => sd.is_nan(),
+            false => sd.is_finite() && *sd >= 0.0,
         };
-        expect(sound(&content.mean, f32::MIN), "restored image")?;
-        expect(sound(&content.sd, 0.0), "standard deviations of the image")?;
+        let sds = Some(content.sd.len()) == n && content.sd.iter().enumerate().all(fine);
+        expect(sds, "standard deviations of the image")?;
         let spikes = &content.spike_probability;
         let shares = spikes.iter().all(|p| (0.0..=1.0).contains(p));
         expect(
@@ -547,8 +560,11 @@ impl Totals {
             *value = units.outward(i % channels, f64::from(*value)) as f32;
         }
         let mut sd = self.sums.variances().unwrap_or_default();
-        for value in &mut sd {
-            *value = (f64::from(*value).sqrt() * units.scale) as f32;
+        for (i, value) in sd.iter_mut().enumerate() {
+            *value = match units.unknown.contains(&(i % channels)) {
+                true => f32::NAN,
+                false => (f64::from(*value).sqrt() * units.scale) as f32,
+            };
         }
         let all = self.sums.rounds() as f64;
         Restored {

@@ -6,8 +6,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
-use crate::config::Likelihood;
 use crate::gibbs::GivenColumns;
+use crate::likelihood::Likelihood;
 use crate::view::View;
 
 /// Cells of a matrix: to be followed while the chain runs, to be predicted, or to choose from; and what is held out there, if anything.

@@ -6,9 +6,9 @@ use npb_data::Ratings;
 use npb_infer::ranges::OutOfRange;
 use rayon::prelude::*;
 
-use crate::config::{Likelihood, Units};
+use crate::config::Units;
 use crate::features::SideInformation;
-use crate::state::Shape;
+use crate::likelihood::Likelihood;
 use crate::{BsvdConfig, BsvdError};
 use npb_data::Features;
 
@@ -86,6 +86,25 @@ pub struct BsvdData {
     pub(crate) roots: (Vec<f32>, Vec<f32>),
     /// Place among the entries by rows of each entry by columns; of probit likelihoods.
     pub(crate) places: Vec<u32>,
+}
+
+/// Sizes that a state must have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shape {
+    pub(crate) n_rows: usize,
+    pub(crate) n_cols: usize,
+    pub(crate) row_features: usize,
+    pub(crate) column_features: usize,
+    pub(crate) row_intercepts: bool,
+    pub(crate) column_intercepts: bool,
+    pub(crate) thresholds: usize,
+    pub(crate) row_noise: bool,
+    pub(crate) column_noise: bool,
+    pub(crate) row_spread: bool,
+    pub(crate) column_spread: bool,
+    /// Features of rows, and of columns, that factors are linked to.
+    pub(crate) row_links: usize,
+    pub(crate) column_links: usize,
 }
 
 impl BsvdData {

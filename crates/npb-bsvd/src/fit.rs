@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cells::{CellMoments, Cells};
 use crate::config::Units;
+use crate::data::Shape;
 use crate::data::{self, BsvdData};
 use crate::entries::Entries;
 use crate::features::SideInformation;
@@ -15,7 +16,7 @@ use crate::gibbs::BsvdSampler;
 use crate::names::{Key, Names};
 use crate::side::Side;
 use crate::start::switch_on;
-use crate::state::{BsvdState, Shape};
+use crate::state::BsvdState;
 use crate::view::View;
 use crate::{BsvdConfig, BsvdError};
 use npb_data::Features;

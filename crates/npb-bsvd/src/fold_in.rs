@@ -8,8 +8,8 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use crate::BsvdError;
-use crate::config::Likelihood;
 use crate::fit::{BsvdFit, QUESTION};
+use crate::likelihood::Likelihood;
 use crate::links;
 use crate::names::Key;
 use crate::predict::{CellPosterior, LEVEL, Prediction};

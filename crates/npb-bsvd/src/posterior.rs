@@ -12,8 +12,8 @@ use crate::BsvdError;
 use crate::Likelihood;
 use crate::config::MOST_CANDIDATES;
 use crate::fit::{BsvdFit, QUESTION};
-use crate::products::singular_values;
 use crate::side::Side;
+use crate::spectrum::singular_values;
 use crate::summary::{Summary, check_level};
 use crate::view::View;
 

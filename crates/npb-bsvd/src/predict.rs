@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
 use crate::cells::Cells;
-use crate::config::Likelihood;
 use crate::fit::BsvdFit;
+use crate::likelihood::Likelihood;
 use crate::names::Key;
 use crate::response::Response;
 use crate::summary::{between, check_level, mean_and_sd, sorted};
@@ -341,10 +341,12 @@ impl BsvdFit {
         cells.check(self.n_rows(), self.n_cols())?;
         let views = self.views(1)?;
         let draw = |view: &View<'_>| -> Vec<f32> {
-            let response = view.response(1.0);
             let places = cells.rows.iter().zip(&cells.columns);
             places
-                .map(|(&i, &j)| response.mean(view.latent(i as usize, j as usize)) as f32)
+                .map(|(&i, &j)| {
+                    let (i, j) = (i as usize, j as usize);
+                    view.response_at(i, j).mean(view.latent(i, j)) as f32
+                })
                 .collect()
         };
         Ok(views.par_iter().map(draw).collect())

@@ -7,6 +7,7 @@ use crate::BsvdError;
 use crate::fit::BsvdFit;
 use crate::names::Key;
 use crate::predict::CellPosterior;
+use crate::response::Response;
 use crate::side::{Line, Side};
 use crate::view::View;
 
@@ -52,12 +53,16 @@ impl<'a> Profile<'a> {
         let draw = |(view, line): (&View<'a>, &Line<'_>)| {
             let mut x = [0.0];
             view.latents(self.side, line, j, &mut x);
-            let other = self.side.opposite().of(view.state);
-            let weight = line.noise_weight * other.noise_weight(j);
-            (x[0], view.response(weight))
+            (x[0], self.response(view, line, j))
         };
         let draws = self.drawn().into_iter().map(draw).collect();
         CellPosterior::new(self.fit.config.likelihood, draws)
+    }
+
+    /// From latent values to entries at column `j`, with the noise of both.
+    fn response<'v>(&self, view: &View<'v>, line: &Line<'_>, j: usize) -> Response<'v> {
+        let other = self.side.opposite().of(view.state);
+        view.response(line.noise_weight * other.noise_weight(j))
     }
 
     /// The n columns with the largest posterior means, largest first.
@@ -102,9 +107,8 @@ impl<'a> Profile<'a> {
             let mut moments = vec![(0.0, 0.0); len];
             for (count, (view, line)) in (1..).zip(&drawn) {
                 view.latents(self.side, line, first, &mut values);
-                let response = view.response(1.0);
-                for ((mean, squares), &x) in moments.iter_mut().zip(&values) {
-                    let value = response.mean(x);
+                for (j, ((mean, squares), &x)) in (first..).zip(moments.iter_mut().zip(&values)) {
+                    let value = self.response(view, line, j).mean(x);
                     let step = value - *mean;
                     *mean += step / f64::from(count);
                     *squares += step * (value - *mean);
@@ -132,15 +136,18 @@ impl<'a> Profile<'a> {
         };
         let drawn = self.drawn();
         let among = |(view, line): &(&View<'_>, &Line<'_>)| -> Vec<bool> {
-            let mut latents = vec![0.0; wanted.len()];
-            view.latents(self.side, line, 0, &mut latents);
-            let mut candidates: Vec<f64> = latents
+            let mut values = vec![0.0; wanted.len()];
+            view.latents(self.side, line, 0, &mut values);
+            for (j, x) in values.iter_mut().enumerate() {
+                *x = self.response(view, line, j).mean(*x);
+            }
+            let mut candidates: Vec<f64> = values
                 .iter()
                 .zip(wanted)
                 .filter_map(|(&x, &wanted)| wanted.then_some(x))
                 .collect();
             let (_, &mut least, _) = candidates.select_nth_unstable_by(last, |a, b| b.total_cmp(a));
-            best.iter().map(|&j| latents[j] >= least).collect()
+            best.iter().map(|&j| values[j] >= least).collect()
         };
         let found: Vec<Vec<bool>> = drawn.par_iter().map(among).collect();
         let share = |k: usize| found.iter().filter(|draw| draw[k]).count() as f64;

@@ -6,8 +6,7 @@ use rand_distr::StandardNormal;
 
 use crate::BsvdConfig;
 use crate::data::BsvdData;
-use crate::state::{BsvdState, SideState};
-use crate::tuning::Tuning;
+use crate::state::{BsvdState, SideState, Tuning};
 
 /// Third word of the keys of random streams.
 const START: u64 = 0;

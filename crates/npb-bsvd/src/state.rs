@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
+use crate::data::Shape;
 use crate::features::SideInformation;
-use crate::products::singular_values;
-use crate::tuning::Tuning;
+use crate::spectrum::singular_values;
 
 /// Unknowns of the rows, or of the columns.
 ///
@@ -176,23 +176,28 @@ impl BsvdState {
     }
 }
 
-/// Sizes that a state must have.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Shape {
-    pub(crate) n_rows: usize,
-    pub(crate) n_cols: usize,
-    pub(crate) row_features: usize,
-    pub(crate) column_features: usize,
-    pub(crate) row_intercepts: bool,
-    pub(crate) column_intercepts: bool,
-    pub(crate) thresholds: usize,
-    pub(crate) row_noise: bool,
-    pub(crate) column_noise: bool,
-    pub(crate) row_spread: bool,
-    pub(crate) column_spread: bool,
-    /// Features of rows, and of columns, that factors are linked to.
-    pub(crate) row_links: usize,
-    pub(crate) column_links: usize,
+/// Cells whose values are watched by the trial of ways to draw rows.
+pub(crate) const WATCHED: usize = 32;
+
+/// What was seen of the two ways of drawing rows. Part of the state, so that a run that goes on later decides alike.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tuning {
+    /// Whether rows are drawn one coefficient at a time from now on.
+    pub coordinates: bool,
+    /// Values of the watched cells in the sweeps of the trial at hand, sweep by sweep.
+    pub values: Vec<f32>,
+    /// Effective draws for each unit of work of the joint draw, once known.
+    pub joint_rate: f64,
+}
+
+impl Tuning {
+    pub(crate) fn is_sound(&self) -> bool {
+        self.values.len().is_multiple_of(WATCHED)
+            && self.values.iter().all(|x| x.is_finite())
+            && self.joint_rate.is_finite()
+            && self.joint_rate >= 0.0
+    }
 }
 
 impl SideState {

@@ -2,43 +2,18 @@
 
 use npb_infer::stream;
 use rand::RngExt;
-use serde::{Deserialize, Serialize};
 
 use crate::BsvdConfig;
 use crate::config::FactorUpdate;
 use crate::data::BsvdData;
-use crate::state::BsvdState;
+use crate::state::{BsvdState, WATCHED};
 use npb_data::Features;
-
-/// Cells whose values are watched.
-const WATCHED: usize = 32;
 
 /// Fewer sweeps than this say nothing.
 const SHORTEST: u64 = 10;
 
 /// Third word of the key of the watched cells.
 const CELLS: u64 = 99;
-
-/// What was seen of the two ways of drawing rows. Part of the state, so that a run that goes on later decides alike.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tuning {
-    /// Whether rows are drawn one coefficient at a time from now on.
-    pub coordinates: bool,
-    /// Values of the watched cells in the sweeps of the trial at hand, sweep by sweep.
-    pub values: Vec<f32>,
-    /// Effective draws for each unit of work of the joint draw, once known.
-    pub joint_rate: f64,
-}
-
-impl Tuning {
-    pub(crate) fn is_sound(&self) -> bool {
-        self.values.len().is_multiple_of(WATCHED)
-            && self.values.iter().all(|x| x.is_finite())
-            && self.joint_rate.is_finite()
-            && self.joint_rate >= 0.0
-    }
-}
 
 /// Which way rows are drawn in the sweep to come.
 pub(crate) fn coordinates(config: &BsvdConfig, state: &BsvdState) -> bool {

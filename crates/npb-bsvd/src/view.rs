@@ -1,7 +1,7 @@
 //! One draw, seen in units of the data.
 
-use crate::config::Likelihood;
 use crate::features::SideInformation;
+use crate::likelihood::Likelihood;
 use crate::response::Response;
 use crate::side::{Line, Side};
 use crate::state::BsvdState;

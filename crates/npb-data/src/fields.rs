@@ -6,40 +6,8 @@ pub use guess::FieldGuess;
 pub(crate) use guess::guess;
 
 use crate::names::check_distinct;
-use crate::{DataError, MixedColumn, MixedTable};
+use crate::{DataError, Measure, MixedColumn, MixedTable};
 use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// What one field of a row measures.
-///
-/// The first five can be guessed from values ([`Field::guess_all`]); the others are known to the owner of the data only.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Measure {
-    /// A real number: one real or count column.
-    Real,
-    /// A number above 0, better seen by its logarithm: one real or count column.
-    Positive,
-    /// A whole number from 0: one count column.
-    Count,
-    /// One of two levels: one binary column.
-    Binary,
-    /// One of several unordered levels: one categorical or binary column.
-    Categorical,
-    /// One of several levels in their order, the lowest first: one categorical or binary column.
-    Ordinal,
-    /// A direction, the same after every `period` (360 for degrees, 24 for hours): one real or count column.
-    Angle {
-        /// Finite and positive.
-        period: f64,
-    },
-    /// A point: real or count columns, one per coordinate. A coordinate may be missing alone.
-    Vector,
-    /// A series in time: real or count columns, one per time, in order. Missing times at the end make it shorter, others are gaps.
-    Series,
-    /// Links: binary columns (second level = linked), as many as there are rows; row i, column j says whether i is linked to j.
-    Network,
-}
 
 /// One or several columns of a [`MixedTable`] that are modelled together.
 ///
@@ -61,23 +29,6 @@ pub struct Field {
     pub measure: Measure,
     /// Positions of its columns in the table, in the order that the measure asks for.
     pub columns: Vec<usize>,
-}
-
-impl fmt::Display for Measure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Measure::Real => "real",
-            Measure::Positive => "positive",
-            Measure::Count => "count",
-            Measure::Binary => "binary",
-            Measure::Categorical => "categorical",
-            Measure::Ordinal => "ordinal",
-            Measure::Angle { period } => return write!(f, "angle (period {period})"),
-            Measure::Vector => "vector",
-            Measure::Series => "series",
-            Measure::Network => "network",
-        })
-    }
 }
 
 impl Measure {

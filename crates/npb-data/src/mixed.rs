@@ -3,23 +3,8 @@
 use crate::labels::check_classes;
 use crate::mask::check_mask_shape;
 use crate::names::{check_distinct, check_same, position};
-use crate::{DataError, Labels, Mask, Table};
+use crate::{ColumnKind, DataError, Labels, Mask, Table};
 use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// What a column measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ColumnKind {
-    /// A real number.
-    Real,
-    /// A whole number from 0.
-    Count,
-    /// One of several unordered levels.
-    Categorical,
-    /// One of two levels.
-    Binary,
-}
 
 /// The values of one column; `None` = missing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,17 +60,6 @@ struct MixedWire {
 
 /// Whole numbers up to here are exact as f64.
 pub(crate) const MAX_COUNT: u64 = 1 << 53;
-
-impl fmt::Display for ColumnKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ColumnKind::Real => "real",
-            ColumnKind::Count => "count",
-            ColumnKind::Categorical => "categorical",
-            ColumnKind::Binary => "binary",
-        })
-    }
-}
 
 impl MixedColumn {
     /// What the column measures.

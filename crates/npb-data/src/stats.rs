@@ -1,6 +1,21 @@
 //! Mean and standard deviation that survive the whole range of f64.
 
-use crate::ColumnStats;
+use serde::{Deserialize, Serialize};
+
+/// What is known about the observed cells of one column.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ColumnStats {
+    /// Number of observed cells.
+    pub n_observed: usize,
+    /// Mean; 0 when nothing is observed.
+    pub mean: f64,
+    /// Standard deviation with divisor n (ddof 0); 0 for a constant column and when nothing is observed.
+    pub sd: f64,
+    /// Smallest value; +infinity when nothing is observed.
+    pub min: f64,
+    /// Largest value; -infinity when nothing is observed.
+    pub max: f64,
+}
 
 /// Statistics of the finite values that `values` yields; it is called for every pass.
 pub(crate) fn column<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> ColumnStats {

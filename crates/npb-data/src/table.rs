@@ -2,7 +2,7 @@
 
 use crate::mask::{check_cells, check_mask_shape};
 use crate::names::{check_distinct, default_names};
-use crate::{DataError, Mask, PatternIndex};
+use crate::{ColumnStats, DataError, Mask, PatternIndex};
 use serde::{Deserialize, Serialize};
 
 /// A table of real numbers with missing cells: rows are observations, columns are features.
@@ -38,21 +38,6 @@ struct TableWire {
     column_names: Vec<String>,
     values: Vec<f64>,
     observed: Mask,
-}
-
-/// What is known about the observed cells of one column.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ColumnStats {
-    /// Number of observed cells.
-    pub n_observed: usize,
-    /// Mean; 0 when nothing is observed.
-    pub mean: f64,
-    /// Standard deviation with divisor n (ddof 0); 0 for a constant column and when nothing is observed.
-    pub sd: f64,
-    /// Smallest value; +infinity when nothing is observed.
-    pub min: f64,
-    /// Largest value; -infinity when nothing is observed.
-    pub max: f64,
 }
 
 impl Table {

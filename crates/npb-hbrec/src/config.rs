@@ -1,6 +1,6 @@
 //! What a user may set.
 
-use npb_infer::ranges::{OutOfRange, at_least, gamma, not_negative, up_to};
+use npb_infer::ranges::{OutOfRange, at_least, gamma, up_to};
 use npb_infer::{SweepPlan, VbLimits};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
@@ -47,13 +47,8 @@ impl BaseConfig {
         if self.rank > 0 {
             up_to("rank", self.rank, MOST_RANK)?;
         }
-        check_limits(&self.limits)
+        self.limits.validate()
     }
-}
-
-fn check_limits(limits: &VbLimits) -> Result<(), OutOfRange> {
-    at_least("limits.max_iterations", limits.max_iterations, 1)?;
-    not_negative("limits.tolerance", limits.tolerance)
 }
 
 /// The weight of the active user's own model in (14) of T.
@@ -104,7 +99,7 @@ impl WeightsConfig {
         {
             return Err(OutOfRange::new("tau", tau, "0 or more"));
         }
-        check_limits(&self.limits)
+        self.limits.validate()
     }
 }
 

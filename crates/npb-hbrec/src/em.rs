@@ -185,7 +185,16 @@ fn pruned(weights: &[f64], n_users: usize) -> Vec<f64> {
 /// tau with the largest likelihood of the users, each without its own atom and its own responsibilities.
 ///
 /// One dimension, in `ln tau`; searched on a grid from 1e-6 to 1e6 times the number of atoms, then by golden section. Users without data say nothing.
+///
+/// # Panics
+/// When there is not one weight for each atom and one evidence for each user of the table.
 pub fn infer_tau(table: &LikelihoodTable, xi: &[f64], ln_evidence: &[f64]) -> f64 {
+    assert_eq!(xi.len(), table.n_atoms(), "one weight for each atom");
+    assert_eq!(
+        ln_evidence.len(),
+        table.n_users(),
+        "one evidence for each user"
+    );
     let total: f64 = xi.iter().sum();
     if total <= 0.0 {
         return 1.0;

@@ -142,7 +142,7 @@ fn base(
         let prior = scales.prior(likes.n_items(), content, 0.0)?;
         return Ok(FittedBase::Standard { scales, prior });
     };
-    let key = fingerprint(&(config, likes.users(), content))?;
+    let key = fingerprint(&(config, likes.n_items(), likes.users(), content))?;
     let checkpoint = watch.checkpoint::<BaseState>(MODEL, VERSION, key, 1)?;
     let mut em = BaseEm::new(likes, content, base)?;
     let mut trace = match checkpoint.reached(0) {

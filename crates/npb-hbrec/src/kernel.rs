@@ -1,6 +1,6 @@
 //! Content of items as columns of regressors, and the kernel `content + identity + constant` with learned scales.
 
-use npb_infer::ranges::above;
+use npb_infer::ranges::{above, moderate};
 use npb_linalg::dot;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,9 @@ pub enum ContentKernel {
         length: f64,
     },
 }
+
+/// Squares of larger features, summed over items, could overflow.
+const LARGEST: f64 = 1e100;
 
 /// The radial kernel is kept to this share of its trace, in at most this many columns.
 const TRACE_SHARE: f64 = 0.99;
@@ -54,7 +57,7 @@ impl Content {
     /// From the features of each item, if it has any; all of one length.
     ///
     /// # Errors
-    /// Rows of different lengths, no item with features, a feature that is not finite.
+    /// Rows of different lengths, no item with features, a feature that is not finite or beyond 1e100; a length that is not from 1e-10 to 1e10.
     pub fn new(items: &[Option<Vec<f64>>], kernel: ContentKernel) -> Result<Self, HbrecError> {
         let Some(q) = items.iter().flatten().map(Vec::len).next() else {
             return Err(HbrecError::State {
@@ -65,7 +68,7 @@ impl Content {
             check_features(item, row.as_deref(), q)?;
         }
         if let ContentKernel::Rbf { length } = kernel {
-            above("length", length, 0.0)?;
+            moderate("length", length)?;
         }
         let known = || items.iter().flatten();
         let n = known().count() as f64;
@@ -224,14 +227,14 @@ fn check_features(item: usize, row: Option<&[f64]>, expected: usize) -> Result<(
             expected: expected.max(1),
         });
     }
-    match row.iter().position(|x| !x.is_finite()) {
+    match row.iter().position(|x| x.is_nan() || x.abs() > LARGEST) {
         None => Ok(()),
         Some(column) => Err(HbrecError::Value {
             what: "features of items",
             row: item,
             column,
             value: row[column],
-            rule: "must be finite: give an item without features as None",
+            rule: "must be finite, at most 1e100 in size: give an item without features as None",
         }),
     }
 }

@@ -87,6 +87,7 @@ pub use likes::{LikeMatrix, Likes};
 pub use npb_data;
 pub use npb_infer;
 pub use npb_infer::Saved;
+pub use npb_linalg;
 pub use npb_priors;
 pub use prior::ItemPrior;
 pub use recommend::{

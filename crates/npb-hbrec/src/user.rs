@@ -55,9 +55,15 @@ pub trait UserModel: Sync {
     fn ln_likelihood(&self, parameter: &Self::Parameter, data: &Self::Data) -> f64;
 
     /// Expected response given a parameter: a probability, or a mean.
+    ///
+    /// # Panics
+    /// When the query is not one of this model: an item that does not exist, a row of another number of features.
     fn predict(&self, parameter: &Self::Parameter, query: &Self::Query) -> f64;
 
     /// Expected response given the user's own data alone.
+    ///
+    /// # Panics
+    /// As [`predict`](Self::predict).
     fn predict_alone(&self, posterior: &Self::Posterior, query: &Self::Query) -> f64;
 }
 

@@ -49,6 +49,7 @@ pub mod testing;
 mod vb;
 pub mod watch;
 
+pub use checkpoint::Every;
 pub use rand_xoshiro::Xoshiro256PlusPlus;
 pub use restart::{BestRestart, RestartError, best_restart};
 pub use saved::Saved;

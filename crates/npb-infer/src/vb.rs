@@ -3,6 +3,7 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use crate::Stop;
+use crate::ranges::{OutOfRange, at_least, not_negative};
 
 /// When a variational run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +18,15 @@ pub struct VbLimits {
 }
 
 impl VbLimits {
+    /// Checks both fields, named within `limits`.
+    ///
+    /// # Errors
+    /// No iteration; a tolerance that is negative or not finite.
+    pub fn validate(&self) -> Result<(), OutOfRange> {
+        at_least("limits.max_iterations", self.max_iterations, 1)?;
+        not_negative("limits.tolerance", self.tolerance)
+    }
+
     /// Why a run with this trace is over; `None` if it is not.
     pub fn reached(&self, trace: &[VbReport]) -> Option<Stop> {
         if let [.., before, last] = trace

@@ -9,7 +9,7 @@ use crate::kernels::{
     SeriesData, VonMises, VonMisesData,
 };
 use crate::predict::in_levels_of_training;
-use crate::{ItfData, ItfError};
+use crate::{ColumnInfo, ItfData, ItfError};
 
 /// Vectors of more coordinates are taken to be independent within a cluster.
 const MAX_DEPENDENT: usize = 10;
@@ -71,35 +71,51 @@ impl ItfData {
     /// # Errors
     /// As [`ItfData::from_fields`]; another number of fields, or cells that do not fit the kernel of their column.
     pub fn read_like(&self, table: &MixedTable, fields: &[Field]) -> Result<Self, ItfError> {
-        // New rows of a network are no nodes of it.
-        let is_no_network = |f: &&Field| f.measure != Measure::Network;
-        let checked: Vec<Field> = fields.iter().filter(is_no_network).cloned().collect();
-        Field::check_all(&checked, table)?;
-        if fields.len() != self.n_columns() {
-            return Err(ItfError::Argument {
-                argument: "fields (number of)",
-                value: fields.len().to_string(),
-                rule: "those that the training data was made from",
-            });
-        }
-        let mut data = Self::new();
-        for ((field, law), info) in fields.iter().zip(self.laws()).zip(self.infos()) {
-            let cells = match (info.kind, &field.columns[..]) {
-                (Some(_), &[column]) => {
-                    let column = in_levels_of_training(table.column(column), info)?;
-                    let bad = |what| ItfError::Column {
-                        name: field.name.clone(),
-                        what,
-                    };
-                    law.cells_of(&column).map_err(bad)?
-                }
-                _ => cells_of(law, field, table)?,
-            };
-            data.push(&field.name, law.clone(), cells)?;
-        }
-        data.check_not_empty()?;
-        Ok(data)
+        read_by(self.laws().iter(), self.infos(), table, fields)
     }
+}
+
+/// Rows of a table read by kernels, one for each field.
+pub(crate) fn read_by<'a>(
+    laws: impl Iterator<Item = &'a Column>,
+    infos: &[ColumnInfo],
+    table: &MixedTable,
+    fields: &[Field],
+) -> Result<ItfData, ItfError> {
+    if fields.len() != infos.len() {
+        return Err(ItfError::Argument {
+            argument: "fields (number of)",
+            value: fields.len().to_string(),
+            rule: "those that the training data was made from",
+        });
+    }
+    // New rows of a network are no nodes of it: its columns are checked one by one.
+    let checked = fields.iter().flat_map(|field| match field.measure {
+        Measure::Network => field
+            .columns
+            .iter()
+            .map(|&c| Field::new(format!("{} to {c}", field.name), Measure::Binary, vec![c]))
+            .collect(),
+        _ => vec![field.clone()],
+    });
+    Field::check_all(&checked.collect::<Vec<_>>(), table)?;
+    let mut data = ItfData::new();
+    for ((field, law), info) in fields.iter().zip(laws).zip(infos) {
+        let cells = match (info.kind, &field.columns[..]) {
+            (Some(_), &[column]) => {
+                let column = in_levels_of_training(table.column(column), info)?;
+                let bad = |what| ItfError::Column {
+                    name: field.name.clone(),
+                    what,
+                };
+                law.cells_of(&column).map_err(bad)?
+            }
+            _ => cells_of(law, field, table)?,
+        };
+        data.push(&field.name, law.clone(), cells)?;
+    }
+    data.check_not_empty()?;
+    Ok(data)
 }
 
 fn column_error(field: &Field, error: &CellError) -> ItfError {
@@ -210,7 +226,9 @@ fn cells_of(law: &Column, field: &Field, table: &MixedTable) -> Result<Cells, It
         Column::DiagonalNormal(of) if of.kernel.n_coordinates() == field.columns.len() => {
             DiagonalNormalData::new(&rows()).map(Cells::DiagonalNormal)
         }
-        Column::Series(of) => SeriesData::new(&of.kernel, &rows()).map(Cells::Series),
+        Column::Series(of) if of.kernel.n_times() == field.columns.len() => {
+            SeriesData::new(&of.kernel, &rows()).map(Cells::Series)
+        }
         Column::Network(of) => {
             let links = links(field, table);
             let made = match links.len() == field.columns.len() {

@@ -35,6 +35,28 @@ impl RowLabels<'_> {
     };
 }
 
+/// What is known of a part of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Part {
+    /// Its value, as it was given; levels as whole numbers.
+    Observed(f64),
+    /// It is missing.
+    Missing,
+    /// It is missing and one number with a missing part of an earlier row: the link of two rows of an undirected network.
+    SameAs {
+        /// The earlier row.
+        row: usize,
+        /// The part of its cell.
+        part: usize,
+    },
+}
+
+impl From<Option<f64>> for Part {
+    fn from(value: Option<f64>) -> Self {
+        value.map_or(Part::Missing, Part::Observed)
+    }
+}
+
 /// Numbers of clusters 0, 1, ..., n−1 side by side.
 pub trait Clusters {
     /// n.
@@ -83,6 +105,10 @@ impl<T: Clone + Default> Clusters for Vec<T> {
 /// [`ln_likelihoods`](Self::ln_likelihoods) runs over contiguous memory. It never depends on data except through draws.
 /// Clusters without rows are independent prior draws given the hyperparameters, at all times.
 ///
+/// # Defaults
+/// Only short cuts have a default, one that is right for every kernel and that a faster way may replace. Everything that a kernel must decide is
+/// required, so that one that forgets it does not compile.
+///
 /// # Exactness
 /// Every draw must leave the posterior as it is, and [`push_prior`](Self::push_prior), [`simulate`](Self::simulate) and
 /// [`ln_likelihoods`](Self::ln_likelihoods) must agree on one law: the joint-distribution test of the suite takes a kernel
@@ -90,9 +116,9 @@ impl<T: Clone + Default> Clusters for Vec<T> {
 ///
 /// # Collapsed kernels
 /// A kernel whose parameters can be integrated out for the data at hand says so in [`is_collapsed`](Self::is_collapsed) and
-/// implements the statistics; it then takes part in split-merge moves of its labels. The others (a missing coordinate in
-/// a vector, a concentration without conjugate prior) leave the defaults, which are never called; they need
-/// [`update`](Self::update) instead of [`draw`](Self::draw).
+/// implements the statistics; it then takes part in split-merge moves of its labels. For other data (a missing coordinate in
+/// a vector) statistics are asked for by its own [`update`](Self::update) alone. A kernel that is never collapsed has statistics of a type
+/// without values, so that there is nothing to be written about them.
 ///
 /// # Speed
 /// `ln_likelihoods` is called for every row in every sweep, with blocks of rows, and must not allocate. `n_clusters` is then a
@@ -102,16 +128,16 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     type Data: Clone + Debug + Send + Sync;
     /// Hyperparameters and the parameters of all clusters of one column.
     type Params: Clusters + Clone + Debug + Send + Sync + Serialize + DeserializeOwned;
-    /// Sufficient statistics of one cluster; `()` for a kernel that is never collapsed and has its own `update`.
+    /// Sufficient statistics of one cluster; a type without values for a kernel that is never collapsed.
     type Stats: Clone + Debug + Send + Sync;
 
     /// Whether the likelihood of a row depends on the labels of other rows. The sampler then draws rows one after the other
     /// and passes [`RowLabels`]; otherwise rows are drawn in parallel and the argument is [`RowLabels::NONE`].
-    const COUPLED: bool = false;
+    const COUPLED: bool;
 
     /// Whether point predictions are geometric means: [`expected`](Self::expected) parts are then averaged over clusters and draws by
     /// their logarithms. For positive numbers whose predictive law has no mean.
-    const GEOMETRIC: bool = false;
+    const GEOMETRIC: bool;
 
     // Cells.
 
@@ -121,29 +147,20 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     /// Whether any part of the cell is observed.
     fn is_observed(&self, data: &Self::Data, row: usize) -> bool;
 
-    /// Whether any part of the cell is missing. Kernels whose cells have several parts override it.
-    fn has_gap(&self, data: &Self::Data, row: usize) -> bool {
-        !self.is_observed(data, row)
-    }
-
     /// Number of parts of the cell, missing ones included.
-    fn n_parts(&self, data: &Self::Data, row: usize) -> usize {
-        let _ = (data, row);
-        1
-    }
+    fn n_parts(&self, data: &Self::Data, row: usize) -> usize;
+
+    /// What is known of a part of the cell, `part` below [`n_parts`](Self::n_parts). Missing parts are those that
+    /// [`expected`](Self::expected) and [`complete`](Self::complete) fill in.
+    fn part(&self, data: &Self::Data, row: usize, part: usize) -> Part;
 
     /// Number of levels when parts are levels 0, 1, ... of a category (ordered or not), `None` when they are numbers.
-    fn n_levels(&self) -> Option<usize> {
-        None
-    }
+    fn n_levels(&self) -> Option<usize>;
 
     /// A number that tells cells of a column apart: two cells with the same one have the same likelihoods, whatever the parameters.
     /// `None` when a cell is too large for that, or when likelihoods depend on other rows. Columns of few different cells are
     /// looked up in tables.
-    fn cell_key(&self, data: &Self::Data, row: usize) -> Option<u64> {
-        let _ = (data, row);
-        None
-    }
+    fn cell_key(&self, data: &Self::Data, row: usize) -> Option<u64>;
 
     // Parameters.
 
@@ -151,17 +168,12 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> Self::Params;
 
     /// Adds one cluster, drawn from the prior given the hyperparameters.
-    fn push_prior(&self, params: &mut Self::Params, rng: &mut Xoshiro256PlusPlus) {
-        params.push_empty();
-        self.draw(params, params.n_clusters() - 1, &self.no_stats(), rng);
-    }
+    fn push_prior(&self, params: &mut Self::Params, rng: &mut Xoshiro256PlusPlus);
 
     /// One draw of all parameters and hyperparameters given all labels (step 5 of the paper): clusters without rows from
     /// the prior, the others from the posterior or by any move that leaves it invariant.
     ///
     /// `labels`: one per row, all below [`Clusters::n_clusters`]. `pool`: statistics to reuse from sweep to sweep.
-    /// The default sums statistics and calls [`redraw`](Self::redraw); a kernel with missing parts or other latent variables, or
-    /// whose hyperparameters are drawn with the parameters integrated out, overrides it.
     fn update(
         &self,
         data: &Self::Data,
@@ -169,46 +181,9 @@ pub trait Kernel: Clone + Debug + Send + Sync {
         params: &mut Self::Params,
         pool: &mut Vec<Self::Stats>,
         rng: &mut Xoshiro256PlusPlus,
-    ) {
-        self.tally(data, labels, params, pool);
-        self.redraw(params, pool, rng);
-    }
+    );
 
-    /// Draws the parameters of all clusters given their statistics, then hyperparameters, and clusters without cells once more, as
-    /// these follow the new hyperparameters.
-    fn redraw(
-        &self,
-        params: &mut Self::Params,
-        pool: &[Self::Stats],
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
-        let clusters = 0..params.n_clusters();
-        clusters
-            .clone()
-            .for_each(|k| self.draw(params, k, &pool[k], rng));
-        self.move_hyperparameters(params, pool, rng);
-        for k in clusters.filter(|&k| !self.has_cells(&pool[k])) {
-            self.draw(params, k, &pool[k], rng);
-        }
-    }
-
-    /// Draws hyperparameters given the parameters of the clusters with cells; nothing for a kernel that has none.
-    fn move_hyperparameters(
-        &self,
-        params: &mut Self::Params,
-        pool: &[Self::Stats],
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
-        let _ = (params, pool, rng);
-    }
-
-    /// Whether a cell has been taken in, for a kernel that overrides [`move_hyperparameters`](Self::move_hyperparameters).
-    fn has_cells(&self, stats: &Self::Stats) -> bool {
-        let _ = stats;
-        true
-    }
-
-    /// Fills `pool` with the statistics of all clusters.
+    /// Fills `pool` with the statistics of all clusters, for [`update`](Self::update).
     fn tally(
         &self,
         data: &Self::Data,
@@ -261,10 +236,7 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     // The parameters integrated out.
 
     /// Whether the parameters can be integrated out for these cells: then the functions of this section are called.
-    fn is_collapsed(&self, data: &Self::Data) -> bool {
-        let _ = data;
-        false
-    }
+    fn is_collapsed(&self, data: &Self::Data) -> bool;
 
     /// Statistics of no cells.
     fn no_stats(&self) -> Self::Stats;
@@ -275,28 +247,16 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     }
 
     /// Takes an observed cell in.
-    fn add(&self, stats: &mut Self::Stats, data: &Self::Data, row: usize) {
-        let _ = (stats, data, row);
-        unreachable!("a kernel without statistics");
-    }
+    fn add(&self, stats: &mut Self::Stats, data: &Self::Data, row: usize);
 
     /// Takes a cell out that is in.
-    fn remove(&self, stats: &mut Self::Stats, data: &Self::Data, row: usize) {
-        let _ = (stats, data, row);
-        unreachable!("a kernel without statistics");
-    }
+    fn remove(&self, stats: &mut Self::Stats, data: &Self::Data, row: usize);
 
     /// Takes the cells of other statistics in.
-    fn merge(&self, stats: &mut Self::Stats, other: &Self::Stats) {
-        let _ = (stats, other);
-        unreachable!("a kernel without statistics");
-    }
+    fn merge(&self, stats: &mut Self::Stats, other: &Self::Stats);
 
     /// ln p(cells) of one cluster given the hyperparameters, parameters integrated out, the cells in a given order.
-    fn ln_evidence(&self, params: &Self::Params, stats: &Self::Stats) -> f64 {
-        let _ = (params, stats);
-        unreachable!("a kernel without statistics");
-    }
+    fn ln_evidence(&self, params: &Self::Params, stats: &Self::Stats) -> f64;
 
     /// ln p(cell | cells in `stats`) of an observed cell that is not in `stats`: by default the difference of
     /// [`ln_evidence`](Self::ln_evidence) with and without it. Override it where there is a shorter way: it is asked for every row and side
@@ -321,10 +281,7 @@ pub trait Kernel: Clone + Debug + Send + Sync {
         cluster: usize,
         stats: &Self::Stats,
         rng: &mut Xoshiro256PlusPlus,
-    ) {
-        let _ = (params, cluster, stats, rng);
-        unreachable!("a kernel without statistics");
-    }
+    );
 
     // Prediction.
 

@@ -52,7 +52,7 @@
 //! | which rows belong together, clusters by column | [`PairTable`], [`point_clustering`], [`summarise_clusters`] |
 //! | keep a fit in a file | [`Saved`] |
 //! | drive the sampler, stop and resume | [`ItfSampler`], [`ItfRun`], [`Checkpoint`], [`ItfState`] |
-//! | a law of cells of your own | [`Kernel`], [`Clusters`] |
+//! | a law of cells of your own | [`Kernel`], [`Clusters`], [`Part`] |
 //! | errors | [`ItfError`] |
 
 mod clustering;
@@ -64,6 +64,7 @@ mod error;
 mod fields;
 mod fit;
 mod gibbs;
+mod impute;
 mod kernel;
 pub mod kernels;
 mod numeric;
@@ -80,11 +81,12 @@ pub use draw::{BlockDraw, ColumnDraw, Draw};
 pub use error::ItfError;
 pub use fit::{ChainSummary, Checkpoint, ItfFit, ItfRun, fit, fit_data};
 pub use gibbs::ItfSampler;
-pub use kernel::{Clusters, Kernel, RowLabels};
+pub use impute::{DrawnCell, Imputation, ImputedCell};
+pub use kernel::{Clusters, Kernel, Part, RowLabels};
 pub use npb_data;
 pub use npb_infer;
 pub use npb_infer::Saved;
 pub use npb_priors;
-pub use predict::{DrawnCell, Imputation, ImputedCell, ItfRows};
+pub use predict::ItfRows;
 pub use state::{Block, ColumnState, ItfState};
 pub use summary::{CellSummary, ClusterSummary, ColumnSummary, summarise_clusters};

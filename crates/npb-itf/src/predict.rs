@@ -1,10 +1,10 @@
-//! Densities, conditional predictions and imputations, averaged over kept draws.
+//! Densities and conditional predictions, averaged over kept draws.
 //!
 //! For a new row y the posterior given y as well weighs every kept draw by the density of the observed cells of y; for a row of the
 //! training table, which the draws have seen, all draws count alike.
 
 use npb_data::{MixedColumn, MixedTable};
-use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::special::{ln_normalize, log_sum_exp};
 use rand::RngExt;
 use rayon::prelude::*;
@@ -16,20 +16,13 @@ use crate::kernels::Cells;
 use crate::numeric::pick;
 use crate::{ColumnInfo, ItfData, ItfError, ItfFit};
 
-/// Keys of the random streams of questions to a fit.
-const INTERVAL: u64 = 1;
-const ROWS: u64 = 2;
-
-/// Simulated values behind an interval.
-const SAMPLES: usize = 400;
-
 /// Rows to ask a fit about.
 #[derive(Clone, Debug)]
 pub struct ItfRows {
     cells: Vec<Cells>,
     n_rows: usize,
     /// Whether the draws have seen these rows.
-    training: bool,
+    pub(crate) training: bool,
 }
 
 impl ItfRows {
@@ -44,43 +37,8 @@ impl ItfRows {
     }
 }
 
-/// A missing cell filled in.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ImputedCell {
-    /// 0-based row.
-    pub row: usize,
-    /// Position of the column.
-    pub column: usize,
-    /// Class probabilities, or the expected value of every part of the cell.
-    pub expected: Vec<f64>,
-    /// Lower ends of the central intervals of the parts; for categories of the level's number.
-    pub lower: Vec<f64>,
-    /// Upper ends.
-    pub upper: Vec<f64>,
-}
-
-/// Draws of a missing cell.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DrawnCell {
-    /// 0-based row.
-    pub row: usize,
-    /// Position of the column.
-    pub column: usize,
-    /// All parts of the cell in every draw, observed ones as they are; levels as their numbers.
-    pub draws: Vec<Vec<f64>>,
-}
-
-/// A table filled in.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Imputation {
-    /// Means of real cells, rounded means of counts, most probable levels.
-    pub completed: MixedTable,
-    /// All missing cells, row by row.
-    pub cells: Vec<ImputedCell>,
-}
-
 /// What one draw says about one row.
-struct RowInDraw {
+pub(crate) struct RowInDraw {
     ln_density: f64,
     /// Probabilities of the top-level clusters given the observed cells, block by block.
     top: Vec<Vec<f64>>,
@@ -109,34 +67,19 @@ impl ItfFit {
     /// training rows.
     ///
     /// # Errors
-    /// Cells of other kernels than in training, or of other rows where that matters.
+    /// Cells of other kernels than in training, or of other rows where that matters; a kernel that looks at other rows in a fit without
+    /// their labels ([`crate::ItfConfig::keep_labels`]).
     pub fn rows_of(&self, data: &ItfData, training: bool) -> Result<ItfRows, ItfError> {
-        let laws = &self.draws()[0].columns;
-        if data.n_columns() != laws.len() {
-            return Err(ItfError::Argument {
-                argument: "data (number of columns)",
-                value: data.n_columns().to_string(),
-                rule: "that of training",
-            });
-        }
-        for ((column, cells), info) in laws.iter().zip(data.cells()).zip(self.columns()) {
-            let name = info.name.clone();
-            if !column.law.fits(cells) {
-                return Err(ItfError::OtherKernel { name });
-            }
-            if column.law.is_coupled() && !(training && data.n_rows() == self.n_rows()) {
-                let what = "its rows depend on each other: ask about the training rows".to_owned();
-                return Err(ItfError::Column { name, what });
-            }
-        }
-        Ok(ItfRows {
+        let rows = ItfRows {
             cells: data.cells().to_vec(),
             n_rows: data.n_rows(),
             training,
-        })
+        };
+        self.check_columns_of(&rows)?;
+        Ok(rows)
     }
 
-    fn read(&self, table: &MixedTable, training: bool) -> Result<ItfRows, ItfError> {
+    pub(crate) fn read(&self, table: &MixedTable, training: bool) -> Result<ItfRows, ItfError> {
         let names: Vec<String> = self
             .columns()
             .iter()
@@ -172,7 +115,7 @@ impl ItfFit {
         Ok(self.ln_density_of(rows, |_| true))
     }
 
-    /// Rows may be those of another fit: as many columns, of the same kinds.
+    /// Rows may be those of another fit: as many columns, of the same kinds, and the rows of training where kernels look at other rows.
     pub(crate) fn check_columns_of(&self, rows: &ItfRows) -> Result<(), ItfError> {
         let laws = &self.draws()[0].columns;
         if rows.cells.len() != laws.len() {
@@ -182,13 +125,27 @@ impl ItfFit {
                 rule: "that of training",
             });
         }
-        let mut pairs = laws.iter().zip(&rows.cells);
-        match pairs.position(|(column, cells)| !column.law.fits(cells)) {
-            None => Ok(()),
-            Some(j) => Err(ItfError::OtherKernel {
-                name: self.columns()[j].name.clone(),
-            }),
+        for (j, (column, cells)) in laws.iter().zip(&rows.cells).enumerate() {
+            let name = self.columns()[j].name.clone();
+            if !column.law.fits(cells) {
+                return Err(ItfError::OtherKernel { name });
+            }
+            if column.law.is_coupled() {
+                let refuse = |what: &str| {
+                    let what = what.to_owned();
+                    Err(ItfError::Column { name, what })
+                };
+                if !(rows.training && rows.n_rows == self.n_rows()) {
+                    return refuse("its rows depend on each other: ask about the training rows");
+                }
+                if self.draws().iter().any(|draw| draw.labels(j).is_none()) {
+                    return refuse(
+                        "its rows depend on each other's labels: fit again with keep_labels",
+                    );
+                }
+            }
         }
+        Ok(())
     }
 
     /// Log predictive density of the observed cells of `columns` given the other observed cells, for each row.
@@ -218,11 +175,12 @@ impl ItfFit {
     }
 
     /// Log predictive density of single cells, each given what is shown of its row: for held-out cells. `shown`: rows without these
-    /// cells; `whole`: the same rows with them; `cells`: their rows and columns. Far cheaper than [`ln_conditional`](Self::ln_conditional) cell
-    /// by cell: a row is asked about once.
+    /// cells, or without some of their parts; `whole`: the same rows with them; `cells`: their rows and columns. Of a cell with several parts it is the
+    /// density of those that `whole` has beyond `shown`. Far cheaper than [`ln_conditional`](Self::ln_conditional) cell by cell: a row is asked
+    /// about once.
     ///
     /// # Errors
-    /// Another number of rows in `whole` than in `shown`, a cell that does not exist or that is shown; rows of a fit with other columns.
+    /// Another number of rows in `whole` than in `shown`, a cell that does not exist or that is shown wholly; rows of a fit with other columns.
     pub fn ln_held_out(
         &self,
         shown: &ItfRows,
@@ -234,7 +192,7 @@ impl ItfFit {
         let bad = |&&(row, column): &&(usize, usize)| {
             row >= shown.n_rows
                 || column >= shown.cells.len()
-                || (self.draws()[0].columns[column].law).is_observed(&shown.cells[column], row)
+                || !(self.draws()[0].columns[column].law).has_gap(&shown.cells[column], row)
         };
         let bad = cells.iter().find(bad).map(|cell| format!("{cell:?}"));
         let bad = bad.or_else(|| {
@@ -259,9 +217,12 @@ impl ItfFit {
             let ln_total = log_sum_exp(&logs);
             let density = |&place: &usize| {
                 let column = cells[place].1;
+                let law = &self.draws()[0].columns[column].law;
+                let seen = &shown.cells[column];
+                let seen = law.is_observed(seen, row).then_some(seen);
                 let draws = self.draws().iter().zip(&asked).zip(&logs);
                 let ln = draws.map(|((draw, asked), ln_weight)| {
-                    ln_weight + ln_cell(draw, column, asked, &whole.cells[column], row)
+                    ln_weight + ln_cell(draw, column, asked, &whole.cells[column], seen, row)
                 });
                 (place, log_sum_exp(&ln.collect::<Vec<_>>()) - ln_total)
             };
@@ -303,169 +264,8 @@ impl ItfFit {
         Ok((0..rows.n_rows).into_par_iter().map(row).collect())
     }
 
-    /// Fills in the missing cells of new rows, with central intervals that hold `level` of the predictive probability.
-    ///
-    /// # Errors
-    /// As [`rows`](Self::rows), or a level not between 0 and 1.
-    pub fn impute(&self, table: &MixedTable, level: f64) -> Result<Imputation, ItfError> {
-        let cells = self.impute_cells(&self.rows(table)?, level)?;
-        self.imputation(table, cells)
-    }
-
-    /// Fills in the missing cells of the training table; as [`impute`](Self::impute).
-    ///
-    /// # Errors
-    /// As [`impute`](Self::impute).
-    pub fn impute_training(&self, table: &MixedTable, level: f64) -> Result<Imputation, ItfError> {
-        let cells = self.impute_cells(&self.training_rows(table)?, level)?;
-        self.imputation(table, cells)
-    }
-
-    fn imputation(
-        &self,
-        table: &MixedTable,
-        cells: Vec<ImputedCell>,
-    ) -> Result<Imputation, ItfError> {
-        let mut columns = self.own_columns(table)?;
-        for cell in &cells {
-            let best = match self.columns()[cell.column].levels.len() {
-                0 => cell.expected[0],
-                _ => largest(&cell.expected) as f64,
-            };
-            set(&mut columns[cell.column], cell.row, best);
-        }
-        Ok(Imputation {
-            completed: MixedTable::new(table.column_names().to_vec(), columns)?,
-            cells,
-        })
-    }
-
-    /// Every cell with missing parts: expectations, and central intervals that hold `level` of the predictive probability (from 400
-    /// simulated values).
-    ///
-    /// # Errors
-    /// A level not between 0 and 1; rows of a fit with other columns.
-    pub fn impute_cells(&self, rows: &ItfRows, level: f64) -> Result<Vec<ImputedCell>, ItfError> {
-        self.check_columns_of(rows)?;
-        if !(level > 0.0 && level < 1.0) {
-            return Err(ItfError::Argument {
-                argument: "level",
-                value: level.to_string(),
-                rule: "between 0 and 1",
-            });
-        }
-        let row = |row| {
-            let targets: Vec<usize> = (0..rows.cells.len())
-                .filter(|&j| self.has_gap(rows, row, j))
-                .collect();
-            if targets.is_empty() {
-                return Vec::new();
-            }
-            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true).collect();
-            let weights = draw_weights(&asked, rows.training);
-            let mut rng = self.question_stream(INTERVAL, row);
-            let mut samples = vec![Vec::with_capacity(SAMPLES); targets.len()];
-            for sample in 0..SAMPLES {
-                let draw = systematic(&weights, sample, SAMPLES);
-                let drawn = self.draw_cells(rows, row, &targets, draw, &asked[draw], &mut rng);
-                samples
-                    .iter_mut()
-                    .zip(drawn)
-                    .for_each(|(all, parts)| all.push(parts));
-            }
-            let cell = |(&column, samples): (&usize, Vec<Vec<f64>>)| {
-                let (lower, upper) = central(&samples, level);
-                ImputedCell {
-                    row,
-                    column,
-                    expected: self.expected(rows, row, column, false, &asked, &weights),
-                    lower,
-                    upper,
-                }
-            };
-            targets.iter().zip(samples).map(cell).collect()
-        };
-        let rows: Vec<Vec<ImputedCell>> = (0..rows.n_rows).into_par_iter().map(row).collect();
-        Ok(rows.into_iter().flatten().collect())
-    }
-
-    /// Completes a table `n` times by draws: the missing cells of a row are drawn together. For multiple imputation, and, with
-    /// rows without any observed cell, for new rows altogether.
-    ///
-    /// # Errors
-    /// As [`rows`](Self::rows).
-    pub fn impute_draws(
-        &self,
-        table: &MixedTable,
-        n: usize,
-        training: bool,
-    ) -> Result<Vec<MixedTable>, ItfError> {
-        let drawn = self.impute_cell_draws(&self.read(table, training)?, n)?;
-        let complete = |draw: usize| {
-            let mut columns = self.own_columns(table)?;
-            for cell in &drawn {
-                set(&mut columns[cell.column], cell.row, cell.draws[draw][0]);
-            }
-            Ok(MixedTable::new(table.column_names().to_vec(), columns)?)
-        };
-        (0..n).map(complete).collect()
-    }
-
-    /// `n` draws of every cell with missing parts, those of a row drawn together: [`impute_draws`](Self::impute_draws) for columns of any
-    /// kernel.
-    ///
-    /// # Errors
-    /// Rows of a fit with other columns.
-    pub fn impute_cell_draws(&self, rows: &ItfRows, n: usize) -> Result<Vec<DrawnCell>, ItfError> {
-        self.check_columns_of(rows)?;
-        let row = |row| {
-            let targets: Vec<usize> = (0..rows.cells.len())
-                .filter(|&j| self.has_gap(rows, row, j))
-                .collect();
-            let mut cells: Vec<DrawnCell> = targets
-                .iter()
-                .map(|&column| DrawnCell {
-                    row,
-                    column,
-                    draws: Vec::with_capacity(n),
-                })
-                .collect();
-            if targets.is_empty() {
-                return cells;
-            }
-            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true).collect();
-            let weights = draw_weights(&asked, rows.training);
-            let mut rng = self.question_stream(ROWS, row);
-            for _ in 0..n {
-                let draw = pick(&weights, rng.random());
-                let drawn = self.draw_cells(rows, row, &targets, draw, &asked[draw], &mut rng);
-                let places = cells.iter_mut().zip(drawn);
-                places.for_each(|(cell, parts)| cell.draws.push(parts));
-            }
-            cells
-        };
-        let cells: Vec<Vec<DrawnCell>> = (0..rows.n_rows).into_par_iter().map(row).collect();
-        Ok(cells.into_iter().flatten().collect())
-    }
-
-    fn own_columns(&self, table: &MixedTable) -> Result<Vec<MixedColumn>, ItfError> {
-        let columns = table.columns().iter().zip(self.columns());
-        columns
-            .map(|(column, info)| in_levels_of_training(column, info))
-            .collect()
-    }
-
-    fn question_stream(&self, question: u64, row: usize) -> Xoshiro256PlusPlus {
-        stream(self.config().seed, [u64::MAX, question, row as u64, 0])
-    }
-
-    fn has_gap(&self, rows: &ItfRows, row: usize, column: usize) -> bool {
-        let law = &self.draws()[0].columns[column].law;
-        law.has_gap(&rows.cells[column], row)
-    }
-
     /// Every draw's view of a row, by the observed cells of the columns that are used.
-    fn ask<'a>(
+    pub(crate) fn ask<'a>(
         &'a self,
         rows: &'a ItfRows,
         row: usize,
@@ -514,7 +314,7 @@ impl ItfFit {
     }
 
     /// The mean over draws and clusters of what kernels expect, geometric for kernels that ask for it.
-    fn expected(
+    pub(crate) fn expected(
         &self,
         rows: &ItfRows,
         row: usize,
@@ -562,7 +362,7 @@ impl ItfFit {
     }
 
     /// Draws the parts of several cells of a row together.
-    fn draw_cells(
+    pub(crate) fn draw_cells(
         &self,
         rows: &ItfRows,
         row: usize,
@@ -644,6 +444,32 @@ impl ColumnDraw {
         out
     }
 
+    /// Adds ln Σ_k ψ_rk L_k of a cell to the number of every top-level cluster r.
+    fn add_ln_sums(
+        &self,
+        mut numbers: Vec<f64>,
+        cells: &Cells,
+        row: usize,
+        draw: &Draw,
+        column: usize,
+    ) -> Vec<f64> {
+        let mut likelihoods = Vec::new();
+        let ln_factor = self.likelihoods(cells, row, draw, column, &mut likelihoods);
+        let mut ln_likelihoods = None;
+        for (r, number) in numbers.iter_mut().enumerate() {
+            let sum = self.sum(r, &likelihoods);
+            if sum > 0.0 {
+                *number = *number + ln_factor + sum.ln();
+            } else {
+                // Too far behind the best cluster of the column for a number.
+                let ln = ln_likelihoods
+                    .get_or_insert_with(|| self.ln_likelihoods(cells, row, draw, column));
+                *number += log_sum_exp(&self.ln_weights(r, ln));
+            }
+        }
+        numbers
+    }
+
     /// ln(ψ_rk L_k) for every k; for one level ln L_r alone.
     fn ln_weights(&self, r: usize, ln_likelihoods: &[f64]) -> Vec<f64> {
         if self.weights.is_empty() {
@@ -721,27 +547,29 @@ fn cluster_weights(
     weights
 }
 
-/// ln density of a cell in one draw, given the probabilities of top-level clusters.
-fn ln_cell(draw: &Draw, column: usize, asked: &RowInDraw, cells: &Cells, row: usize) -> f64 {
+/// ln density of a cell in one draw, given the probabilities of top-level clusters; of what it has beyond `seen`, which these probabilities know.
+fn ln_cell(
+    draw: &Draw,
+    column: usize,
+    asked: &RowInDraw,
+    cells: &Cells,
+    seen: Option<&Cells>,
+    row: usize,
+) -> f64 {
     let own = &draw.columns[column];
-    let mut likelihoods = Vec::new();
-    let ln_factor = own.likelihoods(cells, row, draw, column, &mut likelihoods);
-    let mut ln_likelihoods = None;
-    let in_cluster = |(r, ln_p): (usize, &f64)| {
-        let sum = own.sum(r, &likelihoods);
-        if sum > 0.0 {
-            return ln_p + ln_factor + sum.ln();
-        }
-        // Too far behind the best cluster of the column for a number.
-        let ln = ln_likelihoods.get_or_insert_with(|| own.ln_likelihoods(cells, row, draw, column));
-        ln_p + log_sum_exp(&own.ln_weights(r, ln))
-    };
-    let terms = asked.ln_top[own.block].iter().enumerate();
-    log_sum_exp(&terms.map(in_cluster).collect::<Vec<_>>())
+    let ln_top = &asked.ln_top[own.block];
+    let mut terms = own.add_ln_sums(ln_top.clone(), cells, row, draw, column);
+    if let Some(seen) = seen {
+        let given = own.add_ln_sums(vec![0.0; ln_top.len()], seen, row, draw, column);
+        // What is impossible stays so.
+        let possible = terms.iter_mut().zip(given).filter(|(t, _)| t.is_finite());
+        possible.for_each(|(term, given)| *term -= given);
+    }
+    log_sum_exp(&terms)
 }
 
 /// Probabilities of the draws for a row.
-fn draw_weights(asked: &[RowInDraw], training: bool) -> Vec<f64> {
+pub(crate) fn draw_weights(asked: &[RowInDraw], training: bool) -> Vec<f64> {
     let mut weights: Vec<f64> = asked.iter().map(|r| r.ln_density).collect();
     if training || !ln_normalize(&mut weights).is_finite() {
         weights.fill(1.0 / asked.len() as f64);
@@ -751,40 +579,6 @@ fn draw_weights(asked: &[RowInDraw], training: bool) -> Vec<f64> {
 
 fn ln_mean(ln: &[f64]) -> f64 {
     log_sum_exp(ln) - (ln.len() as f64).ln()
-}
-
-/// The draw of sample number `sample` of `n`, so that draws come up in proportion to their weights.
-fn systematic(weights: &[f64], sample: usize, n: usize) -> usize {
-    pick(weights, (sample as f64 + 0.5) / n as f64)
-}
-
-/// Ends of the central intervals of every part.
-fn central(samples: &[Vec<f64>], level: f64) -> (Vec<f64>, Vec<f64>) {
-    let n_parts = samples.iter().map(Vec::len).min().unwrap_or(0);
-    let part = |part: usize| {
-        let mut values: Vec<f64> = samples.iter().map(|parts| parts[part]).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        let at = |q: f64| values[((q * values.len() as f64) as usize).min(values.len() - 1)];
-        (at(0.5 - 0.5 * level), at(0.5 + 0.5 * level))
-    };
-    (0..n_parts).map(part).unzip()
-}
-
-fn largest(weights: &[f64]) -> usize {
-    (0..weights.len()).fold(
-        0,
-        |best, k| if weights[k] > weights[best] { k } else { best },
-    )
-}
-
-/// Writes a value into a cell.
-fn set(column: &mut MixedColumn, row: usize, value: f64) {
-    match column {
-        MixedColumn::Real(values) => values[row] = Some(value),
-        MixedColumn::Count(values) => values[row] = Some(value.round().max(0.0) as u64),
-        MixedColumn::Categorical { codes, .. } => codes[row] = Some(value as u32),
-        MixedColumn::Binary { values, .. } => values[row] = Some(value > 0.5),
-    }
 }
 
 /// A column with the levels of training, in their order.

@@ -18,10 +18,7 @@ use faer::{Mat, MatRef};
 
 use crate::cholesky::{Cholesky, NotPositiveDefinite};
 use aligned::Aligned;
-use kernels::{packed, strict};
-
-/// `lanes` is a multiple of this number: the f64 lanes of the widest vector register.
-const LANE_MULTIPLE: usize = 8;
+use kernels::{LANE_MULTIPLE, packed, strict};
 
 /// The matrix of one component is not positive definite.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]

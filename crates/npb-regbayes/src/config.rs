@@ -236,10 +236,9 @@ impl IlsvmConfig {
     /// The first field that is out of range.
     pub fn validate(&self) -> Result<(), RegBayesError> {
         self.factors.validate().map_err(|e| e.inside("factors"))?;
-        at_least("limits.max_iterations", self.limits.max_iterations, 1)?;
-        not_negative("limits.tolerance", self.limits.tolerance)?;
+        self.limits.validate()?;
         at_least("inner_sweeps", self.inner_sweeps, 1)?;
-        self.machine.validate()?;
+        self.machine.validate().map_err(|e| e.inside("machine"))?;
         ranges::moderate("label_weight", self.label_weight)?;
         for (field, value) in [
             ("epsilon", self.epsilon),

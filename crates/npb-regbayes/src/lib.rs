@@ -96,6 +96,7 @@ pub use machine::{Machine, MachineLimits, MachineStop, Problem, Solution};
 pub use npb_data;
 pub use npb_infer;
 pub use npb_infer::Saved;
+pub use npb_linalg;
 pub use npb_priors;
 pub use select::{Selection, select_cost};
 pub use state::{FactorState, Spread};

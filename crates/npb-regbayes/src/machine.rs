@@ -15,7 +15,7 @@ mod classes;
 mod kernels;
 mod scalar;
 
-use npb_infer::ranges;
+use npb_infer::ranges::{self, OutOfRange};
 use pulp::{Arch, Simd, WithSimd};
 use serde::{Deserialize, Serialize};
 
@@ -50,10 +50,9 @@ impl MachineLimits {
     ///
     /// # Errors
     /// The first that is out of range.
-    pub fn validate(&self) -> Result<(), RegBayesError> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         ranges::not_negative("tolerance", self.tolerance)?;
-        ranges::at_least("max_passes", self.max_passes, 1)?;
-        Ok(())
+        ranges::at_least("max_passes", self.max_passes, 1)
     }
 }
 

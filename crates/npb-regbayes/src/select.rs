@@ -62,7 +62,7 @@ pub fn select_cost<W: Send>(
     watch: &Watch<'_>,
     fit_and_score: impl Fn(&Split, f64, Option<W>) -> Result<(f64, W), RegBayesError> + Sync,
 ) -> Result<Selection, RegBayesError> {
-    let by_fold = over_folds(costs, folds, watch, |split, cost, before| {
+    let by_fold = over_folds(costs, folds, (watch, 1.0), |split, cost, before| {
         let (score, fitted) = fit_and_score(split, cost, before)?;
         match score.is_nan() {
             true => Err(RegBayesError::row("scores of costs", 0, score, "a number")),
@@ -83,11 +83,11 @@ pub fn select_cost<W: Send>(
     })
 }
 
-/// What is found in each fold (first index) at each cost, as [`select_cost`] goes through them.
+/// What is found in each fold (first index) at each cost, as [`select_cost`] goes through them; `weight` is the share of this in all that `watch` hears of.
 pub(crate) fn over_folds<T: Send, W: Send>(
     costs: &[f64],
     folds: &[Split],
-    watch: &Watch<'_>,
+    (watch, weight): (&Watch<'_>, f64),
     fit_and_score: impl Fn(&Split, f64, Option<W>) -> Result<(T, W), RegBayesError> + Sync,
 ) -> Result<Vec<Vec<T>>, RegBayesError> {
     ranges::at_least("costs", costs.len() as u64, 1)?;
@@ -104,7 +104,7 @@ pub(crate) fn over_folds<T: Send, W: Send>(
     }
     let names = ["cost".to_owned()];
     let one = |(fold, split): (usize, &Split)| {
-        let mut part = watch.part(format!("fold {}", fold + 1), 1.0 / folds.len() as f64);
+        let mut part = watch.part(format!("fold {}", fold + 1), weight / folds.len() as f64);
         let mut before = None;
         let mut found = Vec::with_capacity(costs.len());
         for (step, &cost) in (1_u64..).zip(costs) {
@@ -113,14 +113,19 @@ pub(crate) fn over_folds<T: Send, W: Send>(
             found.push(score);
             let share = step as f64 / costs.len() as f64;
             if part.report(step, share, &names, &[cost]).is_break() {
-                return Err(RegBayesError::Argument {
-                    argument: "watch",
-                    value: "stopped".to_owned(),
-                    rule: "going on to the last fold: a cost is chosen by all of them",
-                });
+                return Err(stopped());
             }
         }
         Ok(found)
     };
     folds.par_iter().enumerate().map(one).collect()
+}
+
+/// What a selection that was stopped comes to.
+pub(crate) fn stopped() -> RegBayesError {
+    RegBayesError::Argument {
+        argument: "watch",
+        value: "stopped".to_owned(),
+        rule: "going on to the last fold: a cost is chosen by all of them",
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::circles::circles;
 use super::manifest::{Kind, Manifest};
 use super::tokens::{find, find_inside, tokens};
 use super::tree::Tree;
@@ -22,13 +23,15 @@ const BASELINES: &str = "npb-baselines";
 const FENCED: [(&str, &str); 2] = [("faer", "npb-linalg"), ("statrs", "npb-priors")];
 /// What a user of one library must never have to build.
 const KEPT_OUT: [&str; 5] = ["clap", "plotters", "ureq", "image", "indicatif"];
+/// Older than the rule that imports run down; each is opened when its modules are laid out anew.
+const CIRCLES_KNOWN: [&str; 4] = ["npb-hbrec", "npb-iqgme", "npb-itf", "npb-regbayes"];
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A rule reads the whole project and reports what breaks it.
 pub(crate) type Rule = fn(&Project) -> Vec<Violation>;
 
 /// Every rule, in the order of the report.
-pub(crate) const ALL: [Rule; 16] = [
+pub(crate) const ALL: [Rule; 17] = [
     layers,
     fenced_libraries,
     shared_settings,
@@ -45,6 +48,7 @@ pub(crate) const ALL: [Rule; 16] = [
     small_files,
     floor_plan,
     folder_is_crate_name,
+    imports_run_down,
 ];
 
 fn is_base(name: &str) -> bool {
@@ -465,6 +469,44 @@ fn folder_is_crate_name(project: &Project) -> Vec<Violation> {
             Violation::new(&m.path, 1, message)
         })
         .collect()
+}
+
+/// No two files of a library import each other, straight or in a round.
+fn imports_run_down(project: &Project) -> Vec<Violation> {
+    let mut broken = Vec::new();
+    for member in project.members.iter().filter(|m| is_library(m)) {
+        if CIRCLES_KNOWN.contains(&member.name.as_str()) {
+            continue;
+        }
+        let source = format!("{}/src/", member.folder);
+        let files: Vec<(&str, &str)> = project
+            .tree
+            .rust_sources()
+            .filter_map(|(path, text)| Some((path.strip_prefix(&source)?, text)))
+            .collect();
+        for circle in circles(&files) {
+            let way: Vec<String> = circle
+                .steps
+                .iter()
+                .map(|step| {
+                    format!(
+                        "{}:{} takes {}",
+                        step.file,
+                        step.line,
+                        step.names.join(", ")
+                    )
+                })
+                .collect();
+            let first = &circle.steps[0];
+            let message = format!("imports go round in a circle: {}", way.join("; "));
+            broken.push(Violation::new(
+                &format!("{source}{}", first.file),
+                first.line,
+                message,
+            ));
+        }
+    }
+    broken
 }
 
 fn line_with(text: &str, wanted: &str) -> usize {

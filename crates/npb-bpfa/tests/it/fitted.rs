@@ -118,6 +118,26 @@ fn new_rows_leave_the_atoms_alone() {
 }
 
 #[test]
+fn new_rows_do_not_change_the_atoms() {
+    let data = simulated(120, 10, 3, 0.1, 0.2, 7);
+    let table = data.table();
+    // A burn-in as short as the sweeps that new rows get: atoms that three rows do not use must stay where they are.
+    let adapting = BpfaConfig {
+        prune: true,
+        max_atoms: 12,
+        ..config(8, 20, 20)
+    };
+    let model = fit(&table, &adapting).unwrap();
+    let mut fixed = model.clone();
+    fixed.config.prune = false;
+    fixed.config.max_atoms = fixed.draws.last().unwrap().n_atoms();
+    let new = table.select_rows(&[0, 1, 2]);
+    let scores = model.transform(&new).unwrap();
+    assert_eq!(scores, fixed.transform(&new).unwrap());
+    assert!(scores.values().iter().any(|&x| x != 0.0));
+}
+
+#[test]
 fn a_column_without_values_stays_missing() {
     let data = simulated(60, 5, 2, 0.1, 0.2, 8);
     let cells: Vec<f64> = (0..300)

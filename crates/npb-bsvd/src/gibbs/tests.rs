@@ -10,9 +10,10 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use super::*;
-use crate::config::{FactorUpdate, Likelihood, Scheduled, Units};
+use crate::config::{FactorUpdate, Scheduled, Units};
 use crate::features::SideInformation;
-use crate::tuning::Tuning;
+use crate::likelihood::Likelihood;
+use crate::state::Tuning;
 use npb_data::Features;
 
 const ROWS_N: usize = 6;

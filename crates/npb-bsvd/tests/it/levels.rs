@@ -107,6 +107,20 @@ fn levels_have_probabilities_and_whole_quantiles() {
         };
         assert!(up_to(quantile) >= share && up_to(quantile - 1.0) < share);
     }
+    // What is said of a cell is the same from every side: noise of its row and column included.
+    let listed = fit.top(3, 5, &[]).unwrap();
+    let cells = Cells {
+        rows: vec![3; 50],
+        columns: (0..50).collect(),
+        values: Vec::new(),
+    };
+    let draws = fit.cell_draws(&cells).unwrap();
+    for ranked in &listed {
+        let mean = fit.predict(3, ranked.index).unwrap().mean;
+        assert!((ranked.mean - mean).abs() < 1e-9, "{ranked:?}: {mean}");
+        let drawn: f64 = draws.iter().map(|d| f64::from(d[ranked.index])).sum();
+        assert!((drawn / draws.len() as f64 - mean).abs() < 1e-5);
+    }
     let found = fit.evaluate(&hidden).unwrap();
     let covered = found.coverage(0.8).unwrap();
     assert!((covered - 0.8).abs() < 0.03, "{covered}");

@@ -1,7 +1,7 @@
 //! Attribute-relation files (ARFF), dense and sparse.
 
-use super::delimited::{Encoding, parse_number};
-use super::text::Text;
+use super::delimited::parse_number;
+use super::text::{Encoding, Text};
 use super::{ReadError, ReadProblem};
 use crate::{MixedColumn, MixedTable};
 use std::collections::{HashMap, HashSet};

@@ -1,6 +1,6 @@
 //! Delimited text: comma, tab, blanks or any other separator.
 
-use super::text::{Text, line_ends};
+use super::text::{Encoding, Text, line_ends};
 use super::{ReadError, ReadProblem};
 use crate::names::{check_distinct, default_names};
 use crate::{DataError, Labels, Table};
@@ -17,16 +17,6 @@ pub enum Separator {
     Blanks,
     /// A longer string such as `::`; no quoting.
     Text(String),
-}
-
-/// How bytes become characters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Encoding {
-    /// UTF-8; other bytes are an error.
-    #[default]
-    Utf8,
-    /// ISO 8859-1; every byte is a character.
-    Latin1,
 }
 
 /// A column of a file, by position (from 0) or by the name in its header.

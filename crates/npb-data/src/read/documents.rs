@@ -2,8 +2,7 @@
 
 use std::io::Read;
 
-use super::delimited::Encoding;
-use super::text::Text;
+use super::text::{Encoding, Text};
 use super::{ReadError, ReadProblem};
 use crate::{Rating, Ratings};
 

@@ -1,7 +1,6 @@
 //! Masks and splits that come as files, so that results can be compared pair by pair.
 
-use super::delimited::Encoding;
-use super::text::Text;
+use super::text::{Encoding, Text};
 use super::{ReadError, ReadProblem};
 use crate::{Mask, Split};
 use std::io::Read;

@@ -1,8 +1,7 @@
 //! MatrixMarket files, coordinate and array.
 
-use super::delimited::Encoding;
 use super::ratings::first_repeat;
-use super::text::Text;
+use super::text::{Encoding, Text};
 use super::{ReadError, ReadProblem};
 use crate::{Rating, Table};
 use std::io::Read;

@@ -18,8 +18,7 @@ mod text;
 
 pub use arff::{Arff, arff};
 pub use delimited::{
-    Column, DelimitedOptions, Encoding, Separator, StringTable, delimited_strings, labelled_table,
-    table,
+    Column, DelimitedOptions, Separator, StringTable, delimited_strings, labelled_table, table,
 };
 pub use documents::{BagsOfWords, bags_of_words, tokens};
 pub use error::{ReadError, ReadProblem};
@@ -28,3 +27,4 @@ pub use given::{GivenMask, GivenSplit, given_masks, given_splits, row_numbers};
 pub use matrix_market::{MatrixMarket, matrix_market};
 pub use mixed::{ColumnGuess, mixed_table};
 pub use ratings::{MovieLens, RatingFile, movielens, triplets};
+pub use text::Encoding;

@@ -1,7 +1,7 @@
 //! Ratings as (row, column, value) lines: MovieLens files and other triplets.
 
-use super::delimited::{Column, DelimitedOptions, Encoding, Row, Separator, for_each_row};
-use super::text::Text;
+use super::delimited::{Column, DelimitedOptions, Row, Separator, for_each_row};
+use super::text::{Encoding, Text};
 use super::{ReadError, ReadProblem};
 use crate::{DataError, Rating, Ratings};
 use serde::{Deserialize, Serialize};

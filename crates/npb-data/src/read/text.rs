@@ -1,8 +1,18 @@
 //! The input as text, with line numbers.
 
-use super::delimited::Encoding;
 use super::{ReadError, ReadProblem};
+use serde::{Deserialize, Serialize};
 use std::io::Read;
+
+/// How bytes become characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Encoding {
+    /// UTF-8; other bytes are an error.
+    #[default]
+    Utf8,
+    /// ISO 8859-1; every byte is a character.
+    Latin1,
+}
 
 /// A whole file, decoded.
 pub(crate) struct Text {

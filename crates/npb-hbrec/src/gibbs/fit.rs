@@ -2,7 +2,7 @@
 
 use npb_infer::diagnostics::{ChainDiagnostics, summarise};
 use npb_infer::storage::fingerprint;
-use npb_infer::{Saved, Stop, Trace, Watch, run_chains};
+use npb_infer::{Saved, Stop, Trace, Watch, run_chains, stream};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -84,7 +84,7 @@ pub fn fit_gibbs_watched<U: GibbsModel<Data: Serialize>>(
     watch: &Watch<'_>,
 ) -> Result<GibbsFit<U::Parameter>, HbrecError> {
     config.validate()?;
-    let key = fingerprint(&(config, data))?;
+    let key = fingerprint(&(config, data, said_by(model, data, config)?))?;
     let checkpoint =
         watch.checkpoint::<GibbsChain<U::Parameter>>(MODEL, VERSION, key, config.chains)?;
     let total = config.sweeps.total();
@@ -129,6 +129,22 @@ pub fn fit_gibbs_watched<U: GibbsModel<Data: Serialize>>(
         n_users: data.len(),
         chains: run_chains(config.chains, run)?,
     })
+}
+
+/// What tells one model from another by what it says: a draw of the base distribution, and the evidence of each user.
+fn said_by<U: GibbsModel>(
+    model: &U,
+    data: &[&U::Data],
+    config: &GibbsConfig,
+) -> Result<(U::Parameter, Vec<f64>), HbrecError> {
+    let drawn = model.draw_prior(&mut stream(config.seed, [u64::MAX; 4]));
+    let evidence = |user: &&U::Data| Ok(model.ln_evidence(&model.fit(user)?));
+    Ok((
+        drawn,
+        data.iter()
+            .map(evidence)
+            .collect::<Result<_, HbrecError>>()?,
+    ))
 }
 
 /// Whether the draw of a sweep is stored: the first of each of `stored_draws` equal parts of the kept ones.

@@ -124,10 +124,12 @@ impl UserModel for LinearTask {
     }
 
     fn predict(&self, parameter: &Vec<f64>, query: &[f64]) -> f64 {
+        assert_eq!(query.len(), parameter.len(), "features of the query");
         dot(parameter, query)
     }
 
     fn predict_alone(&self, posterior: &NormalPosterior, query: &[f64]) -> f64 {
+        assert_eq!(query.len(), posterior.mean.len(), "features of the query");
         dot(&posterior.mean, query)
     }
 }

@@ -46,6 +46,7 @@ pub struct TaskAtom {
 
 impl TaskAtom {
     fn ratio(&self, x: &[f64]) -> f64 {
+        assert_eq!(x.len(), self.coefficients.len(), "features of the query");
         let mean = dot(x, &self.coefficients);
         if self.covariance.is_empty() {
             return mean;
@@ -143,6 +144,7 @@ impl UserModel for ProbitTask {
     }
 
     fn predict_alone(&self, posterior: &TaskPosterior, query: &[f64]) -> f64 {
+        assert_eq!(query.len(), posterior.mode.len(), "features of the query");
         let spread = &posterior.laplace.spread;
         let variance = spread.variance(&self.whitened(query), &mut Vec::new());
         normal_cdf(dot(query, &posterior.mode) / (1.0 + variance).sqrt())

@@ -8,8 +8,8 @@ use npb_priors::special::ln_beta;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use super::support::{CellError, ClusterTable, clusters_in, pick_ln, setting};
-use crate::kernel::{Clusters, Kernel, RowLabels};
+use super::support::{CellError, ClusterTable, clusters_in, pick_ln, push_drawn, setting};
+use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 
 /// Parts x_j in {0, 1}, independent in a cluster: x_j = 1 with probability p_jk ~ Beta(s m_j, s (1 − m_j)).
 ///
@@ -157,6 +157,9 @@ impl Kernel for Bernoulli {
     /// Numbers of zeros and ones of every part.
     type Stats = Vec<[u64; 2]>;
 
+    const COUPLED: bool = false;
+    const GEOMETRIC: bool = false;
+
     fn n_rows(&self, data: &BernoulliData) -> usize {
         data.values.len() / data.n_parts
     }
@@ -167,6 +170,15 @@ impl Kernel for Bernoulli {
 
     fn n_parts(&self, _: &BernoulliData, _: usize) -> usize {
         self.n_parts
+    }
+
+    fn part(&self, data: &BernoulliData, row: usize, part: usize) -> Part {
+        let value = data.row(row)[part];
+        (value != MISSING).then_some(f64::from(value)).into()
+    }
+
+    fn cell_key(&self, _: &BernoulliData, _: usize) -> Option<u64> {
+        None
     }
 
     fn n_levels(&self) -> Option<usize> {
@@ -181,6 +193,10 @@ impl Kernel for Bernoulli {
                 .collect(),
             ln_p: ClusterTable::new(2 * self.n_parts),
         }
+    }
+
+    fn push_prior(&self, params: &mut BernoulliParams, rng: &mut Xoshiro256PlusPlus) {
+        push_drawn(self, params, rng);
     }
 
     fn update(

@@ -8,8 +8,8 @@ use npb_priors::special::ln_rising_factorial;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use super::support::{ClusterTable, clusters_in};
-use crate::kernel::{Clusters, Kernel, RowLabels};
+use super::support::{ClusterTable, clusters_in, push_drawn};
+use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 
 /// Levels 0..L with probabilities θ_k ~ Dirichlet(a, ..., a) in cluster k; ln a ~ N(ln 1/2, 1), shared by the clusters.
 ///
@@ -149,12 +149,23 @@ impl Kernel for Categorical {
     /// Number of cells of each level.
     type Stats = Vec<u64>;
 
+    const COUPLED: bool = false;
+    const GEOMETRIC: bool = false;
+
     fn n_rows(&self, data: &CategoricalData) -> usize {
         data.codes.len()
     }
 
     fn is_observed(&self, data: &CategoricalData, row: usize) -> bool {
         (data.codes[row] as usize) < self.n_levels
+    }
+
+    fn n_parts(&self, _: &CategoricalData, _: usize) -> usize {
+        1
+    }
+
+    fn part(&self, data: &CategoricalData, row: usize, _: usize) -> Part {
+        data.code(row).map(f64::from).into()
     }
 
     fn n_levels(&self) -> Option<usize> {
@@ -172,6 +183,10 @@ impl Kernel for Categorical {
             ln_theta: ClusterTable::new(self.n_levels + 1),
             theta: ClusterTable::new(self.n_levels + 1),
         }
+    }
+
+    fn push_prior(&self, params: &mut CategoricalParams, rng: &mut Xoshiro256PlusPlus) {
+        push_drawn(self, params, rng);
     }
 
     fn update(

@@ -7,9 +7,10 @@ use npb_priors::special::{LN_SQRT_2PI, ln_gamma};
 use serde::{Deserialize, Serialize};
 
 use super::support::{
-    CellError, ClusterTable, clusters_in, positive, positive_gamma, setting, standard,
+    CellError, ClusterTable, Hierarchical, clusters_in, positive, positive_gamma, push_drawn, seen,
+    setting, standard,
 };
-use crate::kernel::{Clusters, Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 
 /// The basis in which the mean curves of clusters are expanded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +73,8 @@ struct Wire {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurveData {
     n_points: usize,
+    /// As they were given, row by row, NaN where missing.
+    given: Vec<f64>,
     /// z, row by row, NaN where missing.
     z: Vec<f64>,
     n_observed: Vec<usize>,
@@ -291,6 +294,29 @@ impl Curve {
         let noise = rng.map_or(0.0, |rng| sd * standard(rng));
         (params.table.get(t, cluster) + noise).clamp(-LIMIT, LIMIT)
     }
+
+    /// All points of a row: observed ones as they are, the others expected or drawn.
+    #[allow(clippy::too_many_arguments)] // as `Kernel::complete`
+    fn whole(
+        &self,
+        params: &CurveParams,
+        cluster: usize,
+        data: &CurveData,
+        row: usize,
+        ignore_observed: bool,
+        mut rng: Option<&mut Xoshiro256PlusPlus>,
+        out: &mut Vec<f64>,
+    ) {
+        out.clear();
+        for (t, &given) in data.given[row * self.n_points..][..self.n_points]
+            .iter()
+            .enumerate()
+        {
+            let given = seen(given).filter(|_| !ignore_observed);
+            let filled = |rng| self.in_units(self.point(params, cluster, t, rng));
+            out.push(given.unwrap_or_else(|| filled(rng.as_deref_mut())));
+        }
+    }
 }
 
 struct Posterior {
@@ -329,6 +355,7 @@ impl CurveData {
     /// [`CellError::Parts`] and [`CellError::Value`] naming the row.
     pub fn new(kernel: &Curve, rows: &[Vec<Option<f64>>]) -> Result<Self, CellError> {
         let n_points = kernel.n_points;
+        let mut given = Vec::with_capacity(rows.len() * n_points);
         let mut z = Vec::with_capacity(rows.len() * n_points);
         for (row, values) in rows.iter().enumerate() {
             if values.len() != n_points {
@@ -339,6 +366,7 @@ impl CurveData {
                 });
             }
             for (part, value) in values.iter().enumerate() {
+                given.push(value.unwrap_or(f64::NAN));
                 let Some(value) = *value else {
                     z.push(f64::NAN);
                     continue;
@@ -357,6 +385,7 @@ impl CurveData {
         }
         let mut data = Self {
             n_points,
+            given,
             z,
             n_observed: vec![0; rows.len()],
             unit: -kernel.scale.ln(),
@@ -406,6 +435,9 @@ impl Kernel for Curve {
     type Params = CurveParams;
     type Stats = CurveStats;
 
+    const COUPLED: bool = false;
+    const GEOMETRIC: bool = false;
+
     fn n_rows(&self, data: &CurveData) -> usize {
         data.n_observed.len()
     }
@@ -418,12 +450,28 @@ impl Kernel for Curve {
         self.n_points
     }
 
+    fn part(&self, data: &CurveData, row: usize, part: usize) -> Part {
+        seen(data.given[row * data.n_points + part]).into()
+    }
+
+    fn n_levels(&self) -> Option<usize> {
+        None
+    }
+
+    fn cell_key(&self, _: &CurveData, _: usize) -> Option<u64> {
+        None
+    }
+
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> CurveParams {
         let v = |_| positive_gamma(ROUGHNESS.0, ROUGHNESS.1, rng).recip();
         CurveParams {
             roughness: (0..self.n_levels()).map(v).collect(),
             table: ClusterTable::new(2 * self.n_points + 1),
         }
+    }
+
+    fn push_prior(&self, params: &mut CurveParams, rng: &mut Xoshiro256PlusPlus) {
+        push_drawn(self, params, rng);
     }
 
     fn update(
@@ -448,32 +496,6 @@ impl Kernel for Curve {
             pool[cluster].add_curve(&z, 1.0);
         }
         self.redraw(params, pool, rng);
-    }
-
-    /// Draws the v_l given the clusters with cells.
-    fn move_hyperparameters(
-        &self,
-        params: &mut CurveParams,
-        pool: &[CurveStats],
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
-        let mut shapes = vec![ROUGHNESS.0; self.n_levels()];
-        let mut rates = vec![ROUGHNESS.1; self.n_levels()];
-        for k in (0..params.table.n_clusters()).filter(|&k| pool[k].n > 0) {
-            let lambda = params.table.get(2 * self.n_points, k);
-            for (w, &level) in self.levels.iter().enumerate() {
-                let theta = params.table.get(self.n_points + w, k);
-                shapes[level] += 0.5;
-                rates[level] += 0.5 * lambda * theta * theta;
-            }
-        }
-        for (level, v) in params.roughness.iter_mut().enumerate() {
-            *v = positive_gamma(shapes[level], rates[level], rng).recip();
-        }
-    }
-
-    fn has_cells(&self, stats: &CurveStats) -> bool {
-        stats.n > 0
     }
 
     fn ln_likelihoods(
@@ -594,16 +616,7 @@ impl Kernel for Curve {
         _: RowLabels<'_>,
         out: &mut Vec<f64>,
     ) {
-        out.clear();
-        for (t, &z) in data.row(row).iter().enumerate() {
-            let missing = ignore_observed || z.is_nan();
-            let z = if missing {
-                self.point(params, cluster, t, None)
-            } else {
-                z
-            };
-            out.push(self.in_units(z));
-        }
+        self.whole(params, cluster, data, row, ignore_observed, None, out);
     }
 
     fn complete(
@@ -617,16 +630,7 @@ impl Kernel for Curve {
         rng: &mut Xoshiro256PlusPlus,
         out: &mut Vec<f64>,
     ) {
-        out.clear();
-        for (t, &z) in data.row(row).iter().enumerate() {
-            let missing = ignore_observed || z.is_nan();
-            let z = if missing {
-                self.point(params, cluster, t, Some(rng))
-            } else {
-                z
-            };
-            out.push(self.in_units(z));
-        }
+        self.whole(params, cluster, data, row, ignore_observed, Some(rng), out);
     }
 
     fn simulate(
@@ -638,9 +642,10 @@ impl Kernel for Curve {
     ) {
         for (row, &label) in labels.iter().enumerate() {
             for t in 0..self.n_points {
-                let cell = &mut data.z[row * self.n_points + t];
-                if !cell.is_nan() {
-                    *cell = self.point(params, label as usize, t, Some(rng));
+                let at = row * self.n_points + t;
+                if !data.z[at].is_nan() {
+                    let z = self.point(params, label as usize, t, Some(rng));
+                    (data.z[at], data.given[at]) = (z, self.in_units(z));
                 }
             }
             data.refresh(row);
@@ -672,6 +677,34 @@ impl Kernel for Curve {
             }
         }
         Ok(())
+    }
+}
+
+impl Hierarchical for Curve {
+    /// Draws the v_l given the clusters with cells.
+    fn move_hyperparameters(
+        &self,
+        params: &mut CurveParams,
+        pool: &[CurveStats],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let mut shapes = vec![ROUGHNESS.0; self.n_levels()];
+        let mut rates = vec![ROUGHNESS.1; self.n_levels()];
+        for k in (0..params.table.n_clusters()).filter(|&k| pool[k].n > 0) {
+            let lambda = params.table.get(2 * self.n_points, k);
+            for (w, &level) in self.levels.iter().enumerate() {
+                let theta = params.table.get(self.n_points + w, k);
+                shapes[level] += 0.5;
+                rates[level] += 0.5 * lambda * theta * theta;
+            }
+        }
+        for (level, v) in params.roughness.iter_mut().enumerate() {
+            *v = positive_gamma(shapes[level], rates[level], rng).recip();
+        }
+    }
+
+    fn has_cells(&self, stats: &CurveStats) -> bool {
+        stats.n > 0
     }
 }
 

@@ -7,9 +7,9 @@ use npb_priors::dist::Reals;
 use npb_priors::special::LN_SQRT_2PI;
 use serde::{Deserialize, Serialize};
 
-use super::support::{CellError, ClusterTable, setting};
+use super::support::{CellError, ClusterTable, push_drawn, setting};
 use super::{Normal, NormalData, NormalParams};
-use crate::kernel::{Clusters, Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 
 /// x_j ~ N(μ_jk, 1/λ_jk), independent given cluster k; priors and learned hyperparameters of each coordinate as in [`Normal`].
 ///
@@ -176,6 +176,9 @@ impl Kernel for DiagonalNormal {
     type Params = DiagonalNormalParams;
     type Stats = Vec<Reals>;
 
+    const COUPLED: bool = false;
+    const GEOMETRIC: bool = false;
+
     fn n_rows(&self, data: &DiagonalNormalData) -> usize {
         data.n_rows
     }
@@ -188,11 +191,27 @@ impl Kernel for DiagonalNormal {
         self.coordinates.len()
     }
 
+    fn part(&self, data: &DiagonalNormalData, row: usize, part: usize) -> Part {
+        data.coordinates[part].value(row).into()
+    }
+
+    fn n_levels(&self) -> Option<usize> {
+        None
+    }
+
+    fn cell_key(&self, _: &DiagonalNormalData, _: usize) -> Option<u64> {
+        None
+    }
+
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> DiagonalNormalParams {
         DiagonalNormalParams {
             coordinates: self.coordinates.iter().map(|k| k.initial(rng)).collect(),
             table: ClusterTable::new(3 * self.coordinates.len()),
         }
+    }
+
+    fn push_prior(&self, params: &mut DiagonalNormalParams, rng: &mut Xoshiro256PlusPlus) {
+        push_drawn(self, params, rng);
     }
 
     fn update(

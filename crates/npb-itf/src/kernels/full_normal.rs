@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::band::Band;
 use super::diagonal_normal::transposed;
 use super::support::{
-    CellError, ClusterTable, clusters_in, pick_ln, positive, positive_gamma, setting, standard,
+    CellError, ClusterTable, Hierarchical, clusters_in, pick_ln, positive, positive_gamma,
+    push_drawn, seen, setting, standard,
 };
-use crate::kernel::{Clusters, Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 
 /// z ~ N(μ_k, Λ_k⁻¹) in cluster k, z_j = (x_j − centre_j)/scale_j, with a normal-Wishart prior:
 /// Λ_k ~ W((b I)⁻¹, d + 2), so that E Λ_k⁻¹ = b I, and μ_k ~ N(m, (s Λ_k)⁻¹).
@@ -50,6 +51,8 @@ pub struct FullNormal {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FullNormalData {
     d: usize,
+    /// As they were given, row by row, NaN where missing.
+    given: Vec<f64>,
     /// z, row by row, NaN where missing.
     z: Vec<f64>,
     /// Missing coordinates of each row.
@@ -292,6 +295,7 @@ impl FullNormalData {
         }
         let mut data = Self {
             d,
+            given: Vec::with_capacity(rows.len() * d),
             z: Vec::with_capacity(rows.len() * d),
             missing: Vec::with_capacity(rows.len()),
             units: Vec::with_capacity(rows.len()),
@@ -309,6 +313,7 @@ impl FullNormalData {
                         needed: "a number within 1e100 scales of the centre",
                     });
                 }
+                data.given.push(cell.unwrap_or(f64::NAN));
                 data.z.push(z);
             }
             let (missing, seen): (Vec<usize>, Vec<usize>) =
@@ -361,6 +366,9 @@ impl Kernel for FullNormal {
     type Params = FullNormalParams;
     type Stats = FullNormalStats;
 
+    const COUPLED: bool = false;
+    const GEOMETRIC: bool = false;
+
     fn n_rows(&self, data: &FullNormalData) -> usize {
         data.missing.len()
     }
@@ -373,6 +381,18 @@ impl Kernel for FullNormal {
         self.d()
     }
 
+    fn part(&self, data: &FullNormalData, row: usize, part: usize) -> Part {
+        seen(data.given[row * data.d + part]).into()
+    }
+
+    fn n_levels(&self) -> Option<usize> {
+        None
+    }
+
+    fn cell_key(&self, _: &FullNormalData, _: usize) -> Option<u64> {
+        None
+    }
+
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> FullNormalParams {
         FullNormalParams {
             mean: (0..self.d()).map(|_| standard(rng)).collect(),
@@ -380,6 +400,10 @@ impl Kernel for FullNormal {
             rate: pick_ln(&mut [0.0; RATES], rng),
             table: ClusterTable::new(self.rows().n()),
         }
+    }
+
+    fn push_prior(&self, params: &mut FullNormalParams, rng: &mut Xoshiro256PlusPlus) {
+        push_drawn(self, params, rng);
     }
 
     fn update(
@@ -409,66 +433,6 @@ impl Kernel for FullNormal {
             work.z = z;
         }
         self.redraw(params, pool, rng);
-    }
-
-    /// Draws m, s and b given the clusters with cells.
-    fn move_hyperparameters(
-        &self,
-        params: &mut FullNormalParams,
-        pool: &[FullNormalStats],
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
-        let (d, rows) = (self.d(), self.rows());
-        let occupied: Vec<usize> = (0..params.table.n_clusters())
-            .filter(|&k| pool[k].n > 0)
-            .collect();
-        let n = occupied.len() as f64;
-        let (table, s) = (&params.table, params.strength);
-        let of_pair = |i: usize, j: usize| {
-            let precisions = occupied.iter().map(|&k| table.get(rows.precision(i, j), k));
-            s * precisions.sum::<f64>() + f64::from(u8::from(i == j))
-        };
-        let precision = Mat::from_fn(d, d, of_pair);
-        let pull = |i: usize| -> f64 {
-            let of_cluster = |&k: &usize| -> f64 {
-                let terms =
-                    (0..d).map(|j| table.get(rows.precision(i, j), k) * table.get(rows.mean(j), k));
-                terms.sum()
-            };
-            s * occupied.iter().map(of_cluster).sum::<f64>()
-        };
-        let mut mean: Vec<f64> = (0..d).map(pull).collect();
-        if let Ok(factor) = Cholesky::new(precision.as_ref()) {
-            factor.sample_canonical(&mut mean, rng);
-            params.mean = mean;
-        }
-        let table = &params.table;
-        let length = |&k: &usize| -> f64 {
-            let entry = |j: usize| -> f64 {
-                let terms = (j..d).map(|i| {
-                    table.get(rows.factor(i, j), k) * (table.get(rows.mean(i), k) - params.mean[i])
-                });
-                terms.sum()
-            };
-            (0..d).map(|j| entry(j).powi(2)).sum()
-        };
-        let lengths: f64 = occupied.iter().map(length).sum();
-        let trace = |&k: &usize| {
-            (0..d)
-                .map(|j| table.get(rows.precision(j, j), k))
-                .sum::<f64>()
-        };
-        let traces: f64 = occupied.iter().map(trace).sum();
-        let shape = STRENGTH.0 + 0.5 * n * d as f64;
-        params.strength = positive_gamma(shape, STRENGTH.1 + 0.5 * lengths, rng);
-        let mut weights: [f64; RATES] = std::array::from_fn(|g| {
-            0.5 * n * d as f64 * self.df() * rate(g).ln() - 0.5 * rate(g) * traces
-        });
-        params.rate = pick_ln(&mut weights, rng);
-    }
-
-    fn has_cells(&self, stats: &FullNormalStats) -> bool {
-        stats.n > 0
     }
 
     fn ln_likelihoods(
@@ -636,10 +600,12 @@ impl Kernel for FullNormal {
         let mut z = vec![0.0; self.d()];
         for (row, &label) in labels.iter().enumerate() {
             self.fill(params, label as usize, &mut z, &all, &mut work, Some(rng));
-            let cells = data.z[row * data.d..][..data.d].iter_mut().zip(&z);
-            cells
-                .filter(|(cell, _)| !cell.is_nan())
-                .for_each(|(cell, z)| *cell = *z);
+            for (j, &z) in z.iter().enumerate() {
+                let at = row * data.d + j;
+                if !data.z[at].is_nan() {
+                    (data.z[at], data.given[at]) = (z, self.in_units(j, z));
+                }
+            }
         }
     }
 
@@ -687,6 +653,68 @@ impl Kernel for FullNormal {
     }
 }
 
+impl Hierarchical for FullNormal {
+    /// Draws m, s and b given the clusters with cells.
+    fn move_hyperparameters(
+        &self,
+        params: &mut FullNormalParams,
+        pool: &[FullNormalStats],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let (d, rows) = (self.d(), self.rows());
+        let occupied: Vec<usize> = (0..params.table.n_clusters())
+            .filter(|&k| pool[k].n > 0)
+            .collect();
+        let n = occupied.len() as f64;
+        let (table, s) = (&params.table, params.strength);
+        let of_pair = |i: usize, j: usize| {
+            let precisions = occupied.iter().map(|&k| table.get(rows.precision(i, j), k));
+            s * precisions.sum::<f64>() + f64::from(u8::from(i == j))
+        };
+        let precision = Mat::from_fn(d, d, of_pair);
+        let pull = |i: usize| -> f64 {
+            let of_cluster = |&k: &usize| -> f64 {
+                let terms =
+                    (0..d).map(|j| table.get(rows.precision(i, j), k) * table.get(rows.mean(j), k));
+                terms.sum()
+            };
+            s * occupied.iter().map(of_cluster).sum::<f64>()
+        };
+        let mut mean: Vec<f64> = (0..d).map(pull).collect();
+        if let Ok(factor) = Cholesky::new(precision.as_ref()) {
+            factor.sample_canonical(&mut mean, rng);
+            params.mean = mean;
+        }
+        let table = &params.table;
+        let length = |&k: &usize| -> f64 {
+            let entry = |j: usize| -> f64 {
+                let terms = (j..d).map(|i| {
+                    table.get(rows.factor(i, j), k) * (table.get(rows.mean(i), k) - params.mean[i])
+                });
+                terms.sum()
+            };
+            (0..d).map(|j| entry(j).powi(2)).sum()
+        };
+        let lengths: f64 = occupied.iter().map(length).sum();
+        let trace = |&k: &usize| {
+            (0..d)
+                .map(|j| table.get(rows.precision(j, j), k))
+                .sum::<f64>()
+        };
+        let traces: f64 = occupied.iter().map(trace).sum();
+        let shape = STRENGTH.0 + 0.5 * n * d as f64;
+        params.strength = positive_gamma(shape, STRENGTH.1 + 0.5 * lengths, rng);
+        let mut weights: [f64; RATES] = std::array::from_fn(|g| {
+            0.5 * n * d as f64 * self.df() * rate(g).ln() - 0.5 * rate(g) * traces
+        });
+        params.rate = pick_ln(&mut weights, rng);
+    }
+
+    fn has_cells(&self, stats: &FullNormalStats) -> bool {
+        stats.n > 0
+    }
+}
+
 impl FullNormal {
     /// All coordinates of a row: observed ones as they are, the others expected or drawn.
     #[allow(clippy::too_many_arguments)] // as `Kernel::complete`
@@ -709,9 +737,10 @@ impl FullNormal {
         out.clear();
         out.extend_from_slice(data.row(row));
         self.fill(params, cluster, out, missing, &mut Work::default(), rng);
-        out.iter_mut()
-            .enumerate()
-            .for_each(|(j, z)| *z = self.in_units(j, *z));
+        for (j, out) in out.iter_mut().enumerate() {
+            let given = seen(data.given[row * data.d + j]).filter(|_| !ignore_observed);
+            *out = given.unwrap_or_else(|| self.in_units(j, *out));
+        }
     }
 }
 

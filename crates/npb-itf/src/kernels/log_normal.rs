@@ -6,9 +6,9 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dist::Reals;
 use serde::{Deserialize, Serialize};
 
-use super::support::{CellError, setting};
+use super::support::{CellError, push_drawn, setting};
 use super::{Normal, NormalData, NormalParams};
-use crate::kernel::{Kernel, RowLabels};
+use crate::kernel::{Kernel, Part, RowLabels};
 
 /// ln x ~ N(μ_k, 1/λ_k) in cluster k, with priors and learned hyperparameters of ln x as in [`Normal`].
 ///
@@ -100,6 +100,7 @@ impl Kernel for LogNormal {
     type Params = NormalParams;
     type Stats = LogNormalStats;
 
+    const COUPLED: bool = false;
     const GEOMETRIC: bool = true;
 
     fn n_rows(&self, data: &LogNormalData) -> usize {
@@ -110,12 +111,28 @@ impl Kernel for LogNormal {
         self.logs.is_observed(&data.logs, row)
     }
 
+    fn n_parts(&self, _: &LogNormalData, _: usize) -> usize {
+        1
+    }
+
+    fn part(&self, data: &LogNormalData, row: usize, _: usize) -> Part {
+        data.value(row).into()
+    }
+
+    fn n_levels(&self) -> Option<usize> {
+        None
+    }
+
     fn cell_key(&self, data: &LogNormalData, row: usize) -> Option<u64> {
         self.logs.cell_key(&data.logs, row)
     }
 
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> NormalParams {
         self.logs.initial(rng)
+    }
+
+    fn push_prior(&self, params: &mut NormalParams, rng: &mut Xoshiro256PlusPlus) {
+        push_drawn(self, params, rng);
     }
 
     fn update(

@@ -64,7 +64,7 @@ use npb_infer::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
 use crate::data;
-use crate::kernel::{Clusters, Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 
 /// A kernel and the parameters of its clusters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -535,9 +535,20 @@ impl Column {
         for_cells!(self, cells, |k, p, d| k.cell_key(d, row))
     }
 
+    /// See [`Kernel::part`].
+    pub fn part(&self, cells: &Cells, row: usize, part: usize) -> Part {
+        for_cells!(self, cells, |k, p, d| k.part(d, row, part))
+    }
+
+    /// The missing parts of the cell.
+    pub fn gaps(&self, cells: &Cells, row: usize) -> Vec<usize> {
+        let is_missing = |&part: &usize| !matches!(self.part(cells, row, part), Part::Observed(_));
+        (0..self.n_parts(cells, row)).filter(is_missing).collect()
+    }
+
     /// Whether any part of the cell is missing.
     pub fn has_gap(&self, cells: &Cells, row: usize) -> bool {
-        for_cells!(self, cells, |k, p, d| k.has_gap(d, row))
+        !self.gaps(cells, row).is_empty()
     }
 
     /// Whether the other column has the same kind of kernel.

@@ -10,8 +10,11 @@ use npb_priors::special::{ln_beta, ln_gamma, ln_rising_factorial};
 use serde::{Deserialize, Serialize};
 
 use super::poisson::check_counts;
-use super::support::{CellError, ClusterTable, clusters_in, pick_ln, poisson, positive_gamma};
-use crate::kernel::{Clusters, Kernel, RowLabels};
+use super::support::{
+    CellError, ClusterTable, Hierarchical, clusters_in, pick_ln, poisson, positive_gamma,
+    push_drawn,
+};
+use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 use crate::numeric::{exp_rows, ln_gammas};
 
 /// p(x) = Γ(r + x) / (Γ(r) x!) p^r (1 − p)^x in cluster k, r = r_k uniform on 2^g / 8, g = 0..14, p = p_k ~ Beta(2 + r t, s) given r.
@@ -222,12 +225,27 @@ impl Kernel for NegativeBinomial {
     type Params = NegativeBinomialParams;
     type Stats = NegativeBinomialStats;
 
+    const COUPLED: bool = false;
+    const GEOMETRIC: bool = false;
+
     fn n_rows(&self, data: &NegativeBinomialData) -> usize {
         data.values.len()
     }
 
     fn is_observed(&self, data: &NegativeBinomialData, row: usize) -> bool {
         data.codes[row] != 0
+    }
+
+    fn n_parts(&self, _: &NegativeBinomialData, _: usize) -> usize {
+        1
+    }
+
+    fn part(&self, data: &NegativeBinomialData, row: usize, _: usize) -> Part {
+        data.value(row).into()
+    }
+
+    fn n_levels(&self) -> Option<usize> {
+        None
     }
 
     fn cell_key(&self, data: &NegativeBinomialData, row: usize) -> Option<u64> {
@@ -243,34 +261,20 @@ impl Kernel for NegativeBinomial {
         }
     }
 
-    /// Draws s and t given the clusters with cells.
-    fn move_hyperparameters(
-        &self,
-        params: &mut NegativeBinomialParams,
-        pool: &[NegativeBinomialStats],
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
-        // Clusters of each size, and sums of ln p, r ln p and ln(1 - p) over all of them.
-        let mut n = [0.0; SIZES];
-        let (mut ln_p, mut r_ln_p, mut ln_q) = (0.0, 0.0, 0.0);
-        for k in (0..params.sizes.len()).filter(|&k| pool[k].n > 0) {
-            n[params.sizes[k] as usize] += 1.0;
-            ln_p += params.logs.get(LN_P, k);
-            r_ln_p += params.logs.get(R_LN_P, k);
-            ln_q += params.logs.get(LN_Q, k);
-        }
-        let mut weights: [f64; PRIORS.0 * PRIORS.1] = std::array::from_fn(|place| {
-            let prior = (place / PRIORS.1, place % PRIORS.1);
-            let (s, t) = shape_and_rate(prior);
-            let constants = n.iter().zip(ln_betas(prior)).map(|(n, ln)| n * ln);
-            2.0 * ln_p + t * r_ln_p + s * ln_q - constants.sum::<f64>()
-        });
-        let place = pick_ln(&mut weights, rng);
-        params.prior = (place / PRIORS.1, place % PRIORS.1);
+    fn push_prior(&self, params: &mut NegativeBinomialParams, rng: &mut Xoshiro256PlusPlus) {
+        push_drawn(self, params, rng);
     }
 
-    fn has_cells(&self, stats: &NegativeBinomialStats) -> bool {
-        stats.n > 0
+    fn update(
+        &self,
+        data: &NegativeBinomialData,
+        labels: &[u32],
+        params: &mut NegativeBinomialParams,
+        pool: &mut Vec<NegativeBinomialStats>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        self.tally(data, labels, params, pool);
+        self.redraw(params, pool, rng);
     }
 
     fn ln_likelihoods(
@@ -412,5 +416,37 @@ impl Kernel for NegativeBinomial {
         params
             .logs
             .check("negative binomial probabilities", 3, range)
+    }
+}
+
+impl Hierarchical for NegativeBinomial {
+    /// Draws s and t given the clusters with cells.
+    fn move_hyperparameters(
+        &self,
+        params: &mut NegativeBinomialParams,
+        pool: &[NegativeBinomialStats],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        // Clusters of each size, and sums of ln p, r ln p and ln(1 - p) over all of them.
+        let mut n = [0.0; SIZES];
+        let (mut ln_p, mut r_ln_p, mut ln_q) = (0.0, 0.0, 0.0);
+        for k in (0..params.sizes.len()).filter(|&k| pool[k].n > 0) {
+            n[params.sizes[k] as usize] += 1.0;
+            ln_p += params.logs.get(LN_P, k);
+            r_ln_p += params.logs.get(R_LN_P, k);
+            ln_q += params.logs.get(LN_Q, k);
+        }
+        let mut weights: [f64; PRIORS.0 * PRIORS.1] = std::array::from_fn(|place| {
+            let prior = (place / PRIORS.1, place % PRIORS.1);
+            let (s, t) = shape_and_rate(prior);
+            let constants = n.iter().zip(ln_betas(prior)).map(|(n, ln)| n * ln);
+            2.0 * ln_p + t * r_ln_p + s * ln_q - constants.sum::<f64>()
+        });
+        let place = pick_ln(&mut weights, rng);
+        params.prior = (place / PRIORS.1, place % PRIORS.1);
+    }
+
+    fn has_cells(&self, stats: &NegativeBinomialStats) -> bool {
+        stats.n > 0
     }
 }

@@ -9,7 +9,7 @@ use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use super::support::{CellError, pick_ln, setting};
-use crate::kernel::{Clusters, Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 
 /// Stochastic blocks: row i is linked to row j with probability p_ab when they are in clusters a and b, p_ab ~ Beta(s m, s (1 − m)).
 ///
@@ -72,9 +72,12 @@ pub struct NetworkParams {
     back: PairTable,
 }
 
-/// Nothing: probabilities of pairs of clusters cannot be integrated out cluster by cluster.
+/// No values: probabilities of pairs of clusters cannot be integrated out cluster by cluster.
 #[derive(Clone, Debug)]
-pub struct NetworkStats;
+pub struct NetworkStats(Never);
+
+#[derive(Clone, Debug)]
+enum Never {}
 
 /// Numbers for pairs of clusters: `[other * width + own]`, so that those of all own clusters stand side by side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -514,6 +517,7 @@ impl Kernel for Network {
     type Stats = NetworkStats;
 
     const COUPLED: bool = true;
+    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &NetworkData) -> usize {
         data.out.linked.len()
@@ -527,6 +531,22 @@ impl Kernel for Network {
 
     fn n_parts(&self, _: &NetworkData, _: usize) -> usize {
         self.n_nodes
+    }
+
+    fn part(&self, data: &NetworkData, row: usize, part: usize) -> Part {
+        match data.link(row, part) {
+            _ if data.is_itself(row, part) => Part::Observed(0.0),
+            Some(linked) => Part::Observed(f64::from(u8::from(linked))),
+            None if !self.directed && data.rows_are_nodes && part < row => Part::SameAs {
+                row: part,
+                part: row,
+            },
+            None => Part::Missing,
+        }
+    }
+
+    fn cell_key(&self, _: &NetworkData, _: usize) -> Option<u64> {
+        None
     }
 
     fn n_levels(&self) -> Option<usize> {
@@ -595,8 +615,38 @@ impl Kernel for Network {
         }
     }
 
+    fn is_collapsed(&self, _: &NetworkData) -> bool {
+        false
+    }
+
     fn no_stats(&self) -> NetworkStats {
-        NetworkStats
+        unreachable!("asked of collapsed kernels only")
+    }
+
+    fn add(&self, stats: &mut NetworkStats, _: &NetworkData, _: usize) {
+        match stats.0 {}
+    }
+
+    fn remove(&self, stats: &mut NetworkStats, _: &NetworkData, _: usize) {
+        match stats.0 {}
+    }
+
+    fn merge(&self, stats: &mut NetworkStats, _: &NetworkStats) {
+        match stats.0 {}
+    }
+
+    fn ln_evidence(&self, _: &NetworkParams, stats: &NetworkStats) -> f64 {
+        match stats.0 {}
+    }
+
+    fn draw(
+        &self,
+        _: &mut NetworkParams,
+        _: usize,
+        stats: &NetworkStats,
+        _: &mut Xoshiro256PlusPlus,
+    ) {
+        match stats.0 {}
     }
 
     fn expected(

@@ -8,8 +8,8 @@ use npb_priors::special::{LN_SQRT_2PI, ln_gamma, ln_normalize};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use super::support::{clusters_in, pick, positive_gamma, standard};
-use crate::kernel::{Kernel, RowLabels};
+use super::support::{Hierarchical, clusters_in, pick, positive_gamma, push_drawn, standard};
+use crate::kernel::{Kernel, Part, RowLabels};
 
 /// x ~ N(μ_k, 1/λ_k) in cluster k, with μ_k ~ N(m, 1/(s λ_k)), λ_k ~ Gamma(2, b) and learned hyperparameters.
 ///
@@ -142,12 +142,27 @@ impl Kernel for Normal {
     type Params = NormalParams;
     type Stats = Reals;
 
+    const COUPLED: bool = false;
+    const GEOMETRIC: bool = false;
+
     fn n_rows(&self, data: &NormalData) -> usize {
         data.values.len()
     }
 
     fn is_observed(&self, data: &NormalData, row: usize) -> bool {
         data.observed[row]
+    }
+
+    fn n_parts(&self, _: &NormalData, _: usize) -> usize {
+        1
+    }
+
+    fn part(&self, data: &NormalData, row: usize, _: usize) -> Part {
+        data.value(row).into()
+    }
+
+    fn n_levels(&self) -> Option<usize> {
+        None
     }
 
     fn cell_key(&self, data: &NormalData, row: usize) -> Option<u64> {
@@ -166,42 +181,20 @@ impl Kernel for Normal {
         }
     }
 
-    /// Draws m, s and b given means and precisions of the clusters with cells.
-    fn move_hyperparameters(
-        &self,
-        params: &mut NormalParams,
-        pool: &[Reals],
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
-        let clusters = params.means.iter().zip(&params.precisions).zip(pool);
-        let occupied = clusters.filter(|(_, stats)| stats.n() > 0).map(|(c, _)| c);
-        let (mut n, mut weight, mut weighted, mut precisions) = (0.0, 0.0, 0.0, 0.0);
-        for (&mean, &precision) in occupied.clone() {
-            n += 1.0;
-            weight += params.strength * precision;
-            weighted += params.strength * precision * (mean - self.centre);
-            precisions += precision;
-        }
-        let total = weight + (self.scale * self.scale).recip();
-        params.mean = self.centre + weighted / total + total.sqrt().recip() * standard(rng);
-
-        let square = |(&mean, &precision)| precision * (mean - params.mean) * (mean - params.mean);
-        let squares: f64 = occupied.map(square).sum();
-        let (shape, rate) = STRENGTH;
-        params.strength = positive_gamma(shape + 0.5 * n, rate + 0.5 * squares, rng);
-
-        let mut weights = [0.0; RATES];
-        for (g, weight) in weights.iter_mut().enumerate() {
-            let rate = self.rate(g);
-            // Shape times ln(rate), up to a constant.
-            *weight = -SHAPE * n * g as f64 * 4f64.ln() - rate * precisions;
-        }
-        ln_normalize(&mut weights);
-        params.rate = self.rate(pick(&weights, rng));
+    fn push_prior(&self, params: &mut NormalParams, rng: &mut Xoshiro256PlusPlus) {
+        push_drawn(self, params, rng);
     }
 
-    fn has_cells(&self, stats: &Reals) -> bool {
-        stats.n() > 0
+    fn update(
+        &self,
+        data: &NormalData,
+        labels: &[u32],
+        params: &mut NormalParams,
+        pool: &mut Vec<Reals>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        self.tally(data, labels, params, pool);
+        self.redraw(params, pool, rng);
     }
 
     fn ln_likelihoods(
@@ -355,6 +348,46 @@ impl Kernel for Normal {
             return Err("normal clusters: constants".to_owned());
         }
         Ok(())
+    }
+}
+
+impl Hierarchical for Normal {
+    /// Draws m, s and b given means and precisions of the clusters with cells.
+    fn move_hyperparameters(
+        &self,
+        params: &mut NormalParams,
+        pool: &[Reals],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let clusters = params.means.iter().zip(&params.precisions).zip(pool);
+        let occupied = clusters.filter(|(_, stats)| stats.n() > 0).map(|(c, _)| c);
+        let (mut n, mut weight, mut weighted, mut precisions) = (0.0, 0.0, 0.0, 0.0);
+        for (&mean, &precision) in occupied.clone() {
+            n += 1.0;
+            weight += params.strength * precision;
+            weighted += params.strength * precision * (mean - self.centre);
+            precisions += precision;
+        }
+        let total = weight + (self.scale * self.scale).recip();
+        params.mean = self.centre + weighted / total + total.sqrt().recip() * standard(rng);
+
+        let square = |(&mean, &precision)| precision * (mean - params.mean) * (mean - params.mean);
+        let squares: f64 = occupied.map(square).sum();
+        let (shape, rate) = STRENGTH;
+        params.strength = positive_gamma(shape + 0.5 * n, rate + 0.5 * squares, rng);
+
+        let mut weights = [0.0; RATES];
+        for (g, weight) in weights.iter_mut().enumerate() {
+            let rate = self.rate(g);
+            // Shape times ln(rate), up to a constant.
+            *weight = -SHAPE * n * g as f64 * 4f64.ln() - rate * precisions;
+        }
+        ln_normalize(&mut weights);
+        params.rate = self.rate(pick(&weights, rng));
+    }
+
+    fn has_cells(&self, stats: &Reals) -> bool {
+        stats.n() > 0
     }
 }
 

@@ -6,8 +6,10 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::special::{log_sum_exp, normal_cdf, normal_quantile};
 use serde::{Deserialize, Serialize};
 
-use super::support::{CellError, ClusterTable, clusters_in, pick, pick_ln, setting};
-use crate::kernel::{Clusters, Kernel, RowLabels};
+use super::support::{
+    CellError, ClusterTable, clusters_in, draw_all, pick, pick_ln, push_drawn, setting,
+};
+use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 use crate::numeric::exp_rows;
 
 /// Levels 0..L as intervals of a hidden number: level l when c_l < z ≤ c_(l+1), z ~ N(μ_k, σ_k²) in cluster k.
@@ -246,12 +248,23 @@ impl Kernel for Ordinal {
     /// Number of cells of each level.
     type Stats = Vec<u64>;
 
+    const COUPLED: bool = false;
+    const GEOMETRIC: bool = false;
+
     fn n_rows(&self, data: &OrdinalData) -> usize {
         data.codes.len()
     }
 
     fn is_observed(&self, data: &OrdinalData, row: usize) -> bool {
         data.code(row).is_some()
+    }
+
+    fn n_parts(&self, _: &OrdinalData, _: usize) -> usize {
+        1
+    }
+
+    fn part(&self, data: &OrdinalData, row: usize, _: usize) -> Part {
+        data.code(row).map(f64::from).into()
     }
 
     fn n_levels(&self) -> Option<usize> {
@@ -267,6 +280,22 @@ impl Kernel for Ordinal {
             chosen: Vec::new(),
             ln_p: ClusterTable::new(self.levels() + 1),
         }
+    }
+
+    fn push_prior(&self, params: &mut OrdinalParams, rng: &mut Xoshiro256PlusPlus) {
+        push_drawn(self, params, rng);
+    }
+
+    fn update(
+        &self,
+        data: &OrdinalData,
+        labels: &[u32],
+        params: &mut OrdinalParams,
+        pool: &mut Vec<Vec<u64>>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        self.tally(data, labels, params, pool);
+        draw_all(self, params, pool, rng);
     }
 
     fn ln_likelihoods(

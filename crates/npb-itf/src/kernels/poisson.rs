@@ -7,10 +7,10 @@ use npb_priors::special::{ln_gamma, ln_rising_factorial};
 use serde::{Deserialize, Serialize};
 
 use super::support::{
-    CellError, ClusterTable, MAX_COUNT, clusters_in, pick_ln, poisson, positive, positive_gamma,
-    setting,
+    CellError, ClusterTable, Hierarchical, MAX_COUNT, clusters_in, pick_ln, poisson, positive,
+    positive_gamma, push_drawn, setting,
 };
-use crate::kernel::{Clusters, Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 
 /// x ~ Poisson(m ρ_k) in cluster k, with ρ_k ~ Gamma(a, b) and learned hyperparameters.
 ///
@@ -142,12 +142,27 @@ impl Kernel for Poisson {
     type Params = PoissonParams;
     type Stats = PoissonStats;
 
+    const COUPLED: bool = false;
+    const GEOMETRIC: bool = false;
+
     fn n_rows(&self, data: &PoissonData) -> usize {
         data.values.len()
     }
 
     fn is_observed(&self, data: &PoissonData, row: usize) -> bool {
         !data.values[row].is_nan()
+    }
+
+    fn n_parts(&self, _: &PoissonData, _: usize) -> usize {
+        1
+    }
+
+    fn part(&self, data: &PoissonData, row: usize, _: usize) -> Part {
+        data.value(row).into()
+    }
+
+    fn n_levels(&self) -> Option<usize> {
+        None
     }
 
     fn cell_key(&self, data: &PoissonData, row: usize) -> Option<u64> {
@@ -162,29 +177,20 @@ impl Kernel for Poisson {
         }
     }
 
-    /// Draws a and b given the clusters with cells.
-    fn move_hyperparameters(
-        &self,
-        params: &mut PoissonParams,
-        pool: &[PoissonStats],
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
-        let clusters = 0..params.means.n_clusters();
-        let occupied = clusters.filter(|&k| pool[k].n > 0);
-        let (mut n, mut sum, mut ln_sum) = (0.0, 0.0, 0.0);
-        for k in occupied {
-            n += 1.0;
-            sum += params.means.get(MEAN, k) / self.scale;
-            ln_sum += params.means.get(LN_MEAN, k) - self.scale.ln();
-        }
-        let ln_weight = |&a: &f64| a * (n * params.rate.ln() + ln_sum) - n * ln_gamma(a);
-        let mut weights = SHAPES.each_ref().map(ln_weight);
-        params.shape = SHAPES[pick_ln(&mut weights, rng)];
-        params.rate = positive_gamma(RATE.0 + n * params.shape, RATE.1 + sum, rng);
+    fn push_prior(&self, params: &mut PoissonParams, rng: &mut Xoshiro256PlusPlus) {
+        push_drawn(self, params, rng);
     }
 
-    fn has_cells(&self, stats: &PoissonStats) -> bool {
-        stats.n > 0
+    fn update(
+        &self,
+        data: &PoissonData,
+        labels: &[u32],
+        params: &mut PoissonParams,
+        pool: &mut Vec<PoissonStats>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        self.tally(data, labels, params, pool);
+        self.redraw(params, pool, rng);
     }
 
     fn ln_likelihoods(
@@ -327,6 +333,33 @@ impl Kernel for Poisson {
             }
         };
         params.means.check("Poisson means", 2, range)
+    }
+}
+
+impl Hierarchical for Poisson {
+    /// Draws a and b given the clusters with cells.
+    fn move_hyperparameters(
+        &self,
+        params: &mut PoissonParams,
+        pool: &[PoissonStats],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let clusters = 0..params.means.n_clusters();
+        let occupied = clusters.filter(|&k| pool[k].n > 0);
+        let (mut n, mut sum, mut ln_sum) = (0.0, 0.0, 0.0);
+        for k in occupied {
+            n += 1.0;
+            sum += params.means.get(MEAN, k) / self.scale;
+            ln_sum += params.means.get(LN_MEAN, k) - self.scale.ln();
+        }
+        let ln_weight = |&a: &f64| a * (n * params.rate.ln() + ln_sum) - n * ln_gamma(a);
+        let mut weights = SHAPES.each_ref().map(ln_weight);
+        params.shape = SHAPES[pick_ln(&mut weights, rng)];
+        params.rate = positive_gamma(RATE.0 + n * params.shape, RATE.1 + sum, rng);
+    }
+
+    fn has_cells(&self, stats: &PoissonStats) -> bool {
+        stats.n > 0
     }
 }
 

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::band::Band;
 use super::support::{
-    CellError, ClusterTable, clusters_in, pick_ln, positive, positive_gamma, setting, standard,
+    CellError, ClusterTable, clusters_in, draw_all, pick_ln, positive, positive_gamma, push_drawn,
+    seen, setting, standard,
 };
-use crate::kernel::{Clusters, Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 
 /// Autoregression: z_t = β₀ + φ₁ z_(t−1) + ... + φ_p z_(t−p) + e_t in cluster k, e_t ~ N(0, 1/λ), z = (y − centre)/scale.
 ///
@@ -53,6 +54,8 @@ pub struct SeriesData {
     n_times: usize,
     order: usize,
     scale: f64,
+    /// As they were given, row by row, NaN where missing.
+    given: Vec<f64>,
     /// z, row by row, NaN where missing.
     z: Vec<f64>,
     summaries: Vec<Summary>,
@@ -142,6 +145,11 @@ impl Series {
             centre,
             scale,
         })
+    }
+
+    /// T.
+    pub(crate) fn n_times(&self) -> usize {
+        self.n_times
     }
 
     fn in_units(&self, z: f64) -> f64 {
@@ -329,7 +337,8 @@ impl SeriesData {
     /// [`CellError::Parts`] for a series longer than T, [`CellError::Value`], naming the row.
     pub fn new(kernel: &Series, rows: &[Vec<Option<f64>>]) -> Result<Self, CellError> {
         let n_times = kernel.n_times;
-        let mut z = vec![f64::NAN; rows.len() * n_times];
+        let mut given = vec![f64::NAN; rows.len() * n_times];
+        let mut z = given.clone();
         for (row, values) in rows.iter().enumerate() {
             if values.len() > n_times {
                 return Err(CellError::Parts {
@@ -349,13 +358,15 @@ impl SeriesData {
                         needed: "a finite number within 1e100 scales of the centre",
                     });
                 }
-                z[row * n_times + part] = scaled;
+                let at = row * n_times + part;
+                (given[at], z[at]) = (value, scaled);
             }
         }
         let mut data = Self {
             n_times,
             order: kernel.order,
             scale: kernel.scale,
+            given,
             z,
             summaries: vec![Summary::default(); rows.len()],
             moments: vec![0.0; rows.len() * n_moments(kernel.order)],
@@ -423,6 +434,9 @@ impl Kernel for Series {
     type Params = SeriesParams;
     type Stats = SeriesStats;
 
+    const COUPLED: bool = false;
+    const GEOMETRIC: bool = false;
+
     fn n_rows(&self, data: &SeriesData) -> usize {
         data.summaries.len()
     }
@@ -435,11 +449,27 @@ impl Kernel for Series {
         self.n_times
     }
 
+    fn part(&self, data: &SeriesData, row: usize, part: usize) -> Part {
+        seen(data.given[row * data.n_times + part]).into()
+    }
+
+    fn n_levels(&self) -> Option<usize> {
+        None
+    }
+
+    fn cell_key(&self, _: &SeriesData, _: usize) -> Option<u64> {
+        None
+    }
+
     fn initial(&self, _: &mut Xoshiro256PlusPlus) -> SeriesParams {
         SeriesParams {
             parameters: ClusterTable::new(self.order + 2),
             weights: ClusterTable::new(n_moments(self.order)),
         }
+    }
+
+    fn push_prior(&self, params: &mut SeriesParams, rng: &mut Xoshiro256PlusPlus) {
+        push_drawn(self, params, rng);
     }
 
     fn update(
@@ -465,7 +495,7 @@ impl Kernel for Series {
             add_moments(self.order, &z, &mut pool[cluster].moments);
             work.z = z;
         }
-        self.redraw(params, pool, rng);
+        draw_all(self, params, pool, rng);
     }
 
     fn ln_likelihoods(
@@ -609,9 +639,12 @@ impl Kernel for Series {
             z.resize(data.summaries[row].length, 0.0);
             self.read(params, label as usize)
                 .go_on(&mut z, 0, Some(rng));
-            let cells = &mut data.z[row * self.n_times..];
-            let cells = cells.iter_mut().zip(&z).filter(|(cell, _)| !cell.is_nan());
-            cells.for_each(|(cell, z)| *cell = *z);
+            for (t, &z) in z.iter().enumerate() {
+                let at = row * self.n_times + t;
+                if !data.z[at].is_nan() {
+                    (data.z[at], data.given[at]) = (z, self.in_units(z));
+                }
+            }
             data.refresh(row);
         }
     }
@@ -673,6 +706,9 @@ impl Series {
         let known = out.len();
         out.resize(self.n_times, 0.0);
         law.go_on(out, known, rng);
-        out.iter_mut().for_each(|z| *z = self.in_units(*z));
+        for (t, out) in out.iter_mut().enumerate() {
+            let given = seen(data.given[row * data.n_times + t]).filter(|_| !ignore_observed);
+            *out = given.unwrap_or_else(|| self.in_units(*out));
+        }
     }
 }

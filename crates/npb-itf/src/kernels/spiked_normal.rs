@@ -6,9 +6,9 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dist::Reals;
 use serde::{Deserialize, Serialize};
 
-use super::support::clusters_in;
+use super::support::{clusters_in, push_drawn};
 use super::{Categorical, CategoricalData, CategoricalParams, Normal, NormalData, NormalParams};
-use crate::kernel::{Clusters, Kernel, RowLabels};
+use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 
 /// x = c with probability π_k in cluster k, otherwise x ~ N(μ_k, 1/λ_k): rain, claims, the area of a pool, numbers that are 0 in many rows
 /// and vary in the others.
@@ -153,12 +153,27 @@ impl Kernel for SpikedNormal {
     type Params = SpikedNormalParams;
     type Stats = SpikedNormalStats;
 
+    const COUPLED: bool = false;
+    const GEOMETRIC: bool = false;
+
     fn n_rows(&self, data: &SpikedNormalData) -> usize {
         self.side.n_rows(&data.sides)
     }
 
     fn is_observed(&self, data: &SpikedNormalData, row: usize) -> bool {
         self.side.is_observed(&data.sides, row)
+    }
+
+    fn n_parts(&self, _: &SpikedNormalData, _: usize) -> usize {
+        1
+    }
+
+    fn part(&self, data: &SpikedNormalData, row: usize, _: usize) -> Part {
+        data.value(row).into()
+    }
+
+    fn n_levels(&self) -> Option<usize> {
+        None
     }
 
     fn cell_key(&self, data: &SpikedNormalData, row: usize) -> Option<u64> {
@@ -170,6 +185,10 @@ impl Kernel for SpikedNormal {
             sides: self.side.initial(rng),
             rest: self.rest.initial(rng),
         }
+    }
+
+    fn push_prior(&self, params: &mut SpikedNormalParams, rng: &mut Xoshiro256PlusPlus) {
+        push_drawn(self, params, rng);
     }
 
     fn update(

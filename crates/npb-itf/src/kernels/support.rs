@@ -1,11 +1,12 @@
 //! What several kernels share: tables with clusters innermost, draws that stay in range, bad cells.
 
+use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dist::Gamma;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::Clusters;
+use crate::kernel::{Clusters, Kernel};
 
 /// A cell or a setting that a kernel cannot take.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -190,6 +191,60 @@ macro_rules! clusters_in {
     };
 }
 pub(super) use clusters_in;
+
+/// Kernels whose hyperparameters are drawn given the parameters of the clusters.
+pub(super) trait Hierarchical: Kernel {
+    /// Draws hyperparameters given the parameters of the clusters with cells.
+    fn move_hyperparameters(
+        &self,
+        params: &mut Self::Params,
+        pool: &[Self::Stats],
+        rng: &mut Xoshiro256PlusPlus,
+    );
+
+    /// Whether a cell has been taken in.
+    fn has_cells(&self, stats: &Self::Stats) -> bool;
+
+    /// Draws the parameters of all clusters given their statistics, then hyperparameters, and clusters without cells once more, as
+    /// these follow the new hyperparameters.
+    fn redraw(
+        &self,
+        params: &mut Self::Params,
+        pool: &[Self::Stats],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        draw_all(self, params, pool, rng);
+        self.move_hyperparameters(params, pool, rng);
+        for k in (0..params.n_clusters()).filter(|&k| !self.has_cells(&pool[k])) {
+            self.draw(params, k, &pool[k], rng);
+        }
+    }
+}
+
+/// A number of which NaN says that it is missing.
+pub(super) fn seen(x: f64) -> Option<f64> {
+    Some(x).filter(|x| !x.is_nan())
+}
+
+/// Draws the parameters of all clusters given their statistics.
+pub(super) fn draw_all<K: Kernel>(
+    kernel: &K,
+    params: &mut K::Params,
+    pool: &[K::Stats],
+    rng: &mut Xoshiro256PlusPlus,
+) {
+    (0..params.n_clusters()).for_each(|k| kernel.draw(params, k, &pool[k], rng));
+}
+
+/// Adds a cluster drawn from the prior, as a cluster without cells is.
+pub(super) fn push_drawn<K: Kernel>(
+    kernel: &K,
+    params: &mut K::Params,
+    rng: &mut Xoshiro256PlusPlus,
+) {
+    params.push_empty();
+    kernel.draw(params, params.n_clusters() - 1, &kernel.no_stats(), rng);
+}
 
 pub(super) fn positive(x: f64) -> bool {
     x.is_finite() && x > 0.0

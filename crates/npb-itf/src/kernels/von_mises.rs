@@ -9,8 +9,10 @@ use npb_priors::special::log_sum_exp;
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
-use super::support::{CellError, ClusterTable, clusters_in, pick_ln, positive, setting};
-use crate::kernel::{Clusters, Kernel, RowLabels};
+use super::support::{
+    CellError, ClusterTable, clusters_in, draw_all, pick_ln, positive, push_drawn, setting,
+};
+use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 
 /// p(x) = exp(κ cos(x − μ)) / (2π I₀(κ)) in cluster k (von Mises), angles x scaled to a circumference of 2π.
 ///
@@ -223,6 +225,9 @@ impl Kernel for VonMises {
     type Params = VonMisesParams;
     type Stats = VonMisesStats;
 
+    const COUPLED: bool = false;
+    const GEOMETRIC: bool = false;
+
     fn n_rows(&self, data: &VonMisesData) -> usize {
         data.points.len()
     }
@@ -231,10 +236,45 @@ impl Kernel for VonMises {
         data.is_observed(row)
     }
 
+    fn n_parts(&self, _: &VonMisesData, _: usize) -> usize {
+        1
+    }
+
+    fn part(&self, data: &VonMisesData, row: usize, _: usize) -> Part {
+        let angle = |[x, y]: [f64; 2]| self.in_period(y.atan2(x));
+        data.is_observed(row)
+            .then(|| angle(data.points[row]))
+            .into()
+    }
+
+    fn n_levels(&self) -> Option<usize> {
+        None
+    }
+
+    fn cell_key(&self, _: &VonMisesData, _: usize) -> Option<u64> {
+        None
+    }
+
     fn initial(&self, _: &mut Xoshiro256PlusPlus) -> VonMisesParams {
         VonMisesParams {
             table: ClusterTable::new(ROWS),
         }
+    }
+
+    fn push_prior(&self, params: &mut VonMisesParams, rng: &mut Xoshiro256PlusPlus) {
+        push_drawn(self, params, rng);
+    }
+
+    fn update(
+        &self,
+        data: &VonMisesData,
+        labels: &[u32],
+        params: &mut VonMisesParams,
+        pool: &mut Vec<VonMisesStats>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        self.tally(data, labels, params, pool);
+        draw_all(self, params, pool, rng);
     }
 
     fn ln_likelihoods(

@@ -156,3 +156,146 @@ fn what_does_not_fit_is_named() {
         Err(ItfError::NoRows)
     ));
 }
+
+/// The table with counts in a vector, and a link that one side only tells.
+fn with_counts() -> (MixedTable, Vec<Field>) {
+    let (table, mut fields) = table();
+    let mut columns = table.columns().to_vec();
+    columns[7] = MixedColumn::Count(
+        (0..N)
+            .map(|i| (i % 6 != 0).then_some(i as u64 % 4))
+            .collect(),
+    );
+    let MixedColumn::Binary { values, .. } = &mut columns[12 + 5] else {
+        panic!("a network");
+    };
+    values[2] = None;
+    // The first column is of no field.
+    fields.remove(0);
+    let names = table.column_names().to_vec();
+    (MixedTable::new(names, columns).expect("valid"), fields)
+}
+
+/// Everything that was missing is filled in, in the user's own columns, and nothing else has changed.
+fn is_completed(table: &MixedTable, completed: &MixedTable) {
+    assert_eq!(completed.column_names(), table.column_names());
+    assert_eq!(completed.column(0), table.column(0), "of no field");
+    assert_eq!(completed.n_missing(), 1);
+    for (j, (before, after)) in table.columns().iter().zip(completed.columns()).enumerate() {
+        assert_eq!(before.kind(), after.kind());
+        for i in 0..N {
+            match (before, after) {
+                (
+                    MixedColumn::Categorical { codes: a, .. },
+                    MixedColumn::Categorical { codes: b, .. },
+                ) => assert!(a[i].is_none_or(|_| a[i] == b[i]), "{i} {j}"),
+                _ => {
+                    let before = before.number(i);
+                    assert!(before.is_none_or(|x| after.number(i) == Some(x)), "{i} {j}");
+                }
+            }
+        }
+    }
+    let link = |i: usize, j: usize| completed.column(12 + j).number(i);
+    for (i, j) in (0..N).flat_map(|i| (0..N).map(move |j| (i, j))) {
+        assert_eq!(link(i, j), link(j, i), "{i} {j}");
+    }
+    assert_eq!(link(2, 5), Some(0.0), "told from the other side");
+}
+
+#[test]
+fn tables_are_completed_in_their_own_columns() {
+    let (table, fields) = with_counts();
+    let data = ItfData::from_fields(&table, &fields).expect("fits");
+    let config = ItfConfig {
+        chains: 1,
+        burn_in: 20,
+        keep: 3,
+        ..ItfConfig::default()
+    };
+    let fit = fit_data(&data, &config).expect("a fit");
+    let filled = fit
+        .impute_fields(&table, &fields, 0.9, true)
+        .expect("filled");
+    is_completed(&table, &filled.completed);
+    for cell in &filled.cells {
+        let field = &fields[cell.column];
+        for &part in &cell.missing {
+            let at = field.columns[part];
+            assert!(
+                filled.completed.column(at).number(cell.row).is_some()
+                    || field.measure == Measure::Ordinal
+            );
+            if field.measure == Measure::Series {
+                let value = filled.completed.column(at).number(cell.row);
+                assert_eq!(value, Some(cell.expected[part]));
+            }
+        }
+    }
+    let drawn = fit
+        .impute_field_draws(&table, &fields, 4, true)
+        .expect("drawn");
+    assert_eq!(drawn.len(), 4);
+    drawn
+        .iter()
+        .for_each(|completed| is_completed(&table, completed));
+    assert!(drawn.windows(2).any(|pair| pair[0] != pair[1]));
+
+    // New rows have no network; levels may come in another order.
+    let refused = fit.impute_fields(&table, &fields, 0.9, false);
+    assert!(matches!(refused, Err(ItfError::Column { .. })));
+    let without = &fields[..fields.len() - 1];
+    let fit = fit_data(
+        &ItfData::from_fields(&table, without).expect("fits"),
+        &config,
+    )
+    .expect("fits");
+    let part = table.select_rows(&[5, 0]);
+    let filled = fit
+        .impute_fields(&part, without, 0.9, false)
+        .expect("filled");
+    assert_eq!(
+        filled.completed.n_missing(),
+        part.columns()[12..24]
+            .iter()
+            .map(|c| (0..2).filter(|&i| c.number(i).is_none()).count())
+            .sum::<usize>()
+    );
+    let swapped: Vec<Field> = [&without[1..2], &without[..1], &without[2..]].concat();
+    let error = fit
+        .impute_fields(&table, &swapped, 0.9, true)
+        .expect_err("another order");
+    assert!(error.to_string().contains("their order"), "{error}");
+    let mut short = without.to_vec();
+    short[8].columns.pop();
+    assert_eq!(short[8].measure, Measure::Series);
+    assert!(fit.impute_fields(&table, &short, 0.9, true).is_err());
+    let mut beyond = fields.clone();
+    beyond.last_mut().expect("the network").columns[3] = 99;
+    assert!(data.read_like(&table, &beyond).is_err());
+}
+
+/// A positive number counted in whole ones stays positive.
+#[test]
+fn positive_counts_are_at_least_one() {
+    let values = (0..N).map(|i| (i > 2).then_some(1)).collect();
+    let table = MixedTable::new(vec!["k".into()], vec![MixedColumn::Count(values)]).expect("valid");
+    let fields = [Field::new("k", Measure::Positive, vec![0])];
+    let config = ItfConfig {
+        chains: 1,
+        burn_in: 20,
+        keep: 3,
+        ..ItfConfig::default()
+    };
+    let fit = fit_data(
+        &ItfData::from_fields(&table, &fields).expect("fits"),
+        &config,
+    )
+    .expect("a fit");
+    for drawn in fit
+        .impute_field_draws(&table, &fields, 50, true)
+        .expect("drawn")
+    {
+        Field::check_all(&fields, &drawn).expect("positive");
+    }
+}

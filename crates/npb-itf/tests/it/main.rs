@@ -6,6 +6,7 @@ mod clustering;
 mod dependence;
 mod exact;
 mod fields;
+mod gaps;
 mod kernels;
 mod recovery;
 mod sampler;

@@ -5,6 +5,9 @@
 
 use pulp::{Simd, WithSimd};
 
+/// `lanes` is a multiple of this number: the f64 lanes of the widest vector register.
+pub(super) const LANE_MULTIPLE: usize = 8;
+
 /// Position of element (i, j) of a symmetric matrix whose lower triangle is stored row by row.
 #[inline(always)]
 pub(super) fn packed(i: usize, j: usize) -> usize {
@@ -182,7 +185,7 @@ fn factor<S: Simd, const N: usize>(
 /// Exponents are summed and mantissas multiplied, so that one logarithm per lane is taken and nothing over- or underflows.
 #[inline(always)]
 fn ln_product(pivots: &[f64], ln_det: &mut [f64]) -> bool {
-    const GROUP: usize = super::LANE_MULTIPLE;
+    const GROUP: usize = LANE_MULTIPLE;
     const MANTISSA: u64 = (1 << 52) - 1;
     const ONE: u64 = 1023 << 52;
     /// Mantissas are below 2: this many of them multiply to a finite number.

@@ -2,7 +2,6 @@
 
 use super::dirichlet::{divergence, entropy};
 use super::gamma::ln_standard_gamma;
-use super::stored::StoredBeta;
 use crate::error::{Check, ParameterError};
 use crate::special::{beta_regularized, digamma_difference, ln_beta};
 use rand::Rng;
@@ -115,4 +114,20 @@ impl Beta {
 /// power * ln_x, with 0 ln 0 = 0.
 fn power_ln(power: f64, ln_x: f64) -> f64 {
     if power == 0.0 { 0.0 } else { power * ln_x }
+}
+
+/// What a file holds, before the constructor has checked it; the rest is computed again, to the same bits.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredBeta {
+    a: f64,
+    b: f64,
+}
+
+impl TryFrom<StoredBeta> for Beta {
+    type Error = ParameterError;
+
+    fn try_from(stored: StoredBeta) -> Result<Self, ParameterError> {
+        Self::new(stored.a, stored.b)
+    }
 }

@@ -2,7 +2,6 @@
 
 use super::gamma::{ln_standard_gamma, shape_rest, unit_entropy};
 use super::scaled_ln_excess;
-use super::stored::StoredDirichlet;
 use crate::error::{Check, ParameterError};
 use crate::special::{
     LN_SQRT_2PI, digamma_difference, ln_beta, ln_gamma_rest, ln_minus_digamma, log_sum_exp,
@@ -175,4 +174,27 @@ pub(super) fn divergence(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> f64
     // A mean of self, in the units of other.
     let each = pairs.map(|(a, a0)| scaled_ln_excess(a / s * s0, a0) + shape_rest(a, a0));
     each.sum::<f64>() - shape_rest(s, s0)
+}
+
+/// What a file holds, before the constructor has checked it; the rest is computed again, to the same bits.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredDirichlet {
+    concentrations: Vec<f64>,
+}
+
+impl From<Dirichlet> for StoredDirichlet {
+    fn from(dirichlet: Dirichlet) -> Self {
+        Self {
+            concentrations: dirichlet.concentrations().to_vec(),
+        }
+    }
+}
+
+impl TryFrom<StoredDirichlet> for Dirichlet {
+    type Error = ParameterError;
+
+    fn try_from(stored: StoredDirichlet) -> Result<Self, ParameterError> {
+        Self::new(stored.concentrations)
+    }
 }

@@ -1,7 +1,6 @@
 //! The Gamma distribution, (shape, rate).
 
 use super::scaled_ln_excess;
-use super::stored::StoredGamma;
 use crate::error::{Check, ParameterError};
 use crate::special::{
     LN_SQRT_2PI, digamma, gamma_lower_regularized, ln_gamma, ln_gamma_rest, ln_minus_digamma,
@@ -141,5 +140,21 @@ pub(super) fn ln_standard_gamma<R: Rng + ?Sized>(shape: f64, rng: &mut R) -> f64
         standard_gamma(shape + 1.0, rng).ln() - rng.sample::<f64, _>(Exp1) / shape
     } else {
         standard_gamma(shape, rng).ln()
+    }
+}
+
+/// What a file holds, before the constructor has checked it; the rest is computed again, to the same bits.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredGamma {
+    shape: f64,
+    rate: f64,
+}
+
+impl TryFrom<StoredGamma> for Gamma {
+    type Error = ParameterError;
+
+    fn try_from(stored: StoredGamma) -> Result<Self, ParameterError> {
+        Self::new(stored.shape, stored.rate)
     }
 }

@@ -18,7 +18,6 @@ mod normal;
 mod normal_gamma;
 mod normal_wishart;
 mod poisson_gamma;
-mod stored;
 mod student_t;
 mod truncated_normal;
 mod truncated_sum;

@@ -1,7 +1,6 @@
 //! The univariate normal distribution, (mean, variance).
 
 use super::ln_excess;
-use super::stored::StoredNormal;
 use crate::error::{Check, ParameterError};
 use crate::special::{LN_SQRT_2PI, normal_cdf};
 use rand::{Rng, RngExt};
@@ -76,5 +75,21 @@ impl Normal {
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         let z: f64 = rng.sample(StandardNormal);
         self.mean + self.variance.sqrt() * z
+    }
+}
+
+/// What a file holds, before the constructor has checked it; the rest is computed again, to the same bits.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredNormal {
+    mean: f64,
+    variance: f64,
+}
+
+impl TryFrom<StoredNormal> for Normal {
+    type Error = ParameterError;
+
+    fn try_from(stored: StoredNormal) -> Result<Self, ParameterError> {
+        Self::new(stored.mean, stored.variance)
     }
 }

@@ -1,6 +1,5 @@
 //! The normal-gamma distribution of a mean and a precision.
 
-use super::stored::StoredNormalGamma;
 use super::{Gamma, ln_excess};
 use crate::error::{Check, ParameterError};
 use crate::special::LN_SQRT_2PI;
@@ -102,5 +101,23 @@ impl NormalGamma {
         let z: f64 = rng.sample(StandardNormal);
         let sd = (-0.5 * (self.strength.ln() + ln_lambda)).exp();
         (self.mean + sd * z, ln_lambda.exp())
+    }
+}
+
+/// What a file holds, before the constructor has checked it; the rest is computed again, to the same bits.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredNormalGamma {
+    mean: f64,
+    strength: f64,
+    precision: Gamma,
+}
+
+impl TryFrom<StoredNormalGamma> for NormalGamma {
+    type Error = ParameterError;
+
+    fn try_from(stored: StoredNormalGamma) -> Result<Self, ParameterError> {
+        let (shape, rate) = (stored.precision.shape(), stored.precision.rate());
+        Self::new(stored.mean, stored.strength, shape, rate)
     }
 }

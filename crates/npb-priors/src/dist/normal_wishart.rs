@@ -1,6 +1,5 @@
 //! The normal-Wishart distribution of a mean vector and a precision matrix.
 
-use super::stored::StoredNormalWishart;
 use super::{Wishart, ln_excess};
 use crate::error::{Check, ParameterError};
 use crate::special::LN_SQRT_2PI;
@@ -141,5 +140,22 @@ fn solve_lower_transposed(l: MatRef<'_, f64>, b: &mut [f64]) {
     for j in (0..b.len()).rev() {
         let below: f64 = (j + 1..b.len()).map(|i| l[(i, j)] * b[i]).sum();
         b[j] = (b[j] - below) / l[(j, j)];
+    }
+}
+
+/// What a file holds, before the constructor has checked it; the rest is computed again, to the same bits.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredNormalWishart {
+    mean: Vec<f64>,
+    strength: f64,
+    precision: Wishart,
+}
+
+impl TryFrom<StoredNormalWishart> for NormalWishart {
+    type Error = ParameterError;
+
+    fn try_from(stored: StoredNormalWishart) -> Result<Self, ParameterError> {
+        Self::new(stored.mean, stored.strength, stored.precision)
     }
 }

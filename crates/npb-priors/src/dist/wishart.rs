@@ -1,7 +1,6 @@
 //! The Wishart distribution of a precision matrix.
 
 use super::gamma::{ln_standard_gamma, rate_ratio_kl, unit_entropy};
-use super::stored::StoredWishart;
 use super::{ln_excess, symmetric};
 use crate::error::{Check, ParameterError};
 use crate::special::{digamma, ln_multivariate_gamma, multivariate_digamma};
@@ -211,4 +210,30 @@ fn check_df(check: Check, p: usize, df: f64) -> Result<(), ParameterError> {
         df,
         "finite and > P - 1",
     )
+}
+
+/// What a file holds, before the constructor has checked it; the rest is computed again, to the same bits.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredWishart {
+    #[serde(with = "npb_linalg::saved")]
+    scale: Mat<f64>,
+    df: f64,
+}
+
+impl From<Wishart> for StoredWishart {
+    fn from(wishart: Wishart) -> Self {
+        Self {
+            scale: wishart.scale().to_owned(),
+            df: wishart.df(),
+        }
+    }
+}
+
+impl TryFrom<StoredWishart> for Wishart {
+    type Error = ParameterError;
+
+    fn try_from(stored: StoredWishart) -> Result<Self, ParameterError> {
+        Self::new(stored.scale.as_ref(), stored.df)
+    }
 }

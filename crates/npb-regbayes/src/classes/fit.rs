@@ -142,7 +142,8 @@ pub fn fit_watched(
         checkpoint.reached(0),
         config,
         &mut part,
-        Some(&checkpoint),
+        // Stopped before its first iteration: there is nothing to go on from.
+        (!watch.is_stopped()).then_some(&checkpoint),
     )?;
     Ok(run.finish(outcome))
 }

@@ -34,6 +34,8 @@ impl TaskTargets {
 #[serde(deny_unknown_fields)]
 pub struct Task {
     pub(crate) name: String,
+    /// Of the inputs that it was made for.
+    n_rows: usize,
     pub(crate) rows: Vec<usize>,
     pub(crate) targets: TaskTargets,
 }
@@ -44,6 +46,7 @@ impl Task {
         let (rows, values) = known(labels);
         Self {
             name: name.into(),
+            n_rows: labels.len(),
             rows,
             targets: TaskTargets::Binary(values),
         }
@@ -60,6 +63,7 @@ impl Task {
         }
         Ok(Self {
             name: name.into(),
+            n_rows: signs.len(),
             rows,
             targets: TaskTargets::Binary(values.iter().map(|&y| y > 0.0).collect()),
         })
@@ -70,6 +74,7 @@ impl Task {
     /// # Errors
     /// A number that is not finite, named with its row.
     pub fn real(name: impl Into<String>, values: &[Option<f64>]) -> Result<Self, RegBayesError> {
+        let n_rows = values.len();
         let (rows, values) = known(values);
         if let Some(n) = values.iter().position(|y| !y.is_finite()) {
             return Err(RegBayesError::row(
@@ -81,6 +86,7 @@ impl Task {
         }
         Ok(Self {
             name: name.into(),
+            n_rows,
             rows,
             targets: TaskTargets::Real(values),
         })
@@ -101,6 +107,17 @@ impl Task {
         &self.targets
     }
 
+    /// One entry for each row of inputs: a list that is too short or too long has slipped.
+    pub(crate) fn check_rows(&self, n_rows: usize) -> Result<(), RegBayesError> {
+        if self.n_rows == n_rows {
+            return Ok(());
+        }
+        Err(RegBayesError::state(format!(
+            "task {} has {} entries for {n_rows} rows of inputs: give one for each, None where it is not known",
+            self.name, self.n_rows
+        )))
+    }
+
     /// The same task with the targets of some rows only; perhaps none.
     pub(crate) fn restricted(&self, keep: impl Fn(usize) -> bool) -> Self {
         let kept: Vec<usize> = (0..self.rows.len())
@@ -108,6 +125,7 @@ impl Task {
             .collect();
         Self {
             name: self.name.clone(),
+            n_rows: self.n_rows,
             rows: kept.iter().map(|&n| self.rows[n]).collect(),
             targets: match &self.targets {
                 TaskTargets::Binary(v) => TaskTargets::Binary(kept.iter().map(|&n| v[n]).collect()),
@@ -144,20 +162,14 @@ impl TaskData {
     /// Inputs and tasks.
     ///
     /// # Errors
-    /// No row or task; a task for rows that do not exist, or without any target; two tasks of one name.
+    /// No task; a task of another number of rows, or without any target; two tasks of one name.
     pub fn new(inputs: Table, tasks: Vec<Task>) -> Result<Self, RegBayesError> {
         let wrong = |what: String| Err(RegBayesError::state(what));
         if tasks.is_empty() {
             return wrong("there is no task: a fit needs at least one".to_owned());
         }
         for (m, task) in tasks.iter().enumerate() {
-            if let Some(&row) = task.rows.iter().find(|&&n| n >= inputs.n_rows()) {
-                return wrong(format!(
-                    "task {m} ({}) has a target for row {row}: there are {} rows",
-                    task.name,
-                    inputs.n_rows()
-                ));
-            }
+            task.check_rows(inputs.n_rows())?;
             if task.rows.is_empty() {
                 return wrong(format!("task {m} ({}) has no known target", task.name));
             }
@@ -178,6 +190,7 @@ impl TaskData {
             let (rows, values): (Vec<usize>, Vec<f64>) = targets.known(m).unzip();
             Task {
                 name: targets.names()[m].clone(),
+                n_rows: targets.n_rows(),
                 rows,
                 targets: match targets.kind() {
                     TargetKind::Sign => {

@@ -146,7 +146,16 @@ pub fn fit_watched(
     config: &IlsvmConfig,
     watch: &Watch<'_>,
 ) -> Result<MtIlsvmFit, RegBayesError> {
-    let mut part = watch.part("fit", 1.0);
+    fit_part(data, config, (watch, 1.0))
+}
+
+/// As [`fit_watched`], which is so much of all that `watch` hears of.
+pub(super) fn fit_part(
+    data: &TaskData,
+    config: &IlsvmConfig,
+    (watch, weight): (&Watch<'_>, f64),
+) -> Result<MtIlsvmFit, RegBayesError> {
+    let mut part = watch.part("fit", weight);
     let prepared = PreparedTasks::new_watched(data, config, &mut part)?;
     let key = fingerprint(&(&data.inputs, &data.tasks, config))?;
     let checkpoint = watch.checkpoint(CHECKPOINT, MtIlsvmFit::VERSION, key, 1)?;
@@ -156,7 +165,8 @@ pub fn fit_watched(
         checkpoint.reached(0),
         config,
         &mut part,
-        Some(&checkpoint),
+        // Stopped before its first iteration: there is nothing to go on from.
+        (!watch.is_stopped()).then_some(&checkpoint),
     )?;
     Ok(run.finish(outcome))
 }

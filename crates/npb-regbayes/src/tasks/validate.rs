@@ -5,12 +5,12 @@ use npb_infer::{Watch, stream};
 use serde::{Deserialize, Serialize};
 
 use super::data::{Task, TaskData, TaskTargets};
-use super::fit::{MtIlsvmFit, PreparedTasks, fit_watched};
+use super::fit::{MtIlsvmFit, PreparedTasks, fit_part};
 use super::margins::{TaskMargins, machine_rows};
 use crate::alternate::Reached;
 use crate::config::IlsvmConfig;
 use crate::error::RegBayesError;
-use crate::select::over_folds;
+use crate::select::{over_folds, stopped};
 use crate::vb;
 
 /// Second word of the keys of random streams.
@@ -223,14 +223,32 @@ pub fn cross_validate(
     choice: &Validation,
     watch: &Watch<'_>,
 ) -> Result<HeldOut, RegBayesError> {
+    cross_validate_part(data, config, choice, (watch, 1.0))
+}
+
+/// As [`cross_validate`], which is so much of all that `watch` hears of.
+fn cross_validate_part(
+    data: &TaskData,
+    config: &IlsvmConfig,
+    choice: &Validation,
+    (watch, weight): (&Watch<'_>, f64),
+) -> Result<HeldOut, RegBayesError> {
     choice.validate()?;
-    let prepared = PreparedTasks::new(data, config)?;
+    // A first guess at shares: the sweeps without labels are about one of the fits.
+    let fits = choice.folds * choice.costs.len();
+    let features = weight / (fits + 1) as f64;
+    let mut part = watch.part("features", features);
+    let prepared = PreparedTasks::new_watched(data, config, &mut part)?;
+    if part.report(0, 1.0, &[], &[]).is_break() {
+        return Err(stopped());
+    }
     let rng = &mut stream(config.seed, [0, FOLDS, 0, 0]);
     let folds = k_fold(prepared.core.rows.len(), choice.folds, rng)?;
     let mut costs = choice.costs.clone();
     costs.sort_by(f64::total_cmp);
     costs.dedup();
-    let parts = over_folds(&costs, &folds, watch, |fold, cost, before| {
+    let rest = (watch, weight - features);
+    let parts = over_folds(&costs, &folds, rest, |fold, cost, before| {
         one_fold(&prepared, data, config, fold, cost, before)
     })?;
     let merged = |cost: usize| {
@@ -294,7 +312,7 @@ fn one_fold(
     Ok((scores, run.reached(&[])))
 }
 
-/// [`cross_validate`], then a fit at the best cost, with its thresholds.
+/// [`cross_validate`], then a fit at the best cost, with its thresholds. `watch` hears of both; a checkpoint is of the last fit.
 ///
 /// # Errors
 /// As both.
@@ -321,13 +339,14 @@ pub fn fit_selected(
     choice: &Validation,
     watch: &Watch<'_>,
 ) -> Result<(MtIlsvmFit, HeldOut), RegBayesError> {
-    let held_out = cross_validate(data, config, choice, watch)?;
+    let last = 1.0 / (choice.folds * choice.costs.len() + 1) as f64;
+    let held_out = cross_validate_part(data, config, choice, (watch, 1.0 - last))?;
     let (cost, thresholds) = held_out.best(choice)?;
     let config = IlsvmConfig {
         cost,
         ..config.clone()
     };
-    let model = fit_watched(data, &config, &Watch::none())?.with_thresholds(&thresholds)?;
+    let model = fit_part(data, &config, (watch, last))?.with_thresholds(&thresholds)?;
     Ok((model, held_out))
 }
 

@@ -97,6 +97,7 @@ impl Default for MedLdaConfig {
 
 /// Below this the logarithms of proportions leave the range of `exp`.
 const LEAST_PRIOR: f64 = 1e-3;
+const MOST_PRIOR: f64 = 1e10;
 const MOST_TOPICS: usize = 4096;
 
 impl MedLdaConfig {
@@ -107,16 +108,17 @@ impl MedLdaConfig {
     pub fn validate(&self) -> Result<(), RegBayesError> {
         ranges::up_to("topics", self.topics, MOST_TOPICS)?;
         for (field, value) in [("alpha", self.alpha), ("word_prior", self.word_prior)] {
-            ranges::moderate(field, value)?;
-            ranges::above(field, value, LEAST_PRIOR * (1.0 - 1e-12))?;
+            if !(LEAST_PRIOR..=MOST_PRIOR).contains(&value) {
+                let rule = format!("from {LEAST_PRIOR} to {MOST_PRIOR:e}");
+                return Err(ranges::OutOfRange::new(field, value, rule).into());
+            }
         }
         ranges::not_negative("cost", self.cost)?;
         ranges::not_negative("epsilon", self.epsilon)?;
         ranges::above("margin", self.margin, 0.0)?;
         ranges::at_least("inner_iterations", self.inner_iterations as u64, 1)?;
         ranges::not_negative("inner_tolerance", self.inner_tolerance)?;
-        ranges::at_least("limits.max_iterations", self.limits.max_iterations, 1)?;
-        ranges::not_negative("limits.tolerance", self.limits.tolerance)?;
-        self.machine.validate()
+        self.limits.validate()?;
+        Ok(self.machine.validate().map_err(|e| e.inside("machine"))?)
     }
 }

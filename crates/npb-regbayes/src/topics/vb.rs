@@ -345,6 +345,38 @@ impl<'d> MedLdaVb<'d> {
         ] {
             same_size(what, found, expected)?;
         }
+        let scores = match &self.responses {
+            Standard::None => 0,
+            Standard::Real(_) => 1,
+            Standard::Classes { n_classes, .. } => *n_classes,
+        };
+        let wide = |m: &Mat<f64>| (m.nrows(), m.ncols());
+        let positive = |x: &f64| x.is_finite() && *x > 0.0;
+        for (what, holds) in [
+            ("topics", state.topics.iter().all(positive)),
+            ("gamma", state.gamma.iter().all(positive)),
+            ("tilts", state.tilt.iter().all(|x| x.is_finite())),
+            (
+                "shares",
+                state.shares.iter().all(|x| *x >= 0.0 && *x <= 1.0 + 1e-9),
+            ),
+            ("coefficients", state.mean.iter().all(|x| x.is_finite())),
+            ("number of scores", n_scores == 0 || n_scores == scores),
+            (
+                "covariance",
+                [(0, 0), (k, k)].contains(&wide(&state.covariance)),
+            ),
+            ("machine", state.machine.len() <= 1),
+            ("alpha", positive(&state.alpha)),
+            ("noise", positive(&state.noise)),
+            ("objective", state.objective.is_finite()),
+        ] {
+            if !holds {
+                return Err(RegBayesError::state(format!(
+                    "{what} of a checkpoint: impossible value or size"
+                )));
+            }
+        }
         self.state = state;
         Ok(())
     }

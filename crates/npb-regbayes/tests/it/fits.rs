@@ -73,7 +73,8 @@ fn stopped_fits_go_on_in_the_same_bits() {
             shares.windows(2).all(|w| w[0] <= w[1]) && shares.last() == Some(&1.0),
             "{shares:?}"
         );
-        for last in [1, 2] {
+        // 0: in the sweeps before the labels are looked at.
+        for last in [0, 1, 2] {
             let stop = |progress: &Progress<'_>| match progress.step >= last {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
@@ -87,6 +88,34 @@ fn stopped_fits_go_on_in_the_same_bits() {
         }
     }
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn selection_is_watched_from_features_to_the_last_fit() {
+    let data = simulated::tasks(12, 40, 0.1).data(25);
+    let choice = tasks::Validation {
+        costs: vec![0.1, 1.0],
+        folds: 2,
+        ..tasks::Validation::default()
+    };
+    let mut heard = Vec::new();
+    let watch = Watch::new(|progress: &Progress<'_>| {
+        heard.push((progress.part.to_owned(), progress.share));
+        ControlFlow::Continue(())
+    });
+    tasks::fit_selected(&data, &task_config(5), &choice, &watch).unwrap();
+    drop(watch);
+    assert!(heard.windows(2).all(|w| w[0].1 <= w[1].1), "{heard:?}");
+    assert_eq!(heard.first().unwrap().0, "features");
+    let (part, share) = heard.last().unwrap();
+    assert_eq!((part.as_str(), *share), ("fit", 1.0));
+
+    let watch = Watch::new(|progress: &Progress<'_>| match progress.part {
+        "fold 2" => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    let stopped = tasks::fit_selected(&data, &task_config(5), &choice, &watch);
+    assert!(stopped.unwrap_err().to_string().contains("stopped"));
 }
 
 #[test]

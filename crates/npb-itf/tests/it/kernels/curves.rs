@@ -124,3 +124,16 @@ fn bad_curves_are_named() {
         }
     ));
 }
+
+#[test]
+fn parts_of_curves() {
+    let kernel = Curve::new(Wavelet::Haar, 3, 5.0, 2.1).expect("valid");
+    let rows = [
+        vec![Some(4.3), M, Some(5.5)],
+        vec![M; 3],
+        vec![Some(4.0), Some(6.1), Some(5.7)],
+        vec![M, M, Some(0.1)],
+    ];
+    let make = |rows: &[Vec<Option<f64>>]| CurveData::new(&kernel, rows).expect("valid");
+    parts_are_what_was_given(&kernel, &rows, make);
+}

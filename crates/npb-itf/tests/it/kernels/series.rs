@@ -203,3 +203,16 @@ fn bad_series_are_named() {
         }
     ));
 }
+
+#[test]
+fn parts_of_series() {
+    let kernel = Series::new(2, 7, 5.0, 2.1).expect("valid");
+    let rows = [
+        vec![M, Some(6.3), M, M, Some(5.0), Some(4.1), M],
+        values(&[3.0, 2.5, 4.7]),
+        vec![],
+        values(&[1.0, 2.0, 4.0, 5.0, 6.0, 6.0, 6.5]),
+    ];
+    let make = |rows: &[Vec<Option<f64>>]| SeriesData::new(&kernel, rows).expect("valid");
+    parts_are_what_was_given(&kernel, &rows, make);
+}

@@ -2,7 +2,7 @@
 
 use npb_infer::testing::{JointModel, JointTest};
 use npb_infer::{Xoshiro256PlusPlus, stream};
-use npb_itf::{Clusters, Kernel, RowLabels};
+use npb_itf::{Clusters, Kernel, Part, RowLabels};
 
 /// Clusters on trial; labels use all but the last.
 pub(super) const CLUSTERS: usize = 4;
@@ -367,4 +367,45 @@ fn forged_files<K: Kernel>(kernel: &K, params: &K::Params) {
         }
     }
     assert!(refused > 0, "nothing is ever refused");
+}
+
+/// Parts are what was given, bit for bit, in the cell and when it is completed; those of simulated data are what likelihoods see.
+pub(super) fn parts_are_what_was_given<K: Kernel>(
+    kernel: &K,
+    rows: &[Vec<Option<f64>>],
+    make: impl Fn(&[Vec<Option<f64>>]) -> K::Data,
+) {
+    let mut data = make(rows);
+    let mut rng = rng(7);
+    let params = prior(kernel, &mut rng);
+    let parts = |data: &K::Data, row: usize| -> Vec<Option<f64>> {
+        let part = |part| match kernel.part(data, row, part) {
+            Part::Observed(value) => Some(value),
+            Part::Missing => None,
+            Part::SameAs { .. } => panic!("no other row's"),
+        };
+        (0..kernel.n_parts(data, row)).map(part).collect()
+    };
+    let mut cell = Vec::new();
+    for (row, given) in rows.iter().enumerate() {
+        let mut given = given.clone();
+        given.resize(kernel.n_parts(&data, row), None);
+        assert_eq!(parts(&data, row), given);
+        let none = RowLabels::NONE;
+        kernel.complete(&params, 1, &data, row, false, none, &mut rng, &mut cell);
+        for (x, filled) in given.iter().zip(&cell) {
+            assert!(x.is_none_or(|x| x == *filled), "{given:?} {cell:?}");
+        }
+    }
+    kernel.simulate(&params, &labels(rows.len()), &mut data, &mut rng);
+    let simulated: Vec<_> = (0..rows.len()).map(|row| parts(&data, row)).collect();
+    let again = make(&simulated);
+    let none = RowLabels::NONE;
+    for row in 0..rows.len() {
+        let a = ln_likelihoods(kernel, &data, &params, row, none);
+        let b = ln_likelihoods(kernel, &again, &params, row, none);
+        for (a, b) in a.into_iter().zip(b) {
+            close(a, b, "a simulated cell and its parts");
+        }
+    }
 }

@@ -198,3 +198,13 @@ fn bad_dependent_vectors_are_named() {
     );
     assert!(FullNormal::new(&[]).is_err() && FullNormal::new(&[(f64::NAN, 1.0)]).is_err());
 }
+
+#[test]
+fn parts_of_vectors() {
+    let (kernel, _) = diagonal();
+    let make = |rows: &[Vec<Option<f64>>]| DiagonalNormalData::new(rows).expect("valid");
+    parts_are_what_was_given(&kernel, &rows(), make);
+    let (kernel, _) = full(true);
+    let make = |rows: &[Vec<Option<f64>>]| FullNormalData::new(&kernel, rows).expect("valid");
+    parts_are_what_was_given(&kernel, &rows(), make);
+}

@@ -1,0 +1,491 @@
+//! Missing cells filled in: expectations, intervals, draws, and completed tables.
+
+use npb_data::{Field, MixedColumn, MixedTable};
+use npb_infer::{Xoshiro256PlusPlus, stream};
+use rand::RngExt;
+use rayon::prelude::*;
+
+use crate::fields::read_by;
+use crate::kernel::Part;
+use crate::kernels::Column;
+use crate::numeric::pick;
+use crate::predict::{RowInDraw, draw_weights, in_levels_of_training};
+use crate::{ItfError, ItfFit, ItfRows};
+
+/// Keys of the random streams of questions to a fit.
+const INTERVAL: u64 = 1;
+const ROWS: u64 = 2;
+
+/// Simulated values behind an interval.
+const SAMPLES: usize = 400;
+
+/// A cell with missing parts, filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImputedCell {
+    /// 0-based row.
+    pub row: usize,
+    /// Position of the column.
+    pub column: usize,
+    /// The parts that were missing.
+    pub missing: Vec<usize>,
+    /// Class probabilities, or the expected value, of every part of the cell; observed parts as they are.
+    pub expected: Vec<f64>,
+    /// Lower ends of the central intervals of the parts; for categories of the level's number.
+    pub lower: Vec<f64>,
+    /// Upper ends.
+    pub upper: Vec<f64>,
+}
+
+/// Draws of a cell with missing parts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DrawnCell {
+    /// 0-based row.
+    pub row: usize,
+    /// Position of the column.
+    pub column: usize,
+    /// The parts that were missing.
+    pub missing: Vec<usize>,
+    /// All parts of the cell in every draw, observed ones as they are; levels as their numbers.
+    pub draws: Vec<Vec<f64>>,
+}
+
+/// A table filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Imputation {
+    /// The table as it was given, with the means of missing real numbers, rounded means of counts, most probable levels.
+    pub completed: MixedTable,
+    /// All cells with missing parts, row by row.
+    pub cells: Vec<ImputedCell>,
+}
+
+impl ItfFit {
+    /// Fills in the missing cells of new rows, with central intervals that hold `level` of the predictive probability.
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows), or a level not between 0 and 1.
+    pub fn impute(&self, table: &MixedTable, level: f64) -> Result<Imputation, ItfError> {
+        self.imputation(table, &self.rows(table)?, &self.one_each(), level)
+    }
+
+    /// Fills in the missing cells of the training table; as [`impute`](Self::impute).
+    ///
+    /// # Errors
+    /// As [`impute`](Self::impute).
+    pub fn impute_training(&self, table: &MixedTable, level: f64) -> Result<Imputation, ItfError> {
+        self.imputation(table, &self.training_rows(table)?, &self.one_each(), level)
+    }
+
+    /// Fills in the missing cells of a table whose columns are measured alone or together, new rows or (`training`) those of training; as
+    /// [`impute`](Self::impute). `fields`: those that the fit's data were made from ([`crate::ItfData::from_fields`]), in their order, at the
+    /// same columns of a table like that of training. The completed table has the user's own columns; those of no field stay as they are, and
+    /// so does every observed cell. Where a network says a link from the other side, or that a row is not linked to itself, that is written too.
+    ///
+    /// ```
+    /// use npb_itf::npb_data::{Field, Measure, MixedColumn, MixedTable};
+    /// use npb_itf::{ItfConfig, ItfData, fit_data};
+    ///
+    /// // North is twice east; one north is missing.
+    /// let east: Vec<Option<f64>> = (0..40).map(|i| Some(f64::from(i % 8))).collect();
+    /// let north = east.iter().enumerate().map(|(i, x)| x.filter(|_| i != 7).map(|x| 2.0 * x + 0.01 * (i % 3) as f64));
+    /// let columns = vec![MixedColumn::Real(east.clone()), MixedColumn::Real(north.collect())];
+    /// let table = MixedTable::new(vec!["east".into(), "north".into()], columns)?;
+    /// let fields = [Field::new("place", Measure::Vector, vec![0, 1])];
+    /// let config = ItfConfig { chains: 1, burn_in: 50, keep: 20, ..ItfConfig::default() };
+    /// let fit = fit_data(&ItfData::from_fields(&table, &fields)?, &config)?;
+    ///
+    /// let filled = fit.impute_fields(&table, &fields, 0.9, true)?;
+    /// let found = filled.completed.column(1).number(7).unwrap();
+    /// assert!((found - 14.0).abs() < 1.0, "{found}");
+    /// assert_eq!(filled.cells[0].missing, [1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`field_rows`](Self::field_rows), or a level not between 0 and 1.
+    pub fn impute_fields(
+        &self,
+        table: &MixedTable,
+        fields: &[Field],
+        level: f64,
+        training: bool,
+    ) -> Result<Imputation, ItfError> {
+        let rows = self.field_rows(table, fields, training)?;
+        self.imputation(table, &rows, &places(fields), level)
+    }
+
+    /// Rows of a table whose columns are measured alone or together, read by the kernels of the fit; see
+    /// [`impute_fields`](Self::impute_fields).
+    ///
+    /// # Errors
+    /// Fields of other names than the columns of training, or that do not fit the table or their kernel; new rows of a network.
+    pub fn field_rows(
+        &self,
+        table: &MixedTable,
+        fields: &[Field],
+        training: bool,
+    ) -> Result<ItfRows, ItfError> {
+        let mut pairs = fields.iter().zip(self.columns());
+        if let Some((found, _)) = pairs.find(|(field, info)| field.name != info.name) {
+            return Err(ItfError::Argument {
+                argument: "fields",
+                value: format!("{:?}", found.name),
+                rule: "those of training, in their order",
+            });
+        }
+        let laws = self.draws()[0].columns.iter().map(|column| &column.law);
+        self.rows_of(&read_by(laws, self.columns(), table, fields)?, training)
+    }
+
+    /// Every cell with missing parts: expectations, and central intervals that hold `level` of the predictive probability (from 400
+    /// simulated values).
+    ///
+    /// # Errors
+    /// A level not between 0 and 1; rows of a fit with other columns.
+    pub fn impute_cells(&self, rows: &ItfRows, level: f64) -> Result<Vec<ImputedCell>, ItfError> {
+        self.check_columns_of(rows)?;
+        if !(level > 0.0 && level < 1.0) {
+            return Err(ItfError::Argument {
+                argument: "level",
+                value: level.to_string(),
+                rule: "between 0 and 1",
+            });
+        }
+        let row = |row| {
+            let targets = self.targets(rows, row);
+            if targets.is_empty() {
+                return Vec::new();
+            }
+            let columns: Vec<usize> = targets.iter().map(|target| target.0).collect();
+            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true).collect();
+            let weights = draw_weights(&asked, rows.training);
+            let mut rng = self.question_stream(INTERVAL, row);
+            let mut samples = vec![Vec::with_capacity(SAMPLES); targets.len()];
+            for sample in 0..SAMPLES {
+                let draw = systematic(&weights, sample, SAMPLES);
+                let drawn = self.draw_cells(rows, row, &columns, draw, &asked[draw], &mut rng);
+                samples
+                    .iter_mut()
+                    .zip(drawn)
+                    .for_each(|(all, parts)| all.push(parts));
+            }
+            let cell = |((column, missing), samples): ((usize, Vec<usize>), Vec<Vec<f64>>)| {
+                let (lower, upper) = central(&samples, level);
+                let mut expected = self.expected(rows, row, column, false, &asked, &weights);
+                self.keep_observed(rows, row, column, &mut expected);
+                ImputedCell {
+                    row,
+                    column,
+                    missing,
+                    expected,
+                    lower,
+                    upper,
+                }
+            };
+            targets.into_iter().zip(samples).map(cell).collect()
+        };
+        let cells: Vec<Vec<ImputedCell>> = (0..rows.n_rows()).into_par_iter().map(row).collect();
+        let mut cells: Vec<ImputedCell> = cells.into_iter().flatten().collect();
+        let places = cells.iter().map(|c| (c.row, c.column, &c.missing[..]));
+        for twin in self.twins(rows, places) {
+            let n = self.numbers_for_a_part(cells[twin.cell].column);
+            let first = cells[twin.first].clone();
+            let cell = &mut cells[twin.cell];
+            cell.expected[twin.part * n..][..n]
+                .copy_from_slice(&first.expected[twin.part_of_first * n..][..n]);
+            cell.lower[twin.part] = first.lower[twin.part_of_first];
+            cell.upper[twin.part] = first.upper[twin.part_of_first];
+        }
+        Ok(cells)
+    }
+
+    /// Completes a table `n` times by draws: the missing cells of a row are drawn together. For multiple imputation, and, with
+    /// rows without any observed cell, for new rows altogether.
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows).
+    pub fn impute_draws(
+        &self,
+        table: &MixedTable,
+        n: usize,
+        training: bool,
+    ) -> Result<Vec<MixedTable>, ItfError> {
+        self.drawn_tables(table, &self.read(table, training)?, &self.one_each(), n)
+    }
+
+    /// [`impute_draws`](Self::impute_draws) for a table whose columns are measured alone or together; see
+    /// [`impute_fields`](Self::impute_fields).
+    ///
+    /// # Errors
+    /// As [`field_rows`](Self::field_rows).
+    pub fn impute_field_draws(
+        &self,
+        table: &MixedTable,
+        fields: &[Field],
+        n: usize,
+        training: bool,
+    ) -> Result<Vec<MixedTable>, ItfError> {
+        let rows = self.field_rows(table, fields, training)?;
+        self.drawn_tables(table, &rows, &places(fields), n)
+    }
+
+    /// `n` draws of every cell with missing parts, those of a row drawn together: [`impute_draws`](Self::impute_draws) for columns of any
+    /// kernel.
+    ///
+    /// # Errors
+    /// Rows of a fit with other columns.
+    pub fn impute_cell_draws(&self, rows: &ItfRows, n: usize) -> Result<Vec<DrawnCell>, ItfError> {
+        self.check_columns_of(rows)?;
+        let row = |row| {
+            let targets = self.targets(rows, row);
+            if targets.is_empty() {
+                return Vec::new();
+            }
+            let columns: Vec<usize> = targets.iter().map(|target| target.0).collect();
+            let cell = |(column, missing)| DrawnCell {
+                row,
+                column,
+                missing,
+                draws: Vec::with_capacity(n),
+            };
+            let mut cells: Vec<DrawnCell> = targets.into_iter().map(cell).collect();
+            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true).collect();
+            let weights = draw_weights(&asked, rows.training);
+            let mut rng = self.question_stream(ROWS, row);
+            for _ in 0..n {
+                let draw = pick(&weights, rng.random());
+                let drawn = self.draw_cells(rows, row, &columns, draw, &asked[draw], &mut rng);
+                let places = cells.iter_mut().zip(drawn);
+                places.for_each(|(cell, parts)| cell.draws.push(parts));
+            }
+            cells
+        };
+        let cells: Vec<Vec<DrawnCell>> = (0..rows.n_rows()).into_par_iter().map(row).collect();
+        let mut cells: Vec<DrawnCell> = cells.into_iter().flatten().collect();
+        let places = cells.iter().map(|c| (c.row, c.column, &c.missing[..]));
+        for twin in self.twins(rows, places) {
+            for draw in 0..n {
+                let value = cells[twin.first].draws[draw][twin.part_of_first];
+                cells[twin.cell].draws[draw][twin.part] = value;
+            }
+        }
+        Ok(cells)
+    }
+
+    fn imputation(
+        &self,
+        table: &MixedTable,
+        rows: &ItfRows,
+        places: &[Vec<usize>],
+        level: f64,
+    ) -> Result<Imputation, ItfError> {
+        let cells = self.impute_cells(rows, level)?;
+        let mut columns = self.own_columns(table, rows, places)?;
+        for cell in &cells {
+            let n = self.numbers_for_a_part(cell.column);
+            let of = |part: usize| &cell.expected[part * n..][..n];
+            let levels = self.law(cell.column).n_levels().is_some();
+            let best = |part: usize| match levels {
+                true => largest(of(part)) as f64,
+                false => of(part)[0],
+            };
+            self.write(
+                &mut columns,
+                places,
+                cell.row,
+                cell.column,
+                &cell.missing,
+                best,
+            );
+        }
+        Ok(Imputation {
+            completed: MixedTable::new(table.column_names().to_vec(), columns)?,
+            cells,
+        })
+    }
+
+    fn drawn_tables(
+        &self,
+        table: &MixedTable,
+        rows: &ItfRows,
+        places: &[Vec<usize>],
+        n: usize,
+    ) -> Result<Vec<MixedTable>, ItfError> {
+        let drawn = self.impute_cell_draws(rows, n)?;
+        let own = self.own_columns(table, rows, places)?;
+        let complete = |draw: usize| {
+            let mut columns = own.clone();
+            for cell in &drawn {
+                let value = |part: usize| cell.draws[draw][part];
+                self.write(
+                    &mut columns,
+                    places,
+                    cell.row,
+                    cell.column,
+                    &cell.missing,
+                    value,
+                );
+            }
+            Ok(MixedTable::new(table.column_names().to_vec(), columns)?)
+        };
+        (0..n).map(complete).collect()
+    }
+
+    /// Every column of the model is one column of the table, in the same order.
+    fn one_each(&self) -> Vec<Vec<usize>> {
+        (0..self.columns().len()).map(|j| vec![j]).collect()
+    }
+
+    fn law(&self, column: usize) -> &Column {
+        &self.draws()[0].columns[column].law
+    }
+
+    /// How many numbers say what is expected of a part.
+    fn numbers_for_a_part(&self, column: usize) -> usize {
+        self.law(column).n_levels().unwrap_or(1)
+    }
+
+    /// The columns of a row with missing parts, and these parts.
+    fn targets(&self, rows: &ItfRows, row: usize) -> Vec<(usize, Vec<usize>)> {
+        let gaps = |(j, cells)| (j, self.law(j).gaps(cells, row));
+        let all = rows.cells().iter().enumerate().map(gaps);
+        all.filter(|(_, missing)| !missing.is_empty()).collect()
+    }
+
+    /// Takes the rounding of a mean over draws back where there was nothing to average.
+    fn keep_observed(&self, rows: &ItfRows, row: usize, column: usize, expected: &mut [f64]) {
+        let n = self.numbers_for_a_part(column);
+        let levels = self.law(column).n_levels().is_some();
+        for (part, numbers) in expected.chunks_exact_mut(n).enumerate() {
+            match self.law(column).part(&rows.cells()[column], row, part) {
+                Part::Observed(level) if levels => {
+                    numbers.fill(0.0);
+                    numbers[level as usize] = 1.0;
+                }
+                Part::Observed(value) => numbers[0] = value,
+                Part::Missing | Part::SameAs { .. } => {}
+            }
+        }
+    }
+
+    /// The parts of cells, given by row, column and missing parts in order, that are the same as parts of cells before them.
+    fn twins<'a>(
+        &self,
+        rows: &ItfRows,
+        cells: impl Iterator<Item = (usize, usize, &'a [usize])>,
+    ) -> Vec<Twin> {
+        let cells: Vec<(usize, usize, &[usize])> = cells.collect();
+        let mut twins = Vec::new();
+        for (cell, &(row, column, missing)) in cells.iter().enumerate() {
+            for &part in missing {
+                let known = self.law(column).part(&rows.cells()[column], row, part);
+                let Part::SameAs { row, part: first } = known else {
+                    continue;
+                };
+                let place = cells.binary_search_by_key(&(row, column), |c| (c.0, c.1));
+                twins.extend(place.map(|at| Twin {
+                    cell,
+                    part,
+                    first: at,
+                    part_of_first: first,
+                }));
+            }
+        }
+        twins
+    }
+
+    /// The columns of a table, with the levels of training, and with what kernels know of cells that are missing there.
+    fn own_columns(
+        &self,
+        table: &MixedTable,
+        rows: &ItfRows,
+        places: &[Vec<usize>],
+    ) -> Result<Vec<MixedColumn>, ItfError> {
+        let mut columns = table.columns().to_vec();
+        for (j, (info, place)) in self.columns().iter().zip(places).enumerate() {
+            if info.kind.is_some() {
+                columns[place[0]] = in_levels_of_training(table.column(place[0]), info)?;
+            }
+            if !self.law(j).is_coupled() {
+                continue;
+            }
+            for row in 0..rows.n_rows() {
+                for (part, &at) in place.iter().enumerate() {
+                    let known = self.law(j).part(&rows.cells()[j], row, part);
+                    if let (None, Part::Observed(value)) = (table.column(at).number(row), known) {
+                        set(&mut columns[at], row, value, 0);
+                    }
+                }
+            }
+        }
+        Ok(columns)
+    }
+
+    /// Writes the missing parts of a cell into their columns.
+    fn write(
+        &self,
+        columns: &mut [MixedColumn],
+        places: &[Vec<usize>],
+        row: usize,
+        column: usize,
+        missing: &[usize],
+        value: impl Fn(usize) -> f64,
+    ) {
+        let least = u64::from(self.law(column).is_geometric());
+        for &part in missing {
+            set(&mut columns[places[column][part]], row, value(part), least);
+        }
+    }
+
+    fn question_stream(&self, question: u64, row: usize) -> Xoshiro256PlusPlus {
+        stream(self.config().seed, [u64::MAX, question, row as u64, 0])
+    }
+}
+
+/// A part of a cell that is one number with a part of a cell before it.
+struct Twin {
+    cell: usize,
+    part: usize,
+    first: usize,
+    part_of_first: usize,
+}
+
+/// The columns of the table that hold the parts of every column of the model.
+fn places(fields: &[Field]) -> Vec<Vec<usize>> {
+    fields.iter().map(|field| field.columns.clone()).collect()
+}
+
+/// The draw of sample number `sample` of `n`, so that draws come up in proportion to their weights.
+fn systematic(weights: &[f64], sample: usize, n: usize) -> usize {
+    pick(weights, (sample as f64 + 0.5) / n as f64)
+}
+
+/// Ends of the central intervals of every part.
+fn central(samples: &[Vec<f64>], level: f64) -> (Vec<f64>, Vec<f64>) {
+    let n_parts = samples.iter().map(Vec::len).min().unwrap_or(0);
+    let part = |part: usize| {
+        let mut values: Vec<f64> = samples.iter().map(|parts| parts[part]).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let at = |q: f64| values[((q * values.len() as f64) as usize).min(values.len() - 1)];
+        (at(0.5 - 0.5 * level), at(0.5 + 0.5 * level))
+    };
+    (0..n_parts).map(part).unzip()
+}
+
+fn largest(weights: &[f64]) -> usize {
+    (0..weights.len()).fold(
+        0,
+        |best, k| if weights[k] > weights[best] { k } else { best },
+    )
+}
+
+/// Writes a value into a cell; a count is at least `least`.
+fn set(column: &mut MixedColumn, row: usize, value: f64, least: u64) {
+    match column {
+        MixedColumn::Real(values) => values[row] = Some(value),
+        MixedColumn::Count(values) => {
+            values[row] = Some((value.round().max(0.0) as u64).max(least))
+        }
+        MixedColumn::Categorical { codes, .. } => codes[row] = Some(value as u32),
+        MixedColumn::Binary { values, .. } => values[row] = Some(value > 0.5),
+    }
+}
