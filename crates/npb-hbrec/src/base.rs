@@ -19,11 +19,14 @@ use crate::{BaseConfig, HbrecError, ItemPrior, LikeMatrix};
 /// What was learned of items from all users: the Gaussian law of a new user's utilities, and what to expect of new items.
 ///
 /// ```
+/// use npb_hbrec::npb_infer::VbLimits;
 /// use npb_hbrec::{BaseConfig, LikeMatrix, Likes, ProbitItems, UserModel, learn_base};
 /// // 40 users of two tastes rate 6 items.
 /// let user = |u: usize| Likes::new(6, &(0..6).map(|i| (i, (u + i as usize) % 2 == 0)).collect::<Vec<_>>());
 /// let users = (0..40).map(user).collect::<Result<Vec<_>, _>>()?;
-/// let base = learn_base(&LikeMatrix::from_users(6, users)?, None, &BaseConfig::default())?;
+/// // Tastes as plain as these are worth going on for.
+/// let config = BaseConfig { limits: VbLimits { max_iterations: 60, tolerance: 1e-5 }, ..Default::default() };
+/// let base = learn_base(&LikeMatrix::from_users(6, users)?, None, &config)?;
 /// let model = ProbitItems::new(base.prior);
 /// let new = model.fit(&Likes::new(6, &[(0, true), (1, false)])?)?;
 /// assert!(model.predict_alone(&new, &2) > 0.8 && model.predict_alone(&new, &3) < 0.2);
