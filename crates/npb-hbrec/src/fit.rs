@@ -1,9 +1,9 @@
 //! A fit for items: base distribution, users as atoms, their weights.
 
-mod saved;
+mod contents;
 
 use npb_infer::storage::fingerprint;
-use npb_infer::{Stop, Watch, Xoshiro256PlusPlus, stream};
+use npb_infer::{Saved, Stop, Watch, Xoshiro256PlusPlus, stream};
 use npb_linalg::dot;
 use npb_priors::dist::pick;
 use npb_priors::special::normal_cdf;
@@ -20,9 +20,8 @@ use crate::{
     BaseDistribution, Concentration, Content, HbrecConfig, HbrecError, ItemAtom, KernelScales,
     LearnedBase, LikeMatrix, Likes, ProbitItems, ProbitPosterior, UserModel, Weights,
 };
-pub use saved::Contents as HbrecContents;
-use saved::Contents;
-use saved::FittedBase;
+pub use contents::Contents as HbrecContents;
+use contents::{Contents, FittedBase};
 
 const MODEL: &str = "hbrec/items";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -467,5 +466,38 @@ impl HbrecFit {
             self.table = Some(AtomTable::new(&self.model, &self.content.atoms));
         }
         Ok(item)
+    }
+}
+
+/// ```
+/// use npb_hbrec::{HbrecConfig, HbrecFit, LikeMatrix, Likes, Saved, fit};
+/// let user = |u: usize| Likes::new(6, &(0..6).map(|i| (i, (u + i as usize) % 2 == 0)).collect::<Vec<_>>());
+/// let users = (0..20).map(user).collect::<Result<Vec<_>, _>>()?;
+/// let fitted = fit(&LikeMatrix::from_users(6, users)?, None, &HbrecConfig::default())?;
+/// let again = HbrecFit::from_bytes(&fitted.to_bytes()?)?;
+/// let new = Likes::new(6, &[(0, true)])?;
+/// assert_eq!(again.predict_all(&again.user(&new)?), fitted.predict_all(&fitted.user(&new)?));
+/// # Ok::<(), npb_hbrec::HbrecError>(())
+/// ```
+impl Saved for HbrecFit {
+    const MODEL: &'static str = MODEL;
+    const VERSION: &'static str = VERSION;
+    type Content = Contents;
+    type Error = HbrecError;
+
+    fn content(&self) -> &Contents {
+        &self.content
+    }
+
+    fn from_content(content: Contents) -> Result<Self, HbrecError> {
+        content.check()?;
+        let model = content.model()?;
+        let cached = content.atoms.len() <= MOST_CACHED;
+        let table = cached.then(|| AtomTable::new(&model, &content.atoms));
+        Ok(Self {
+            content,
+            model,
+            table,
+        })
     }
 }

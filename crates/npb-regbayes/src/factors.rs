@@ -3,12 +3,14 @@
 //! iLSVM reads a table with rows as items and columns as observations; MT-iLSVM the other way round.
 
 pub(crate) mod bound;
+mod directions;
 pub(crate) mod gibbs;
 pub(crate) mod indicators;
 pub(crate) mod init;
+pub(crate) mod items;
 pub(crate) mod loadings;
+mod moments;
 
-use npb_data::Table;
 use npb_linalg::faer::Mat;
 use npb_priors::ibp::IbpFactor;
 
@@ -17,6 +19,7 @@ use crate::dense::{axpy, product, sigmoid};
 use crate::error::RegBayesError;
 use crate::state::{FactorState, Spread};
 use indicators::Evidence;
+pub(crate) use items::Items;
 
 /// Noise variances below this share of the inputs' variance are rounding.
 const LEAST_VARIANCE: f64 = 1e-6;
@@ -26,64 +29,6 @@ const UNUSED: f64 = 0.5;
 
 /// Updates of the sticks that are made at once: each costs O(K).
 const STICK_UPDATES: usize = 5;
-
-/// The inputs of the factor model, in standard units: I items in J observations.
-#[derive(Clone, Debug)]
-pub(crate) struct Items {
-    /// J x I: a column for each item. 0 where nothing was observed.
-    pub(crate) values: Mat<f64>,
-    /// 1 where observed, else 0; `None`: everything is.
-    pub(crate) seen: Option<Mat<f64>>,
-    /// Observed entries.
-    pub(crate) n_observed: usize,
-    /// Their sum of squares.
-    pub(crate) sum_squares: f64,
-}
-
-impl Items {
-    /// Rows are items.
-    pub(crate) fn from_rows(table: &Table) -> Self {
-        Self::new(table, (table.n_cols(), table.n_rows()), |j, i| (i, j))
-    }
-
-    /// Columns are items.
-    pub(crate) fn from_columns(table: &Table) -> Self {
-        Self::new(table, (table.n_rows(), table.n_cols()), |j, i| (j, i))
-    }
-
-    fn new(
-        table: &Table,
-        (rows, cols): (usize, usize),
-        place: impl Fn(usize, usize) -> (usize, usize),
-    ) -> Self {
-        let n_cols = table.n_cols();
-        let values = Mat::from_fn(rows, cols, |j, i| {
-            let (row, column) = place(j, i);
-            table.values()[row * n_cols + column]
-        });
-        let seen = (table.n_missing() > 0).then(|| {
-            Mat::from_fn(rows, cols, |j, i| {
-                let (row, column) = place(j, i);
-                f64::from(u8::from(table.is_observed(row, column)))
-            })
-        });
-        let squares = |i: usize| npb_linalg::dot(values.col_as_slice(i), values.col_as_slice(i));
-        Self {
-            n_observed: rows * cols - table.n_missing(),
-            sum_squares: (0..cols).map(squares).sum(),
-            values,
-            seen,
-        }
-    }
-
-    pub(crate) fn n_items(&self) -> usize {
-        self.values.ncols()
-    }
-
-    pub(crate) fn n_observations(&self) -> usize {
-        self.values.nrows()
-    }
-}
 
 /// The factor model at work: inputs, posterior, and what indicators need to know of the loadings.
 #[derive(Clone, Debug)]
@@ -146,7 +91,7 @@ impl<'d> Factors<'d> {
     /// R (30), (36), shared: the expected squared error per observed entry.
     pub(crate) fn update_noise(&mut self) {
         if self.config.noise_variance == Variance::Learned && self.items.n_observed > 0 {
-            let squares = bound::expected_squares(self.items, &self.evidence, &self.state);
+            let squares = moments::expected_squares(self.items, &self.evidence, &self.state);
             let squares: f64 = squares.iter().sum();
             self.state.noise_variance =
                 (squares / self.items.n_observed as f64).max(LEAST_VARIANCE);
@@ -157,7 +102,7 @@ impl<'d> Factors<'d> {
     pub(crate) fn update_loading_scale(&mut self) {
         let size = self.state.loadings.nrows() * self.state.loadings.ncols();
         if self.config.loading_variance == Variance::Learned && size > 0 {
-            let squares = bound::expected_loading_squares(&self.state);
+            let squares = moments::expected_loading_squares(&self.state);
             self.state.loading_variance = (squares / size as f64).max(LEAST_VARIANCE);
         }
     }
@@ -165,7 +110,7 @@ impl<'d> Factors<'d> {
     /// alpha where bound plus log prior are highest for the present sticks.
     pub(crate) fn update_concentration(&mut self) {
         if let Concentration::Learned { prior } = self.config.concentration
-            && let Some(alpha) = bound::best_concentration(&self.state.sticks, prior)
+            && let Some(alpha) = moments::best_concentration(&self.state.sticks, prior)
         {
             let set = self.state.sticks.set_alpha(alpha);
             set.unwrap_or_else(|_| unreachable!("only positive numbers are offered"));
@@ -219,7 +164,7 @@ impl<'d> Factors<'d> {
                 column.iter_mut().zip(seen).for_each(|(r, o)| *r *= o);
             }
         }
-        let fresh = init::signed_directions(left.as_ref(), count);
+        let fresh = directions::signed_directions(left.as_ref(), count);
         let k = psi.nrows();
         self.with_indicators(Mat::from_fn(k + count, psi.ncols(), |l, i| {
             if l < k {

@@ -11,6 +11,7 @@
 //! closed form for every loss of [`Targets`]. Rows that rest are left out until the next look at all rows, which also gives the duality gap,
 //! the stopping rule. Cost of a pass: rows x weights x scores, in vector registers, without allocation.
 
+mod ascent;
 mod classes;
 mod kernels;
 mod scalar;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{RegBayesError, same_size};
 use crate::inputs::Inputs;
 use crate::loss::Targets;
+use ascent::{Ascent, Start};
 
 /// When a machine stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -248,6 +250,13 @@ impl WithSimd for Run<'_, '_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Solution {
+        let start = Start {
+            inputs: &self.machine.inputs,
+            squared_norms: &self.machine.squared_norms,
+            targets: self.problem.targets,
+            costs: self.problem.costs,
+            warm: self.warm,
+        };
         match self.problem.targets {
             Targets::Classes {
                 classes,
@@ -261,29 +270,11 @@ impl WithSimd for Run<'_, '_> {
                     margin,
                     slack,
                 };
-                ascend(classes::Duals::new(simd, &self, rule), &self)
+                ascend(classes::Duals::new(simd, &start, rule), &self)
             }
-            _ => ascend(scalar::Duals::new(simd, &self), &self),
+            _ => ascend(scalar::Duals::new(simd, &start), &self),
         }
     }
-}
-
-/// The duals of one problem and the weights that they make.
-trait Ascent {
-    /// Sets the duals of a row to the best given all others; says whether they moved.
-    fn update(&mut self, row: usize) -> bool;
-
-    /// Loss of a row at the present weights, and whether an update would move its duals.
-    fn look(&mut self, row: usize) -> (f64, bool);
-
-    /// What the duals of a row earn: their part of the dual objective.
-    fn earnings(&self, row: usize) -> f64;
-
-    /// `|w|^2`.
-    fn squared_weights(&self) -> f64;
-
-    /// Weights and duals.
-    fn finish(self) -> (Vec<f64>, Vec<f64>);
 }
 
 /// Objectives at one look at all rows.

@@ -9,11 +9,14 @@ use npb_priors::special::{inverse_mills, ln_phi, normal_quantile};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{DROPPED, LearnedBase};
+use super::learned::LearnedBase;
 use crate::base::rotation::Rotation;
 use crate::kernel::{Content, check_content};
 use crate::laplace::add_outer;
 use crate::{BaseConfig, HbrecError, ItemPrior, LikeMatrix};
+
+/// Loadings with a smaller mean square than this, in units of the noise variance, say nothing of anybody.
+const DROPPED: f64 = 1e-4;
 
 /// Utilities and coefficients of one user (or item) take this many turns in an update: they cost little beside the matrices.
 const TURNS: usize = 4;

@@ -7,7 +7,8 @@
 
 use pulp::Simd;
 
-use super::{Ascent, Run, kernels};
+use super::ascent::{Ascent, Start};
+use super::kernels;
 use crate::inputs::Inputs;
 use crate::loss::{Slack, Targets};
 
@@ -36,23 +37,23 @@ pub(super) struct Duals<'r, S: Simd> {
 
 impl<'r, S: Simd> Duals<'r, S> {
     #[inline(always)]
-    pub(super) fn new(simd: S, run: &'r Run<'_, '_>, rule: Rule<'r>) -> Self {
-        let inputs = &run.machine.inputs;
+    pub(super) fn new(simd: S, start: &Start<'r, 'r>, rule: Rule<'r>) -> Self {
+        let inputs = start.inputs;
         let weights = kernels::Block::new(simd, inputs.n_weights(), rule.n_classes);
         let width = weights.width();
         let mut duals = Self {
             inputs,
-            squared_norms: &run.machine.squared_norms,
-            costs: run.problem.costs,
+            squared_norms: start.squared_norms,
+            costs: start.costs,
             rule,
-            targets: run.problem.targets,
+            targets: start.targets,
             weights,
             duals: vec![0.0; inputs.n_rows() * rule.n_classes],
             scores: vec![0.0; width],
             best: vec![0.0; width],
             step: vec![0.0; width],
         };
-        if let Some(warm) = run.warm {
+        if let Some(warm) = start.warm {
             for row in 0..inputs.n_rows() {
                 duals.start(row, warm);
             }

@@ -6,7 +6,8 @@
 
 use pulp::Simd;
 
-use super::{Ascent, Run, kernels};
+use super::ascent::{Ascent, Start};
+use super::kernels;
 use crate::inputs::Inputs;
 use crate::loss::{Slack, Targets};
 
@@ -24,24 +25,24 @@ pub(super) struct Duals<'r, S> {
 
 impl<'r, S: Simd> Duals<'r, S> {
     #[inline(always)]
-    pub(super) fn new(simd: S, run: &'r Run<'_, '_>) -> Self {
-        let (slack, epsilon) = match run.problem.targets {
+    pub(super) fn new(simd: S, start: &Start<'r, 'r>) -> Self {
+        let (slack, epsilon) = match start.targets {
             Targets::Real { epsilon, slack, .. } => (slack, epsilon),
             Targets::Binary { slack, .. } | Targets::Classes { slack, .. } => (slack, 0.0),
         };
-        let inputs = &run.machine.inputs;
+        let inputs = start.inputs;
         let mut duals = Self {
             simd,
             inputs,
-            squared_norms: &run.machine.squared_norms,
-            targets: run.problem.targets,
-            costs: run.problem.costs,
+            squared_norms: start.squared_norms,
+            targets: start.targets,
+            costs: start.costs,
             slack,
             epsilon,
             weights: vec![0.0; inputs.n_weights()],
             duals: vec![0.0; inputs.n_rows()],
         };
-        for (row, &dual) in run.warm.unwrap_or(&[]).iter().enumerate() {
+        for (row, &dual) in start.warm.unwrap_or(&[]).iter().enumerate() {
             let (low, high) = duals.range(row);
             let dual = dual.clamp(low, high);
             if dual != 0.0 {

@@ -1,7 +1,7 @@
 //! What is asked of expectations, what missing it costs, and the conjugates of these costs.
 
+use super::exponential::Exponential;
 use super::root::Scalar;
-use super::space::Exponential;
 use crate::error::{RegBayesError, same_size};
 
 /// How strictly a constraint is meant.

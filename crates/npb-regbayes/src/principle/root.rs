@@ -1,6 +1,6 @@
 //! The best value of one dual: a root of a monotone function.
 
-use super::space::Exponential;
+use super::exponential::Exponential;
 
 /// `min_phi  Lambda(phi) - target phi + epsilon |phi| + curvature phi^2 / 2 + radius sqrt(phi^2 + others) - barrier ln phi`, `low <= phi <= high`, with
 /// `Lambda` the log-partition function.

@@ -1,13 +1,11 @@
 //! What is stored of a fit, and what is checked when it comes back.
 
-use npb_infer::Saved;
 use serde::{Deserialize, Serialize};
 
-use super::{HbrecFit, MODEL, MOST_CACHED, VERSION};
 use crate::em::check_weights;
 use crate::{
-    AtomTable, Content, HbrecConfig, HbrecError, ItemAtom, ItemPrior, KernelScales, LearnedBase,
-    ProbitItems, Weights,
+    Content, HbrecConfig, HbrecError, ItemAtom, ItemPrior, KernelScales, LearnedBase, ProbitItems,
+    Weights,
 };
 
 /// The base distribution of a fit.
@@ -92,7 +90,7 @@ impl Contents {
         self.base.add_item(columns.as_deref())
     }
 
-    fn check(&self) -> Result<(), HbrecError> {
+    pub(super) fn check(&self) -> Result<(), HbrecError> {
         self.config.validate()?;
         self.base.check()?;
         self.content.iter().try_for_each(Content::check)?;
@@ -116,38 +114,5 @@ impl Contents {
             FittedBase::Learned(base) => base.n_columns() == width,
             FittedBase::Standard { prior, .. } => prior.width() == width + 1,
         }
-    }
-}
-
-/// ```
-/// use npb_hbrec::{HbrecConfig, HbrecFit, LikeMatrix, Likes, Saved, fit};
-/// let user = |u: usize| Likes::new(6, &(0..6).map(|i| (i, (u + i as usize) % 2 == 0)).collect::<Vec<_>>());
-/// let users = (0..20).map(user).collect::<Result<Vec<_>, _>>()?;
-/// let fitted = fit(&LikeMatrix::from_users(6, users)?, None, &HbrecConfig::default())?;
-/// let again = HbrecFit::from_bytes(&fitted.to_bytes()?)?;
-/// let new = Likes::new(6, &[(0, true)])?;
-/// assert_eq!(again.predict_all(&again.user(&new)?), fitted.predict_all(&fitted.user(&new)?));
-/// # Ok::<(), npb_hbrec::HbrecError>(())
-/// ```
-impl Saved for HbrecFit {
-    const MODEL: &'static str = MODEL;
-    const VERSION: &'static str = VERSION;
-    type Content = Contents;
-    type Error = HbrecError;
-
-    fn content(&self) -> &Contents {
-        &self.content
-    }
-
-    fn from_content(content: Contents) -> Result<Self, HbrecError> {
-        content.check()?;
-        let model = content.model()?;
-        let cached = content.atoms.len() <= MOST_CACHED;
-        let table = cached.then(|| AtomTable::new(&model, &content.atoms));
-        Ok(Self {
-            content,
-            model,
-            table,
-        })
     }
 }
