@@ -57,7 +57,7 @@ fn likes(n: u32) -> Likes {
 }
 
 fn iteration(c: &mut Criterion) {
-    let likes = LikeMatrix::new(&ratings(), 1.0);
+    let likes = LikeMatrix::new(&ratings(), 1.0).unwrap();
     let mut em = BaseEm::new(&likes, None, &base()).expect("sound data");
     let mut group = c.benchmark_group("hbrec");
     group

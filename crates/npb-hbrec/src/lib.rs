@@ -22,7 +22,7 @@
 //!     .filter(|(row, column)| (3 * row + column) % 5 != 0)
 //!     .map(|(row, column)| Rating { row: row as u32, column: column as u32, value: stars(row, column) })
 //!     .collect();
-//! let likes = LikeMatrix::new(&Ratings::new(60, 15, &entries)?, 4.0);     // liked are four stars or more
+//! let likes = LikeMatrix::new(&Ratings::new(60, 15, &entries)?, 4.0)?;    // liked are four stars or more
 //!
 //! // Base distribution, users as atoms, their weights.
 //! let model = fit(&likes, None, &HbrecConfig::default())?;

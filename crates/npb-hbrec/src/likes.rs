@@ -1,6 +1,7 @@
 //! Likes and dislikes: of one user, and of all.
 
 use npb_data::Ratings;
+use npb_infer::ranges::OutOfRange;
 use serde::{Deserialize, Serialize};
 
 use crate::HbrecError;
@@ -98,7 +99,7 @@ impl Likes {
 /// use npb_hbrec::LikeMatrix;
 /// let stars = [(0, 0, 5.0), (0, 1, 2.0), (1, 1, 4.0)];
 /// let ratings = Ratings::new(2, 3, &stars.map(|(row, column, value)| Rating { row, column, value }))?;
-/// let likes = LikeMatrix::new(&ratings, 4.0);          // four stars or more
+/// let likes = LikeMatrix::new(&ratings, 4.0)?;         // four stars or more
 /// assert_eq!(likes.user(0).liked(), [true, false]);
 /// assert_eq!((likes.n_users(), likes.n_items(), likes.n_rated(), likes.n_liked()), (2, 3, 3, 2));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -114,7 +115,16 @@ pub struct LikeMatrix {
 
 impl LikeMatrix {
     /// From ratings: liked are those of `like_from` or more.
-    pub fn new<V: Copy + Into<f64> + Send + Sync>(ratings: &Ratings<V>, like_from: f64) -> Self {
+    ///
+    /// # Errors
+    /// A `like_from` that is not finite.
+    pub fn new<V: Copy + Into<f64> + Send + Sync>(
+        ratings: &Ratings<V>,
+        like_from: f64,
+    ) -> Result<Self, HbrecError> {
+        if !like_from.is_finite() {
+            return Err(OutOfRange::new("like_from", like_from, "finite").into());
+        }
         let user = |row: usize| {
             let (items, values) = ratings.row(row);
             Likes {
@@ -122,7 +132,8 @@ impl LikeMatrix {
                 liked: values.iter().map(|&v| v.into() >= like_from).collect(),
             }
         };
-        Self::build(ratings.n_cols(), (0..ratings.n_rows()).map(user).collect())
+        let users = (0..ratings.n_rows()).map(user).collect();
+        Ok(Self::build(ratings.n_cols(), users))
     }
 
     /// From the likes of each user.

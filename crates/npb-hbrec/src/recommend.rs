@@ -101,7 +101,8 @@ impl Recommender {
             });
         }
         let content = content.filter(|_| config.filter != Filter::Collaborative);
-        let likes = LikeMatrix::new(ratings, config.like_from);
+        let likes = LikeMatrix::new(ratings, config.like_from)?;
+        check_threshold(ratings, &likes, config.like_from)?;
         let fit = fit_watched(&likes, content, &config.of_fit(), watch)?;
         Ok(Self {
             config: *config,
@@ -173,4 +174,26 @@ impl Recommender {
         self.raters.push(0);
         Ok(item)
     }
+}
+
+/// Ratings of several levels that all lie on one side of the threshold: five stars read as if they were 0 and 1. Ratings of one level, nothing but likes
+/// say, are ordinary data.
+fn check_threshold(
+    ratings: &Ratings,
+    likes: &LikeMatrix,
+    like_from: f64,
+) -> Result<(), HbrecError> {
+    let (rated, liked) = (likes.n_rated(), likes.n_liked());
+    let mut values = ratings.iter().map(|entry| entry.value);
+    let first = values.next();
+    let alike = values.all(|value| Some(value) == first);
+    if alike || (0 < liked && liked < rated) {
+        return Ok(());
+    }
+    let kind = if liked == 0 { "none" } else { "every one" };
+    Err(HbrecError::State {
+        what: format!(
+            "{kind} of {rated} ratings is a like with like_from = {like_from}: set it between what is liked and what is not (4 suits five stars)"
+        ),
+    })
 }

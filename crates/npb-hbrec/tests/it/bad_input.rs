@@ -4,7 +4,7 @@ use npb_hbrec::npb_data::{Rating, Ratings};
 use npb_hbrec::{
     BaseConfig, BernoulliItems, Concentration, Content, ContentKernel, GaussianPrior, GibbsConfig,
     GibbsMove, GibbsSampler, HbrecConfig, ItemPrior, LikeMatrix, LikelihoodTable, Likes,
-    LinearTask, ProbitTask, Task, WeightsConfig, fit,
+    LinearTask, ProbitTask, Recommender, RecommenderConfig, Task, WeightsConfig, fit,
 };
 
 use crate::simulated::{Population, content};
@@ -68,6 +68,35 @@ fn all_likes_and_empty_users_are_ordinary() {
     for config in [config(), HbrecConfig::printed()] {
         assert!(message(fit(&nobody, None, &config)).contains("no user has any data"));
     }
+}
+
+#[test]
+fn a_threshold_that_parts_nothing_is_named() {
+    let stars: Vec<Rating> = (0..20)
+        .map(|k| Rating {
+            row: k / 4,
+            column: k % 4,
+            value: f64::from(1 + k % 5),
+        })
+        .collect();
+    let stars = Ratings::new(5, 4, &stars).unwrap();
+    let said = message(LikeMatrix::new(&stars, f64::NAN));
+    assert!(said.contains("like_from = NaN"), "{said}");
+    let said = message(Recommender::fit(
+        &stars,
+        None,
+        &RecommenderConfig::default(),
+    ));
+    assert!(
+        said.starts_with("every one of 20 ratings is a like"),
+        "{said}"
+    );
+    let high = RecommenderConfig {
+        like_from: 6.0,
+        ..RecommenderConfig::default()
+    };
+    let said = message(Recommender::fit(&stars, None, &high));
+    assert!(said.starts_with("none of 20"), "{said}");
 }
 
 #[test]

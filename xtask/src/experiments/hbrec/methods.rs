@@ -353,7 +353,7 @@ fn machines<'a>(survey: &'a Survey, database: &Ratings) -> Result<Learned<'a>> {
         tau: Concentration::Given(0.0),
         ..HbrecConfig::printed().weights
     };
-    let likes = LikeMatrix::new(database, 0.0);
+    let likes = LikeMatrix::new(database, 0.0)?;
     let users: Vec<&Likes> = likes.users().iter().filter(|u| !u.is_empty()).collect();
     let model = Machines {
         content: &survey.content_table,
