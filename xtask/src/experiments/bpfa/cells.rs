@@ -237,7 +237,7 @@ pub(super) fn run(context: &Context<'_>, cells: Vec<Cell>) -> Result<Vec<Record>
     context.run_trials(&trials, |trial, seed| {
         let cell = &trial.work;
         let truth = load(context, cell)?;
-        let per_entry = cell.folder == "hyperspectral";
+        let per_entry = truth.channels() > 1;
         let damaged = cell.damage.apply(&truth, per_entry, seed)?;
         measure(cell, &truth, &damaged, context.scale, seed)
     })

@@ -183,7 +183,8 @@ fn pictures_of(
     let mut figures = Vec::new();
     for (cell, record) in cells.iter().zip(records).filter(|(c, _)| c.shown) {
         let truth = load(context, cell)?;
-        let damaged = cell.damage.apply(&truth, false, record.key.seed)?;
+        let per_entry = truth.channels() > 1;
+        let damaged = cell.damage.apply(&truth, per_entry, record.key.seed)?;
         let [height, width, channels] = truth.size();
         let series = &record.outcome.series;
         let (Some(restored), Some(atoms), Some(usage)) =
