@@ -501,3 +501,50 @@ fn scatter(used: &[usize], x: &[f64], p: usize, out: &mut [f32], rng: &mut Xoshi
 fn add(to: &mut [f64], from: &[f64]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sums pair by pair of atoms against sums column by column, with holes and weights, over more rows than are spread at a time.
+    #[test]
+    fn both_ways_to_sum_draw_the_same() {
+        let (n, p, k) = (PAIR_ROWS + 300, 5, 6);
+        let rng = &mut stream(1, [0; 4]);
+        let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
+        let mut scores = Scores::zeros(n, k, false);
+        for i in 0..n {
+            let seen = (0..p as u32).filter(|_| rng.random::<f64>() < 0.6);
+            columns.extend(seen.collect::<Vec<_>>());
+            values.resize_with(columns.len(), || rng.sample(StandardNormal));
+            starts.push(columns.len());
+            let block = &mut scores.blocks[i / BLOCK_ROWS];
+            for atom in (0..k as u16).filter(|a| (i + usize::from(*a)) % 3 == 0) {
+                block.atoms.push(atom);
+                block.values.push(rng.sample(StandardNormal));
+            }
+            block.starts[i % BLOCK_ROWS + 1] = block.atoms.len() as u32;
+        }
+        let entry_weights: Vec<f32> = values.iter().map(|_| rng.random::<f32>() + 0.1).collect();
+        let rows = BpfaRows::new(p, &starts, columns, values).unwrap();
+        let draw = DictionaryDraw {
+            arch: Arch::new(),
+            rows: &rows,
+            scores: &scores,
+            weights: &[2.0, 1.0, 3.0, 0.5, 1.5],
+            entry_weights: &entry_weights,
+            seed: 2,
+            key: [0; 3],
+        };
+        assert!(draw.is_crowded());
+        let (mut pairs, mut single) = (vec![0.0; p * k], vec![0.0; p * k]);
+        draw.draw_by_pairs(&mut pairs).unwrap();
+        draw.draw_columns(&mut single).unwrap();
+        for (a, b) in pairs.iter().zip(&single) {
+            assert!(
+                (a - b).abs() < 1e-5 * (1.0 + b.abs()),
+                "{pairs:?} {single:?}"
+            );
+        }
+    }
+}

@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use npb_data::{Image, Mask, PatchGrid};
 use npb_infer::stream;
+use npb_linalg::dot;
+use npb_linalg::faer::Mat;
+use npb_linalg::svd::thin_svd;
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -169,10 +172,17 @@ pub(crate) fn random_patches(
     let filled = smooth_into_holes(image);
     let length = grid.patch_len();
     let mut rng = stream(seed, [chain, 0, START, 0]);
+    let filter = wiener_filter(&filled, grid);
     let mut atoms = vec![0.0; n_atoms * length];
     for atom in atoms.chunks_exact_mut(length) {
         let patch = rng.random_range(0..grid.n_patches());
         grid.read(&filled, patch, atom);
+        if let Some(filter) = &filter {
+            let noisy: Vec<f64> = atom.iter().map(|&x| x.into()).collect();
+            for (x, row) in atom.iter_mut().zip(filter.chunks_exact(length)) {
+                *x = dot(row, &noisy) as f32;
+            }
+        }
         let square = |atom: &[f32]| -> f64 { atom.iter().map(|&x| f64::from(x).powi(2)).sum() };
         if square(atom) < 1e-12 {
             atom.iter_mut()
@@ -182,6 +192,45 @@ pub(crate) fn random_patches(
         atom.iter_mut().for_each(|x| *x *= scale);
     }
     Dictionary::from_atoms(length, &atoms)
+}
+
+/// Patches that the filter of the start is found from.
+const FILTER_PATCHES: usize = 20_000;
+
+/// Longest patch that is filtered: the filter costs the cube of it.
+const LONGEST_FILTERED: usize = 256;
+
+/// The linear filter that takes white noise out of patches best, by rows: along each principal axis of the patches the share of their second moment that is not noise,
+/// the least moment being that of the noise. Nothing for long patches or few of them.
+fn wiener_filter(filled: &[f32], grid: &PatchGrid) -> Option<Vec<f64>> {
+    let (length, n) = (grid.patch_len(), grid.n_patches());
+    if length > LONGEST_FILTERED || n < 4 * length {
+        return None;
+    }
+    let mut moments = Mat::<f64>::zeros(length, length);
+    let mut patch = vec![0.0; length];
+    let every = n.div_ceil(FILTER_PATCHES);
+    for number in (0..n).step_by(every) {
+        grid.read(filled, number, &mut patch);
+        for b in 0..length {
+            let x = f64::from(patch[b]);
+            let column = moments.col_as_slice_mut(b);
+            let rest = column.iter_mut().zip(&patch);
+            rest.for_each(|(sum, &y)| *sum += x * f64::from(y));
+        }
+    }
+    let svd = thin_svd(moments.as_ref()).ok()?;
+    let noise = *svd.singular_values.last()?;
+    let mut filter = vec![0.0; length * length];
+    for (axis, &moment) in svd.singular_values.iter().enumerate() {
+        let share = 1.0 - noise / moment.max(f64::MIN_POSITIVE);
+        let direction = svd.u.col_as_slice(axis);
+        for (row, &x) in filter.chunks_exact_mut(length).zip(direction) {
+            let entries = row.iter_mut().zip(direction);
+            entries.for_each(|(sum, &y)| *sum += share * x * y);
+        }
+    }
+    Some(filter)
 }
 
 /// How many robust standard deviations from the median of its neighbours make an entry a suspect.

@@ -334,6 +334,7 @@ impl JointModel for Model {
             .iter()
             .map(|&d| f64::from(d))
             .collect();
+        out.extend(shared.dictionary.squares());
         out.extend(&shared.ln_odds);
         out.extend(&shared.slab_precisions);
         out.push(shared.slab_rate);
@@ -612,7 +613,7 @@ fn each_move_with_the_least_that_makes_it_ergodic() {
     }
 }
 
-/// Counts that include the row itself are seen by enumeration (`switches_by_enumeration`), the wrong GIG index with dense scores (`dense_scores`), with less work.
+/// Counts that include the row itself are seen by enumeration (`switches_by_enumeration`), with less work.
 #[test]
 fn broken_moves_fail() {
     for (moves, fault) in [
@@ -624,6 +625,7 @@ fn broken_moves_fail() {
         (&[ScoresMove, Weights], Fault::WeightShape),
         (&[CollapsedSwitches], Fault::WeightShape),
         (&[ScoresMove, DictionaryMove], Fault::DictionaryPrior),
+        (&[ScoresMove, Lengths], Fault::LengthIndex),
         (&[ScoresMove], Fault::Scan(ScanFault::OwnScore)),
     ] {
         fails(&Model::new(sparse(moves), fault), 2000);
