@@ -266,9 +266,9 @@ impl DictionaryDraw<'_> {
             .enumerate()
             .map_init(
                 || (ColumnWork::new(k), Regression::new(self.arch, k)),
-                |(work, regression), (column, out)| match self.scores.is_dense() {
-                    true => self.draw_dense(column, regression, out),
-                    false => self.draw_column(column, work, out),
+                |(work, regression), (column, out)| match self.way(column) {
+                    Way::Pairs => self.draw_column(column, work, out),
+                    way => self.draw_regression(column, way, regression, out),
                 },
             )
             .collect();
@@ -312,11 +312,42 @@ impl DictionaryDraw<'_> {
     }
 }
 
+/// How the system of one column is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// From pairs of active scores.
+    Pairs,
+    /// From all scores, in vector registers.
+    Whole,
+    /// The same, in the space of the rows.
+    Few,
+}
+
+/// Pairs in vector registers that take as long as one pair of active scores.
+const PAIRS_AT_ONCE: usize = 8;
+
 impl DictionaryDraw<'_> {
-    /// Every row has a score on every atom: a regression in vector registers.
-    fn draw_dense(
+    /// The cheapest way: rows that observe the column are fewer than atoms, or most of their scores are active, or not.
+    fn way(&self, column: usize) -> Way {
+        let k = self.scores.n_atoms();
+        let (mut n, mut pairs) = (0, 0);
+        for (i, _) in self.rows.column(column) {
+            n += 1;
+            pairs += pairs_before(self.scores.row(i).n_active());
+        }
+        match self.scores.is_dense() {
+            true => Way::Whole,
+            false if n < k => Way::Few,
+            false if PAIRS_AT_ONCE * pairs > n * pairs_before(k) => Way::Whole,
+            false => Way::Pairs,
+        }
+    }
+
+    /// A regression of all atoms in vector registers.
+    fn draw_regression(
         &self,
         column: usize,
+        way: Way,
         regression: &mut Regression,
         out: &mut [f32],
     ) -> Result<(), BadColumn> {
@@ -325,15 +356,18 @@ impl DictionaryDraw<'_> {
             let (i, entry) = entries[e];
             let w = self.entry_weights.get(entry).map_or(1.0, |&w| w) * self.weights[column];
             let root = w.sqrt();
-            let own = regressors.iter_mut().zip(self.scores.row(i).values);
-            own.for_each(|(x, &s)| *x = root * s);
+            regressors.fill(0.0);
+            let own = self.scores.row(i);
+            own.iter().for_each(|(k, s)| regressors[k] = root * s);
             root * self.rows.all_values()[entry]
         };
         let p = self.rows.n_columns() as f64;
         let rng = &mut self.rng(column);
-        let drawn = regression
-            .draw(entries.len(), cell, |_| p, rng)
-            .map_err(|bad| (column, bad))?;
+        let drawn = match way {
+            Way::Few => regression.draw_few(entries.len(), cell, |_| p, rng),
+            _ => regression.draw(entries.len(), cell, |_| p, rng),
+        };
+        let drawn = drawn.map_err(|bad| (column, bad))?;
         out.iter_mut().zip(drawn).for_each(|(d, &x)| *d = x as f32);
         Ok(())
     }

@@ -62,7 +62,6 @@ fn config(scores: ScorePrior, moves: &[BpfaMove]) -> BpfaConfig {
     let atoms = 2;
     BpfaConfig {
         atoms,
-        max_atoms: atoms,
         scores,
         usage: UsagePrior::Process { a: 2.0, b: 1.5 },
         slab: SlabPrior::Shared { prior: MILD },
@@ -638,7 +637,7 @@ fn a_scan_that_compares_again_fails() {
     let alike = |fault| {
         let mut config = sparse(&[ScoresMove, Weights]);
         config.atoms = 8;
-        config.max_atoms = 8;
+        config.max_atoms = Some(8);
         config.usage = UsagePrior::Process { a: 16.0, b: 2.0 };
         Model {
             complete: true,

@@ -226,7 +226,6 @@ fn measure(work: &Work, sides: &Sides, plan: SweepPlan, seed: u64) -> Result<Out
     let dense = work.model == Model::Dense;
     let config = BpfaConfig {
         atoms: work.k,
-        max_atoms: work.k,
         scores: if dense {
             ScorePrior::Dense
         } else {
