@@ -110,7 +110,12 @@ impl Regression {
         rest.clear();
         self.cells.clear();
         self.cells.resize(width * stride, 0.0);
-        for (k, (own, root)) in self.cells.chunks_exact_mut(stride).zip(&mut self.x).enumerate() {
+        for (k, (own, root)) in self
+            .cells
+            .chunks_exact_mut(stride)
+            .zip(&mut self.x)
+            .enumerate()
+        {
             *root = prior(k).sqrt().recip();
             own[n] = rng.sample(StandardNormal);
         }
@@ -123,7 +128,11 @@ impl Regression {
             }
         }
         let sums = &mut self.sums[..layout.sums_len()];
-        for (at, block) in self.cells.chunks(layout.cells_in_block() * stride).enumerate() {
+        for (at, block) in self
+            .cells
+            .chunks(layout.cells_in_block() * stride)
+            .enumerate()
+        {
             f32::add_products(self.arch, block, layout, at == 0, sums);
         }
         for (e, rest) in rest.iter_mut().enumerate() {
@@ -282,7 +291,11 @@ mod tests {
         (0..6).for_each(|k| precision[(k, k)] += prior(k));
         let factor = Cholesky::new(precision.as_ref()).unwrap();
         let mut mean: Vec<f64> = (0..6)
-            .map(|k| (0..3).map(|e| cells[(e, k)] * f64::from(RESPONSES[e])).sum())
+            .map(|k| {
+                (0..3)
+                    .map(|e| cells[(e, k)] * f64::from(RESPONSES[e]))
+                    .sum()
+            })
             .collect();
         factor.solve(&mut mean);
         let rng = &mut stream(11, [0; 4]);

@@ -221,11 +221,6 @@ impl<'d> BpfaSampler<'d> {
         &self.config
     }
 
-    /// Number of this chain.
-    pub fn chain_number(&self) -> u64 {
-        self.chain
-    }
-
     /// The rows.
     pub fn rows(&self) -> &'d BpfaRows {
         self.rows

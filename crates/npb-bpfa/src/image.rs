@@ -11,13 +11,13 @@ use npb_priors::special::normal_quantile;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{BpfaConfig, BpfaMove};
+use crate::config::BpfaConfig;
 use crate::error::expect;
 use crate::gibbs::BpfaSampler;
 use crate::patches::{
-    Extras, ImageUnits, in_units, of_rows, random_patches, rows, suspects, without,
+    Extras, ImageUnits, MUCH_NOISE, in_units, noise_share, of_rows, rows, start_from_patches,
+    suspects, without,
 };
-use crate::spikes::Spikes;
 use crate::state::{BpfaState, Dictionary, Shared};
 use crate::{BpfaError, BpfaRows};
 
@@ -25,7 +25,8 @@ use crate::{BpfaError, BpfaRows};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtomStart {
-    /// Random patches of the image, smoothed into its holes, of unit length.
+    /// Random patches of the image, smoothed into its holes, of unit length. Where more than 40% of the variance is noise, half of them (at most P) are the principal axes of
+    /// the patches, and the others are filtered.
     SmoothedPatches,
     /// Random patches of what is observed, their holes filled with noise.
     NoisyPatches,
@@ -43,9 +44,6 @@ pub struct ImageConfig {
     pub step: [usize; 2],
     /// Where the dictionary starts.
     pub start: AtomStart,
-    /// Sweeps on a quarter of the patches (every second one down and across) before those on all, which go on from the dictionary, usage, precisions and spikes
-    /// that these found. They cost a quarter, and a dictionary takes long to learn under much noise. Not in the traces. 0: none.
-    pub learn: u64,
     /// Values at which the measurements were cut off, such as 0 and 255: a pixel at or beyond one says only that its value lies there or beyond.
     /// The restored image may then leave these bounds. None: all values are what was measured.
     pub bounds: Option<[f64; 2]>,
@@ -61,36 +59,52 @@ impl Default for ImageConfig {
             depth: 0,
             step: [1, 1],
             start: AtomStart::SmoothedPatches,
-            learn: 0,
             bounds: None,
             model: BpfaConfig::images(),
         }
     }
 }
 
-/// Least share of missing entries at which an image is said to have mostly holes.
+/// Least share of missing entries at which an image is said to have holes, and to have mostly holes.
+const HOLES: f64 = 0.02;
 const MOSTLY_HOLES: f64 = 0.7;
 
 impl ImageConfig {
-    /// The default with the patches and sweeps that suit an image: 7 x 7 patches when it has several channels; 240 sweeps on a quarter of the patches and 40 + 80 on
-    /// all; without the first, 30 + 30 when less than 30% is observed (the start is far from noise and the rows are short).
+    /// The default with the patches and sweeps that suit an image: 7 x 7 patches when it has several channels; 80 + 80 sweeps when nearly everything is observed (240 + 80
+    /// when more than 40% of the variance is noise: the dictionary is found slowly then, but sweeps are cheap), 30 + 30 when less than 30% is (the start is far from
+    /// noise and the rows are short), 200 + 100 in between.
     pub fn suited_to(image: &Image) -> Self {
         let mut config = Self::default();
         if image.channels() > 1 {
             config.patch = [7, 7];
         }
         let missing = image.n_missing() as f64 / image.values().len() as f64;
-        let (learn, burn_in, keep) = match missing < MOSTLY_HOLES {
-            true => (240, 40, 80),
-            false => (0, 30, 30),
+        let (burn_in, keep) = if missing < HOLES {
+            match config.noise_share(image) > MUCH_NOISE {
+                true => (240, 80),
+                false => (80, 80),
+            }
+        } else if missing < MOSTLY_HOLES {
+            (200, 100)
+        } else {
+            (30, 30)
         };
-        config.learn = learn;
         config.model.sweeps = SweepPlan {
             burn_in,
             keep,
             thin: 1,
         };
         config
+    }
+
+    /// Noise as a share of the variance; 0 where there is nothing to see.
+    fn noise_share(&self, image: &Image) -> f64 {
+        let units = ImageUnits::of(image, None);
+        let unit_image = units.and_then(|units| in_units(image, &units));
+        match (unit_image, self.grid(image)) {
+            (Ok(image), Ok(grid)) => noise_share(&image, &grid),
+            _ => 0.0,
+        }
     }
 
     /// Checks every field.
@@ -342,15 +356,6 @@ pub fn restore_watched(
         0..grid.n_patches(),
         config.extras(&units),
     )?;
-    let model = BpfaConfig {
-        // Atoms that were learned need not be held.
-        hold_dictionary: if config.learn > 0 {
-            0
-        } else {
-            config.model.hold_dictionary
-        },
-        ..config.model.clone()
-    };
     let chains = config.model.chains.max(1);
     let key = fingerprint(&(image.size(), image.values(), image.observed(), config))?;
     let checkpoint =
@@ -359,9 +364,7 @@ pub fn restore_watched(
         image: &unit_image,
         rows: &all,
         grid,
-        extras: config.extras(&units),
         config,
-        model: &model,
         watch,
         checkpoint: &checkpoint,
     };
@@ -391,34 +394,20 @@ struct Work<'a, 'w> {
     image: &'a Image,
     rows: &'a BpfaRows,
     grid: PatchGrid,
-    extras: Extras,
     config: &'a ImageConfig,
-    /// The model of the sweeps on all patches.
-    model: &'a BpfaConfig,
     watch: &'a Watch<'w>,
     checkpoint: &'a Checkpoint<Reached>,
 }
 
-/// Added to the number of a chain while it learns from a quarter of the patches: random numbers of its own.
-const LEARNING: u64 = 1 << 32;
-
 impl Work<'_, '_> {
     fn chain(&self, chain: usize) -> Result<Reached, BpfaError> {
-        let plan = self.model.sweeps;
-        // A sweep on a quarter of the patches counts a quarter.
-        let learn = self.config.learn as f64 / 4.0;
-        let all = 1.0 / self.model.chains.max(1) as f64;
-        let weight = all * plan.total() as f64 / (plan.total() as f64 + learn);
-        let (mut sampler, mut totals) = self.begin(chain, all - weight)?;
+        let model = &self.config.model;
+        let plan = model.sweeps;
+        let (mut sampler, mut totals) = self.begin(chain)?;
+        let weight = 1.0 / model.chains.max(1) as f64;
         let mut part = self.watch.part(format!("chain {chain}"), weight);
         let names: Vec<String> = BpfaSampler::scalar_names().map(str::to_owned).to_vec();
         let mut stopped = self.watch.is_stopped();
-        if stopped && sampler.n_sweeps() == 0 {
-            // Stopped while it learned: one draw of the scores of all patches. What was learned is not in a checkpoint.
-            sampler.apply(BpfaMove::Scores)?;
-            totals.add(&sampler);
-            return Ok(totals.reached(&sampler));
-        }
         while sampler.n_sweeps() < plan.total() && !stopped {
             sampler.sweep()?;
             let sweep = sampler.n_sweeps();
@@ -438,8 +427,8 @@ impl Work<'_, '_> {
         Ok(totals.reached(&sampler))
     }
 
-    /// A chain where its checkpoint left it, or at its start; `weight`: share of the work that the learning is.
-    fn begin(&self, chain: usize, weight: f64) -> Result<(BpfaSampler<'_>, Totals), BpfaError> {
+    fn begin(&self, chain: usize) -> Result<(BpfaSampler<'_>, Totals), BpfaError> {
+        let model = &self.config.model;
         if let Some(reached) = self.checkpoint.reached(chain) {
             let Reached {
                 state,
@@ -448,106 +437,30 @@ impl Work<'_, '_> {
             } = reached;
             totals.check(&self.grid, &state.shared)?;
             let sampler =
-                BpfaSampler::resume(self.rows, self.model.clone(), chain as u64, state, trace)?;
+                BpfaSampler::resume(self.rows, model.clone(), chain as u64, state, trace)?;
             return Ok((sampler, totals));
         }
-        let sampler = match self.learn(chain, weight)? {
-            Some(learned) => {
-                let shared = learned.shared;
-                let own = self.model.clone();
-                let sampler = BpfaSampler::with_shared(self.rows, own, chain as u64, shared)?;
-                with_spikes(sampler, learned.spikes)?
-            }
-            None => self.start(self.rows, &self.grid, self.model, chain as u64)?,
-        };
-        let n_noise = sampler.state().shared.noise_precisions.len();
-        let atoms = sampler.state().n_atoms();
-        Ok((sampler, Totals::new(self.grid, atoms, n_noise)))
-    }
-
-    /// What a chain finds from a quarter of the patches; nothing without such sweeps, or when nothing is observed in these patches.
-    fn learn(&self, chain: usize, weight: f64) -> Result<Option<BpfaState>, BpfaError> {
-        let [height, width, _] = self.grid.patch_size();
-        let [down, across] = self.config.step;
-        // Patches must still reach every pixel.
-        let step = [(2 * down).min(height), (2 * across).min(width), 1];
-        let grid = PatchGrid::new(self.image.size(), self.grid.patch_size(), step)?;
-        let seen = |patch| grid.observed(self.image, patch).next().is_some();
-        if self.config.learn == 0 || !(0..grid.n_patches()).any(seen) {
-            return Ok(None);
-        }
-        let sweeps = SweepPlan {
-            burn_in: self.config.learn,
-            keep: 1,
-            thin: 1,
-        };
-        let mut model = BpfaConfig {
-            sweeps,
-            ..self.config.model.clone()
-        };
-        let mut extras = self.extras;
-        if model.usage.dependent().is_some() {
-            // Anchors of these patches are not those of all.
-            model.usage = BpfaConfig::images().usage;
-            extras.locations = false;
-        }
-        let rows = rows(self.image, &grid, 0..grid.n_patches(), extras)?;
-        let mut sampler = self.start(&rows, &grid, &model, chain as u64 + LEARNING)?;
-        let mut part = self.watch.part(format!("chain {chain}, start"), weight);
-        for sweep in 1..=self.config.learn {
-            if self.watch.is_stopped() {
-                break;
-            }
-            sampler.sweep()?;
-            let share = sweep as f64 / self.config.learn as f64;
-            // A watcher that says stop is heard at the head of the loop.
-            let _ = part.report(sweep, share, &[], &[]);
-        }
-        Ok(Some(sampler.into_parts().0))
-    }
-
-    /// A chain of some patches at its start.
-    fn start<'r>(
-        &self,
-        rows: &'r BpfaRows,
-        grid: &PatchGrid,
-        model: &BpfaConfig,
-        chain: u64,
-    ) -> Result<BpfaSampler<'r>, BpfaError> {
         let suspects = match model.spikes {
             Some(_) => suspects(self.image),
             None => Vec::new(),
         };
-        let atoms = match self.config.start {
+        let chain = chain as u64;
+        let mut sampler = match self.config.start {
+            AtomStart::SmoothedPatches => {
+                let image = without(self.image, &suspects)?;
+                start_from_patches(&image, &self.grid, self.rows, model, chain)?
+            }
+            AtomStart::NoisyPatches => BpfaSampler::chain(self.rows, model.clone(), chain, None)?,
+        };
+        if !suspects.is_empty() {
             // Atoms that have learned spikes do not forget them.
-            AtomStart::SmoothedPatches => Some(random_patches(
-                &without(self.image, &suspects)?,
-                grid,
-                model.atoms,
-                model.seed,
-                chain,
-            )?),
-            AtomStart::NoisyPatches => None,
-        };
-        let sampler = BpfaSampler::chain(rows, model.clone(), chain, atoms)?;
-        let spikes = Spikes {
-            sites: suspects,
-            ..sampler.state().spikes.clone()
-        };
-        with_spikes(sampler, spikes)
+            let (mut state, trace) = sampler.into_parts();
+            state.spikes.sites = suspects;
+            sampler = BpfaSampler::resume(self.rows, model.clone(), chain, state, trace)?;
+        }
+        let n_noise = sampler.state().shared.noise_precisions.len();
+        Ok((sampler, Totals::new(self.grid, model.atoms, n_noise)))
     }
-}
-
-/// The same chain, not yet begun, from these spikes.
-fn with_spikes(sampler: BpfaSampler<'_>, spikes: Spikes) -> Result<BpfaSampler<'_>, BpfaError> {
-    if !spikes.is_modelled() {
-        return Ok(sampler);
-    }
-    let (rows, config) = (sampler.rows(), sampler.config().clone());
-    let chain = sampler.chain_number();
-    let (mut state, trace) = sampler.into_parts();
-    state.spikes = spikes;
-    BpfaSampler::resume(rows, config, chain, state, trace)
 }
 
 /// Sums over kept sweeps.
