@@ -209,6 +209,7 @@ fn run_chain(
     let (mut sampler, mut moments, mut draws) = match checkpoint.reached(index) {
         Some(reached) => {
             reached.moments.check(cells)?;
+            reached.draws.iter().try_for_each(|draw| draw.check(rows))?;
             let Chain { state, trace, .. } = reached;
             let sampler = BpfaSampler::resume(rows, config.clone(), chain, state, trace)?;
             (sampler, reached.moments, reached.draws)

@@ -5,7 +5,7 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use super::state::Gaussians;
-use crate::config::{ExpertPosterior, MOST_COMPONENTS, PriorScale, RowFamily, Start, check_length};
+use crate::config::{MOST_COMPONENTS, PriorScale, RowFamily, Start, check_length};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
@@ -43,7 +43,7 @@ impl TaskStart {
 pub struct TasksConfig {
     /// What a fit of one task has too: priors, row family, gate, limits, seed. Its `truncation` is the number of groups of each task, `N`; `concentration` is the prior of the tasks' common `alpha`; `normal_scores` is about runs from this configuration's `starts`. By its `folds` the runs for
     /// predictions are weighed and put right ([`TaskRun::sharpness`](super::TaskRun::sharpness), [`shifts`](super::TaskRun::shifts)). Where there are none, by bounds and `averaging`, which is 1 by default here: runs that share less fit the
-    /// features less well, not the labels. `starts` and `unlabelled_starts` are not used; `expert_posterior` must be variational.
+    /// features less well, not the labels. `starts` and `unlabelled_starts` are not used.
     pub single: IqgmeConfig,
     /// Whether missing features have one Gaussian whatever the group of their row, `q(x^m) q(z)` in place of `q(x^m, z)`: the family of W chapter 4. Its bound is lower, it
     /// takes a factorisation for each row, and `single.row_family` must be [`RowFamily::UtilityApart`].
@@ -95,11 +95,6 @@ impl TasksConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), IqgmeError> {
         self.single.validate().map_err(|e| e.inside("single"))?;
-        if self.single.expert_posterior != ExpertPosterior::Variational {
-            let rule = "variational for many tasks";
-            let value = "expectation_propagation";
-            return Err(OutOfRange::new("single.expert_posterior", value, rule).into());
-        }
         if self.missing_apart && self.single.row_family != RowFamily::UtilityApart {
             let value = format!("{:?}", self.single.row_family);
             let rule = "utility_apart with missing_apart";

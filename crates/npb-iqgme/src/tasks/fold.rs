@@ -9,7 +9,7 @@ use super::TasksConfig;
 use super::data::MultiTaskData;
 use super::state::{Gaussians, MultiTaskState, TaskState};
 use super::vb::{Held, MultiTaskVb, TaskUpdate};
-use crate::config::Gate;
+use crate::predict::Gate;
 use crate::stats::Stats;
 use crate::{IqgmeData, IqgmeError};
 

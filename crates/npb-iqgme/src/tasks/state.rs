@@ -3,7 +3,7 @@
 use npb_priors::dp::{ConcentrationFactor, StickFactor, Sticks};
 use serde::{Deserialize, Serialize};
 
-use crate::config::Gate;
+use crate::predict::Gate;
 use crate::state::{Component, Expert, ExpertPrior, check_atoms, expect};
 
 /// What Gaussians the atoms of a run have.
