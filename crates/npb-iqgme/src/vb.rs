@@ -212,7 +212,6 @@ impl<'d> IqgmeVb<'d> {
             responsibilities: false,
             soft_labels: false,
             family: self.config.row_family,
-            missing_apart: false,
         })?;
         self.state.experts = experts;
         self.update_parameters()?;
@@ -221,7 +220,6 @@ impl<'d> IqgmeVb<'d> {
                 responsibilities: false,
                 soft_labels: true,
                 family: self.config.row_family,
-                missing_apart: false,
             })?;
             self.update_parameters()?;
         }
@@ -378,13 +376,11 @@ impl<'d> IqgmeVb<'d> {
                 responsibilities: true,
                 soft_labels: false,
                 family: self.config.row_family,
-                missing_apart: false,
             }),
             VbUpdate::Rows => self.pass(Update {
                 responsibilities: true,
                 soft_labels: true,
                 family: self.config.row_family,
-                missing_apart: false,
             }),
             VbUpdate::Order => {
                 self.rearrange();

@@ -100,7 +100,6 @@ fn first_guess(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskStat
         sticks,
         indicators: order.iter().map(one_hot).collect(),
         soft_labels: task.first_soft_labels(),
-        responsibilities: Vec::new(),
     }
 }
 
@@ -126,7 +125,6 @@ fn whole_guess(
         sticks,
         indicators: if n == 0 { Vec::new() } else { vec![indicator] },
         soft_labels: soft_labels.repeat(shares.len()),
-        responsibilities: Vec::new(),
     }
 }
 
