@@ -55,18 +55,21 @@ fn data(n: usize) -> ItfData {
     ItfData::from_table(&MixedTable::new(names, columns).unwrap()).unwrap()
 }
 
+fn some_columns(from: &ItfData, columns: &[usize]) -> ItfData {
+    let mut data = ItfData::new();
+    for (place, &j) in columns.iter().enumerate() {
+        let (law, cells) = (from.laws()[j].clone(), from.cells()[j].clone());
+        data.push(&format!("column {place}"), law, cells).unwrap();
+    }
+    data
+}
+
 /// A directed network of 7 nodes beside the real and the binary column: rows are drawn one after the other.
 fn with_network() -> ItfData {
     let kernel = Network::new(7, true).unwrap();
     let cells = NetworkData::new(&kernel, &[(0, 1), (2, 5), (6, 3)], &[(4, 2), (1, 6)]).unwrap();
     let law = kernel.column(&mut npb_infer::stream(1, [0; 4]));
-    let table = data(7);
-    let mut data = ItfData::new();
-    for j in [0, 2] {
-        let name = &table.infos()[j].name;
-        data.push(name, table.laws()[j].clone(), table.cells()[j].clone())
-            .unwrap();
-    }
+    let mut data = some_columns(&data(7), &[0, 2]);
     data.push("links", law, Cells::Network(cells)).unwrap();
     data
 }
@@ -399,20 +402,20 @@ fn every_move_alone_leaves_the_joint_law_alone() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// So many clusters that rows leave the tables of sticks all the time.
+/// So many clusters that rows leave the table of sticks all the time.
 #[test]
 fn rows_beyond_the_table_leave_the_joint_law_alone() {
     let many = GammaPrior {
         shape: 300.0,
-        rate: 2.0,
+        rate: 300.0 / 180.0,
     };
     let mut model = model(Structure::Tensor, &[Rows], FEW_TO_MANY[1]);
-    model.data = data(4);
+    model.data = some_columns(&data(6), &[0]);
     model.config.lower_concentration = many;
-    check(&model, step(&model, 300));
+    check(&model, step(&model, 800));
     model.config.structure = Structure::Joint;
     model.config.top_concentration = many;
-    check(&model, step(&model, 300));
+    check(&model, step(&model, 800));
 }
 
 #[test]
