@@ -454,11 +454,13 @@ impl JointModel for Model {
             }
             Fault::StaleResidual => sampler.switches(stale).unwrap(),
             Fault::UnitWithoutJacobian => {
-                sampler.sweep().unwrap();
                 // Twice the shape is taken off the power of t.
                 let mut wrong = self.config.clone();
                 wrong.scale.shape += 0.5 * self.config.likelihood.n_thresholds() as f64;
-                stretch::draw(&mut sampler.state, &wrong, rng);
+                for _ in 0..self.sweeps {
+                    sampler.sweep().unwrap();
+                    stretch::draw(&mut sampler.state, &wrong, rng);
+                }
             }
             _ => (0..self.sweeps).for_each(|_| sampler.sweep().unwrap()),
         }
