@@ -218,7 +218,7 @@ impl<'d, S: Supervision> Alternation<'d, S> {
         self.try_features(chosen)
     }
 
-    /// More features, from what the present ones leave over, when the last is used by more than one item; kept if the objective falls.
+    /// More features, from what the present ones leave over; kept if the objective does not rise.
     fn grow(&mut self, iteration: u64) -> Result<(), RegBayesError> {
         let pull = match self.update {
             LabelUpdate::TwoStage => None,

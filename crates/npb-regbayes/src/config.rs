@@ -73,7 +73,7 @@ pub struct FactorConfig {
     pub truncation: usize,
     /// Features never grow beyond this number.
     pub max_truncation: usize,
-    /// Features that are tried when the last one is used by more than one item, or a quarter of those there are if that is more; 0: never.
+    /// Features that are tried when all are in use, or a quarter of those there are if that is more; 0: never.
     pub growth: usize,
     /// Concentration of the Indian buffet process.
     pub concentration: Concentration,

@@ -173,7 +173,7 @@ impl<'d> Factors<'d> {
         Ok(better)
     }
 
-    /// More features, when the last is used by more than one item and there is room; at rest with the others, under what labels say of these.
+    /// More features, where there is room and all are in use; at rest with the others, under what labels say of these.
     pub(crate) fn grown(
         &self,
         iteration: u64,
@@ -185,7 +185,7 @@ impl<'d> Factors<'d> {
             0 => 0,
             least => least.max(state.n_features() / 4).min(room),
         };
-        let wanted = state.expected_use().last().is_none_or(|&n| n > 1.0);
+        let wanted = state.expected_use().iter().all(|&n| n >= UNUSED);
         if count == 0 || !wanted {
             return Ok(None);
         }
