@@ -237,15 +237,15 @@ impl HeldOut {
     /// When the candidate does not exist, or there is not one threshold for each task.
     pub fn value(&self, candidate: usize, criterion: Criterion, thresholds: &[f64]) -> Option<f64> {
         assert_eq!(thresholds.len(), self.tasks.len(), "one threshold per task");
-        self.value_by(candidate, criterion, &[(thresholds.to_vec(), &|_| true)])
+        self.value_by(candidate, criterion, &[(thresholds.to_vec(), None)])
     }
 
-    /// Value of decisions by thresholds of their own in some folds, in others, ...
+    /// Value of decisions by thresholds of their own in each of some folds; `None` stands for all of them.
     fn value_by(
         &self,
         candidate: usize,
         criterion: Criterion,
-        parts: &[(Vec<f64>, &dyn Fn(usize) -> bool)],
+        parts: &[(Vec<f64>, Option<usize>)],
     ) -> Option<f64> {
         if criterion == Criterion::SquaredError {
             let pairs = self.tasks.iter().zip(&self.scores[candidate]);
@@ -261,7 +261,8 @@ impl HeldOut {
             return (n > 0.0).then(|| -squares.iter().sum::<f64>() / n);
         }
         let mut counts = vec![[0.0; 4]; self.tasks.len()];
-        for (thresholds, of) in parts {
+        for (thresholds, fold) in parts {
+            let of = |f| fold.is_none_or(|own| f == own);
             for (m, pairs) in self.labels(candidate, of).into_iter().enumerate() {
                 let own = confusion(&pairs.unwrap_or_default(), thresholds[m]);
                 counts[m] = plus(counts[m], own);
@@ -292,10 +293,9 @@ impl HeldOut {
             let zeros = vec![0.0; self.tasks.len()];
             let mut rules = vec![(self.value(place, criterion, &zeros), zeros)];
             if choice.thresholds && criterion != Criterion::Accuracy {
-                let others = |fold| self.thresholds_from(place, criterion, |f| f != fold);
-                let own: Vec<_> = (0..n_folds).map(|fold| move |f: usize| f == fold).collect();
-                let parts: Vec<(_, &dyn Fn(usize) -> bool)> = (own.iter().enumerate())
-                    .map(|(fold, own)| (others(fold), own as _))
+                let without = |fold| self.thresholds_from(place, criterion, |f| f != fold);
+                let parts: Vec<_> = (0..n_folds)
+                    .map(|fold| (without(fold), Some(fold)))
                     .collect();
                 let value = self.value_by(place, criterion, &parts);
                 rules.push((value, self.thresholds(place, criterion)));
