@@ -225,6 +225,11 @@ pub fn infer_tau(
         .into_par_iter()
         .filter_map(user)
         .collect();
+    Ok(best_tau(&users, total))
+}
+
+/// The maximum of `sum_j ln[(tau P(D_j) + S_j) / (tau + mass_j)]`, from `ln P(D_j) / S_j` and `mass_j` of each user.
+fn best_tau(users: &[(f64, f64)], total: f64) -> f64 {
     let objective = |ln_tau: f64| -> f64 {
         let tau = ln_tau.exp();
         // ln[(tau P / S + 1) / (tau + mass)], P and S in logs.
@@ -239,7 +244,7 @@ pub fn infer_tau(
     let best = grid
         .max_by(|a, b| objective(*a).total_cmp(&objective(*b)))
         .unwrap_or(low);
-    Ok(golden_section(best - step, best + step, objective).exp())
+    golden_section(best - step, best + step, objective).exp()
 }
 
 /// The place of the maximum of a function with one peak between `low` and `high`.

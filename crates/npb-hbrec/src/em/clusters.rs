@@ -1,9 +1,9 @@
 //! From users as atoms to clusters as atoms: EM for a mixture, and clusters that the evidence would rather have as one.
 
-use npb_priors::special::{ln_gamma, ln_normalize};
+use npb_priors::special::{ln_gamma, ln_normalize, log_sum_exp};
 use rayon::prelude::*;
 
-use super::{LikelihoodTable, Mixture};
+use super::{LikelihoodTable, Mixture, best_tau};
 use crate::{Concentration, HbrecError, UserModel};
 
 /// Responsibilities below this count for nothing.
@@ -21,12 +21,23 @@ const LEAST_PART: f64 = 0.01;
 /// Users of a cluster, and how much of each belongs to it.
 type Members = Vec<(usize, f64)>;
 
+/// A user against all others.
+struct Weighed {
+    /// For each atom `ln n_k P(D_j | theta_k)`, without what this user has given to n and theta.
+    ln_shares: Vec<f64>,
+    /// The sum of these n.
+    mass: f64,
+    /// ln P(D_j).
+    ln_evidence: f64,
+    /// The atom that has no other user.
+    home: Option<usize>,
+}
+
 impl<U: UserModel> Mixture<U> {
     /// Estimates the atoms anew, each from all users' data weighted by its responsibilities: `rounds` steps of EM for a mixture whose components are the
     /// atoms; then clusters join as long as the evidence of a Dirichlet process mixture rises, and EM again; at last two rounds in which a user's own data do
-    /// not count. An atom is then a cluster of users, not a user,
-    /// so that users of the database are predicted by [`user`](Self::user). tau is kept unless it was inferred: then it is the value at which a Dirichlet
-    /// process is expected to make as many clusters of as many users.
+    /// not count. An atom is then a cluster of users, not a user, so that users of the database are predicted by [`user`](Self::user). tau is kept unless it was inferred: then it is inferred again, each user against the
+    /// others.
     ///
     /// `users` are those of [`learn`](Self::learn), in their order. Where users are in clusters this is close to the Gibbs samplers, which single users'
     /// fits are not (`docs/hbrec.md#weights`). Five rounds are enough to start from. Cost: a fit of each atom a round, and three of each atom for each halving
@@ -50,11 +61,9 @@ impl<U: UserModel> Mixture<U> {
         }
         for _ in 0..LAST_ROUNDS {
             self.refit(users, &mut members)?;
-            self.infer_concentration(users.len());
             members = self.responsibilities_of_others(users, &members)?;
         }
         self.refit(users, &mut members)?;
-        self.infer_concentration(users.len());
         // The atoms are nobody's own any more.
         self.weights.trace.clear();
         self.weights.fitted_to.clear();
@@ -85,16 +94,10 @@ impl<U: UserModel> Mixture<U> {
         Ok(members)
     }
 
-    fn infer_concentration(&mut self, n_users: usize) {
-        if self.config.tau == Concentration::Inferred {
-            self.weights.tau = concentration_of(self.effective_number(), n_users);
-        }
-    }
-
     /// Users of each atom by what *others* say: a user is weighed against an atom by the atom's other users, under its parameter without the user's own data, and
     /// may stay or become a cluster of its own, with weight tau. With own data counted, small clusters hold their users however little these are alike.
     fn responsibilities_of_others(
-        &self,
+        &mut self,
         users: &[&U::Data],
         members: &[Members],
     ) -> Result<Vec<Members>, HbrecError> {
@@ -102,13 +105,21 @@ impl<U: UserModel> Mixture<U> {
         for (k, of) in members.iter().enumerate() {
             of.iter().for_each(|&(user, r)| parts[user].push((k, r)));
         }
-        let shares = |user: usize| self.shares_of_others(users, members, user, &parts[user]);
-        let all = (0..users.len()).into_par_iter().map(shares);
-        let all: Vec<(Vec<f64>, Option<usize>)> = all.collect::<Result<_, HbrecError>>()?;
+        let weigh = |user: usize| self.weigh(users, members, user, &parts[user]);
+        let weighed = (0..users.len()).into_par_iter().map(weigh);
+        let weighed: Vec<Weighed> = weighed.collect::<Result<_, HbrecError>>()?;
+        if self.config.tau == Concentration::Inferred {
+            let ratio = |w: &Weighed| (w.ln_evidence - log_sum_exp(&w.ln_shares), w.mass);
+            let ratios = weighed.iter().map(ratio).filter(|r| r.0 < f64::INFINITY);
+            self.weights.tau = best_tau(&ratios.collect::<Vec<_>>(), users.len() as f64);
+        }
         let mut again = vec![Members::new(); self.atoms.len()];
-        for (user, (mut shares, home)) in all.into_iter().enumerate() {
+        for (user, mut weighed) in weighed.into_iter().enumerate() {
+            let shares = &mut weighed.ln_shares;
+            shares.push(self.weights.tau.ln() + weighed.ln_evidence);
+            ln_normalize(shares);
             let alone = shares.pop().unwrap_or(0.0);
-            match home {
+            match weighed.home {
                 Some(home) => shares[home] = alone,
                 None if alone > LEAST_PART => again.push(vec![(user, alone)]),
                 None => {}
@@ -119,37 +130,43 @@ impl<U: UserModel> Mixture<U> {
         Ok(again)
     }
 
-    /// How much a user belongs to each atom and, last, to itself alone; and the atom that has no other user. `parts`: how much it belongs to which so far.
-    fn shares_of_others(
+    /// A user against the other users of each atom. `parts`: how much of it belongs to which atom so far.
+    fn weigh(
         &self,
         users: &[&U::Data],
         members: &[Members],
         user: usize,
         parts: &[(usize, f64)],
-    ) -> Result<(Vec<f64>, Option<usize>), HbrecError> {
+    ) -> Result<Weighed, HbrecError> {
         let data = users[user];
-        let mut ln_shares = Vec::with_capacity(self.atoms.len() + 1);
-        let (mut parts, mut home) = (parts.iter().peekable(), None);
+        let mut weighed = Weighed {
+            ln_shares: Vec::with_capacity(self.atoms.len() + 1),
+            mass: 0.0,
+            ln_evidence: self.model.ln_evidence(&self.model.fit(data)?),
+            home: None,
+        };
+        let mut parts = parts.iter().peekable();
         for (k, atom) in self.atoms.iter().enumerate() {
             let part = parts.next_if(|part| part.0 == k).map_or(0.0, |part| part.1);
             let others = self.weights.xi[k] - part;
-            ln_shares.push(if others < LEAST_USERS {
-                home = home.or((part > 0.0).then_some(k));
-                f64::NEG_INFINITY
-            } else if part < LEAST_PART {
-                others.ln() + self.model.ln_likelihood(atom, data)
+            if others < LEAST_USERS {
+                weighed.home = weighed.home.or((part > 0.0).then_some(k));
+                weighed.ln_shares.push(f64::NEG_INFINITY);
+                continue;
+            }
+            let ln_likelihood = if part < LEAST_PART {
+                self.model.ln_likelihood(atom, data)
             } else {
                 let rest = members[k].iter().filter(|member| member.0 != user);
                 let rest: Members = rest.copied().collect();
                 let posterior = self.model.fit_weighted(&data_of(users, &rest))?;
                 let atom = self.model.atom(&posterior, self.config.atoms);
-                others.ln() + self.model.ln_likelihood(&atom, data)
-            });
+                self.model.ln_likelihood(&atom, data)
+            };
+            weighed.mass += others;
+            weighed.ln_shares.push(others.ln() + ln_likelihood);
         }
-        let alone = self.model.fit(data)?;
-        ln_shares.push(self.weights.tau.ln() + self.model.ln_evidence(&alone));
-        ln_normalize(&mut ln_shares);
-        Ok((ln_shares, home))
+        Ok(weighed)
     }
 
     /// Atoms and weights given who belongs to them; atoms of nobody are dropped.

@@ -2,8 +2,8 @@
 
 use npb_hbrec::npb_infer::{Stop, stream};
 use npb_hbrec::{
-    AtomRule, BernoulliItems, Concentration, HbrecConfig, LikelihoodTable, Likes, Mixture,
-    UserModel, Weights, WeightsConfig, WeightsEm, fit, infer_tau, learn_weights,
+    AtomRule, BernoulliItems, Concentration, HbrecConfig, LikeMatrix, LikelihoodTable, Likes,
+    Mixture, UserModel, Weights, WeightsConfig, WeightsEm, fit, infer_tau, learn_weights,
 };
 use rand::RngExt;
 
@@ -283,5 +283,49 @@ fn clusters_are_re_estimated() {
         // Twenty users of a cluster rate half of the items each: the rate of an item is known to .12 or so.
         let mean = errors.sum::<f64>() / 60.0;
         assert!(mean < 0.12, "{mean}");
+    }
+}
+
+/// One of eight kinds of users; items are liked by a kind at a rate of its own.
+fn of_some_kind(user: u64, n: usize, seed: u64) -> Likes {
+    let mut rng = stream(seed, [11, user, 0, 0]);
+    let kind = rng.random_range(0..8_u64);
+    let rate = |item: usize| stream(seed, [12, kind, item as u64, 0]).random::<f64>();
+    let items = rand::seq::index::sample(&mut rng, 50, n).into_vec();
+    let like = |item: usize| (item as u32, rng.random::<f64>() < rate(item));
+    let pairs: Vec<(u32, bool)> = items.into_iter().map(like).collect();
+    Likes::new(50, &pairs).unwrap()
+}
+
+/// tau makes users most likely whom the base has not seen. Inferred, as it must not be, from the users that the base has learned from, the own model gets far
+/// too much weight, and new users are less likely.
+#[test]
+fn tau_is_that_of_users_whom_the_base_has_not_seen() {
+    for seed in 0..2 {
+        let users: Vec<Likes> = (0..100).map(|u| of_some_kind(u, 25, seed)).collect();
+        let likes = LikeMatrix::from_users(50, users).unwrap();
+        let fitted = fit(&likes, None, &HbrecConfig::default()).unwrap();
+        let (model, weights) = (fitted.model(), fitted.weights());
+        let data: Vec<&Likes> = likes.users().iter().collect();
+        let own: Vec<Option<usize>> = (0..100).map(Some).collect();
+        let table = LikelihoodTable::of_model(model, fitted.atoms(), &data, &own).unwrap();
+        let evidence = |likes: &&Likes| model.ln_evidence(&model.fit(likes).unwrap());
+        let seen: Vec<f64> = data.iter().map(evidence).collect();
+        let twin = infer_tau(&table, weights, &seen).unwrap();
+        let of_new = |tau: f64| -> f64 {
+            let weights = Weights {
+                tau,
+                ..weights.clone()
+            };
+            let atoms = fitted.atoms().to_vec();
+            let config = WeightsConfig::default();
+            let mixture = Mixture::from_parts(model.clone(), atoms, weights, config).unwrap();
+            let new = (1000..1200).map(|u| of_some_kind(u, 25, seed));
+            new.map(|likes| mixture.user(&likes).unwrap().ln_evidence)
+                .sum()
+        };
+        let (right, wrong) = (of_new(weights.tau), of_new(twin));
+        assert!(twin > 3.0 * weights.tau, "{twin} {}", weights.tau);
+        assert!(right > wrong + 2.0, "{right} {wrong}");
     }
 }
