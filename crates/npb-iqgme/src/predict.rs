@@ -17,10 +17,19 @@ use crate::conditional::forms::PackedExpert;
 use crate::conditional::memory::Memory;
 use crate::conditional::softmax::{LnTotal, LnTotals};
 use crate::conditional::{Deviations, Quadratics, padded};
-use crate::config::Gate;
 use crate::multinomial;
 use crate::rows::{Block, Pattern, Rows};
 use crate::state::{Component, Expected, Expert, IqgmeState};
+
+/// How the components weigh a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// As normal densities at the posterior means of weights and precisions: for class probabilities. So the rows of training are weighed, for whose
+    /// weights the experts were found.
+    AtMeans,
+    /// By their predictive densities, Student-t: for all that is said of features.
+    Marginal,
+}
 
 /// How the posterior of the experts enters a class probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -612,13 +621,7 @@ impl Predictor {
     }
 
     /// Probabilities of all classes but the first under the experts of component `h`, in `seen.utilities.probabilities`.
-    fn expert_probabilities(
-        &self,
-        h: usize,
-        seen: &mut Seen<'_, '_>,
-        gate: Gate,
-        experts: Experts,
-    ) {
+    fn expert_probabilities(&self, h: usize, seen: &mut Seen<'_, '_>, experts: Experts) {
         let (p, n) = (self.means.nrows(), self.n_utilities);
         let missing = &seen.pattern.missing;
         let arch = seen.deviations.lanes().arch;
@@ -630,7 +633,6 @@ impl Predictor {
             seen.row[j] = self.means[(j, h)] + seen.deviations.shift(k, h);
         }
         seen.utilities.resize(n);
-        let spread_of_missing = self.spread(h, seen, gate);
         for k in 0..n {
             let expert = &self.experts[h * n + k];
             let (location, spread) = self.packed_experts[h * n + k].score(arch, seen.row);
@@ -638,12 +640,12 @@ impl Predictor {
             seen.utilities.variances[k] = 1.0;
             if experts == Experts::Integrated {
                 let trace = missing_trace(h, seen, |i, j| expert.covariance[(i, j)]);
-                seen.utilities.variances[k] += spread + spread_of_missing * trace;
+                seen.utilities.variances[k] += spread + trace;
             }
             for l in 0..n {
                 let other = &self.experts[h * n + l].mean;
-                let trace = missing_trace(h, seen, |i, j| expert.mean[i] * other[j]);
-                seen.utilities.shared[k * n + l] = spread_of_missing * trace;
+                seen.utilities.shared[k * n + l] =
+                    missing_trace(h, seen, |i, j| expert.mean[i] * other[j]);
             }
         }
         let Utilities {
@@ -715,11 +717,10 @@ impl Predictor {
         row
     }
 
-    /// Probabilities of all classes but the first, for every row.
+    /// Probabilities of all classes but the first, for every row, components weighed by [`Gate::AtMeans`].
     pub(crate) fn probabilities(
         &self,
         rows: &Rows,
-        gate: Gate,
         experts: Experts,
     ) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let n_utilities = self.n_utilities;
@@ -731,12 +732,12 @@ impl Predictor {
                 .map(clamped)
                 .collect()
         };
-        self.map_rows(rows, gate, complete, |row| {
+        self.map_rows(rows, Gate::AtMeans, complete, |row| {
             let mut sums = vec![0.0; n_utilities];
             for h in 0..self.n_components() {
                 let weight = row.gated.weights[h];
                 if weight > LEAST_WEIGHT {
-                    self.expert_probabilities(h, row, gate, experts);
+                    self.expert_probabilities(h, row, experts);
                     for (sum, part) in sums.iter_mut().zip(&row.utilities.probabilities) {
                         *sum += weight * part;
                     }

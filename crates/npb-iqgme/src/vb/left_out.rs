@@ -59,7 +59,6 @@ impl IqgmeVb<'_> {
             responsibilities: true,
             soft_labels: false,
             family: self.config.row_family,
-            missing_apart: false,
         };
         let part = pass(&row, parameters, factors, update, self.iteration)?;
         let mut stats = self.stats.clone();
