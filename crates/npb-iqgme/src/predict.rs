@@ -875,3 +875,52 @@ fn nothing<T>(block: &mut Complete) -> Vec<Vec<T>> {
         .take(block.columns.n_rows())
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use npb_data::{Labels, Table};
+    use npb_linalg::faer::mat;
+
+    use super::*;
+    use crate::IqgmeData;
+
+    /// The density of a row under one component is Student's, with a hole in it that of what is seen.
+    #[test]
+    fn rows_have_student_densities() {
+        let component = Component {
+            mean: vec![0.3, -0.2],
+            strength: 2.0,
+            dof: 5.0,
+            scale_inverse: mat![[1.5, 0.4], [0.4, 0.8]],
+        };
+        let predictor = Predictor::from_parts(&[component], &[], vec![0.0]).unwrap();
+        let values = [[0.1, 0.5], [-2.0, 1.0], [4.0, 0.0]];
+        let seen = [true, true, true, true, true, false];
+        let table = Table::new(3, 2, values.concat(), &seen).unwrap();
+        let none = Labels::from_strings(&[None::<&str>; 3]);
+        let data = IqgmeData::in_given_units(&table, &none, &[], &Mat::identity(2, 2)).unwrap();
+        let found = predictor.ln_density(&data.rows, Gate::Marginal).unwrap();
+        // nu - P + 1, and (u + 1) / (u (nu - P + 1)) of the inverse scale.
+        let (dof, factor) = (4.0_f64, 3.0_f64 / 8.0);
+        let ln_student = |n: f64, ln_det: f64, distance: f64| -> f64 {
+            ln_gamma(0.5 * (dof + n))
+                - ln_gamma(0.5 * dof)
+                - 0.5 * (n * (dof * std::f64::consts::PI).ln() + ln_det)
+                - 0.5 * (dof + n) * (distance / dof).ln_1p()
+        };
+        let [a, b, c]: [f64; 3] = [1.5, 0.4, 0.8].map(|s| s * factor);
+        for (row, [x, y]) in values.into_iter().enumerate() {
+            let (dx, dy) = (x - 0.3, y + 0.2);
+            let exact = match row {
+                2 => ln_student(1.0, a.ln(), dx * dx / a),
+                _ => {
+                    let det = a * c - b * b;
+                    let distance = (c * dx * dx - 2.0 * b * dx * dy + a * dy * dy) / det;
+                    ln_student(2.0, det.ln(), distance)
+                }
+            };
+            let apart = found[row] - exact;
+            assert!(apart.abs() < 1e-10, "{row}: {} {exact}", found[row]);
+        }
+    }
+}
