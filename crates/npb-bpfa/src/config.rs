@@ -166,8 +166,8 @@ pub struct BpfaConfig {
     pub channel_noise: bool,
     /// Spiky noise; none: there is none.
     pub spikes: Option<SpikePrior>,
-    /// When all atoms are used in a sweep of the second half of the burn-in, their number grows by half, up to this. Spike-and-slab scores only.
-    pub max_atoms: usize,
+    /// When all atoms are used in a sweep of the second half of the burn-in, their number grows by half, up to this; none: up to `atoms`. Spike-and-slab scores only.
+    pub max_atoms: Option<usize>,
     /// Atoms that no row uses are taken out in the second half of the burn-in, but for an eighth of them.
     pub prune: bool,
     /// What is subtracted from tables and ratings; rows are taken as they are.
@@ -210,7 +210,7 @@ impl Default for BpfaConfig {
             noise: VAGUE,
             channel_noise: false,
             spikes: None,
-            max_atoms: 64,
+            max_atoms: None,
             prune: false,
             centring: Centring::Columns,
             hold_dictionary: 0,
@@ -243,7 +243,6 @@ impl BpfaConfig {
     pub fn images() -> Self {
         Self {
             atoms: 256,
-            max_atoms: 256,
             usage: UsagePrior::Rows { a: 1.0, rows: 8.0 },
             hold_dictionary: 3,
             sweeps: SweepPlan {
@@ -294,11 +293,13 @@ impl BpfaConfig {
         }
         at_least("sweeps.keep", self.sweeps.keep, 1)?;
         up_to("chains", self.chains, 4096)?;
-        if self.has_switches() && self.max_atoms < self.atoms {
-            let rule = format!("at least atoms, {}", self.atoms);
-            return Err(OutOfRange::new("max_atoms", self.max_atoms, rule).into());
+        if let Some(most) = self.max_atoms {
+            if self.has_switches() && most < self.atoms {
+                let rule = format!("at least atoms, {}", self.atoms);
+                return Err(OutOfRange::new("max_atoms", most, rule).into());
+            }
+            up_to("max_atoms", most, MOST_ATOMS)?;
         }
-        up_to("max_atoms", self.max_atoms, MOST_ATOMS)?;
         if let ScorePrior::Lasso { rate, .. } = self.scores {
             gamma("scores.rate", rate)?;
             if self.channel_noise {

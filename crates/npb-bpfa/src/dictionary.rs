@@ -266,9 +266,9 @@ impl DictionaryDraw<'_> {
             .enumerate()
             .map_init(
                 || (ColumnWork::new(k), Regression::new(self.arch, k)),
-                |(work, regression), (column, out)| match self.scores.is_dense() {
-                    true => self.draw_dense(column, regression, out),
-                    false => self.draw_column(column, work, out),
+                |(work, regression), (column, out)| match self.way(column) {
+                    Way::Pairs => self.draw_column(column, work, out),
+                    way => self.draw_regression(column, way, regression, out),
                 },
             )
             .collect();
@@ -312,11 +312,42 @@ impl DictionaryDraw<'_> {
     }
 }
 
+/// How the system of one column is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// From pairs of active scores.
+    Pairs,
+    /// From all scores, in vector registers.
+    Whole,
+    /// The same, in the space of the rows.
+    Few,
+}
+
+/// Pairs in vector registers that take as long as one pair of active scores.
+const PAIRS_AT_ONCE: usize = 8;
+
 impl DictionaryDraw<'_> {
-    /// Every row has a score on every atom: a regression in vector registers.
-    fn draw_dense(
+    /// The cheapest way: rows that observe the column are fewer than atoms, or most of their scores are active, or not.
+    fn way(&self, column: usize) -> Way {
+        let k = self.scores.n_atoms();
+        let (mut n, mut pairs) = (0, 0);
+        for (i, _) in self.rows.column(column) {
+            n += 1;
+            pairs += pairs_before(self.scores.row(i).n_active());
+        }
+        match self.scores.is_dense() {
+            true => Way::Whole,
+            false if n < k => Way::Few,
+            false if PAIRS_AT_ONCE * pairs > n * pairs_before(k) => Way::Whole,
+            false => Way::Pairs,
+        }
+    }
+
+    /// A regression of all atoms in vector registers.
+    fn draw_regression(
         &self,
         column: usize,
+        way: Way,
         regression: &mut Regression,
         out: &mut [f32],
     ) -> Result<(), BadColumn> {
@@ -325,15 +356,18 @@ impl DictionaryDraw<'_> {
             let (i, entry) = entries[e];
             let w = self.entry_weights.get(entry).map_or(1.0, |&w| w) * self.weights[column];
             let root = w.sqrt();
-            let own = regressors.iter_mut().zip(self.scores.row(i).values);
-            own.for_each(|(x, &s)| *x = root * s);
+            regressors.fill(0.0);
+            let own = self.scores.row(i);
+            own.iter().for_each(|(k, s)| regressors[k] = root * s);
             root * self.rows.all_values()[entry]
         };
         let p = self.rows.n_columns() as f64;
         let rng = &mut self.rng(column);
-        let drawn = regression
-            .draw(entries.len(), cell, |_| p, rng)
-            .map_err(|bad| (column, bad))?;
+        let drawn = match way {
+            Way::Few => regression.draw_few(entries.len(), cell, |_| p, rng),
+            _ => regression.draw(entries.len(), cell, |_| p, rng),
+        };
+        let drawn = drawn.map_err(|bad| (column, bad))?;
         out.iter_mut().zip(drawn).for_each(|(d, &x)| *d = x as f32);
         Ok(())
     }
@@ -500,4 +534,51 @@ fn scatter(used: &[usize], x: &[f64], p: usize, out: &mut [f32], rng: &mut Xoshi
 
 fn add(to: &mut [f64], from: &[f64]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sums pair by pair of atoms against sums column by column, with holes and weights, over more rows than are spread at a time.
+    #[test]
+    fn both_ways_to_sum_draw_the_same() {
+        let (n, p, k) = (PAIR_ROWS + 300, 5, 6);
+        let rng = &mut stream(1, [0; 4]);
+        let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
+        let mut scores = Scores::zeros(n, k, false);
+        for i in 0..n {
+            let seen = (0..p as u32).filter(|_| rng.random::<f64>() < 0.6);
+            columns.extend(seen.collect::<Vec<_>>());
+            values.resize_with(columns.len(), || rng.sample(StandardNormal));
+            starts.push(columns.len());
+            let block = &mut scores.blocks[i / BLOCK_ROWS];
+            for atom in (0..k as u16).filter(|a| (i + usize::from(*a)) % 3 == 0) {
+                block.atoms.push(atom);
+                block.values.push(rng.sample(StandardNormal));
+            }
+            block.starts[i % BLOCK_ROWS + 1] = block.atoms.len() as u32;
+        }
+        let entry_weights: Vec<f32> = values.iter().map(|_| rng.random::<f32>() + 0.1).collect();
+        let rows = BpfaRows::new(p, &starts, columns, values).unwrap();
+        let draw = DictionaryDraw {
+            arch: Arch::new(),
+            rows: &rows,
+            scores: &scores,
+            weights: &[2.0, 1.0, 3.0, 0.5, 1.5],
+            entry_weights: &entry_weights,
+            seed: 2,
+            key: [0; 3],
+        };
+        assert!(draw.is_crowded());
+        let (mut pairs, mut single) = (vec![0.0; p * k], vec![0.0; p * k]);
+        draw.draw_by_pairs(&mut pairs).unwrap();
+        draw.draw_columns(&mut single).unwrap();
+        for (a, b) in pairs.iter().zip(&single) {
+            assert!(
+                (a - b).abs() < 1e-5 * (1.0 + b.abs()),
+                "{pairs:?} {single:?}"
+            );
+        }
+    }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{MOST_ATOMS, ScorePrior};
 use crate::error::expect;
 use crate::gibbs::BpfaSampler;
+use crate::rows::single;
 use crate::state::BpfaState;
 use crate::units::Units;
 use crate::{BpfaConfig, BpfaError, BpfaMove, BpfaRows};
@@ -208,6 +209,7 @@ fn run_chain(
     let (mut sampler, mut moments, mut draws) = match checkpoint.reached(index) {
         Some(reached) => {
             reached.moments.check(cells)?;
+            reached.draws.iter().try_for_each(|draw| draw.check(rows))?;
             let Chain { state, trace, .. } = reached;
             let sampler = BpfaSampler::resume(rows, config.clone(), chain, state, trace)?;
             (sampler, reached.moments, reached.draws)
@@ -281,10 +283,11 @@ pub(crate) fn in_units(
     entries: &[Entry],
 ) -> Result<BpfaRows, BpfaError> {
     let (mut starts, mut columns, mut values) = (vec![0; n_rows + 1], Vec::new(), Vec::new());
-    for &(i, j, y) in entries {
-        starts[i as usize + 1] += 1;
+    for &(row, j, y) in entries {
+        let (i, column) = (row as usize, j as usize);
+        starts[i + 1] += 1;
         columns.push(j);
-        values.push(units.to_model(i as usize, j as usize, y) as f32);
+        values.push(single(i, column, y, units.to_model(i, column, y))?);
     }
     (0..n_rows).for_each(|i| starts[i + 1] += starts[i]);
     BpfaRows::new(n_columns, &starts, columns, values)
@@ -713,7 +716,7 @@ pub fn compare_atoms(
     let score = |&atoms: &usize| {
         let config = BpfaConfig {
             atoms,
-            max_atoms: atoms.max(config.max_atoms),
+            max_atoms: config.max_atoms.map(|most| most.max(atoms)),
             ..config.clone()
         };
         let model = fit_ratings(&train, &cells, &config, &Watch::none())?;

@@ -152,7 +152,7 @@ impl<'d> BpfaSampler<'d> {
         let atoms = shared.dictionary.n_atoms();
         let config = BpfaConfig {
             atoms,
-            max_atoms: atoms.max(config.max_atoms),
+            max_atoms: config.max_atoms.map(|most| most.max(atoms)),
             ..config
         };
         let dictionary = shared.dictionary.clone();
@@ -541,7 +541,7 @@ impl<'d> BpfaSampler<'d> {
     }
 
     fn weight_priors(&self, atoms: &[usize]) -> Result<Vec<WeightPrior>, BpfaError> {
-        let (k, n) = (self.config.max_atoms, self.rows.n_rows());
+        let (k, n) = (self.state.n_atoms(), self.rows.n_rows());
         let dependence = &self.state.dependence;
         let of = |&atom: &usize| self.config.usage.weight(k, n, atom, dependence);
         Ok(atoms.iter().map(of).collect::<Result<_, _>>()?)
@@ -809,6 +809,7 @@ impl<'d> BpfaSampler<'d> {
             return Ok(());
         }
         let k = self.state.n_atoms();
+        let most = self.config.max_atoms.unwrap_or(self.config.atoms);
         let counts = self.state.scores.counts();
         let used = counts.iter().filter(|&&n| n > 0).count();
         let spare = used / 8 + 1;
@@ -825,8 +826,8 @@ impl<'d> BpfaSampler<'d> {
                 })
                 .collect();
             self.state.keep_atoms(&keep);
-        } else if used == k && k < self.config.max_atoms {
-            let more = (k / 2 + 1).min(self.config.max_atoms - k);
+        } else if used == k && k < most {
+            let more = (k / 2 + 1).min(most - k);
             let rng = &mut self.rng(GROW, 0);
             self.state.add_atoms(more, rng);
             self.new_weights(k, rng)?;

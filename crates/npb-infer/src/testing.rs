@@ -3,6 +3,7 @@
 //! | question | harness |
 //! |---|---|
 //! | Does a Gibbs sampler leave the joint law of state and data alone? | [`JointTest`] on a [`JointModel`] |
+//! | Does a single move, alone, leave it alone? | [`StepTest`] on a [`JointModel`] |
 //! | Do posterior intervals cover at their nominal rate? | [`Calibration`] on a [`JointModel`] |
 //! | Do independent draws have the means that they should? | [`largest_z`] |
 //! | Does a sampler on a small discrete space visit states at their exact probabilities? | [`Exact`] |
@@ -23,6 +24,7 @@ mod exact;
 mod hostile;
 mod joint;
 mod moments;
+mod step;
 mod student;
 
 pub use bits::{BitsDiffer, same_bits_on_threads, same_bits_when_resumed};
@@ -32,3 +34,4 @@ pub use exact::{Exact, ExactCheck, ExactReport, ExactTest, assignments, partitio
 pub use hostile::{HostileFailure, HostileSummary, attack_file};
 pub use joint::{Functional, JointCheck, JointModel, JointReport, JointTest};
 pub use moments::largest_z;
+pub use step::StepTest;

@@ -192,3 +192,53 @@ pub(crate) fn expert_term(
     }
     Ok(value)
 }
+
+#[cfg(test)]
+mod tests {
+    use npb_infer::stream;
+    use npb_infer::testing::largest_z;
+    use npb_linalg::faer::mat;
+    use npb_priors::special::LN_SQRT_2PI;
+    use rand::RngExt;
+    use rand_distr::StandardNormal;
+
+    use super::*;
+
+    /// The part of an expert is the mean of ln p(w | zeta, lambda) - ln q(w), constants and all.
+    #[test]
+    fn the_part_of_an_expert_is_a_mean_over_draws() {
+        let prior = ExpertPrior {
+            mean: vec![0.3, -0.5],
+            strength: 2.5,
+            shape: 6.0,
+            rate: vec![4.0, 9.0],
+        };
+        let expert = Expert {
+            mean: vec![0.8, -0.2],
+            covariance: mat![[0.5, 0.2], [0.2, 0.3]],
+            tied: false,
+        };
+        let factor = Cholesky::new(expert.covariance.as_ref()).unwrap();
+        let rng = &mut stream(1, [0; 4]);
+        let mut draw = || {
+            let z: [f64; 2] = [(); 2].map(|()| rng.sample(StandardNormal));
+            let mut w = expert.mean.clone();
+            // Cholesky by hand: the factor is only asked for its determinant.
+            let first = expert.covariance[(0, 0)].sqrt();
+            let below = expert.covariance[(1, 0)] / first;
+            w[0] += first * z[0];
+            w[1] += below * z[0] + (expert.covariance[(1, 1)] - below * below).sqrt() * z[1];
+            let ln_q = -0.5 * (factor.ln_det() + dot(&z, &z)) - 2.0 * LN_SQRT_2PI;
+            let ln_p = (0..2).map(|p| {
+                let (mean, precision) = prior.law(p).sample(rng);
+                let apart = w[p] - mean;
+                0.5 * (precision.ln() - precision * apart * apart) - LN_SQRT_2PI
+            });
+            vec![ln_p.sum::<f64>() - ln_q]
+        };
+        let draws: Vec<Vec<f64>> = (0..100_000).map(|_| draw()).collect();
+        let found = expert_term(&expert, &prior, 0).unwrap();
+        let z = largest_z(&draws, &[found]);
+        assert!(z < 4.5, "{found}: {z}");
+    }
+}

@@ -47,11 +47,6 @@ impl Quadratics {
         Ok(Self { precision, bank })
     }
 
-    /// `L_h`.
-    pub(crate) fn matrix(&self, h: usize) -> &Mat<f64> {
-        &self.precision[h]
-    }
-
     /// `L_h^-1`.
     pub(crate) fn covariance(&self, h: usize) -> Mat<f64> {
         self.bank.covariance(h)

@@ -49,16 +49,6 @@ pub enum PriorScale {
     Bound,
 }
 
-/// How the experts are found once the components have settled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ExpertPosterior {
-    /// The factors of the variational posterior (the thesis): shrunk, and too sure of it.
-    Variational,
-    /// Expectation propagation, given the gate: their uncertainty is close to exact if rows are independent. Fits take two to three times as long.
-    ExpectationPropagation,
-}
-
 /// The variational factor of a labelled row with missing features when there are two classes; with more its utilities are always apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -68,17 +58,6 @@ pub enum RowFamily {
     UtilityApart,
     /// `q(t, x^m, z)`, all in one: the bound is higher, and the experts are not shrunk for what is missing. The default for many tasks.
     Joint,
-}
-
-/// How the components weigh a new row for its class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Gate {
-    /// As normal densities at the posterior means of weights and precisions. So the rows of training are weighed, for whose weights the experts were
-    /// found.
-    AtMeans,
-    /// By their predictive densities, Student-t: new rows are shared among more components than those of training are.
-    Marginal,
 }
 
 /// Configuration of a fit. Where the default is not that of W section 3.5 the field says so (W: ..); why is in the repository's `docs/iqgme.md`,
@@ -104,10 +83,6 @@ pub struct IqgmeConfig {
     pub expert_mean_strength: f64,
     /// The variational factor of labelled rows with missing features.
     pub row_family: RowFamily,
-    /// How the experts are found once the components have settled.
-    pub expert_posterior: ExpertPosterior,
-    /// How the components weigh a new row for its class. Densities, imputations and responsibilities are always marginal.
-    pub gate: Gate,
     /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
     pub starts: Vec<Start>,
     /// Starts to try instead when no row has a label: runs lose clusters but seldom gain one, so k-means with several numbers of clusters, of which the bound
@@ -152,8 +127,6 @@ impl Default for IqgmeConfig {
             },
             expert_mean_strength: 1.0,
             row_family: RowFamily::UtilityApart,
-            expert_posterior: ExpertPosterior::Variational,
-            gate: Gate::AtMeans,
             starts: vec![
                 Start::KMeans(1),
                 Start::PerClass(1),

@@ -160,15 +160,6 @@ impl IqgmeData {
         self.utilities_by_row(&self.first_locations())
     }
 
-    /// Labels as +1, -1 or 0 by table row.
-    pub(crate) fn signs_by_row(&self) -> Vec<f64> {
-        let mut by_row = vec![0.0; self.rows.len()];
-        for (&row, &sign) in self.rows.order.iter().zip(&self.rows.signs) {
-            by_row[row] = sign;
-        }
-        by_row
-    }
-
     /// Number of observed cells in the model's columns.
     pub fn n_observed(&self) -> usize {
         let rows = &self.rows;

@@ -16,12 +16,12 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::bound::trace_product;
-use crate::config::{Gate, MOST_COMPONENTS, MOST_RUNS};
+use crate::config::{MOST_COMPONENTS, MOST_RUNS};
 use crate::data::{IqgmeData, at_most_two, class_of_rows};
 use crate::fit::{Evaluation, Imputation, MissingCell, most_probable, with_first_class};
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
-use crate::predict::{Experts, Predictor};
+use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::{Pattern, Rows};
 use crate::state::dot;
 use crate::units::Units;
@@ -630,8 +630,7 @@ impl QgmeFit {
             return Err(IqgmeError::Unlabelled);
         }
         let rows = self.wire.units.rows(table)?;
-        self.predictor
-            .probabilities(&rows, Gate::AtMeans, Experts::AtMeans)
+        self.predictor.probabilities(&rows, Experts::AtMeans)
     }
 
     /// Probabilities of the components given the observed features, one vector for each row.

@@ -103,23 +103,13 @@ pub enum IqgmeError {
         /// Classes of the fit.
         classes: Vec<String>,
     },
-    /// A classifier is to be continued or evaluated without any label.
+    /// A classifier is to be evaluated without any label.
     #[error("none of the {rows} rows has a label: {needs}")]
     NoLabels {
         /// Number of rows.
         rows: usize,
         /// What labels are needed for.
         needs: &'static str,
-    },
-    /// A fit is to go on with fewer rows than it was made from.
-    #[error(
-        "{rows} rows are fewer than the {before} that the fit was made from: continue_with takes all rows, old and new, in one table"
-    )]
-    FewerRows {
-        /// Number of rows given.
-        rows: usize,
-        /// Number of rows that the fit was made from.
-        before: usize,
     },
     /// What was asked of the rows of training was asked of others.
     #[error(

@@ -16,10 +16,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoints::{FoldFiles, fingerprint};
-use crate::config::{ExpertPosterior, FeatureScale, Gate, Start};
+use crate::config::{FeatureScale, Start};
 use crate::data::{IqgmeData, class_of_rows, distinct, two_classes};
-use crate::experts;
-use crate::predict::{CellTerm, Experts, Predictor};
+use crate::predict::{CellTerm, Experts, Gate, Predictor};
 use crate::rows::Rows;
 use crate::runs::{
     check_inside, check_level, check_part, check_total, class_intervals, of_second_class, run_all,
@@ -94,15 +93,13 @@ fn foretold(
         let data = kept.data.on(planned.scale);
         let mut vb = IqgmeVb::new(data, config.clone(), planned.start, restart)?;
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-        Run::without_spread(planned, outcome, vb)
+        Ok(Run::without_spread(planned, outcome, vb))
     })?;
     let units = Units::of(&kept.data.own);
     let rows = scales::rows_left_out(&units, kept.scores.as_ref(), left_out)?;
     let of_run = |run: &Run| {
         let rows = rows.on(run.scale);
-        let others = run
-            .predictor()?
-            .probabilities(rows, config.gate, Experts::Integrated)?;
+        let others = run.predictor()?.probabilities(rows, Experts::Integrated)?;
         Ok(with_first_class(others).concat())
     };
     runs.iter().map(of_run).collect()
@@ -153,11 +150,8 @@ pub struct Run {
     pub stop: Stop,
     /// The variational posterior, in standardised units of its scale.
     pub state: IqgmeState,
-    /// The experts that predictions use, for each component of the state one for each utility: as `config.expert_posterior` says, the state's own or
-    /// those that expectation propagation makes of its responsibilities.
-    pub experts: Vec<Expert>,
-    /// The same with covariances that count the latent utilities as unknown, where `experts` are variational and take them for data: for draws behind intervals, and
-    /// for the standard deviations of effects.
+    /// The state's experts with covariances that count the latent utilities as unknown, where the variational ones take them for data: for draws behind intervals,
+    /// and for the standard deviations of effects.
     pub spread: Vec<Expert>,
 }
 
@@ -174,24 +168,18 @@ impl Run {
         outcome: VbOutcome,
         mut vb: IqgmeVb<'_>,
     ) -> Result<Self, IqgmeError> {
-        let spread = match vb.config().expert_posterior {
-            ExpertPosterior::Variational => Some(spread::experts(&mut vb)?),
-            ExpertPosterior::ExpectationPropagation => None,
-        };
-        let run = Self::without_spread(planned, outcome, vb)?;
-        Ok(Self {
-            spread: spread.unwrap_or_else(|| run.experts.clone()),
-            ..run
-        })
+        let spread = spread::experts(&mut vb)?;
+        let run = Self::without_spread(planned, outcome, vb);
+        Ok(Self { spread, ..run })
     }
 
     /// One that is asked for predictions alone.
     fn without_spread(
         Planned { scale, start }: Planned<Start>,
         outcome: VbOutcome,
-        mut vb: IqgmeVb<'_>,
-    ) -> Result<Self, IqgmeError> {
-        Ok(Self {
+        vb: IqgmeVb<'_>,
+    ) -> Self {
+        Self {
             start,
             scale,
             weight: 0.0,
@@ -200,19 +188,8 @@ impl Run {
             shifts: Vec::new(),
             trace: outcome.trace,
             stop: outcome.stop,
-            experts: match vb.config().expert_posterior {
-                ExpertPosterior::Variational => vb.state().experts.clone(),
-                ExpertPosterior::ExpectationPropagation => experts::refine(&mut vb)?,
-            },
             spread: Vec::new(),
             state: vb.into_state(),
-        })
-    }
-
-    fn planned(&self) -> Planned<Start> {
-        Planned {
-            scale: self.scale,
-            start: self.start,
         }
     }
 
@@ -224,7 +201,7 @@ impl Run {
     }
 
     fn predictor(&self) -> Result<Predictor, IqgmeError> {
-        Predictor::new(&self.state, &self.experts).map_err(|failed| self.failed(failed))
+        Predictor::new(&self.state, &self.state.experts).map_err(|failed| self.failed(failed))
     }
 
     /// A covariance of one of its components that is not positive definite.
@@ -570,7 +547,7 @@ impl IqgmeFit {
         &self.wire.runs[0].stop
     }
 
-    /// Probability of the second class for each row, components weighed as `config.gate` says at the observed features, experts
+    /// Probability of the second class for each row, components weighed as normal densities of the observed features at the posterior means, experts
     /// and missing features integrated out by moment matching, runs averaged by their votes, each put right ([`Run::sharpness`], [`Run::shifts`]). A row without any observed feature gets the model's marginal class probability.
     ///
     /// Cost for each row: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern. Errors: other columns than in training, a fit without labels or with
@@ -584,7 +561,7 @@ impl IqgmeFit {
     pub fn predict_plug_in(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         two_classes(&self.wire.classes, "predict_plug_in", ALL_CLASSES)?;
         let rows = self.rows(table)?;
-        let by_run = self.by_run(&rows, Gate::AtMeans, Experts::AtMeans)?;
+        let by_run = self.by_run(&rows, Experts::AtMeans)?;
         Ok(second(self.average(&by_run, &vec![0.0; table.n_rows()])))
     }
 
@@ -596,7 +573,7 @@ impl IqgmeFit {
     pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         self.classifies()?;
         let rows = self.rows(table)?;
-        let by_run = self.by_run(&rows, self.wire.config.gate, Experts::Integrated)?;
+        let by_run = self.by_run(&rows, Experts::Integrated)?;
         Ok(self.average(&by_run, &self.extents(table)))
     }
 
@@ -645,7 +622,7 @@ impl IqgmeFit {
         check_draws(draws, 2)?;
         self.classifies()?;
         let rows = self.rows(table)?;
-        let by_run = self.by_run(&rows, self.wire.config.gate, Experts::Integrated)?;
+        let by_run = self.by_run(&rows, Experts::Integrated)?;
         let extents = self.extents(table);
         let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
             .into_par_iter()
@@ -655,7 +632,7 @@ impl IqgmeFit {
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
                 let drawn = self.predictors[k].draw(&run.state, &run.spread, &mut rng)?;
                 let rows = rows.on(run.scale);
-                let others = drawn.probabilities(rows, Gate::AtMeans, Experts::AtMeans)?;
+                let others = drawn.probabilities(rows, Experts::AtMeans)?;
                 let drawn = with_first_class(others);
                 Ok(self
                     .wire
@@ -825,96 +802,6 @@ impl IqgmeFit {
         (alpha.shape(), alpha.rate())
     }
 
-    /// Fits again, from this fit, on a table that holds all rows, old and new: every run with weight goes on from its posterior, in this fit's units,
-    /// columns and classes.
-    ///
-    /// The posterior is a place to start from and not a prior: what is learned is learned of the rows of this table, and of new rows alone it would be that of
-    /// a fit to these few. Labels may be of one class only, but a classifier needs some. Votes, sharpness and shifts stay as long as there are at most a quarter more labels than
-    /// they were found from; then they are found anew, which takes `config.folds` runs from each start. Errors: other columns than in training, a label that is not a class
-    /// of the fit, fewer rows than the fit was made from.
-    pub fn continue_with(&self, table: &Table, labels: &Labels) -> Result<Self, IqgmeError> {
-        let wire = &self.wire;
-        let (standardiser, active) = (wire.units.standardiser.clone(), wire.units.active.clone());
-        let mut data =
-            IqgmeData::with_units(table, labels, standardiser, active, wire.classes.clone())?;
-        // The prior is that of the fit, whatever the new rows are.
-        data.covariance.clone_from(&wire.covariance);
-        // By sizes, which are rounded sums.
-        let before = self.sizes().sum::<f64>().round() as usize;
-        if table.n_rows() < before {
-            let rows = table.n_rows();
-            return Err(IqgmeError::FewerRows { rows, before });
-        }
-        if data.n_labelled == 0 && !wire.classes.is_empty() {
-            return Err(IqgmeError::NoLabels {
-                rows: table.n_rows(),
-                needs: "a classifier is continued with labelled rows, the old ones along with the new",
-            });
-        }
-        let on_scores = |scores: &Scores| scores.data(table, labels, &wire.classes);
-        let training = Training {
-            data: ByScale {
-                scores: wire.scores.as_ref().map(on_scores).transpose()?,
-                own: data,
-            },
-            scores: wire.scores.clone(),
-        };
-        let mut runs = wire.runs[..self.predictors.len()]
-            .par_iter()
-            .map(|run| {
-                let data = training.data.on(run.scale);
-                let mut state = run.state.clone();
-                state.soft_labels = data.first_soft_labels();
-                let vb = IqgmeVb::resume(data, wire.config.clone(), state, Vec::new())?;
-                let again = Run::finish(vb, run.planned())?;
-                Ok(Run {
-                    vote: run.vote,
-                    sharpness: run.sharpness,
-                    shifts: run.shifts.clone(),
-                    ..again
-                })
-            })
-            .collect::<Result<Vec<Run>, IqgmeError>>()?;
-        if let Some(foretold) = self.foretold_again(table, labels, &training)? {
-            return Self::new(training, wire.config.clone(), runs, Some(foretold));
-        }
-        let n_own = n_on_own_scale(&runs);
-        let (averaging, n_observed) = (wire.config.averaging, training.data.own.n_observed());
-        let weights = weigh(&mut runs[..n_own], Run::elbo, averaging, n_observed);
-        for (run, weight) in runs.iter_mut().zip(weights) {
-            run.weight = weight;
-        }
-        Self::of_runs(training, wire.config.clone(), runs, wire.foretold.clone())
-    }
-
-    /// What runs from the starts of those that have a part in answers foretell of the labels of more rows; none where there are about as many labels as before, or not of all classes.
-    fn foretold_again(
-        &self,
-        table: &Table,
-        labels: &Labels,
-        training: &Training<IqgmeData>,
-    ) -> Result<Option<LabelsForetold>, IqgmeError> {
-        let data = &training.data.own;
-        let Wire {
-            config, foretold, ..
-        } = &self.wire;
-        let grown = 4 * data.n_labelled > 5 * foretold.n_labels;
-        let names: Vec<Option<&str>> = (0..labels.n_rows()).map(|row| labels.name(row)).collect();
-        let has_label = |class: &String| names.contains(&Some(class.as_str()));
-        if foretold.n_labels == 0 || !grown || !data.classes.iter().all(has_label) {
-            return Ok(None);
-        }
-        let runs = &self.wire.runs[..self.predictors.len()];
-        let plan: Vec<Planned<Start>> = runs.iter().map(Run::planned).collect();
-        let again = IqgmeConfig {
-            restarts: 1,
-            ..config.clone()
-        };
-        // Classes in the order of the fit.
-        let labels = Labels::with_classes(data.classes.clone(), &names)?;
-        foretold_labels((table, &labels), training, &plan, &again, None)
-    }
-
     /// How far the rows of a table let runs be put right.
     fn extents(&self, table: &Table) -> Vec<f64> {
         let wire = &self.wire;
@@ -933,11 +820,10 @@ impl IqgmeFit {
     fn by_run(
         &self,
         rows: &ByScale<Rows>,
-        gate: Gate,
         experts: Experts,
     ) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
         let of_run = |(run, predictor): (&Run, &Predictor)| {
-            let others = predictor.probabilities(rows.on(run.scale), gate, experts)?;
+            let others = predictor.probabilities(rows.on(run.scale), experts)?;
             Ok(with_first_class(others))
         };
         let runs = self.wire.runs.iter().zip(&self.predictors);
@@ -1013,11 +899,6 @@ impl Saved for IqgmeFit {
         if !proper || Cholesky::new(wire.covariance.as_ref()).is_err() {
             return Err(saved("covariance: impossible value or size".to_owned()));
         }
-        if wire.classes.len() > 2
-            && wire.config.expert_posterior == ExpertPosterior::ExpectationPropagation
-        {
-            return Err(saved("expectation propagation: two classes".to_owned()));
-        }
         distinct(&wire.classes).map_err(|twice| saved(twice.to_string()))?;
         wire.foretold.check(wire.classes.len()).map_err(saved)?;
         check_total("weights", wire.runs.iter().map(|run| run.weight)).map_err(saved)?;
@@ -1042,12 +923,10 @@ impl Saved for IqgmeFit {
                     wire.classes.len().saturating_sub(1),
                 )
                 .map_err(saved)?;
-            for experts in [&run.experts, &run.spread] {
-                if experts.len() != run.state.experts.len() {
-                    return Err(saved(format!("number of experts of run {k}")));
-                }
-                check_experts(experts, wire.units.active.len()).map_err(saved)?;
+            if run.spread.len() != run.state.experts.len() {
+                return Err(saved(format!("number of experts of run {k}")));
             }
+            check_experts(&run.spread, wire.units.active.len()).map_err(saved)?;
         }
         Self::from_wire(wire)
     }

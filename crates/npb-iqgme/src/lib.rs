@@ -52,7 +52,6 @@ mod config;
 mod data;
 mod em;
 mod error;
-mod experts;
 mod factor;
 mod fit;
 mod gibbs;
@@ -78,7 +77,7 @@ mod vectorised;
 
 pub use bound::Bound;
 pub use checkpoints::fit_with_checkpoints;
-pub use config::{ExpertPosterior, FeatureScale, Gate, IqgmeConfig, PriorScale, RowFamily, Start};
+pub use config::{FeatureScale, IqgmeConfig, PriorScale, RowFamily, Start};
 pub use data::IqgmeData;
 pub use em::{QgmeConfig, QgmeFit, fit_qgme};
 pub use error::IqgmeError;

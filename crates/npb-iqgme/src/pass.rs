@@ -2,7 +2,6 @@
 //!
 //! Equations in `docs/iqgme.md`, "Rows". A block of rows at a time: [`complete`] with the rows in vector registers, [`incomplete`] with the components.
 
-mod apart;
 mod complete;
 mod incomplete;
 mod joint;
@@ -42,8 +41,6 @@ pub(crate) struct Update {
     pub(crate) soft_labels: bool,
     /// What is a factor of its own.
     pub(crate) family: RowFamily,
-    /// `q(x^m)` does not depend on the component.
-    pub(crate) missing_apart: bool,
 }
 
 /// The law of a row given each component: the exponent is `k_ih - d'L_h d / 2` plus what [`Linear`] adds.
@@ -370,9 +367,6 @@ impl Worker<'_> {
         let side = self.parameters.side(block.labelled);
         match (&side.complete, &side.incomplete) {
             (Some(side), _) if block.complete => self.complete_block(block, side, factors),
-            (_, Some(side)) if self.update.missing_apart => {
-                self.apart_block(block, side, factors)?;
-            }
             (_, Some(side)) => self.incomplete_block(block, side, factors)?,
             (_, None) => unreachable!("a side has what its blocks need"),
         }

@@ -17,10 +17,19 @@ use crate::conditional::forms::PackedExpert;
 use crate::conditional::memory::Memory;
 use crate::conditional::softmax::{LnTotal, LnTotals};
 use crate::conditional::{Deviations, Quadratics, padded};
-use crate::config::Gate;
 use crate::multinomial;
 use crate::rows::{Block, Pattern, Rows};
 use crate::state::{Component, Expected, Expert, IqgmeState};
+
+/// How the components weigh a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// As normal densities at the posterior means of weights and precisions: for class probabilities. So the rows of training are weighed, for whose
+    /// weights the experts were found.
+    AtMeans,
+    /// By their predictive densities, Student-t: for all that is said of features.
+    Marginal,
+}
 
 /// How the posterior of the experts enters a class probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -612,13 +621,7 @@ impl Predictor {
     }
 
     /// Probabilities of all classes but the first under the experts of component `h`, in `seen.utilities.probabilities`.
-    fn expert_probabilities(
-        &self,
-        h: usize,
-        seen: &mut Seen<'_, '_>,
-        gate: Gate,
-        experts: Experts,
-    ) {
+    fn expert_probabilities(&self, h: usize, seen: &mut Seen<'_, '_>, experts: Experts) {
         let (p, n) = (self.means.nrows(), self.n_utilities);
         let missing = &seen.pattern.missing;
         let arch = seen.deviations.lanes().arch;
@@ -630,7 +633,6 @@ impl Predictor {
             seen.row[j] = self.means[(j, h)] + seen.deviations.shift(k, h);
         }
         seen.utilities.resize(n);
-        let spread_of_missing = self.spread(h, seen, gate);
         for k in 0..n {
             let expert = &self.experts[h * n + k];
             let (location, spread) = self.packed_experts[h * n + k].score(arch, seen.row);
@@ -638,12 +640,12 @@ impl Predictor {
             seen.utilities.variances[k] = 1.0;
             if experts == Experts::Integrated {
                 let trace = missing_trace(h, seen, |i, j| expert.covariance[(i, j)]);
-                seen.utilities.variances[k] += spread + spread_of_missing * trace;
+                seen.utilities.variances[k] += spread + trace;
             }
             for l in 0..n {
                 let other = &self.experts[h * n + l].mean;
-                let trace = missing_trace(h, seen, |i, j| expert.mean[i] * other[j]);
-                seen.utilities.shared[k * n + l] = spread_of_missing * trace;
+                seen.utilities.shared[k * n + l] =
+                    missing_trace(h, seen, |i, j| expert.mean[i] * other[j]);
             }
         }
         let Utilities {
@@ -715,11 +717,10 @@ impl Predictor {
         row
     }
 
-    /// Probabilities of all classes but the first, for every row.
+    /// Probabilities of all classes but the first, for every row, components weighed by [`Gate::AtMeans`].
     pub(crate) fn probabilities(
         &self,
         rows: &Rows,
-        gate: Gate,
         experts: Experts,
     ) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let n_utilities = self.n_utilities;
@@ -731,12 +732,12 @@ impl Predictor {
                 .map(clamped)
                 .collect()
         };
-        self.map_rows(rows, gate, complete, |row| {
+        self.map_rows(rows, Gate::AtMeans, complete, |row| {
             let mut sums = vec![0.0; n_utilities];
             for h in 0..self.n_components() {
                 let weight = row.gated.weights[h];
                 if weight > LEAST_WEIGHT {
-                    self.expert_probabilities(h, row, gate, experts);
+                    self.expert_probabilities(h, row, experts);
                     for (sum, part) in sums.iter_mut().zip(&row.utilities.probabilities) {
                         *sum += weight * part;
                     }
@@ -873,4 +874,53 @@ fn nothing<T>(block: &mut Complete) -> Vec<Vec<T>> {
     std::iter::repeat_with(Vec::new)
         .take(block.columns.n_rows())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_data::{Labels, Table};
+    use npb_linalg::faer::mat;
+
+    use super::*;
+    use crate::IqgmeData;
+
+    /// The density of a row under one component is Student's, with a hole in it that of what is seen.
+    #[test]
+    fn rows_have_student_densities() {
+        let component = Component {
+            mean: vec![0.3, -0.2],
+            strength: 2.0,
+            dof: 5.0,
+            scale_inverse: mat![[1.5, 0.4], [0.4, 0.8]],
+        };
+        let predictor = Predictor::from_parts(&[component], &[], vec![0.0]).unwrap();
+        let values = [[0.1, 0.5], [-2.0, 1.0], [4.0, 0.0]];
+        let seen = [true, true, true, true, true, false];
+        let table = Table::new(3, 2, values.concat(), &seen).unwrap();
+        let none = Labels::from_strings(&[None::<&str>; 3]);
+        let data = IqgmeData::in_given_units(&table, &none, &[], &Mat::identity(2, 2)).unwrap();
+        let found = predictor.ln_density(&data.rows, Gate::Marginal).unwrap();
+        // nu - P + 1, and (u + 1) / (u (nu - P + 1)) of the inverse scale.
+        let (dof, factor) = (4.0_f64, 3.0_f64 / 8.0);
+        let ln_student = |n: f64, ln_det: f64, distance: f64| -> f64 {
+            ln_gamma(0.5 * (dof + n))
+                - ln_gamma(0.5 * dof)
+                - 0.5 * (n * (dof * std::f64::consts::PI).ln() + ln_det)
+                - 0.5 * (dof + n) * (distance / dof).ln_1p()
+        };
+        let [a, b, c]: [f64; 3] = [1.5, 0.4, 0.8].map(|s| s * factor);
+        for (row, [x, y]) in values.into_iter().enumerate() {
+            let (dx, dy) = (x - 0.3, y + 0.2);
+            let exact = match row {
+                2 => ln_student(1.0, a.ln(), dx * dx / a),
+                _ => {
+                    let det = a * c - b * b;
+                    let distance = (c * dx * dx - 2.0 * b * dx * dy + a * dy * dy) / det;
+                    ln_student(2.0, det.ln(), distance)
+                }
+            };
+            let apart = found[row] - exact;
+            assert!(apart.abs() < 1e-10, "{row}: {} {exact}", found[row]);
+        }
+    }
 }

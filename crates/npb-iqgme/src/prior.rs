@@ -252,3 +252,41 @@ fn pairwise_sums(rows: &Rows) -> (Mat<f64>, Mat<f64>) {
     }
     (products, counts)
 }
+
+#[cfg(test)]
+mod tests {
+    use npb_linalg::faer::mat;
+
+    use super::*;
+
+    /// What is said of all rows: the mean of the inverse Wishart law of covariances, or that of the Wishart law of precisions.
+    #[test]
+    fn the_prior_expects_the_covariance_of_all_rows() {
+        let covariance = mat![[2.0, 0.6], [0.6, 0.9]];
+        for prior_scale in [
+            PriorScale::Covariance,
+            PriorScale::Bound,
+            PriorScale::Precision,
+        ] {
+            let config = IqgmeConfig {
+                prior_scale,
+                dof_excess: 3.0,
+                dof_per_feature: 0.5,
+                ..IqgmeConfig::default()
+            };
+            let prior = Prior::new(&config, &covariance, 1).unwrap();
+            let Component {
+                dof, scale_inverse, ..
+            } = prior.component;
+            assert_eq!(dof, 6.0);
+            let divisor = match prior_scale {
+                PriorScale::Precision => dof,
+                _ => dof - 2.0 - 1.0,
+            };
+            for (i, j) in [(0, 0), (1, 0), (1, 1)] {
+                let apart = scale_inverse[(i, j)] / divisor - covariance[(i, j)];
+                assert!(apart.abs() < 1e-12, "{prior_scale:?} {i} {j}: {apart}");
+            }
+        }
+    }
+}

@@ -87,29 +87,7 @@ impl Scores {
         Ok(self.margins.apply(table)?)
     }
 
-    /// Rows in these units, with the prior of training.
-    pub(crate) fn data(
-        &self,
-        table: &Table,
-        labels: &Labels,
-        classes: &[String],
-    ) -> Result<IqgmeData, IqgmeError> {
-        let units = self.units.clone();
-        let table = self.table(table)?;
-        let data = IqgmeData::with_units(
-            &table,
-            labels,
-            units.standardiser,
-            units.active,
-            classes.to_vec(),
-        )?;
-        Ok(IqgmeData {
-            covariance: self.covariance.clone(),
-            ..data
-        })
-    }
-
-    /// As [`data`](Self::data), without any rows.
+    /// Data in these units with the prior of training, without any rows.
     pub(crate) fn no_rows(&self, classes: &[String]) -> IqgmeData {
         IqgmeData {
             rows: Rows::of_features(self.units.active.len()),

@@ -194,7 +194,7 @@ mod tests {
         let mut vb = IqgmeVb::new(&data, config, Start::KMeans(1), 0).unwrap();
         vb.run(|_, _| ControlFlow::Continue(())).unwrap();
         let spread = experts(&mut vb).unwrap();
-        let (state, signs) = (vb.state(), data.signs_by_row());
+        let (state, signs) = (vb.state(), &data.rows.signs);
         let (plain, prior) = (&state.experts[0], &state.expert_prior);
         let rows: Vec<f64> = (0..60).map(|position| data.rows.row(position)[0]).collect();
         let (mut total, mut first, mut second) = (0.0, [0.0; 2], [0.0; 2]);
@@ -203,9 +203,8 @@ mod tests {
                 let w = [-1.0 + 0.015 * f64::from(i), -2.0 + 0.0133 * f64::from(j)];
                 let from_prior =
                     |k: usize| -0.5 * prior.precision(k) * (w[k] - prior.mean[k]).powi(2);
-                let label = |(position, x): (usize, &f64)| {
-                    ln_phi(signs[data.rows.order[position]] * (w[0] * x + w[1]))
-                };
+                let label =
+                    |(position, x): (usize, &f64)| ln_phi(signs[position] * (w[0] * x + w[1]));
                 let ln =
                     from_prior(0) + from_prior(1) + rows.iter().enumerate().map(label).sum::<f64>();
                 let weight = (ln + 30.0).exp();

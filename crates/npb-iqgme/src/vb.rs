@@ -4,14 +4,12 @@ pub(crate) mod left_out;
 
 use std::ops::ControlFlow;
 
-use npb_infer::ranges::OutOfRange;
 use npb_infer::{VbOutcome, VbReport, resume_vb};
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::{Mat, Scale};
 use npb_priors::dp::StickFactor;
 
 use crate::bound::{Bound, trace_product};
-use crate::config::ExpertPosterior;
 use crate::config::{PriorScale, Start};
 use crate::data::IqgmeData;
 use crate::pass::{PassParameters, RowFactors, Update, pass, soft_means};
@@ -112,16 +110,6 @@ pub struct IqgmeVb<'d> {
     trace: Vec<VbReport>,
 }
 
-/// Expectation propagation is for two classes.
-fn check_experts(data: &IqgmeData, config: &IqgmeConfig) -> Result<(), IqgmeError> {
-    let n_classes = data.classes.len();
-    if n_classes > 2 && config.expert_posterior == ExpertPosterior::ExpectationPropagation {
-        let rule = format!("variational with {n_classes} classes");
-        return Err(OutOfRange::new("expert_posterior", "expectation_propagation", rule).into());
-    }
-    Ok(())
-}
-
 impl<'d> IqgmeVb<'d> {
     /// Starts a run from responsibilities given by `start`; `restart` selects the random numbers.
     pub fn new(
@@ -131,7 +119,6 @@ impl<'d> IqgmeVb<'d> {
         restart: u64,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
-        check_experts(data, &config)?;
         let (n_components, responsibilities) =
             start::responsibilities(data, &config, start, restart)?;
         let n_utilities = data.rows.n_utilities;
@@ -169,7 +156,6 @@ impl<'d> IqgmeVb<'d> {
         trace: Vec<VbReport>,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
-        check_experts(data, &config)?;
         let n_utilities = data.rows.n_utilities;
         state
             .check(data.rows.n_features, n_utilities)
@@ -226,7 +212,6 @@ impl<'d> IqgmeVb<'d> {
             responsibilities: false,
             soft_labels: false,
             family: self.config.row_family,
-            missing_apart: false,
         })?;
         self.state.experts = experts;
         self.update_parameters()?;
@@ -235,7 +220,6 @@ impl<'d> IqgmeVb<'d> {
                 responsibilities: false,
                 soft_labels: true,
                 family: self.config.row_family,
-                missing_apart: false,
             })?;
             self.update_parameters()?;
         }
@@ -338,10 +322,6 @@ impl<'d> IqgmeVb<'d> {
         self.data
     }
 
-    pub(crate) fn config(&self) -> &IqgmeConfig {
-        &self.config
-    }
-
     pub(crate) fn trace(&self) -> &[VbReport] {
         &self.trace
     }
@@ -396,13 +376,11 @@ impl<'d> IqgmeVb<'d> {
                 responsibilities: true,
                 soft_labels: false,
                 family: self.config.row_family,
-                missing_apart: false,
             }),
             VbUpdate::Rows => self.pass(Update {
                 responsibilities: true,
                 soft_labels: true,
                 family: self.config.row_family,
-                missing_apart: false,
             }),
             VbUpdate::Order => {
                 self.rearrange();

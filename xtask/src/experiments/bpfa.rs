@@ -12,6 +12,7 @@ use crate::reproduce::Experiment;
 /// In the order of the paper, then what it does not have.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     factors::FA_GIBBS,
+    factors::FA_GENERATED,
     factors::FA_VB,
     factors::ACTIVE_FACTORS,
     images::DENOISE,

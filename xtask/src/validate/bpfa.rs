@@ -91,7 +91,6 @@ fn share_inside(seed: u64, table: u64, sweeps: u64) -> Result<f64> {
         .collect();
     let config = BpfaConfig {
         atoms: 12,
-        max_atoms: 12,
         centring: Centring::Overall,
         sweeps: SweepPlan {
             burn_in: sweeps,

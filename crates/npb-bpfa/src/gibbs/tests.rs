@@ -62,7 +62,6 @@ fn config(scores: ScorePrior, moves: &[BpfaMove]) -> BpfaConfig {
     let atoms = 2;
     BpfaConfig {
         atoms,
-        max_atoms: atoms,
         scores,
         usage: UsagePrior::Process { a: 2.0, b: 1.5 },
         slab: SlabPrior::Shared { prior: MILD },
@@ -334,6 +333,7 @@ impl JointModel for Model {
             .iter()
             .map(|&d| f64::from(d))
             .collect();
+        out.extend(shared.dictionary.squares());
         out.extend(&shared.ln_odds);
         out.extend(&shared.slab_precisions);
         out.push(shared.slab_rate);
@@ -612,7 +612,7 @@ fn each_move_with_the_least_that_makes_it_ergodic() {
     }
 }
 
-/// Counts that include the row itself are seen by enumeration (`switches_by_enumeration`), the wrong GIG index with dense scores (`dense_scores`), with less work.
+/// Counts that include the row itself are seen by enumeration (`switches_by_enumeration`), with less work.
 #[test]
 fn broken_moves_fail() {
     for (moves, fault) in [
@@ -624,6 +624,7 @@ fn broken_moves_fail() {
         (&[ScoresMove, Weights], Fault::WeightShape),
         (&[CollapsedSwitches], Fault::WeightShape),
         (&[ScoresMove, DictionaryMove], Fault::DictionaryPrior),
+        (&[ScoresMove, Lengths], Fault::LengthIndex),
         (&[ScoresMove], Fault::Scan(ScanFault::OwnScore)),
     ] {
         fails(&Model::new(sparse(moves), fault), 2000);
@@ -636,7 +637,7 @@ fn a_scan_that_compares_again_fails() {
     let alike = |fault| {
         let mut config = sparse(&[ScoresMove, Weights]);
         config.atoms = 8;
-        config.max_atoms = 8;
+        config.max_atoms = Some(8);
         config.usage = UsagePrior::Process { a: 16.0, b: 2.0 };
         Model {
             complete: true,

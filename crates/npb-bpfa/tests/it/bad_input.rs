@@ -10,10 +10,13 @@ use npb_bpfa::{
 
 use crate::simulated::config;
 
+fn table(n: usize, p: usize, cells: &[f64]) -> Table {
+    Table::from_nan_coded(n, p, cells).unwrap()
+}
+
 #[test]
 fn tables() {
     let nan = f64::NAN;
-    let table = |n: usize, p: usize, cells: &[f64]| Table::from_nan_coded(n, p, cells).unwrap();
     let config = config(3, 5, 5);
     let error = |table: &Table| fit(table, &config).unwrap_err();
     assert!(matches!(
@@ -57,6 +60,22 @@ fn tables() {
             let full = model.impute(table).unwrap();
             assert!(full.values().iter().all(|x| x.is_finite()), "{what}");
         }
+    }
+}
+
+/// What single precision cannot hold is named as the user wrote it.
+#[test]
+fn huge_values_are_named() {
+    let nan = f64::NAN;
+    let far = table(2, 2, &[1.0, nan, 2.0, 1e300]);
+    let mut errors = vec![BpfaRows::from_table(&far).unwrap_err().to_string()];
+    let near = table(3, 2, &[1.0, 2.0, 3.0, 5.0, 4.0, 3.0]);
+    let model = fit(&near, &config(3, 5, 5)).unwrap();
+    errors.push(model.transform(&far).unwrap_err().to_string());
+    errors.push(model.impute_new(&far).unwrap_err().to_string());
+    for error in errors {
+        let value = format!("{} in row 1, column 1", 1e300);
+        assert!(error.contains(&value), "{error}");
     }
 }
 
@@ -130,7 +149,7 @@ fn configurations() {
     let cases: [(&str, Change<'_>); 12] = [
         ("atoms", &|c| c.atoms = 0),
         ("atoms", &|c| c.atoms = 1 << 20),
-        ("max_atoms", &|c| c.max_atoms = 2),
+        ("max_atoms", &|c| c.max_atoms = Some(2)),
         ("noise", &|c| c.noise.rate = f64::NAN),
         ("slab.prior", &|c| {
             c.slab = SlabPrior::Shared { prior: vague }

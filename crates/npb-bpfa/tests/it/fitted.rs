@@ -103,7 +103,7 @@ fn new_rows_are_filled_and_transformed() {
 fn new_rows_leave_the_atoms_alone() {
     let data = simulated(100, 8, 3, 0.1, 0.2, 7);
     let table = data.table();
-    for (prune, max_atoms) in [(true, 12), (false, 40)] {
+    for (prune, max_atoms) in [(true, None), (false, Some(40))] {
         let config = BpfaConfig {
             prune,
             max_atoms,
@@ -162,13 +162,13 @@ fn new_rows_do_not_change_the_atoms() {
     // A burn-in as short as the sweeps that new rows get: atoms that three rows do not use must stay where they are.
     let adapting = BpfaConfig {
         prune: true,
-        max_atoms: 12,
+        max_atoms: Some(12),
         ..config(8, 20, 20)
     };
     let model = fit(&table, &adapting).unwrap();
     let mut fixed = model.clone();
     fixed.config.prune = false;
-    fixed.config.max_atoms = fixed.draws.last().unwrap().n_atoms();
+    fixed.config.max_atoms = None;
     let new = table.select_rows(&[0, 1, 2]);
     let scores = model.transform(&new).unwrap();
     assert_eq!(scores, fixed.transform(&new).unwrap());
@@ -251,7 +251,7 @@ fn atoms_grow_when_all_are_used_and_unused_ones_go() {
     let rows = simulated(400, 16, 8, 0.1, 0.0, 11).rows();
     let grown = BpfaConfig {
         atoms: 3,
-        max_atoms: 32,
+        max_atoms: Some(32),
         ..config(3, 200, 1)
     };
     let mut sampler = BpfaSampler::new(&rows, grown).unwrap();

@@ -85,6 +85,16 @@ fn noise_is_found_and_taken_out() {
 }
 
 #[test]
+fn much_noise_gets_a_longer_burn_in() {
+    let truth = truth(64, 64, 1);
+    let burn_in = |sigma: f32| {
+        let noisy = damaged(&truth, sigma, 0.0, 3);
+        ImageConfig::suited_to(&noisy).model.sweeps.burn_in
+    };
+    assert_eq!((burn_in(5.0), burn_in(100.0)), (80, 240));
+}
+
+#[test]
 fn holes_and_noise_together_neither_told() {
     let truth = truth(48, 48, 1);
     let restored = restore(&damaged(&truth, 10.0, 0.5, 2), &config(60, 20)).unwrap();

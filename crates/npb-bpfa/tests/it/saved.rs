@@ -1,9 +1,11 @@
 //! Fits in files.
 
+use npb_bpfa::npb_infer::checkpoint::Every;
 use npb_bpfa::npb_infer::testing::attack_file;
 use npb_bpfa::npb_infer::{VbLimits, Watch};
 use npb_bpfa::{
     BpfaConfig, BpfaFit, BpfaVbConfig, BpfaVbFit, Factorisation, Saved, ScorePrior, fit, fit_vb,
+    fit_watched,
 };
 
 use crate::simulated::{config, simulated};
@@ -64,4 +66,29 @@ fn so_is_a_variational_one() {
         let summary = attack_file(&bytes, 2000, 2, BpfaVbFit::from_bytes, use_it).unwrap();
         assert_eq!(summary.truncations, bytes.len());
     }
+}
+
+/// A checkpoint is read like any other file: what it holds is checked, the stored draws among it.
+#[test]
+fn damaged_checkpoints_do_no_harm() {
+    let table = simulated(3, 2, 1, 0.2, 0.3, 1).table();
+    let config = BpfaConfig {
+        stored_draws: 1,
+        ..config(1, 0, 1)
+    };
+    let path = std::env::temp_dir().join(format!("npb-bpfa-damaged-{}", std::process::id()));
+    let watch = || Watch::none().with_checkpoint(&path, Every::sweeps(1));
+    fit_watched(&table, &config, &watch()).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let load = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        fit_watched(&table, &config, &watch())
+    };
+    let use_it = |model: &BpfaFit| {
+        let _ = model.impute(&table);
+        let _ = model.predict(0, 0);
+        let _ = model.used_atoms();
+    };
+    attack_file(&bytes, 500, 3, load, use_it).unwrap();
+    std::fs::remove_file(path).unwrap();
 }

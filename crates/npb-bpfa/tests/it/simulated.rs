@@ -70,7 +70,6 @@ impl Simulated {
 pub(crate) fn config(atoms: usize, burn_in: u64, keep: u64) -> BpfaConfig {
     BpfaConfig {
         atoms,
-        max_atoms: atoms,
         usage: UsagePrior::Process { a: 1.0, b: 1.0 },
         sweeps: SweepPlan {
             burn_in,

@@ -1,7 +1,7 @@
 //! Joint-distribution tests: of every move alone and of whole sweeps, and of copies with a fault that must fail.
 
 use npb_data::{Rating, Ratings};
-use npb_infer::testing::{JointModel, JointTest};
+use npb_infer::testing::{JointModel, JointReport, JointTest, StepTest};
 use npb_infer::{SweepPlan, Trace, Xoshiro256PlusPlus};
 use npb_priors::beta_bernoulli::Slab;
 use npb_priors::dist::{Bernoulli, TruncatedNormal};
@@ -45,9 +45,9 @@ enum Fault {
     OtherNoiseShapes,
     /// Spreads of factors have another prior.
     OtherSpreads,
-    /// Links have another prior.
+    /// Gamma shape of the precision of links half too large.
     OtherLinks,
-    /// Common means of coefficients have another prior.
+    /// Gamma shape of the precision of common means half too large.
     OtherCommonMeans,
     /// Thresholds of the sampler are not those of the entries.
     LevelsShifted,
@@ -60,6 +60,8 @@ struct Model {
     side: SideInformation,
     cells: Vec<(u32, u32)>,
     fault: Fault,
+    /// How often the schedule is gone through in one step.
+    sweeps: usize,
 }
 
 const MILD: GammaPrior = GammaPrior {
@@ -118,6 +120,7 @@ fn model_of(likelihood: Likelihood, moves: &[BsvdMove], fault: Fault) -> Model {
         },
         cells: cells.collect(),
         fault,
+        sweeps: 3,
     }
 }
 
@@ -131,8 +134,8 @@ impl Model {
             Fault::RateAsScale => config.noise.rate = config.noise.rate.recip(),
             Fault::NoOffsetPrior => config.offset_precision = 1e-9,
             Fault::NoPriorOdds => config.rank_a = 2.0,
-            Fault::OtherLinks => config.link.rate *= 3.0,
-            Fault::OtherCommonMeans => config.common.rate *= 3.0,
+            Fault::OtherLinks => config.link.shape += 0.5,
+            Fault::OtherCommonMeans => config.common.shape += 0.5,
             Fault::OtherSpreads => config.spread_shape_range = (1.0, 2.0),
             Fault::OtherNoiseShapes => config.noise_shape_range = (4.0, 16.0),
             _ => {}
@@ -240,6 +243,26 @@ impl JointModel for Model {
             "weighted residuals",
             "second threshold",
             "last threshold",
+            "squares of thresholds",
+            "row links and their precision",
+            "column links and their precision",
+            "row common means and their precision",
+            "column common means and their precision",
+            "row intercepts and their precision",
+            "column intercepts and their precision",
+            "row coefficients and their precision",
+            "scales and their precision",
+            "logarithms of scales",
+            "row noise about its mean",
+            "row spreads about their mean",
+            "row factors by their spreads",
+            "row spreads with factors",
+            "row noise shape",
+            "row spread shape",
+            "squares of factor means",
+            "factors alike",
+            "offset and row intercepts",
+            "offset and entries",
         ]
         .map(str::to_owned)
         .to_vec()
@@ -248,10 +271,12 @@ impl JointModel for Model {
     fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> BsvdState {
         let config = &self.config;
         let scale_precision = gamma(config.scale, rng);
-        let odds = config.ln_prior_odds(config.candidates).exp();
+        // Mean of the Beta law of the weights.
+        let n = config.candidates as f64;
+        let (a, b) = (config.rank_a / n, config.rank_b * (n - 1.0) / n);
         let mut scales = Vec::new();
         for _ in 0..config.candidates {
-            if rng.random::<f64>() < odds / (1.0 + odds) {
+            if rng.random::<f64>() < a / (a + b) {
                 scales.push(normal(rng).abs() / scale_precision.sqrt());
             }
         }
@@ -429,13 +454,15 @@ impl JointModel for Model {
             }
             Fault::StaleResidual => sampler.switches(stale).unwrap(),
             Fault::UnitWithoutJacobian => {
-                sampler.sweep().unwrap();
                 // Twice the shape is taken off the power of t.
                 let mut wrong = self.config.clone();
                 wrong.scale.shape += 0.5 * self.config.likelihood.n_thresholds() as f64;
-                stretch::draw(&mut sampler.state, &wrong, rng);
+                for _ in 0..self.sweeps {
+                    sampler.sweep().unwrap();
+                    stretch::draw(&mut sampler.state, &wrong, rng);
+                }
             }
-            _ => sampler.sweep().unwrap(),
+            _ => (0..self.sweeps).for_each(|_| sampler.sweep().unwrap()),
         }
         *state = sampler.into_parts().0;
     }
@@ -459,6 +486,40 @@ impl JointModel for Model {
                 (y - x).powi(2) * state.cell_noise_precision(i as usize, j as usize)
             })
             .sum::<f64>();
+        let long = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>();
+        let about_mean = |weights: &[f32], shape: f64| {
+            let of_one = |w: f64| w - w.ln() - 1.0;
+            shape * weights.iter().map(|&w| of_one(f64::from(w))).sum::<f64>()
+        };
+        let q = rows.coefficient_mean.len();
+        let coefficients = rows.coefficients.iter().enumerate().map(|(at, &c)| {
+            let off = f64::from(c) - rows.coefficient_mean[at % q];
+            rows.coefficient_precision[at % q] * off * off
+        });
+        // Squares of factors about what is expected of them, with a function of their precision.
+        let features = self
+            .side
+            .rows
+            .as_ref()
+            .filter(|_| self.config.feature_links);
+        let by_spreads = |f: &dyn Fn(f64) -> f64| {
+            let of_row = |i: usize| {
+                let mut known = vec![0.0; features.map_or(0, Features::n_features)];
+                if let Some(features) = features {
+                    features.write(i, &mut known);
+                }
+                let mut expected = rows.factor_mean.clone();
+                links::add_expected(&rows.links, &known, &mut expected);
+                let own = &rows.factors[i * rank..(i + 1) * rank];
+                let apart = own.iter().zip(&expected);
+                let squares: f64 = apart.map(|(&u, m)| (f64::from(u) - m).powi(2)).sum();
+                f(rows.factor_weight(i)) * squares
+            };
+            (0..ROWS_N).map(of_row).sum::<f64>()
+        };
+        let pairs = rows.factors.iter().zip(&columns.factors);
+        let alike = pairs.map(|(&u, &v)| f64::from(u * v)).sum();
+        let intercept: f64 = rows.intercepts.iter().map(|&x| f64::from(x)).sum();
         vec![
             state.rank() as f64,
             state.noise_precision,
@@ -494,6 +555,26 @@ impl JointModel for Model {
             weighted,
             state.thresholds.get(1).copied().unwrap_or(0.0),
             state.thresholds.last().copied().unwrap_or(0.0),
+            long(&state.thresholds),
+            rows.link_precision * long(&rows.links),
+            columns.link_precision * long(&columns.links),
+            rows.common_precision * long(&rows.coefficient_mean),
+            columns.common_precision * long(&columns.coefficient_mean),
+            rows.intercept_precision * squares(&rows.intercepts),
+            columns.intercept_precision * squares(&columns.intercepts),
+            coefficients.sum(),
+            state.scale_precision * long(&state.scales),
+            state.scales.iter().map(|s| s.ln()).sum(),
+            about_mean(&rows.noise_weights, rows.noise_shape),
+            about_mean(&rows.factor_weights, rows.factor_shape),
+            by_spreads(&|weight| weight),
+            by_spreads(&|weight| weight.ln()),
+            rows.noise_shape.ln(),
+            rows.factor_shape.ln(),
+            long(&rows.factor_mean),
+            alike,
+            state.offset * intercept,
+            state.offset * sum(&|y, _| y),
         ]
     }
 }
@@ -558,12 +639,43 @@ fn stale(
     Ok(())
 }
 
-const TEST: JointTest = JointTest {
-    seed: 1,
-    chains: 64,
-    length: 150,
-    false_alarm: 0.001,
-};
+/// Whole sweeps, again and again.
+fn long(model: &mut Model) -> JointReport {
+    model.sweeps = 1;
+    let test = JointTest {
+        seed: 1,
+        chains: 64,
+        length: 60,
+        false_alarm: 0.001,
+    };
+    test.run(model)
+}
+
+/// Some moves.
+fn short(model: &Model) -> JointReport {
+    let test = StepTest {
+        seed: 1,
+        replications: 3000,
+        false_alarm: 0.001,
+    };
+    test.run(model)
+}
+
+/// Priors that say more than the entries: several components, spreads that differ, small offsets and thresholds, small links and common means, large
+/// intercepts.
+fn with_strong_priors(mut model: Model) -> Model {
+    let mean = |mean: f64| GammaPrior {
+        shape: 4.0,
+        rate: 4.0 / mean,
+    };
+    let config = &mut model.config;
+    config.rank_a = 6.0;
+    config.spread_shape_range = (2.0, 6.0);
+    config.offset_precision = 8.0;
+    config.threshold_precision = 4.0;
+    (config.link, config.common, config.intercept) = (mean(20.0), mean(10.0), mean(0.4));
+    model
+}
 
 const ALL: [BsvdMove; 12] = [
     BsvdMove::Thresholds,
@@ -582,8 +694,10 @@ const ALL: [BsvdMove; 12] = [
 
 #[test]
 fn whole_sweeps_leave_the_joint_law_alone() {
-    let report = TEST.run(&model(&ALL, Fault::None));
-    assert!(report.passed(), "{report}");
+    for likelihood in [Likelihood::Gaussian, Likelihood::Ordinal { levels: 4 }] {
+        let report = long(&mut model_of(likelihood, &ALL, Fault::None));
+        assert!(report.passed(), "{likelihood:?}: {report}");
+    }
 }
 
 #[test]
@@ -596,7 +710,7 @@ fn draws_one_by_one_leave_the_joint_law_alone() {
     ] {
         let mut model = model_of(likelihood, moves, Fault::None);
         model.config.factor_update = FactorUpdate::Coordinate;
-        let report = TEST.run(&model);
+        let report = short(&model);
         assert!(report.passed(), "{likelihood:?}, {moves:?}: {report}");
     }
 }
@@ -609,7 +723,7 @@ fn small_noise_leaves_the_joint_law_alone() {
         shape: 8.0,
         rate: 1e-3,
     };
-    let report = TEST.run(&model);
+    let report = short(&model);
     assert!(report.passed(), "{report}");
 }
 
@@ -624,16 +738,30 @@ fn without_options_the_joint_law_is_left_alone() {
     model.config.column_noise = false;
     model.config.row_spread = false;
     model.config.column_spread = false;
-    let report = TEST.run(&model);
+    let report = short(&model);
     assert!(report.passed(), "{report}");
+}
+
+/// Fails with what each of some models shows.
+fn all_pass(models: impl IntoIterator<Item = Model>) {
+    let failed: Vec<String> = models
+        .into_iter()
+        .filter_map(|model| {
+            let report = short(&model);
+            let moves = model.config.schedule.iter().map(|scheduled| scheduled.step);
+            let moves: Vec<BsvdMove> = moves.collect();
+            let likelihood = model.config.likelihood;
+            (!report.passed()).then(|| format!("{likelihood:?}, {moves:?}: {report}"))
+        })
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
 #[test]
 fn every_move_leaves_the_joint_law_alone() {
-    for step in ALL {
-        let report = TEST.run(&model(&[step], Fault::None));
-        assert!(report.passed(), "{step:?}: {report}");
-    }
+    let mild = ALL.map(|step| model(&[step], Fault::None));
+    let strong = ALL.map(|step| with_strong_priors(model(&[step], Fault::None)));
+    all_pass(mild.into_iter().chain(strong));
 }
 
 const PROBITS: [Likelihood; 3] = [
@@ -644,30 +772,20 @@ const PROBITS: [Likelihood; 3] = [
 
 #[test]
 fn probit_sweeps_leave_the_joint_law_alone() {
-    for likelihood in PROBITS {
-        let report = TEST.run(&model_of(likelihood, &ALL, Fault::None));
-        assert!(report.passed(), "{likelihood:?}: {report}");
-    }
+    all_pass(PROBITS.map(|likelihood| model_of(likelihood, &ALL, Fault::None)));
 }
 
 #[test]
 fn every_probit_move_leaves_the_joint_law_alone() {
-    use BsvdMove::{Latents, Thresholds};
-    let binomial = Likelihood::Binomial;
-    for step in [
-        BsvdMove::Rows,
-        BsvdMove::Columns,
-        BsvdMove::Switches,
-        BsvdMove::Offset,
-    ] {
-        let report = TEST.run(&model_of(binomial, &[Latents, step], Fault::None));
-        assert!(report.passed(), "{step:?}: {report}");
-    }
-    let ordinal = Likelihood::Ordinal { levels: 4 };
-    for moves in [&[Thresholds, Latents][..], &[Latents, BsvdMove::Rows]] {
-        let report = TEST.run(&model_of(ordinal, moves, Fault::None));
-        assert!(report.passed(), "ordinal, {moves:?}: {report}");
-    }
+    use BsvdMove::{Columns, Latents, Offset, Rows, Switches, Thresholds};
+    let binomial = [Rows, Columns, Switches, Offset]
+        .map(|step| model_of(Likelihood::Binomial, &[Latents, step], Fault::None));
+    let levels = Likelihood::Ordinal { levels: 4 };
+    let ordinal = [&[Thresholds, Latents][..], &[Latents, Rows]].map(|moves| {
+        let model = || model_of(levels, moves, Fault::None);
+        [model(), with_strong_priors(model())]
+    });
+    all_pass(binomial.into_iter().chain(ordinal.into_iter().flatten()));
 }
 
 #[test]
@@ -685,7 +803,7 @@ fn probit_faults_are_seen() {
         (Likelihood::Binary, Fault::NoOffsetPrior),
         (Likelihood::Binomial, Fault::TrialsIgnored),
     ] {
-        let report = TEST.run(&model_of(likelihood, &ALL, fault));
+        let report = short(&model_of(likelihood, &ALL, fault));
         assert!(
             !report.passed(),
             "{likelihood:?}, {fault:?} was not seen: {report}"
@@ -713,7 +831,7 @@ fn faults_are_seen() {
         OtherLinks,
         OtherCommonMeans,
     ] {
-        let report = TEST.run(&model(&ALL, fault));
+        let report = short(&model(&ALL, fault));
         assert!(!report.passed(), "{fault:?} was not seen: {report}");
     }
 }

@@ -193,18 +193,8 @@ impl JointTest {
             .into_par_iter()
             .map(|chain| self.difference(model, &prior, chain))
             .collect();
-        let check = |index: usize| {
-            let test = TTest::new(differences.iter().map(|d| d[index]));
-            JointCheck {
-                name: names[index / 2].clone(),
-                functional: [Functional::Location, Functional::Spread][index % 2],
-                difference: test.mean,
-                t: test.t,
-                p: test.p,
-            }
-        };
         JointReport {
-            checks: (0..2 * names.len()).map(check).collect(),
+            checks: checks(&names, &differences),
             false_alarm: self.false_alarm,
         }
     }
@@ -232,6 +222,21 @@ impl JointTest {
     }
 }
 
+/// Whether independent differences, location and spread of each summary in turn, are centred at zero.
+pub(super) fn checks(names: &[String], differences: &[Vec<f64>]) -> Vec<JointCheck> {
+    let check = |index: usize| {
+        let test = TTest::new(differences.iter().map(|d| d[index]));
+        JointCheck {
+            name: names[index / 2].clone(),
+            functional: [Functional::Location, Functional::Spread][index % 2],
+            difference: test.mean,
+            t: test.t,
+            p: test.p,
+        }
+    };
+    (0..2 * names.len()).map(check).collect()
+}
+
 fn independent_summary<M: JointModel>(model: &M, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
     let state = model.prior(rng);
     let data = model.simulate(&state, rng);
@@ -239,14 +244,14 @@ fn independent_summary<M: JointModel>(model: &M, rng: &mut Xoshiro256PlusPlus) -
 }
 
 /// Sorted prior draws of each summary.
-struct PriorRanks {
+pub(super) struct PriorRanks {
     sorted: Vec<Vec<f64>>,
 }
 
 impl PriorRanks {
     const DRAWS: usize = 2000;
 
-    fn new<M: JointModel>(model: &M, n_summaries: usize, seed: u64) -> Self {
+    pub(super) fn new<M: JointModel>(model: &M, n_summaries: usize, seed: u64) -> Self {
         let rng = &mut stream(seed, [0, 0, CALIBRATE, 0]);
         let mut sorted = vec![Vec::with_capacity(Self::DRAWS); n_summaries];
         for _ in 0..Self::DRAWS {
@@ -267,7 +272,7 @@ impl PriorRanks {
         self.sorted.len()
     }
 
-    fn add(&self, summary: &[f64], weight: f64, sum: &mut [f64]) {
+    pub(super) fn add(&self, summary: &[f64], weight: f64, sum: &mut [f64]) {
         assert_eq!(
             summary.len(),
             self.n_summaries(),

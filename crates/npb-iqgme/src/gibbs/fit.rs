@@ -12,14 +12,13 @@ use serde::{Deserialize, Serialize};
 use super::config::{GibbsConfig, StickRule};
 use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
 use crate::IqgmeError;
-use crate::config::Gate;
 use crate::data::{IqgmeData, class_of_rows, two_classes};
 use crate::fit::{
     ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, ProbabilityInterval,
     most_probable, with_first_class,
 };
 use crate::mixture::Mixture;
-use crate::predict::{Experts, Predictor};
+use crate::predict::{Experts, Gate, Predictor};
 use crate::runs::{check_level, check_levels, class_intervals, of_second_class};
 use crate::units::Units;
 
@@ -127,7 +126,7 @@ impl IqgmeSampler<'_> {
         }
         let rows = Units::of(self.data).rows(table)?;
         let predictor = self.mixture().predictor()?;
-        let others = predictor.probabilities(&rows, Gate::AtMeans, Experts::AtMeans)?;
+        let others = predictor.probabilities(&rows, Experts::AtMeans)?;
         Ok(with_first_class(others))
     }
 
@@ -469,7 +468,7 @@ impl GibbsFit {
             return Err(IqgmeError::Unlabelled);
         }
         let rows = self.wire.units.rows(table)?;
-        let of_draw = |p: &Predictor| p.probabilities(&rows, Gate::AtMeans, Experts::AtMeans);
+        let of_draw = |p: &Predictor| p.probabilities(&rows, Experts::AtMeans);
         self.predictors.par_iter().map(of_draw).collect()
     }
 

@@ -5,7 +5,7 @@ mod exact;
 use std::cell::RefCell;
 
 use npb_data::{Labels, Table};
-use npb_infer::testing::{JointModel, JointTest};
+use npb_infer::testing::{JointModel, JointReport, JointTest, StepTest};
 use npb_infer::{Trace, Xoshiro256PlusPlus};
 use npb_linalg::Cholesky;
 use npb_linalg::faer::{Mat, mat};
@@ -248,6 +248,10 @@ impl JointModel for Model {
             "deviation",
             "deviation of missing",
             "residual",
+            "concentration x sticks",
+            "concentration x largest label",
+            "experts about their prior",
+            "lambda x experts",
         ]
         .map(str::to_owned)
         .to_vec();
@@ -423,6 +427,23 @@ impl JointModel for Model {
             let (x, w) = (data.row(i), expert(i, k));
             utilities[i * n_utilities + k] - dot(&w[..P], &x) - w[P]
         };
+        // Of components with rows, each as often as it has some.
+        let own = || labelled_experts(state, n_utilities);
+        let about = own().map(|(expert, k)| {
+            let first = k * (P + 1);
+            let terms = (0..=P).map(|p| {
+                let apart = expert[p] - parameters.expert_means[first + p];
+                parameters.expert_precisions[first + p] * apart * apart
+            });
+            terms.sum::<f64>()
+        });
+        let about: f64 = about.sum();
+        let with_precision = own().map(|(expert, k)| {
+            parameters.expert_precisions[k * (P + 1) + 1].ln() * expert[1] * expert[1]
+        });
+        let with_precision: f64 = with_precision.sum();
+        let sticks: f64 = parameters.ln_rests.iter().sum();
+        let largest = f64::from(1 + *state.labels.iter().max().unwrap());
         let mut summary = vec![
             parameters.concentration,
             labels.len() as f64,
@@ -448,6 +469,10 @@ impl JointModel for Model {
             distance(0),
             distance(2) + distance(5),
             residual(2, 0),
+            parameters.concentration * sticks,
+            parameters.concentration * largest,
+            about,
+            with_precision,
         ];
         if n_utilities > 1 {
             summary.extend([
@@ -461,20 +486,36 @@ impl JointModel for Model {
     }
 }
 
-fn test() -> JointTest {
-    JointTest {
-        seed: 1,
-        chains: 400,
-        length: 10,
-        false_alarm: 0.001,
-    }
+/// The experts of all rows with their utilities.
+fn labelled_experts(
+    state: &GibbsState,
+    n_utilities: usize,
+) -> impl Iterator<Item = (&Vec<f64>, usize)> {
+    state.labels.iter().flat_map(move |&h| {
+        let first = h as usize * n_utilities;
+        (0..n_utilities).map(move |k| (&state.parameters.experts[first + k], k))
+    })
 }
 
+const TEST: StepTest = StepTest {
+    seed: 1,
+    replications: 4000,
+    false_alarm: 0.001,
+};
+
+/// Each of these moves alone.
 fn assert_right(moves: &[GibbsMove], n_classes: usize, sticks: StickRule) {
-    let report = test().run(&model(moves, n_classes, sticks, Fault::None));
+    let report = |step: &GibbsMove| TEST.run(&model(&[*step], n_classes, sticks, Fault::None));
+    let failed: Vec<String> = moves
+        .iter()
+        .map(|step| (step, report(step)))
+        .filter(|(_, report)| !report.passed())
+        .map(|(step, report)| format!("{step:?}: {report}"))
+        .collect();
     assert!(
-        report.passed(),
-        "{moves:?}, {n_classes} classes, {sticks:?}: {report}"
+        failed.is_empty(),
+        "{n_classes} classes, {sticks:?}: {}",
+        failed.join("\n")
     );
 }
 
@@ -482,33 +523,30 @@ const BLOCKED: StickRule = StickRule::Blocked(4);
 
 #[test]
 fn each_move_alone_keeps_the_joint_law() {
-    for step in [GibbsMove::Sticks].into_iter().chain(GibbsMove::SWEEP) {
-        assert_right(&[step], 2, StickRule::Slice);
-    }
+    assert_right(&[GibbsMove::Sticks], 2, StickRule::Slice);
+    assert_right(&GibbsMove::SWEEP, 2, StickRule::Slice);
 }
 
 #[test]
 fn each_blocked_move_alone_keeps_the_joint_law() {
-    for step in [
+    let moves = [
         GibbsMove::Rows,
         GibbsMove::SplitMerge,
         GibbsMove::Swaps,
         GibbsMove::Concentration,
-    ] {
-        assert_right(&[step], 2, BLOCKED);
-    }
+    ];
+    assert_right(&moves, 2, BLOCKED);
 }
 
 #[test]
 fn moves_with_three_classes_keep_the_joint_law() {
-    for step in [
+    let moves = [
         GibbsMove::Rows,
         GibbsMove::SplitMerge,
         GibbsMove::Experts,
         GibbsMove::ExpertPrior,
-    ] {
-        assert_right(&[step], 3, StickRule::Slice);
-    }
+    ];
+    assert_right(&moves, 3, StickRule::Slice);
 }
 
 /// Swaps change which labels are in use, so how many are made must not depend on that.
@@ -535,18 +573,21 @@ fn change_of_largest_label(fault: Fault) -> f64 {
     npb_infer::testing::largest_z(&changes, &[0.0])
 }
 
-/// Many chains: what moves share shows in the third digit.
-const MANY: JointTest = JointTest {
-    seed: 1,
-    chains: 600,
-    length: 30,
-    false_alarm: 0.001,
-};
+/// Chains of whole sweeps.
+fn long(model: &Model) -> JointReport {
+    let test = JointTest {
+        seed: 1,
+        chains: 400,
+        length: 10,
+        false_alarm: 0.001,
+    };
+    test.run(model)
+}
 
 #[test]
 fn whole_sweeps_keep_the_joint_law() {
     for (n_classes, sticks) in [(2, StickRule::Slice), (2, BLOCKED), (3, StickRule::Slice)] {
-        let report = MANY.run(&model(&GibbsMove::SWEEP, n_classes, sticks, Fault::None));
+        let report = long(&model(&GibbsMove::SWEEP, n_classes, sticks, Fault::None));
         assert!(report.passed(), "{n_classes} classes, {sticks:?}: {report}");
     }
 }
@@ -555,7 +596,7 @@ fn whole_sweeps_keep_the_joint_law() {
 #[test]
 fn moves_made_twice_keep_the_joint_law() {
     let twice = GibbsMove::SWEEP.map(|step| [step, step]).concat();
-    let report = MANY.run(&model(&twice, 2, StickRule::Slice, Fault::None));
+    let report = long(&model(&twice, 2, StickRule::Slice, Fault::None));
     assert!(report.passed(), "{report}");
 }
 
@@ -564,9 +605,10 @@ fn streams_that_moves_share_are_noticed() {
     // Sticks drawn again with the numbers that had a say in the swaps.
     let moves = [[GibbsMove::Sticks, GibbsMove::Swaps]; 4].concat();
     let test = JointTest {
+        seed: 1,
         chains: 10_000,
         length: 4,
-        ..MANY
+        false_alarm: 0.001,
     };
     for fault in [Fault::None, Fault::SharedStreams] {
         let report = test.run(&model(&moves, 2, StickRule::Slice, fault));
@@ -575,21 +617,15 @@ fn streams_that_moves_share_are_noticed() {
 }
 
 fn assert_caught(fault: Fault) {
-    assert_caught_by(test(), &GibbsMove::SWEEP, fault);
+    assert_caught_by(&GibbsMove::SWEEP, fault);
 }
 
-fn assert_caught_by(test: JointTest, moves: &[GibbsMove], fault: Fault) {
-    assert_caught_in(2, StickRule::Slice, test, moves, fault);
+fn assert_caught_by(moves: &[GibbsMove], fault: Fault) {
+    assert_caught_in(2, StickRule::Slice, moves, fault);
 }
 
-fn assert_caught_in(
-    n_classes: usize,
-    sticks: StickRule,
-    test: JointTest,
-    moves: &[GibbsMove],
-    fault: Fault,
-) {
-    let report = test.run(&model(moves, n_classes, sticks, fault));
+fn assert_caught_in(n_classes: usize, sticks: StickRule, moves: &[GibbsMove], fault: Fault) {
+    let report = TEST.run(&model(moves, n_classes, sticks, fault));
     assert!(
         !report.passed(),
         "{fault:?} was not noticed, {n_classes} classes, {sticks:?}: {report}"
@@ -601,60 +637,33 @@ fn faults_with_three_classes_and_blocked_sticks_are_noticed() {
     use Fault::{HalfShape, MaskIgnored, NoPriorMean, RateAsScale};
     for fault in [HalfShape, NoPriorMean, MaskIgnored, RateAsScale] {
         for (n_classes, sticks) in [(3, StickRule::Slice), (2, BLOCKED)] {
-            assert_caught_in(n_classes, sticks, MANY, &GibbsMove::SWEEP, fault);
+            assert_caught_in(n_classes, sticks, &GibbsMove::SWEEP, fault);
         }
     }
 }
 
 #[test]
-fn half_a_shape_too_much_is_noticed() {
-    assert_caught(Fault::HalfShape);
+fn faults_are_noticed() {
+    for fault in [
+        Fault::HalfShape,
+        Fault::NoPriorMean,
+        Fault::MaskIgnored,
+        Fault::RateAsScale,
+    ] {
+        assert_caught(fault);
+    }
 }
 
 #[test]
 fn stale_statistics_are_noticed() {
-    let test = JointTest {
-        chains: 200,
-        length: 15,
-        ..test()
-    };
-    let moves = [GibbsMove::Swaps, GibbsMove::Components];
-    assert_caught_by(test, &moves, Fault::StaleStats);
+    assert_caught_by(
+        &[GibbsMove::Swaps, GibbsMove::Components],
+        Fault::StaleStats,
+    );
 }
 
 #[test]
-fn a_prior_term_left_out_is_noticed() {
-    assert_caught(Fault::NoPriorMean);
-}
-
-#[test]
-fn a_mask_ignored_is_noticed() {
-    assert_caught(Fault::MaskIgnored);
-}
-
-#[test]
-fn a_rate_taken_for_a_scale_is_noticed() {
-    assert_caught(Fault::RateAsScale);
-}
-
-#[test]
-fn splits_and_merges_with_a_wrong_ratio_are_noticed() {
-    let test = JointTest {
-        chains: 300,
-        length: 10,
-        ..test()
-    };
-    assert_caught_by(test, &[GibbsMove::SplitMerge], Fault::WrongRatio);
-}
-
-#[test]
-fn swaps_without_their_ratio_are_noticed() {
-    // Labels stay what they were but for the swaps: many short chains.
-    let test = JointTest {
-        chains: 1500,
-        length: 2,
-        ..test()
-    };
-    let moves = [GibbsMove::Swaps, GibbsMove::Sticks];
-    assert_caught_by(test, &moves, Fault::FreeSwaps);
+fn moves_of_labels_with_a_wrong_ratio_are_noticed() {
+    assert_caught_by(&[GibbsMove::SplitMerge], Fault::WrongRatio);
+    assert_caught_by(&[GibbsMove::Swaps], Fault::FreeSwaps);
 }

@@ -39,29 +39,6 @@ impl IncompleteSide {
     pub(super) fn quadratics(&self) -> &Quadratics {
         &self.quadratics
     }
-
-    /// Of component `h`; minus infinity where it takes no such rows.
-    pub(super) fn constant(&self, h: usize) -> f64 {
-        self.constant[h]
-    }
-
-    pub(super) fn linear(&self) -> Option<&Linear> {
-        self.linear.as_ref()
-    }
-
-    /// Responsibilities of a row without those of components that do not take it; the same for all others where nothing is left.
-    pub(super) fn allowed(&self, stored: impl Iterator<Item = f64>) -> Vec<f64> {
-        let able = |h: usize| self.constant[h] > f64::NEG_INFINITY;
-        let each = stored.enumerate();
-        let mut rho: Vec<f64> = each.map(|(h, r)| if able(h) { r } else { 0.0 }).collect();
-        if rho.iter().sum::<f64>() <= 0.0 {
-            let fresh = rho.iter_mut().enumerate();
-            fresh.for_each(|(h, r)| *r = f64::from(u8::from(able(h))));
-        }
-        let total: f64 = rho.iter().sum();
-        rho.iter_mut().for_each(|r| *r /= total);
-        rho
-    }
 }
 
 /// Memory of one thread of work. Tables are of one block's rows: row, lane.
@@ -404,7 +381,6 @@ mod tests {
             responsibilities: true,
             soft_labels: true,
             family,
-            missing_apart: false,
         };
         pass(&rows, &parameters.unwrap(), factors, update, 0).unwrap()
     }

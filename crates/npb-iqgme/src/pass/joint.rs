@@ -307,7 +307,6 @@ mod tests {
                 responsibilities: true,
                 soft_labels: true,
                 family,
-                missing_apart: false,
             };
             pass(&rows, &parameters.unwrap(), factors, update, 0).unwrap()
         }

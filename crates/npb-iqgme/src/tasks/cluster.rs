@@ -128,7 +128,6 @@ impl<'d> Clusters<'d> {
             responsibilities: false,
             soft_labels: false,
             family: self.family,
-            missing_apart: false,
         };
         let sticks = Sticks::new(self.truncation, self.alpha.mean()).expect("validated");
         let atoms = atoms(&components, &expected, &[]);
@@ -230,7 +229,6 @@ impl<'d> Clusters<'d> {
             responsibilities: true,
             soft_labels: true,
             family: self.family,
-            missing_apart: false,
         };
         let indicators = self.one_to_one();
         for _ in 0..PASSES {

@@ -5,7 +5,7 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use super::state::Gaussians;
-use crate::config::{ExpertPosterior, MOST_COMPONENTS, PriorScale, RowFamily, Start, check_length};
+use crate::config::{MOST_COMPONENTS, PriorScale, RowFamily, Start, check_length};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
@@ -41,13 +41,10 @@ impl TaskStart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TasksConfig {
-    /// What a fit of one task has too: priors, row family, gate, limits, seed. Its `truncation` is the number of groups of each task, `N`; `concentration` is the prior of the tasks' common `alpha`; `normal_scores` is about runs from this configuration's `starts`. By its `folds` the runs for
+    /// What a fit of one task has too: priors, row family, limits, seed. Its `truncation` is the number of groups of each task, `N`; `concentration` is the prior of the tasks' common `alpha`; `normal_scores` is about runs from this configuration's `starts`. By its `folds` the runs for
     /// predictions are weighed and put right ([`TaskRun::sharpness`](super::TaskRun::sharpness), [`shifts`](super::TaskRun::shifts)). Where there are none, by bounds and `averaging`, which is 1 by default here: runs that share less fit the
-    /// features less well, not the labels. `starts` and `unlabelled_starts` are not used; `expert_posterior` must be variational.
+    /// features less well, not the labels. `starts` and `unlabelled_starts` are not used.
     pub single: IqgmeConfig,
-    /// Whether missing features have one Gaussian whatever the group of their row, `q(x^m) q(z)` in place of `q(x^m, z)`: the family of W chapter 4. Its bound is lower, it
-    /// takes a factorisation for each row, and `single.row_family` must be [`RowFamily::UtilityApart`].
-    pub missing_apart: bool,
     /// Whether `gamma_0`, how many experts the prior mean (zero) of the experts' common mean is worth, is the power of two at which the bound is highest; the runs begin with
     /// `single.expert_mean_strength`. Tasks that have nothing in common have no common mean of experts either.
     pub learn_expert_mean_strength: bool,
@@ -72,7 +69,6 @@ impl Default for TasksConfig {
                 normal_scores: true,
                 ..IqgmeConfig::default()
             },
-            missing_apart: false,
             learn_expert_mean_strength: true,
             atoms: 50,
             top_concentration: GammaPrior {
@@ -95,16 +91,6 @@ impl TasksConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), IqgmeError> {
         self.single.validate().map_err(|e| e.inside("single"))?;
-        if self.single.expert_posterior != ExpertPosterior::Variational {
-            let rule = "variational for many tasks";
-            let value = "expectation_propagation";
-            return Err(OutOfRange::new("single.expert_posterior", value, rule).into());
-        }
-        if self.missing_apart && self.single.row_family != RowFamily::UtilityApart {
-            let value = format!("{:?}", self.single.row_family);
-            let rule = "utility_apart with missing_apart";
-            return Err(OutOfRange::new("single.row_family", value, rule).into());
-        }
         up_to("atoms", self.atoms, MOST_COMPONENTS)?;
         gamma("top_concentration", self.top_concentration)?;
         check_length("starts", self.starts.len(), "starts")?;

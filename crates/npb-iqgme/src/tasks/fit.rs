@@ -16,10 +16,10 @@ use super::fold::{Atoms, fold};
 use super::stacking::votes;
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
-use crate::config::{FeatureScale, Gate};
+use crate::config::FeatureScale;
 use crate::data::{class_of_rows, distinct, two_classes};
 use crate::fit::{ALL_CLASSES, ALL_INTERVALS, check_draws, most_probable, with_first_class};
-use crate::predict::{Experts, Predictor};
+use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::Rows;
 use crate::runs::{
     check_level, check_part, check_total, class_intervals, of_second_class, run_all, weigh,
@@ -170,11 +170,10 @@ impl TaskRun {
         predictor: &Predictor,
         j: usize,
         rows: &Rows,
-        gate: Gate,
     ) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let weights = logs(self.state.gate_weights(j, gate));
+        let weights = logs(self.state.gate_weights(j, Gate::AtMeans));
         let own = predictor.with_weights(weights);
-        let others = own.probabilities(rows, gate, Experts::Integrated)?;
+        let others = own.probabilities(rows, Experts::Integrated)?;
         Ok(with_first_class(others))
     }
 }
@@ -361,8 +360,8 @@ impl MultiTaskFit {
         Ok(all.into_iter().map(|of_row| of_row[1]).collect())
     }
 
-    /// Probabilities of all classes, for each row of a task in the order of [`classes`](Self::classes): atoms weighed by the task's own weights and, as
-    /// `config.single.gate` says, at the observed features; experts and missing features integrated out by moment matching; each run as sure as its
+    /// Probabilities of all classes, for each row of a task in the order of [`classes`](Self::classes): atoms weighed by the task's own weights and as
+    /// normal densities of the observed features at the posterior means; experts and missing features integrated out by moment matching; each run as sure as its
     /// [`sharpness`](TaskRun::sharpness) and [`shifts`](TaskRun::shifts) say.
     ///
     /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern; with more than two classes an integral for each atom, seven where cells are missing. Errors: no such task, other columns than in training, a fit
@@ -384,9 +383,8 @@ impl MultiTaskFit {
 
     /// Probabilities of the classes for each row of task `j` by each run that has weight, before they are sharpened: run, row, class.
     fn by_run(&self, j: usize, rows: &ByScale<Rows>) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
-        let gate = self.wire.config.single.gate;
         self.weighed()
-            .map(|(run, predictor)| run.probabilities(predictor, j, rows.on(run.scale), gate))
+            .map(|(run, predictor)| run.probabilities(predictor, j, rows.on(run.scale)))
             .collect()
     }
 
@@ -535,15 +533,14 @@ impl MultiTaskFit {
             .map(|draw| {
                 let (k, run, predictor) = self.pick(draw);
                 let mut rng = stream(self.wire.config.single.seed, [j as u64, draw, INTERVAL, 0]);
-                let gate = self.wire.config.single.gate;
-                let weights = draw_weights(&run.state, j, gate, &mut rng);
+                let weights = draw_weights(&run.state, j, &mut rng);
                 let components = run.state.all_components();
                 let shared = run.state.gaussians == Gaussians::Common;
                 let experts = predictor.experts();
                 let drawn =
                     predictor.draw_parts(&components, experts, &weights, shared, &mut rng)?;
                 let rows = rows.on(run.scale);
-                let others = drawn.probabilities(rows, Gate::AtMeans, Experts::AtMeans)?;
+                let others = drawn.probabilities(rows, Experts::AtMeans)?;
                 let drawn = with_first_class(others);
                 Ok(self
                     .wire
@@ -727,14 +724,14 @@ fn logs(weights: Vec<f64>) -> Vec<f64> {
     weights.into_iter().map(f64::ln).collect()
 }
 
-/// One draw of the weights of the atoms in task `j`.
-fn draw_weights(state: &MultiTaskState, j: usize, gate: Gate, rng: &mut impl Rng) -> Vec<f64> {
+/// One draw of the weights by which a class probability of task `j` weighs the atoms.
+fn draw_weights(state: &MultiTaskState, j: usize, rng: &mut impl Rng) -> Vec<f64> {
     let task = &state.tasks[j];
     let mut pi = vec![0.0; task.sticks.truncation()];
     task.sticks.sample_weights(&mut pi, rng);
     let mut eta = vec![0.0; state.top.truncation()];
     state.top.sample_weights(&mut eta, rng);
-    let mut weights = state.vacant_weights(j, &pi, &eta, gate);
+    let mut weights = state.vacant_weights(j, &pi, &eta, Gate::AtMeans);
     for (indicator, pi) in task.indicators.iter().zip(pi) {
         let mut u: f64 = rng.random();
         let mut chosen = 0;

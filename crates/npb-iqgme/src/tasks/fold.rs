@@ -9,7 +9,7 @@ use super::TasksConfig;
 use super::data::MultiTaskData;
 use super::state::{Gaussians, MultiTaskState, TaskState};
 use super::vb::{Held, MultiTaskVb, TaskUpdate};
-use crate::config::Gate;
+use crate::predict::Gate;
 use crate::stats::Stats;
 use crate::{IqgmeData, IqgmeError};
 
@@ -100,7 +100,6 @@ fn first_guess(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskStat
         sticks,
         indicators: order.iter().map(one_hot).collect(),
         soft_labels: task.first_soft_labels(),
-        responsibilities: Vec::new(),
     }
 }
 
@@ -126,7 +125,6 @@ fn whole_guess(
         sticks,
         indicators: if n == 0 { Vec::new() } else { vec![indicator] },
         soft_labels: soft_labels.repeat(shares.len()),
-        responsibilities: Vec::new(),
     }
 }
 

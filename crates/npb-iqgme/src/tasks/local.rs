@@ -80,7 +80,7 @@ impl Local {
         let factors = RowFactors {
             locations: &mut self.locations,
             soft: &mut self.soft,
-            responsibilities: if update.responsibilities && !update.missing_apart {
+            responsibilities: if update.responsibilities {
                 self.responsibilities.overwritten(rows.len())
             } else {
                 self.responsibilities.settled(rows)

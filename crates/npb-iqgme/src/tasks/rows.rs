@@ -95,20 +95,10 @@ impl TaskRows {
         match gaussians {
             Gaussians::Own => {
                 let n_groups = part.indicators.len();
-                let stored = &part.responsibilities;
-                let fits = [0, task.rows.len() * n_groups].contains(&stored.len());
-                if soft.len() != n || !fits || (n_groups == 0 && task.rows.len() > 0) {
+                if soft.len() != n || (n_groups == 0 && task.rows.len() > 0) {
                     return None;
                 }
-                let responsibilities = if stored.is_empty() {
-                    Responsibilities::zeros(task.rows.len(), n_groups)
-                } else {
-                    let rows = task.rows.order.iter();
-                    let by_position: Vec<f64> = rows
-                        .flat_map(|&row| stored[row * n_groups..][..n_groups].iter().copied())
-                        .collect();
-                    Responsibilities::from_positions(&task.rows, n_groups, &by_position)
-                };
+                let responsibilities = Responsibilities::zeros(task.rows.len(), n_groups);
                 let locations = task.utilities_by_position(soft);
                 let local = Local::new(task, locations, responsibilities, n_groups);
                 Some(Self::Groups(Box::new(local)))
@@ -240,25 +230,6 @@ impl TaskRows {
         {
             *by_atom = order.iter().map(|&s| by_atom[s].clone()).collect();
         }
-    }
-
-    /// `q(z)`, as [`TaskState::responsibilities`] has it.
-    pub(super) fn responsibilities(&self, task: &IqgmeData) -> Vec<f64> {
-        let Self::Groups(local) = self else {
-            return Vec::new();
-        };
-        let by_position = local.responsibilities.by_position(&task.rows);
-        let n_groups = by_position.len() / task.rows.len().max(1);
-        let mut by_row = vec![0.0; by_position.len()];
-        for (&row, of_row) in task
-            .rows
-            .order
-            .iter()
-            .zip(by_position.chunks(n_groups.max(1)))
-        {
-            by_row[row * n_groups..][..n_groups].copy_from_slice(of_row);
-        }
-        by_row
     }
 
     /// Locations of `q(t)`, as [`TaskState::soft_labels`] has them.

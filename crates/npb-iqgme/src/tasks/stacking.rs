@@ -148,7 +148,7 @@ impl Fold {
         for (j, table) in self.left_out.iter().enumerate() {
             let rows = scales::rows_left_out(&units, self.training.scores.as_ref(), table)?;
             let rows = rows.on(planned.scale);
-            let by_row = run.probabilities(&predictor, j, rows, config.single.gate)?;
+            let by_row = run.probabilities(&predictor, j, rows)?;
             foretold.extend(by_row.into_iter().flatten());
         }
         Ok(foretold)

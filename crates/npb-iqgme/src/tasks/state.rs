@@ -3,7 +3,7 @@
 use npb_priors::dp::{ConcentrationFactor, StickFactor, Sticks};
 use serde::{Deserialize, Serialize};
 
-use crate::config::Gate;
+use crate::predict::Gate;
 use crate::state::{Component, Expert, ExpertPrior, check_atoms, expect};
 
 /// What Gaussians the atoms of a run have.
@@ -26,9 +26,6 @@ pub struct TaskState {
     pub indicators: Vec<Vec<f64>>,
     /// Locations of `q(t)` by row of the task's table, then utility; 0 for an unlabelled row, and nothing of use for one with holes under [`RowFamily::Joint`](crate::RowFamily::Joint), whose factor follows from the rest. With [`Gaussians::Common`] for each atom in turn, if it is the task's.
     pub soft_labels: Vec<f64>,
-    /// `q(z)` by row of the task's table, then group, where `q(x^m)` is apart from it ([`TasksConfig::missing_apart`](crate::TasksConfig::missing_apart)) and groups have
-    /// Gaussians of their own; else it follows from the rest, and this is empty.
-    pub responsibilities: Vec<f64>,
 }
 
 /// One variational posterior, in the standardised units of the fit.
@@ -152,11 +149,6 @@ impl MultiTaskState {
             expect(
                 task.soft_labels.iter().all(|t| t.is_finite()),
                 "soft labels",
-            )?;
-            let shares = task.responsibilities.iter();
-            expect(
-                shares.clone().all(|r| (0.0..=1.0).contains(r)),
-                "responsibilities",
             )?;
         }
         let n_experts = self.components.len() * n_utilities;

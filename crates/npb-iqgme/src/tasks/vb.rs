@@ -228,12 +228,11 @@ impl<'d> MultiTaskVb<'d> {
         };
         let expected = self.numerical("shared covariance", 0, shared.expected())?;
         self.expected = vec![expected; self.state.components.len()];
-        let (family, missing_apart) = (self.config.single.row_family, self.config.missing_apart);
+        let family = self.config.single.row_family;
         let held = |soft_labels| Update {
             responsibilities: false,
             soft_labels,
             family,
-            missing_apart,
         };
         self.pass(held(false), false)?;
         self.fit_start()?;
@@ -375,12 +374,11 @@ impl<'d> MultiTaskVb<'d> {
 
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`TaskUpdate::PARAMETERS`].
     pub fn apply(&mut self, update: TaskUpdate) -> Result<(), IqgmeError> {
-        let (family, missing_apart) = (self.config.single.row_family, self.config.missing_apart);
+        let family = self.config.single.row_family;
         let rows = |soft_labels| Update {
             responsibilities: true,
             soft_labels,
             family,
-            missing_apart,
         };
         match update {
             TaskUpdate::Labels => self.pass(rows(false), true)?,
@@ -426,9 +424,6 @@ impl<'d> MultiTaskVb<'d> {
         let each = self.data.tasks.iter().zip(&mut self.state.tasks);
         for ((task, part), rows) in each.zip(&self.rows) {
             part.soft_labels = rows.soft_labels(task);
-            if self.config.missing_apart {
-                part.responsibilities = rows.responsibilities(task);
-            }
         }
     }
 
@@ -719,7 +714,6 @@ fn prior_state(
         sticks: sticks.clone(),
         indicators: Vec::new(),
         soft_labels: vec![0.0; task.rows.len() * task.rows.n_utilities],
-        responsibilities: Vec::new(),
     };
     let experts = || Expert::all_tied(&prior.expert, data.n_utilities());
     MultiTaskState {

@@ -59,7 +59,6 @@ impl IqgmeVb<'_> {
             responsibilities: true,
             soft_labels: false,
             family: self.config.row_family,
-            missing_apart: false,
         };
         let part = pass(&row, parameters, factors, update, self.iteration)?;
         let mut stats = self.stats.clone();
@@ -112,9 +111,18 @@ mod tests {
     }
 
     fn run<T>(table: &Table, labels: &Labels, ask: impl FnOnce(&mut IqgmeVb<'_>) -> T) -> T {
+        run_with(1, table, labels, ask)
+    }
+
+    fn run_with<T>(
+        n_components: usize,
+        table: &Table,
+        labels: &Labels,
+        ask: impl FnOnce(&mut IqgmeVb<'_>) -> T,
+    ) -> T {
         let config = IqgmeConfig {
             prior_scale: PriorScale::Covariance,
-            truncation: 1,
+            truncation: n_components,
             ..Default::default()
         };
         let classes: Vec<String> = match labels.counts().iter().sum() {
@@ -123,7 +131,7 @@ mod tests {
         };
         let data =
             IqgmeData::in_given_units(table, labels, &classes, &Mat::identity(3, 3)).unwrap();
-        let mut vb = IqgmeVb::new(&data, config, Start::KMeans(1), 0).unwrap();
+        let mut vb = IqgmeVb::new(&data, config, Start::KMeans(n_components), 0).unwrap();
         vb.run(|_, _| ControlFlow::Continue(())).unwrap();
         ask(&mut vb)
     }
@@ -167,6 +175,40 @@ mod tests {
                 let moved = before.iter().zip(&expert.mean).map(apart).sum::<f64>();
                 let unlabelled = row % 3 == 0;
                 assert_eq!(moved < 1e-4, unlabelled, "row {row}: {moved}");
+            }
+        });
+    }
+
+    /// Nor is the row in the sticks: each has one row less at it or beyond, from the component that the row was in on.
+    #[test]
+    fn sticks_are_those_of_the_other_rows() {
+        let (table, labels) = example();
+        run_with(3, &table, &labels, |vb| {
+            let sticks = |state: &IqgmeState| state.sticks.sticks().parameters().to_vec();
+            // The statistics before any row is taken out, and the sticks that go with them.
+            let read = |left_out: &LeftOut| Ok(sticks(&left_out.state));
+            let without = vb.leave_out(|_| true, read).unwrap();
+            vb.apply(VbUpdate::Sticks).unwrap();
+            let with = sticks(vb.state());
+            assert_eq!((without.len(), with.len()), (14, 2));
+            let mut lost = [[0.0; 2]; 2];
+            for (row, without) in &without {
+                // Everything that is at the first stick or beyond.
+                let all = |sticks: &[[f64; 2]]| sticks[0][0] + sticks[0][1];
+                let apart = all(&with) - all(without) - 1.0;
+                assert!(apart.abs() < 1e-9, "row {row}: {apart}");
+                for (lost, (with, without)) in lost.iter_mut().zip(with.iter().zip(without)) {
+                    (0..2).for_each(|side| lost[side] += with[side] - without[side]);
+                }
+            }
+            // Rows at the two sticks, and beyond each.
+            let concentration = vb.state().sticks.alpha_mean();
+            for (lost, with) in lost.iter().zip(&with) {
+                assert!((lost[0] - (with[0] - 1.0)).abs() < 1e-9, "{lost:?}");
+                assert!(
+                    (lost[1] - (with[1] - concentration)).abs() < 1e-9,
+                    "{lost:?}"
+                );
             }
         });
     }

@@ -215,10 +215,7 @@ fn other_columns_at_prediction_are_named() {
             .contains("draws")
     );
     let unknown = Labels::from_strings(&vec![Some("sideways"); 40]);
-    let said = fitted
-        .continue_with(&table, &unknown)
-        .unwrap_err()
-        .to_string();
+    let said = fitted.evaluate(&table, &unknown).unwrap_err().to_string();
     assert!(
         said.contains("sideways") && said.contains("row 0"),
         "{said}"
@@ -376,24 +373,6 @@ fn lists_and_large_numbers_are_shown_as_they_were_given() {
 }
 
 #[test]
-fn a_fit_goes_on_with_no_fewer_rows_than_it_has_seen() {
-    let (table, labels) = three_gaussians(1, 40, 1, 0.1, 0.0);
-    let fitted = fit(&table, &labels, &config(0)).unwrap();
-    let none = vec![None::<&str>; 40];
-    let unlabelled = fit_unlabelled(&table, &config(0)).unwrap();
-    for (fitted, labels) in [(fitted, labels), (unlabelled, Labels::from_strings(&none))] {
-        let few: Vec<usize> = (0..39).collect();
-        let (rows, few) = (table.select_rows(&few), labels.select_rows(&few));
-        let said = fitted.continue_with(&rows, &few).unwrap_err().to_string();
-        assert!(
-            said.contains("39 rows are fewer than the 40") && said.contains("old and new"),
-            "{said}"
-        );
-        assert!(fitted.continue_with(&table, &labels).is_ok());
-    }
-}
-
-#[test]
 fn fits_without_labels_say_so() {
     let (table, truth) = three_gaussians(1, 20, 0, 0.1, 0.0);
     let none = Labels::from_strings(&[None::<&str>; 20]);
@@ -412,7 +391,6 @@ fn fits_without_labels_say_so() {
         sampled.evaluate(&table, &truth).unwrap_err(),
         finite.evaluate(&table, &truth).unwrap_err(),
         variational.evaluate(&table, &none).unwrap_err(),
-        variational.continue_with(&table, &truth).unwrap_err(),
         variational.training_cells(&table, &truth).unwrap_err(),
         variational.predict_interval(&table, 0.9, 2).unwrap_err(),
         sampled.predict_interval(&table, 0.9).unwrap_err(),

@@ -6,8 +6,8 @@ use npb_data::{Labels, Table};
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_infer::{Stop, SweepPlan};
 use npb_iqgme::{
-    Every, ExpertPosterior, GibbsConfig, GibbsFit, GibbsMove, IqgmeData, IqgmeError, IqgmeSampler,
-    Saved, StickRule, fit, fit_gibbs, fit_gibbs_with_checkpoints,
+    Every, GibbsConfig, GibbsFit, GibbsMove, IqgmeData, IqgmeError, IqgmeSampler, Saved, StickRule,
+    fit, fit_gibbs, fit_gibbs_with_checkpoints,
 };
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
@@ -472,26 +472,6 @@ fn no_move_holds_more_components_than_there_may_be() {
     let data = IqgmeData::new(&table, &no_labels(&table), &config.model).unwrap();
     let mut sampler = IqgmeSampler::new(&data, config, 0).unwrap();
     sampler.apply(GibbsMove::Swaps).unwrap();
-}
-
-/// What concerns variational runs alone does not stop a chain.
-#[test]
-fn chains_of_three_classes_do_not_ask_how_experts_would_be_fitted() {
-    let table = Table::complete(9, 1, (0..9).map(f64::from).collect()).unwrap();
-    let labels = Labels::from_strings(
-        &["a", "b", "c"]
-            .repeat(3)
-            .into_iter()
-            .map(Some)
-            .collect::<Vec<_>>(),
-    );
-    let mut config = chains(22, 1, 1);
-    config.model.expert_posterior = ExpertPosterior::ExpectationPropagation;
-    assert!(fit_gibbs(&table, &labels, &config).is_ok());
-    assert!(matches!(
-        fit(&table, &labels, &config.model),
-        Err(IqgmeError::Config(_))
-    ));
 }
 
 #[test]

@@ -105,18 +105,6 @@ fn what_is_said_of_features_is_of_their_own_scale() {
     assert_eq!(both.components().len(), own.components().len());
     let cells = |fitted: &IqgmeFit| fitted.training_cells(&table, &labels).unwrap();
     assert_eq!(cells(&both), cells(&own));
-    // To go on from all rows goes on with all runs.
-    let again = both.continue_with(&table, &labels).unwrap();
-    let scales = |fitted: &IqgmeFit| -> Vec<FeatureScale> {
-        let runs = fitted.runs().iter().filter(|run| run.vote > 0.0);
-        runs.map(|run| run.scale).collect()
-    };
-    assert_eq!(scales(&again), scales(&both));
-    let (more, their) = skewed(4, 160, 0.3);
-    let again = both.continue_with(&more, &their).unwrap();
-    assert_eq!(scales(&again), scales(&both));
-    let loss = again.evaluate(&more, &their).unwrap().log_loss;
-    assert!(loss < both.evaluate(&more, &their).unwrap().log_loss + 0.02);
 }
 
 /// Scores of two values are their values but for the unit; where no fold says which scale is better there is nothing to choose by.

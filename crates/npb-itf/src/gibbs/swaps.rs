@@ -26,12 +26,7 @@ pub(super) fn propose(
     let mut accepted = Vec::new();
     for _ in 0..ATTEMPTS {
         let h = rng.random_range(0..occupied_labels(&all));
-        let mut ln_ratio = ln_occupied_ratio(&all, h);
-        for (g, group) in counts.chunks_exact(n).enumerate() {
-            let beyond: usize = group[h + 2..].iter().sum();
-            let base = concentration(g) + beyond as f64;
-            ln_ratio += ((base + group[h + 1] as f64) / (base + group[h] as f64)).ln();
-        }
+        let ln_ratio = ln_occupied_ratio(&all, h) + ln_neighbour_ratio(counts, n, h, concentration);
         if rng.random::<f64>().ln() < ln_ratio {
             swap(counts, &mut all, n, (h, h + 1));
             accepted.push((h, h + 1));
@@ -39,6 +34,23 @@ pub(super) fn propose(
     }
     accepted.extend(exchange(counts, &mut all, n, concentration, rng));
     accepted
+}
+
+/// ln P(labels with h and h+1 swapped) / P(labels).
+fn ln_neighbour_ratio(
+    counts: &[usize],
+    n: usize,
+    h: usize,
+    concentration: &dyn Fn(usize) -> f64,
+) -> f64 {
+    let groups = counts.chunks_exact(n).enumerate();
+    groups
+        .map(|(g, group)| {
+            let beyond: usize = group[h + 2..].iter().sum();
+            let base = concentration(g) + beyond as f64;
+            ((base + group[h + 1] as f64) / (base + group[h] as f64)).ln()
+        })
+        .sum()
 }
 
 fn swap(counts: &mut [usize], all: &mut [usize], n: usize, (a, b): (usize, usize)) {
@@ -76,4 +88,69 @@ fn exchange(
     }
     swap(counts, all, n, pair);
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use npb_infer::stream;
+    use npb_infer::testing::largest_z;
+    use npb_priors::dp::LazySticks;
+
+    #[test]
+    fn the_ratio_is_that_of_the_probabilities_of_the_labels() {
+        let counts = [7, 2, 0, 3, 1, 0, 0, 4, 5, 1, 0, 0];
+        let concentration = |g: usize| [0.3, 1.7][g];
+        let ln_probability = |counts: &[usize]| -> f64 {
+            let groups = counts.chunks_exact(6).enumerate();
+            let of_group = |(g, group)| ln_label_probability(group, concentration(g));
+            groups.map(of_group).sum()
+        };
+        for h in 0..5 {
+            let mut swapped = counts;
+            swapped.chunks_exact_mut(6).for_each(|g| g.swap(h, h + 1));
+            let exact = ln_probability(&swapped) - ln_probability(&counts);
+            let found = ln_neighbour_ratio(&counts, 6, h, &concentration);
+            assert!((found - exact).abs() < 1e-12, "{h}: {found} {exact}");
+        }
+    }
+
+    /// Labels drawn from sticks keep their law: functions of them have the same means before the swaps and after. Two groups
+    /// share labels, one of them with few clusters, one with many.
+    #[test]
+    fn labels_keep_their_law() {
+        const CONCENTRATIONS: [f64; 2] = [0.4, 1.5];
+        const ROWS: usize = 8;
+        let functions = |counts: &[usize], n: usize| -> Vec<f64> {
+            let size = |g: usize, k: usize| counts[g * n + k] as f64;
+            let both = |k: usize| size(0, k) + size(1, k);
+            let largest = (0..n).rfind(|&k| both(k) > 0.0).unwrap_or(0) as f64;
+            let mut of = vec![largest.min(10.0), both(0) * both(1)];
+            for g in 0..2 {
+                of.extend([size(g, 0), size(g, 1), size(g, 0) * size(g, 1)]);
+            }
+            of
+        };
+        let rng = &mut stream(3, [0; 4]);
+        let differences: Vec<Vec<f64>> = (0..20_000)
+            .map(|_| {
+                let mut labels = Vec::new();
+                for concentration in CONCENTRATIONS {
+                    let mut sticks = LazySticks::new(concentration).unwrap();
+                    labels.push([(); ROWS].map(|()| sticks.draw_label(rng)));
+                }
+                let n = labels.iter().flatten().max().unwrap() + 1 + ATTEMPTS;
+                let mut counts = vec![0; 2 * n];
+                for (g, labels) in labels.iter().enumerate() {
+                    labels.iter().for_each(|&k| counts[g * n + k] += 1);
+                }
+                let before = functions(&counts, n);
+                propose(&mut counts, n, &|g| CONCENTRATIONS[g], rng);
+                let after = functions(&counts, n);
+                after.iter().zip(before).map(|(a, b)| a - b).collect()
+            })
+            .collect();
+        let z = largest_z(&differences, &vec![0.0; differences[0].len()]);
+        assert!(z < 4.5, "{z}");
+    }
 }

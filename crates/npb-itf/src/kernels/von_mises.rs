@@ -207,7 +207,7 @@ impl VonMisesData {
 }
 
 impl VonMisesParams {
-    /// Mean direction of a cluster, in radians.
+    /// Mean direction of a cluster, in radians from 0 to 2π.
     pub fn direction(&self, cluster: usize) -> f64 {
         self.table.get(MU, cluster)
     }
@@ -343,7 +343,7 @@ impl Kernel for VonMises {
     ) {
         let kappa = kappa(pick_ln(&mut self.ln_evidences(stats), rng));
         let length = stats.sum[0].hypot(stats.sum[1]);
-        let mu = sample(stats.sum[1].atan2(stats.sum[0]), kappa * length, rng);
+        let mu = sample(stats.sum[1].atan2(stats.sum[0]), kappa * length, rng).rem_euclid(TAU);
         let (sin, cos) = mu.sin_cos();
         let norm = self.period.ln() + ln_i0(kappa);
         for (row, value) in [kappa * cos, kappa * sin, norm, kappa, mu]

@@ -2,7 +2,7 @@
 
 use npb_data::{MixedColumn, MixedTable};
 use npb_infer::Xoshiro256PlusPlus;
-use npb_infer::testing::{JointModel, JointTest};
+use npb_infer::testing::{JointModel, JointReport, JointTest, StepTest};
 use npb_itf::kernels::{Cells, Column, Network, NetworkData};
 use npb_itf::{ItfConfig, ItfData, ItfMove, ItfSampler, ItfState, LowerConcentration, Structure};
 use npb_priors::GammaPrior;
@@ -30,25 +30,38 @@ struct Model {
     twist: Twist,
 }
 
-/// Three columns of a few rows: real, categorical with three levels, binary; some cells missing.
+/// Four columns of a few rows: real, categorical with three levels, two binary ones; some cells missing.
 fn data(n: usize) -> ItfData {
     let observed = |i: usize, j: usize| (i + 2 * j) % 5 != 3;
     let real = (0..n).map(|i| observed(i, 0).then_some([0.3, -1.2, 2.0, 0.9][i % 4]));
     let three = (0..n).map(|i| observed(i, 1).then_some((i % 3) as u32));
-    let two = (0..n).map(|i| observed(i, 2).then_some(i % 2 == 0));
+    let two = |j: usize| {
+        let values = (0..n).map(|i| observed(i, j).then_some(i % j == 0));
+        MixedColumn::Binary {
+            levels: ["no", "yes"].map(String::from),
+            values: values.collect(),
+        }
+    };
     let columns = vec![
         MixedColumn::Real(real.collect()),
         MixedColumn::Categorical {
             levels: ["a", "b", "c"].map(String::from).to_vec(),
             codes: three.collect(),
         },
-        MixedColumn::Binary {
-            levels: ["no", "yes"].map(String::from),
-            values: two.collect(),
-        },
+        two(2),
+        two(3),
     ];
-    let names = ["real", "three", "two"].map(String::from).to_vec();
+    let names = ["real", "three", "two", "other"].map(String::from).to_vec();
     ItfData::from_table(&MixedTable::new(names, columns).unwrap()).unwrap()
+}
+
+fn some_columns(from: &ItfData, columns: &[usize]) -> ItfData {
+    let mut data = ItfData::new();
+    for (place, &j) in columns.iter().enumerate() {
+        let (law, cells) = (from.laws()[j].clone(), from.cells()[j].clone());
+        data.push(&format!("column {place}"), law, cells).unwrap();
+    }
+    data
 }
 
 /// A directed network of 7 nodes beside the real and the binary column: rows are drawn one after the other.
@@ -56,30 +69,9 @@ fn with_network() -> ItfData {
     let kernel = Network::new(7, true).unwrap();
     let cells = NetworkData::new(&kernel, &[(0, 1), (2, 5), (6, 3)], &[(4, 2), (1, 6)]).unwrap();
     let law = kernel.column(&mut npb_infer::stream(1, [0; 4]));
-    let table = data(7);
-    let mut data = ItfData::new();
-    for j in [0, 2] {
-        let name = &table.infos()[j].name;
-        data.push(name, table.laws()[j].clone(), table.cells()[j].clone())
-            .unwrap();
-    }
+    let mut data = some_columns(&data(7), &[0, 2]);
     data.push("links", law, Cells::Network(cells)).unwrap();
     data
-}
-
-fn config(structure: Structure, moves: &[ItfMove]) -> ItfConfig {
-    let prior = GammaPrior {
-        shape: 3.0,
-        rate: 3.0,
-    };
-    ItfConfig {
-        structure,
-        moves: moves.to_vec(),
-        top_concentration: prior,
-        lower_concentration: prior,
-        column_concentration: prior,
-        ..ItfConfig::default()
-    }
 }
 
 fn size(labels: &[u32], label: u32) -> usize {
@@ -98,26 +90,37 @@ impl JointModel for Model {
     type Data = ItfData;
 
     fn names(&self) -> Vec<String> {
-        let mut names = vec![
-            "alpha",
-            "gamma",
-            "blocks",
-            "largest top label",
-            "first top",
-            "top clusters",
-        ];
-        for _ in 0..3 {
-            names.extend([
+        let of_block = |b: &str| {
+            [
+                "alpha",
+                "largest top label",
+                "first top",
+                "top clusters",
+                "alpha x largest label",
+            ]
+            .map(|name| format!("{name} of the {b} column"))
+        };
+        let of_column = |j: usize| {
+            [
                 "beta",
                 "largest label",
                 "first",
                 "clusters",
+                "beta x largest label",
                 "agree",
+                "together",
                 "cell",
                 "size x cell",
-            ]);
-        }
-        names.into_iter().map(String::from).collect()
+                "fit",
+            ]
+            .map(move |name| format!("{name} in {j}"))
+        };
+        let columns = 0..self.data.n_columns();
+        (["gamma", "blocks", "gamma x blocks", "tops alike"].map(String::from))
+            .into_iter()
+            .chain(["first", "last"].into_iter().flat_map(of_block))
+            .chain(columns.flat_map(of_column))
+            .collect()
     }
 
     fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> ItfState {
@@ -152,16 +155,26 @@ impl JointModel for Model {
     }
 
     fn summary(&self, state: &ItfState, data: &ItfData) -> Vec<f64> {
-        let block = &state.blocks[state.columns[0].block];
-        let top = &block.labels;
-        let mut out = vec![
-            block.concentration,
-            state.column_concentration,
-            state.blocks.len() as f64,
-            f64::from(*top.iter().max().unwrap()),
-            size(top, 0) as f64,
-            n_clusters(top) as f64,
-        ];
+        let gamma = state.column_concentration;
+        let n_blocks = state.blocks.len() as f64;
+        let last = state.columns.len() - 1;
+        let ends = [0, last].map(|j| &state.blocks[state.columns[j].block]);
+        // Of different blocks: labels of one block are trivially alike.
+        let alike = match state.columns[0].block == state.columns[last].block {
+            true => 0,
+            false => 1 + agreement(&ends[0].labels, &ends[1].labels),
+        };
+        let mut out = vec![gamma, n_blocks, gamma * n_blocks, alike as f64];
+        for block in ends {
+            let top = &block.labels;
+            out.extend([
+                block.concentration,
+                f64::from(*top.iter().max().unwrap()),
+                size(top, 0) as f64,
+                n_clusters(top) as f64,
+                block.concentration * f64::from(1 + *top.iter().max().unwrap()),
+            ]);
+        }
         for (j, column) in state.columns.iter().enumerate() {
             let labels = state.labels(j);
             let own_top = &state.blocks[column.block].labels;
@@ -190,20 +203,52 @@ impl JointModel for Model {
                 others,
                 &mut drawn,
             );
-            let agree = (1..labels.len())
-                .filter(|&i| (labels[i] == labels[0]) == (own_top[i] == own_top[0]));
+            // Of the cluster of the first row when each has its own.
+            let beta = match column.concentrations[..] {
+                [] => 0.0,
+                [shared] => shared,
+                ref own => own[own_top[0] as usize],
+            };
+            let together = state.labels((j + 1) % state.columns.len());
             out.extend([
-                column.concentrations.first().copied().unwrap_or(0.0),
+                beta,
                 f64::from(*labels.iter().max().unwrap()),
                 size(labels, 0) as f64,
                 n_clusters(labels) as f64,
-                agree.count() as f64,
+                beta * f64::from(1 + *labels.iter().max().unwrap()),
+                agreement(labels, own_top) as f64,
+                agreement(labels, together) as f64,
                 cell,
                 cell * drawn[0].atan() * size(labels, labels[0]) as f64,
+                fit(&column.law, &data.cells()[j], labels),
             ]);
         }
         out
     }
+}
+
+/// ln p(cells | labels, parameters) but for a constant.
+fn fit(law: &Column, cells: &Cells, labels: &[u32]) -> f64 {
+    let of_row = |(row, &label): (usize, &u32)| match (law, cells) {
+        (Column::Normal(fitted), Cells::Normal(cells)) => cells.value(row).map(|x| {
+            let mean = fitted.params.mean(label as usize);
+            let precision = fitted.params.precision(label as usize);
+            0.5 * (precision.ln() - precision * (x - mean).powi(2))
+        }),
+        (Column::Categorical(fitted), Cells::Categorical(cells)) => {
+            let p = |code| fitted.params.probability(code as usize, label as usize);
+            cells.code(row).map(|code| p(code).ln())
+        }
+        _ => None,
+    };
+    labels.iter().enumerate().filter_map(of_row).sum()
+}
+
+/// Rows that are with the first one in both clusterings or in neither.
+fn agreement(a: &[u32], b: &[u32]) -> usize {
+    (1..a.len())
+        .filter(|&i| (a[i] == a[0]) == (b[i] == b[0]))
+        .count()
 }
 
 /// Steps 1(a) and 3(a) as printed, the latter (16): right for partitions, wrong for labels.
@@ -254,104 +299,155 @@ fn stick_swap(state: &mut ItfState, sign: f64, rng: &mut Xoshiro256PlusPlus) {
     }
 }
 
-const CHAINS: usize = 32;
+/// Concentrations at which there is one cluster as a rule, a few, and nearly as many as rows.
+const FEW_TO_MANY: [GammaPrior; 3] = [
+    GammaPrior {
+        shape: 2.0,
+        rate: 8.0,
+    },
+    GammaPrior {
+        shape: 3.0,
+        rate: 3.0,
+    },
+    GammaPrior {
+        shape: 2.0,
+        rate: 0.4,
+    },
+];
 
-fn report(model: &Model, length: usize) -> npb_infer::testing::JointReport {
+fn config(structure: Structure, moves: &[ItfMove], prior: GammaPrior) -> ItfConfig {
+    ItfConfig {
+        structure,
+        moves: moves.to_vec(),
+        top_concentration: prior,
+        lower_concentration: prior,
+        column_concentration: prior,
+        ..ItfConfig::default()
+    }
+}
+
+fn model(structure: Structure, moves: &[ItfMove], prior: GammaPrior) -> Model {
+    Model {
+        data: data(7),
+        config: config(structure, moves, prior),
+        twist: Twist::None,
+    }
+}
+
+/// A whole sweep, again and again.
+fn long(model: &Model, length: usize) -> JointReport {
     let test = JointTest {
         seed: 11,
-        chains: CHAINS,
+        chains: 32,
         length,
         false_alarm: 0.001,
     };
     test.run(model)
 }
 
-fn check(structure: Structure, moves: &[ItfMove], length: usize) {
-    let model = Model {
-        data: data(7),
-        config: config(structure, moves),
-        twist: Twist::None,
+/// One move.
+fn step(model: &Model, replications: usize) -> JointReport {
+    let test = StepTest {
+        seed: 12,
+        replications,
+        false_alarm: 0.001,
     };
-    let report = report(&model, length);
+    test.run(model)
+}
+
+fn check(model: &Model, report: JointReport) {
+    let ItfConfig {
+        structure, moves, ..
+    } = &model.config;
     assert!(report.passed(), "{structure:?} {moves:?}\n{report}");
 }
 
 use ItfMove::*;
 
 #[test]
-fn the_default_sweep_leaves_the_joint_law_alone() {
-    check(Structure::Tensor, &ItfMove::ALL, 300);
-    check(Structure::TensorBlocks, &ItfMove::ALL, 300);
-}
-
-#[test]
-fn the_sweep_of_the_paper_leaves_the_joint_law_alone() {
-    check(Structure::Tensor, &ItfMove::PAPER, 400);
-}
-
-#[test]
-fn one_clustering_leaves_the_joint_law_alone() {
-    check(Structure::Joint, &ItfMove::ALL, 300);
-    check(Structure::JointBlocks, &ItfMove::ALL, 300);
+fn whole_sweeps_leave_the_joint_law_alone() {
+    let some = FEW_TO_MANY[1];
+    for structure in [
+        Structure::Tensor,
+        Structure::TensorBlocks,
+        Structure::JointBlocks,
+    ] {
+        let model = model(structure, &ItfMove::ALL, some);
+        check(&model, long(&model, 100));
+    }
+    let model = model(Structure::Tensor, &ItfMove::PAPER, some);
+    check(&model, long(&model, 100));
 }
 
 #[test]
 fn every_move_alone_leaves_the_joint_law_alone() {
+    let mut failed = Vec::new();
     for which in ItfMove::ALL.into_iter().chain([LowerLabels]) {
-        check(Structure::TensorBlocks, &[which], 150);
-        check(Structure::JointBlocks, &[which], 150);
+        // Some are made seldom, or accepted seldom.
+        let times = match which {
+            ColumnRelabel => 16,
+            ColumnSplitMerge | TopSplitMerge | LowerSplitMerge => 4,
+            _ => 1,
+        };
+        for prior in FEW_TO_MANY {
+            for structure in [Structure::TensorBlocks, Structure::JointBlocks] {
+                let model = model(structure, &vec![which; times], prior);
+                let report = step(&model, 1500);
+                if !report.passed() {
+                    failed.push(format!("{which:?} {structure:?} {prior:?}\n{report}"));
+                }
+            }
+        }
     }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// So many clusters that rows leave the table of sticks all the time.
+#[test]
+fn rows_beyond_the_table_leave_the_joint_law_alone() {
+    let many = GammaPrior {
+        shape: 300.0,
+        rate: 300.0 / 180.0,
+    };
+    let mut model = model(Structure::Tensor, &[Rows], FEW_TO_MANY[1]);
+    model.data = some_columns(&data(6), &[0]);
+    model.config.lower_concentration = many;
+    check(&model, step(&model, 800));
+    model.config.structure = Structure::Joint;
+    model.config.top_concentration = many;
+    check(&model, step(&model, 800));
 }
 
 #[test]
 fn rows_that_see_each_other_leave_the_joint_law_alone() {
     for structure in [Structure::Tensor, Structure::Joint] {
-        let model = Model {
-            data: with_network(),
-            config: config(structure, &[Swaps, TopLabels, Rows, Parameters]),
-            twist: Twist::None,
-        };
-        let report = report(&model, 200);
-        assert!(report.passed(), "{structure:?}\n{report}");
+        for which in [Swaps, TopLabels, Rows, Parameters] {
+            let mut model = model(structure, &[which], FEW_TO_MANY[1]);
+            model.data = with_network();
+            check(&model, step(&model, 1500));
+        }
     }
 }
 
 #[test]
 fn concentrations_of_top_level_clusters_leave_the_joint_law_alone() {
-    let model = Model {
-        data: data(7),
-        config: ItfConfig {
-            lower_sharing: LowerConcentration::PerTopCluster,
-            ..config(Structure::Tensor, &ItfMove::ALL)
-        },
-        twist: Twist::None,
-    };
-    let report = report(&model, 400);
-    assert!(report.passed(), "{report}");
+    for which in [Concentrations, Swaps, TopSplitMerge, TopLabels, Rows] {
+        let mut model = model(Structure::Tensor, &[which], FEW_TO_MANY[1]);
+        model.config.lower_sharing = LowerConcentration::PerTopCluster;
+        check(&model, step(&model, 1500));
+    }
 }
 
 #[test]
 fn printed_rules_are_found_out() {
-    let twisted = |twist, moves: &[ItfMove]| Model {
-        data: data(7),
-        config: config(Structure::Tensor, moves),
+    let twisted = |twist| Model {
         twist,
+        ..model(Structure::Tensor, &[Swaps], FEW_TO_MANY[2])
     };
-    let without = [Swaps, TopLabels, Rows];
-    let wide = GammaPrior {
-        shape: 2.0,
-        rate: 0.4,
-    };
-    let mut model = twisted(Twist::PrintedConcentration, &without);
-    model.data = data(8);
-    (
-        model.config.top_concentration,
-        model.config.lower_concentration,
-    ) = (wide, wide);
-    let broken = report(&model, 300);
-    assert!(!broken.passed(), "{broken}");
-    let broken = report(&twisted(Twist::PrintedSwap, &ItfMove::PAPER), 200);
-    assert!(!broken.passed(), "{broken}");
-    let right = report(&twisted(Twist::CorrectedSwap, &ItfMove::PAPER), 200);
+    for broken in [Twist::PrintedConcentration, Twist::PrintedSwap] {
+        let report = step(&twisted(broken), 2000);
+        assert!(!report.passed(), "{report}");
+    }
+    let right = step(&twisted(Twist::CorrectedSwap), 2000);
     assert!(right.passed(), "{right}");
 }

@@ -147,9 +147,10 @@ impl IbpSampler {
     /// A chain for a table whose rows are items, started from the prior. Holes are left out of the likelihood.
     ///
     /// # Errors
-    /// Settings out of range.
+    /// Settings out of range; a value beyond 1e100 in size.
     pub fn new(table: &Table, config: &IbpGibbsConfig) -> Result<Self, RegBayesError> {
         config.validate()?;
+        check_size(table)?;
         let items = Items::from_rows(table);
         let rng = &mut stream(config.seed, [config.chain, 0, START, 0]);
         let draw = config.prior(items.n_items(), items.n_observations(), rng);
@@ -159,13 +160,14 @@ impl IbpSampler {
     /// A chain for a table whose rows are items, started at a given draw.
     ///
     /// # Errors
-    /// Settings out of range; a draw of other sizes.
+    /// Settings out of range; a draw of other sizes; a value beyond 1e100 in size.
     pub fn at(
         table: &Table,
         config: &IbpGibbsConfig,
         draw: IbpDraw,
     ) -> Result<Self, RegBayesError> {
         config.validate()?;
+        check_size(table)?;
         let items = Items::from_rows(table);
         let (k, i, j) = (config.truncation, items.n_items(), items.n_observations());
         for (what, found, expected) in [
@@ -400,6 +402,22 @@ impl IbpGibbsConfig {
             concentration,
         }
     }
+}
+
+/// Values are modelled in their own units, and their squares must be finite.
+fn check_size(table: &Table) -> Result<(), RegBayesError> {
+    let columns = table.n_cols();
+    let bad = |&at: &usize| table.values()[at].abs() > 1e100;
+    let Some(at) = (0..table.values().len()).find(bad) else {
+        return Ok(());
+    };
+    Err(RegBayesError::Entry {
+        what: "table",
+        row: at / columns,
+        column: at % columns,
+        value: table.values()[at],
+        rule: "at most 1e100 in size: standardise the columns",
+    })
 }
 
 /// Gamma(shape + `shape`, rate + `rate`), never 0.

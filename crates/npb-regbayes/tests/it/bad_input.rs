@@ -3,8 +3,8 @@
 use npb_regbayes::npb_data::{Labels, Table, Targets};
 use npb_regbayes::tasks::{Task, TaskData};
 use npb_regbayes::{
-    ClassCosts, FactorConfig, IlsvmConfig, LabelUpdate, MtIlsvmConfig, Slack, Variance, classes,
-    tasks,
+    ClassCosts, FactorConfig, IbpGibbsConfig, IbpSampler, IlsvmConfig, LabelUpdate, MtIlsvmConfig,
+    Slack, Variance, classes, tasks,
 };
 
 use crate::simulated::{self, class_config, labels, task_config};
@@ -253,4 +253,14 @@ fn extreme_data_give_finite_scores() {
     };
     let model = classes::fit(&inputs, &two, &config).unwrap();
     assert!(model.scores().row(0).iter().all(|&s| s == 0.0));
+}
+
+#[test]
+fn values_whose_squares_overflow_are_named_by_the_sampler() {
+    let table = Table::complete(2, 2, vec![1.0, 2.0, 1e300, 3.0]).unwrap();
+    let error = IbpSampler::new(&table, &IbpGibbsConfig::default()).unwrap_err();
+    assert!(
+        error.to_string().starts_with("table, row 1, column 0: 1"),
+        "{error}"
+    );
 }

@@ -56,6 +56,7 @@ fn configured(side: usize, scale: Scale, seed: u64) -> ImageConfig {
         ..ImageConfig::default()
     };
     config.model.atoms = 64;
+    config.model.max_atoms = Some(256);
     config.model.seed = seed;
     config.model.sweeps = SweepPlan {
         burn_in: 60,

@@ -1,9 +1,7 @@
 //! Input that cannot be right is named; input that only looks odd is taken.
 
 use npb_data::{Labels, Table};
-use npb_iqgme::{
-    Atoms, ExpertPosterior, IqgmeError, Start, Task, TaskStart, TasksConfig, fit_tasks,
-};
+use npb_iqgme::{Atoms, IqgmeError, Start, Task, TaskStart, TasksConfig, fit_tasks};
 
 use super::data::{Tasks, config, one_task, two_kinds};
 
@@ -146,10 +144,6 @@ fn configurations_out_of_range_are_named() {
         assert!(few.contains("starts") && few.contains('5'), "{few}");
     }
     assert!(said(&|c| c.starts = vec![TaskStart::ByLabels(0)]).contains("starts"));
-    assert!(
-        said(&|c| c.single.expert_posterior = ExpertPosterior::ExpectationPropagation)
-            .contains("expert_posterior")
-    );
 }
 
 #[test]

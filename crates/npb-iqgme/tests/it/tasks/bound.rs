@@ -49,11 +49,8 @@ fn never_falls_after_any_single_update() {
     for seed in 0..24 {
         let tasks = random_tasks(seed);
         let mut config = config(seed);
-        (config.single.row_family, config.missing_apart) = [
-            (RowFamily::Joint, false),
-            (RowFamily::UtilityApart, false),
-            (RowFamily::UtilityApart, true),
-        ][seed as usize / 4 % 3];
+        config.single.row_family =
+            [RowFamily::Joint, RowFamily::UtilityApart][seed as usize / 4 % 2];
         config.learn_expert_mean_strength = seed % 3 > 0;
         config.single.prior_scale = [
             PriorScale::Covariance,
@@ -81,38 +78,6 @@ pub(super) fn never_falls(vb: &mut MultiTaskVb<'_>, iterations: usize, seed: u64
                 .check(&name, &terms)
                 .unwrap_or_else(|fell| panic!("{fell}"));
         }
-    }
-}
-
-/// The bound after a few iterations with the missing features apart from the groups, and not.
-fn bounds(seed: u64, groups: usize, start: TaskStart) -> [f64; 2] {
-    let tasks = random_tasks(seed);
-    [true, false].map(|missing_apart| {
-        let mut config = config(seed);
-        config.missing_apart = missing_apart;
-        config.single.row_family = RowFamily::UtilityApart;
-        config.single.truncation = groups;
-        let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
-        let mut vb = MultiTaskVb::new(&data, config, start, 0).unwrap();
-        for _ in 0..10 {
-            vb.step().unwrap();
-        }
-        vb.apply(TaskUpdate::Rows).unwrap();
-        vb.bound().unwrap().total()
-    })
-}
-
-/// With one group there is nothing that missing features could be apart from: the two families are one. With more theirs is the smaller one.
-#[test]
-fn missing_features_apart_lower_the_bound_where_there_are_groups() {
-    for seed in [1, 4, 7] {
-        for start in [TaskStart::Pooled(Start::KMeans(1)), TaskStart::ByLabels(2)] {
-            let [apart, dependent] = bounds(seed, 1, start);
-            let near = (apart - dependent).abs() < 1e-8 * dependent.abs();
-            assert!(near, "seed {seed}: {apart} {dependent}");
-        }
-        let [apart, dependent] = bounds(seed, 6, TaskStart::Pooled(Start::KMeans(5)));
-        assert!(apart < dependent - 0.1, "seed {seed}: {apart} {dependent}");
     }
 }
 

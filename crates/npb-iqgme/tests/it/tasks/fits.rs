@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table, metrics};
 use npb_iqgme::{
-    Atoms, Every, Gaussians, IqgmeConfig, MultiTaskFit, RowFamily, Saved, Start, Task, TaskStart,
-    TasksConfig, fit, fit_tasks, fit_tasks_with_checkpoints,
+    Atoms, Every, Gaussians, IqgmeConfig, MultiTaskFit, Saved, Start, Task, TaskStart, TasksConfig,
+    fit, fit_tasks, fit_tasks_with_checkpoints,
 };
 use rayon::ThreadPoolBuilder;
 
@@ -446,7 +446,7 @@ fn a_new_task_finds_its_place() {
 
 #[test]
 fn a_stopped_fit_goes_on_in_the_same_bits() {
-    let mut whole = TasksConfig {
+    let mut config = TasksConfig {
         starts: vec![
             TaskStart::Pooled(Start::KMeans(4)),
             TaskStart::Separate(2),
@@ -454,24 +454,11 @@ fn a_stopped_fit_goes_on_in_the_same_bits() {
         ],
         ..config(8)
     };
-    whole.single.normal_scores = true;
-    let mut apart = TasksConfig {
-        missing_apart: true,
-        ..whole.clone()
-    };
-    apart.single.row_family = RowFamily::UtilityApart;
-    goes_on_in_the_same_bits(&whole);
-    goes_on_in_the_same_bits(&apart);
-}
-
-fn goes_on_in_the_same_bits(config: &TasksConfig) {
+    config.single.normal_scores = true;
+    let config = &config;
     let tasks = two_kinds(8, 3, 30, 0.3, 0.2);
     let whole = fit_tasks(&tasks.borrowed(), config).unwrap();
-    let name = format!(
-        "npb-iqgme-tasks-{}-{}",
-        std::process::id(),
-        config.missing_apart
-    );
+    let name = format!("npb-iqgme-tasks-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("run");
@@ -514,40 +501,6 @@ fn goes_on_in_the_same_bits(config: &TasksConfig) {
         assert!(fit.to_bytes().unwrap() == whole.to_bytes().unwrap());
     }
     assert!(refused.unwrap_err().to_string().contains("other data"));
-}
-
-/// The family of the thesis, in which missing features do not know their group, learns what the other one does, takes a new task, and is not for rows whose utility knows it.
-#[test]
-fn missing_features_may_be_apart_from_the_groups() {
-    let tasks = two_kinds(11, 4, 60, 0.2, 0.1);
-    let mut config = TasksConfig {
-        missing_apart: true,
-        ..config(11)
-    };
-    let error = fit_tasks(&tasks.borrowed(), &config).unwrap_err();
-    let error = error.to_string();
-    assert!(
-        error.contains("row_family") && error.contains("missing_apart"),
-        "{error}"
-    );
-    config.single.row_family = RowFamily::UtilityApart;
-    let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
-    assert!(auc(&model, "task 0", 0) > 0.85 && auc(&model, "task 1", 1) > 0.85);
-    let (table, labels) = one_task(99, 1, 15, 0.3, 0.3);
-    let new = Task {
-        name: "new",
-        table: &table,
-        labels: &labels,
-    };
-    for atoms in [Atoms::Fixed, Atoms::Updated] {
-        let more = model.with_task(&new, atoms).unwrap();
-        assert!(auc(&more, "new", 1) > 0.8);
-        let loaded = MultiTaskFit::from_bytes(&more.to_bytes().unwrap()).unwrap();
-        assert_eq!(
-            loaded.predict_proba("new", &table).unwrap(),
-            more.predict_proba("new", &table).unwrap()
-        );
-    }
 }
 
 /// At the truncation every group has rows, and nothing is left for the atoms of other tasks.

@@ -7,6 +7,7 @@ mod levels;
 mod network;
 mod positive;
 mod series;
+mod single;
 mod spikes;
 mod support;
 mod vectors;

@@ -1,6 +1,6 @@
 //! What is asked of every kernel.
 
-use npb_infer::testing::{JointModel, JointTest};
+use npb_infer::testing::{JointModel, StepTest};
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_itf::{Clusters, Kernel, Part, RowLabels};
 
@@ -124,7 +124,9 @@ pub(super) struct Joint<K: Kernel> {
     pub(super) template: K::Data,
     /// Cells at which likelihoods are looked at.
     pub(super) probe: K::Data,
-    /// All rows are counted in one cluster.
+    /// Places of hyperparameters and of numbers of clusters among all numbers.
+    pub(super) places: [Vec<usize>; 2],
+    /// The first row is counted in the cluster without rows.
     pub(super) broken: bool,
 }
 
@@ -132,6 +134,40 @@ impl<K: Kernel> Joint<K> {
     fn labels(&self) -> Vec<u32> {
         labels(self.kernel.n_rows(&self.template))
     }
+}
+
+/// All numbers of a struct, in order.
+fn numbers(value: &serde_json::Value, out: &mut Vec<f64>) {
+    match value {
+        serde_json::Value::Number(x) => out.extend(x.as_f64()),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| numbers(item, out)),
+        serde_json::Value::Object(fields) => fields.values().for_each(|item| numbers(item, out)),
+        _ => {}
+    }
+}
+
+fn numbers_of<K: Kernel>(params: &K::Params) -> Vec<f64> {
+    let mut out = Vec::new();
+    numbers(&serde_json::to_value(params).expect("writes"), &mut out);
+    out
+}
+
+/// Which numbers stay when clusters are drawn anew but differ from draw to draw, and which follow the clusters.
+fn places<K: Kernel>(kernel: &K) -> [Vec<usize>; 2] {
+    let mut rng = rng(8);
+    let mut params = prior(kernel, &mut rng);
+    let first = numbers_of::<K>(&params);
+    params.truncate(0);
+    (0..CLUSTERS).for_each(|_| kernel.push_prior(&mut params, &mut rng));
+    let again = numbers_of::<K>(&params);
+    let others: Vec<_> = (0..20)
+        .map(|_| numbers_of::<K>(&prior(kernel, &mut rng)))
+        .collect();
+    let varies = |&i: &usize| others.iter().any(|other| other[i] != first[i]);
+    (0..first.len())
+        .filter(varies)
+        .partition::<Vec<_>, _>(|&i| first[i] == again[i])
+        .into()
 }
 
 impl<K: Kernel> JointModel for Joint<K> {
@@ -142,7 +178,18 @@ impl<K: Kernel> JointModel for Joint<K> {
         let probes = self.kernel.n_rows(&self.probe);
         let of_probe = |p| (0..CLUSTERS).map(move |k| format!("probe {p} in {k}"));
         let of_row = (0..CLUSTERS - 1).map(|k| format!("cells of {k}"));
-        (0..probes).flat_map(of_probe).chain(of_row).collect()
+        let [hyper, own] = &self.places;
+        let single = hyper.iter().chain(own).map(|i| format!("number {i}"));
+        let products = hyper.iter().flat_map(|h| {
+            let of_own = own.iter().map(move |i| format!("numbers {h} x {i}"));
+            of_own.chain((0..CLUSTERS - 1).map(move |k| format!("number {h} x cells of {k}")))
+        });
+        (0..probes)
+            .flat_map(of_probe)
+            .chain(of_row)
+            .chain(single)
+            .chain(products)
+            .collect()
     }
 
     fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> K::Params {
@@ -158,12 +205,14 @@ impl<K: Kernel> JointModel for Joint<K> {
     fn sweep(&self, params: &mut K::Params, data: &K::Data, rng: &mut Xoshiro256PlusPlus) {
         let mut labels = self.labels();
         if self.broken {
-            labels.fill(0);
+            labels[0] = CLUSTERS as u32 - 1;
         }
         self.kernel
             .update(data, &labels, params, &mut Vec::new(), rng);
     }
 
+    /// Likelihoods, which hold parameters and data together, every parameter and hyperparameter, and the products of
+    /// hyperparameters with the others.
     fn summary(&self, params: &K::Params, data: &K::Data) -> Vec<f64> {
         let labels = self.labels();
         let counts = counts(&labels);
@@ -184,20 +233,26 @@ impl<K: Kernel> JointModel for Joint<K> {
             sums[label as usize] += ln[label as usize];
         }
         summary.extend(sums);
+        let numbers = numbers_of::<K>(params);
+        let [hyper, own] = &self.places;
+        summary.extend(hyper.iter().chain(own).map(|&i| numbers[i]));
+        for &h in hyper {
+            let others = own.iter().map(|&i| numbers[i]).chain(sums);
+            summary.extend(others.map(|x| numbers[h] * x));
+        }
         summary
     }
 }
 
-/// The update and the simulator agree on one joint law, and an update that takes all cells for those of one
-/// cluster, so that its parameters vary too little, is found out.
+/// The update and the simulator agree on one joint law, and an update that counts one row in another cluster is found out.
 pub(super) fn joint_distribution<K: Kernel>(kernel: K, template: K::Data, probe: K::Data) {
-    let test = JointTest {
+    let test = StepTest {
         seed: 1,
-        chains: 64,
-        length: 60,
+        replications: 1200,
         false_alarm: 0.001,
     };
     let mut joint = Joint {
+        places: places(&kernel),
         kernel,
         template,
         probe,
