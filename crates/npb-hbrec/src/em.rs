@@ -170,7 +170,7 @@ pub(crate) fn learn_weights_watched(
     }
     weights.tau = match config.tau {
         Concentration::Given(tau) => tau,
-        Concentration::Inferred => infer_tau(table, &weights.xi, ln_evidence),
+        Concentration::Inferred => infer_tau(table, &weights, ln_evidence)?,
     };
     Ok(weights)
 }
@@ -186,31 +186,50 @@ fn pruned(weights: &[f64], n_users: usize) -> Vec<f64> {
         .collect()
 }
 
-/// tau with the largest likelihood of the users, each without its own atom and its own responsibilities.
+/// tau with the largest likelihood of the users of the table, each without its own atom and, where the weights were fitted to it, its own responsibilities.
 ///
 /// One dimension, in `ln tau`; searched on a grid from 1e-6 to 1e6 times the number of atoms, then by golden section. Users without data say nothing.
+/// `ln_evidence`: ln P(D_j) under the base distribution. One that has learned from these users themselves makes it too good, and tau too large: leave them out of
+/// it, as [`crate::fit`] does.
 ///
-/// # Panics
-/// When there is not one weight for each atom and one evidence for each user of the table.
-pub fn infer_tau(table: &LikelihoodTable, xi: &[f64], ln_evidence: &[f64]) -> f64 {
-    assert_eq!(xi.len(), table.n_atoms(), "one weight for each atom");
-    assert_eq!(
-        ln_evidence.len(),
-        table.n_users(),
-        "one evidence for each user"
-    );
+/// # Errors
+/// Another number of weights than of atoms, or of evidences than of users of the table.
+pub fn infer_tau(
+    table: &LikelihoodTable,
+    weights: &Weights,
+    ln_evidence: &[f64],
+) -> Result<f64, HbrecError> {
+    let xi = &weights.xi;
+    let sizes = [
+        ("weights of atoms", xi.len(), table.n_atoms()),
+        ("evidences of users", ln_evidence.len(), table.n_users()),
+    ];
+    for (what, found, expected) in sizes {
+        if found != expected {
+            return Err(HbrecError::Size {
+                what,
+                found,
+                expected,
+            });
+        }
+    }
     let total: f64 = xi.iter().sum();
     if total <= 0.0 {
-        return 1.0;
+        return Ok(1.0);
     }
     let user = |j: usize| {
-        let (ln_sum, mass) = table.without_own(j, xi)?;
+        let (ln_sum, mass) = table.without_own(j, xi, &weights.fitted_to)?;
         (mass > 0.0).then_some((ln_evidence[j] - ln_sum, mass))
     };
     let users: Vec<(f64, f64)> = (0..table.n_users())
         .into_par_iter()
         .filter_map(user)
         .collect();
+    Ok(best_tau(&users, total))
+}
+
+/// The maximum of `sum_j ln[(tau P(D_j) + S_j) / (tau + mass_j)]`, from `ln P(D_j) / S_j` and `mass_j` of each user.
+fn best_tau(users: &[(f64, f64)], total: f64) -> f64 {
     let objective = |ln_tau: f64| -> f64 {
         let tau = ln_tau.exp();
         // ln[(tau P / S + 1) / (tau + mass)], P and S in logs.

@@ -1,6 +1,7 @@
 //! A fit for items: base distribution, users as atoms, their weights.
 
 mod contents;
+mod left_out;
 
 use npb_infer::storage::fingerprint;
 use npb_infer::{Saved, Stop, Watch, Xoshiro256PlusPlus, stream};
@@ -81,12 +82,21 @@ pub fn fit_watched(
     config.validate()?;
     check_content(likes.n_items(), content)?;
     let training = thinned(likes, config.most_ratings, config.seed)?;
-    let base = base(&training, content, config, watch)?;
+    let share = if infers_tau(config, likes.n_users()) {
+        0.5
+    } else {
+        0.8
+    };
+    let base = base(&training, content, config, share, watch)?;
     let prior = base.prior().clone();
     let model = ProbitItems::new(prior.with_identity(config.identity)?);
-    let (atoms, ln_evidence) = atoms(&model, training.users(), config)?;
+    let users: Vec<&Likes> = training.users().iter().collect();
+    let (atoms, ln_evidence) = atoms(&model, &users, config)?;
     let table = (atoms.len() <= MOST_CACHED).then(|| AtomTable::new(&model, &atoms));
-    let weights = weights(&training, table.as_ref(), &ln_evidence, config, watch)?;
+    let mut weights = weights(&training, table.as_ref(), &ln_evidence, config, watch)?;
+    if infers_tau(config, likes.n_users()) {
+        left_out::infer_tau(&training, content, config, &mut weights, watch)?;
+    }
     let content = Contents {
         config: *config,
         content: content.cloned().into_iter().collect(),
@@ -99,6 +109,12 @@ pub fn fit_watched(
         model,
         table,
     })
+}
+
+/// Whether tau is inferred from users left out of the base: one that is learned from all of them makes their evidence too good.
+fn infers_tau(config: &HbrecConfig, n_users: usize) -> bool {
+    let learned = matches!(config.base, BaseDistribution::Learned(_));
+    learned && config.weights.tau == Concentration::Inferred && n_users <= MOST_CACHED
 }
 
 /// At most `most` ratings of each user, chosen at random.
@@ -124,9 +140,10 @@ fn base(
     likes: &LikeMatrix,
     content: Option<&Content>,
     config: &HbrecConfig,
+    share: f64,
     watch: &Watch<'_>,
 ) -> Result<FittedBase, HbrecError> {
-    let mut part = watch.part("base", 0.8);
+    let mut part = watch.part("base", share);
     let BaseDistribution::Learned(base) = &config.base else {
         let few = thinned(likes, SCALE_RATINGS, config.seed)?;
         let users: Vec<&Likes> = few.users().iter().filter(|user| !user.is_empty()).collect();
@@ -174,10 +191,10 @@ fn base(
 
 fn atoms(
     model: &ProbitItems,
-    users: &[Likes],
+    users: &[&Likes],
     config: &HbrecConfig,
 ) -> Result<(Vec<ItemAtom>, Vec<f64>), HbrecError> {
-    let alone = |likes: &Likes| {
+    let alone = |likes: &&Likes| {
         let posterior = model.fit(likes)?;
         let atom = model.atom(&posterior, config.weights.atoms);
         Ok((atom, model.ln_evidence(&posterior)))
@@ -186,7 +203,8 @@ fn atoms(
     Ok(fits?.into_iter().unzip())
 }
 
-/// Without a table of predictions there are too many users for a table of likelihoods too: the one-step form, and tau as many as there are users.
+/// Without a table of predictions there are too many users for a table of likelihoods too: the one-step form. tau that is neither given nor inferred here is as
+/// many as there are users.
 fn weights(
     likes: &LikeMatrix,
     table: Option<&AtomTable>,
@@ -196,8 +214,12 @@ fn weights(
 ) -> Result<Weights, HbrecError> {
     let n = likes.n_users();
     let mut part = watch.part("weights", 0.2);
+    let mut settings = config.weights;
+    if settings.tau == Concentration::Inferred && (infers_tau(config, n) || table.is_none()) {
+        settings.tau = Concentration::Given(n as f64);
+    }
     let Some(table) = table else {
-        let tau = match config.weights.tau {
+        let tau = match settings.tau {
             Concentration::Given(tau) => tau,
             Concentration::Inferred => n as f64,
         };
@@ -221,7 +243,6 @@ fn weights(
     let evidence: Vec<f64> = chosen.iter().map(|&user| ln_evidence[user]).collect();
     let likelihoods = table.likelihood_table(&users, &own);
     let names = ["objective".to_owned()];
-    let mut settings = config.weights;
     settings.fitted &= !watch.is_stopped();
     let weights = learn_weights_watched(&likelihoods, &evidence, &settings, |report| {
         let share = report.iteration as f64 / settings.limits.max_iterations as f64;

@@ -210,6 +210,18 @@ impl LikeMatrix {
         &self.raters[self.starts[item]..self.starts[item + 1]]
     }
 
+    /// The same users, these without ratings.
+    pub(crate) fn without(&self, left_out: &[usize]) -> Self {
+        let mut users = self.users.clone();
+        for &user in left_out {
+            users[user] = Likes {
+                items: Vec::new(),
+                liked: Vec::new(),
+            };
+        }
+        Self::build(self.n_items, users)
+    }
+
     /// Likes of only these users, in this order.
     ///
     /// # Panics

@@ -21,7 +21,7 @@ use crate::{HbrecError, LikeMatrix, Likes};
 ///
 /// Training is [`fit`](crate::fit): a base distribution learned from all users, then each user as a point mass with a weight. A new user is one small fit; its
 /// predictions are the average of its own model and of the users who agree with it ((14) of T). The recommender knows the database: it leaves out what a user has
-/// rated, and names the users who had a say.
+/// rated, and names the users who had a say. Users and items are numbers, those of the ratings' rows and columns: keep their identifiers beside it.
 ///
 /// Memory: that of the [`HbrecFit`] and 5 bytes a rating.
 ///
@@ -142,12 +142,17 @@ impl Recommender {
         self.raters[item] as usize
     }
 
-    /// The same with another weight of the own model, without training: 0 is hybrid 2, infinity the base distribution alone.
+    /// The same with another weight of the own model, without training: 0 is hybrid 2, infinity the base distribution alone. The settings say so: the filter is
+    /// then hybrid 1 (or collaborative, as it was) with tau given.
     ///
     /// # Errors
     /// A tau that is negative or NaN.
     pub fn with_tau(mut self, tau: f64) -> Result<Self, HbrecError> {
         self.fit = self.fit.with_tau(tau)?;
+        self.config.fit = *self.fit.config();
+        if self.config.filter != Filter::Collaborative {
+            self.config.filter = Filter::Hybrid1;
+        }
         Ok(self)
     }
 

@@ -212,57 +212,40 @@ impl<'d, S: Supervision> Alternation<'d, S> {
         if same && used.iter().enumerate().all(|(k, &own)| k == own) {
             return Ok(());
         }
-        let chosen = self.factors.select(&used);
-        self.try_features(chosen, 0, iteration)?;
-        Ok(())
+        let mut chosen = self.factors.clone();
+        chosen.state = chosen.select(&used);
+        chosen.update_loadings(iteration)?;
+        self.try_features(chosen)
     }
 
-    /// More features, from what the present ones leave over, when the last is used by more than one item; kept if the objective falls.
+    /// More features, from what the present ones leave over; kept if the objective does not rise.
     fn grow(&mut self, iteration: u64) -> Result<(), RegBayesError> {
-        let state = &self.factors.state;
-        let config = &self.factors.config;
-        let room = config.max_truncation.saturating_sub(state.n_features());
-        let count = config.growth.min(room);
-        let wanted = state.expected_use().last().is_none_or(|&n| n > 1.0);
-        if count == 0 || !wanted {
-            return Ok(());
+        let pull = match self.update {
+            LabelUpdate::TwoStage => None,
+            LabelUpdate::Profiled | LabelUpdate::Exact => {
+                let pull = self.labels.pull(&self.factors.state.indicators);
+                Some(pull * Scale(self.label_weight))
+            }
+        };
+        match self.factors.grown(iteration, pull.as_ref())? {
+            Some(grown) => self.try_features(grown),
+            None => Ok(()),
         }
-        let grown = self.factors.grown(count);
-        self.try_features(grown, 1, iteration)?;
-        Ok(())
     }
 
-    /// Goes on with another posterior, after some sweeps of it, if its objective is not higher.
-    fn try_features(
-        &mut self,
-        state: FactorState,
-        sweeps: u64,
-        iteration: u64,
-    ) -> Result<bool, RegBayesError> {
-        let before = self.objective();
-        let mut other = self.clone();
-        other.factors = self.with_features(state, iteration)?;
-        let psi = &other.factors.state.indicators;
-        other.labels.refit(psi, &PROPOSAL, f64::INFINITY)?;
-        for _ in 0..sweeps {
-            other.sweep(iteration)?;
-        }
-        let better = other.objective() <= before;
-        if better {
+    /// Goes on with other features if the objective, with the machine solved again, is not higher.
+    fn try_features(&mut self, factors: Factors<'d>) -> Result<(), RegBayesError> {
+        let mut labels = self.labels.clone();
+        labels.refit(&factors.state.indicators, &PROPOSAL, f64::INFINITY)?;
+        let other = Self {
+            factors,
+            labels,
+            ..*self
+        };
+        if other.objective() <= self.objective() {
             *self = other;
         }
-        Ok(better)
-    }
-
-    /// The factor model at another posterior, loadings at their best.
-    fn with_features(
-        &self,
-        state: FactorState,
-        iteration: u64,
-    ) -> Result<Factors<'d>, RegBayesError> {
-        let mut factors = Factors::new(self.factors.items, self.factors.config, state);
-        factors.update_loadings(iteration)?;
-        Ok(factors)
+        Ok(())
     }
 }
 

@@ -69,11 +69,11 @@ pub enum Start {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FactorConfig {
-    /// Features to start with, K.
+    /// Features to start with, K. Few that grow end at a lower objective than many that are pruned.
     pub truncation: usize,
     /// Features never grow beyond this number.
     pub max_truncation: usize,
-    /// Features that are tried when the last one is used by more than one item; 0: never.
+    /// Features that are tried when all are in use, or a quarter of those there are if that is more; 0: never.
     pub growth: usize,
     /// Concentration of the Indian buffet process.
     pub concentration: Concentration,
@@ -95,9 +95,9 @@ pub struct FactorConfig {
 impl Default for FactorConfig {
     fn default() -> Self {
         Self {
-            truncation: 50,
+            truncation: 10,
             max_truncation: 300,
-            growth: 10,
+            growth: 5,
             concentration: Concentration::Learned {
                 prior: GammaPrior {
                     shape: 1.0,
@@ -178,8 +178,8 @@ pub struct IlsvmConfig {
     pub factors: FactorConfig,
     /// Cost C of a unit of missing margin (or of error beyond epsilon); 0: labels are ignored, all scores are 0.
     pub cost: f64,
-    /// Weight of what labels say beside what inputs say of the features: prior precision of `eta`, in whose units C is. Of the features themselves, that of
-    /// MT-iLSVM sums many inputs and its weights are small, so that labels say little unless this is large.
+    /// Weight of what labels say beside what inputs say of the features: prior precision of `eta`, in whose units C is. R has 1. In iLSVM a label then moves the
+    /// features of its own row to where they fit it, which rows without a label cannot do, and these are predicted worse than without any pull of labels.
     pub label_weight: f64,
     /// How missing margins count.
     pub slack: Slack,
@@ -215,7 +215,7 @@ impl Default for IlsvmConfig {
             },
             factors: FactorConfig::default(),
             cost: 1.0,
-            label_weight: 1.0,
+            label_weight: 0.1,
             slack: Slack::Linear,
             epsilon: 0.1,
             label_update: LabelUpdate::Profiled,

@@ -27,6 +27,9 @@ const LEAST_VARIANCE: f64 = 1e-6;
 /// A feature of which the items have less than this together is not in use.
 const UNUSED: f64 = 0.5;
 
+/// Sweeps of new features before they are judged: they begin half on, and pay for that until they have made up their minds.
+const SETTLING: u32 = 20;
+
 /// Updates of the sticks that are made at once: each costs O(K).
 const STICK_UPDATES: usize = 5;
 
@@ -117,10 +120,14 @@ impl<'d> Factors<'d> {
         }
     }
 
-    /// One sweep without labels: loadings, indicators, sticks, scales.
-    pub(crate) fn sweep_unsupervised(&mut self, iteration: u64) -> Result<(), RegBayesError> {
+    /// One sweep of all there is: loadings, indicators, sticks, scales; `pull` as in [`sweep_indicators`](Self::sweep_indicators).
+    pub(crate) fn sweep(
+        &mut self,
+        iteration: u64,
+        pull: Option<&Mat<f64>>,
+    ) -> Result<(), RegBayesError> {
         self.update_loadings(iteration)?;
-        self.sweep_indicators(None);
+        self.sweep_indicators(pull);
         self.update_sticks();
         self.update_noise();
         self.update_loading_scale();
@@ -152,8 +159,50 @@ impl<'d> Factors<'d> {
         }))
     }
 
+    /// Takes more features when the bound is higher with them and some stay in use; says whether it did.
+    pub(crate) fn grow(&mut self) -> Result<bool, RegBayesError> {
+        let Some(mut grown) = self.grown(0, None)? else {
+            return Ok(false);
+        };
+        grown.keep_used()?;
+        let better =
+            grown.elbo() > self.elbo() && grown.state.n_features() > self.state.n_features();
+        if better {
+            *self = grown;
+        }
+        Ok(better)
+    }
+
+    /// More features, where there is room and all are in use; at rest with the others, under what labels say of these.
+    pub(crate) fn grown(
+        &self,
+        iteration: u64,
+        pull: Option<&Mat<f64>>,
+    ) -> Result<Option<Self>, RegBayesError> {
+        let (state, config) = (&self.state, &self.config);
+        let room = config.max_truncation.saturating_sub(state.n_features());
+        let count = match config.growth {
+            0 => 0,
+            least => least.max(state.n_features() / 4).min(room),
+        };
+        let wanted = state.expected_use().iter().all(|&n| n >= UNUSED);
+        if count == 0 || !wanted {
+            return Ok(None);
+        }
+        let mut grown = Self::new(self.items, *config, self.with_more(count));
+        let pull = pull.map(|pull| {
+            Mat::from_fn(pull.nrows() + count, pull.ncols(), |k, i| {
+                if k < pull.nrows() { pull[(k, i)] } else { 0.0 }
+            })
+        });
+        for _ in 0..SETTLING {
+            grown.sweep(iteration, pull.as_ref())?;
+        }
+        Ok(Some(grown))
+    }
+
     /// The posterior with `count` more features, started from the signed singular directions of what the present ones leave over.
-    pub(crate) fn grown(&self, count: usize) -> FactorState {
+    fn with_more(&self, count: usize) -> FactorState {
         let (psi, means) = (&self.state.indicators, &self.state.loadings);
         let mut left = product(means.transpose(), psi.as_ref(), -1.0);
         for i in 0..left.ncols() {

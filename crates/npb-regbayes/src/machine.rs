@@ -316,8 +316,8 @@ fn ascend<A: Ascent>(mut duals: A, run: &Run<'_, '_>) -> Solution {
                 stop,
             };
         }
-        // Looks cost about a pass: one after each fifth of the work so far keeps them cheap, and late looks rare.
-        let until = updates + n_rows.max(updates / 5);
+        // Looks cost about a pass: one after each fifth of the work so far keeps them cheap. But rows that rest come back at a look only.
+        let until = updates + (updates / 5).clamp(n_rows, MOST_PASSES * n_rows);
         while updates < until && !active.is_empty() {
             kernels::shuffle(&mut active, limits.seed, round);
             round += 1;
@@ -343,6 +343,9 @@ fn ascend<A: Ascent>(mut duals: A, run: &Run<'_, '_>) -> Solution {
         }
     }
 }
+
+/// Passes between two looks at most: without an end, rounding keeps some rows moving for ever longer while others wait.
+const MOST_PASSES: u64 = 20;
 
 /// Visits in a row without a move after which a row is left out until the next look.
 const RESTING: u8 = 3;

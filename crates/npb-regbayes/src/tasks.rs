@@ -11,7 +11,9 @@ mod validate;
 
 pub use data::{Task, TaskData, TaskTargets};
 pub use fit::{MtIlsvmFit, MtIlsvmVb, PreparedTasks, TaskScores, fit, fit_watched};
-pub use validate::{Criterion, HeldOut, Validation, cross_validate, fit_selected};
+pub use validate::{
+    Candidate, Chosen, Criterion, HeldOut, Validation, cross_validate, fit_selected,
+};
 
 #[cfg(test)]
 pub(crate) use margins::TaskMargins;

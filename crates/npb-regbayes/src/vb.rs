@@ -107,19 +107,25 @@ macro_rules! driven {
 }
 pub(crate) use driven;
 
-/// Sweeps without labels, the first part of the work, told to the watcher; `false` when it asked to stop.
+/// Sweeps without labels, then as many features as the inputs alone ask for: the first part of the work, told to the watcher; `false` when it asked to stop.
 pub(crate) fn warm_up(
     factors: &mut Factors<'_>,
     config: &IlsvmConfig,
     part: &mut Part<'_, '_>,
 ) -> Result<bool, RegBayesError> {
     for sweep in 1..=config.factors.warm_up {
-        factors.sweep_unsupervised(0)?;
+        factors.sweep(0, None)?;
         if part.report(0, config.share(sweep, 0), &[], &[]).is_break() {
             return Ok(false);
         }
     }
     factors.keep_used()?;
+    let whole = config.share(config.factors.warm_up, 0);
+    while factors.grow()? {
+        if part.report(0, whole, &[], &[]).is_break() {
+            return Ok(false);
+        }
+    }
     Ok(true)
 }
 

@@ -9,7 +9,6 @@ mod recovery;
 mod scaling;
 mod school;
 mod sensitivity;
-mod thresholds;
 
 use crate::reproduce::Experiment;
 

@@ -168,8 +168,16 @@ impl LikelihoodTable {
         atoms
     }
 
-    /// ln sum_k (xi_k - r_jk) P(D_j | theta_k), and the sum of these weights: the user's own atom and own responsibilities left out.
-    pub(crate) fn without_own(&self, user: usize, xi: &[f64]) -> Option<(f64, f64)> {
+    /// ln sum_k (xi_k - r_jk) P(D_j | theta_k), and the sum of these weights: the user's own atom left out, and its responsibilities if it is one of those that
+    /// the weights were fitted to.
+    pub(crate) fn without_own(
+        &self,
+        user: usize,
+        xi: &[f64],
+        fitted_to: &[u32],
+    ) -> Option<(f64, f64)> {
+        let own = self.own[user].map(|own| own as u32);
+        let contributed = own.is_some_and(|own| fitted_to.binary_search(&own).is_ok());
         let total = self.weighted(user, xi);
         if total <= 0.0 {
             return None;
@@ -181,7 +189,10 @@ impl LikelihoodTable {
             }
             let ratio = f64::from(ratio);
             // No more than the whole weight can be the user's own.
-            let left = xi - (xi * ratio / total).min(*xi);
+            let left = match contributed {
+                true => xi - (xi * ratio / total).min(*xi),
+                false => *xi,
+            };
             sum += left * ratio;
             mass += left;
         }

@@ -148,9 +148,10 @@ impl ProbitItems {
     /// Mean and variance of the utility of an item in units of its noise, item identity left out.
     ///
     /// # Panics
-    /// When there is no such item.
+    /// When there is no such item, or the posterior is one of a model with another number of columns; so does everything that predicts by it.
     pub fn utility(&self, posterior: &ProbitPosterior, item: usize) -> (f64, f64) {
         let row = self.prior.row(item);
+        assert_eq!(row.len(), posterior.laplace.mode.len(), "columns");
         let mean = self.prior.offset(item) + dot(row, &posterior.laplace.mode);
         let variance = posterior.laplace.spread.variance(row, &mut Vec::new());
         (mean, variance)

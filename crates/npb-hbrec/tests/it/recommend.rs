@@ -3,7 +3,8 @@
 use npb_data::{Features, Rating, Ratings};
 use npb_hbrec::{
     BaseConfig, BaseDistribution, Concentration, Content, ContentKernel, Filter, HbrecConfig,
-    HbrecError, Likes, Recommender, RecommenderConfig, Saved, UserModel, WeightsConfig,
+    HbrecError, ItemPrior, Likes, ProbitItems, Recommender, RecommenderConfig, Saved, UserModel,
+    WeightsConfig,
 };
 use npb_infer::testing::attack_file;
 use npb_infer::{Stop, VbLimits, Watch, stream};
@@ -156,6 +157,8 @@ fn ratings_make_a_user_surer() {
     let (ratings, _) = survey(40, 12);
     let recommender = Recommender::fit(&ratings, None, &quick()).unwrap();
     let recommender = recommender.with_tau(f64::INFINITY).unwrap();
+    let said = recommender.config().fit.weights.tau;
+    assert_eq!(said, Concentration::Given(f64::INFINITY));
     let mean_sd = |n: u32| {
         let pairs: Vec<(u32, bool)> = (0..n).map(|i| (i, i % 2 == 0)).collect();
         let profile = recommender
@@ -392,4 +395,66 @@ fn a_watched_fit_reports_and_stops() {
     let watch = Watch::new(|_: &npb_infer::watch::Progress<'_>| ControlFlow::Break(()));
     let stopped = Recommender::fit_watched(&ratings, None, &quick(), &watch).unwrap();
     assert_eq!(stopped.fitted().stop(), Stop::Cancelled);
+}
+
+/// Items of a like-rate of .8 and users who differ in how much they like at all: three liked and three disliked examples, chosen to be so many, say nothing of
+/// that. Counted as if they had come at random they say that this user dislikes more than others.
+#[test]
+fn chosen_examples_say_nothing_by_their_number() {
+    let (mean, loadings) = ([1.2; 8], [1.0; 8]);
+    let model = ProbitItems::new(ItemPrior::new(&mean, &loadings, &[0.0; 8], 0.0).unwrap());
+    let pairs: Vec<(u32, bool)> = (0..6).map(|item| (item, item % 2 == 0)).collect();
+    let likes = Likes::new(8, &pairs).unwrap();
+    let (counted, chosen) = (
+        model.fit(&likes).unwrap(),
+        model.fit_chosen(&likes).unwrap(),
+    );
+    assert!(counted.mode()[0] < -0.7, "{:?}", counted.mode());
+    assert!(chosen.mode()[0].abs() < 1e-6, "{:?}", chosen.mode());
+    let base = model.predict_alone(&model.fit(&Likes::default()).unwrap(), &7);
+    assert!(model.predict_alone(&counted, &7) < base - 0.15);
+    assert!(model.predict_alone(&chosen, &7) > base);
+}
+
+/// Given how many of five are liked, the evidences of the ten ways in which two can be sum to one (likes are nearly independent here). Not so when the
+/// evidence is not divided by the probability of the number.
+#[test]
+fn evidence_of_chosen_examples_is_given_their_number() {
+    let mean = [1.0, -0.5, 0.3, 0.0, 0.8];
+    let loadings = [0.2, -0.1, 0.15, 0.2, -0.2];
+    let model = ProbitItems::new(ItemPrior::new(&mean, &loadings, &[0.0; 5], 0.0).unwrap());
+    let (mut given_number, mut plain) = (0.0, 0.0);
+    for (a, b) in (0..5).flat_map(|b| (0..b).map(move |a| (a, b))) {
+        let pairs: Vec<(u32, bool)> = (0..5).map(|i| (i, i == a || i == b)).collect();
+        let likes = Likes::new(5, &pairs).unwrap();
+        given_number += model.ln_evidence(&model.fit_chosen(&likes).unwrap()).exp();
+        plain += model.ln_evidence(&model.fit(&likes).unwrap()).exp();
+    }
+    assert!((given_number - 1.0).abs() < 0.02, "{given_number}");
+    assert!(plain < 0.5, "{plain}");
+}
+
+/// Users who like nine items of ten, and users who like three. Four liked and four disliked examples look like one of the second kind; chosen to be so many they
+/// may be anybody's.
+#[test]
+fn a_profile_of_chosen_examples_may_be_anybodys() {
+    let rng = &mut stream(8, [0; 4]);
+    let like = |entry: Rating| Rating {
+        value: f64::from(u8::from(
+            rng.random::<f64>() < [0.9, 0.3][entry.row as usize % 2],
+        )),
+        ..entry
+    };
+    let rated: Vec<Rating> = survey(40, 12).0.iter().map(like).collect();
+    let ratings = Ratings::new(40, ITEMS as usize, &rated).unwrap();
+    let recommender = Recommender::fit(&ratings, None, &quick()).unwrap();
+    let pairs: Vec<(u32, bool)> = (0..8).map(|item| (item, item % 2 == 0)).collect();
+    let likes = Likes::new(ITEMS as usize, &pairs).unwrap();
+    let expected = |profile| {
+        let p = recommender.probabilities(&profile);
+        p[8..].iter().sum::<f64>() / (p.len() - 8) as f64
+    };
+    let counted = expected(recommender.profile(&likes).unwrap());
+    let chosen = expected(recommender.profile_of_chosen(&likes).unwrap());
+    assert!(counted < 0.5 && chosen > 0.52, "{counted} {chosen}");
 }

@@ -104,6 +104,38 @@ fn predictions_of_counts_stay_among_the_data() {
     assert!((5.0..7.5).contains(&predicted), "{predicted}");
 }
 
+/// A cell is predicted from the others of its row: what it is itself, if it is seen at all, changes nothing.
+#[test]
+fn a_prediction_does_not_look_at_its_own_cell() {
+    let table = |x: Vec<Option<f64>>, y: Vec<Option<bool>>| {
+        let y = MixedColumn::Binary {
+            levels: ["low", "high"].map(str::to_owned),
+            values: y,
+        };
+        let names = ["x", "y"].map(str::to_owned).to_vec();
+        MixedTable::new(names, vec![MixedColumn::Real(x), y]).unwrap()
+    };
+    let high = |i: u32| i.is_multiple_of(2);
+    let x = (0..40).map(|i| Some(f64::from(i % 5) + if high(i) { 20.0 } else { 0.0 }));
+    let y = (0..40).map(|i| Some(high(i)));
+    let config = ItfConfig {
+        chains: 1,
+        burn_in: 50,
+        keep: 20,
+        thin: 1,
+        ..ItfConfig::default()
+    };
+    let fitted = fit(&table(x.collect(), y.collect()), &config).unwrap();
+    let predicted = |x: Option<f64>| {
+        let rows = fitted.rows(&table(vec![x], vec![Some(true)])).unwrap();
+        fitted.predict(&rows, "x").unwrap()
+    };
+    let unseen = predicted(None);
+    for x in [1.0, 23.0] {
+        assert_eq!(predicted(Some(x)), unseen);
+    }
+}
+
 /// Rain that falls on wet days only: draws of missing cells are 0 as often as it stays dry, and average to what is expected.
 #[test]
 fn a_spike_is_drawn_as_often_as_it_should() {

@@ -61,7 +61,7 @@ fn a_bound_with_half_of_a_variance_would_be_seen_to_fall() {
     };
     let mut factors = Factors::start(&items, config, 1).unwrap();
     for _ in 0..3 {
-        factors.sweep_unsupervised(1).unwrap();
+        factors.sweep(1, None).unwrap();
     }
     factors.update_noise();
     let mut monitor = BoundMonitor::new();
@@ -87,7 +87,7 @@ fn updates_end_where_the_bound_is_highest() {
         };
         let mut factors = Factors::start(&items, config, 1).unwrap();
         for _ in 0..5 {
-            factors.sweep_unsupervised(1).unwrap();
+            factors.sweep(1, None).unwrap();
         }
         for _ in 0..400 {
             // With holes each sweep goes through the loadings of an observation one by one.
@@ -175,7 +175,7 @@ fn a_known_concentration_stays_and_a_learned_one_maximises_the_bound() {
     .unwrap();
     config.concentration = Concentration::Fixed(1.7);
     let mut fixed = Factors::start(&items, config, 1).unwrap();
-    fixed.sweep_unsupervised(1).unwrap();
+    fixed.sweep(1, None).unwrap();
     assert_eq!(fixed.state.sticks.alpha(), 1.7);
 }
 
@@ -211,7 +211,7 @@ fn the_variational_posterior_is_where_the_sampler_stays() {
         };
         let mut factors = Factors::start(&items, config, 1).unwrap();
         for _ in 0..200 {
-            factors.sweep_unsupervised(1).unwrap();
+            factors.sweep(1, None).unwrap();
         }
         let state = &factors.state;
         let mut ln_weights = vec![0.0; 3];

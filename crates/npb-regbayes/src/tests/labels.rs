@@ -132,6 +132,7 @@ fn the_lagrangian_falls_in_every_sweep_and_the_objective_does_not() {
         let table = table(18, 4, 0.0, rng);
         let config = IlsvmConfig {
             cost: 5.0,
+            label_weight: 1.0,
             factors: FactorConfig {
                 truncation: 3,
                 warm_up: 2,
@@ -202,6 +203,7 @@ fn exact_updates_lower_the_objective_and_end_at_minima_kinks_included() {
         let config = IlsvmConfig {
             factors,
             cost: 5.0,
+            label_weight: 1.0,
             label_update: LabelUpdate::Exact,
             ..IlsvmConfig::default()
         };
@@ -230,6 +232,7 @@ fn exact_updates_lower_the_objective_and_end_at_minima_kinks_included() {
         let config = IlsvmConfig {
             factors,
             cost: 5.0,
+            label_weight: 1.0,
             label_update: LabelUpdate::Exact,
             ..IlsvmConfig::default()
         };

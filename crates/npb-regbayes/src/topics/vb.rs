@@ -350,6 +350,11 @@ impl<'d> MedLdaVb<'d> {
             Standard::Real(_) => 1,
             Standard::Classes { n_classes, .. } => *n_classes,
         };
+        // Until the second of two stages no response has a part.
+        let scores = match self.config.supervision {
+            Supervision::TwoStage => 0,
+            Supervision::Joint => scores,
+        };
         let wide = |m: &Mat<f64>| (m.nrows(), m.ncols());
         let positive = |x: &f64| x.is_finite() && *x > 0.0;
         for (what, holds) in [
@@ -361,7 +366,7 @@ impl<'d> MedLdaVb<'d> {
                 state.shares.iter().all(|x| *x >= 0.0 && *x <= 1.0 + 1e-9),
             ),
             ("coefficients", state.mean.iter().all(|x| x.is_finite())),
-            ("number of scores", n_scores == 0 || n_scores == scores),
+            ("number of scores", n_scores == scores),
             (
                 "covariance",
                 [(0, 0), (k, k)].contains(&wide(&state.covariance)),

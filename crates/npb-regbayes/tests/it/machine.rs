@@ -191,9 +191,8 @@ fn weights_are_the_sum_of_rows_times_duals_and_the_primal_is_theirs() {
                     Slack::Squared => size * size / (4.0 * costs[n]),
                 };
         }
-        // Classes with linear slack end at 9e-8 here, not at the 1e-8 asked for: to be looked at.
         assert!(
-            primal - dual <= 2e-7 * primal,
+            primal - dual <= 1.01e-8 * primal,
             "{:?} {primal} {dual}",
             found.stop
         );

@@ -18,7 +18,7 @@ fn classes_of_rows_without_labels_are_recovered_joint_and_inductive() {
         let (table, truth) = simulated::classes(1, 200, missing);
         let known = 100;
         for update in [LabelUpdate::Profiled, LabelUpdate::Exact] {
-            let mut config = class_config(8);
+            let mut config = class_config(2);
             config.label_update = update;
             let model = classes::fit(&table, &labels(&truth, known), &config).unwrap();
             let test: Vec<usize> = (known..200).collect();
@@ -38,11 +38,32 @@ fn classes_of_rows_without_labels_are_recovered_joint_and_inductive() {
             );
             // Four features made the data.
             let used = model.state().features_in_use();
-            assert!((4..=9).contains(&used), "{used} features");
+            assert!((4..=10).contains(&used), "{used} features");
             let order = model.state().expected_use();
             assert!(order.windows(2).all(|w| w[0] >= w[1] - 1e-9), "{order:?}");
         }
     }
+}
+
+/// One feature to begin with, four that made the data.
+#[test]
+fn features_grow_to_as_many_as_the_data_ask_for() {
+    let (table, truth) = simulated::classes(1, 200, 0.0);
+    let fit = |growth| {
+        let mut config = class_config(1);
+        config.factors.growth = growth;
+        classes::fit(&table, &labels(&truth, 100), &config).unwrap()
+    };
+    let (grown, not) = (fit(2), fit(0));
+    assert_eq!(not.state().features_in_use(), 1);
+    let used = grown.state().features_in_use();
+    assert!((4..=9).contains(&used), "{used} features");
+    let objective = |model: &npb_regbayes::IlsvmFit| model.trace.last().unwrap().elbo;
+    assert!(objective(&grown) > objective(&not));
+    let right = (100..200)
+        .filter(|&n| grown.scores().class(n) == truth[n])
+        .count();
+    assert!(right > 93, "{right} of 100");
 }
 
 #[test]
@@ -117,6 +138,20 @@ fn a_task_of_one_class_works_and_balanced_costs_find_the_rare_class() {
     };
     use npb_regbayes::ClassCosts::{Balanced, Equal};
     assert!(count(Balanced) > count(Equal));
+    // Folds say which of the two is better for a criterion.
+    let choice = Validation {
+        costs: vec![0.01],
+        class_costs: vec![Equal, Balanced],
+        folds: 3,
+        criterion: Criterion::F1Macro,
+        thresholds: false,
+    };
+    let found = tasks::cross_validate(&data, &task_config(6), &choice, &Watch::none()).unwrap();
+    let values = [0, 1].map(|n| found.value(n, choice.criterion, &[0.0; 2]).unwrap());
+    let best = found.best(&choice).unwrap();
+    assert!(values[0] != values[1], "{values:?}");
+    assert_eq!(best.value, values[0].max(values[1]));
+    assert_eq!(best.candidate, found.tried()[best.place]);
 }
 
 #[test]
@@ -128,10 +163,16 @@ fn cross_validation_takes_a_cost_that_works_and_thresholds_raise_f1() {
         folds: 3,
         criterion: Criterion::F1Macro,
         thresholds: true,
+        ..Validation::default()
     };
     let held_out = tasks::cross_validate(&data, &task_config(6), &choice, &Watch::none()).unwrap();
-    let (cost, thresholds) = held_out.best(&choice).unwrap();
-    assert_eq!(cost, 0.1);
+    let tasks::Chosen {
+        candidate,
+        thresholds,
+        ..
+    } = held_out.best(&choice).unwrap();
+    assert_eq!(candidate, held_out.tried()[1]);
+    assert_eq!(candidate.cost, 0.1);
     let value = |t: &[f64]| held_out.value(1, Criterion::F1Macro, t).unwrap();
     assert!(value(&thresholds) >= value(&[0.0; 4]));
     assert!(

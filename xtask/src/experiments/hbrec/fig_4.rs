@@ -221,8 +221,8 @@ fn of_set(context: &Context<'_>, survey: &Survey) -> Result<(usize, Vec<Record>)
         draws,
     };
     let mut methods = methods(context.scale);
-    if context.scale == Scale::Smoke {
-        // Minutes, even for five users; the survey shows at this scale that they run.
+    if context.scale < Scale::Paper {
+        // Many minutes; the survey shows that they run.
         methods.retain(|method| *method != Method::Machines);
     }
     if survey.name == "movielens-1m" {

@@ -40,8 +40,9 @@ const PCA: &str = "pca+svm";
 const LINEAR: &str = "linear-svm";
 const RBF: &str = "rbf-svm";
 const FINITE: &str = "finite-latent-svm";
-/// Features to start with, when their number is to be found.
-const TRUNCATION: usize = 100;
+/// Features to start with, and the most, when their number is to be found.
+const TRUNCATION: usize = 50;
+const MOST: usize = 100;
 const FINITE_SIZES: [usize; 4] = [5, 10, 20, 40];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,38 +74,49 @@ impl Method {
 
 fn config(scale: Scale, method: Method, cost: f64, seed: u64) -> IlsvmConfig {
     let default = IlsvmConfig::default();
-    let (label_update, truncation, growth) = match method {
-        Method::Ours(update) => (update, TRUNCATION, default.factors.growth),
-        Method::Finite(k) => (LabelUpdate::Profiled, k, 0),
-        _ => (LabelUpdate::Profiled, 1, 0),
+    let factors = FactorConfig {
+        truncation: TRUNCATION,
+        max_truncation: MOST,
+        ..default.factors
     };
-    let config = IlsvmConfig {
+    let (label_update, factors) = match method {
+        Method::Finite(k) => {
+            let (truncation, growth) = (k, 0);
+            (
+                LabelUpdate::Profiled,
+                FactorConfig {
+                    truncation,
+                    growth,
+                    ..factors
+                },
+            )
+        }
+        Method::Ours(update) => (update, factors),
+        _ => (LabelUpdate::Profiled, factors),
+    };
+    let (max_iterations, factors) = match scale {
+        Scale::Smoke => (
+            2,
+            FactorConfig {
+                truncation: factors.truncation.min(8),
+                max_truncation: 8,
+                warm_up: 2,
+                ..factors
+            },
+        ),
+        Scale::Quick => (10, factors),
+        Scale::Paper => (default.limits.max_iterations, factors),
+    };
+    IlsvmConfig {
         seed,
         cost,
         label_update,
-        factors: FactorConfig {
-            truncation,
-            growth,
-            ..default.factors
-        },
-        ..default
-    };
-    let (max_iterations, warm_up, most) = match scale {
-        Scale::Smoke => (2, 2, 8),
-        Scale::Quick => (10, config.factors.warm_up, TRUNCATION),
-        Scale::Paper => return config,
-    };
-    IlsvmConfig {
+        factors,
         limits: VbLimits {
             max_iterations,
-            ..config.limits
+            ..default.limits
         },
-        factors: FactorConfig {
-            truncation: truncation.min(most),
-            warm_up,
-            ..config.factors
-        },
-        ..config
+        ..default
     }
 }
 
@@ -216,10 +228,11 @@ fn run_one(scale: Scale, work: &Work<'_>, seed: u64) -> Result<Outcome> {
         outcome
             .metrics
             .insert("features".to_owned(), state.features_in_use() as f64);
-        let truncation = state.n_features().max(config.factors.truncation);
-        outcome
-            .metrics
-            .insert("truncation".to_owned(), truncation as f64);
+        let most = match work.method {
+            Method::Finite(k) => k,
+            _ => config.factors.max_truncation,
+        };
+        outcome.metrics.insert("truncation".to_owned(), most as f64);
         outcome
             .metrics
             .insert("iterations".to_owned(), fit.trace.len() as f64);

@@ -5,7 +5,6 @@ use npb_regbayes::{Concentration, LabelUpdate, MtIlsvmConfig};
 use super::data::{MultiLabel, School};
 use super::labels::{self, OURS};
 use super::school::{self, PROFILED};
-use super::thresholds::{Criterion, decisions};
 use crate::Result;
 use crate::experiments::bsvd::tables::{find, overview};
 use crate::reproduce::{
@@ -79,7 +78,10 @@ fn fig_8(context: &Context<'_>) -> Result<Report> {
                 setting: setting.clone(),
                 method: OURS.to_owned(),
                 trial,
-                config: format!("{checksums}\n{:?}", labels::config(scale, ours, 0.0, 0)),
+                config: format!(
+                    "{checksums}\n{:?}",
+                    labels::config(scale, ours, labels::equal(0.0), 0)
+                ),
                 work: case,
             }));
         }
@@ -91,7 +93,10 @@ fn fig_8(context: &Context<'_>) -> Result<Report> {
             let split = &pupils.splits[trial.trial as usize % pupils.splits.len()];
             return of_school(&pupils, &split.train, &split.test, &config);
         }
-        let config = with_alpha(labels::config(scale, ours, cost, seed), alpha);
+        let config = with_alpha(
+            labels::config(scale, ours, labels::equal(cost), seed),
+            alpha,
+        );
         let scored = labels::score(
             ours,
             &config,
@@ -99,9 +104,7 @@ fn fig_8(context: &Context<'_>) -> Result<Report> {
             &yeast.train_labels,
             &yeast.test,
         )?;
-        let zeros =
-            Criterion::Accuracy.thresholds(&scored.scores, &yeast.test_labels, yeast.n_labels);
-        let found = decisions(&scored.scores, &zeros);
+        let found = labels::decisions(&scored.scores, &vec![0.0; yeast.n_labels]);
         labels::label_metrics(&found, &yeast.test_labels, yeast.n_labels)
     })?;
     let results = summarise(&records, |_, _, _, _| None);

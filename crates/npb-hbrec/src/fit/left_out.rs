@@ -1,0 +1,101 @@
+//! tau from users whom the base distribution has not seen (`docs/hbrec.md#tau`).
+
+use std::ops::ControlFlow;
+
+use npb_infer::{Stop, Watch, stream};
+use rand::seq::SliceRandom;
+
+use super::{CHOICE, atoms};
+use crate::atoms::AtomTable;
+use crate::base::{BaseEm, learn_base_watched};
+use crate::{
+    BaseDistribution, Content, HbrecConfig, HbrecError, LikeMatrix, LikelihoodTable, Likes,
+    ProbitItems, UserModel, Weights, em,
+};
+
+/// One user in so many is left out at a time: the base must be nearly as good as that of all users.
+const ONE_IN: usize = 20;
+/// As many folds as it takes to ask so many users,
+const ASKED: usize = 100;
+/// but no more than this.
+const MOST_FOLDS: usize = 5;
+
+/// Sets tau to where users left out of the base are most likely. Those that the base has learned from are too likely under it, by what their own ratings have
+/// taught it. Stopped, or with nobody to leave out, tau is left as it is.
+pub(super) fn infer_tau(
+    likes: &LikeMatrix,
+    content: Option<&Content>,
+    config: &HbrecConfig,
+    weights: &mut Weights,
+    watch: &Watch<'_>,
+) -> Result<(), HbrecError> {
+    let mut part = watch.part("tau", 0.3);
+    let mut users: Vec<usize> = (0..likes.n_users())
+        .filter(|&user| !likes.user(user).is_empty())
+        .collect();
+    users.shuffle(&mut stream(config.seed, [0, 0, CHOICE, u64::MAX - 2]));
+    let size = users.len().div_ceil(ONE_IN);
+    let folds = match users.len() {
+        0 | 1 => 0,
+        _ => ASKED.div_ceil(size).min(MOST_FOLDS),
+    };
+    let mut asked = Asked::default();
+    for (at, fold) in (1..).zip(users.chunks(size).take(folds)) {
+        asked.add(likes, content, config, (fold, &weights.xi), watch)?;
+        if watch.is_stopped() {
+            weights.stop = Stop::Cancelled;
+            return Ok(());
+        }
+        let _ = part.report(at, at as f64 / folds as f64, &[], &[]);
+    }
+    let table = LikelihoodTable::new(likes.n_users(), &asked.rows, &asked.own)?;
+    if folds > 0 {
+        weights.tau = em::infer_tau(&table, weights, &asked.ln_evidence)?;
+    }
+    let _ = part.report(folds as u64, 1.0, &[], &[]);
+    Ok(())
+}
+
+/// Users left out of a base, under it: ln P(D_j | theta_k) of each atom, and ln P(D_j).
+#[derive(Default)]
+struct Asked {
+    rows: Vec<Vec<f64>>,
+    own: Vec<Option<usize>>,
+    ln_evidence: Vec<f64>,
+}
+
+impl Asked {
+    /// Learns the base without these users, the atoms under it, and asks them. `xi`: atoms without weight say nothing.
+    fn add(
+        &mut self,
+        likes: &LikeMatrix,
+        content: Option<&Content>,
+        config: &HbrecConfig,
+        (left_out, xi): (&[usize], &[f64]),
+        watch: &Watch<'_>,
+    ) -> Result<(), HbrecError> {
+        let BaseDistribution::Learned(base) = &config.base else {
+            return Ok(());
+        };
+        let others = likes.without(left_out);
+        let em = BaseEm::new(&others, content, base)?;
+        let learned = learn_base_watched(em, Vec::new(), base, |_, _| match watch.is_stopped() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })?;
+        let model = ProbitItems::new(learned.prior.with_identity(config.identity)?);
+        let active: Vec<usize> = (0..xi.len()).filter(|&k| xi[k] > 0.0).collect();
+        let data: Vec<&Likes> = active.iter().map(|&k| likes.user(k)).collect();
+        let table = AtomTable::new(&model, &atoms(&model, &data, config)?.0);
+        for &user in left_out {
+            let mut row = vec![f64::NEG_INFINITY; xi.len()];
+            let found = table.ln_likelihoods(likes.user(user));
+            active.iter().zip(found).for_each(|(&k, l)| row[k] = l);
+            self.rows.push(row);
+            self.own.push(Some(user));
+            let alone = model.fit(likes.user(user))?;
+            self.ln_evidence.push(model.ln_evidence(&alone));
+        }
+        Ok(())
+    }
+}
