@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::em::LikelihoodTable;
 use crate::users::ratio;
-use crate::{ItemAtom, ItemPrior, Likes, ProbitItems};
+use crate::{AtomRule, HbrecError, ItemAtom, ItemPrior, Likes, ProbitItems, UserModel};
 
 /// Atoms side by side in one block: a rated item is one short contiguous row of each block, and a new atom is a column of the last block.
 const LANES: usize = 64;
@@ -24,6 +24,21 @@ pub struct AtomTable {
     n_atoms: usize,
     /// Each J x `LANES`.
     blocks: Vec<Vec<f32>>,
+}
+
+/// The users' own fits as atoms, and their evidence.
+pub(crate) fn fitted(
+    model: &ProbitItems,
+    users: &[&Likes],
+    kind: AtomRule,
+) -> Result<(Vec<ItemAtom>, Vec<f64>), HbrecError> {
+    let alone = |likes: &&Likes| {
+        let posterior = model.fit(likes)?;
+        let atom = model.atom(&posterior, kind);
+        Ok((atom, model.ln_evidence(&posterior)))
+    };
+    let fits: Result<Vec<(ItemAtom, f64)>, HbrecError> = users.par_iter().map(alone).collect();
+    Ok(fits?.into_iter().unzip())
 }
 
 fn packed(t: f64) -> f32 {

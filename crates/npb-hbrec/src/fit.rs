@@ -12,7 +12,7 @@ use rand::RngExt;
 use rand::seq::index::sample;
 use rayon::prelude::*;
 
-use crate::atoms::AtomTable;
+use crate::atoms::{AtomTable, fitted};
 use crate::base::{BaseEm, BaseState, learn_base_watched};
 use crate::em::{learn_weights_watched, posterior_weights, without_own};
 use crate::kernel::{check_content, learn_scales};
@@ -23,6 +23,7 @@ use crate::{
 };
 pub use contents::Contents as HbrecContents;
 use contents::{Contents, FittedBase};
+use left_out::CHOICE;
 
 const MODEL: &str = "hbrec/items";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -34,7 +35,6 @@ const SCALE_RATINGS: usize = 100;
 const MOST_CACHED: usize = 100_000;
 /// Beyond so many users the weights are fitted on a random choice of them.
 const WEIGHT_USERS: usize = 10_000;
-const CHOICE: u64 = 21;
 
 /// A database of users as the prior of the next one, over items.
 ///
@@ -91,7 +91,7 @@ pub fn fit_watched(
     let prior = base.prior().clone();
     let model = ProbitItems::new(prior.with_identity(config.identity)?);
     let users: Vec<&Likes> = training.users().iter().collect();
-    let (atoms, ln_evidence) = atoms(&model, &users, config)?;
+    let (atoms, ln_evidence) = fitted(&model, &users, config.weights.atoms)?;
     let table = (atoms.len() <= MOST_CACHED).then(|| AtomTable::new(&model, &atoms));
     let mut weights = weights(&training, table.as_ref(), &ln_evidence, config, watch)?;
     if infers_tau(config, likes.n_users()) {
@@ -187,20 +187,6 @@ fn base(
         let _ = part.report(last, 1.0, &names, &[]);
     }
     Ok(FittedBase::Learned(learned))
-}
-
-fn atoms(
-    model: &ProbitItems,
-    users: &[&Likes],
-    config: &HbrecConfig,
-) -> Result<(Vec<ItemAtom>, Vec<f64>), HbrecError> {
-    let alone = |likes: &&Likes| {
-        let posterior = model.fit(likes)?;
-        let atom = model.atom(&posterior, config.weights.atoms);
-        Ok((atom, model.ln_evidence(&posterior)))
-    };
-    let fits: Result<Vec<(ItemAtom, f64)>, HbrecError> = users.par_iter().map(alone).collect();
-    Ok(fits?.into_iter().unzip())
 }
 
 /// Without a table of predictions there are too many users for a table of likelihoods too: the one-step form. tau that is neither given nor inferred here is as

@@ -5,14 +5,15 @@ use std::ops::ControlFlow;
 use npb_infer::{Stop, Watch, stream};
 use rand::seq::SliceRandom;
 
-use super::{CHOICE, atoms};
-use crate::atoms::AtomTable;
+use crate::atoms::{AtomTable, fitted};
 use crate::base::{BaseEm, learn_base_watched};
 use crate::{
     BaseDistribution, Content, HbrecConfig, HbrecError, LikeMatrix, LikelihoodTable, Likes,
     ProbitItems, UserModel, Weights, em,
 };
 
+/// Of random choices of users and ratings.
+pub(super) const CHOICE: u64 = 21;
 /// One user in so many is left out at a time: the base must be nearly as good as that of all users.
 const ONE_IN: usize = 20;
 /// As many folds as it takes to ask so many users,
@@ -86,7 +87,7 @@ impl Asked {
         let model = ProbitItems::new(learned.prior.with_identity(config.identity)?);
         let active: Vec<usize> = (0..xi.len()).filter(|&k| xi[k] > 0.0).collect();
         let data: Vec<&Likes> = active.iter().map(|&k| likes.user(k)).collect();
-        let table = AtomTable::new(&model, &atoms(&model, &data, config)?.0);
+        let table = AtomTable::new(&model, &fitted(&model, &data, config.weights.atoms)?.0);
         for &user in left_out {
             let mut row = vec![f64::NEG_INFINITY; xi.len()];
             let found = table.ln_likelihoods(likes.user(user));
