@@ -84,7 +84,6 @@ impl Method {
     fn costs(self, scale: Scale) -> Vec<f64> {
         let all: &[f64] = match self {
             Self::Ours { map: true, .. } => &[3e-3, 1e-2, 3e-2],
-            Self::Ours { raw, .. } if raw > 0.0 => &[3e-4, 1e-3, 3e-3],
             Self::Ours { .. } => &[1e-3, 3e-3, 1e-2],
             Self::Linear => &[1e-3, 3e-3, 1e-2, 3e-2, 0.1],
             Self::Rbf => &[0.3, 1.0, 3.0, 10.0],
@@ -92,7 +91,6 @@ impl Method {
         };
         let n = match scale {
             Scale::Smoke => 1,
-            Scale::Quick if self.random() => all.len().min(2),
             _ => all.len(),
         };
         all[..n].to_vec()
