@@ -3,6 +3,7 @@
 //! The model is in `docs/iqgme.md`, updates and bound are in `docs/iqgme-updates.md`, "Factor-analytic variant".
 
 mod bound;
+mod cells;
 mod checkpoints;
 mod config;
 mod data;
@@ -25,7 +26,8 @@ pub use bound::FactorBound;
 pub use checkpoints::fit_factor_with_checkpoints;
 pub use config::{FactorConfig, FactorStart, RowEffects};
 pub use data::FactorData;
+pub use effects::RowEffect;
 pub use fit::{FactorComponent, FactorFit, FactorRun, fit_factor};
 pub use gibbs::{FactorDraw, FactorMove, FactorSampler};
-pub use state::{FactorExpert, FactorState, FeatureFactor, RowEffect};
+pub use state::{FactorExpert, FactorState, FeatureFactor};
 pub use vb::{FactorUpdate, FactorVb};

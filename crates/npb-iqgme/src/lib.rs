@@ -45,6 +45,7 @@
 //! | many features, few rows: the factor-analytic variant | [`fit_factor`], [`FactorFit`], [`FactorConfig`]; driven by hand [`FactorData`], [`FactorVb`], [`FactorUpdate`], [`FactorState`]; by Gibbs sampling [`FactorSampler`], [`FactorMove`] |
 //! | errors | [`IqgmeError`] |
 
+mod answers;
 mod bound;
 mod checkpoints;
 mod conditional;
@@ -53,6 +54,7 @@ mod data;
 mod em;
 mod error;
 mod factor;
+mod files;
 mod fit;
 mod gibbs;
 mod margins;
@@ -75,6 +77,9 @@ mod units;
 mod vb;
 mod vectorised;
 
+pub use answers::{
+    ClassifierSummary, ComponentSummary, Evaluation, Imputation, MissingCell, ProbabilityInterval,
+};
 pub use bound::Bound;
 pub use checkpoints::fit_with_checkpoints;
 pub use config::{FeatureScale, IqgmeConfig, PriorScale, RowFamily, Start};
@@ -86,10 +91,7 @@ pub use factor::{
     FactorMove, FactorRun, FactorSampler, FactorStart, FactorState, FactorUpdate, FactorVb,
     FeatureFactor, RowEffect, RowEffects, fit_factor, fit_factor_with_checkpoints,
 };
-pub use fit::{
-    ClassifierSummary, ComponentSummary, Evaluation, Imputation, IqgmeFit, MissingCell,
-    ProbabilityInterval, Run, fit, fit_unlabelled,
-};
+pub use fit::{IqgmeFit, Run, fit, fit_unlabelled};
 pub use gibbs::IqgmeSampler;
 pub use gibbs::checkpoints::fit_gibbs_with_checkpoints;
 pub use gibbs::config::{GibbsConfig, GibbsMove, StickRule};

@@ -6,10 +6,11 @@ use npb_priors::dist::{Gamma, NormalGamma};
 
 use super::effects::{EffectLaw, EffectRows};
 use super::experts;
-use super::features::{self, gamma};
+use super::features;
 use super::rows::{Cluster, RowFactors, Rows, scores};
 use super::state::FactorState;
 use crate::FactorConfig;
+use crate::state::gamma;
 
 /// The evidence lower bound in parts; `total()` is the bound.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -14,7 +14,7 @@ use super::fit::{FactorFit, FactorRun, make_runs};
 use super::scale;
 use super::stacking::votes;
 use super::vb::FactorVb;
-use crate::checkpoints::{FoldFiles, Key, RunFile, appended, cancelled};
+use crate::files::{FoldFiles, Key, RunFile, appended, cancelled};
 use crate::{FactorConfig, IqgmeError};
 
 /// Names in checkpoint files.

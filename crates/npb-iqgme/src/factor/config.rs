@@ -6,8 +6,7 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
-use crate::config::{FeatureScale, MOST_COMPONENTS, MOST_RUNS, check_length};
-use crate::stacking::check_folds;
+use crate::config::{FeatureScale, MOST_COMPONENTS, MOST_RUNS, check_folds, check_length};
 
 /// Most steps of a feature: bins are counted in bytes.
 const MOST_STEPS: usize = 100;

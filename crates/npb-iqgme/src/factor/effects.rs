@@ -11,10 +11,9 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
+use super::cells::{Cells, SpreadUnits};
 use super::config::RowEffects;
-use super::data::{Cells, SpreadUnits};
-use super::features::gamma;
-use super::state::RowEffect;
+use crate::state::gamma;
 
 /// So many labelled rows lie beyond a feature's first and last step at least, or a twentieth of them, if that is less.
 const ROWS_BEYOND: usize = 5;
@@ -132,6 +131,20 @@ fn ends(values: &[f64]) -> [f64; 2] {
     let widen = |[least, greatest]: [f64; 2], x: &f64| [least.min(*x), greatest.max(*x)];
     let first = values.first().copied().unwrap_or(0.0);
     values.iter().fold([first; 2], widen)
+}
+
+/// `q(v_j) = N(mean, variance)` of what rows say of their labels whatever their clusters, and `q(tau_j)` of the steps among them: the effect of the spread first, where it
+/// is in the model, then the steps or the linear effects, feature by feature.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RowEffect {
+    /// Prior variance of the sum of linear effects; none where features have steps.
+    pub linear: Option<f64>,
+    /// Means.
+    pub mean: Vec<f64>,
+    /// Variances.
+    pub variance: Vec<f64>,
+    /// Prior precisions of the steps.
+    pub precisions: Vec<Gamma>,
 }
 
 /// What turns a row into the coordinates of its effects, and their prior.

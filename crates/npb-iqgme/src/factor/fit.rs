@@ -12,21 +12,21 @@ use rand::RngExt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::cells::Cells;
 use super::config::FactorStart;
-use super::data::{Cells, FactorData, Units};
+use super::data::{FactorData, Units};
 use super::effects::{Effects, RowsOfBoth};
 use super::predict::{Drawn, Predictor};
 use super::scale;
 use super::stacking::votes;
 use super::state::{FactorExpert, FactorState};
 use super::vb::{FactorUpdate, FactorVb};
+use crate::answers::{
+    ALL_CLASSES, ALL_INTERVALS, Evaluation, check_draws, check_level, class_intervals,
+    most_probable, of_second_class, with_first_class,
+};
 use crate::data::{class_of_rows, two_classes};
-use crate::fit::{
-    ALL_CLASSES, ALL_INTERVALS, Evaluation, check_draws, most_probable, with_first_class,
-};
-use crate::runs::{
-    check_level, check_part, check_total, class_intervals, of_second_class, run_all, weigh,
-};
+use crate::runs::{check_part, check_total, run_all, weigh};
 use crate::stacking::{self, FoundFrom, Vote, Votes};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};

@@ -7,14 +7,16 @@ use npb_priors::special::log_sum_exp;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
-use super::data::{Cells, RowLabels};
-use super::effects::{Effects, RowsOfBoth};
-use super::features::{gamma, noise};
+use super::cells::Cells;
+use super::data::RowLabels;
+use super::effects::{Effects, RowEffect, RowsOfBoth};
+use super::features::noise;
 use super::forms::{Features, Forms};
 use super::rows::{Cluster, RowFactors, Rows, Spread, multiply, quadratic, shared};
-use super::state::{FactorExpert, FactorState, RowEffect, submatrix};
+use super::state::{FactorExpert, FactorState, submatrix};
 use crate::IqgmeError;
 use crate::multinomial::probabilities_sharing;
+use crate::state::gamma;
 
 /// The parameters as predictions see them: those of a posterior, or a draw from it.
 pub(crate) struct Predictor {

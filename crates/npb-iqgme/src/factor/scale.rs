@@ -8,7 +8,7 @@ use npb_data::{Labels, Table};
 use super::config::FactorStart;
 use super::data::FactorData;
 use super::stacking::Fold;
-use crate::checkpoints::FoldFiles;
+use crate::files::FoldFiles;
 use crate::stacking::{self, LabelsForetold, Side, shares_seen};
 use crate::{FactorConfig, IqgmeError, RowEffects};
 

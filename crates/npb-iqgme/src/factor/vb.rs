@@ -14,13 +14,15 @@ use super::config::FactorStart;
 use super::data::{FactorData, RowLabels};
 use super::effects::{EffectLaw, EffectRows};
 use super::experts;
-use super::features::{self, Derived, FeatureStats, gamma};
+use super::features::{self, FeatureStats};
 use super::forms::{Features, Forms};
 use super::rows::{Cluster, RowFactors, Rows, scores};
 use super::start::{Beginning, beginning};
+use super::state::Derived;
 use super::state::{FactorExpert, FactorState, FeatureFactor};
 use super::switches::Judge;
 use crate::state::expect;
+use crate::state::gamma;
 use crate::{FactorConfig, IqgmeError};
 
 /// Iterations with the responsibilities and switches of the start held fixed.

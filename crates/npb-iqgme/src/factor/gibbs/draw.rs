@@ -12,12 +12,12 @@ use crate::FactorConfig;
 use crate::factor::bound::Priors;
 use crate::factor::data::FactorData;
 use crate::factor::effects::{EffectLaw, EffectRows};
-use crate::factor::features::gamma;
 use crate::factor::forms::{Features, Forms};
 use crate::factor::predict::{Drawn, draw_expert};
 use crate::factor::rows::{Cluster, ExpertMoments, RowFactors, Spread, multiply};
 use crate::factor::state::{FactorState, all_finite};
 use crate::state::expect;
+use crate::state::gamma;
 
 /// Smallest and largest precision: beyond them squares are not finite.
 const PRECISIONS: [f64; 2] = [1e-100, 1e100];

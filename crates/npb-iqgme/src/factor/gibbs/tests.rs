@@ -9,7 +9,8 @@ use npb_priors::GammaPrior;
 use super::*;
 use crate::FeatureScale;
 use crate::RowEffects;
-use crate::factor::data::{Cells, RowLabels, Units};
+use crate::factor::cells::Cells;
+use crate::factor::data::{RowLabels, Units};
 use crate::factor::effects::{Effects, RowsOfBoth};
 
 /// What is wrong with a copy.
