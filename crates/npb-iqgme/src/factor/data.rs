@@ -6,7 +6,6 @@ use npb_priors::special::ln_phi;
 use serde::{Deserialize, Serialize};
 
 use super::cells::Cells;
-use super::effects::{Effects, RowsOfBoth};
 use crate::config::FeatureScale;
 use crate::data::{
     check_spans, class_of_rows, classes_seen, distinct, given_units, not_empty, varying_columns,
@@ -21,8 +20,6 @@ pub(crate) struct Units {
     pub(crate) margins: Margins,
     /// Of what the margins make of the table.
     pub(crate) standardiser: Standardiser,
-    /// Of the table.
-    plain: Standardiser,
     /// Table columns in the model: those that vary.
     pub(crate) active: Vec<usize>,
 }
@@ -33,7 +30,6 @@ impl Units {
         let standardiser = given_units(table)?;
         Ok(Self {
             margins: Margins(None),
-            plain: standardiser.clone(),
             standardiser,
             active: (0..table.n_cols()).collect(),
         })
@@ -47,7 +43,6 @@ impl Units {
         let standardiser = Standardiser::fit(&margins.apply(table)?);
         Ok(Self {
             active: varying_columns(table, &standardiser),
-            plain: Standardiser::fit(table),
             standardiser,
             margins,
         })
@@ -57,22 +52,14 @@ impl Units {
     pub(crate) fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {
         table.check_columns(self.standardiser.column_names())?;
         let standardised = self.standardiser.apply(&self.margins.apply(table)?)?;
-        self.of_both(&standardised, &self.plain.apply(table)?)
+        Ok(Cells::new(&standardised.select_columns(&self.active)?))
     }
 
     /// As [`cells`](Self::cells), of rows that cross-validation has left out.
     pub(crate) fn cells_left_out(&self, table: &Table) -> Result<Cells, IqgmeError> {
         table.check_columns(self.standardiser.column_names())?;
-        let scores = self.margins.apply(table)?;
-        self.of_both(
-            &apply_left_out(&self.standardiser, &scores)?,
-            &apply_left_out(&self.plain, table)?,
-        )
-    }
-
-    fn of_both(&self, standardised: &Table, plain: &Table) -> Result<Cells, IqgmeError> {
-        let active = |table: &Table| table.select_columns(&self.active);
-        Ok(Cells::new(&active(standardised)?, &active(plain)?))
+        let standardised = apply_left_out(&self.standardiser, &self.margins.apply(table)?)?;
+        Ok(Cells::new(&standardised.select_columns(&self.active)?))
     }
 
     /// The value of a column in the user's units.
@@ -88,7 +75,7 @@ impl Units {
         if !ascending || self.active.last().is_some_and(|&j| j >= n_columns) {
             return Err("columns of the model: not ascending or not in the table".to_owned());
         }
-        if !self.margins.is_valid(n_columns) || self.plain.column_names().len() != n_columns {
+        if !self.margins.is_valid(n_columns) {
             return Err("scales of the columns".to_owned());
         }
         Ok(())
@@ -129,12 +116,6 @@ impl RowLabels {
         &by_row[i * self.n_utilities..][..self.n_utilities]
     }
 
-    /// Numbers of one utility, by row.
-    pub(crate) fn of_utility(&self, by_row: &[f64], k: usize) -> Vec<f64> {
-        let own = by_row.iter().skip(k).step_by(self.n_utilities);
-        own.copied().collect()
-    }
-
     /// A number for each row and utility: in the region of its class for a labelled row, else 0.
     pub(crate) fn first_scores(&self) -> Vec<f64> {
         let of_row = |class: &Option<usize>| {
@@ -171,9 +152,6 @@ pub struct FactorData {
     /// Features by the rows that miss them; `rows` of a pattern are features, `missing` are rows.
     pub(crate) columns: PatternIndex,
     pub(crate) labels: RowLabels,
-    /// What rows say of their labels whatever their clusters, and the training rows.
-    pub(crate) effects: Effects,
-    pub(crate) effect_rows: RowsOfBoth,
     pub(crate) units: Units,
     pub(crate) classes: Vec<String>,
     pub(crate) n_labelled: usize,
@@ -183,19 +161,13 @@ impl FactorData {
     /// Checks and prepares a table with one label (or none) for each row.
     ///
     /// Columns that are constant or have no observed value are left out of the model. Errors: no rows, no columns, another number of labels than
-    /// rows, one class only, two values of a column with a difference that is beyond f64, a configuration value out of range. `config.row_effects` is read here.
+    /// rows, one class only, two values of a column with a difference that is beyond f64, a configuration value out of range.
     pub fn new(table: &Table, labels: &Labels, config: &FactorConfig) -> Result<Self, IqgmeError> {
         config.validate()?;
         not_empty(table)?;
         let classes = classes_seen(labels)?;
         check_spans(table)?;
-        Self::with_units(
-            table,
-            labels,
-            classes,
-            Units::fit(table, config.scale)?,
-            config,
-        )
+        Self::with_units(table, labels, classes, Units::fit(table, config.scale)?)
     }
 
     /// Takes rows as they are, in units in which features are of the size that the priors expect: for data drawn from the model, and whenever units are known
@@ -219,7 +191,7 @@ impl FactorData {
                 rule: "two or more",
             });
         }
-        Self::with_units(table, labels, classes, Units::given(table)?, config)
+        Self::with_units(table, labels, classes, Units::given(table)?)
     }
 
     fn with_units(
@@ -227,18 +199,13 @@ impl FactorData {
         labels: &Labels,
         classes: Vec<String>,
         units: Units,
-        config: &FactorConfig,
     ) -> Result<Self, IqgmeError> {
         let labels = RowLabels::new(class_of_rows(table, labels, &classes)?, classes.len());
         let cells = units.cells(table)?;
-        let labelled = labels.labelled();
-        let effects = Effects::new(&cells, &labelled, &config.row_effects);
         Ok(Self {
             columns: cells.columns(),
-            effect_rows: effects.rows(&cells, &labelled),
-            effects,
             cells,
-            n_labelled: labelled.len(),
+            n_labelled: labels.labelled().len(),
             labels,
             units,
             classes,

@@ -74,10 +74,8 @@ impl Fold {
         let mut vb = FactorVb::new(&self.data, limited, start, restart)?;
         vb.run(|_, _| ControlFlow::Continue(()))?;
         let state = vb.into_state();
-        let FactorData { units, effects, .. } = &self.data;
-        let cells = units.cells_left_out(&self.left_out)?;
-        let predictor = Predictor::new(&state);
-        let others = predictor.probabilities(&state, &cells, (effects, &effects.of(&cells)))?;
+        let cells = self.data.units.cells_left_out(&self.left_out)?;
+        let others = Predictor::new(&state).probabilities(&state, &cells)?;
         Ok(with_first_class(others).concat())
     }
 }

@@ -7,7 +7,6 @@ use npb_priors::dp::StickFactor;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::effects::{EffectLaw, RowEffect};
 use crate::FactorConfig;
 use crate::state::expect;
 
@@ -99,8 +98,6 @@ pub struct FactorState {
     pub experts: Vec<FactorExpert>,
     /// `q(zeta_l, lambda_l)` of the L factors and, last, the intercept, for each utility in turn.
     pub expert_prior: Vec<NormalGamma>,
-    /// `q(v)` and `q(tau)`, by utility; empty when no row has a label.
-    pub row_effects: Vec<RowEffect>,
     /// Locations of `q(t_i)`, normals with variance 1 cut to the region of the row's class: by row, then utility; 0 for an unlabelled row.
     pub soft_labels: Vec<f64>,
 }
@@ -131,11 +128,6 @@ impl FactorState {
     pub(crate) fn expert_prior_of(&self, k: usize) -> &[NormalGamma] {
         let width = self.n_factors() + 1;
         &self.expert_prior[k * width..][..width]
-    }
-
-    /// Prior variance of the sum of linear effects; none where features have steps.
-    pub(crate) fn linear(&self) -> Option<f64> {
-        self.row_effects.first().and_then(|effect| effect.linear)
     }
 
     /// Columns that cluster `h` uses.
@@ -204,12 +196,11 @@ impl FactorState {
         self.experts = experts.iter().map(expert).collect();
     }
 
-    /// Checks sizes and ranges, for a state that comes from a file: `p` features, so many utilities (0: no classifier), rows with these effects.
+    /// Checks sizes and ranges, for a state that comes from a file: `p` features, so many utilities (0: no classifier).
     pub(crate) fn check(
         &self,
         p: usize,
         n_utilities: usize,
-        effects: &EffectLaw,
         config: &FactorConfig,
     ) -> Result<(), String> {
         let (k, l) = (self.n_clusters(), self.n_factors());
@@ -260,9 +251,6 @@ impl FactorState {
         let mut of_cluster = self.experts.chunks(n_utilities.max(1));
         let alike = |experts: &[FactorExpert]| experts.iter().all(|e| e.tied == experts[0].tied);
         expect(of_cluster.all(alike), "tied experts")?;
-        let mut each = self.row_effects.iter();
-        expect(self.row_effects.len() == n_utilities, "row effects")?;
-        expect(each.all(|effect| effects.fits(effect)), "row effects")?;
         expect(
             self.soft_labels.iter().all(|v| v.is_finite()),
             "soft labels",
