@@ -379,7 +379,7 @@ impl JointModel for Model {
 fn design(plan: &Plan) -> (usize, Calibration) {
     let (n_rows, replications, draws, burn_in, thin) = match plan.scale {
         Scale::Smoke => (10, 20, 9, 5, 1),
-        Scale::Quick => (40, 500, 49, 100, 10),
+        Scale::Quick => (40, 1_000, 49, 100, 10),
         Scale::Paper => (100, 2_000, 99, 500, 20),
     };
     let test = Calibration {

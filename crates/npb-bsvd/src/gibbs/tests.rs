@@ -764,6 +764,20 @@ fn every_move_leaves_the_joint_law_alone() {
     all_pass(mild.into_iter().chain(strong));
 }
 
+/// All candidates explain the same cell, which is known well: which of them are on depends on the order in which they are tried, and the law of their
+/// number is left alone only if that order does not depend on the state.
+#[test]
+fn switches_that_compete_leave_the_joint_law_alone() {
+    let mut model = model(&[BsvdMove::Switches], Fault::None);
+    model.cells = vec![(0, 0)];
+    model.config.noise = GammaPrior {
+        shape: 8.0,
+        rate: 0.1,
+    };
+    model.sweeps = 1;
+    all_pass([model]);
+}
+
 const PROBITS: [Likelihood; 3] = [
     Likelihood::Ordinal { levels: 4 },
     Likelihood::Binary,
