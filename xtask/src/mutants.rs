@@ -145,7 +145,7 @@ fn without_fault(tree: &Tree, krate: &str) -> Result<Duration> {
         }
     };
     let start = Instant::now();
-    match tree.test(&suite, 10 * LIMIT)? {
+    match tree.test(&suite, &[], 10 * LIMIT)? {
         Tests::Passed => Ok(start.elapsed()),
         Tests::Failed(test) => Err(format!("{krate}: {test} fails as it is").into()),
         Tests::TimedOut => Err(format!("{krate}: its tests do not end").into()),
@@ -157,7 +157,12 @@ fn judge(tree: &Tree, fault: &Fault, without_fault: Duration) -> Result<Outcome>
         Ok(suite) => suite,
         Err(messages) => return Ok(Outcome::DoesNotCompile(messages)),
     };
-    Ok(Outcome::new(tree.test(&suite, LIMIT)?, without_fault))
+    if !fault.tests.is_empty()
+        && let Tests::Failed(test) = tree.test(&suite, &fault.tests, LIMIT)?
+    {
+        return Ok(Outcome::Caught(test));
+    }
+    Ok(Outcome::new(tree.test(&suite, &[], LIMIT)?, without_fault))
 }
 
 fn report(n: usize, left: &[(&Fault, Outcome)]) {

@@ -19,15 +19,8 @@ use crate::IqgmeError;
 use crate::rows::{Block, Pattern, Rows};
 use forms::{Centre, OneByOne};
 use memory::Memory;
+pub(crate) use memory::{REGISTER, padded};
 use softmax::Lanes;
-
-/// Rows of features, and of components (lanes), are padded to a multiple of this number: the widest register.
-pub(crate) const REGISTER: usize = 8;
-
-/// The padded length of a row.
-pub(crate) fn padded(len: usize) -> usize {
-    len.max(1).next_multiple_of(REGISTER)
-}
 
 /// `L_h` of all components: as matrices and in lanes.
 #[derive(Clone, Debug)]

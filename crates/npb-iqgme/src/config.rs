@@ -6,12 +6,13 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
-use crate::stacking::check_folds;
 
 /// Memory and time grow with the number of components; nobody needs more.
 pub(crate) const MOST_COMPONENTS: usize = 4096;
 /// Starts, restarts or chains: all of them are kept.
 pub(crate) const MOST_RUNS: usize = 4096;
+/// Most folds of a configuration.
+const MOST_FOLDS: usize = 100;
 /// More degrees of freedom than there could be rows.
 const MOST_DOF: f64 = 1e10;
 
@@ -212,4 +213,13 @@ pub(crate) fn check_length(
     }
     let rule = format!("a list of 1 to {MOST_RUNS} {items}");
     Err(OutOfRange::new(field, format!("a list of {found}"), rule))
+}
+
+/// A number of folds that a configuration may have.
+pub(crate) fn check_folds(folds: usize) -> Result<(), OutOfRange> {
+    if folds == 1 || folds > MOST_FOLDS {
+        let rule = format!("0 (runs are weighed by their bounds) or 2 to {MOST_FOLDS}");
+        return Err(OutOfRange::new("folds", folds, rule));
+    }
+    Ok(())
 }

@@ -1,10 +1,12 @@
 //! Training data in the form that the updates want.
 
 use npb_data::{DataError, Labels, Standardiser, Table};
+use npb_infer::stream;
 use npb_linalg::faer::Mat;
+use rand::RngExt;
 
 use crate::prior::shrunk_covariance;
-use crate::rows::Rows;
+use crate::rows::{Group, Rows};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Training data ready for the updates: checked, standardised, sorted by missing pattern.
@@ -321,4 +323,25 @@ pub(crate) fn class_of_rows(
             },
         })
         .collect()
+}
+
+/// A number that is, but for chance, another one for other rows or labels.
+pub(crate) fn fingerprint(data: &IqgmeData) -> u64 {
+    let rows = &data.rows;
+    let words = |n: usize| n as u64;
+    let pattern = |group: &Group| {
+        let observed = &rows.patterns[group.pattern].observed;
+        std::iter::once(words(group.rows.end)).chain(observed.iter().copied().map(words))
+    };
+    let numbers = rows.values.iter().chain(&rows.signs);
+    let classes = rows
+        .classes
+        .iter()
+        .map(|class| class.map_or(0, |c| words(c + 1)));
+    let content = std::iter::once(words(rows.n_features))
+        .chain(classes)
+        .chain(rows.order.iter().copied().map(words))
+        .chain(rows.groups.iter().flat_map(pattern))
+        .chain(numbers.map(|value| value.to_bits()));
+    content.fold(0, |sum, word| stream(sum, [word, 0, 0, 0]).random())
 }

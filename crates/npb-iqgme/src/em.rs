@@ -15,10 +15,10 @@ use npb_priors::special::{ln_phi, log_sum_exp};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::answers::{Evaluation, Imputation, MissingCell, most_probable, with_first_class};
 use crate::bound::trace_product;
 use crate::config::{MOST_COMPONENTS, MOST_RUNS};
 use crate::data::{IqgmeData, at_most_two, class_of_rows};
-use crate::fit::{Evaluation, Imputation, MissingCell, most_probable, with_first_class};
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};

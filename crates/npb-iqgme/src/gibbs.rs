@@ -105,7 +105,7 @@ impl<'d> IqgmeSampler<'d> {
         let from = starts[chain as usize % starts.len()];
         let (n_components, responsibilities) =
             start::responsibilities(data, &config.model, from, chain)?;
-        let largest = |row: &[f64]| crate::fit::most_probable(row) as u32;
+        let largest = |row: &[f64]| crate::answers::most_probable(row) as u32;
         let mut labels: Vec<u32> = responsibilities
             .chunks_exact(n_components)
             .map(largest)

@@ -42,9 +42,14 @@
 //! | many tasks that share components and experts | [`fit_tasks`], [`fit_tasks_with_checkpoints`], [`Task`], [`TasksConfig`], [`MultiTaskFit`], [`AtomSummary`], [`Atoms`]; driven by hand [`MultiTaskData`], [`MultiTaskVb`] |
 //! | the exact posterior by Gibbs sampling | [`fit_gibbs`], [`GibbsFit`], [`IqgmeSampler`], [`GibbsMove`] |
 //! | so many components and no more, by EM | [`fit_qgme`], [`QgmeFit`] |
-//! | many features, few rows: the factor-analytic variant | [`fit_factor`], [`FactorFit`], [`FactorConfig`]; driven by hand [`FactorData`], [`FactorVb`], [`FactorUpdate`], [`FactorState`]; by Gibbs sampling [`FactorSampler`], [`FactorMove`] |
+//! | many features, few rows: the factor-analytic variant | [`fit_factor`], [`FactorFit`], [`FactorConfig`]; driven by hand [`FactorData`], [`FactorVb`], [`FactorUpdate`], [`FactorState`] |
 //! | errors | [`IqgmeError`] |
 
+// Tests of the crate share simulations with the integration tests, which name it.
+#[cfg(test)]
+extern crate self as npb_iqgme;
+
+mod answers;
 mod bound;
 mod checkpoints;
 mod conditional;
@@ -53,6 +58,7 @@ mod data;
 mod em;
 mod error;
 mod factor;
+mod files;
 mod fit;
 mod gibbs;
 mod margins;
@@ -75,6 +81,9 @@ mod units;
 mod vb;
 mod vectorised;
 
+pub use answers::{
+    ClassifierSummary, ComponentSummary, Evaluation, Imputation, MissingCell, ProbabilityInterval,
+};
 pub use bound::Bound;
 pub use checkpoints::fit_with_checkpoints;
 pub use config::{FeatureScale, IqgmeConfig, PriorScale, RowFamily, Start};
@@ -82,14 +91,11 @@ pub use data::IqgmeData;
 pub use em::{QgmeConfig, QgmeFit, fit_qgme};
 pub use error::IqgmeError;
 pub use factor::{
-    FactorBound, FactorComponent, FactorConfig, FactorData, FactorDraw, FactorExpert, FactorFit,
-    FactorMove, FactorRun, FactorSampler, FactorStart, FactorState, FactorUpdate, FactorVb,
-    FeatureFactor, RowEffect, RowEffects, fit_factor, fit_factor_with_checkpoints,
+    FactorBound, FactorComponent, FactorConfig, FactorData, FactorExpert, FactorFit, FactorRun,
+    FactorStart, FactorState, FactorUpdate, FactorVb, FeatureFactor, fit_factor,
+    fit_factor_with_checkpoints,
 };
-pub use fit::{
-    ClassifierSummary, ComponentSummary, Evaluation, Imputation, IqgmeFit, MissingCell,
-    ProbabilityInterval, Run, fit, fit_unlabelled,
-};
+pub use fit::{IqgmeFit, Run, fit, fit_unlabelled};
 pub use gibbs::IqgmeSampler;
 pub use gibbs::checkpoints::fit_gibbs_with_checkpoints;
 pub use gibbs::config::{GibbsConfig, GibbsMove, StickRule};

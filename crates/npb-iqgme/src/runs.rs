@@ -1,10 +1,8 @@
 //! What fits that average over several variational runs have in common.
 
-use npb_infer::diagnostics::quantile;
 use rayon::prelude::*;
 
 use crate::IqgmeError;
-use crate::fit::ProbabilityInterval;
 use crate::stacking::Surety;
 
 /// Beyond what a sharpness and a shift may become (`stacking.rs`).
@@ -88,65 +86,6 @@ pub(crate) fn check_total(what: &str, shares: impl Iterator<Item = f64>) -> Resu
         return Ok(());
     }
     Err(format!("{what} of the runs sum to {total}"))
-}
-
-/// The level of an interval or a quantile.
-pub(crate) fn check_level(level: f64) -> Result<(), IqgmeError> {
-    check_inside("level", level)
-}
-
-/// A share, but neither nothing nor all.
-pub(crate) fn check_inside(argument: &'static str, value: f64) -> Result<(), IqgmeError> {
-    if value > 0.0 && value < 1.0 {
-        return Ok(());
-    }
-    Err(IqgmeError::Argument {
-        argument,
-        value: format!("{value:?}"),
-        rule: "between 0 and 1 (both excluded)",
-    })
-}
-
-/// Levels of quantiles of draws, of which the least and the largest are quantiles, too.
-pub(crate) fn check_levels(levels: &[f64]) -> Result<(), IqgmeError> {
-    let outside = levels.iter().find(|level| !(0.0..=1.0).contains(*level));
-    outside.map_or(Ok(()), |level| {
-        Err(IqgmeError::Argument {
-            argument: "levels",
-            value: format!("{level:?}"),
-            rule: "between 0 and 1",
-        })
-    })
-}
-
-/// Central intervals that hold `level` of the draws of the probabilities of all classes, around given means: `means` by row and class, `drawn` by draw, row and class.
-pub(crate) fn class_intervals(
-    means: Vec<Vec<f64>>,
-    drawn: &[Vec<Vec<f64>>],
-    level: f64,
-) -> Vec<Vec<ProbabilityInterval>> {
-    let of_row = |(row, means): (usize, Vec<f64>)| {
-        let of_class = |(class, mean): (usize, f64)| {
-            let values = drawn.iter().map(|draw| draw[row][class]);
-            central_interval(mean, values.collect(), level)
-        };
-        means.into_iter().enumerate().map(of_class).collect()
-    };
-    means.into_iter().enumerate().map(of_row).collect()
-}
-
-/// Those of the second class.
-pub(crate) fn of_second_class(by_row: Vec<Vec<ProbabilityInterval>>) -> Vec<ProbabilityInterval> {
-    by_row.into_iter().map(|of_row| of_row[1]).collect()
-}
-
-fn central_interval(mean: f64, mut values: Vec<f64>, level: f64) -> ProbabilityInterval {
-    values.sort_by(f64::total_cmp);
-    ProbabilityInterval {
-        mean,
-        lower: quantile(&values, 0.5 - 0.5 * level),
-        upper: quantile(&values, 0.5 + 0.5 * level),
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use npb_data::{Labels, Table};
-use npb_infer::ranges::OutOfRange;
 use npb_infer::stream;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
@@ -19,10 +18,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
-use crate::checkpoints::FoldFiles;
+use crate::files::{FoldFiles, Foretold};
 
-/// Most folds of a configuration.
-const MOST_FOLDS: usize = 100;
 /// Key of the random stream that deals rows to folds.
 const FOLDS: u64 = 6;
 /// Iterations of a run without a fold, at most: what it foretells is settled before its bound is.
@@ -150,9 +147,6 @@ pub(crate) fn extents(shares: &[f64], usual: f64) -> Vec<f64> {
     shares.iter().map(extent).collect()
 }
 
-/// Numbers that runs, made without a label's row, say of that label: run; label, number.
-pub(crate) type Foretold = Vec<Vec<f64>>;
-
 /// What runs say of labels that they were not told, and what these are.
 pub(crate) struct LabelsForetold {
     /// Probabilities of the classes.
@@ -218,15 +212,6 @@ impl FoundFrom {
         }
         Err(format!("what votes were found from: {self:?}"))
     }
-}
-
-/// A number of folds that a configuration may have.
-pub(crate) fn check_folds(folds: usize) -> Result<(), OutOfRange> {
-    if folds == 1 || folds > MOST_FOLDS {
-        let rule = format!("0 (runs are weighed by their bounds) or 2 to {MOST_FOLDS}");
-        return Err(OutOfRange::new("folds", folds, rule));
-    }
-    Ok(())
 }
 
 /// The rows of one set of labels, a fold in and a fold out.

@@ -17,6 +17,20 @@ const MIXTURE_ITERATIONS: u64 = 100;
 /// Key of the random stream of starts.
 const START: u64 = 1;
 
+impl<'d> IqgmeVb<'d> {
+    /// Starts a run from responsibilities given by `start`; `restart` selects the random numbers.
+    pub fn new(
+        data: &'d IqgmeData,
+        config: IqgmeConfig,
+        start: Start,
+        restart: u64,
+    ) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let first = responsibilities(data, &config, start, restart)?;
+        Self::from_responsibilities(data, config, first)
+    }
+}
+
 /// Number of components and responsibilities (by sorted position): each row wholly in the component of its cluster, larger clusters first.
 pub(crate) fn responsibilities(
     data: &IqgmeData,

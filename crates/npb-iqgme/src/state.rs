@@ -3,7 +3,7 @@
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::ParameterError;
-use npb_priors::dist::{NormalGamma, NormalWishart, Wishart};
+use npb_priors::dist::{Gamma, NormalGamma, NormalWishart, Wishart};
 use npb_priors::dp::StickFactor;
 
 use crate::stats::Stats;
@@ -378,4 +378,9 @@ pub(crate) struct ExpertMoments {
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let n = a.len().min(b.len());
     npb_linalg::dot(&a[..n], &b[..n])
+}
+
+/// A Gamma whose parameters are sums of positive numbers.
+pub(crate) fn gamma(shape: f64, rate: f64) -> Gamma {
+    Gamma::new(shape, rate).expect("sums of positive numbers, or checked when read from a file")
 }

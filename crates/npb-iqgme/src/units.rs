@@ -6,8 +6,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
+use crate::answers::{ClassifierSummary, Imputation, MissingCell, check_draws, mixture_moments};
 use crate::data::IqgmeData;
-use crate::fit::{ClassifierSummary, Imputation, MissingCell, check_draws, mixture_moments};
 use crate::predict::CellTerm;
 use crate::rows::Rows;
 use crate::state::{Component, Expert};

@@ -10,7 +10,7 @@ use npb_linalg::faer::{Mat, Scale};
 use npb_priors::dp::StickFactor;
 
 use crate::bound::{Bound, trace_product};
-use crate::config::{PriorScale, Start};
+use crate::config::PriorScale;
 use crate::data::IqgmeData;
 use crate::pass::{PassParameters, RowFactors, Update, pass, soft_means};
 use crate::prior::Prior;
@@ -19,7 +19,7 @@ use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot, ex
 use crate::stats::Stats;
 use serde::{Deserialize, Serialize};
 
-use crate::{IqgmeConfig, IqgmeError, start};
+use crate::{IqgmeConfig, IqgmeError};
 
 /// Iterations with the responsibilities of the start held fixed.
 pub(crate) const START_ITERATIONS: usize = 10;
@@ -111,16 +111,13 @@ pub struct IqgmeVb<'d> {
 }
 
 impl<'d> IqgmeVb<'d> {
-    /// Starts a run from responsibilities given by `start`; `restart` selects the random numbers.
-    pub fn new(
+    /// Starts a run from so many components and the responsibilities of these, by sorted position.
+    pub(crate) fn from_responsibilities(
         data: &'d IqgmeData,
         config: IqgmeConfig,
-        start: Start,
-        restart: u64,
+        (n_components, responsibilities): (usize, Vec<f64>),
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
-        let (n_components, responsibilities) =
-            start::responsibilities(data, &config, start, restart)?;
         let n_utilities = data.rows.n_utilities;
         let prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
         let state = prior_state(data, &config, &prior, n_components);

@@ -470,9 +470,9 @@ fn calibrate_likelihood(
     let model = Model::new(likelihood, (12, 10), true, quantities)?;
     let (replications, draws, burn_in, thin) = match (plan.scale, likelihood) {
         (Scale::Smoke, _) => (20, 9, 5, 1),
-        (Scale::Quick, Likelihood::Gaussian) => (500, 99, 100, 5),
+        (Scale::Quick, Likelihood::Gaussian) => (1_000, 99, 100, 5),
         // Behind a link the data say less and latent entries, drawn each sweep, make mixing slower and sweeps dearer.
-        (Scale::Quick, _) => (250, 49, 100, 10),
+        (Scale::Quick, _) => (1_000, 49, 100, 10),
         (Scale::Paper, _) => (2_000, 99, 300, 15),
     };
     let test = Calibration {

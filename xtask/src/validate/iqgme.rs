@@ -1,7 +1,5 @@
 //! Checks of npb-iqgme's Gibbs samplers: small tables drawn from the model, with missing cells and rows without labels, under proper priors.
 
-mod factor;
-
 use std::cell::RefCell;
 
 use npb_infer::testing::{Calibration, JointModel};
@@ -20,7 +18,6 @@ use rand::{Rng, RngExt};
 use super::{Check, Findings, Plan, alarms, calibration};
 use crate::Result;
 use crate::reproduce::Scale;
-use factor::FactorModel;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -39,19 +36,13 @@ pub(super) const CHECKS: &[Check] = &[
         run: |plan| calibrate(plan, 3, StickRule::Slice),
     },
     Check {
-        id: "iqgme/calibration-factor",
-        what: "ranks of concentration, a weight, missing cells, a predicted probability and more among posterior draws of the factor-analytic sampler",
-        run: calibrate_factor,
-    },
-    Check {
         id: "iqgme/false-alarms",
-        what: "joint-distribution test of whole sweeps at 20 consecutive seeds: two classes, three classes, blocked sticks, factor-analytic",
+        what: "joint-distribution test of whole sweeps at 20 consecutive seeds: two classes, three classes, blocked sticks",
         run: false_alarms,
     },
 ];
 
 const METHOD: &str = "npb:iqgme/gibbs";
-const FACTOR_METHOD: &str = "npb:iqgme-mfa/gibbs";
 /// Key of the random stream that draws which cells are observed.
 const MASK: u64 = 9;
 /// Features of a row.
@@ -388,7 +379,7 @@ impl JointModel for Model {
 fn design(plan: &Plan) -> (usize, Calibration) {
     let (n_rows, replications, draws, burn_in, thin) = match plan.scale {
         Scale::Smoke => (10, 20, 9, 5, 1),
-        Scale::Quick => (40, 500, 49, 100, 10),
+        Scale::Quick => (40, 1_000, 49, 100, 10),
         Scale::Paper => (100, 2_000, 99, 500, 20),
     };
     let test = Calibration {
@@ -413,14 +404,6 @@ fn calibrate(plan: &Plan, n_classes: usize, sticks: StickRule) -> Result<Finding
     calibration::calibrate(&model, &test, &setting, METHOD)
 }
 
-fn calibrate_factor(plan: &Plan) -> Result<Findings> {
-    let (n_rows, mut test) = design(plan);
-    // Its sweeps cost little, and it has no move that exchanges the labels of clusters.
-    (test.burn_in, test.thin) = (5 * test.burn_in, 5 * test.thin);
-    let setting = format!("rows={n_rows};features={}", factor::P);
-    calibration::calibrate(&FactorModel::new(n_rows), &test, &setting, FACTOR_METHOD)
-}
-
 fn false_alarms(plan: &Plan) -> Result<Findings> {
     let length = match plan.scale {
         Scale::Smoke => 5,
@@ -437,8 +420,6 @@ fn false_alarms(plan: &Plan) -> Result<Findings> {
         let outcomes = alarms::consecutive(plan, &model, 64, length);
         found.push((name.to_owned(), outcomes));
     }
-    let outcomes = alarms::consecutive(plan, &FactorModel::new(8), 64, length);
-    found.push(("factor-analytic".to_owned(), outcomes));
     alarms::findings(found, METHOD)
 }
 

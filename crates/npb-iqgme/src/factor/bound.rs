@@ -4,12 +4,12 @@ use npb_linalg::NotPositiveDefinite;
 use npb_priors::GammaPrior;
 use npb_priors::dist::{Gamma, NormalGamma};
 
-use super::effects::{EffectLaw, EffectRows};
 use super::experts;
-use super::features::{self, gamma};
+use super::features;
 use super::rows::{Cluster, RowFactors, Rows, scores};
 use super::state::FactorState;
 use crate::FactorConfig;
+use crate::state::gamma;
 
 /// The evidence lower bound in parts; `total()` is the bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,8 +93,6 @@ pub(crate) struct Labelled<'a> {
     pub(crate) soft: &'a [f64],
     /// By row the logarithm of the probability of the region of its class.
     pub(crate) ln_masses: &'a [f64],
-    pub(crate) effects: &'a EffectRows,
-    pub(crate) law: &'a EffectLaw,
 }
 
 /// The bound of a posterior.
@@ -110,13 +108,6 @@ pub(crate) fn bound(
     let n = clusters.len();
     let terms = rows.terms(&clusters, factors);
     let scores = scores(rows.labels, &clusters, factors);
-    let each = state.row_effects.iter();
-    let effects: Vec<[Vec<f64>; 2]> = each
-        .map(|effect| {
-            let variances = labelled.law.variances(labelled.effects, &effect.variance);
-            [labelled.law.at(labelled.effects, &effect.mean), variances]
-        })
-        .collect();
     let mut sum = Sums::default();
     for (i, row) in terms.chunks_exact(n).enumerate() {
         let mut score_second = 0.0;
@@ -138,11 +129,9 @@ pub(crate) fn bound(
             let [mu, t, scores] = [labelled.locations, labelled.soft, &scores].map(of_row);
             sum.soft_labels(labelled.ln_masses[i]);
             let mut square = 0.0;
-            for (k, [effects, variances]) in effects.iter().enumerate() {
-                let (score, effect) = (scores[k], effects[i]);
-                score_second += 2.0 * score * effect + effect * effect + variances[i];
-                sum.soft_labels(t[k] * (score + effect - mu[k]));
-                square += mu[k] * mu[k];
+            for ((t, score), mu) in t.iter().zip(scores).zip(mu) {
+                sum.soft_labels(t * (score - mu));
+                square += mu * mu;
             }
             sum.soft_labels(-0.5 * (score_second - square));
         }
@@ -161,9 +150,7 @@ pub(crate) fn bound(
     let on = state.switches.iter().flatten().filter(|b| **b).count() as f64;
     let off = (n * config.max_factors) as f64 - on;
     let sticks = state.sticks.elbo();
-    let mut experts = experts::bound(state, &priors.expert)?;
-    let divergence_of = |effect| labelled.law.divergence(effect);
-    experts -= state.row_effects.iter().map(divergence_of).sum::<f64>();
+    let experts = experts::bound(state, &priors.expert)?;
     let switches = on * ln_on + off * ln_off;
     Ok(FactorBound {
         labels: sum.labels,

@@ -6,26 +6,23 @@ use std::path::Path;
 use npb_data::{Labels, Table};
 use npb_infer::checkpoint::Every;
 use npb_infer::{VbReport, stream};
-use npb_linalg::faer::Mat;
 use rand::RngExt;
 
 use super::data::FactorData;
 use super::fit::{FactorFit, FactorRun, make_runs};
-use super::scale;
 use super::stacking::votes;
 use super::vb::FactorVb;
-use crate::checkpoints::{FoldFiles, Key, RunFile, appended, cancelled};
+use crate::files::{FoldFiles, Key, RunFile, cancelled};
 use crate::{FactorConfig, IqgmeError};
 
 /// Names in checkpoint files.
 const MODEL: &str = "npb-iqgme/factor/run";
 const FOLD: &str = "npb-iqgme/factor/fold";
-const STEPS: &str = "npb-iqgme/factor/steps";
 
 /// As [`fit_factor`](crate::fit_factor), with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and
 /// returns the same bits as if it had never stopped.
 ///
-/// If the scale of the steps is learned, what each foretells of the labels of fold `k` goes to the file `path` with `.steps.foldk` appended. Other files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints) and [`fit_factor`](crate::fit_factor).
+/// Files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints) and [`fit_factor`](crate::fit_factor).
 pub fn fit_factor_with_checkpoints(
     table: &Table,
     labels: &Labels,
@@ -34,12 +31,9 @@ pub fn fit_factor_with_checkpoints(
     every: Every,
     watch: impl Fn(usize, &VbReport) -> ControlFlow<()> + Sync,
 ) -> Result<FactorFit, IqgmeError> {
-    let mut data = FactorData::new(table, labels, config)?;
+    let data = FactorData::new(table, labels, config)?;
     let fingerprint = fingerprint(&data);
     let path = path.as_ref();
-    let of_steps = appended(path, ".steps");
-    let files = FoldFiles::new(&of_steps, STEPS, config, fingerprint);
-    let config = &scale::learned(&mut data, table, labels, config, Some(&files))?;
     let runs = make_runs(&data, config, |k, start, restart| {
         let key = Key {
             start,
@@ -76,9 +70,7 @@ fn fingerprint(data: &FactorData) -> u64 {
         let rows = p.rows.iter().map(|&i| i as u64);
         rows.chain(p.missing.iter().map(|&j| j as u64))
     });
-    // Both scales: other values of the same order are the same on one of them.
-    let columns = |of| (0..cells.n_features()).flat_map(move |j| Mat::col_as_slice(of, j));
-    let values = columns(&cells.x).chain(columns(&cells.plain));
+    let values = (0..cells.n_features()).flat_map(|j| cells.x.col_as_slice(j));
     let numbers = values.map(|value| value.to_bits());
     let class = |class: &Option<usize>| class.map_or(u64::MAX, |class| class as u64);
     let labels = data.labels.class.iter().map(class);

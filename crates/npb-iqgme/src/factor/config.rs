@@ -6,11 +6,7 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
-use crate::config::{FeatureScale, MOST_COMPONENTS, MOST_RUNS, check_length};
-use crate::stacking::check_folds;
-
-/// Most steps of a feature: bins are counted in bytes.
-const MOST_STEPS: usize = 100;
+use crate::config::{FeatureScale, MOST_COMPONENTS, MOST_RUNS, check_folds, check_length};
 
 /// Where a run starts: hard responsibilities, and the factors of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,94 +18,20 @@ pub enum FactorStart {
     Own(usize),
     /// K-means within each class (unlabelled rows join the nearest cluster), with this many clusters for each class; pooled factors.
     PerClass(usize),
-    /// Rows in order of their mean square, cut into so many groups of one size: clusters that differ in spread, not in location. Pooled factors.
-    BySpread(usize),
-    /// The clusters of `Pooled`, and no factors, which none of the updates brings back: labels rest on clusters and on what rows say themselves.
-    NoFactors(usize),
-    /// One cluster, no factors, and linear effects of the features in place of steps: labels rest on a regression on values as they are in the table, standardised, moved to the range of the
-    /// labelled rows, and 0 where they are missing. The sum of the effects has this prior variance, the same part of it for each feature.
-    Linear(f64),
 }
 
 impl FactorStart {
     pub(crate) fn clusters(self) -> usize {
-        match self {
-            Self::Pooled(clusters)
-            | Self::Own(clusters)
-            | Self::PerClass(clusters)
-            | Self::BySpread(clusters)
-            | Self::NoFactors(clusters) => clusters,
-            Self::Linear(_) => 1,
-        }
+        let (Self::Pooled(clusters) | Self::Own(clusters) | Self::PerClass(clusters)) = self;
+        clusters
     }
 
     /// What a start must be, if it is not.
     fn validate(self) -> Result<(), String> {
-        if !(1..=MOST_COMPONENTS).contains(&self.clusters()) {
-            return Err(format!("of 1 to {MOST_COMPONENTS} clusters"));
+        if (1..=MOST_COMPONENTS).contains(&self.clusters()) {
+            return Ok(());
         }
-        match self.linear().map(|variance| moderate("variance", variance)) {
-            Some(Err(wrong)) => Err(format!("of a variance {}", wrong.rule)),
-            Some(Ok(())) | None => Ok(()),
-        }
-    }
-
-    /// Whether it is made for the labels' sake alone: without factors, which its run cannot get, it cannot tell how the features depend on one another.
-    pub(crate) fn without_factors(self) -> bool {
-        matches!(self, Self::NoFactors(_) | Self::Linear(_))
-    }
-
-    /// Prior variance of the sum of linear effects; none for runs whose features have steps.
-    pub(crate) fn linear(self) -> Option<f64> {
-        match self {
-            Self::Linear(variance) => Some(variance),
-            _ => None,
-        }
-    }
-}
-
-/// What a row adds to the score of its label, whatever its cluster: an effect of its spread, and steps of its features, on the model's scale. A score's noise
-/// has variance 1.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RowEffects {
-    /// Prior variance of the effect of the row's spread, the logarithm of the mean absolute value of its features, in its standard deviations over the rows
-    /// of training; 0 leaves it out.
-    pub spread: f64,
-    /// Each feature has at most so many steps, evenly spread over the places where the values of the labelled rows change; 0 leaves them out.
-    pub steps: usize,
-    /// Scale of the steps: at its prior's mean a step's precision is the number of steps divided by this, so that their sum has about this variance.
-    pub variance: f64,
-    /// Whether [`fit_factor`](crate::fit_factor) learns `variance`: it becomes 1/16, 1/4, 1, 4 or 16 times what it is here (which is the prior's median), the one at which a run without factors foretells labels best in cross-validation, put right as runs are; what it is here without
-    /// [`folds`](FactorConfig::folds), or where fewer than two classes have two rows.
-    pub learn_variance: bool,
-    /// Shape of the Gamma prior of each step's precision. Steps are Student-t a priori with twice as many degrees of freedom: the fewer, the fewer steps matter.
-    pub shape: f64,
-}
-
-impl Default for RowEffects {
-    fn default() -> Self {
-        Self {
-            spread: 1.0,
-            steps: 19,
-            variance: 4.0,
-            learn_variance: true,
-            shape: 0.5,
-        }
-    }
-}
-
-impl RowEffects {
-    fn validate(&self) -> Result<(), IqgmeError> {
-        if self.spread != 0.0 {
-            moderate("row_effects.spread", self.spread)?;
-        }
-        if self.steps > 0 {
-            up_to("row_effects.steps", self.steps, MOST_STEPS)?;
-        }
-        moderate("row_effects.variance", self.variance)?;
-        moderate("row_effects.shape", self.shape)?;
-        Ok(())
+        Err(format!("of 1 to {MOST_COMPONENTS} clusters"))
     }
 }
 
@@ -141,17 +63,14 @@ pub struct FactorConfig {
     pub expert: GammaPrior,
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,
-    /// What a row says of its label whatever its cluster.
-    pub row_effects: RowEffects,
-    /// Starts to try. Of the runs that may have factors the one with the highest bound comes first: summaries are of it, predictions average over runs.
-    /// Those without factors come last.
+    /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
     pub starts: Vec<FactorStart>,
     /// Starts to try instead when no row has a label.
     pub unlabelled_starts: Vec<FactorStart>,
     /// Runs of every start, each with its own random numbers.
     pub restarts: usize,
     /// Runs are weighed by how well they foretell labels in cross-validation with so many folds, and made as sure of their probabilities as these labels
-    /// allow ([`FactorRun::sharpness`](crate::FactorRun::sharpness), [`shifts`](crate::FactorRun::shifts)); 0: weighed by their bounds, which those without factors are left out by, and left as sure as they are. So they are without labels, or where fewer than two classes have two rows.
+    /// allow ([`FactorRun::sharpness`](crate::FactorRun::sharpness), [`shifts`](crate::FactorRun::shifts)); 0: weighed by their bounds, and left as sure as they are. So they are without labels, or where fewer than two classes have two rows.
     /// Folds are of rows: where rows depend on each other (several of one patient), leave them out. 1 is an error: one fold leaves nothing to learn from.
     pub folds: usize,
     /// How predictions average over runs that are weighed by their bounds, as [`crate::IqgmeConfig::averaging`].
@@ -166,7 +85,7 @@ pub struct FactorConfig {
 
 impl Default for FactorConfig {
     fn default() -> Self {
-        use FactorStart::{BySpread, Linear, NoFactors, Own, PerClass, Pooled};
+        use FactorStart::{Own, PerClass, Pooled};
         Self {
             scale: FeatureScale::NormalScores,
             truncation: 20,
@@ -195,17 +114,7 @@ impl Default for FactorConfig {
                 rate: 0.1,
             },
             expert_mean_strength: 1.0,
-            row_effects: RowEffects::default(),
-            starts: vec![
-                Pooled(1),
-                PerClass(1),
-                PerClass(2),
-                Own(3),
-                BySpread(2),
-                NoFactors(1),
-                Linear(1.0),
-                Linear(4.0),
-            ],
+            starts: vec![Pooled(1), PerClass(1), PerClass(2), Own(3)],
             unlabelled_starts: [1, 2, 3, 4, 6].map(Own).to_vec(),
             restarts: 1,
             folds: 5,
@@ -244,7 +153,6 @@ impl FactorConfig {
         if self.cluster_noise != 0.0 {
             moderate("cluster_noise", self.cluster_noise)?;
         }
-        self.row_effects.validate()?;
         not_negative("averaging", self.averaging)?;
         at_least("max_iterations", self.max_iterations, 1)?;
         for (field, starts) in [

@@ -12,21 +12,19 @@ use rand::RngExt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::cells::Cells;
 use super::config::FactorStart;
-use super::data::{Cells, FactorData, Units};
-use super::effects::{Effects, RowsOfBoth};
+use super::data::{FactorData, Units};
 use super::predict::{Drawn, Predictor};
-use super::scale;
 use super::stacking::votes;
 use super::state::{FactorExpert, FactorState};
 use super::vb::{FactorUpdate, FactorVb};
+use crate::answers::{
+    ALL_CLASSES, ALL_INTERVALS, Evaluation, check_draws, check_level, class_intervals,
+    most_probable, of_second_class, with_first_class,
+};
 use crate::data::{class_of_rows, two_classes};
-use crate::fit::{
-    ALL_CLASSES, ALL_INTERVALS, Evaluation, check_draws, most_probable, with_first_class,
-};
-use crate::runs::{
-    check_level, check_part, check_total, class_intervals, of_second_class, run_all, weigh,
-};
+use crate::runs::{check_part, check_total, run_all, weigh};
 use crate::stacking::{self, FoundFrom, Vote, Votes};
 use crate::units::Filling;
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
@@ -39,8 +37,7 @@ const PICK: u64 = 5;
 /// Fits the factor-analytic variant: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or more, rows may be unlabelled (all of them, too: then there is no
-/// classifier). Cost: seconds of a core for tens of rows and hundreds of columns (20 with the default for 60 x 200); fewer `starts`, or `folds = 0`, take less. With labels every run is made `config.folds` times more, with at most 15 iterations each, to find its weight; with
-/// [`RowEffects::learn_variance`](crate::RowEffects::learn_variance) so is a run without factors for each of five scales of the steps. Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
+/// classifier). Cost: seconds of a core for tens of rows and hundreds of columns (20 with the default for 60 x 200); fewer `starts`, or `folds = 0`, take less. With labels every run is made `config.folds` times more, with at most 15 iterations each, to find its weight. Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 ///
 /// ```
 /// use npb_iqgme::npb_data::{Labels, Table};
@@ -63,8 +60,7 @@ pub fn fit_factor(
     labels: &Labels,
     config: &FactorConfig,
 ) -> Result<FactorFit, IqgmeError> {
-    let mut data = FactorData::new(table, labels, config)?;
-    let config = &scale::learned(&mut data, table, labels, config, None)?;
+    let data = FactorData::new(table, labels, config)?;
     let runs = make_runs(&data, config, |_, start, restart| {
         let mut vb = FactorVb::new(&data, config.clone(), start, restart)?;
         let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
@@ -93,7 +89,7 @@ pub(crate) fn make_runs(
 pub struct FactorRun {
     /// Its start.
     pub start: FactorStart,
-    /// Its weight in densities and missing cells, by its bound; zero for a run that was not kept, and for one without factors beside those with factors.
+    /// Its weight in densities and missing cells, by its bound; zero for a run that was not kept.
     pub weight: f64,
     /// Its weight in class probabilities, by the labels that it foretells (`config.folds`), or else `weight`.
     pub vote: f64,
@@ -169,7 +165,6 @@ pub struct FactorComponent {
 pub struct Wire {
     config: FactorConfig,
     units: Units,
-    effects: Effects,
     classes: Vec<String>,
     /// Labels of training, by class.
     labels: Vec<u64>,
@@ -180,8 +175,7 @@ pub struct Wire {
 
 /// A fitted factor-analytic model. Questions and answers are in the user's units, columns in the order of training.
 ///
-/// Imputations and densities average over the runs by their weights, class probabilities by their votes; clusters and loadings are those of the best run,
-/// which is one with factors if any is: bounds of runs with other effects of rows are no measure beside its own.
+/// Imputations and densities average over the runs by their weights, class probabilities by their votes; clusters and loadings are those of the best run.
 #[derive(Clone, Debug)]
 pub struct FactorFit {
     wire: Wire,
@@ -202,17 +196,9 @@ impl FactorFit {
             run.vote = vote.weight;
             (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
         }
-        runs.sort_by(|a, b| b.elbo().total_cmp(&a.elbo()));
-        runs.sort_by_key(|run| run.start.without_factors());
-        let describe = |run: &&FactorRun| !run.start.without_factors();
-        let n_with_factors = runs.iter().filter(describe).count();
-        let describing = match n_with_factors {
-            0 => &mut runs[..],
-            n => &mut runs[..n],
-        };
         let n_observed = data.n_observed().max(1);
-        let weights = weigh(describing, FactorRun::elbo, config.averaging, n_observed);
-        for (run, weight) in describing.iter_mut().zip(weights) {
+        let weights = weigh(&mut runs, FactorRun::elbo, config.averaging, n_observed);
+        for (run, weight) in runs.iter_mut().zip(weights) {
             run.weight = weight;
             if !by_labels {
                 run.vote = weight;
@@ -227,7 +213,6 @@ impl FactorFit {
                 config,
                 labels: (0..data.classes.len()).map(of_class).collect(),
                 units: data.units,
-                effects: data.effects,
                 classes: data.classes,
                 foretold,
                 runs,
@@ -353,7 +338,7 @@ impl FactorFit {
     }
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), factors and missing features integrated out, experts by moment
-    /// matching. Steps and linear effects of features are at their posterior means: a posterior that factorises overstates what they leave uncertain.
+    /// matching.
     /// Each run is put right by its [`sharpness`](FactorRun::sharpness) and [`shifts`](FactorRun::shifts). A row without any observed feature gets the shares of the
     /// classes among the labels of training.
     ///
@@ -361,7 +346,7 @@ impl FactorFit {
     pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         self.classifies()?;
         let cells = self.cells(table)?;
-        let by_run = self.by_run(&cells, &self.wire.effects.of(&cells))?;
+        let by_run = self.by_run(&cells)?;
         Ok(self.probabilities(&cells, &by_run, &self.extents(table)))
     }
 
@@ -380,10 +365,9 @@ impl FactorFit {
     }
 
     /// Probabilities of the classes by each run that votes, before they are put right: run, row, class.
-    fn by_run(&self, cells: &Cells, rows: &RowsOfBoth) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
+    fn by_run(&self, cells: &Cells) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
         let of_run = |run: &FactorRun| {
-            let effects = (&self.wire.effects, rows);
-            let others = Predictor::new(&run.state).probabilities(&run.state, cells, effects)?;
+            let others = Predictor::new(&run.state).probabilities(&run.state, cells)?;
             Ok(with_first_class(others))
         };
         self.voting().map(of_run).collect()
@@ -404,7 +388,7 @@ impl FactorFit {
         stacking::average(runs.zip(by_run), extents)
     }
 
-    /// Rows of which nothing is seen. What runs say of them is what they would say of a row without effects, not of a row that might have any: they get the
+    /// Rows of which nothing is seen get the
     /// shares of the classes among the labels of training, with half a label more of each class.
     fn unseen(cells: &Cells) -> Vec<usize> {
         let n_features = cells.n_features();
@@ -448,7 +432,6 @@ impl FactorFit {
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are put right as the
     /// probabilities of their run are, so that they spread around what is foretold, on the scale of log odds as wide as they were or, where the run was not sure enough, wider.
-    /// With steps ([`RowEffects::steps`](crate::RowEffects::steps)) they are wide, often next to all of (0, 1): the posterior has a variance of its own for each of many steps and overstates that of their sum.
     ///
     /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
     /// excluded), fewer than two draws.
@@ -462,8 +445,7 @@ impl FactorFit {
         check_draws(draws, 2)?;
         self.classifies()?;
         let cells = self.cells(table)?;
-        let rows = self.wire.effects.of(&cells);
-        let by_run = self.by_run(&cells, &rows)?;
+        let by_run = self.by_run(&cells)?;
         let extents = self.extents(table);
         let unseen = Self::unseen(&cells);
         let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
@@ -473,8 +455,7 @@ impl FactorFit {
                 let state = &run.state;
                 let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
                 let predictor = Predictor::draw(state, &mut rng).map_err(failed)?;
-                let effects = (&self.wire.effects, &rows);
-                let others = predictor.probabilities(state, &cells, effects)?;
+                let others = predictor.probabilities(state, &cells)?;
                 let drawn = with_first_class(others);
                 let mut moved = self
                     .wire
@@ -640,9 +621,6 @@ impl Saved for FactorFit {
         wire.config.validate()?;
         wire.units.check().map_err(saved)?;
         let n_features = wire.units.active.len();
-        if !wire.effects.is_valid(n_features) {
-            return Err(saved("effects of rows".to_owned()));
-        }
         let n_classes = wire.classes.len();
         if n_classes == 1 || wire.labels.len() != n_classes || wire.runs.is_empty() {
             return Err(saved("classes or runs: impossible number".to_owned()));
@@ -662,9 +640,8 @@ impl Saved for FactorFit {
             if !(0.0..=1.0).contains(&run.vote) {
                 return Err(saved(format!("vote of run {k}: {}", run.vote)));
             }
-            let law = wire.effects.law(run.state.linear());
             run.state
-                .check(n_features, n_utilities, &law, &wire.config)
+                .check(n_features, n_utilities, &wire.config)
                 .map_err(saved)?;
             let (n, l) = (run.state.n_clusters(), run.state.n_factors());
             let probable = |p: &f64| (0.0..=1.0).contains(p);

@@ -8,8 +8,8 @@ use super::config::FactorStart;
 use super::data::FactorData;
 use super::predict::Predictor;
 use super::vb::FactorVb;
-use crate::checkpoints::FoldFiles;
-use crate::fit::with_first_class;
+use crate::answers::with_first_class;
+use crate::files::FoldFiles;
 use crate::runs::run_all;
 use crate::stacking::{self, ITERATIONS, LeftOut, Side, Votes, shares_seen};
 use crate::{FactorConfig, IqgmeError};
@@ -74,10 +74,8 @@ impl Fold {
         let mut vb = FactorVb::new(&self.data, limited, start, restart)?;
         vb.run(|_, _| ControlFlow::Continue(()))?;
         let state = vb.into_state();
-        let FactorData { units, effects, .. } = &self.data;
-        let cells = units.cells_left_out(&self.left_out)?;
-        let predictor = Predictor::new(&state);
-        let others = predictor.probabilities(&state, &cells, (effects, &effects.of(&cells)))?;
+        let cells = self.data.units.cells_left_out(&self.left_out)?;
+        let others = Predictor::new(&state).probabilities(&state, &cells)?;
         Ok(with_first_class(others).concat())
     }
 }

@@ -39,11 +39,7 @@ pub(crate) fn beginning(
     let n = data.n_rows();
     let largest = config.max_factors.min(n.saturating_sub(1));
     let all: Vec<usize> = (0..n).collect();
-    // One cluster without factors needs no components.
-    let points = match start {
-        FactorStart::NoFactors(1) | FactorStart::Linear(_) => vec![Vec::new(); n],
-        _ => scores(&data.cells.x, largest, &mut rng),
-    };
+    let points = scores(&data.cells.x, largest, &mut rng);
     let clusters = clusters(data, config, start, &points, &mut rng);
     let n_clusters = clusters.iter().max().map_or(1, |m| m + 1);
     let residuals = residuals(data, &clusters, n_clusters);
@@ -59,7 +55,6 @@ pub(crate) fn beginning(
                 (vec![h], members, number)
             })
             .collect(),
-        FactorStart::NoFactors(_) | FactorStart::Linear(_) => Vec::new(),
         _ => vec![((0..n_clusters).collect(), all, largest)],
     };
     for (users, members, number) in groups {
@@ -129,9 +124,6 @@ fn clusters(
 ) -> Vec<usize> {
     let n = data.n_rows();
     let wanted = start.clusters().min(config.truncation);
-    if let FactorStart::BySpread(_) = start {
-        return by_spread(data, wanted);
-    }
     let of_class = |class: usize| -> Vec<usize> {
         let own = |i: &usize| data.labels.class[*i] == Some(class);
         (0..n).filter(own).collect()
@@ -166,30 +158,6 @@ fn clusters(
         .iter()
         .map(|rank| used.binary_search(rank).expect("is among them"))
         .collect()
-}
-
-/// Rows in order of the mean square of what is observed of them, cut into groups of one size; larger squares first.
-fn by_spread(data: &FactorData, groups: usize) -> Vec<usize> {
-    let n = data.n_rows();
-    let x = &data.cells.x;
-    let mut squares = vec![0.0; n];
-    for pattern in data.cells.patterns.iter() {
-        for &i in &pattern.rows {
-            let sum: f64 = pattern
-                .observed
-                .iter()
-                .map(|&j| x[(i, j)] * x[(i, j)])
-                .sum();
-            squares[i] = sum / pattern.observed.len().max(1) as f64;
-        }
-    }
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&a, &b| squares[b].total_cmp(&squares[a]));
-    let mut assigned = vec![0; n];
-    for (rank, i) in order.into_iter().enumerate() {
-        assigned[i] = rank * groups.min(n) / n;
-    }
-    assigned
 }
 
 /// The tightest of several k-means: which of its optima one ends in is chance.

@@ -1,13 +1,12 @@
 //! The variational posterior of everything but the rows' own factors.
 
-use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
+use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::{Gamma, NormalGamma};
 use npb_priors::dp::StickFactor;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::effects::EffectLaw;
-use super::features::Derived;
 use crate::FactorConfig;
 use crate::state::expect;
 
@@ -31,6 +30,39 @@ pub struct FeatureFactor {
     pub(crate) derived: Derived,
 }
 
+/// What follows from `V`, by group of features.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Derived {
+    /// `ln|V|`.
+    pub(crate) ln_det: Vec<f64>,
+    /// Diagonal of `V^-1`.
+    pub(crate) precision: Vec<Vec<f64>>,
+}
+
+impl Derived {
+    pub(crate) fn new(covariance: &[Mat<f64>]) -> Result<Self, NotPositiveDefinite> {
+        let each: Vec<(f64, Vec<f64>)> = covariance
+            .par_iter()
+            .map(|v| {
+                let factor = Cholesky::new(v.as_ref())?;
+                let inverse = factor.inverse();
+                Ok((factor.ln_det(), diagonal(&inverse)))
+            })
+            .collect::<Result<_, _>>()?;
+        let (ln_det, precision) = each.into_iter().unzip();
+        Ok(Self { ln_det, precision })
+    }
+
+    /// Whether it may be of so many groups of features in `d` coordinates.
+    pub(crate) fn fits(&self, groups: usize, d: usize) -> bool {
+        let positive =
+            |of: &Vec<f64>| of.len() == d && of.iter().all(|v| v.is_finite() && *v > 0.0);
+        let finite = self.ln_det.iter().all(|v| v.is_finite());
+        let lengths = [self.ln_det.len(), self.precision.len()];
+        lengths == [groups; 2] && finite && self.precision.iter().all(positive)
+    }
+}
+
 /// `q(w_h) = N(mean, covariance)` over the L factors and, last, the intercept.
 ///
 /// Coordinates of factors that the cluster does not use are zero; they follow the prior that all experts share and cost nothing. So does a whole
@@ -44,20 +76,6 @@ pub struct FactorExpert {
     /// (L + 1) x (L + 1).
     #[serde(with = "npb_linalg::saved")]
     pub covariance: Mat<f64>,
-}
-
-/// `q(v_j) = N(mean, variance)` of what rows say of their labels whatever their clusters, and `q(tau_j)` of the steps among them: the effect of the spread first, where it
-/// is in the model, then the steps or the linear effects, feature by feature.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RowEffect {
-    /// Prior variance of the sum of linear effects; none where features have steps.
-    pub linear: Option<f64>,
-    /// Means.
-    pub mean: Vec<f64>,
-    /// Variances.
-    pub variance: Vec<f64>,
-    /// Prior precisions of the steps.
-    pub precisions: Vec<Gamma>,
 }
 
 /// One variational posterior, in the standardised units of the fit. Only clusters with rows and columns of the loadings that some cluster uses are
@@ -80,8 +98,6 @@ pub struct FactorState {
     pub experts: Vec<FactorExpert>,
     /// `q(zeta_l, lambda_l)` of the L factors and, last, the intercept, for each utility in turn.
     pub expert_prior: Vec<NormalGamma>,
-    /// `q(v)` and `q(tau)`, by utility; empty when no row has a label.
-    pub row_effects: Vec<RowEffect>,
     /// Locations of `q(t_i)`, normals with variance 1 cut to the region of the row's class: by row, then utility; 0 for an unlabelled row.
     pub soft_labels: Vec<f64>,
 }
@@ -112,11 +128,6 @@ impl FactorState {
     pub(crate) fn expert_prior_of(&self, k: usize) -> &[NormalGamma] {
         let width = self.n_factors() + 1;
         &self.expert_prior[k * width..][..width]
-    }
-
-    /// Prior variance of the sum of linear effects; none where features have steps.
-    pub(crate) fn linear(&self) -> Option<f64> {
-        self.row_effects.first().and_then(|effect| effect.linear)
     }
 
     /// Columns that cluster `h` uses.
@@ -185,12 +196,11 @@ impl FactorState {
         self.experts = experts.iter().map(expert).collect();
     }
 
-    /// Checks sizes and ranges, for a state that comes from a file: `p` features, so many utilities (0: no classifier), rows with these effects.
+    /// Checks sizes and ranges, for a state that comes from a file: `p` features, so many utilities (0: no classifier).
     pub(crate) fn check(
         &self,
         p: usize,
         n_utilities: usize,
-        effects: &EffectLaw,
         config: &FactorConfig,
     ) -> Result<(), String> {
         let (k, l) = (self.n_clusters(), self.n_factors());
@@ -241,9 +251,6 @@ impl FactorState {
         let mut of_cluster = self.experts.chunks(n_utilities.max(1));
         let alike = |experts: &[FactorExpert]| experts.iter().all(|e| e.tied == experts[0].tied);
         expect(of_cluster.all(alike), "tied experts")?;
-        let mut each = self.row_effects.iter();
-        expect(self.row_effects.len() == n_utilities, "row effects")?;
-        expect(each.all(|effect| effects.fits(effect)), "row effects")?;
         expect(
             self.soft_labels.iter().all(|v| v.is_finite()),
             "soft labels",
@@ -295,4 +302,8 @@ pub(crate) fn submatrix(matrix: &Mat<f64>, kept: &[usize]) -> Mat<f64> {
         }
     }
     part
+}
+
+fn diagonal(matrix: &Mat<f64>) -> Vec<f64> {
+    (0..matrix.ncols()).map(|j| matrix[(j, j)]).collect()
 }

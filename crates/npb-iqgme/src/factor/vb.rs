@@ -12,21 +12,20 @@ use serde::{Deserialize, Serialize};
 use super::bound::{FactorBound, Labelled, Priors, bound};
 use super::config::FactorStart;
 use super::data::{FactorData, RowLabels};
-use super::effects::{EffectLaw, EffectRows};
 use super::experts;
-use super::features::{self, Derived, FeatureStats, gamma};
+use super::features::{self, FeatureStats};
 use super::forms::{Features, Forms};
 use super::rows::{Cluster, RowFactors, Rows, scores};
 use super::start::{Beginning, beginning};
+use super::state::Derived;
 use super::state::{FactorExpert, FactorState, FeatureFactor};
 use super::switches::Judge;
 use crate::state::expect;
+use crate::state::gamma;
 use crate::{FactorConfig, IqgmeError};
 
 /// Iterations with the responsibilities and switches of the start held fixed.
 const START_ITERATIONS: usize = 10;
-/// Rounds of [`FactorVb::settle`] in an iteration, at most.
-const ROUNDS: usize = 200;
 
 /// One coordinate update of the factor-analytic variant. None of them lowers the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,17 +51,13 @@ pub enum FactorUpdate {
     Experts,
     /// `q(zeta, lambda)`.
     ExpertPrior,
-    /// `q(v)` of every coordinate in turn.
-    RowEffect,
-    /// `q(tau)`.
-    EffectScales,
     /// `q(alpha)`.
     Concentration,
 }
 
 impl FactorUpdate {
     /// The updates in the order of an iteration.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 11] = [
         Self::Rows,
         Self::SoftLabels,
         Self::ClusterNoise,
@@ -73,8 +68,6 @@ impl FactorUpdate {
         Self::Scales,
         Self::Experts,
         Self::ExpertPrior,
-        Self::RowEffect,
-        Self::EffectScales,
         Self::Concentration,
     ];
 }
@@ -99,15 +92,11 @@ impl FactorUpdate {
 /// ```
 pub struct FactorVb<'d> {
     data: &'d FactorData,
-    /// Of what rows say of their labels, by steps or by linear effects.
-    law: EffectLaw,
     config: FactorConfig,
     priors: Priors,
     state: FactorState,
     factors: RowFactors,
     soft: SoftLabels,
-    /// `<t>` without what the row itself explains of it: what is left to the experts.
-    left: Vec<f64>,
     /// Of the current `q(theta, psi)`; none when that has moved.
     forms: Option<Forms>,
     iteration: u64,
@@ -125,12 +114,9 @@ impl<'d> FactorVb<'d> {
         config.validate()?;
         let Beginning { switches, factors } = beginning(data, &config, start, restart)?;
         let priors = Priors::new(&config);
-        let law = data.effects.law(start.linear());
-        let state = first_state(data, &config, &priors, (&law, switches));
+        let state = first_state(data, &config, &priors, switches);
         let soft = SoftLabels::new(&state.soft_labels, &data.labels);
         let mut vb = Self {
-            law,
-            left: soft.means.clone(),
             soft,
             data,
             config,
@@ -154,10 +140,9 @@ impl<'d> FactorVb<'d> {
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         let saved = |what: String| IqgmeError::Saved { what };
-        let law = data.effects.law(state.linear());
         let n_utilities = data.labels.n_utilities;
         state
-            .check(data.cells.n_features(), n_utilities, &law, &config)
+            .check(data.cells.n_features(), n_utilities, &config)
             .map_err(saved)?;
         let groups = state.features.group.iter().copied();
         let same = groups.eq((0..data.cells.n_features()).map(|p| data.columns.pattern_of_row(p)));
@@ -166,9 +151,7 @@ impl<'d> FactorVb<'d> {
         }
         let clusters = state.n_clusters();
         let mut vb = Self {
-            law,
             soft: SoftLabels::new(&state.soft_labels, &data.labels),
-            left: Vec::new(),
             factors: RowFactors {
                 n_clusters: clusters,
                 responsibilities: vec![0.0; clusters * data.n_rows()],
@@ -183,7 +166,6 @@ impl<'d> FactorVb<'d> {
             iteration: trace.len() as u64,
             trace,
         };
-        vb.leave_to_experts();
         vb.rows(false)?;
         Ok(vb)
     }
@@ -191,8 +173,7 @@ impl<'d> FactorVb<'d> {
     /// Parameters are fitted to the responsibilities and switches of the start before these may move.
     fn start(&mut self) -> Result<(), IqgmeError> {
         use FactorUpdate::{
-            ClusterNoise, Concentration, EffectScales, ExpertPrior, Experts, Features, RowEffect,
-            Scales, SoftLabels, Sticks,
+            ClusterNoise, Concentration, ExpertPrior, Experts, Features, Scales, SoftLabels, Sticks,
         };
         for update in [
             Sticks,
@@ -214,8 +195,6 @@ impl<'d> FactorVb<'d> {
                 Scales,
                 Experts,
                 ExpertPrior,
-                RowEffect,
-                EffectScales,
                 Concentration,
             ] {
                 self.apply(update)?;
@@ -224,7 +203,7 @@ impl<'d> FactorVb<'d> {
         Ok(())
     }
 
-    /// One iteration: [`FactorUpdate::ALL`], and with linear effects the updates of labels, experts and effects until these have settled. Returns the bound after its first two updates.
+    /// One iteration: [`FactorUpdate::ALL`]. Returns the bound after its first two updates.
     pub fn step(&mut self) -> Result<f64, IqgmeError> {
         self.iteration += 1;
         self.apply(FactorUpdate::Rows)?;
@@ -239,30 +218,7 @@ impl<'d> FactorVb<'d> {
         for &update in &FactorUpdate::ALL[2..] {
             self.apply(update)?;
         }
-        if self.state.linear().is_some() {
-            self.settle()?;
-        }
         Ok(bound)
-    }
-
-    /// Regresses labels on linear effects until the labels' part of the bound has converged: the features, which have no part in it when there is one
-    /// cluster without factors, end a run long before.
-    fn settle(&mut self) -> Result<(), IqgmeError> {
-        use FactorUpdate::{ExpertPrior, Experts, RowEffect, SoftLabels};
-        let mut last = f64::NEG_INFINITY;
-        for _ in 0..ROUNDS {
-            self.apply(SoftLabels)?;
-            let bound = self.bound()?;
-            let now = bound.soft_labels + bound.experts;
-            if (now - last).abs() < self.config.tolerance * now.abs().max(1.0) {
-                break;
-            }
-            last = now;
-            for update in [Experts, ExpertPrior, RowEffect] {
-                self.apply(update)?;
-            }
-        }
-        Ok(())
     }
 
     /// Iterates until the bound's relative change falls below the tolerance (twice in a row), or the limit is reached, or `watch` breaks.
@@ -345,7 +301,6 @@ impl<'d> FactorVb<'d> {
             .check(
                 data.cells.n_features(),
                 data.labels.n_utilities,
-                &self.law,
                 &self.config,
             )
             .and_then(|()| expect(same, "clusters or groups of features"))
@@ -366,8 +321,6 @@ impl<'d> FactorVb<'d> {
                 locations: &self.state.soft_labels,
                 soft: &self.soft.means,
                 ln_masses: &self.soft.ln_masses,
-                effects: self.effect_rows(),
-                law: &self.law,
             },
             &self.factors,
             &self.config,
@@ -381,7 +334,7 @@ impl<'d> FactorVb<'d> {
             patterns: self.data.cells.patterns.patterns(),
             forms,
             labels: &self.data.labels,
-            soft: &self.left,
+            soft: &self.soft.means,
         }
     }
 
@@ -417,18 +370,13 @@ impl<'d> FactorVb<'d> {
             FactorUpdate::Features => return self.update_features(),
             FactorUpdate::Scales => self.update_scales(),
             FactorUpdate::Experts => {
-                let made = experts::update(&mut self.state, self.data, &self.left, &self.factors);
+                let made =
+                    experts::update(&mut self.state, self.data, &self.soft.means, &self.factors);
                 return made.map_err(|failed| self.failed("expert precision", failed));
             }
             FactorUpdate::ExpertPrior => {
                 if !self.state.experts.is_empty() {
                     experts::update_prior(&mut self.state, &self.priors.expert);
-                }
-            }
-            FactorUpdate::RowEffect => self.update_row_effect(),
-            FactorUpdate::EffectScales => {
-                for effect in &mut self.state.row_effects {
-                    self.law.update_precisions(effect);
                 }
             }
             FactorUpdate::Concentration => self.state.sticks.update_alpha(),
@@ -442,38 +390,8 @@ impl<'d> FactorVb<'d> {
     }
 
     fn update_soft_labels(&mut self) {
-        let scores = self.scores().into_iter().zip(self.effects());
-        self.state.soft_labels = scores.map(|(score, effect)| score + effect).collect();
+        self.state.soft_labels = self.scores();
         self.soft = SoftLabels::new(&self.state.soft_labels, &self.data.labels);
-        self.leave_to_experts();
-    }
-
-    fn leave_to_experts(&mut self) {
-        let rows = self.soft.means.iter().zip(self.effects());
-        self.left = rows.map(|(t, effect)| t - effect).collect();
-    }
-
-    /// What each row says of its label whatever its cluster: row, utility; 0 without a label.
-    fn effects(&self) -> Vec<f64> {
-        let rows = self.effect_rows();
-        let each = self.state.row_effects.iter();
-        interleaved(each.map(|effect| self.law.at(rows, &effect.mean)).collect())
-    }
-
-    fn effect_rows(&self) -> &'d EffectRows {
-        self.data.effect_rows.rows(self.state.linear())
-    }
-
-    fn update_row_effect(&mut self) {
-        let rows = self.scores();
-        let rows = self.soft.means.iter().zip(rows);
-        let left: Vec<f64> = rows.map(|(t, score)| t - score).collect();
-        let rows = self.effect_rows();
-        for (k, effect) in self.state.row_effects.iter_mut().enumerate() {
-            let left = self.data.labels.of_utility(&left, k);
-            self.law.update(rows, &left, effect);
-        }
-        self.leave_to_experts();
     }
 
     fn update_cluster_noise(&mut self) {
@@ -661,19 +579,12 @@ impl SoftLabels {
     }
 }
 
-/// From one vector for each utility, by row, to row and then utility.
-pub(super) fn interleaved(by_utility: Vec<Vec<f64>>) -> Vec<f64> {
-    let n_rows = by_utility.first().map_or(0, Vec::len);
-    let of_row = |i: usize| by_utility.iter().map(move |values| values[i]);
-    (0..n_rows).flat_map(of_row).collect()
-}
-
 /// The posterior before any update: everything at its prior but switches and soft labels.
 fn first_state(
     data: &FactorData,
     config: &FactorConfig,
     priors: &Priors,
-    (law, switches): (&EffectLaw, Vec<Vec<bool>>),
+    switches: Vec<Vec<bool>>,
 ) -> FactorState {
     let (n_clusters, n_factors) = (switches.len(), switches[0].len());
     let n_utilities = data.labels.n_utilities;
@@ -695,7 +606,6 @@ fn first_state(
         noise: priors.cluster.map_or(Vec::new(), |g| vec![g; n_clusters]),
         experts: vec![expert; n_clusters * n_utilities],
         expert_prior: expert_prior.repeat(n_utilities.max(1)),
-        row_effects: vec![law.first(); n_utilities],
         soft_labels: data.labels.first_scores(),
         switches,
     }

@@ -3,10 +3,10 @@
 use npb_data::{Labels, Table};
 use npb_infer::stream;
 
-use super::{IMPUTE, Imputation, IqgmeFit, MissingCell, Of, Run, check_draws};
+use super::{IMPUTE, IqgmeFit, Of, Run};
 use crate::IqgmeError;
-use crate::checkpoints::fingerprint;
-use crate::data::IqgmeData;
+use crate::answers::{Imputation, MissingCell, check_draws};
+use crate::data::{IqgmeData, fingerprint};
 use crate::predict::{CellTerm, Gate, Predictor};
 use crate::rows::Rows;
 use crate::units::Filling;

@@ -13,8 +13,7 @@ use super::config::GibbsConfig;
 use super::fit::{GibbsFit, Record, run};
 use super::state::{GibbsState, n_missing};
 use crate::IqgmeError;
-use crate::checkpoints::fingerprint;
-use crate::data::IqgmeData;
+use crate::data::{IqgmeData, fingerprint};
 
 /// Name in checkpoint files.
 const MODEL: &str = "npb-iqgme/gibbs/run";

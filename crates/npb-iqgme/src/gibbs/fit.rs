@@ -12,14 +12,13 @@ use serde::{Deserialize, Serialize};
 use super::config::{GibbsConfig, StickRule};
 use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
 use crate::IqgmeError;
-use crate::data::{IqgmeData, class_of_rows, two_classes};
-use crate::fit::{
+use crate::answers::{
     ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, ProbabilityInterval,
-    most_probable, with_first_class,
+    check_level, check_levels, class_intervals, most_probable, of_second_class, with_first_class,
 };
+use crate::data::{IqgmeData, class_of_rows, two_classes};
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
-use crate::runs::{check_level, check_levels, class_intervals, of_second_class};
 use crate::units::Units;
 
 /// A stored draw breaks its stick, beyond the components that have rows, until less than this is left; one further component takes the rest.

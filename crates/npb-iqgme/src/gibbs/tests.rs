@@ -214,7 +214,7 @@ impl Model {
 }
 
 fn region(t: &[f64]) -> usize {
-    let best = crate::fit::most_probable(t);
+    let best = crate::answers::most_probable(t);
     if t[best] > 0.0 { best + 1 } else { 0 }
 }
 

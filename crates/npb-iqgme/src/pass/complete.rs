@@ -1,81 +1,10 @@
 //! Rows without missing features, side by side in vector registers.
 
-use npb_linalg::faer::Mat;
-use npb_linalg::{Cholesky, NotPositiveDefinite};
-
 use super::shared::CompleteRows;
-use super::{INACTIVE, RowFactors, Terms, Worker};
-use crate::conditional::columns::{Columns, Form};
-use crate::conditional::memory::Memory;
+use super::sides::{CompleteSide, INACTIVE, RowFactors};
+use super::worker::{CompleteScratch, Worker};
 use crate::conditional::softmax::LnTotals;
 use crate::rows::Block;
-use crate::state::dot;
-
-/// What complete rows need of the components.
-pub(super) struct CompleteSide {
-    forms: Vec<Form>,
-    /// The part of `ln rho` that is the same for all rows.
-    constant: Vec<f64>,
-    /// What is to be added to the slopes of the form: component, utility. None for unlabelled rows.
-    intercepts: Vec<f64>,
-    n_utilities: usize,
-}
-
-impl CompleteSide {
-    /// The offset `b'd` is absorbed by the square: `d'L d + 2 b'd = |C'(d + s)|^2 - b's` with `s = L^-1 b`.
-    pub(super) fn new(
-        terms: &Terms,
-        means: &Mat<f64>,
-    ) -> Result<Self, (usize, NotPositiveDefinite)> {
-        let p = means.nrows();
-        let mut side = Self {
-            forms: Vec::with_capacity(means.ncols()),
-            constant: terms.constant.clone(),
-            intercepts: Vec::new(),
-            n_utilities: 0,
-        };
-        for (h, precision) in terms.precision.iter().enumerate() {
-            let factor = Cholesky::new(precision.as_ref()).map_err(|source| (h, source))?;
-            let mean = means.col_as_slice(h);
-            let Some(linear) = &terms.linear else {
-                side.forms.push(Form::with_factor(mean, &factor, &[]));
-                continue;
-            };
-            side.n_utilities = linear.intercepts(h).len();
-            let offset = &linear.offset(h)[..p];
-            let mut shift = offset.to_vec();
-            factor.solve(&mut shift);
-            let centre: Vec<f64> = mean.iter().zip(&shift).map(|(m, s)| m - s).collect();
-            let mut slopes = Vec::with_capacity(p * side.n_utilities);
-            for (k, intercept) in linear.intercepts(h).iter().enumerate() {
-                let slope = &linear.slope(h, k)[..p];
-                side.intercepts.push(intercept - dot(slope, &shift));
-                slopes.extend_from_slice(slope);
-            }
-            side.forms
-                .push(Form::with_factor(&centre, &factor, &slopes));
-            side.constant[h] += 0.5 * dot(offset, &shift);
-        }
-        Ok(side)
-    }
-}
-
-/// Memory of one thread of work. Tables are of one block: component, row.
-#[derive(Default)]
-pub(super) struct CompleteScratch {
-    columns: Columns,
-    /// `<t>`: utility, row.
-    soft: Memory,
-    /// `ln rho` up to a constant of the row, and `rho`.
-    ln_rho: Memory,
-    rho: Memory,
-    /// The slopes `<c> + <w_x>'d`: component, utility, row.
-    slopes: Memory,
-    /// The constant of each row, in two parts, and a number for each row.
-    top: Memory,
-    rest: Memory,
-    out: Memory,
-}
 
 impl CompleteScratch {
     fn reserve(&mut self, n_components: usize, n_utilities: usize) {

@@ -2,59 +2,14 @@
 
 use std::f64::consts::PI;
 
-use npb_linalg::NotPositiveDefinite;
-use npb_linalg::lanes::{LaneConditional, LaneScratch};
+use npb_linalg::lanes::LaneConditional;
 
+use super::sides::{INACTIVE, IncompleteSide, RowFactors};
 use super::sums::Weighted;
-use super::{INACTIVE, RowFactors, Terms, Worker};
+use super::worker::Worker;
 use crate::conditional::softmax::{Lanes, LnTotal};
-use crate::conditional::{Deviations, Linear, Quadratics, padded};
 use crate::rows::{Block, Group, Pattern};
 use crate::{IqgmeError, RowFamily};
-
-/// What rows with missing features need of the components.
-pub(super) struct IncompleteSide {
-    quadratics: Quadratics,
-    /// The part of `k_ih` that is the same for all rows, by lane; minus infinity in the padding.
-    constant: Vec<f64>,
-    linear: Option<Linear>,
-}
-
-impl IncompleteSide {
-    pub(super) fn new(terms: Terms) -> Result<Self, (usize, NotPositiveDefinite)> {
-        let mut constant = terms.constant;
-        constant.resize(padded(constant.len()), f64::NEG_INFINITY);
-        let quadratics = Quadratics::new(terms.precision)?;
-        let mut linear = terms.linear;
-        if let Some(linear) = &mut linear {
-            linear.settle(&quadratics);
-        }
-        Ok(Self {
-            quadratics,
-            constant,
-            linear,
-        })
-    }
-
-    pub(super) fn quadratics(&self) -> &Quadratics {
-        &self.quadratics
-    }
-}
-
-/// Memory of one thread of work. Tables are of one block's rows: row, lane.
-#[derive(Default)]
-pub(super) struct IncompleteScratch {
-    pub(super) deviations: Deviations,
-    lanes: LaneScratch,
-    /// `ln rho` up to a constant of the row, that constant, and `rho`.
-    pub(super) ln_rho: Vec<f64>,
-    ln_total: Vec<LnTotal>,
-    pub(super) rho: Vec<f64>,
-    /// A number for each row.
-    averages: Vec<f64>,
-    /// Responsibilities of a group, by lane.
-    pub(super) group_weight: Vec<f64>,
-}
 
 impl Worker<'_> {
     pub(super) fn lanes(&self) -> Lanes {

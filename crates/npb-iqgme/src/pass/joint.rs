@@ -5,32 +5,12 @@
 use npb_linalg::lanes::LaneConditional;
 use pulp::Arch;
 
-use super::Worker;
 use super::sums::LabelSpread;
+use super::worker::{JointScratch, Worker};
 use crate::conditional::elementary::{ln, soft_label};
 use crate::conditional::softmax::Lanes;
 use crate::conditional::{Deviations, Linear, REGISTER};
 use crate::rows::{Block, Group, Pattern};
-
-/// Memory of one thread of work. Lanes innermost.
-#[derive(Default)]
-pub(super) struct JointScratch {
-    /// `a_m` and `u = L_mm^-1 a_m` of a pattern: missing feature, lane.
-    slope: Vec<f64>,
-    tilt: Vec<f64>,
-    /// `v = a_m' u`, `1 / sqrt(1 - v)` and `ln(1 - v) / 2`, by lane.
-    share: Vec<f64>,
-    scale: Vec<f64>,
-    half_ln: Vec<f64>,
-    /// `<t>` given the component, of every row of a block.
-    pub(super) soft: Vec<f64>,
-    /// `Var t` of a row, and `sum rho Var t` of a group.
-    variance: Vec<f64>,
-    spread: Vec<f64>,
-    /// What a row adds to the bound, and its absolute value.
-    local: Vec<f64>,
-    magnitude: Vec<f64>,
-}
 
 /// A register of lanes.
 type Register = [f64; REGISTER];

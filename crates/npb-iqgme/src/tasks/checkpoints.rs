@@ -9,11 +9,13 @@ use rand::RngExt;
 
 use super::config::TasksConfig;
 use super::data::{Task, TrainingTasks};
-use super::fit::{MultiTaskFit, TaskRun, make_runs};
+use super::fit::{MultiTaskFit, make_runs};
+use super::run::TaskRun;
 use super::stacking::votes;
 use super::vb::MultiTaskVb;
 use crate::IqgmeError;
-use crate::checkpoints::{FoldFiles, Key, RunFile, cancelled, fingerprint};
+use crate::data::fingerprint;
+use crate::files::{FoldFiles, Key, RunFile, cancelled};
 
 /// Names in checkpoint files.
 const MODEL: &str = "npb-iqgme/tasks/run";

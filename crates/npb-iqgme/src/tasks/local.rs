@@ -142,3 +142,10 @@ pub(super) fn parameters(
     } = Groups::new(atoms, indicators, ln_weights, p, n_utilities).map_err(failed)?;
     PassParameters::from_terms(means, labelled, unlabelled, rows).map_err(failed)
 }
+
+/// One task's part of a start.
+pub(super) struct TaskBegin {
+    pub(super) local: Local,
+    /// The atom of each group.
+    pub(super) atoms: Vec<usize>,
+}

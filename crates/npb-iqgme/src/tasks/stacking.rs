@@ -6,11 +6,11 @@ use npb_data::{Labels, Table};
 
 use super::config::{TaskStart, TasksConfig};
 use super::data::{MultiTaskData, Task, TrainingTasks};
-use super::fit::{TaskRun, plan};
+use super::run::{TaskRun, plan};
 use super::vb::MultiTaskVb;
 use crate::IqgmeError;
-use crate::checkpoints::FoldFiles;
 use crate::config::IqgmeConfig;
+use crate::files::FoldFiles;
 use crate::runs::run_all;
 use crate::scales::{self, Planned};
 use crate::stacking::{self, Side, Votes, shares_seen};

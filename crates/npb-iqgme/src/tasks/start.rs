@@ -8,7 +8,7 @@ use super::TasksConfig;
 use super::cluster;
 use super::config::TaskStart;
 use super::data::MultiTaskData;
-use super::local::Local;
+use super::local::{Local, TaskBegin};
 use super::state::TaskState;
 use super::vb::MultiTaskVb;
 use crate::config::Start;
@@ -24,15 +24,22 @@ const LABELS: u64 = 8;
 const TRIES: usize = 8;
 const TRIAL_ITERATIONS: usize = 10;
 
-/// One task's part of a start.
-pub(super) struct TaskBegin {
-    pub(super) local: Local,
-    /// The atom of each group.
-    pub(super) atoms: Vec<usize>,
+impl<'d> MultiTaskVb<'d> {
+    /// Starts a run; `restart` selects the random numbers of `start`.
+    pub fn new(
+        data: &'d MultiTaskData,
+        config: TasksConfig,
+        start: TaskStart,
+        restart: u64,
+    ) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let begin = begin(data, &config, start, restart)?;
+        Self::begin(data, &config, start, begin)
+    }
 }
 
 /// Number of atoms, and the tasks' parts.
-pub(super) fn begin(
+fn begin(
     data: &MultiTaskData,
     config: &TasksConfig,
     start: TaskStart,

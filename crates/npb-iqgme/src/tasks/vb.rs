@@ -14,8 +14,8 @@ use super::bound::bound;
 use super::config::{TaskStart, TasksConfig};
 use super::data::MultiTaskData;
 use super::groups::atoms;
+use super::local::TaskBegin;
 use super::rows::{PassAtoms, TaskRows, one_hot};
-use super::start::{TaskBegin, begin};
 use super::state::{Gaussians, MultiTaskState, TaskState};
 use crate::bound::{Bound, feature_term, soft_term, trace_product};
 use crate::config::PriorScale;
@@ -125,18 +125,6 @@ pub struct MultiTaskVb<'d> {
 }
 
 impl<'d> MultiTaskVb<'d> {
-    /// Starts a run; `restart` selects the random numbers of `start`.
-    pub fn new(
-        data: &'d MultiTaskData,
-        config: TasksConfig,
-        start: TaskStart,
-        restart: u64,
-    ) -> Result<Self, IqgmeError> {
-        config.validate()?;
-        let begin = begin(data, &config, start, restart)?;
-        Self::begin(data, &config, start, begin)
-    }
-
     /// A run with the parameters fitted to its start.
     pub(super) fn begin(
         data: &'d MultiTaskData,

@@ -3,9 +3,8 @@
 use npb_data::{Labels, Table};
 use npb_infer::SweepPlan;
 use npb_iqgme::{
-    FactorConfig, FactorData, FactorSampler, FactorStart, FactorVb, FeatureScale, GibbsConfig,
-    IqgmeConfig, IqgmeError, QgmeConfig, StickRule, TasksConfig, fit, fit_factor, fit_gibbs,
-    fit_qgme, fit_tasks,
+    FactorConfig, FeatureScale, GibbsConfig, IqgmeConfig, IqgmeError, QgmeConfig, StickRule,
+    TasksConfig, fit, fit_factor, fit_gibbs, fit_qgme, fit_tasks,
 };
 
 use crate::data::{config, three_gaussians};
@@ -174,16 +173,6 @@ fn factor_analysers() {
         |config| fit_factor(&table, &labels, &config),
         |fitted| finite(fitted.predict_proba(&table).unwrap(), "probabilities"),
     );
-    let sample = |config: FactorConfig| {
-        let data = FactorData::new(&table, &labels, &config)?;
-        let start = FactorVb::new(&data, config.clone(), FactorStart::Pooled(1), 0)?.into_state();
-        let mut sampler = FactorSampler::new(&data, config, &start, 0)?;
-        for _ in 0..3 {
-            sampler.sweep()?;
-        }
-        sampler.predict_proba(&table)
-    };
-    try_all(&FACTOR, &good, sample, |p| finite(p, "probabilities"));
 }
 
 /// All refuse alike, whatever the mean of the rows is that they happen to look at, and name the cell in the user's table.

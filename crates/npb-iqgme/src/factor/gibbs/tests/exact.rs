@@ -16,11 +16,6 @@ fn config() -> FactorConfig {
     FactorConfig {
         truncation: 2,
         max_factors: 2,
-        row_effects: RowEffects {
-            spread: 0.0,
-            steps: 0,
-            ..RowEffects::default()
-        },
         ..FactorConfig::default()
     }
 }
@@ -44,9 +39,6 @@ fn draw(sign: f64) -> FactorDraw {
         mean_precision: 1.0,
         experts: vec![vec![1.6, -1.2, 0.3], vec![-2.0, 0.5, -0.4]],
         expert_prior: vec![(0.0, 1.0); 3],
-        linear: None,
-        row_effects: vec![Vec::new()],
-        effect_precisions: vec![Vec::new()],
         labels: (0..COPIES).map(|i| i % 2).collect(),
         factors: Mat::zeros(2, COPIES),
         scores: vec![sign; COPIES],
@@ -74,27 +66,23 @@ fn functions(h: usize, s: [f64; 2], t: f64) -> Vec<f64> {
 fn drawn(sign: f64) -> Vec<Vec<f64>> {
     let mask = Mask::from_fn(COPIES, 3, |_, p| OBSERVED[p]).unwrap();
     let table = Table::from_parts([ROW; COPIES].concat(), mask).unwrap();
-    let cells = Cells::new(&table, &table);
+    let cells = Cells::new(&table);
     let labelled: Vec<usize> = match sign {
         0.0 => Vec::new(),
         _ => (0..COPIES).collect(),
     };
     let class = (sign != 0.0).then_some(usize::from(sign > 0.0));
     let config = config();
-    let effects = Effects::new(&cells, &labelled, &config.row_effects);
     let data = FactorData {
         columns: cells.columns(),
-        effect_rows: effects.rows(&cells, &labelled),
         cells,
         labels: RowLabels::new(vec![class; COPIES], 2),
-        effects,
         units: Units::fit(&table, FeatureScale::Standardised).unwrap(),
         classes: vec!["a".to_owned(), "b".to_owned()],
         n_labelled: labelled.len(),
     };
     let mut sampler = FactorSampler {
         data: &data,
-        law: data.effects.law(None),
         priors: Priors::new(&config),
         config,
         moves: Vec::new(),

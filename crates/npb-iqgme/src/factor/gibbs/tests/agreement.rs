@@ -1,16 +1,17 @@
 //! Gibbs sampling and variational Bayes agree.
 
+#[path = "../../../../tests/it/factor/data.rs"]
+mod data;
+
 use std::ops::ControlFlow;
 
 use npb_data::metrics;
 use npb_infer::SweepPlan;
-use npb_iqgme::{
-    FactorConfig, FactorData, FactorDraw, FactorMove, FactorSampler, FactorStart, FactorVb,
-    RowEffects, fit_factor,
-};
 use npb_priors::special::ln_phi;
 
-use super::data::{Simulation, config};
+use self::data::{Simulation, config};
+use super::super::{FactorDraw, FactorMove, FactorSampler};
+use crate::{FactorConfig, FactorData, FactorStart, FactorVb, fit_factor};
 
 #[test]
 fn the_two_agree_on_classes_and_missing_cells() {
@@ -106,23 +107,6 @@ fn the_two_agree_on_classes_and_missing_cells() {
 }
 
 #[test]
-fn the_sampler_finds_factors_from_a_run_without() {
-    let (table, labels, _) = Simulation::small().draw(3);
-    let config = config(3);
-    let data = FactorData::new(&table, &labels, &config).unwrap();
-    let mut vb = FactorVb::new(&data, config.clone(), FactorStart::NoFactors(1), 0).unwrap();
-    vb.run(|_, _| ControlFlow::Continue(())).unwrap();
-    assert_eq!(vb.state().n_factors(), 0);
-    let mut sampler = FactorSampler::new(&data, config, vb.state(), 0).unwrap();
-    let used = |sampler: &FactorSampler<'_>| {
-        let switches = sampler.draw().switches.iter().flatten();
-        switches.filter(|on| **on).count()
-    };
-    (0..50).for_each(|_| sampler.sweep().unwrap());
-    assert!(used(&sampler) > 0);
-}
-
-#[test]
 fn a_chain_goes_on_from_a_draw_and_repeated_moves_draw_anew() {
     let (table, labels, _) = Simulation::small().draw(4);
     let config = config(4);
@@ -164,14 +148,7 @@ fn a_chain_goes_on_from_a_draw_and_repeated_moves_draw_anew() {
 #[test]
 fn the_trace_has_the_log_probability_of_the_labels() {
     let (table, labels, _) = Simulation::small().draw(5);
-    let config = FactorConfig {
-        row_effects: RowEffects {
-            spread: 0.0,
-            steps: 0,
-            ..RowEffects::default()
-        },
-        ..config(5)
-    };
+    let config = config(5);
     let data = FactorData::new(&table, &labels, &config).unwrap();
     let start = FactorVb::new(&data, config.clone(), FactorStart::Pooled(2), 0).unwrap();
     let start = start.into_state();
@@ -213,9 +190,69 @@ fn the_trace_has_the_log_probability_of_the_labels() {
 }
 
 #[test]
-fn given_units_are_taken_as_they_are() {
-    let (table, labels, _) = Simulation::small().draw(5);
-    let data = FactorData::in_given_units(&table, &labels, &["a", "b"], &config(5));
-    let error = data.err().unwrap().to_string();
-    assert!(error.contains("not one of the classes"), "{error}");
+fn three_classes_agree() {
+    let (table, labels, _) = Simulation {
+        n: 600,
+        p: 12,
+        used: vec![vec![0, 1, 2]],
+        apart: 1.5,
+        noise: 1.0,
+        missing: 0.2,
+        unlabelled: 0.1,
+        classes: 3,
+    }
+    .draw(8);
+    let part = |rows: std::ops::Range<usize>| {
+        let rows: Vec<usize> = rows.collect();
+        (table.select_rows(&rows), labels.select_rows(&rows))
+    };
+    let (train, names) = part(0..500);
+    let (test, truth) = part(500..600);
+    let config = FactorConfig {
+        truncation: 2,
+        max_factors: 4,
+        starts: vec![FactorStart::Pooled(1)],
+        max_iterations: 60,
+        folds: 0,
+        ..config(8)
+    };
+    let fit = fit_factor(&train, &names, &config).unwrap();
+    let data = FactorData::new(&train, &names, fit.config()).unwrap();
+    let mut sampler = FactorSampler::new(&data, fit.config().clone(), fit.state(), 0).unwrap();
+    let plan = SweepPlan {
+        burn_in: 100,
+        keep: 300,
+        thin: 1,
+    };
+    let mut mean = vec![[0.0; 3]; 100];
+    sampler
+        .run(&plan, |report, sampler| {
+            if report.kept {
+                for (mean, p) in mean.iter_mut().zip(sampler.predict_classes(&test).unwrap()) {
+                    (0..3).for_each(|c| mean[c] += p[c] / 300.0);
+                }
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    let variational = fit.predict_classes(&test).unwrap();
+    // The variational posterior takes scores for data and is less sure; which class is more probable than which hardly differs.
+    let (mut apart, mut right, mut n) = (0.0, 0.0, 0.0);
+    for i in 0..100 {
+        let Some(name) = truth.name(i) else { continue };
+        let best = (0..3).fold(
+            0,
+            |best, c| if mean[i][c] > mean[i][best] { c } else { best },
+        );
+        apart += (0..3)
+            .map(|c| (mean[i][c] - variational[i][c]).abs())
+            .sum::<f64>()
+            / 3.0;
+        right += f64::from(u8::from(fit.classes()[best] == name));
+        n += 1.0;
+    }
+    let by_fit = fit.evaluate(&test, &truth).unwrap().accuracy;
+    assert!(apart / n < 0.1, "{}", apart / n);
+    assert!((right / n - by_fit).abs() < 0.08, "{} {by_fit}", right / n);
+    assert!(sampler.predict_proba(&test).is_err());
 }
