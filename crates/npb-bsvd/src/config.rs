@@ -149,7 +149,9 @@ pub struct BsvdConfig {
     pub sweeps: SweepPlan,
     /// How many of the kept draws stay in the fit, evenly spread, with all their factors: for cells that were not asked for beforehand, and folding in.
     pub stored_draws: u64,
-    /// Number of the chain: chains of one seed differ.
+    /// Chains: what they found is pooled, and how far they agree is in [`BsvdFit::diagnostics`](crate::BsvdFit::diagnostics).
+    pub chains: usize,
+    /// Number of the first chain: chains of one seed differ.
     pub chain: u64,
     /// Seed of all random numbers.
     pub seed: u64,
@@ -203,6 +205,7 @@ impl Default for BsvdConfig {
                 thin: 1,
             },
             stored_draws: 50,
+            chains: 1,
             chain: 0,
             seed: 0,
         }
@@ -236,6 +239,7 @@ impl BsvdConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), BsvdError> {
         at_least("candidates", self.candidates as u64, 2)?;
+        at_least("chains", self.chains as u64, 1)?;
         at_least(
             "max_candidates",
             self.max_candidates as u64,

@@ -5,6 +5,7 @@ use std::ops::Range;
 use npb_data::Ratings;
 use npb_infer::ranges::OutOfRange;
 use rayon::prelude::*;
+use serde::Serialize;
 
 use crate::config::Units;
 use crate::features::SideInformation;
@@ -86,6 +87,26 @@ pub struct BsvdData {
     pub(crate) roots: (Vec<f32>, Vec<f32>),
     /// Place among the entries by rows of each entry by columns; of probit likelihoods.
     pub(crate) places: Vec<u32>,
+}
+
+impl BsvdData {
+    /// What the entries are, for a fingerprint.
+    pub(crate) fn content(&self) -> impl Serialize {
+        let Cells {
+            starts,
+            others,
+            values,
+            ..
+        } = &self.rows;
+        let entries = (starts, others, values, &self.outcomes, &self.trials);
+        (
+            entries,
+            &self.roots.0,
+            self.centre,
+            self.scale,
+            self.columns.len(),
+        )
+    }
 }
 
 /// Sizes that a state must have.

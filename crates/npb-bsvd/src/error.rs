@@ -177,6 +177,9 @@ pub enum BsvdError {
     /// Reading or writing a saved fit.
     #[error(transparent)]
     Storage(#[from] npb_infer::storage::StorageError),
+    /// The checkpoint of a fit.
+    #[error(transparent)]
+    Checkpoint(#[from] npb_infer::watch::CheckpointError),
     /// The bytes of a saved fit.
     #[error(transparent)]
     Format(#[from] npb_infer::storage::FormatError),
