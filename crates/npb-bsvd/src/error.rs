@@ -73,7 +73,7 @@ pub enum BsvdError {
         axis: &'static str,
         /// Its place.
         index: usize,
-        /// The value, or the number of hits.
+        /// The value, or the number of successes.
         value: f64,
         /// What is wrong with it.
         rule: &'static str,

@@ -464,8 +464,8 @@ impl BsvdFit {
             thresholds: self.config.likelihood.n_thresholds(),
             row_noise: self.config.own_noise().0,
             column_noise: self.config.own_noise().1,
-            row_spread: self.config.row_spread,
-            column_spread: self.config.column_spread,
+            row_factor_precision: self.config.row_factor_precision,
+            column_factor_precision: self.config.column_factor_precision,
             row_links: if self.config.feature_links {
                 q(&self.side.rows)
             } else {

@@ -51,7 +51,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | fit in one call | [`fit`], of [`Entries`]: ratings, levels, [`Hits`] among trials |
+//! | fit in one call | [`fit`], of [`Entries`]: ratings, levels, [`Successes`] among trials |
 //! | several chains, and whether they agree | [`BsvdConfig::chains`], [`BsvdFit::pooled`], [`BsvdFit::diagnostics`] |
 //! | settings, moves as values | [`BsvdConfig`], [`BsvdMove`], [`Scheduled`], [`Likelihood`] |
 //! | any cell, by index or name | [`BsvdFit::predict`], [`Prediction`], [`CellPosterior`], [`Key`] |
@@ -79,26 +79,26 @@ mod features;
 mod fit;
 mod fold_in;
 mod gibbs;
+mod latent_scale;
 mod likelihood;
 mod links;
+mod mixing;
 mod names;
+mod normals;
 mod posterior;
 mod predict;
 mod probit;
 mod products;
-mod profile;
+mod ranking;
 mod regression;
-mod rescale;
 mod response;
 mod run;
 mod saved;
-mod shear;
 mod side;
 mod similar;
 mod spectrum;
 mod start;
 mod state;
-mod stretch;
 mod summary;
 mod switches;
 mod tuning;
@@ -108,7 +108,7 @@ pub use acquire::{Acquisition, Wanted};
 pub use cells::{CellMoments, Cells};
 pub use config::{BsvdConfig, BsvdMove, FactorUpdate, Scheduled, Units};
 pub use data::BsvdData;
-pub use entries::{Entries, Hits};
+pub use entries::{Entries, Successes};
 pub use error::BsvdError;
 pub use evaluate::Evaluation;
 pub use export::Part;
@@ -125,7 +125,7 @@ pub use npb_infer::Saved;
 pub use npb_priors;
 pub use posterior::{Components, Loadings};
 pub use predict::{CellPosterior, Prediction};
-pub use profile::Ranked;
+pub use ranking::Ranked;
 pub use run::{fit, fit_watched};
 pub use similar::Similar;
 pub use state::{BsvdState, SideState, Tuning};
