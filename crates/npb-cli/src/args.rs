@@ -80,6 +80,8 @@ pub(crate) enum ModelKind {
     Labels,
     /// Likes of many users with few ratings each.
     Groups,
+    /// Topics of documents.
+    Topics,
     /// Images with noise or holes.
     Image,
 }
@@ -250,6 +252,27 @@ pub(crate) enum Fit {
     Labels(LabelsArgs),
     /// Likes of many users with few ratings each: `npb recommend`, new users included.
     Groups(GroupsArgs),
+    /// Topics of documents, and what they say of a class or a number: `npb predict`.
+    Topics(TopicsArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TopicsArgs {
+    /// The documents, one a line: the class first, then `word:count` pairs, words as numbers from 0.
+    pub(crate) file: PathBuf,
+    /// A number for each document, one a line, to be predicted instead of the class.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) target: Option<PathBuf>,
+    /// The words, one a line.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) words: Option<PathBuf>,
+    /// What stands first in a line is no class.
+    #[arg(long)]
+    pub(crate) no_classes: bool,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) run: Run,
 }
 
 #[derive(Args, Debug)]
@@ -337,9 +360,9 @@ pub(crate) struct RatingsArgs {
     /// Features of columns, likewise.
     #[arg(long, value_name = "FILE")]
     pub(crate) column_features: Option<PathBuf>,
-    /// Independent chains.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) chains: usize,
+    /// Independent chains, as the setting `chains`.
+    #[arg(long, value_name = "N")]
+    pub(crate) chains: Option<usize>,
     #[command(flatten)]
     pub(crate) layout: Layout,
     #[command(flatten)]
@@ -361,7 +384,7 @@ pub(crate) enum Values {
 
 #[derive(Args, Debug)]
 pub(crate) struct PredictArgs {
-    /// A model file: classifier, labels or ratings.
+    /// A model file: classifier, labels, topics or ratings.
     pub(crate) model: PathBuf,
     /// New rows; for ratings, lines with row and column.
     pub(crate) file: PathBuf,

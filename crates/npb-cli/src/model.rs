@@ -24,9 +24,9 @@ pub(crate) struct ModelFile {
     /// Name of the file of the fit.
     pub(crate) file: String,
     pub(crate) n_rows: u64,
-    /// Names of the columns of row, column and value (ratings).
+    /// Names of the columns of row, column and value (ratings, groups), or of the classes (topics).
     pub(crate) places: Vec<String>,
-    /// Names of the items (groups).
+    /// Names of the items (groups) or words (topics).
     pub(crate) names: Vec<String>,
     /// Ratings from here on are likes (groups).
     pub(crate) liked: f64,

@@ -5,7 +5,7 @@ use npb_bsvd::BsvdConfig;
 use npb_hbrec::HbrecConfig;
 use npb_iqgme::IqgmeConfig;
 use npb_itf::ItfConfig;
-use npb_regbayes::MtIlsvmConfig;
+use npb_regbayes::{MedLdaConfig, MtIlsvmConfig};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
@@ -24,6 +24,7 @@ impl ModelKind {
             ModelKind::Table => "table",
             ModelKind::Labels => "labels",
             ModelKind::Groups => "groups",
+            ModelKind::Topics => "topics",
             ModelKind::Image => "image",
         }
     }
@@ -38,7 +39,8 @@ impl ModelKind {
             ModelKind::Table => text(&settings.read::<ItfConfig>(self)?),
             ModelKind::Labels => text(&settings.read::<MtIlsvmConfig>(self)?),
             ModelKind::Groups => text(&settings.read::<HbrecConfig>(self)?),
-            ModelKind::Image => text(&settings.read_on(&ImageConfig::default(), self)?),
+            ModelKind::Topics => text(&settings.read::<MedLdaConfig>(self)?),
+            ModelKind::Image => text(&settings.read::<ImageConfig>(self)?),
         }
     }
 }
@@ -49,12 +51,15 @@ pub(crate) fn text<C: Serialize>(config: &C) -> Result<String> {
 }
 
 impl Settings {
-    /// The configuration that they say. Checked by the model itself.
-    pub(crate) fn read<C: DeserializeOwned>(&self, kind: ModelKind) -> Result<C> {
-        self.on_top_of(Table::new(), kind)
+    /// The configuration that they say, on top of the default one. Checked by the model itself.
+    pub(crate) fn read<C: Default + DeserializeOwned + Serialize>(
+        &self,
+        kind: ModelKind,
+    ) -> Result<C> {
+        self.read_on(&C::default(), kind)
     }
 
-    /// The same, where settings that nobody names are those of `base`, not the model's own.
+    /// The same, where settings that nobody names are those of `base`.
     pub(crate) fn read_on<C: DeserializeOwned + Serialize>(
         &self,
         base: &C,
@@ -77,9 +82,12 @@ impl Settings {
             set(&mut table, setting)?;
         }
         if let Some(seed) = self.seed {
-            let seed =
-                i64::try_from(seed).map_err(|_| Failure::usage("--seed must be below 2^63"))?;
-            table.insert("seed".to_owned(), Value::Integer(seed));
+            i64::try_from(seed).map_err(|_| Failure::usage("--seed must be below 2^63"))?;
+            let setting = match kind {
+                ModelKind::Image => "model.seed",
+                _ => "seed",
+            };
+            set(&mut table, &format!("{setting}={seed}"))?;
         }
         let named = match &self.config {
             Some(path) => path.display().to_string(),
@@ -96,12 +104,19 @@ impl Settings {
 fn merge(table: &mut Table, settings: Table) {
     for (key, value) in settings {
         match (table.get_mut(&key), value) {
-            (Some(Value::Table(below)), Value::Table(value)) => merge(below, value),
+            (Some(Value::Table(below)), Value::Table(value)) if !are_variants(below, &value) => {
+                merge(below, value);
+            }
             (_, value) => {
                 table.insert(key, value);
             }
         }
     }
+}
+
+/// Two choices of one setting, each a table with the name of the choice as its only key.
+fn are_variants(one: &Table, other: &Table) -> bool {
+    one.len() == 1 && other.len() == 1 && one.keys().next() != other.keys().next()
 }
 
 /// Puts `a.b=value` into the table; what is no TOML value is a text.
@@ -161,6 +176,7 @@ mod tests {
             ModelKind::Table,
             ModelKind::Labels,
             ModelKind::Groups,
+            ModelKind::Topics,
             ModelKind::Image,
         ] {
             let none = Settings {

@@ -4,7 +4,7 @@ use npb_data::schema::{Design, Role, Schema};
 use npb_infer::diagnostics::ChainDiagnostics;
 use npb_iqgme::{IqgmeFit, Saved};
 
-use super::{labels, ratings, table};
+use super::{labels, ratings, table, topics};
 use crate::args::{ExportArgs, ModelArgs, ModelKind, Part, SchemaArgs};
 use crate::failure::{Failure, Result};
 use crate::input::{self, unreadable};
@@ -43,6 +43,7 @@ pub(crate) fn summary(args: &ModelArgs) -> Result<()> {
         "ratings" => ratings::ranks(&model, &args.model)?,
         "labels" => labels::features(&model, &args.model)?,
         "groups" => names(&model),
+        "topics" => topics::words(&model, &args.model)?,
         _ => columns(&model, args)?,
     };
     let n_rows = model.n_rows;
@@ -134,9 +135,10 @@ pub(crate) fn diagnose(args: &ModelArgs) -> Result<()> {
             ));
         }
         kind => {
-            let trace = match kind == ModelKind::Labels.name() {
-                true => labels::load(&model, &args.model)?.trace,
-                false => numbers_fit(&model, args)?.trace().to_vec(),
+            let trace = match kind {
+                "labels" => labels::load(&model, &args.model)?.trace,
+                "topics" => topics::load(&model, &args.model)?.trace().to_vec(),
+                _ => numbers_fit(&model, args)?.trace().to_vec(),
             };
             let mut sheet = Sheet::new(&["iteration", "elbo", "relative_change"]);
             let row = |report: &npb_infer::VbReport| {

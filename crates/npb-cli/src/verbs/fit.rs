@@ -7,7 +7,7 @@ use npb_data::{Labels, Table};
 use npb_infer::Stop;
 use npb_iqgme::{IqgmeConfig, IqgmeError, IqgmeFit, Saved};
 
-use super::{groups, labels, ratings, table};
+use super::{groups, labels, ratings, table, topics};
 use crate::args::{ClassifierArgs, Fit, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result};
 use crate::input::{self, note};
@@ -26,6 +26,7 @@ pub(crate) fn fit(fit: &Fit, quiet: bool) -> Result<()> {
         Fit::Table(args) => table::fit(args, quiet),
         Fit::Labels(args) => labels::fit(args, quiet),
         Fit::Groups(args) => groups::fit(args, quiet),
+        Fit::Topics(args) => topics::fit(args, quiet),
     }
 }
 

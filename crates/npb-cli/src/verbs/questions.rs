@@ -6,7 +6,7 @@ use npb_data::schema::{Design, Schema, SchemaData};
 use npb_data::{Labels, Table};
 use npb_iqgme::{IqgmeError, IqgmeFit, Saved};
 
-use super::{labels, ratings, table};
+use super::{labels, ratings, table, topics};
 use crate::args::{ImputeArgs, Layout, ModelKind, PredictArgs, Rules, ScoreArgs};
 use crate::failure::{Failure, Result};
 use crate::input;
@@ -75,11 +75,14 @@ pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
     if is(&model, ModelKind::Labels) {
         return labels::predict(args, &model, quiet);
     }
+    if is(&model, ModelKind::Topics) {
+        return topics::predict(args, &model);
+    }
     if !is(&model, ModelKind::Classifier) {
         return Err(model.cannot(
             &args.model,
             "predict",
-            "classifier, labels or ratings (`npb impute` fills a table)",
+            "classifier, labels, topics or ratings (`npb impute` fills a table)",
         ));
     }
     let Rows {

@@ -1,17 +1,16 @@
 //! Models of matrices most of whose entries are missing.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use npb_bsvd::{
-    Acquisition, BsvdConfig, BsvdError, BsvdFit, BsvdSampler, Cells, Entries, Features, Likelihood,
-    Record, Saved, SideInformation, fit_with_checkpoints,
+    Acquisition, BsvdConfig, BsvdError, BsvdFit, Cells, Features, Likelihood, Saved,
+    SideInformation, fit_watched,
 };
 use npb_data::Ratings;
 use npb_data::read::{self, Column, RatingFile, ReadingRules};
 use npb_data::schema::{Design, Role, Schema};
 use npb_infer::Stop;
-use rayon::prelude::*;
 
 use super::fit::beside;
 use super::groups;
@@ -32,9 +31,7 @@ const CANDIDATES: usize = 20_000;
 pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
     let job = Job::new(&args.run, quiet)?;
     let mut config: BsvdConfig = args.settings.read(ModelKind::Ratings)?;
-    if args.chains == 0 {
-        return Err(Failure::usage("--chains 0: must be at least 1"));
-    }
+    config.chains = args.chains.unwrap_or(config.chains);
     let places = [&args.row, &args.column, &args.value].map(String::clone);
     let entries = triplets(&args.file, &places, &args.layout)?;
     let in_file =
@@ -65,7 +62,7 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
         )?,
     };
     job.listen()?;
-    let fit = run(&ratings, &side, &config, args.chains, &job);
+    let fit = fit_watched(&ratings, side, &Cells::default(), &config, &job.watch());
     job.finished()?;
     let fit = fit
         .and_then(|fit| fit.with_names(&entries.row_ids, &entries.column_ids))
@@ -88,57 +85,6 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
         fit.n_cols()
     );
     job.done(&what, settled(&fit), &beside(job.checkpoint()))
-}
-
-/// Chains in parallel, each watched, with a checkpoint of its own if there is to be one.
-fn run(
-    ratings: &Ratings,
-    side: &SideInformation,
-    config: &BsvdConfig,
-    chains: usize,
-    job: &Job<'_>,
-) -> std::result::Result<BsvdFit, BsvdError> {
-    let watch = job.watch();
-    let total = config.sweeps.total().max(1) as f64;
-    let data = ratings.prepare(side.clone(), config)?;
-    let chain = |number: usize| {
-        let config = BsvdConfig {
-            chain: config.chain + number as u64,
-            ..config.clone()
-        };
-        let mut part = watch.part(format!("chain {}", number + 1), 1.0 / chains as f64);
-        let mut hear = |sweep: u64| part.report(sweep, sweep as f64 / total, &[], &[]);
-        let Some(path) = job.checkpoint() else {
-            let mut sampler = BsvdSampler::new(&data, config.clone())?;
-            let mut record = Record::new(&data, &config, Cells::default())?;
-            let outcome = sampler.run(|report, sampler| {
-                record.watch(report, sampler);
-                hear(report.sweep)
-            })?;
-            return Ok(record.finish(sampler, outcome.stop));
-        };
-        let path = chain_file(path, number);
-        fit_with_checkpoints(
-            ratings,
-            side.clone(),
-            &Cells::default(),
-            &config,
-            path,
-            job.every,
-            |report| hear(report.sweep),
-        )
-    };
-    let fits: Vec<BsvdFit> = (0..chains)
-        .into_par_iter()
-        .map(chain)
-        .collect::<std::result::Result<_, BsvdError>>()?;
-    BsvdFit::pooled(fits)
-}
-
-fn chain_file(path: &Path, number: usize) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{number}"));
-    PathBuf::from(name)
 }
 
 fn settled(fit: &BsvdFit) -> bool {

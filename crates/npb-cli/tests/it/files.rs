@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::{Folder, errors};
 
-const VERBS: [&str; 21] = [
+const VERBS: [&str; 22] = [
     "schema",
     "config",
     "fit",
@@ -15,6 +15,7 @@ const VERBS: [&str; 21] = [
     "fit table",
     "fit labels",
     "fit groups",
+    "fit topics",
     "predict",
     "impute",
     "score",
@@ -97,7 +98,7 @@ fn wrong_options_are_usage() {
         ("fit table a.csv --set chains=0 -o m.npb", "chains"),
         (
             "fit ratings a.csv --row x --column y --value y --chains 0 -o m.npb",
-            "--chains 0",
+            "chains",
         ),
         ("schema a.csv --separator :: --decimal ;", "decimal"),
     ];
@@ -244,6 +245,7 @@ fn standard_input_and_output() {
         "table",
         "labels",
         "groups",
+        "topics",
         "image",
     ] {
         folder.npb(&format!("config {kind} -o {kind}.toml"));
