@@ -149,7 +149,7 @@ pub fn fit_qgme(
     let (mixture, trace) = (em.mixture, em.trace);
     QgmeFit::from_wire(Wire {
         config: config.clone(),
-        units: Units::of(&data),
+        units: data.units,
         classes: data.classes.clone(),
         stop,
         trace,

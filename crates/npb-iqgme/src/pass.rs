@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use crate::IqgmeError;
 use crate::rows::{Block, Rows};
 use crate::stats::Stats;
-pub(crate) use sides::{PassParameters, RowFactors, Terms, Update, soft_means};
+pub(crate) use sides::{PassParameters, RowFactors, RowFamily, Terms, Update, soft_means};
 use worker::{Scratch, Totals, Worker};
 
 /// Partial sums: a fixed number, so that results do not depend on the number of threads.

@@ -109,10 +109,8 @@ pub struct IqgmeState {
     pub experts: Vec<Expert>,
     /// `q(zeta, lambda)`.
     pub expert_prior: ExpertPrior,
-    /// `c` in `B_0^-1 = c S`, with `S` the covariance of all rows.
-    pub prior_scale: f64,
     /// Locations `mu_i` of `q(t_i)`, normals with variance 1 cut to the region of the row's class: by row of the training table, then utility; 0
-    /// for an unlabelled row, and nothing of use for one with holes under [`RowFamily::Joint`](crate::RowFamily::Joint), whose factor follows from the rest.
+    /// for an unlabelled row.
     pub soft_labels: Vec<f64>,
 }
 
@@ -136,7 +134,7 @@ impl IqgmeState {
         check_atoms(
             &self.components,
             &self.experts,
-            (&self.expert_prior, self.prior_scale),
+            &self.expert_prior,
             p,
             n_utilities,
         )?;
@@ -144,11 +142,11 @@ impl IqgmeState {
     }
 }
 
-/// Checks components, experts, their prior and the scale of the components' prior that come from a file: `p` features.
+/// Checks components, experts and their prior that come from a file: `p` features.
 pub(crate) fn check_atoms(
     components: &[Component],
     experts: &[Expert],
-    (prior, prior_scale): (&ExpertPrior, f64),
+    prior: &ExpertPrior,
     p: usize,
     n_utilities: usize,
 ) -> Result<(), String> {
@@ -178,10 +176,7 @@ pub(crate) fn check_atoms(
     expect(prior.rate.len() == prior.mean.len(), "expert prior rate")?;
     let positive = |x: f64| x.is_finite() && x > 0.0;
     expect(prior.rate.iter().all(|&r| positive(r)), "expert prior rate")?;
-    expect(
-        positive(prior.shape) && positive(prior.strength) && positive(prior_scale),
-        "prior",
-    )
+    expect(positive(prior.shape) && positive(prior.strength), "prior")
 }
 
 /// Checks experts that come from a file: `p` features.

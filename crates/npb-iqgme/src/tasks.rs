@@ -7,7 +7,6 @@
 
 mod atoms;
 mod bound;
-mod checkpoints;
 mod cluster;
 mod config;
 mod data;
@@ -17,15 +16,13 @@ mod groups;
 mod local;
 mod rows;
 mod run;
-mod stacking;
 mod start;
 mod state;
 mod vb;
 
-pub use checkpoints::fit_tasks_with_checkpoints;
 pub use config::{TaskStart, TasksConfig};
 pub use data::{MultiTaskData, Task};
-pub use fit::{AtomSummary, MultiTaskFit, fit_tasks};
+pub use fit::{AtomSummary, MultiTaskFit, fit_tasks, fit_tasks_with_checkpoints};
 pub use fold::Atoms;
 pub use run::TaskRun;
 pub use state::{Gaussians, MultiTaskState, TaskState};

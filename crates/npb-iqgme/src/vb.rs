@@ -1,6 +1,8 @@
 //! Variational Bayes: the coordinate updates and the loop over them.
 
 pub(crate) mod left_out;
+#[cfg(test)]
+mod tests;
 
 use std::ops::ControlFlow;
 
@@ -9,10 +11,9 @@ use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::{Mat, Scale};
 use npb_priors::dp::StickFactor;
 
-use crate::bound::{Bound, trace_product};
-use crate::config::PriorScale;
+use crate::bound::Bound;
 use crate::data::IqgmeData;
-use crate::pass::{PassParameters, RowFactors, Update, pass, soft_means};
+use crate::pass::{PassParameters, RowFactors, RowFamily, Update, pass, soft_means};
 use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
 use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot, expect};
@@ -38,8 +39,6 @@ pub enum VbUpdate {
     Sticks,
     /// `q(mu, Lambda)`.
     Components,
-    /// The scale of the Wishart prior, when the configuration leaves it to the bound.
-    PriorScale,
     /// `q(w)`.
     Experts,
     /// `q(zeta, lambda)`.
@@ -50,11 +49,10 @@ pub enum VbUpdate {
 
 impl VbUpdate {
     /// The updates of the parameters, in the order of an iteration; `Rows` comes before them.
-    pub const PARAMETERS: [Self; 7] = [
+    pub const PARAMETERS: [Self; 6] = [
         Self::Order,
         Self::Sticks,
         Self::Components,
-        Self::PriorScale,
         Self::Experts,
         Self::ExpertPrior,
         Self::Concentration,
@@ -102,10 +100,8 @@ pub struct IqgmeVb<'d> {
     soft: Vec<f64>,
     responsibilities: Responsibilities,
     iteration: u64,
-    /// The bound of the iteration before; NaN at the first.
-    last_bound: f64,
-    /// Whether iterations move the prior scale.
-    scale_is_free: bool,
+    /// The factor of labelled rows with holes; tests try both.
+    family: RowFamily,
     /// What a run has behind it.
     trace: Vec<VbReport>,
 }
@@ -137,8 +133,7 @@ impl<'d> IqgmeVb<'d> {
                 &responsibilities,
             ),
             iteration: 0,
-            last_bound: f64::NAN,
-            scale_is_free: false,
+            family: RowFamily::MeanField,
             trace: Vec::new(),
         };
         vb.start()?;
@@ -164,11 +159,7 @@ impl<'d> IqgmeVb<'d> {
                 what: "the state is of other data or another truncation".to_owned(),
             });
         }
-        let mut prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
-        let scale_is_free = state.prior_scale != prior.scale;
-        prior
-            .set_scale(state.prior_scale, &data.covariance)
-            .map_err(prior_failed)?;
+        let prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
         let n_components = state.components.len();
         let locations = data.utilities_by_position(&state.soft_labels);
         let mut vb = Self {
@@ -182,8 +173,7 @@ impl<'d> IqgmeVb<'d> {
             responsibilities: Responsibilities::zeros(data.rows.len(), n_components),
             state,
             iteration: trace.len() as u64,
-            last_bound: trace.last().map_or(f64::NAN, |report| report.elbo),
-            scale_is_free,
+            family: RowFamily::MeanField,
             trace,
         };
         for (h, component) in vb.state.components.iter().enumerate() {
@@ -208,7 +198,7 @@ impl<'d> IqgmeVb<'d> {
         self.pass(Update {
             responsibilities: false,
             soft_labels: false,
-            family: self.config.row_family,
+            family: self.family,
         })?;
         self.state.experts = experts;
         self.update_parameters()?;
@@ -216,15 +206,14 @@ impl<'d> IqgmeVb<'d> {
             self.pass(Update {
                 responsibilities: false,
                 soft_labels: true,
-                family: self.config.row_family,
+                family: self.family,
             })?;
             self.update_parameters()?;
         }
         Ok(())
     }
 
-    /// One iteration: the rows, then sticks, components, experts, their prior and the concentration; the scale of the components' prior, too, once the
-    /// bound has come to rest without (a scale that may shrink from the start on lets the gate cut components along class boundaries). Returns the bound.
+    /// One iteration: the rows, then sticks, components, experts, their prior and the concentration. Returns the bound.
     pub fn step(&mut self) -> Result<f64, IqgmeError> {
         self.iteration += 1;
         self.apply(VbUpdate::Rows)?;
@@ -235,9 +224,6 @@ impl<'d> IqgmeVb<'d> {
                 value: bound,
             });
         }
-        let little = self.config.tolerance * bound.abs().max(1.0);
-        self.scale_is_free |= (bound - self.last_bound).abs() < little;
-        self.last_bound = bound;
         self.update_parameters()?;
         Ok(bound)
     }
@@ -360,10 +346,7 @@ impl<'d> IqgmeVb<'d> {
     fn update_parameters(&mut self) -> Result<(), IqgmeError> {
         VbUpdate::PARAMETERS
             .into_iter()
-            .try_for_each(|update| match update {
-                VbUpdate::PriorScale if !self.scale_is_free => Ok(()),
-                _ => self.apply(update),
-            })
+            .try_for_each(|update| self.apply(update))
     }
 
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`VbUpdate::PARAMETERS`].
@@ -372,12 +355,12 @@ impl<'d> IqgmeVb<'d> {
             VbUpdate::Labels => self.pass(Update {
                 responsibilities: true,
                 soft_labels: false,
-                family: self.config.row_family,
+                family: self.family,
             }),
             VbUpdate::Rows => self.pass(Update {
                 responsibilities: true,
                 soft_labels: true,
-                family: self.config.row_family,
+                family: self.family,
             }),
             VbUpdate::Order => {
                 self.rearrange();
@@ -388,7 +371,6 @@ impl<'d> IqgmeVb<'d> {
                 Ok(())
             }
             VbUpdate::Components => self.update_components(),
-            VbUpdate::PriorScale => self.update_prior_scale(),
             VbUpdate::Experts => self.update_experts(),
             VbUpdate::ExpertPrior => {
                 self.update_expert_prior();
@@ -481,32 +463,6 @@ impl<'d> IqgmeVb<'d> {
         self.state.sticks.update_sticks(&counts);
     }
 
-    /// The scale of the Wishart prior at which the bound is highest, from the occupied components.
-    fn update_prior_scale(&mut self) -> Result<(), IqgmeError> {
-        if self.config.prior_scale != PriorScale::Bound || self.data.rows.n_features == 0 {
-            return Ok(());
-        }
-        let occupied: Vec<usize> = (0..self.expected.len())
-            .filter(|&h| self.stats.count(h) > 0.0)
-            .collect();
-        let trace: f64 = occupied
-            .iter()
-            .map(|&h| trace_product(&self.data.covariance, &self.expected[h].precision))
-            .sum();
-        let scale = self.prior.best_scale(occupied.len(), trace);
-        self.prior
-            .set_scale(scale, &self.data.covariance)
-            .map_err(prior_failed)?;
-        self.state.prior_scale = scale;
-        for h in 0..self.expected.len() {
-            if self.stats.count(h) == 0.0 {
-                self.state.components[h] = self.prior.component.clone();
-                self.expected[h] = self.prior.expected.clone();
-            }
-        }
-        Ok(())
-    }
-
     fn update_components(&mut self) -> Result<(), IqgmeError> {
         for h in 0..self.state.components.len() {
             let component = self.prior.component.given(&self.stats, h);
@@ -584,7 +540,6 @@ fn prior_state(
         components: vec![prior.component.clone(); n_components],
         experts: (0..n_components).flat_map(|_| experts()).collect(),
         expert_prior: prior.expert.clone(),
-        prior_scale: prior.scale,
         soft_labels: vec![0.0; data.rows.len() * n_utilities],
     }
 }

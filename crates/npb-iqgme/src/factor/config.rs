@@ -69,13 +69,13 @@ pub struct FactorConfig {
     pub unlabelled_starts: Vec<FactorStart>,
     /// Runs of every start, each with its own random numbers.
     pub restarts: usize,
-    /// Runs are weighed by how well they foretell labels in cross-validation with so many folds, and made as sure of their probabilities as these labels
-    /// allow ([`FactorRun::sharpness`](crate::FactorRun::sharpness), [`shifts`](crate::FactorRun::shifts)); 0: weighed by their bounds, and left as sure as they are. So they are without labels, or where fewer than two classes have two rows.
+    /// Runs are calibrated and weighed (stacked) by held-out prediction with so many folds; 0: weighed by their bounds and not calibrated. So they are without labels, or
+    /// where fewer than two classes have two rows.
     /// Folds are of rows: where rows depend on each other (several of one patient), leave them out. 1 is an error: one fold leaves nothing to learn from.
     pub folds: usize,
-    /// How predictions average over runs that are weighed by their bounds, as [`crate::IqgmeConfig::averaging`].
-    pub averaging: f64,
-    /// At most this many iterations in a run. Larger sets reach it before the bound has converged; longer runs are no better at foretelling labels.
+    /// How predictions average over runs that are weighed by their bounds, as [`crate::IqgmeConfig::elbo_temperature`].
+    pub elbo_temperature: f64,
+    /// At most this many iterations in a run. Larger sets reach it before the bound has converged; longer runs predict labels no better.
     pub max_iterations: u64,
     /// A run has converged when the bound's relative change falls below this.
     pub tolerance: f64,
@@ -118,7 +118,7 @@ impl Default for FactorConfig {
             unlabelled_starts: [1, 2, 3, 4, 6].map(Own).to_vec(),
             restarts: 1,
             folds: 5,
-            averaging: 0.1,
+            elbo_temperature: 0.1,
             max_iterations: 60,
             tolerance: 1e-5,
             seed: 0,
@@ -153,7 +153,7 @@ impl FactorConfig {
         if self.cluster_noise != 0.0 {
             moderate("cluster_noise", self.cluster_noise)?;
         }
-        not_negative("averaging", self.averaging)?;
+        not_negative("elbo_temperature", self.elbo_temperature)?;
         at_least("max_iterations", self.max_iterations, 1)?;
         for (field, starts) in [
             ("starts", &self.starts),

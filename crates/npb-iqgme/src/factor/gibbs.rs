@@ -17,6 +17,7 @@ use rayon::prelude::*;
 pub(crate) use self::draw::FactorDraw;
 use self::draw::{LEAST_CONCENTRATION, first_draw, normal_gamma, precision};
 use super::bound::Priors;
+use super::cells::Cells;
 use super::data::FactorData;
 use super::features::FeatureStats;
 use super::forms::Forms;
@@ -226,7 +227,7 @@ impl<'d> FactorSampler<'d> {
         if self.data.n_labelled == 0 {
             return Err(IqgmeError::Unlabelled);
         }
-        let cells = self.data.units.cells(table)?;
+        let cells = Cells::new(&self.data.units.apply(table)?);
         let forms = Forms::new(&self.draw.features(), &cells);
         let n = self.draw.n_utilities();
         let clusters = self.draw.clusters();

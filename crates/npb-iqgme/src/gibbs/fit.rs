@@ -9,7 +9,7 @@ use npb_priors::special::ln_add_exp;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::config::{GibbsConfig, StickRule};
+use super::config::GibbsConfig;
 use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
 use crate::IqgmeError;
 use crate::answers::{
@@ -123,7 +123,7 @@ impl IqgmeSampler<'_> {
         if self.data.n_labelled == 0 {
             return Err(IqgmeError::Unlabelled);
         }
-        let rows = Units::of(self.data).rows(table)?;
+        let rows = self.data.units.rows(table)?;
         let predictor = self.mixture().predictor()?;
         let others = predictor.probabilities(&rows, Experts::AtMeans)?;
         Ok(with_first_class(others))
@@ -136,9 +136,6 @@ impl IqgmeSampler<'_> {
         let key = [self.chain, self.sweep, KEPT, 0];
         let rng = &mut stream(self.config.model.seed, key);
         for more in 0..=MOST_MORE {
-            if self.config().sticks != StickRule::Slice {
-                break;
-            }
             self.push_prior_component(&mut parameters, rng);
             if rest < LEAST_REST || more == MOST_MORE {
                 weights.push(rest);
@@ -277,14 +274,11 @@ impl GibbsFit {
         let mut cells = Vec::new();
         for (row, position) in positions(&data).into_iter().enumerate() {
             let missing = super::missing_at(&data, position).iter();
-            cells.extend(missing.map(|&j| (row as u32, data.active[j] as u32)));
+            cells.extend(missing.map(|&j| (row as u32, data.units.active[j] as u32)));
         }
         Self::from_wire(Wire {
             config,
-            units: Units {
-                standardiser: data.standardiser,
-                active: data.active,
-            },
+            units: data.units,
             classes: data.classes,
             cells,
             chains,

@@ -225,7 +225,7 @@ mod tests {
     use npb_linalg::faer::{Mat, mat};
 
     use super::*;
-    use crate::RowFamily;
+    use crate::pass::RowFamily;
     use crate::pass::{PassParameters, RowFactors, Terms, Update, pass};
     use crate::rows::Rows;
     use crate::stats::Stats;
@@ -319,8 +319,8 @@ mod tests {
     fn a_row_is_as_the_joint_law_has_it() {
         let law = Law::example();
         for (x, sign) in [(0.3, 1.0), (0.3, -1.0), (-2.0, 1.0), (2.5, -1.0)] {
-            let stats = law.stats(x, sign, RowFamily::Joint);
-            let apart = law.stats(x, sign, RowFamily::UtilityApart);
+            let stats = law.stats(x, sign, RowFamily::Structured);
+            let apart = law.stats(x, sign, RowFamily::MeanField);
             let (wanted, ln_total) = by_grid(&law, x, sign);
             let near = |name: &str, found: f64, wanted: f64| {
                 assert!(

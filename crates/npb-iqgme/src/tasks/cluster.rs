@@ -12,12 +12,12 @@ use super::TasksConfig;
 use super::data::MultiTaskData;
 use super::groups::atoms;
 use super::local::{Local, TaskBegin};
-use crate::pass::Update;
+use crate::IqgmeError;
+use crate::pass::{RowFamily, Update};
 use crate::prior::Prior;
 use crate::state::{Component, Expected, Expert};
 use crate::stats::Stats;
 use crate::vb::prior_failed;
-use crate::{IqgmeError, RowFamily};
 
 /// Key of the random stream.
 const CLUSTER: u64 = 9;
@@ -40,7 +40,6 @@ struct Clusters<'d> {
     data: &'d MultiTaskData,
     prior: Prior,
     alpha: ConcentrationFactor,
-    family: RowFamily,
     truncation: usize,
     n_components: usize,
     cluster: Vec<usize>,
@@ -100,7 +99,6 @@ impl<'d> Clusters<'d> {
             data,
             prior,
             alpha: ConcentrationFactor::new(single.concentration).expect("validated"),
-            family: single.row_family,
             truncation: n_components,
             n_components,
             cluster,
@@ -126,7 +124,7 @@ impl<'d> Clusters<'d> {
         let held = Update {
             responsibilities: false,
             soft_labels: false,
-            family: self.family,
+            family: RowFamily::Structured,
         };
         let sticks = Sticks::new(self.truncation, self.alpha.mean()).expect("validated");
         let atoms = atoms(&components, &expected, &[]);
@@ -227,7 +225,7 @@ impl<'d> Clusters<'d> {
         let update = Update {
             responsibilities: true,
             soft_labels: true,
-            family: self.family,
+            family: RowFamily::Structured,
         };
         let indicators = self.one_to_one();
         for _ in 0..PASSES {

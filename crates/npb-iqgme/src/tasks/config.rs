@@ -5,7 +5,7 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use super::state::Gaussians;
-use crate::config::{MOST_COMPONENTS, PriorScale, RowFamily, Start, check_length};
+use crate::config::{MOST_COMPONENTS, Start, check_length};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
@@ -41,8 +41,8 @@ impl TaskStart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TasksConfig {
-    /// What a fit of one task has too: priors, row family, limits, seed. Its `truncation` is the number of groups of each task, `N`; `concentration` is the prior of the tasks' common `alpha`; `normal_scores` is about runs from this configuration's `starts`. By its `folds` the runs for
-    /// predictions are weighed and put right ([`TaskRun::sharpness`](super::TaskRun::sharpness), [`shifts`](super::TaskRun::shifts)). Where there are none, by bounds and `averaging`, which is 1 by default here: runs that share less fit the
+    /// What a fit of one task has too: priors, limits, seed. Its `truncation` is the number of groups of each task, `N`; `concentration` is the prior of the tasks' common `alpha`; `normal_scores` is about runs from this configuration's `starts`. By its `folds` the runs for
+    /// class probabilities are weighed and calibrated. Where there are none, by bounds and `elbo_temperature`, which is 1 by default here: runs that share less fit the
     /// features less well, not the labels. `starts` and `unlabelled_starts` are not used.
     pub single: IqgmeConfig,
     /// Whether `gamma_0`, how many experts the prior mean (zero) of the experts' common mean is worth, is the power of two at which the bound is highest; the runs begin with
@@ -52,7 +52,7 @@ pub struct TasksConfig {
     pub atoms: usize,
     /// Prior of the upper concentration `beta`.
     pub top_concentration: GammaPrior,
-    /// Starts of the runs that predictions average over, each made `single.restarts` times. (With six tasks or fewer the last two of the default make the same run, which counts twice.)
+    /// Starts of the runs that predictions average over, each made `single.restarts` times.
     pub starts: Vec<TaskStart>,
     /// Starts of runs for summaries alone. Atoms, the tasks' weights of them and their similarity are of the run with the highest bound of all in which atoms
     /// have Gaussians of their own ([`MultiTaskFit::best`](super::MultiTaskFit::best)): runs that begin by sharing find what the tasks have in common, those that do not tend to predict labels better.
@@ -63,10 +63,7 @@ impl Default for TasksConfig {
     fn default() -> Self {
         Self {
             single: IqgmeConfig {
-                averaging: 1.0,
-                prior_scale: PriorScale::Covariance,
-                row_family: RowFamily::Joint,
-                normal_scores: true,
+                elbo_temperature: 1.0,
                 ..IqgmeConfig::default()
             },
             learn_expert_mean_strength: true,
@@ -80,7 +77,6 @@ impl Default for TasksConfig {
                 TaskStart::SeparatePerClass(1),
                 TaskStart::Clustered(3, Start::Mixture(10)),
                 TaskStart::ByLabels(6),
-                TaskStart::ByLabels(12),
             ],
             summary_starts: vec![TaskStart::Pooled(Start::Mixture(10))],
         }

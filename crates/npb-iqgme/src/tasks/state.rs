@@ -24,7 +24,7 @@ pub struct TaskState {
     /// `q(c_jh)`: for each group that has rows, larger ones first, the probabilities of the atoms. The other groups, up to the truncation, have
     /// `q(c_jh | U) = p(c_jh | U)`.
     pub indicators: Vec<Vec<f64>>,
-    /// Locations of `q(t)` by row of the task's table, then utility; 0 for an unlabelled row, and nothing of use for one with holes under [`RowFamily::Joint`](crate::RowFamily::Joint), whose factor follows from the rest. With [`Gaussians::Common`] for each atom in turn, if it is the task's.
+    /// Locations of `q(t)` by row of the task's table, then utility; 0 for an unlabelled row, and nothing of use for one with holes, whose factor is of its utility, too, and follows from the rest. With [`Gaussians::Common`] for each atom in turn, if it is the task's.
     pub soft_labels: Vec<f64>,
 }
 
@@ -49,8 +49,6 @@ pub struct MultiTaskState {
     pub expert_mean_strength: f64,
     /// All further atoms: `q(mu, Lambda)` at the prior.
     pub vacant: Component,
-    /// `c` in `B_0^-1 = c S`, with `S` the covariance of the rows of all tasks.
-    pub prior_scale: f64,
 }
 
 impl MultiTaskState {
@@ -158,7 +156,7 @@ impl MultiTaskState {
             strength.is_finite() && strength > 0.0,
             "strength of the experts' mean",
         )?;
-        let prior = (&self.expert_prior, self.prior_scale);
+        let prior = &self.expert_prior;
         check_atoms(&self.components, &self.experts, prior, p, n_utilities)?;
         check_atoms(
             std::slice::from_ref(&self.vacant),

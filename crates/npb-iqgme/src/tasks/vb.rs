@@ -17,9 +17,8 @@ use super::groups::atoms;
 use super::local::TaskBegin;
 use super::rows::{PassAtoms, TaskRows, one_hot};
 use super::state::{Gaussians, MultiTaskState, TaskState};
-use crate::bound::{Bound, feature_term, soft_term, trace_product};
-use crate::config::PriorScale;
-use crate::pass::Update;
+use crate::bound::{Bound, feature_term, soft_term};
+use crate::pass::{RowFamily, Update};
 use crate::prior::Prior;
 use crate::state::{Component, Expected, Expert, dot, expect};
 use crate::stats::Stats;
@@ -49,8 +48,6 @@ pub enum TaskUpdate {
     TopSticks,
     /// `q(mu, Lambda)`.
     Components,
-    /// The scale of the Wishart prior, when the configuration leaves it to the bound.
-    PriorScale,
     /// `q(w)`.
     Experts,
     /// `q(zeta, lambda)`, and `gamma_0` if the configuration leaves it to the bound.
@@ -61,14 +58,13 @@ pub enum TaskUpdate {
 
 impl TaskUpdate {
     /// The updates of the parameters, in the order of an iteration; `Rows` comes before them.
-    pub const PARAMETERS: [Self; 10] = [
+    pub const PARAMETERS: [Self; 9] = [
         Self::GroupOrder,
         Self::GroupSticks,
         Self::Indicators,
         Self::AtomOrder,
         Self::TopSticks,
         Self::Components,
-        Self::PriorScale,
         Self::Experts,
         Self::ExpertPrior,
         Self::Concentrations,
@@ -182,12 +178,9 @@ impl<'d> MultiTaskVb<'d> {
             .ok_or_else(|| IqgmeError::Saved {
                 what: "the state is of other data".to_owned(),
             })?;
-        let mut prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)
+        let prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)
             .map_err(prior_failed)?;
         let limits = config.single.limits();
-        prior
-            .set_scale(state.prior_scale, &data.pooled.covariance)
-            .map_err(prior_failed)?;
         let mut vb = Self {
             data,
             config,
@@ -216,7 +209,7 @@ impl<'d> MultiTaskVb<'d> {
         };
         let expected = self.numerical("shared covariance", 0, shared.expected())?;
         self.expected = vec![expected; self.state.components.len()];
-        let family = self.config.single.row_family;
+        let family = RowFamily::Structured;
         let held = |soft_labels| Update {
             responsibilities: false,
             soft_labels,
@@ -362,7 +355,7 @@ impl<'d> MultiTaskVb<'d> {
 
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`TaskUpdate::PARAMETERS`].
     pub fn apply(&mut self, update: TaskUpdate) -> Result<(), IqgmeError> {
-        let family = self.config.single.row_family;
+        let family = RowFamily::Structured;
         let rows = |soft_labels| Update {
             responsibilities: true,
             soft_labels,
@@ -377,7 +370,6 @@ impl<'d> MultiTaskVb<'d> {
             TaskUpdate::AtomOrder => self.order_atoms(),
             TaskUpdate::TopSticks => self.update_top_sticks(),
             TaskUpdate::Components => self.update_components()?,
-            TaskUpdate::PriorScale => self.update_prior_scale()?,
             TaskUpdate::Experts => self.update_experts()?,
             TaskUpdate::ExpertPrior => self.update_expert_prior(),
             TaskUpdate::Concentrations => self.update_concentrations(),
@@ -581,24 +573,6 @@ impl<'d> MultiTaskVb<'d> {
         Ok(())
     }
 
-    /// The scale of the Wishart prior at which the bound is highest, from the atoms with rows.
-    fn update_prior_scale(&mut self) -> Result<(), IqgmeError> {
-        let covariance = &self.data.pooled.covariance;
-        if self.config.single.prior_scale != PriorScale::Bound || covariance.nrows() == 0 {
-            return Ok(());
-        }
-        let trace = |expected: &Expected| trace_product(covariance, &expected.precision);
-        let n = self.state.n_gaussians();
-        let trace: f64 = self.expected[..n].iter().map(trace).sum();
-        let scale = self.prior.best_scale(n, trace);
-        self.prior
-            .set_scale(scale, covariance)
-            .map_err(prior_failed)?;
-        self.state.prior_scale = scale;
-        self.state.vacant = self.prior.component.clone();
-        Ok(())
-    }
-
     fn update_experts(&mut self) -> Result<(), IqgmeError> {
         let experts = Expert::all_given(&self.state.expert_prior, &self.stats);
         self.state.experts =
@@ -714,7 +688,6 @@ fn prior_state(
         expert_prior: prior.expert.clone(),
         expert_mean_strength: prior.expert.strength,
         vacant: prior.component.clone(),
-        prior_scale: prior.scale,
     }
 }
 

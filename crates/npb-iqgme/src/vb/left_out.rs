@@ -58,7 +58,7 @@ impl IqgmeVb<'_> {
         let update = Update {
             responsibilities: true,
             soft_labels: false,
-            family: self.config.row_family,
+            family: self.family,
         };
         let part = pass(&row, parameters, factors, update, self.iteration)?;
         let mut stats = self.stats.clone();
@@ -94,7 +94,7 @@ mod tests {
     use npb_linalg::faer::Mat;
 
     use super::*;
-    use crate::{IqgmeConfig, IqgmeData, PriorScale, Start};
+    use crate::{IqgmeConfig, IqgmeData, Start};
 
     /// Fourteen rows of three features; the fifth has a hole, every third no label.
     fn example() -> (Table, Labels) {
@@ -121,7 +121,6 @@ mod tests {
         ask: impl FnOnce(&mut IqgmeVb<'_>) -> T,
     ) -> T {
         let config = IqgmeConfig {
-            prior_scale: PriorScale::Covariance,
             truncation: n_components,
             ..Default::default()
         };

@@ -36,10 +36,7 @@ fn same_on_1_2_and_4_threads() {
 #[test]
 fn same_after_a_stop() {
     let (table, labels) = three_gaussians(2, 100, 1, 0.3, 0.1);
-    let config = IqgmeConfig {
-        prior_scale: npb_iqgme::PriorScale::Bound,
-        ..config(2)
-    };
+    let config = IqgmeConfig { ..config(2) };
     let data = IqgmeData::new(&table, &labels, &config).unwrap();
     type Half<'d> = (IqgmeVb<'d>, Vec<npb_infer::VbReport>);
     let start = || {

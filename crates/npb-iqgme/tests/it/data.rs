@@ -49,6 +49,7 @@ pub(crate) fn config(seed: u64) -> IqgmeConfig {
         truncation: 8,
         starts: vec![Start::KMeans(4)],
         max_iterations: 200,
+        normal_scores: false,
         seed,
         ..IqgmeConfig::default()
     }

@@ -3,8 +3,8 @@
 use npb_data::{Labels, Table};
 use npb_infer::SweepPlan;
 use npb_iqgme::{
-    FactorConfig, FeatureScale, GibbsConfig, IqgmeConfig, IqgmeError, QgmeConfig, StickRule,
-    TasksConfig, fit, fit_factor, fit_gibbs, fit_qgme, fit_tasks,
+    FactorConfig, FeatureScale, GibbsConfig, IqgmeConfig, IqgmeError, QgmeConfig, TasksConfig, fit,
+    fit_factor, fit_gibbs, fit_qgme, fit_tasks,
 };
 
 use crate::data::{config, three_gaussians};
@@ -71,7 +71,7 @@ fn try_all<C: Clone, T>(
                     assert!(value < 1e100, "{name} = {value:e} was accepted");
                     exercise(fitted);
                 }
-                // With the configuration that it is in, if there is one: `single.averaging`.
+                // With the configuration that it is in, if there is one: `single.elbo_temperature`.
                 Err(IqgmeError::Config(error)) => {
                     assert_eq!(error.field.rsplit('.').next(), Some(*name), "{error}");
                 }
@@ -101,10 +101,9 @@ fn variational_fits() {
 #[test]
 fn chains() {
     let (table, labels) = three_gaussians(2, 20, 0, 0.2, 0.1);
-    for sticks in [StickRule::Slice, StickRule::Blocked(5)] {
+    {
         let with = |model: IqgmeConfig| GibbsConfig {
             model,
-            sticks,
             sweeps: SweepPlan {
                 burn_in: 2,
                 keep: 3,

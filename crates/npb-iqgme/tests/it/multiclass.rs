@@ -148,7 +148,8 @@ fn fits_are_saved_continued_and_refuse_what_they_cannot_say() {
     // The first class is unlike the others: beside it they are shifted, and stay so.
     let shifts = |model: &IqgmeFit| -> Vec<Vec<f64>> {
         let runs = model.runs().iter();
-        runs.map(|run| run.shifts.clone()).collect()
+        runs.map(|run| run.calibration.class_offset.clone())
+            .collect()
     };
     let shifted = |of: &Vec<f64>| of.len() == 3 && of[0] == 0.0 && of[1] != 0.0 && of[2] != 0.0;
     assert!(shifts(&model).iter().all(shifted), "{:?}", shifts(&model));

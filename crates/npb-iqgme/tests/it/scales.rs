@@ -53,7 +53,7 @@ fn with_and_without(table: &Table, labels: &Labels, seed: u64) -> (IqgmeFit, Iqg
 fn on(scale: FeatureScale) -> impl Fn(&IqgmeFit) -> f64 {
     move |fitted| {
         let runs = fitted.runs().iter().filter(|run| run.scale == scale);
-        runs.map(|run| run.vote).sum()
+        runs.map(|run| run.stacking_weight).sum()
     }
 }
 
@@ -92,7 +92,7 @@ fn what_is_said_of_features_is_of_their_own_scale() {
     let (both, own) = with_and_without(&table, &labels, 3);
     assert_eq!(both.runs().len(), 4);
     assert_eq!(both.runs()[0].elbo(), own.runs()[0].elbo());
-    assert!(both.runs()[2..].iter().all(|run| run.weight == 0.0));
+    assert!(both.runs()[2..].iter().all(|run| run.elbo_weight == 0.0));
     let (a, b) = (
         both.impute(&table).unwrap().completed,
         own.impute(&table).unwrap().completed,

@@ -4,9 +4,7 @@ use std::time::Instant;
 
 use npb_data::metrics;
 use npb_infer::SweepPlan;
-use npb_iqgme::{
-    GibbsConfig, GibbsFit, IqgmeConfig, IqgmeFit, MissingCell, PriorScale, fit, fit_gibbs,
-};
+use npb_iqgme::{GibbsConfig, GibbsFit, IqgmeConfig, IqgmeFit, MissingCell, fit, fit_gibbs};
 
 use super::mcar::IONOSPHERE;
 use super::mcar::data::{Cell, Data, Sides};
@@ -132,7 +130,6 @@ fn setting(train: f64) -> String {
 /// The default, but for the prior scale: that of the sampler, which has no bound to learn it by.
 fn variational_config(seed: u64) -> IqgmeConfig {
     IqgmeConfig {
-        prior_scale: PriorScale::Covariance,
         seed,
         ..IqgmeConfig::default()
     }

@@ -10,8 +10,8 @@ use npb_priors::dist::Gamma;
 
 use super::*;
 use crate::FeatureScale;
-use crate::factor::cells::Cells;
-use crate::factor::data::{RowLabels, Units};
+use crate::factor::data::RowLabels;
+use crate::units::Units;
 
 /// What is wrong with a copy.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -37,7 +37,8 @@ fn parameters(n_utilities: usize) -> GibbsParameters {
     let of_component = |h: &[[f64; 3]; 2]| h.map(|w| w.to_vec())[..n_utilities].to_vec();
     GibbsParameters {
         concentration: 1.0,
-        ln_rests: vec![0.6_f64.ln(), 0.5_f64.ln()],
+        // The third stick leaves next to nothing, so that no slice asks for a fourth component.
+        ln_rests: vec![0.6_f64.ln(), 0.5_f64.ln(), -700.0],
         components: vec![
             component([0.0, 0.3], mat![[1.2, 0.4], [0.4, 0.9]]),
             component([0.6, -0.4], mat![[0.8, -0.3], [-0.3, 0.5]]),
@@ -89,10 +90,7 @@ fn drawn(row: Row, n_classes: usize) -> Vec<Vec<f64>> {
     let labels = Labels::from_codes(classes.clone(), codes).unwrap();
     let covariance = Mat::identity(P, P);
     let data = IqgmeData::in_given_units(&table, &labels, &classes, &covariance).unwrap();
-    let config = GibbsConfig {
-        sticks: StickRule::Blocked(3),
-        ..GibbsConfig::default()
-    };
+    let config = GibbsConfig::default();
     let n_missing = row.seen.iter().filter(|seen| !**seen).count();
     let mut utilities = first_utilities(row.class, n_utilities).repeat(COPIES);
     utilities.extend(first_utilities(row.class.or(Some(0)), n_utilities));
@@ -140,8 +138,7 @@ fn grid(row: Row) -> Vec<[f64; P]> {
 fn expected(row: Row, n_classes: usize, spread: bool) -> Vec<f64> {
     let n = n_classes - 1;
     let parameters = parameters(n);
-    let (weights, rest) = parameters.weights();
-    let weights = [&weights[..], &[rest]].concat();
+    let weights = parameters.weights().0;
     let utilities = first_utilities(row.class, n);
     let (mut total, mut means) = (0.0, Vec::new());
     for (h, component) in parameters.components.iter().enumerate() {

@@ -2,13 +2,11 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::testing::{BoundMonitor, check_stationary};
-use npb_iqgme::{
-    MultiTaskData, MultiTaskState, MultiTaskVb, PriorScale, RowFamily, Start, TaskStart, TaskUpdate,
-};
+use npb_iqgme::{MultiTaskData, MultiTaskState, MultiTaskVb, Start, TaskStart, TaskUpdate};
 
 use super::data::{Tasks, config, labelled_kind, one_task, two_kinds};
 
-const UPDATES: [TaskUpdate; 12] = [
+const UPDATES: [TaskUpdate; 11] = [
     TaskUpdate::Labels,
     TaskUpdate::Rows,
     TaskUpdate::GroupOrder,
@@ -17,7 +15,6 @@ const UPDATES: [TaskUpdate; 12] = [
     TaskUpdate::AtomOrder,
     TaskUpdate::TopSticks,
     TaskUpdate::Components,
-    TaskUpdate::PriorScale,
     TaskUpdate::Experts,
     TaskUpdate::ExpertPrior,
     TaskUpdate::Concentrations,
@@ -49,14 +46,7 @@ fn never_falls_after_any_single_update() {
     for seed in 0..24 {
         let tasks = random_tasks(seed);
         let mut config = config(seed);
-        config.single.row_family =
-            [RowFamily::Joint, RowFamily::UtilityApart][seed as usize / 4 % 2];
         config.learn_expert_mean_strength = seed % 3 > 0;
-        config.single.prior_scale = [
-            PriorScale::Covariance,
-            PriorScale::Precision,
-            PriorScale::Bound,
-        ][seed as usize / 2 % 3];
         let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
         let mut vb = MultiTaskVb::new(&data, config, starts(seed), 0).unwrap();
         never_falls(&mut vb, 30, seed);

@@ -232,7 +232,7 @@ fn features_are_those_of_the_best_run_with_gaussians_of_its_own() {
     let summary = TaskStart::Clustered(2, Start::KMeans(1));
     let model = fitted(vec![TaskStart::ByLabels(2)], vec![summary]);
     assert_eq!(model.best().start, summary);
-    assert_eq!(model.best().weight, 0.0);
+    assert_eq!(model.best().stacking_weight, 0.0);
     assert_eq!(model.trace().last(), model.best().trace.last());
     assert_eq!(model.stop(), &model.best().stop);
     let alone = fitted(vec![summary], Vec::new());

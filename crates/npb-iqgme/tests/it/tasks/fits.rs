@@ -114,7 +114,7 @@ fn kinds_of_labels_are_told_apart_where_features_say_nothing() {
         .runs()
         .iter()
         .find(|run| run.start == TaskStart::ByLabels(4));
-    assert!(weight.unwrap().weight > 0.6);
+    assert!(weight.unwrap().stacking_weight > 0.6);
     // A new task with a few labels is put where it belongs, whether or not the others' experts learn from it.
     let (table, labels) = labelled_kind(123, 1, 12);
     let new = Task {
@@ -162,7 +162,9 @@ fn labels_that_are_foretold_decide_what_runs_weigh() {
     };
     let weight = |fit: &MultiTaskFit| {
         let mut runs = fit.runs().iter();
-        runs.find(|run| run.start == sharing).unwrap().weight
+        runs.find(|run| run.start == sharing)
+            .unwrap()
+            .stacking_weight
     };
     let (table, labels) = cut_locally(99, 400);
     let loss = |fit: &MultiTaskFit| -> f64 {
@@ -177,44 +179,16 @@ fn labels_that_are_foretold_decide_what_runs_weigh() {
     assert!(weight(&by_labels) > 0.9, "{}", weight(&by_labels));
     assert!(weight(&by_bounds) < 0.8, "{}", weight(&by_bounds));
     // The same labels say how sure the runs may be; where none is foretold nothing is said.
-    let sharpness =
-        |fit: &MultiTaskFit| -> Vec<f64> { fit.runs().iter().map(|run| run.sharpness).collect() };
+    let sharpness = |fit: &MultiTaskFit| -> Vec<f64> {
+        fit.runs()
+            .iter()
+            .map(|run| run.calibration.inverse_temperature)
+            .collect()
+    };
     assert!(sharpness(&by_labels).iter().all(|s| *s != 1.0));
     assert_eq!(sharpness(&by_bounds), [1.0; 2]);
     let (new, old) = (loss(&by_labels), loss(&by_bounds));
     assert!(new < old - 0.02, "{new} {old}");
-}
-
-/// All rows of training are complete, so a third of the power is used where a feature of three is seen, and none where none is.
-#[test]
-fn rows_are_put_right_as_far_as_they_are_seen() {
-    let tasks = Tasks::new((0..3).map(|j| one_task(70 + j, 0, 30, 0.0, 0.0)).collect());
-    let fitted = |folds| {
-        let mut config = TasksConfig {
-            starts: vec![TaskStart::Separate(1)],
-            summary_starts: Vec::new(),
-            ..config(5)
-        };
-        config.single.folds = folds;
-        fit_tasks(&tasks.borrowed(), &config).unwrap()
-    };
-    let (put_right, as_it_is) = (fitted(5), fitted(0));
-    let sharpness = put_right.runs()[0].sharpness;
-    assert!(sharpness != 1.0);
-    let cells: [bool; 12] = std::array::from_fn(|k| k % 3 < k / 3);
-    let rows = Table::new(4, 3, vec![0.7; 12], &cells).unwrap();
-    let ln_odds = |fit: &MultiTaskFit| -> Vec<f64> {
-        let each = fit.predict_proba(tasks.name(0), &rows).unwrap();
-        each.into_iter().map(|p| (p / (1.0 - p)).ln()).collect()
-    };
-    for (seen, (found, plain)) in ln_odds(&put_right)
-        .iter()
-        .zip(ln_odds(&as_it_is))
-        .enumerate()
-    {
-        let wanted = sharpness.powf(seen as f64 / 3.0) * plain;
-        assert!((found - wanted).abs() < 1e-9, "{seen}: {found} {wanted}");
-    }
 }
 
 /// Kind 0 lies to the left, kind 1 to the right, and their classes are cut at zero of the third feature, the other way about.
@@ -293,7 +267,7 @@ fn threads_and_files_change_nothing() {
         ],
         summary_starts: vec![TaskStart::Clustered(2, Start::KMeans(2))],
         single: IqgmeConfig {
-            averaging: 1e9,
+            elbo_temperature: 1e9,
             normal_scores: true,
             ..config(3).single
         },
@@ -316,7 +290,11 @@ fn threads_and_files_change_nothing() {
 
     let model = MultiTaskFit::from_bytes(&one).unwrap();
     // Runs without weight, that for summaries alone among them, come last; what is said of atoms may be of them.
-    let weights: Vec<bool> = model.runs().iter().map(|run| run.weight > 0.0).collect();
+    let weights: Vec<bool> = model
+        .runs()
+        .iter()
+        .map(|run| run.stacking_weight > 0.0)
+        .collect();
     assert!(weights[0] && !weights[weights.len() - 1] && weights.is_sorted_by(|a, b| a >= b));
     assert_eq!(
         model.best().elbo(),
@@ -480,7 +458,12 @@ fn a_stopped_fit_goes_on_in_the_same_bits() {
     go(3).unwrap();
     let stopped = go(7).unwrap();
     // Weighed by bounds, without folds, and not sharpened.
-    assert!(stopped.runs().iter().all(|run| run.sharpness == 1.0));
+    assert!(
+        stopped
+            .runs()
+            .iter()
+            .all(|run| run.calibration.inverse_temperature == 1.0)
+    );
     assert!(!folder.join("run.fold0").exists());
     // Stopped at the iteration that is one run's last one anyway.
     go(whole.runs()[0].trace.len() as u64).unwrap();

@@ -92,7 +92,9 @@ fn tasks_of_three_classes_help_each_other() {
     }
     assert!(together < alone - 0.1, "{together} {alone}");
     // What labels say of the sharpness of runs is said of three classes, too, and is worth something.
-    let put_right = |run: &TaskRun| run.sharpness != 1.0 && run.shifts.len() == 3;
+    let put_right = |run: &TaskRun| {
+        run.calibration.inverse_temperature != 1.0 && run.calibration.class_offset.len() == 3
+    };
     assert!(model.runs().iter().all(put_right));
     let unsharpened = TasksConfig {
         single: IqgmeConfig {

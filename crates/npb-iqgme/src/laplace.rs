@@ -39,7 +39,7 @@ pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>, IqgmeError> {
     let state = vb.state();
     let failed = |component, source| IqgmeError::Numerical {
         iteration: vb.trace().len() as u64,
-        block: "spread of the expert",
+        block: "covariance of the expert",
         component,
         source,
     };
