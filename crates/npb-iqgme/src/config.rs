@@ -19,7 +19,7 @@ const MOST_DOF: f64 = 1e10;
 /// Where a run starts: the responsibilities of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Start {
+pub enum Init {
     /// K-means on the completed rows of all classes together, with this many clusters.
     KMeans(usize),
     /// K-means within each class (unlabelled rows join the nearest cluster), with this many clusters for each class.
@@ -68,10 +68,10 @@ pub struct IqgmeConfig {
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,
     /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
-    pub starts: Vec<Start>,
+    pub starts: Vec<Init>,
     /// Starts to try instead when no row has a label: runs lose clusters but seldom gain one, so k-means with several numbers of clusters, of which the bound
     /// picks.
-    pub unlabelled_starts: Vec<Start>,
+    pub unlabelled_starts: Vec<Init>,
     /// Runs of every start, each with its own random numbers.
     pub restarts: usize,
     /// Whether runs from `starts` are made on normal scores of the features, too ([`FeatureScale::NormalScores`]), for class probabilities alone: where folds can weigh them, and where a
@@ -110,12 +110,12 @@ impl Default for IqgmeConfig {
             },
             expert_mean_strength: 1.0,
             starts: vec![
-                Start::KMeans(1),
-                Start::PerClass(1),
-                Start::PerClass(2),
-                Start::Mixture(10),
+                Init::KMeans(1),
+                Init::PerClass(1),
+                Init::PerClass(2),
+                Init::Mixture(10),
             ],
-            unlabelled_starts: [1, 2, 3, 4, 5, 6, 8, 12].map(Start::KMeans).to_vec(),
+            unlabelled_starts: [1, 2, 3, 4, 5, 6, 8, 12].map(Init::KMeans).to_vec(),
             restarts: 1,
             normal_scores: true,
             elbo_temperature: 0.1,
@@ -169,11 +169,10 @@ impl IqgmeConfig {
 }
 
 /// A list of starts: not empty, and none without a cluster or with too many.
-fn check_starts(field: &'static str, starts: &[Start]) -> Result<(), OutOfRange> {
+fn check_starts(field: &'static str, starts: &[Init]) -> Result<(), OutOfRange> {
     check_length(field, starts.len(), "starts")?;
     for (position, start) in starts.iter().enumerate() {
-        let (Start::KMeans(clusters) | Start::PerClass(clusters) | Start::Mixture(clusters)) =
-            *start;
+        let (Init::KMeans(clusters) | Init::PerClass(clusters) | Init::Mixture(clusters)) = *start;
         if !(1..=MOST_COMPONENTS).contains(&clusters) {
             let value = format!("{start:?} at position {position} (from 0)");
             let rule = format!("of 1 to {MOST_COMPONENTS} clusters");

@@ -12,16 +12,16 @@ mod fit;
 mod forms;
 #[cfg(test)]
 mod gibbs;
+mod indicators;
 mod predict;
 mod rows;
 mod start;
 mod state;
-mod switches;
 mod vb;
 
 pub use bound::FactorBound;
-pub use config::{FactorConfig, FactorStart};
+pub use config::{FactorConfig, FactorInit};
 pub use data::FactorData;
-pub use fit::{FactorComponent, FactorFit, FactorRun, fit_factor, fit_factor_with_checkpoints};
+pub use fit::{FactorComponent, FactorFit, FactorMember, fit_factor, fit_factor_with_checkpoints};
 pub use state::{FactorExpert, FactorState, FeatureFactor};
 pub use vb::{FactorUpdate, FactorVb};

@@ -20,11 +20,11 @@ use crate::answers::{
     ProbabilityInterval, check_draws, check_inside, most_probable, of_second_class, second,
     with_first_class,
 };
-use crate::config::{FeatureScale, Start};
+use crate::config::{FeatureScale, Init};
 use crate::data::{IqgmeData, class_of_rows, distinct, fingerprint, two_classes};
 use crate::ensemble::calibration::Calibration;
 use crate::ensemble::crossval::{HeldOut, Side, held_out};
-use crate::ensemble::member::{self, MixtureMember, Part, Predictive};
+use crate::ensemble::member::{self, MixtureView, Part, Predictive};
 use crate::ensemble::scales;
 use crate::ensemble::stacking::{by_bounds, check_weights, stacked};
 use crate::ensemble::train::{Checkpoints, Model, Planned, cancelled, planned, train};
@@ -45,7 +45,7 @@ const PICK: u64 = 5;
 /// Iterations of a member without a fold, at most: its held-out prediction is settled before its bound is.
 const FOLD_ITERATIONS: u64 = 15;
 /// The name in the files of folds.
-const FOLD: &str = "npb-iqgme/fold";
+const FOLD: &str = "npb-iqgme/fold/2";
 
 /// Fits the model: prepares the data and trains every member that `config.starts` (or `unlabelled_starts`), `restarts` and `normal_scores` ask for; with labels each of them
 /// `config.folds` times more, at most 15 iterations each, to find its stacking weight and its calibration.
@@ -115,7 +115,7 @@ fn fit_on(
         _ => &config.starts,
     };
     let plan = (&planned(starts, data.len())[..], config.restarts);
-    let members = train::<Single, _>(&data, plan, config, checkpoints, Run::new)?;
+    let members = train::<Single, _>(&data, plan, config, checkpoints, Member::new)?;
     if cancelled(members.iter().map(|member| &member.stop)) {
         return IqgmeFit::new(data, config.clone(), members, None);
     }
@@ -136,7 +136,7 @@ fn fit_on(
         let left_out = table.select_rows(left_out);
         let rows = scales::rows_left_out(kept.iter().map(|data| &data.units), &left_out)?;
         train::<Single, _>(&kept, plan, &limited, None, |planned, outcome, vb| {
-            let run = Run::without_laplace(planned, outcome, vb);
+            let run = Member::without_laplace(planned, outcome, vb);
             let rows = &rows[run.scale.index()];
             let others = run.predictor()?.probabilities(rows, Experts::Integrated)?;
             Ok(with_first_class(others).concat())
@@ -151,10 +151,10 @@ struct Single;
 impl Model for Single {
     type Config = IqgmeConfig;
     type Data = IqgmeData;
-    type Init = Start;
+    type Init = Init;
     type State = IqgmeState;
     type Vb<'d> = IqgmeVb<'d>;
-    const FILE: &'static str = "npb-iqgme/run";
+    const FILE: &'static str = "npb-iqgme/run/2";
 
     fn limits(config: &IqgmeConfig) -> VbLimits {
         config.limits()
@@ -163,7 +163,7 @@ impl Model for Single {
     fn begin<'d>(
         data: &'d IqgmeData,
         config: &IqgmeConfig,
-        init: Start,
+        init: Init,
         restart: u64,
     ) -> Result<IqgmeVb<'d>, IqgmeError> {
         IqgmeVb::new(data, config.clone(), init, restart)
@@ -192,9 +192,9 @@ impl Model for Single {
 
 /// One run: where it started, how it went, and the posterior it ended in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Run {
+pub struct Member {
     /// Its start.
-    pub start: Start,
+    pub start: Init,
     /// The scale of the features that it is trained on.
     pub scale: FeatureScale,
     /// Its weight in densities and missing cells, by its bound; zero for one that was not kept, and for those on normal scores.
@@ -214,10 +214,10 @@ pub struct Run {
     pub laplace_experts: Vec<Expert>,
 }
 
-impl Run {
+impl Member {
     /// One that has ended.
     fn new(
-        planned: Planned<Start>,
+        planned: Planned<Init>,
         outcome: VbOutcome,
         mut vb: IqgmeVb<'_>,
     ) -> Result<Self, IqgmeError> {
@@ -230,11 +230,7 @@ impl Run {
     }
 
     /// One that is asked for predictions alone.
-    fn without_laplace(
-        (scale, start): Planned<Start>,
-        outcome: VbOutcome,
-        vb: IqgmeVb<'_>,
-    ) -> Self {
+    fn without_laplace((scale, start): Planned<Init>, outcome: VbOutcome, vb: IqgmeVb<'_>) -> Self {
         Self {
             start,
             scale,
@@ -280,7 +276,7 @@ pub struct Stored {
     /// Fingerprint of the rows and labels of training.
     training: u64,
     /// The best member first; those on normal scores last, the best of them first.
-    runs: Vec<Run>,
+    runs: Vec<Member>,
 }
 
 /// A fitted model. Questions and answers are in the user's units, columns in the order of training.
@@ -299,15 +295,15 @@ impl IqgmeFit {
     fn new(
         data: Vec<IqgmeData>,
         config: IqgmeConfig,
-        runs: Vec<Run>,
+        runs: Vec<Member>,
         held_out: Option<HeldOut>,
     ) -> Result<Self, IqgmeError> {
         let n_observed = data[0].n_observed();
         // In the order of their bounds, as the runs will be.
-        let mut runs: Vec<(usize, Run)> = runs.into_iter().enumerate().collect();
+        let mut runs: Vec<(usize, Member)> = runs.into_iter().enumerate().collect();
         let n_own = n_on_own_scale(runs.iter().map(|(_, run)| run));
         let mut on_scores = runs.split_off(n_own);
-        let weights = |runs: &mut [(usize, Run)]| {
+        let weights = |runs: &mut [(usize, Member)]| {
             by_bounds(
                 runs,
                 |(_, run)| run.elbo(),
@@ -323,7 +319,7 @@ impl IqgmeFit {
             prior.extend(weights(&mut on_scores));
             runs.append(&mut on_scores);
         }
-        let (made, mut runs): (Vec<usize>, Vec<Run>) = runs.into_iter().unzip();
+        let (made, mut runs): (Vec<usize>, Vec<Member>) = runs.into_iter().unzip();
         if let Some(mut held_out) = held_out {
             let by_member = made.iter().map(|&k| held_out.by_member[k].clone());
             held_out.by_member = by_member.collect();
@@ -343,11 +339,11 @@ impl IqgmeFit {
     }
 
     fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
-        let has_part = |run: &Run| run.elbo_weight > 0.0 || run.stacking_weight > 0.0;
+        let has_part = |run: &Member| run.elbo_weight > 0.0 || run.stacking_weight > 0.0;
         let last = stored.runs.iter().rposition(has_part);
         let predictors = stored.runs[..last.map_or(0, |last| last + 1)]
             .iter()
-            .map(Run::predictor)
+            .map(Member::predictor)
             .collect::<Result<_, _>>()?;
         Ok(Self { stored, predictors })
     }
@@ -368,14 +364,14 @@ impl IqgmeFit {
     fn parts<'a>(
         &'a self,
         rows: &'a [Rows],
-        weight: impl Fn(&Run) -> f64,
+        weight: impl Fn(&Member) -> f64,
         (experts, calibration): (Experts, Option<&'a Calibration>),
     ) -> Vec<Part<'a, impl Predictive<Rows = Rows> + 'a>> {
-        let part = |(run, predictor): (&'a Run, &'a Predictor)| Part {
+        let part = |(run, predictor): (&'a Member, &'a Predictor)| Part {
             weight: weight(run),
             calibration: calibration.unwrap_or(&run.calibration),
             rows: &rows[run.scale.index()],
-            member: MixtureMember {
+            member: MixtureView {
                 predictor: Cow::Borrowed(predictor),
                 experts,
                 draw: move |rng: &mut Xoshiro256PlusPlus| {
@@ -420,7 +416,7 @@ impl IqgmeFit {
     }
 
     /// All runs, the best first; those on normal scores last, the best of them first.
-    pub fn runs(&self) -> &[Run] {
+    pub fn members(&self) -> &[Member] {
         &self.stored.runs
     }
 
@@ -440,7 +436,7 @@ impl IqgmeFit {
     }
 
     /// Probability of the second class for each row, components weighed as normal densities of the observed features at the posterior means, experts
-    /// and missing features integrated out by moment matching, runs averaged by their stacking weights, each calibrated ([`Run::calibration`]). A row without any observed feature gets the model's marginal class probability.
+    /// and missing features integrated out by moment matching, runs averaged by their stacking weights, each calibrated ([`Member::calibration`]). A row without any observed feature gets the model's marginal class probability.
     ///
     /// Cost for each row: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern. Errors: other columns than in training, a fit without labels or with
     /// more than two classes: see [`predict_classes`](Self::predict_classes).
@@ -700,7 +696,7 @@ impl IqgmeFit {
 }
 
 impl Saved for IqgmeFit {
-    const MODEL: &'static str = "npb-iqgme/fit";
+    const MODEL: &'static str = "npb-iqgme/fit/2";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     type Content = Stored;
     type Error = IqgmeError;
@@ -718,7 +714,7 @@ impl Saved for IqgmeFit {
             return Err(saved("classes or runs: impossible number".to_owned()));
         }
         let n_own = n_on_own_scale(runs);
-        let in_place = |run: &Run| {
+        let in_place = |run: &Member| {
             run.scale == FeatureScale::NormalScores
                 && run.elbo_weight == 0.0
                 && stored.units.len() == 2
@@ -749,7 +745,7 @@ impl Saved for IqgmeFit {
 }
 
 /// How many runs are on the features' own scale; they come first.
-fn n_on_own_scale<'a>(runs: impl IntoIterator<Item = &'a Run>) -> usize {
-    let own = |run: &&Run| run.scale == FeatureScale::Standardised;
+fn n_on_own_scale<'a>(runs: impl IntoIterator<Item = &'a Member>) -> usize {
+    let own = |run: &&Member| run.scale == FeatureScale::Standardised;
     runs.into_iter().take_while(own).count()
 }

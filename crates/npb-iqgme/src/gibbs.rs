@@ -28,7 +28,7 @@ use rayon::prelude::*;
 use crate::data::IqgmeData;
 use crate::prior::Prior;
 use crate::rows::Pattern;
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 use crate::vb::prior_failed;
 use crate::{IqgmeError, multinomial, start};
 use config::{GibbsConfig, GibbsMove};
@@ -86,7 +86,7 @@ pub struct IqgmeSampler<'d> {
     /// By sorted position, then feature; missing ones filled in.
     values: Vec<f64>,
     /// Of the rows as they are; none when they have changed.
-    stats: Option<Stats>,
+    stats: Option<SufficientStats>,
     ln_likelihood: f64,
     sweep: u64,
     /// How often this sweep has asked for streams.
@@ -402,7 +402,7 @@ impl<'d> IqgmeSampler<'d> {
     }
 
     /// Statistics of the rows as they are.
-    fn refresh(&mut self) -> Stats {
+    fn refresh(&mut self) -> SufficientStats {
         let n = self.parameters.components.len();
         let kept = self.stats.take();
         kept.unwrap_or_else(|| {

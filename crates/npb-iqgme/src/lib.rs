@@ -35,7 +35,7 @@
 //! | what | where |
 //! |---|---|
 //! | fit in one call | [`fit`], [`fit_unlabelled`]; with checkpoints [`fit_with_checkpoints`], [`Every`] |
-//! | settings | [`IqgmeConfig`], [`Start`], [`FeatureScale`] |
+//! | settings | [`IqgmeConfig`], [`Init`], [`FeatureScale`] |
 //! | questions to a fit: probabilities and intervals, clusters, densities, imputation, summaries | [`IqgmeFit`] |
 //! | drive the inference: single updates, bound, stop and resume | [`IqgmeData`], [`IqgmeVb`], [`VbUpdate`], [`Bound`] |
 //! | the posterior | [`IqgmeState`], [`Component`], [`Expert`], [`ExpertPrior`] |
@@ -54,6 +54,7 @@ mod bound;
 mod conditional;
 mod config;
 mod data;
+mod e_step;
 mod em;
 mod ensemble;
 mod error;
@@ -64,7 +65,6 @@ mod laplace;
 mod mixture;
 mod multinomial;
 mod normal_scores;
-mod pass;
 mod predict;
 mod prior;
 mod responsibilities;
@@ -81,17 +81,17 @@ pub use answers::{
     ClassifierSummary, ComponentSummary, Evaluation, Imputation, MissingCell, ProbabilityInterval,
 };
 pub use bound::Bound;
-pub use config::{FeatureScale, IqgmeConfig, Start};
+pub use config::{FeatureScale, Init, IqgmeConfig};
 pub use data::IqgmeData;
 pub use em::{QgmeConfig, QgmeFit, fit_qgme};
 pub use ensemble::calibration::Calibration;
 pub use error::IqgmeError;
 pub use factor::{
-    FactorBound, FactorComponent, FactorConfig, FactorData, FactorExpert, FactorFit, FactorRun,
-    FactorStart, FactorState, FactorUpdate, FactorVb, FeatureFactor, fit_factor,
+    FactorBound, FactorComponent, FactorConfig, FactorData, FactorExpert, FactorFit, FactorInit,
+    FactorMember, FactorState, FactorUpdate, FactorVb, FeatureFactor, fit_factor,
     fit_factor_with_checkpoints,
 };
-pub use fit::{IqgmeFit, Run, fit, fit_unlabelled, fit_with_checkpoints};
+pub use fit::{IqgmeFit, Member, fit, fit_unlabelled, fit_with_checkpoints};
 pub use gibbs::IqgmeSampler;
 pub use gibbs::checkpoints::fit_gibbs_with_checkpoints;
 pub use gibbs::config::{GibbsConfig, GibbsMove};
@@ -107,6 +107,7 @@ pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use tasks::{
     AtomSummary, Atoms, Gaussians, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task,
-    TaskRun, TaskStart, TaskState, TaskUpdate, TasksConfig, fit_tasks, fit_tasks_with_checkpoints,
+    TaskInit, TaskMember, TaskState, TaskUpdate, TasksConfig, fit_tasks,
+    fit_tasks_with_checkpoints,
 };
 pub use vb::{IqgmeVb, VbUpdate};

@@ -44,7 +44,7 @@ impl Mixture {
         let means = Mat::from_fn(p, self.components.len(), |j, h| self.components[h].mean[j]);
         let precisions = self.components.iter().map(|c| c.precision.clone());
         let expert = |w: &Vec<f64>| Expert {
-            tied: false,
+            at_prior: false,
             mean: w.clone(),
             covariance: Mat::identity(p + 1, p + 1),
         };

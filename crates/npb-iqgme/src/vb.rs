@@ -13,11 +13,11 @@ use npb_priors::dp::StickFactor;
 
 use crate::bound::Bound;
 use crate::data::IqgmeData;
-use crate::pass::{PassParameters, RowFactors, RowFamily, Update, pass, soft_means};
+use crate::e_step::{PassParameters, RowFactors, RowFamily, Update, pass, soft_means};
 use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
 use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot, expect};
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 use serde::{Deserialize, Serialize};
 
 use crate::{IqgmeConfig, IqgmeError};
@@ -68,7 +68,7 @@ impl VbUpdate {
 /// ```
 /// use std::ops::ControlFlow::{Break, Continue};
 /// use npb_iqgme::npb_data::{Labels, Table};
-/// use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeVb, Start};
+/// use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeVb, Init};
 ///
 /// let table = Table::complete(6, 1, vec![-2.0, -1.5, -1.0, 1.0, 1.4, 2.2])?;
 /// let labels = Labels::from_strings(&["a", "a", "b", "a", "b", "b"].map(Some));
@@ -76,7 +76,7 @@ impl VbUpdate {
 /// let data = IqgmeData::new(&table, &labels, &config)?;
 ///
 /// let mut trace = Vec::new();
-/// let mut run = IqgmeVb::new(&data, config.clone(), Start::PerClass(1), 0)?;
+/// let mut run = IqgmeVb::new(&data, config.clone(), Init::PerClass(1), 0)?;
 /// run.run(|report, _state| {
 ///     // `npb_infer::checkpoint::Checkpointer` would write state and trace here, every so many iterations or seconds.
 ///     trace.push(*report);
@@ -94,7 +94,7 @@ pub struct IqgmeVb<'d> {
     prior: Prior,
     state: IqgmeState,
     expected: Vec<Expected>,
-    stats: Stats,
+    stats: SufficientStats,
     /// Locations and means of `q(t)`, by sorted position, then utility.
     locations: Vec<f64>,
     soft: Vec<f64>,
@@ -124,7 +124,7 @@ impl<'d> IqgmeVb<'d> {
             prior,
             state,
             expected: Vec::new(),
-            stats: Stats::zeros(data.rows.n_features, n_components, n_utilities),
+            stats: SufficientStats::zeros(data.rows.n_features, n_components, n_utilities),
             soft: soft_means(&locations, &data.rows),
             locations,
             responsibilities: Responsibilities::from_positions(
@@ -152,7 +152,7 @@ impl<'d> IqgmeVb<'d> {
         state
             .check(data.rows.n_features, n_utilities)
             .map_err(|what| IqgmeError::Saved { what })?;
-        if state.soft_labels.len() != data.rows.len() * n_utilities
+        if state.utility_means.len() != data.rows.len() * n_utilities
             || state.sticks.truncation() != config.truncation
         {
             return Err(IqgmeError::Saved {
@@ -161,13 +161,13 @@ impl<'d> IqgmeVb<'d> {
         }
         let prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
         let n_components = state.components.len();
-        let locations = data.utilities_by_position(&state.soft_labels);
+        let locations = data.utilities_by_position(&state.utility_means);
         let mut vb = Self {
             data,
             config,
             prior,
             expected: Vec::new(),
-            stats: Stats::zeros(data.rows.n_features, n_components, n_utilities),
+            stats: SufficientStats::zeros(data.rows.n_features, n_components, n_utilities),
             soft: soft_means(&locations, &data.rows),
             locations,
             responsibilities: Responsibilities::zeros(data.rows.len(), n_components),
@@ -197,7 +197,7 @@ impl<'d> IqgmeVb<'d> {
         let experts = std::mem::take(&mut self.state.experts);
         self.pass(Update {
             responsibilities: false,
-            soft_labels: false,
+            utility_means: false,
             family: self.family,
         })?;
         self.state.experts = experts;
@@ -205,7 +205,7 @@ impl<'d> IqgmeVb<'d> {
         for _ in 0..START_ITERATIONS {
             self.pass(Update {
                 responsibilities: false,
-                soft_labels: true,
+                utility_means: true,
                 family: self.family,
             })?;
             self.update_parameters()?;
@@ -327,7 +327,7 @@ impl<'d> IqgmeVb<'d> {
             },
         };
         self.stats = pass(rows, &parameters, factors, update, self.iteration)?;
-        self.state.soft_labels = self.data.utilities_by_row(&self.locations);
+        self.state.utility_means = self.data.utilities_by_row(&self.locations);
         Ok(())
     }
 
@@ -354,12 +354,12 @@ impl<'d> IqgmeVb<'d> {
         match update {
             VbUpdate::Labels => self.pass(Update {
                 responsibilities: true,
-                soft_labels: false,
+                utility_means: false,
                 family: self.family,
             }),
             VbUpdate::Rows => self.pass(Update {
                 responsibilities: true,
-                soft_labels: true,
+                utility_means: true,
                 family: self.family,
             }),
             VbUpdate::Order => {
@@ -429,8 +429,8 @@ impl<'d> IqgmeVb<'d> {
     fn push_vacant(&mut self) {
         self.expected.push(self.prior.expected.clone());
         self.state.components.push(self.prior.component.clone());
-        let tied = Expert::all_tied(&self.state.expert_prior, self.data.rows.n_utilities);
-        self.state.experts.extend(tied);
+        let at_prior = Expert::all_at_prior(&self.state.expert_prior, self.data.rows.n_utilities);
+        self.state.experts.extend(at_prior);
         self.stats.push_vacant();
         self.responsibilities.push_vacant();
     }
@@ -478,12 +478,12 @@ impl<'d> IqgmeVb<'d> {
         Ok(())
     }
 
-    fn experts_given(&self, stats: &Stats) -> Result<Vec<Expert>, IqgmeError> {
+    fn experts_given(&self, stats: &SufficientStats) -> Result<Vec<Expert>, IqgmeError> {
         let experts = Expert::all_given(&self.state.expert_prior, stats);
         experts.or_else(|(h, source)| self.numerical("expert precision", h, Err(source)))
     }
 
-    /// The prior that the free experts share. Tied experts follow it and do not enter.
+    /// The prior that the free experts share. Experts at the prior follow it and do not enter.
     fn update_expert_prior(&mut self) {
         if self.state.experts.is_empty() {
             return;
@@ -491,8 +491,8 @@ impl<'d> IqgmeVb<'d> {
         self.state.expert_prior = self.shared_prior(&self.state.experts);
         let n_utilities = self.data.rows.n_utilities;
         for (i, expert) in self.state.experts.iter_mut().enumerate() {
-            if expert.tied {
-                *expert = Expert::tied(&self.state.expert_prior, i % n_utilities, n_utilities);
+            if expert.at_prior {
+                *expert = Expert::at_prior(&self.state.expert_prior, i % n_utilities, n_utilities);
             }
         }
     }
@@ -534,12 +534,12 @@ fn prior_state(
     n_components: usize,
 ) -> IqgmeState {
     let n_utilities = data.rows.n_utilities;
-    let experts = || Expert::all_tied(&prior.expert, n_utilities);
+    let experts = || Expert::all_at_prior(&prior.expert, n_utilities);
     IqgmeState {
         sticks: StickFactor::new(config.truncation, config.concentration).expect("validated"),
         components: vec![prior.component.clone(); n_components],
         experts: (0..n_components).flat_map(|_| experts()).collect(),
         expert_prior: prior.expert.clone(),
-        soft_labels: vec![0.0; data.rows.len() * n_utilities],
+        utility_means: vec![0.0; data.rows.len() * n_utilities],
     }
 }

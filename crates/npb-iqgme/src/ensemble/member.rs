@@ -36,13 +36,13 @@ pub(crate) trait Predictive: Sync {
 }
 
 /// A mixture as questions see it: components and experts at a posterior, and how all parameters are drawn from it.
-pub(crate) struct MixtureMember<'a, F> {
+pub(crate) struct MixtureView<'a, F> {
     pub(crate) predictor: Cow<'a, Predictor>,
     pub(crate) experts: Experts,
     pub(crate) draw: F,
 }
 
-impl<F> Predictive for MixtureMember<'_, F>
+impl<F> Predictive for MixtureView<'_, F>
 where
     F: Fn(&mut Xoshiro256PlusPlus) -> Result<Predictor, IqgmeError> + Sync,
 {

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::cells::Cells;
-use super::config::FactorStart;
+use super::config::FactorInit;
 use super::data::FactorData;
 use super::predict::{Drawn, Predictor};
 use super::state::{FactorExpert, FactorState};
@@ -35,7 +35,7 @@ use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
 /// Iterations of a run without a fold, at most: its held-out prediction is settled before its bound is.
 const FOLD_ITERATIONS: u64 = 15;
 /// The name in the files of folds.
-const FOLD: &str = "npb-iqgme/factor/fold";
+const FOLD: &str = "npb-iqgme/factor/fold/2";
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;
@@ -105,7 +105,7 @@ fn fit_on(
     };
     let plan = (&planned(starts, 1)[..], config.restarts);
     let data = [data];
-    let runs = train::<Factors, _>(&data, plan, config, checkpoints, FactorRun::new)?;
+    let runs = train::<Factors, _>(&data, plan, config, checkpoints, FactorMember::new)?;
     let [data] = data;
     if cancelled(runs.iter().map(|run| &run.stop)) {
         return Ok(FactorFit::new(data, config.clone(), runs, None));
@@ -161,10 +161,10 @@ struct Factors;
 impl Model for Factors {
     type Config = FactorConfig;
     type Data = FactorData;
-    type Init = FactorStart;
+    type Init = FactorInit;
     type State = FactorState;
     type Vb<'d> = FactorVb<'d>;
-    const FILE: &'static str = "npb-iqgme/factor/run";
+    const FILE: &'static str = "npb-iqgme/factor/run/2";
 
     fn limits(config: &FactorConfig) -> VbLimits {
         config.limits()
@@ -173,7 +173,7 @@ impl Model for Factors {
     fn begin<'d>(
         data: &'d FactorData,
         config: &FactorConfig,
-        init: FactorStart,
+        init: FactorInit,
         restart: u64,
     ) -> Result<FactorVb<'d>, IqgmeError> {
         FactorVb::new(data, config.clone(), init, restart)
@@ -201,9 +201,9 @@ impl Model for Factors {
 }
 
 /// A run as questions see it.
-struct FactorMember<'a>(&'a FactorState);
+struct FactorView<'a>(&'a FactorState);
 
-impl Predictive for FactorMember<'_> {
+impl Predictive for FactorView<'_> {
     type Rows = Cells;
 
     fn class_probabilities(&self, cells: &Cells) -> Result<Vec<Vec<f64>>, IqgmeError> {
@@ -227,9 +227,9 @@ impl Predictive for FactorMember<'_> {
 
 /// One run: where it started, how it went, and the posterior it ended in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct FactorRun {
+pub struct FactorMember {
     /// Its start.
-    pub start: FactorStart,
+    pub start: FactorInit,
     /// Its weight in densities and missing cells, by its bound; zero for one that was not kept.
     pub elbo_weight: f64,
     /// Its weight in class probabilities, by held-out prediction (`config.folds`), or else as in densities.
@@ -244,14 +244,14 @@ pub struct FactorRun {
     pub state: FactorState,
     /// For each cluster of the state the expected number of training rows.
     pub sizes: Vec<f64>,
-    /// For each cluster and column of the state the probability that the cluster uses the column, the other switches as they are.
-    pub use_probabilities: Vec<Vec<f64>>,
+    /// For each cluster and column of the state the probability that the cluster uses the column, the other indicators as they are.
+    pub inclusion_probabilities: Vec<Vec<f64>>,
 }
 
-impl FactorRun {
+impl FactorMember {
     /// A run that has ended.
     fn new(
-        (_, start): Planned<FactorStart>,
+        (_, start): Planned<FactorInit>,
         outcome: VbOutcome,
         mut vb: FactorVb<'_>,
     ) -> Result<Self, IqgmeError> {
@@ -265,7 +265,7 @@ impl FactorRun {
             trace: outcome.trace,
             stop: outcome.stop,
             sizes: vb.sizes(),
-            use_probabilities: vb.use_probabilities()?,
+            inclusion_probabilities: vb.inclusion_probabilities()?,
             state: vb.into_state(),
         })
     }
@@ -289,7 +289,7 @@ pub struct FactorComponent {
     pub mean: Vec<f64>,
     /// Columns of the loadings that it uses.
     pub factors: Vec<usize>,
-    /// Probability of each dimension 0, 1, .. L: the number of columns that it uses, switches taken one by one.
+    /// Probability of each dimension 0, 1, .. L: the number of columns that it uses, indicators taken one by one.
     pub dimension: Vec<f64>,
     /// Effects of its factors on the probit score, in the order of `factors`, and their standard deviations; none without labels or with more than two classes.
     pub effects: Option<Vec<(f64, f64)>>,
@@ -304,7 +304,7 @@ pub struct Stored {
     units: Units,
     classes: Vec<String>,
     /// The best run first.
-    runs: Vec<FactorRun>,
+    runs: Vec<FactorMember>,
 }
 
 /// A fitted factor-analytic model. Questions and answers are in the user's units, columns in the order of training.
@@ -319,7 +319,7 @@ impl FactorFit {
     fn new(
         data: FactorData,
         config: FactorConfig,
-        mut runs: Vec<FactorRun>,
+        mut runs: Vec<FactorMember>,
         held_out: Option<HeldOut>,
     ) -> Self {
         let by_labels = held_out.is_some();
@@ -332,7 +332,7 @@ impl FactorFit {
         }
         let n_observed = data.n_observed().max(1);
         let temperature = config.elbo_temperature;
-        let weights = by_bounds(&mut runs, FactorRun::elbo, temperature, n_observed);
+        let weights = by_bounds(&mut runs, FactorMember::elbo, temperature, n_observed);
         for (run, weight) in runs.iter_mut().zip(weights) {
             run.elbo_weight = weight;
             if !by_labels {
@@ -353,20 +353,20 @@ impl FactorFit {
     fn parts<'a>(
         &'a self,
         cells: &'a Cells,
-        weight: impl Fn(&FactorRun) -> f64,
-    ) -> Vec<Part<'a, FactorMember<'a>>> {
-        let part = |run: &'a FactorRun| Part {
+        weight: impl Fn(&FactorMember) -> f64,
+    ) -> Vec<Part<'a, FactorView<'a>>> {
+        let part = |run: &'a FactorMember| Part {
             weight: weight(run),
             calibration: &run.calibration,
             rows: cells,
-            member: FactorMember(&run.state),
+            member: FactorView(&run.state),
         };
         let parts = self.stored.runs.iter().map(part);
         parts.filter(|part| part.weight > 0.0).collect()
     }
 
     /// The runs that say something of the features.
-    fn describing(&self) -> impl Iterator<Item = &FactorRun> {
+    fn describing(&self) -> impl Iterator<Item = &FactorMember> {
         self.stored.runs.iter().filter(|run| run.elbo_weight > 0.0)
     }
 
@@ -398,7 +398,7 @@ impl FactorFit {
     }
 
     /// All runs, the best first: those without factors after those that may have some.
-    pub fn runs(&self) -> &[FactorRun] {
+    pub fn members(&self) -> &[FactorMember] {
         &self.stored.runs
     }
 
@@ -450,7 +450,7 @@ impl FactorFit {
                     .enumerate()
                     .map(mean)
                     .collect(),
-                dimension: sum_of_switches(&run.use_probabilities[h]),
+                dimension: sum_of_indicators(&run.inclusion_probabilities[h]),
                 effects: two_classes.then(|| utilities.remove(0)),
                 utilities,
                 factors,
@@ -479,7 +479,7 @@ impl FactorFit {
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), factors and missing features integrated out, experts by moment
     /// matching.
-    /// Each run is [calibrated](FactorRun::calibration). A row without any observed feature gets the model's marginal class probability.
+    /// Each run is [calibrated](FactorMember::calibration). A row without any observed feature gets the model's marginal class probability.
     ///
     /// Cost: see [`FactorVb`]; with more than two classes seven integrals for each row and cluster. Errors: other columns than in training, a fit without labels.
     pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
@@ -593,7 +593,7 @@ impl FactorFit {
         check_draws(draws, 1)?;
         let cells = self.cells(table)?;
         let seed = self.stored.config.seed;
-        let runs: Vec<&FactorRun> = self.describing().collect();
+        let runs: Vec<&FactorMember> = self.describing().collect();
         let completed = |draw: u64| {
             let mut rng = stream(seed, [0, draw, IMPUTE, 0]);
             let chosen = pick(runs.iter().map(|run| run.elbo_weight), rng.random()).unwrap_or(0);
@@ -631,7 +631,7 @@ impl FactorFit {
 }
 
 impl Saved for FactorFit {
-    const MODEL: &'static str = "npb-iqgme/factor";
+    const MODEL: &'static str = "npb-iqgme/factor/2";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     type Content = Stored;
     type Error = IqgmeError;
@@ -659,10 +659,11 @@ impl Saved for FactorFit {
                 .map_err(saved)?;
             let (n, l) = (run.state.n_clusters(), run.state.n_factors());
             let probable = |p: &f64| (0.0..=1.0).contains(p);
-            let switches = run.use_probabilities.len() == n
-                && (run.use_probabilities.iter()).all(|p| p.len() == l && p.iter().all(probable));
+            let indicators = run.inclusion_probabilities.len() == n
+                && (run.inclusion_probabilities.iter())
+                    .all(|p| p.len() == l && p.iter().all(probable));
             let sizes = run.sizes.len() == n && run.sizes.iter().all(|s| s.is_finite());
-            if !switches || !sizes {
+            if !indicators || !sizes {
                 return Err(saved(format!("clusters of run {k}")));
             }
         }
@@ -670,8 +671,8 @@ impl Saved for FactorFit {
     }
 }
 
-/// Distribution of a sum of independent switches.
-fn sum_of_switches(probabilities: &[f64]) -> Vec<f64> {
+/// Distribution of a sum of independent indicators.
+fn sum_of_indicators(probabilities: &[f64]) -> Vec<f64> {
     let mut distribution = vec![1.0];
     for &p in probabilities {
         let mut next = vec![0.0; distribution.len() + 1];

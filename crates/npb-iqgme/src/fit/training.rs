@@ -3,7 +3,7 @@
 use npb_data::{Labels, Table};
 use npb_infer::stream;
 
-use super::{IMPUTE, IqgmeFit, Run};
+use super::{IMPUTE, IqgmeFit, Member};
 use crate::IqgmeError;
 use crate::answers::{Imputation, MissingCell, check_draws};
 use crate::data::{IqgmeData, fingerprint};
@@ -135,7 +135,7 @@ impl IqgmeFit {
             });
         }
         let has_holes = |row: usize| units.missing_columns(table, row).next().is_some();
-        let of_run = |(k, run): (usize, &Run)| {
+        let of_run = |(k, run): (usize, &Member)| {
             if run.elbo_weight == 0.0 {
                 return Ok(Vec::new());
             }

@@ -11,10 +11,10 @@ use npb_linalg::faer::{Mat, Scale};
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
-use super::config::{TaskStart, TasksConfig};
+use super::config::{TaskInit, TasksConfig};
 use super::data::{MultiTaskData, Task, in_task};
-use super::fold::{Atoms, fold};
-use super::run::{TaskRun, logs};
+use super::new_task::{Atoms, add_task};
+use super::run::{TaskMember, logs};
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
 use crate::answers::{
@@ -23,7 +23,7 @@ use crate::answers::{
 use crate::config::FeatureScale;
 use crate::data::{class_of_rows, distinct, fingerprint, two_classes};
 use crate::ensemble::crossval::{HeldOut, Side, held_out};
-use crate::ensemble::member::{self, MixtureMember, Part, Predictive};
+use crate::ensemble::member::{self, MixtureView, Part, Predictive};
 use crate::ensemble::scales;
 use crate::ensemble::stacking::{by_bounds, check_weights, stacked};
 use crate::ensemble::train::{Checkpoints, Model, cancelled, planned, train};
@@ -40,7 +40,7 @@ use crate::{
 /// Iterations of a run without a fold, at most: tasks settle among each other later than the rows of one task.
 const FOLD_ITERATIONS: u64 = 30;
 /// The name in the files of folds.
-const FOLD: &str = "npb-iqgme/tasks/fold";
+const FOLD: &str = "npb-iqgme/tasks/fold/2";
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 12;
@@ -112,7 +112,7 @@ fn fit_on(
     let for_classes = planned(&config.starts, data.len());
     let plan = [&for_classes[..], &planned(&config.summary_starts, 1)].concat();
     let plan = (&plan[..], single.restarts);
-    let runs = train::<Tasks, _>(&data, plan, config, checkpoints, TaskRun::new)?;
+    let runs = train::<Tasks, _>(&data, plan, config, checkpoints, TaskMember::new)?;
     if cancelled(runs.iter().map(|run| &run.stop)) {
         return MultiTaskFit::new(data, config.clone(), runs, None);
     }
@@ -131,7 +131,7 @@ fn fit_on(
         let fold = Fold::new(tasks, &limited, sides, data.len())?;
         let plan = (&for_classes[..], single.restarts);
         train::<Tasks, _>(&fold.kept, plan, &limited, None, |planned, outcome, vb| {
-            fold.predict(&TaskRun::new(planned, outcome, vb)?)
+            fold.predict(&TaskMember::new(planned, outcome, vb)?)
         })
     })?;
     MultiTaskFit::new(data, config.clone(), runs, held_out)
@@ -178,7 +178,7 @@ impl Fold {
     }
 
     /// Probabilities of the classes, row by row, by a run that was told neither row nor class.
-    fn predict(&self, run: &TaskRun) -> Result<Vec<f64>, IqgmeError> {
+    fn predict(&self, run: &TaskMember) -> Result<Vec<f64>, IqgmeError> {
         let predictor = run.predictor()?;
         let mut found = Vec::new();
         for (j, rows) in self.left_out.iter().enumerate() {
@@ -196,10 +196,10 @@ struct Tasks;
 impl Model for Tasks {
     type Config = TasksConfig;
     type Data = MultiTaskData;
-    type Init = TaskStart;
+    type Init = TaskInit;
     type State = MultiTaskState;
     type Vb<'d> = MultiTaskVb<'d>;
-    const FILE: &'static str = "npb-iqgme/tasks/run";
+    const FILE: &'static str = "npb-iqgme/tasks/run/2";
 
     fn limits(config: &TasksConfig) -> VbLimits {
         config.single.limits()
@@ -208,7 +208,7 @@ impl Model for Tasks {
     fn begin<'d>(
         data: &'d MultiTaskData,
         config: &TasksConfig,
-        init: TaskStart,
+        init: TaskInit,
         restart: u64,
     ) -> Result<MultiTaskVb<'d>, IqgmeError> {
         MultiTaskVb::new(data, config.clone(), init, restart)
@@ -231,7 +231,7 @@ impl Model for Tasks {
     }
 
     fn finalise(vb: &mut MultiTaskVb<'_>) -> Result<(), IqgmeError> {
-        vb.settle()
+        vb.finalise()
     }
 
     fn state<'a>(vb: &'a MultiTaskVb<'_>) -> &'a MultiTaskState {
@@ -244,7 +244,7 @@ impl Model for Tasks {
 pub struct AtomSummary {
     /// Expected number of groups, of all tasks together, that point at it.
     pub groups: f64,
-    /// Expected number of training rows behind its Gaussian: those of its groups, or of all tasks where all atoms have one Gaussian ([`Gaussians::Common`]).
+    /// Expected number of training rows behind its Gaussian: those of its groups, or of all tasks where all atoms have one Gaussian ([`Gaussians::Shared`]).
     pub size: f64,
     /// Posterior mean of its mean, for the columns of [`MultiTaskFit::model_columns`].
     pub mean: Vec<f64>,
@@ -265,7 +265,7 @@ pub struct Stored {
     classes: Vec<String>,
     tasks: Vec<String>,
     /// Those that class probabilities average over, those for class probabilities that have no weight, those for summaries; of each those on normal scores last, and the best first.
-    runs: Vec<TaskRun>,
+    runs: Vec<TaskMember>,
 }
 
 /// A fitted model of many tasks. Questions name the task; tables are in the user's units, columns in the order of training.
@@ -285,7 +285,7 @@ impl MultiTaskFit {
     fn new(
         data: Vec<MultiTaskData>,
         config: TasksConfig,
-        mut runs: Vec<TaskRun>,
+        mut runs: Vec<TaskMember>,
         held_out: Option<HeldOut>,
     ) -> Result<Self, IqgmeError> {
         let (n_own, n_summaries) = (config.starts.len(), config.summary_starts.len());
@@ -302,11 +302,11 @@ impl MultiTaskFit {
         }
         let mut summaries = runs.split_off(n);
         let mut on_scores = runs.split_off(n_own);
-        let weights = |runs: &mut [TaskRun]| {
+        let weights = |runs: &mut [TaskMember]| {
             let n_observed = data[0].pooled.n_observed();
             by_bounds(
                 runs,
-                TaskRun::elbo,
+                TaskMember::elbo,
                 config.single.elbo_temperature,
                 n_observed,
             )
@@ -337,7 +337,7 @@ impl MultiTaskFit {
             .runs
             .iter()
             .take_while(|run| run.stacking_weight > 0.0)
-            .map(TaskRun::predictor)
+            .map(TaskMember::predictor)
             .collect::<Result<_, _>>()?;
         Ok(Self {
             features: best(&stored.runs).predictor()?,
@@ -357,17 +357,17 @@ impl MultiTaskFit {
         j: usize,
         rows: &'a [Rows],
     ) -> Vec<Part<'a, impl Predictive<Rows = Rows> + 'a>> {
-        let part = move |(run, predictor): (&'a TaskRun, &'a Predictor)| Part {
+        let part = move |(run, predictor): (&'a TaskMember, &'a Predictor)| Part {
             weight: run.stacking_weight,
             calibration: &run.calibration,
             rows: &rows[run.scale.index()],
-            member: MixtureMember {
+            member: MixtureView {
                 predictor: Cow::Owned(run.predictor_of(predictor, j)),
                 experts: Experts::Integrated,
                 draw: move |rng: &mut Xoshiro256PlusPlus| {
                     let weights = draw_weights(&run.state, j, rng);
                     let components = run.state.all_components();
-                    let shared = run.state.gaussians == Gaussians::Common;
+                    let shared = run.state.gaussians == Gaussians::Shared;
                     predictor.draw_parts(&components, predictor.experts(), &weights, shared, rng)
                 },
             },
@@ -411,13 +411,13 @@ impl MultiTaskFit {
     }
 
     /// All runs: those that predictions average over, those for predictions that have no weight, those for summaries; of each those on normal scores last, in order of their bounds.
-    pub fn runs(&self) -> &[TaskRun] {
+    pub fn members(&self) -> &[TaskMember] {
         &self.stored.runs
     }
 
     /// The run with the highest bound of those on the features' own scale whose atoms have Gaussians of their own; of all on that scale, if none has. (A run in which all have one is of another
     /// model of the features, and what it says of the tasks is of their labels alone.)
-    pub fn best(&self) -> &TaskRun {
+    pub fn best(&self) -> &TaskMember {
         best(&self.stored.runs)
     }
 
@@ -456,7 +456,7 @@ impl MultiTaskFit {
 
     /// Probabilities of all classes, for each row of a task in the order of [`classes`](Self::classes): atoms weighed by the task's own weights and as
     /// normal densities of the observed features at the posterior means; experts and missing features integrated out by moment matching; each run
-    /// [calibrated](TaskRun::calibration).
+    /// [calibrated](TaskMember::calibration).
     ///
     /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern; with more than two classes an integral for each atom, seven where cells are missing. Errors: no such task, other columns than in training, a fit
     /// without labels.
@@ -541,7 +541,7 @@ impl MultiTaskFit {
     ///
     /// Each is a mixture of Student-t, one for each atom and one for all atoms at the prior, weighed by the task's own [weights](Self::task_weights) and by how
     /// probable the observed cells are under the atoms. All is of the [best](Self::best) run, not averaged: weights of runs say who predicts labels, and runs by
-    /// labels ([`Gaussians::Common`]) are of another model of the features, with one Gaussian for all tasks; they answer only if there are no others. Rows are taken
+    /// labels ([`Gaussians::Shared`]) are of another model of the features, with one Gaussian for all tasks; they answer only if there are no others. Rows are taken
     /// for new ones: a row of training is used twice for its own holes, which come out somewhat too sure.
     ///
     /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern; rows in parallel. Errors: no such task, other columns than in training.
@@ -647,7 +647,7 @@ impl MultiTaskFit {
         let mut by_scale = Vec::with_capacity(stored.units.len());
         let prior_scale = Prior::scale(&stored.config.single, stored.units[0].active.len());
         for (scale, units) in FeatureScale::ALL.into_iter().zip(&stored.units) {
-            let on_scale = |run: &&TaskRun| run.scale == scale;
+            let on_scale = |run: &&TaskMember| run.scale == scale;
             let Some(run) = self.stored.runs.iter().find(on_scale) else {
                 break;
             };
@@ -666,7 +666,7 @@ impl MultiTaskFit {
         stored.tasks.push(task.name.to_owned());
         for run in &mut stored.runs {
             let data = &by_scale[run.scale.index()];
-            run.state = fold(data, &stored.config, &run.state, atoms)
+            run.state = add_task(data, &stored.config, &run.state, atoms)
                 .map_err(|source| in_task(task.name, source))?;
         }
         Self::from_stored(stored)
@@ -686,8 +686,8 @@ impl MultiTaskFit {
 }
 
 /// The run that [`MultiTaskFit::best`] speaks of; of equal ones the first.
-fn best(runs: &[TaskRun]) -> &TaskRun {
-    let rank = |run: &TaskRun| {
+fn best(runs: &[TaskMember]) -> &TaskMember {
+    let rank = |run: &TaskMember| {
         let own_scale = run.scale == FeatureScale::Standardised;
         let own_gaussians = run.state.gaussians == Gaussians::Own;
         (own_scale, own_gaussians, run.elbo())
@@ -699,7 +699,7 @@ fn best(runs: &[TaskRun]) -> &TaskRun {
 }
 
 impl Saved for MultiTaskFit {
-    const MODEL: &'static str = "npb-iqgme/tasks";
+    const MODEL: &'static str = "npb-iqgme/tasks/2";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     type Content = Stored;
     type Error = IqgmeError;
@@ -724,8 +724,8 @@ impl Saved for MultiTaskFit {
         if let Some(k) = (1..tasks.len()).find(|&k| tasks[..k].contains(&tasks[k])) {
             return Err(saved(format!("task {:?} twice", tasks[k])));
         }
-        let known = |run: &TaskRun| run.scale.index() < stored.units.len();
-        let own_scale = |run: &TaskRun| run.scale == FeatureScale::Standardised;
+        let known = |run: &TaskMember| run.scale.index() < stored.units.len();
+        let own_scale = |run: &TaskMember| run.scale == FeatureScale::Standardised;
         if runs[0].stacking_weight == 0.0 || !runs.iter().all(known) || !runs.iter().any(own_scale)
         {
             return Err(saved("scales or weights of the runs".to_owned()));

@@ -3,7 +3,7 @@
 use npb_infer::{Stop, VbOutcome, VbReport};
 use serde::{Deserialize, Serialize};
 
-use super::config::TaskStart;
+use super::config::TaskInit;
 use super::state::MultiTaskState;
 use super::vb::MultiTaskVb;
 use crate::IqgmeError;
@@ -15,9 +15,9 @@ use crate::state::Expert;
 
 /// One run: where it started, how it went, and the posterior it ended in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TaskRun {
+pub struct TaskMember {
     /// Its start.
-    pub start: TaskStart,
+    pub start: TaskInit,
     /// The scale of the features that it is made on.
     pub scale: FeatureScale,
     /// Its weight in class probabilities, by held-out prediction or, where there is none, by its bound; zero for one for summaries alone.
@@ -32,14 +32,14 @@ pub struct TaskRun {
     pub state: MultiTaskState,
 }
 
-impl TaskRun {
+impl TaskMember {
     /// A run that has ended. Its experts are those of its last `q(lambda)`, so that tasks can be added later.
     pub(super) fn new(
-        (scale, start): Planned<TaskStart>,
+        (scale, start): Planned<TaskInit>,
         outcome: VbOutcome,
         mut vb: MultiTaskVb<'_>,
     ) -> Result<Self, IqgmeError> {
-        vb.settle()?;
+        vb.finalise()?;
         Ok(Self {
             start,
             scale,
@@ -64,7 +64,10 @@ impl TaskRun {
         let components = state.all_components();
         let mut experts = state.experts.clone();
         if !experts.is_empty() {
-            experts.extend(Expert::all_tied(&state.expert_prior, state.n_utilities()));
+            experts.extend(Expert::all_at_prior(
+                &state.expert_prior,
+                state.n_utilities(),
+            ));
         }
         let weights = vec![0.0; components.len()];
         Predictor::from_parts(&components, &experts, weights).map_err(|(component, source)| {

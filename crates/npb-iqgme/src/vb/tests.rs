@@ -12,8 +12,8 @@ mod simulated;
 
 use self::simulated::{config, three_gaussians};
 use super::VbUpdate;
-use crate::pass::RowFamily;
-use crate::{IqgmeConfig, IqgmeData, IqgmeState, IqgmeVb, Start};
+use crate::e_step::RowFamily;
+use crate::{Init, IqgmeConfig, IqgmeData, IqgmeState, IqgmeVb};
 
 const UPDATES: [VbUpdate; 8] = [
     VbUpdate::Labels,
@@ -36,9 +36,9 @@ fn never_falls_after_any_single_update() {
         let noise = seed as usize % 4;
         let (table, labels) = three_gaussians(seed, 60, noise, missing, unlabelled);
         let start = if seed % 2 == 0 {
-            Start::KMeans(5)
+            Init::KMeans(5)
         } else {
-            Start::PerClass(2)
+            Init::PerClass(2)
         };
         let config = config(seed);
         let data = IqgmeData::new(&table, &labels, &config).unwrap();
@@ -79,7 +79,7 @@ fn stationary_with(
     let (table, labels) = three_gaussians(3, 80, 1, 0.2, 0.2);
     let config = config(3);
     let data = IqgmeData::new(&table, &labels, &config).unwrap();
-    let mut vb = IqgmeVb::new(&data, config, Start::KMeans(3), 0).unwrap();
+    let mut vb = IqgmeVb::new(&data, config, Init::KMeans(3), 0).unwrap();
     vb.family = family;
     for _ in 0..5 {
         vb.step().unwrap();
@@ -101,7 +101,7 @@ fn the_structured_family_has_the_higher_bound() {
         let (table, labels) = three_gaussians(seed, 60, 2, 0.4, 0.2);
         let apart = config(seed);
         let data = IqgmeData::new(&table, &labels, &apart).unwrap();
-        let mut vb = IqgmeVb::new(&data, apart.clone(), Start::PerClass(2), 0).unwrap();
+        let mut vb = IqgmeVb::new(&data, apart.clone(), Init::PerClass(2), 0).unwrap();
         for _ in 0..10 {
             vb.step().unwrap();
         }
@@ -225,7 +225,7 @@ fn equals_the_evidence_of_one_gaussian() {
         ..config(0)
     };
     let data = IqgmeData::new(&table, &Labels::from_strings(&none), &config).unwrap();
-    let mut vb = IqgmeVb::new(&data, config.clone(), Start::KMeans(1), 0).unwrap();
+    let mut vb = IqgmeVb::new(&data, config.clone(), Init::KMeans(1), 0).unwrap();
     vb.step().unwrap();
     let bound = vb.step().unwrap();
 
@@ -268,7 +268,7 @@ fn a_posterior_of_another_run_is_refused() {
     let config = config(5);
     let data = IqgmeData::new(&table, &labels, &config).unwrap();
     let run = |start| IqgmeVb::new(&data, config.clone(), start, 0).unwrap();
-    let (one, three) = (run(Start::KMeans(1)), run(Start::KMeans(3)));
+    let (one, three) = (run(Init::KMeans(1)), run(Init::KMeans(3)));
     for (of, other) in [(&one, &three), (&three, &one)] {
         let error = of.bound_at(other.state()).unwrap_err().to_string();
         assert!(error.contains("number of components"), "{error}");

@@ -29,8 +29,10 @@ const SINGLE: [Field<IqgmeConfig>; 8] = [
 ];
 
 const TOP: [Field<TasksConfig>; 2] = [
-    ("top_concentration", |c| &mut c.top_concentration.shape),
-    ("top_concentration", |c| &mut c.top_concentration.rate),
+    ("global_concentration", |c| {
+        &mut c.global_concentration.shape
+    }),
+    ("global_concentration", |c| &mut c.global_concentration.rate),
 ];
 
 const FACTOR: [Field<FactorConfig>; 14] = [
@@ -45,8 +47,8 @@ const FACTOR: [Field<FactorConfig>; 14] = [
     ("expert", |c| &mut c.expert.shape),
     ("expert", |c| &mut c.expert.rate),
     ("expert_mean_strength", |c| &mut c.expert_mean_strength),
-    ("switch_on", |c| &mut c.switch_on),
-    ("switch_off", |c| &mut c.switch_off),
+    ("indicator_on", |c| &mut c.indicator_on),
+    ("indicator_off", |c| &mut c.indicator_off),
     ("cluster_noise", |c| &mut c.cluster_noise),
 ];
 

@@ -2,7 +2,7 @@
 
 use npb_data::{Labels, Mask, Table};
 use npb_infer::stream;
-use npb_iqgme::{IqgmeConfig, IqgmeFit, MissingCell, Saved, Start, fit, fit_unlabelled};
+use npb_iqgme::{Init, IqgmeConfig, IqgmeFit, MissingCell, Saved, fit, fit_unlabelled};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -189,7 +189,7 @@ fn units_and_the_order_of_rows_do_not_matter() {
     let (table, labels) = three_gaussians(21, 150, 1, 0.2, 0.0);
     // A start that does not depend on the order of the rows, and no folds, which do.
     let config = IqgmeConfig {
-        starts: vec![Start::PerClass(1)],
+        starts: vec![Init::PerClass(1)],
         folds: 0,
         ..config(21)
     };
@@ -235,13 +235,13 @@ fn units_and_the_order_of_rows_do_not_matter() {
 #[test]
 fn predictions_average_over_runs() {
     let (table, labels) = three_gaussians(25, 150, 1, 0.2, 0.0);
-    let starts = vec![Start::KMeans(1), Start::PerClass(1), Start::Mixture(4)];
+    let starts = vec![Init::KMeans(1), Init::PerClass(1), Init::Mixture(4)];
     let config = IqgmeConfig {
         starts: starts.clone(),
         ..config(25)
     };
     let all = fit(&table, &labels, &config).unwrap();
-    let runs = all.runs();
+    let runs = all.members();
     assert!((runs.iter().map(|r| r.elbo_weight).sum::<f64>() - 1.0).abs() < 1e-12);
     assert!((runs.iter().map(|r| r.stacking_weight).sum::<f64>() - 1.0).abs() < 1e-12);
     assert!(
@@ -260,7 +260,7 @@ fn predictions_average_over_runs() {
         )
         .unwrap();
         assert_eq!(
-            alone.runs()[0].calibration.inverse_temperature,
+            alone.members()[0].calibration.inverse_temperature,
             run.calibration.inverse_temperature
         );
         for (m, p) in mean.iter_mut().zip(alone.predict_proba(&table).unwrap()) {
@@ -281,10 +281,13 @@ fn predictions_average_over_runs() {
     )
     .unwrap();
     assert_eq!(
-        (best.runs()[0].elbo_weight, best.runs()[0].stacking_weight),
+        (
+            best.members()[0].elbo_weight,
+            best.members()[0].stacking_weight
+        ),
         (1.0, 1.0)
     );
-    assert_eq!(best.runs()[0].start, runs[0].start);
+    assert_eq!(best.members()[0].start, runs[0].start);
 }
 
 /// Few rows of many features, whose classes a line nearly tells apart: experts are shrunk, and runs not sure enough.
@@ -295,7 +298,7 @@ fn runs_are_as_sure_as_labels_allow() {
     let (new, truth) = rows(2, 1000);
     let with_folds = |folds: usize| {
         let config = IqgmeConfig {
-            starts: vec![Start::KMeans(1), Start::PerClass(1)],
+            starts: vec![Init::KMeans(1), Init::PerClass(1)],
             folds,
             ..config(27)
         };
@@ -303,14 +306,14 @@ fn runs_are_as_sure_as_labels_allow() {
     };
     let (sharpened, as_it_is) = (with_folds(5), with_folds(0));
     let sharpness = |fitted: &IqgmeFit| -> Vec<f64> {
-        let runs = fitted.runs().iter();
+        let runs = fitted.members().iter();
         runs.map(|run| run.calibration.inverse_temperature)
             .collect()
     };
     assert_eq!(sharpness(&as_it_is), [1.0; 2]);
-    for run in sharpened.runs() {
+    for run in sharpened.members() {
         match run.start {
-            Start::KMeans(_) => assert!(
+            Init::KMeans(_) => assert!(
                 run.calibration.inverse_temperature > 1.1,
                 "{}",
                 run.calibration.inverse_temperature
@@ -325,14 +328,14 @@ fn runs_are_as_sure_as_labels_allow() {
     }
     assert!(
         sharpened
-            .runs()
+            .members()
             .iter()
             .all(|run| run.calibration.class_offset.is_empty())
     );
     let loss = |fitted: &IqgmeFit| fitted.evaluate(&new, &truth).unwrap().log_loss;
     let losses = [loss(&sharpened), loss(&as_it_is)];
     assert!(losses[0] < losses[1] - 0.02, "{losses:?}");
-    // Intervals are around what is foretold.
+    // Intervals are around what is predicted.
     let means = sharpened.predict_proba(&new).unwrap();
     let intervals = sharpened.predict_interval(&new, 0.9, 200).unwrap();
     let inside = intervals.iter().zip(&means).filter(|(interval, mean)| {
@@ -360,7 +363,7 @@ fn the_plug_in_is_not_calibrated() {
         fit(&table, &labels, &config).unwrap()
     };
     let (calibrated, as_it_is) = (fit_with(5), fit_with(0));
-    assert!(calibrated.runs()[0].calibration.inverse_temperature > 1.2);
+    assert!(calibrated.members()[0].calibration.inverse_temperature > 1.2);
     let (new, truth) = rows(2, 2000);
     let loss = |fitted: &IqgmeFit| fitted.evaluate(&new, &truth).unwrap().log_loss;
     let losses = [loss(&calibrated), loss(&as_it_is)];
@@ -418,19 +421,19 @@ fn class_probabilities_are_of_the_runs_that_foretell_labels() {
     let (new, truth) = rows(2, 1000);
     let loss = |folds: usize| {
         let config = IqgmeConfig {
-            starts: vec![Start::KMeans(1), Start::PerClass(2)],
+            starts: vec![Init::KMeans(1), Init::PerClass(2)],
             folds,
             ..config(26)
         };
         let fitted = fit(&table, &labels, &config).unwrap();
-        let runs = fitted.runs();
+        let runs = fitted.members();
         if folds == 0 {
             assert!(
                 runs.iter()
                     .all(|run| run.stacking_weight == run.elbo_weight)
             );
         } else {
-            let flat = runs.iter().find(|r| r.start == Start::KMeans(1)).unwrap();
+            let flat = runs.iter().find(|r| r.start == Init::KMeans(1)).unwrap();
             assert!(
                 flat.stacking_weight < 0.1 && flat.elbo_weight > flat.stacking_weight,
                 "{}",
@@ -470,7 +473,7 @@ fn a_training_row_is_not_used_twice_for_its_own_holes() {
         let (table, truth) = correlated(seed, 30, 12);
         let labels = Labels::from_strings(&[None::<&str>; 30]);
         let one = IqgmeConfig {
-            unlabelled_starts: vec![Start::KMeans(2)],
+            unlabelled_starts: vec![Init::KMeans(2)],
             ..config(seed)
         };
         let fitted = fit_unlabelled(&table, &one).unwrap();
@@ -580,7 +583,7 @@ fn clusters_are_counted_and_components_keep_their_place() {
     for truncation in [8, 20] {
         let config = IqgmeConfig {
             truncation,
-            unlabelled_starts: vec![Start::KMeans(8)],
+            unlabelled_starts: vec![Init::KMeans(8)],
             max_iterations: 4,
             ..config(26)
         };

@@ -160,8 +160,12 @@ fn run(data: &Data, task: &Task, cell: &Cell, run_seed: u64, seed: u64) -> Resul
         metrics::auc(&turned, &sides.test_positive)
     };
     let Task::Gibbs(gibbs) = task else {
-        let iterations: usize = variational.runs().iter().map(|run| run.trace.len()).sum();
-        let runs = variational.runs().len() as f64;
+        let iterations: usize = variational
+            .members()
+            .iter()
+            .map(|run| run.trace.len())
+            .sum();
+        let runs = variational.members().len() as f64;
         return Ok(Outcome::metrics([
             ("auc", auc(variational.predict_proba(&sides.test)?)?),
             ("iterations", iterations as f64 / runs),

@@ -225,10 +225,10 @@ mod tests {
     use npb_linalg::faer::{Mat, mat};
 
     use super::*;
-    use crate::pass::RowFamily;
-    use crate::pass::{PassParameters, RowFactors, Terms, Update, pass};
+    use crate::e_step::RowFamily;
+    use crate::e_step::{PassParameters, RowFactors, Terms, Update, pass};
     use crate::rows::Rows;
-    use crate::stats::Stats;
+    use crate::stats::SufficientStats;
 
     /// What components say of a row whose second feature is missing: `L_h`, `k_h`, `c_h`, `a_h`, `b_h`, and the mean.
     struct Law {
@@ -263,7 +263,7 @@ mod tests {
                 - 0.5 * (t * t + (2.0 * std::f64::consts::PI).ln())
         }
 
-        fn stats(&self, x: f64, sign: f64, family: RowFamily) -> Stats {
+        fn stats(&self, x: f64, sign: f64, family: RowFamily) -> SufficientStats {
             let table = Table::new(1, 2, vec![x, 0.0], &[true, false]).unwrap();
             let rows = Rows::new(&table, &[sign]);
             let terms = |linear| Terms {
@@ -285,7 +285,7 @@ mod tests {
             };
             let update = Update {
                 responsibilities: true,
-                soft_labels: true,
+                utility_means: true,
                 family,
             };
             pass(&rows, &parameters.unwrap(), factors, update, 0).unwrap()

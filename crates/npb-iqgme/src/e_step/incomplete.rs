@@ -58,7 +58,7 @@ impl Worker<'_> {
         self.scratch.incomplete.lanes = lanes;
         self.store_responsibilities(block.rows.len(), factors.responsibilities);
         if block.labelled && !joint {
-            if self.update.soft_labels {
+            if self.update.utility_means {
                 self.incomplete_locations(block, factors);
             }
             self.update_soft_labels(block, factors);
@@ -268,9 +268,9 @@ mod tests {
 
     use super::super::sides::RowFamily;
     use crate::conditional::Linear;
-    use crate::pass::{PassParameters, RowFactors, Terms, Update, pass};
+    use crate::e_step::{PassParameters, RowFactors, Terms, Update, pass};
     use crate::rows::Rows;
-    use crate::stats::Stats;
+    use crate::stats::SufficientStats;
 
     const N_ROWS: usize = 90;
     const P: usize = 9;
@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    fn stats(reduced: bool, family: RowFamily) -> Stats {
+    fn stats(reduced: bool, family: RowFamily) -> SufficientStats {
         let mut rows = rows();
         assert!(
             rows.blocks
@@ -334,7 +334,7 @@ mod tests {
         };
         let update = Update {
             responsibilities: true,
-            soft_labels: true,
+            utility_means: true,
             family,
         };
         pass(&rows, &parameters.unwrap(), factors, update, 0).unwrap()

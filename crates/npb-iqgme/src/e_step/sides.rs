@@ -30,7 +30,7 @@ pub(crate) struct Update {
     /// `q(z)`; otherwise the responsibilities given are used.
     pub(crate) responsibilities: bool,
     /// `q(t)`, where it is a factor of its own.
-    pub(crate) soft_labels: bool,
+    pub(crate) utility_means: bool,
     /// What is a factor of its own.
     pub(crate) family: RowFamily,
 }
@@ -70,7 +70,7 @@ impl Terms {
         let mut linear = Linear::zeros(p, state.components.len(), n_utilities);
         for (i, expert) in state.experts.iter().enumerate() {
             let (h, k) = (i / n_utilities, i % n_utilities);
-            if expert.tied {
+            if expert.at_prior {
                 // A component that has lost its labelled rows does not take others: its experts know nothing of them.
                 self.constant[h] = f64::NEG_INFINITY;
                 continue;
@@ -150,7 +150,7 @@ impl IncompleteSide {
         let quadratics = Quadratics::new(terms.precision)?;
         let mut linear = terms.linear;
         if let Some(linear) = &mut linear {
-            linear.settle(&quadratics);
+            linear.finalise(&quadratics);
         }
         Ok(Self {
             quadratics,
