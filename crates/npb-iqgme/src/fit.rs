@@ -367,8 +367,8 @@ impl IqgmeFit {
         weight: impl Fn(&Member) -> f64,
         (experts, calibration): (Experts, Option<&'a Calibration>),
     ) -> Vec<Part<'a, impl Predictive<Rows = Rows> + 'a>> {
-        let part = |(run, predictor): (&'a Member, &'a Predictor)| Part {
-            weight: weight(run),
+        let part = |(weight, run, predictor): (f64, &'a Member, &'a Predictor)| Part {
+            weight,
             calibration: calibration.unwrap_or(&run.calibration),
             rows: &rows[run.scale.index()],
             member: MixtureView {
@@ -379,8 +379,10 @@ impl IqgmeFit {
                 },
             },
         };
-        let parts = self.stored.runs.iter().zip(&self.predictors).map(part);
-        parts.filter(|part| part.weight > 0.0).collect()
+        let runs = self.stored.runs.iter().zip(&self.predictors);
+        let weighed = runs.map(|(run, predictor)| (weight(run), run, predictor));
+        // Those without weight may be on a scale on which there are no rows.
+        weighed.filter(|(w, ..)| *w > 0.0).map(part).collect()
     }
 
     /// The number of a run, drawn by its weight in what is said of features.

@@ -361,7 +361,7 @@ fn many_small_tasks_run() {
         ..config
     };
     let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
-    assert_eq!(model.members().len(), 11);
+    assert_eq!(model.members().len(), 9);
     assert!(auc(&model, "task 0", 0) > 0.7 && auc(&model, "task 1", 1) > 0.7);
 }
 
