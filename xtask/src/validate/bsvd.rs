@@ -139,9 +139,9 @@ impl Model {
                 Likelihood::Gaussian => (8.0, 64.0),
                 _ => (1.0, 4.0),
             },
-            row_spread: extras,
-            column_spread: extras,
-            spread_shape_range: (6.0, 24.0),
+            row_factor_precision: extras,
+            column_factor_precision: extras,
+            factor_precision_shape_range: (6.0, 24.0),
             sweeps: SweepPlan {
                 burn_in: 0,
                 keep: 1,
@@ -207,7 +207,8 @@ impl Model {
     ) -> SideState {
         let config = &self.config;
         let (noise_shape, noise_weights) = weights(&config.noise_shapes(), n, noise, rng);
-        let (factor_shape, factor_weights) = weights(&config.spread_shapes(), n, spread, rng);
+        let (factor_shape, factor_weights) =
+            weights(&config.factor_precision_shapes(), n, spread, rng);
         let intercept_precision = gamma(config.intercept, rng);
         let coefficient_precision: Vec<f64> =
             (0..q).map(|_| gamma(config.coefficient, rng)).collect();
@@ -358,11 +359,15 @@ impl JointModel for Model {
         let rank = scales.len();
         let features = |f: &Option<Features>| f.as_ref().map_or(0, Features::n_features);
         let (of_rows, of_columns) = (features(&self.side.rows), features(&self.side.columns));
-        let rows = (config.row_intercepts, config.row_noise, config.row_spread);
+        let rows = (
+            config.row_intercepts,
+            config.row_noise,
+            config.row_factor_precision,
+        );
         let columns = (
             config.column_intercepts,
             config.column_noise,
-            config.column_spread,
+            config.column_factor_precision,
         );
         BsvdState {
             candidates: config.candidates,

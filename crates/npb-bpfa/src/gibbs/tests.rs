@@ -936,3 +936,25 @@ fn switches_by_enumeration() {
     let broken = Switches::new(Fault::OwnRow).report(&[CollapsedSwitches]);
     assert!(!broken.passed(), "{broken}");
 }
+
+/// Two moves of a sweep that share a stream draw the same numbers for different unknowns, which hardly shows in the law of either.
+#[test]
+fn streams_of_moves_are_distinct() {
+    let mut words = vec![
+        SCORES,
+        COLLAPSED,
+        COLLAPSED_CHOICE,
+        WEIGHTS,
+        DICTIONARY,
+        LENGTHS,
+        SLAB,
+        NOISE,
+        SPIKES,
+        ANCHORS,
+        MEANS,
+        GROW,
+        LATENTS,
+    ];
+    words.sort_unstable();
+    assert!(words.windows(2).all(|pair| pair[0] < pair[1]), "{words:?}");
+}

@@ -31,14 +31,14 @@ pub struct Ranked {
 }
 
 /// A row or column in all draws; equally many lines for each draw.
-pub(crate) struct Profile<'a> {
+pub(crate) struct Ranking<'a> {
     pub(crate) fit: &'a BsvdFit,
     pub(crate) side: Side,
     pub(crate) views: &'a [View<'a>],
     pub(crate) lines: Vec<Line<'a>>,
 }
 
-impl<'a> Profile<'a> {
+impl<'a> Ranking<'a> {
     /// Each line with its draw.
     fn drawn(&self) -> Vec<(&View<'a>, &Line<'a>)> {
         let each = self.lines.len() / self.views.len();
@@ -190,7 +190,7 @@ impl BsvdFit {
         let i = self.row(row)?;
         let views = self.views(1)?;
         let features = self.features_of(Side::Rows, i);
-        let profile = Profile {
+        let profile = Ranking {
             fit: self,
             side: Side::Rows,
             lines: self
