@@ -14,14 +14,7 @@ fn made_up() -> String {
     let worse = |user: u32, film: u32| {
         u32::from(user % 3 == 0) + u32::from(((31 * user + 57 * film) % 97).pow(3) % 89 < 20)
     };
-    let stars = |user: u32, film: u32| {
-        if (user + film) % 2 == 0 {
-            5
-        } else {
-            3
-        }
-        -worse(user, film)
-    };
+    let stars = |user: u32, film: u32| 5 - 2 * ((user + film) % 2) - worse(user, film);
     let all = (1..=40).flat_map(|user| (1..=25).map(move |film| (user, film)));
     all.filter(|(user, film)| (user * user + 3 * film + user * film) % 5 != 0)
         .map(|(user, film)| format!("{user}::{film}::{}::0\n", stars(user, film)))
