@@ -34,11 +34,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // A choice that is sure is one that is among the best in nearly all draws.
     println!("for user {}:", file.row_ids[0]);
-    for film in model.top(0, 5, ratings.row(0).0)? {
+    for film in model.top(0, 3, ratings.row(0).0)? {
         let name = film.name.unwrap_or_default();
         let (mean, sd) = (film.mean, film.sd);
         println!(
-            "  film {name}: {mean:.2} +- {sd:.2}, among the best five with probability {:.2}",
+            "  film {name}: {mean:.2} +- {sd:.2}, among the best three with probability {:.2}",
             film.in_top
         );
     }
