@@ -93,7 +93,7 @@ impl Linear {
     }
 
     /// Completes terms to which nothing is added any more.
-    pub(crate) fn settle(&mut self, quadratics: &Quadratics) {
+    pub(crate) fn finalise(&mut self, quadratics: &Quadratics) {
         let (p, lanes) = (quadratics.bank.dim(), quadratics.bank.lanes());
         self.shifts = Memory::zeros((self.n_utilities + 1) * p * lanes);
         for h in 0..quadratics.bank.components() {
@@ -662,7 +662,7 @@ mod tests {
         let quadratics = Quadratics::new((0..N).map(precision).collect()).unwrap();
         let mut linear = Linear::zeros(P, N, 1);
         (0..N).for_each(|h| linear.add(h, 0, 0.0, &slope(h), &offset(h)));
-        linear.settle(&quadratics);
+        linear.finalise(&quadratics);
         let means = Mat::from_fn(P, N, mean);
         let (mut deviations, mut lanes) = (Deviations::default(), LaneScratch::default());
         let mut sides = [0, 0];

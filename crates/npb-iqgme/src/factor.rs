@@ -4,7 +4,6 @@
 
 mod bound;
 mod cells;
-mod checkpoints;
 mod config;
 mod data;
 mod experts;
@@ -13,18 +12,16 @@ mod fit;
 mod forms;
 #[cfg(test)]
 mod gibbs;
+mod indicators;
 mod predict;
 mod rows;
-mod stacking;
 mod start;
 mod state;
-mod switches;
 mod vb;
 
 pub use bound::FactorBound;
-pub use checkpoints::fit_factor_with_checkpoints;
-pub use config::{FactorConfig, FactorStart};
+pub use config::{FactorConfig, FactorInit};
 pub use data::FactorData;
-pub use fit::{FactorComponent, FactorFit, FactorRun, fit_factor};
+pub use fit::{FactorComponent, FactorFit, FactorMember, fit_factor, fit_factor_with_checkpoints};
 pub use state::{FactorExpert, FactorState, FeatureFactor};
 pub use vb::{FactorUpdate, FactorVb};

@@ -11,7 +11,7 @@ use crate::config::{FeatureScale, MOST_COMPONENTS, MOST_RUNS, check_folds, check
 /// Where a run starts: hard responsibilities, and the factors of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FactorStart {
+pub enum FactorInit {
     /// K-means on the rows' principal components with this many clusters; factors of the residuals of all clusters together, used by all of them.
     Pooled(usize),
     /// The same clusters; each has factors of its own residuals, an equal share of the columns.
@@ -20,7 +20,7 @@ pub enum FactorStart {
     PerClass(usize),
 }
 
-impl FactorStart {
+impl FactorInit {
     pub(crate) fn clusters(self) -> usize {
         let (Self::Pooled(clusters) | Self::Own(clusters) | Self::PerClass(clusters)) = self;
         clusters
@@ -47,10 +47,10 @@ pub struct FactorConfig {
     pub max_factors: usize,
     /// Prior of the concentration `alpha`.
     pub concentration: GammaPrior,
-    /// `a` of the switches' weights `Beta(a/L, b(L-1)/L)`: the number of factors that a cluster has a priori, about (W 3.5.4: 1).
-    pub switch_on: f64,
-    /// `b` of the switches' weights (W 3.5.4: 1).
-    pub switch_off: f64,
+    /// `a` of the indicators' weights `Beta(a/L, b(L-1)/L)`: the number of factors that a cluster has a priori, about (W 3.5.4: 1).
+    pub indicator_on: f64,
+    /// `b` of the indicators' weights (W 3.5.4: 1).
+    pub indicator_off: f64,
     /// Prior of `gamma_l`, the precision of a column of the loadings in units of the noise.
     pub loading: GammaPrior,
     /// Prior of `u`, the precision of the clusters' means in units of the noise.
@@ -64,18 +64,18 @@ pub struct FactorConfig {
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,
     /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
-    pub starts: Vec<FactorStart>,
+    pub starts: Vec<FactorInit>,
     /// Starts to try instead when no row has a label.
-    pub unlabelled_starts: Vec<FactorStart>,
+    pub unlabelled_starts: Vec<FactorInit>,
     /// Runs of every start, each with its own random numbers.
     pub restarts: usize,
-    /// Runs are weighed by how well they foretell labels in cross-validation with so many folds, and made as sure of their probabilities as these labels
-    /// allow ([`FactorRun::sharpness`](crate::FactorRun::sharpness), [`shifts`](crate::FactorRun::shifts)); 0: weighed by their bounds, and left as sure as they are. So they are without labels, or where fewer than two classes have two rows.
+    /// Runs are calibrated and weighed (stacked) by held-out prediction with so many folds; 0: weighed by their bounds and not calibrated. So they are without labels, or
+    /// where fewer than two classes have two rows.
     /// Folds are of rows: where rows depend on each other (several of one patient), leave them out. 1 is an error: one fold leaves nothing to learn from.
     pub folds: usize,
-    /// How predictions average over runs that are weighed by their bounds, as [`crate::IqgmeConfig::averaging`].
-    pub averaging: f64,
-    /// At most this many iterations in a run. Larger sets reach it before the bound has converged; longer runs are no better at foretelling labels.
+    /// How predictions average over runs that are weighed by their bounds, as [`crate::IqgmeConfig::elbo_temperature`].
+    pub elbo_temperature: f64,
+    /// At most this many iterations in a run. Larger sets reach it before the bound has converged; longer runs predict labels no better.
     pub max_iterations: u64,
     /// A run has converged when the bound's relative change falls below this.
     pub tolerance: f64,
@@ -85,7 +85,7 @@ pub struct FactorConfig {
 
 impl Default for FactorConfig {
     fn default() -> Self {
-        use FactorStart::{Own, PerClass, Pooled};
+        use FactorInit::{Own, PerClass, Pooled};
         Self {
             scale: FeatureScale::NormalScores,
             truncation: 20,
@@ -94,8 +94,8 @@ impl Default for FactorConfig {
                 shape: 0.05,
                 rate: 0.05,
             },
-            switch_on: 1.0,
-            switch_off: 1.0,
+            indicator_on: 1.0,
+            indicator_off: 1.0,
             loading: GammaPrior {
                 shape: 0.1,
                 rate: 0.1,
@@ -118,7 +118,7 @@ impl Default for FactorConfig {
             unlabelled_starts: [1, 2, 3, 4, 6].map(Own).to_vec(),
             restarts: 1,
             folds: 5,
-            averaging: 0.1,
+            elbo_temperature: 0.1,
             max_iterations: 60,
             tolerance: 1e-5,
             seed: 0,
@@ -143,8 +143,8 @@ impl FactorConfig {
             gamma(field, prior)?;
         }
         for (field, value) in [
-            ("switch_on", self.switch_on),
-            ("switch_off", self.switch_off),
+            ("indicator_on", self.indicator_on),
+            ("indicator_off", self.indicator_off),
             ("expert_mean_strength", self.expert_mean_strength),
         ] {
             moderate(field, value)?;
@@ -153,7 +153,7 @@ impl FactorConfig {
         if self.cluster_noise != 0.0 {
             moderate("cluster_noise", self.cluster_noise)?;
         }
-        not_negative("averaging", self.averaging)?;
+        not_negative("elbo_temperature", self.elbo_temperature)?;
         at_least("max_iterations", self.max_iterations, 1)?;
         for (field, starts) in [
             ("starts", &self.starts),
@@ -177,10 +177,10 @@ impl FactorConfig {
         }
     }
 
-    /// `ln P(b = 1)` and `ln P(b = 0)` of a switch, its weight integrated out: odds `a / (b (L - 1))`. With one column the odds are those of two.
-    pub(crate) fn ln_switch(&self) -> [f64; 2] {
-        let off = self.switch_off * (self.max_factors.max(2) - 1) as f64;
-        let total = self.switch_on + off;
-        [(self.switch_on / total).ln(), (off / total).ln()]
+    /// `ln P(b = 1)` and `ln P(b = 0)` of a indicator, its weight integrated out: odds `a / (b (L - 1))`. With one column the odds are those of two.
+    pub(crate) fn ln_indicator(&self) -> [f64; 2] {
+        let off = self.indicator_off * (self.max_factors.max(2) - 1) as f64;
+        let total = self.indicator_on + off;
+        [(self.indicator_on / total).ln(), (off / total).ln()]
     }
 }

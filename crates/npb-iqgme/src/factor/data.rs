@@ -1,86 +1,13 @@
 //! Training rows and rows to predict, ready for the updates.
 
-use npb_data::{Labels, PatternIndex, Standardiser, Table};
+use npb_data::{Labels, PatternIndex, Table};
 use npb_priors::dist::probit_moments;
 use npb_priors::special::ln_phi;
-use serde::{Deserialize, Serialize};
 
 use super::cells::Cells;
-use crate::config::FeatureScale;
-use crate::data::{
-    check_spans, class_of_rows, classes_seen, distinct, given_units, not_empty, varying_columns,
-};
-use crate::margins::Margins;
-use crate::units::apply_left_out;
+use crate::data::{check_spans, class_of_rows, classes_seen, distinct, not_empty};
+use crate::units::Units;
 use crate::{FactorConfig, IqgmeError, multinomial};
-
-/// What turns rows of a table into the model's: learned from training.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Units {
-    pub(crate) margins: Margins,
-    /// Of what the margins make of the table.
-    pub(crate) standardiser: Standardiser,
-    /// Table columns in the model: those that vary.
-    pub(crate) active: Vec<usize>,
-}
-
-impl Units {
-    /// Those of tables that are in the model's units as they are.
-    fn given(table: &Table) -> Result<Self, IqgmeError> {
-        let standardiser = given_units(table)?;
-        Ok(Self {
-            margins: Margins(None),
-            standardiser,
-            active: (0..table.n_cols()).collect(),
-        })
-    }
-
-    pub(crate) fn fit(table: &Table, scale: FeatureScale) -> Result<Self, IqgmeError> {
-        let margins = match scale {
-            FeatureScale::Standardised => Margins(None),
-            FeatureScale::NormalScores => Margins::normal_scores(table),
-        };
-        let standardiser = Standardiser::fit(&margins.apply(table)?);
-        Ok(Self {
-            active: varying_columns(table, &standardiser),
-            standardiser,
-            margins,
-        })
-    }
-
-    /// Rows in the units and columns of training.
-    pub(crate) fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {
-        table.check_columns(self.standardiser.column_names())?;
-        let standardised = self.standardiser.apply(&self.margins.apply(table)?)?;
-        Ok(Cells::new(&standardised.select_columns(&self.active)?))
-    }
-
-    /// As [`cells`](Self::cells), of rows that cross-validation has left out.
-    pub(crate) fn cells_left_out(&self, table: &Table) -> Result<Cells, IqgmeError> {
-        table.check_columns(self.standardiser.column_names())?;
-        let standardised = apply_left_out(&self.standardiser, &self.margins.apply(table)?)?;
-        Ok(Cells::new(&standardised.select_columns(&self.active)?))
-    }
-
-    /// The value of a column in the user's units.
-    pub(crate) fn to_table(&self, column: usize, value: f64) -> f64 {
-        let score = self.standardiser.mean()[column] + self.standardiser.sd()[column] * value;
-        self.margins.value(column, score)
-    }
-
-    /// What is wrong with units that come from a file.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let n_columns = self.standardiser.column_names().len();
-        let ascending = self.active.windows(2).all(|w| w[0] < w[1]);
-        if !ascending || self.active.last().is_some_and(|&j| j >= n_columns) {
-            return Err("columns of the model: not ascending or not in the table".to_owned());
-        }
-        if !self.margins.is_valid(n_columns) {
-            return Err("scales of the columns".to_owned());
-        }
-        Ok(())
-    }
-}
 
 /// The class of each row, and what follows from it.
 #[derive(Clone, Debug)]
@@ -201,7 +128,7 @@ impl FactorData {
         units: Units,
     ) -> Result<Self, IqgmeError> {
         let labels = RowLabels::new(class_of_rows(table, labels, &classes)?, classes.len());
-        let cells = units.cells(table)?;
+        let cells = Cells::new(&units.apply(table)?);
         Ok(Self {
             columns: cells.columns(),
             cells,

@@ -17,6 +17,7 @@ use rayon::prelude::*;
 pub(crate) use self::draw::FactorDraw;
 use self::draw::{LEAST_CONCENTRATION, first_draw, normal_gamma, precision};
 use super::bound::Priors;
+use super::cells::Cells;
 use super::data::FactorData;
 use super::features::FeatureStats;
 use super::forms::Forms;
@@ -45,8 +46,8 @@ const RESUMED: u64 = 1 << 31;
 pub(crate) enum FactorMove {
     /// Cluster, score and factors of every row, jointly.
     Rows,
-    /// Each switch with the factors that it switches.
-    Switches,
+    /// Each indicator with the factors that it governs.
+    Indicators,
     /// The clusters' noise.
     ClusterNoise,
     /// Weights of the clusters.
@@ -67,7 +68,7 @@ impl FactorMove {
     /// The moves of a sweep, in order.
     pub(crate) const ALL: [Self; 9] = [
         Self::Rows,
-        Self::Switches,
+        Self::Indicators,
         Self::ClusterNoise,
         Self::Sticks,
         Self::Concentration,
@@ -185,7 +186,7 @@ impl<'d> FactorSampler<'d> {
         Ok(())
     }
 
-    /// Makes the sweeps of `plan`; `watch` sees every sweep and the draw it ends with. Monitored: concentration, occupied clusters, switches that are
+    /// Makes the sweeps of `plan`; `watch` sees every sweep and the draw it ends with. Monitored: concentration, occupied clusters, indicators that are
     /// on in them, mean log noise precision, log probability of the labels given factors and experts.
     pub(crate) fn run(
         &mut self,
@@ -195,7 +196,7 @@ impl<'d> FactorSampler<'d> {
         let names = [
             "concentration",
             "clusters",
-            "switches",
+            "indicators",
             "ln_noise",
             "ln_labels",
         ];
@@ -226,7 +227,7 @@ impl<'d> FactorSampler<'d> {
         if self.data.n_labelled == 0 {
             return Err(IqgmeError::Unlabelled);
         }
-        let cells = self.data.units.cells(table)?;
+        let cells = Cells::new(&self.data.units.apply(table)?);
         let forms = Forms::new(&self.draw.features(), &cells);
         let n = self.draw.n_utilities();
         let clusters = self.draw.clusters();
@@ -270,7 +271,7 @@ impl<'d> FactorSampler<'d> {
                 let h = self.draw.labels[i];
                 for &p in &pattern.missing {
                     let theta = |d: usize| self.draw.coefficients[(p, d)];
-                    let used = (0..n_factors).filter(|&l| self.draw.switches[h][l]);
+                    let used = (0..n_factors).filter(|&l| self.draw.indicators[h][l]);
                     let common: f64 = used.map(|l| theta(l) * self.draw.factors[(l, i)]).sum();
                     means.push(common + theta(n_factors + h));
                 }
@@ -286,7 +287,7 @@ impl<'d> FactorSampler<'d> {
         let mut rng = stream(self.config.seed, key);
         match which {
             FactorMove::Rows => return self.move_rows(rng.random()),
-            FactorMove::Switches => self.move_switches(&mut rng),
+            FactorMove::Indicators => self.move_indicators(&mut rng),
             FactorMove::ClusterNoise => self.move_cluster_noise(&mut rng),
             FactorMove::Sticks => self.move_sticks(&mut rng),
             FactorMove::Concentration => self.move_concentration(&mut rng),
@@ -437,10 +438,10 @@ impl<'d> FactorSampler<'d> {
         })
     }
 
-    fn move_switches(&mut self, rng: &mut Xoshiro256PlusPlus) {
+    fn move_indicators(&mut self, rng: &mut Xoshiro256PlusPlus) {
         self.prepare_forms();
         let forms = self.forms.as_ref().expect("prepared");
-        let [ln_on, ln_off] = self.config.ln_switch();
+        let [ln_on, ln_off] = self.config.ln_indicator();
         let n_factors = self.draw.loading_precisions.len();
         let index = &self.data.cells.patterns;
         let left = &self.draw.scores;
@@ -450,7 +451,7 @@ impl<'d> FactorSampler<'d> {
                 .filter(|&i| self.draw.labels[i] == h)
                 .collect();
             for l in 0..n_factors {
-                // Precision and pull of the factor of each row if the switch is on.
+                // Precision and pull of the factor of each row if the indicator is on.
                 let ons: Vec<(f64, f64)> = members
                     .iter()
                     .map(|&i| {
@@ -462,7 +463,7 @@ impl<'d> FactorSampler<'d> {
                     .collect();
                 let evidence: f64 = ons.iter().map(|(c, r)| 0.5 * (r * r / c - c.ln())).sum();
                 let on = rng.random::<f64>() < 1.0 / (1.0 + (ln_off - ln_on - evidence).exp());
-                self.draw.switches[h][l] = on;
+                self.draw.indicators[h][l] = on;
                 for (&i, (c, r)) in members.iter().zip(ons) {
                     let z: f64 = rng.sample(StandardNormal);
                     self.draw.factors[(l, i)] = if on { r / c + z / c.sqrt() } else { z };
@@ -646,7 +647,7 @@ impl<'d> FactorSampler<'d> {
             return;
         }
         let prior = &self.priors.expert;
-        let (n_utilities, n) = (self.draw.n_utilities(), self.draw.switches.len() as f64);
+        let (n_utilities, n) = (self.draw.n_utilities(), self.draw.indicators.len() as f64);
         let width = self.draw.loading_precisions.len() + 1;
         for place in 0..self.draw.expert_prior.len() {
             let (k, l) = (place / width, place % width);

@@ -475,7 +475,7 @@ pub(crate) fn draw_expert(
     let own = state.expert_coordinates(i / n_utilities);
     let prior = state.expert_prior_of(i % n_utilities);
     let mut drawn = vec![0.0; expert.mean.len()];
-    if expert.tied {
+    if expert.at_prior {
         for &l in &own {
             let (mean, precision) = prior[l].sample(rng);
             drawn[l] = mean + rng.sample::<f64, _>(StandardNormal) / precision.sqrt();

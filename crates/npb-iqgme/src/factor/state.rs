@@ -66,11 +66,11 @@ impl Derived {
 /// `q(w_h) = N(mean, covariance)` over the L factors and, last, the intercept.
 ///
 /// Coordinates of factors that the cluster does not use are zero; they follow the prior that all experts share and cost nothing. So does a whole
-/// expert without labelled rows (`tied`); then `mean` and `covariance` are location and scale of the prior's marginal, a Student-t.
+/// expert without labelled rows (`at_prior`); then `mean` and `covariance` are location and scale of the prior's marginal, a Student-t.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FactorExpert {
-    /// Tied to the shared prior.
-    pub tied: bool,
+    /// Whether it is at the shared prior.
+    pub at_prior: bool,
     /// Length L + 1.
     pub mean: Vec<f64>,
     /// (L + 1) x (L + 1).
@@ -85,7 +85,7 @@ pub struct FactorState {
     /// `q(V), q(alpha)`.
     pub sticks: StickFactor,
     /// `b_hl`: for each of the K clusters, which of the L columns it uses.
-    pub switches: Vec<Vec<bool>>,
+    pub indicators: Vec<Vec<bool>>,
     /// `q(theta, psi)`.
     pub features: FeatureFactor,
     /// `q(gamma_l)`, length L.
@@ -99,13 +99,13 @@ pub struct FactorState {
     /// `q(zeta_l, lambda_l)` of the L factors and, last, the intercept, for each utility in turn.
     pub expert_prior: Vec<NormalGamma>,
     /// Locations of `q(t_i)`, normals with variance 1 cut to the region of the row's class: by row, then utility; 0 for an unlabelled row.
-    pub soft_labels: Vec<f64>,
+    pub utility_means: Vec<f64>,
 }
 
 impl FactorState {
     /// K.
     pub fn n_clusters(&self) -> usize {
-        self.switches.len()
+        self.indicators.len()
     }
 
     /// L.
@@ -133,7 +133,7 @@ impl FactorState {
     /// Columns that cluster `h` uses.
     pub fn used(&self, h: usize) -> Vec<usize> {
         (0..self.n_factors())
-            .filter(|&l| self.switches[h][l])
+            .filter(|&l| self.indicators[h][l])
             .collect()
     }
 
@@ -164,9 +164,9 @@ impl FactorState {
             .copied()
             .chain(clusters.iter().map(|h| n_factors + h))
             .collect();
-        self.switches = clusters
+        self.indicators = clusters
             .iter()
-            .map(|&h| columns.iter().map(|&l| self.switches[h][l]).collect())
+            .map(|&h| columns.iter().map(|&l| self.indicators[h][l]).collect())
             .collect();
         let features = &mut self.features;
         features.mean = Mat::from_fn(features.mean.nrows(), kept.len(), |p, k| {
@@ -189,7 +189,7 @@ impl FactorState {
             .map(|place| self.expert_prior[place])
             .collect();
         let expert = |old: &FactorExpert| FactorExpert {
-            tied: old.tied,
+            at_prior: old.at_prior,
             mean: with_intercept.iter().map(|&l| old.mean[l]).collect(),
             covariance: submatrix(&old.covariance, &with_intercept),
         };
@@ -210,7 +210,7 @@ impl FactorState {
             "number of clusters",
         )?;
         expect(l <= config.max_factors, "number of factors")?;
-        expect(self.switches.iter().all(|b| b.len() == l), "switches")?;
+        expect(self.indicators.iter().all(|b| b.len() == l), "indicators")?;
         let features = &self.features;
         expect(
             features.mean.nrows() == p && features.mean.ncols() == d && all_finite(&features.mean),
@@ -249,11 +249,12 @@ impl FactorState {
             expect(all_finite(&expert.covariance), "expert covariance")?;
         }
         let mut of_cluster = self.experts.chunks(n_utilities.max(1));
-        let alike = |experts: &[FactorExpert]| experts.iter().all(|e| e.tied == experts[0].tied);
-        expect(of_cluster.all(alike), "tied experts")?;
+        let alike =
+            |experts: &[FactorExpert]| experts.iter().all(|e| e.at_prior == experts[0].at_prior);
+        expect(of_cluster.all(alike), "experts at the prior")?;
         expect(
-            self.soft_labels.iter().all(|v| v.is_finite()),
-            "soft labels",
+            self.utility_means.iter().all(|v| v.is_finite()),
+            "utility means",
         )
     }
 
@@ -266,11 +267,11 @@ impl FactorState {
 }
 
 impl FactorExpert {
-    /// The expert of coordinates `own`, tied to `prior`.
-    pub(crate) fn tied(prior: &[NormalGamma], own: &[usize]) -> Self {
+    /// The expert of coordinates `own`, at `prior`.
+    pub(crate) fn at_prior(prior: &[NormalGamma], own: &[usize]) -> Self {
         let n = prior.len();
         let mut expert = Self {
-            tied: true,
+            at_prior: true,
             mean: vec![0.0; n],
             covariance: Mat::zeros(n, n),
         };

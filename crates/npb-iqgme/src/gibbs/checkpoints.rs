@@ -16,7 +16,7 @@ use crate::IqgmeError;
 use crate::data::{IqgmeData, fingerprint};
 
 /// Name in checkpoint files.
-const MODEL: &str = "npb-iqgme/gibbs/run";
+const MODEL: &str = "npb-iqgme/gibbs/run/2";
 
 /// What a checkpoint holds.
 #[derive(Serialize, Deserialize)]

@@ -3,37 +3,27 @@
 use npb_infer::{Stop, VbOutcome, VbReport};
 use serde::{Deserialize, Serialize};
 
-use super::config::{TaskStart, TasksConfig};
-use super::data::TrainingTasks;
+use super::config::TaskInit;
 use super::state::MultiTaskState;
 use super::vb::MultiTaskVb;
 use crate::IqgmeError;
-use crate::answers::with_first_class;
 use crate::config::FeatureScale;
-use crate::predict::{Experts, Gate, Predictor};
-use crate::rows::Rows;
-use crate::scales::{Planned, planned};
+use crate::ensemble::calibration::Calibration;
+use crate::ensemble::train::Planned;
+use crate::predict::{Gate, Predictor};
 use crate::state::Expert;
-
-/// The runs for predictions that the configuration asks for, each to be made `config.single.restarts` times.
-pub(super) fn plan(training: &TrainingTasks, config: &TasksConfig) -> Vec<Planned<TaskStart>> {
-    planned(&config.starts, training.scores.is_some())
-}
 
 /// One run: where it started, how it went, and the posterior it ended in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TaskRun {
+pub struct TaskMember {
     /// Its start.
-    pub start: TaskStart,
+    pub start: TaskInit,
     /// The scale of the features that it is made on.
     pub scale: FeatureScale,
-    /// Its weight in predictions; zero for a run that was not kept.
-    pub weight: f64,
-    /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold. Rows of which less is seen than usual in training are put right by less.
-    pub sharpness: f64,
-    /// With more than two classes: what is added to the logarithms of the classes' probabilities after that, before these are made to sum to one, found from the same labels;
-    /// 0 for the first class. None with two classes, or where nothing was foretold.
-    pub shifts: Vec<f64>,
+    /// Its weight in class probabilities, by held-out prediction or, where there is none, by its bound; zero for one for summaries alone.
+    pub stacking_weight: f64,
+    /// How its class probabilities are calibrated, found from held-out prediction.
+    pub calibration: Calibration,
     /// Bound and relative change, iteration by iteration.
     pub trace: Vec<VbReport>,
     /// Why it ended.
@@ -42,20 +32,19 @@ pub struct TaskRun {
     pub state: MultiTaskState,
 }
 
-impl TaskRun {
+impl TaskMember {
     /// A run that has ended. Its experts are those of its last `q(lambda)`, so that tasks can be added later.
     pub(super) fn new(
-        Planned { scale, start }: Planned<TaskStart>,
+        (scale, start): Planned<TaskInit>,
         outcome: VbOutcome,
         mut vb: MultiTaskVb<'_>,
     ) -> Result<Self, IqgmeError> {
-        vb.settle()?;
+        vb.finalise()?;
         Ok(Self {
             start,
             scale,
-            weight: 0.0,
-            sharpness: 1.0,
-            shifts: Vec::new(),
+            stacking_weight: 0.0,
+            calibration: Calibration::default(),
             trace: outcome.trace,
             stop: outcome.stop,
             state: vb.into_state(),
@@ -75,7 +64,10 @@ impl TaskRun {
         let components = state.all_components();
         let mut experts = state.experts.clone();
         if !experts.is_empty() {
-            experts.extend(Expert::all_tied(&state.expert_prior, state.n_utilities()));
+            experts.extend(Expert::all_at_prior(
+                &state.expert_prior,
+                state.n_utilities(),
+            ));
         }
         let weights = vec![0.0; components.len()];
         Predictor::from_parts(&components, &experts, weights).map_err(|(component, source)| {
@@ -88,17 +80,9 @@ impl TaskRun {
         })
     }
 
-    /// Probabilities of the classes for each row of task `j`, before they are sharpened.
-    pub(super) fn probabilities(
-        &self,
-        predictor: &Predictor,
-        j: usize,
-        rows: &Rows,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let weights = logs(self.state.gate_weights(j, Gate::AtMeans));
-        let own = predictor.with_weights(weights);
-        let others = own.probabilities(rows, Experts::Integrated)?;
-        Ok(with_first_class(others))
+    /// The atoms with the weights of task `j`, for class probabilities.
+    pub(super) fn predictor_of(&self, predictor: &Predictor, j: usize) -> Predictor {
+        predictor.with_weights(logs(self.state.gate_weights(j, Gate::AtMeans)))
     }
 }
 

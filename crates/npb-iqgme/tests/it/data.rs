@@ -2,7 +2,7 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::stream;
-use npb_iqgme::{Imputation, IqgmeConfig, ProbabilityInterval, Start};
+use npb_iqgme::{Imputation, Init, IqgmeConfig, ProbabilityInterval};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -47,8 +47,9 @@ pub(crate) fn three_gaussians(
 pub(crate) fn config(seed: u64) -> IqgmeConfig {
     IqgmeConfig {
         truncation: 8,
-        starts: vec![Start::KMeans(4)],
+        starts: vec![Init::KMeans(4)],
         max_iterations: 200,
+        normal_scores: false,
         seed,
         ..IqgmeConfig::default()
     }
@@ -73,7 +74,7 @@ pub(crate) fn corners(seed: u64, n: usize) -> (Table, Labels) {
     )
 }
 
-/// Checks intervals of the probabilities of all classes: they are about what is foretold, and neither points nor all
+/// Checks intervals of the probabilities of all classes: they are about what is predicted, and neither points nor all
 /// that is possible.
 pub(crate) fn intervals_agree(
     intervals: &[Vec<ProbabilityInterval>],

@@ -2,7 +2,6 @@
 
 mod bad_input;
 mod bits;
-mod bound;
 mod data;
 mod em;
 mod extremes;

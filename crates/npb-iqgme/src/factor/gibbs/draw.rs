@@ -33,7 +33,7 @@ pub(crate) struct FactorDraw {
     /// `sum ln(1 - V_h)` over the sticks before the last.
     pub(crate) ln_rest: f64,
     /// `b_hl`, N x L.
-    pub(crate) switches: Vec<Vec<bool>>,
+    pub(crate) indicators: Vec<Vec<bool>>,
     /// `[a_p; mu_1p .. mu_Np]` as rows, P x (L + N).
     pub(crate) coefficients: Mat<f64>,
     /// `psi_p`.
@@ -76,19 +76,19 @@ impl FactorDraw {
     pub(super) fn clusters(&self) -> Vec<Cluster> {
         let n_factors = self.loading_precisions.len();
         let cluster = |h: usize| Cluster {
-            used: (0..n_factors).filter(|&l| self.switches[h][l]).collect(),
+            used: (0..n_factors).filter(|&l| self.indicators[h][l]).collect(),
             mean: n_factors + h,
             noise: self.cluster_noise[h],
             ln_noise: self.cluster_noise[h].ln(),
             ln_weight: self.ln_weights[h],
             expert: None,
         };
-        (0..self.switches.len()).map(cluster).collect()
+        (0..self.indicators.len()).map(cluster).collect()
     }
 
     /// Experts of each cluster.
     pub(super) fn n_utilities(&self) -> usize {
-        self.experts.len() / self.switches.len()
+        self.experts.len() / self.indicators.len()
     }
 
     /// The experts of cluster `h`.
@@ -137,12 +137,12 @@ impl FactorDraw {
 
     /// `[b o s; 1]`.
     pub(super) fn seen_by_expert(&self, h: usize, i: usize) -> Vec<f64> {
-        let switch = |(l, &on): (usize, &bool)| if on { self.factors[(l, i)] } else { 0.0 };
-        let factors = self.switches[h].iter().enumerate().map(switch);
+        let indicator = |(l, &on): (usize, &bool)| if on { self.factors[(l, i)] } else { 0.0 };
+        let factors = self.indicators[h].iter().enumerate().map(indicator);
         factors.chain([1.0]).collect()
     }
 
-    /// Precision and pull of one factor of row `i` of cluster `h`, the others given, if its switch is on. `left`: a label's scores.
+    /// Precision and pull of one factor of row `i` of cluster `h`, the others given, if its indicator is on. `left`: a label's scores.
     pub(super) fn one_factor(
         &self,
         forms: &Forms,
@@ -155,7 +155,7 @@ impl FactorDraw {
         let n_factors = self.loading_precisions.len();
         let kappa = self.cluster_noise[h];
         let others: Vec<usize> = (0..n_factors)
-            .filter(|&m| m != l && self.switches[h][m])
+            .filter(|&m| m != l && self.indicators[h][m])
             .collect();
         let s = |m: usize| self.factors[(m, i)];
         let explained: f64 = others.iter().map(|&m| gram[(m, l)] * s(m)).sum();
@@ -203,9 +203,9 @@ impl FactorDraw {
         expect(positive(&scalars, 2), "concentration, precision of means")?;
         let sticks = finite(&self.ln_weights, clusters) && self.ln_rest.is_finite();
         expect(sticks, "weights")?;
-        let switches = self.switches.len() == clusters;
-        let each = self.switches.iter().all(|b| b.len() == columns);
-        expect(switches && each, "switches")?;
+        let indicators = self.indicators.len() == clusters;
+        let each = self.indicators.iter().all(|b| b.len() == columns);
+        expect(indicators && each, "indicators")?;
         let loadings = shape(&self.coefficients, (p, columns + clusters));
         expect(loadings, "loadings and means")?;
         expect(positive(&self.noise, p), "noise precisions")?;
@@ -236,7 +236,7 @@ impl FactorDraw {
     }
 
     pub(super) fn prior_precisions(&self) -> Vec<f64> {
-        let means = vec![self.mean_precision; self.switches.len()];
+        let means = vec![self.mean_precision; self.indicators.len()];
         self.loading_precisions
             .iter()
             .copied()
@@ -244,11 +244,11 @@ impl FactorDraw {
             .collect()
     }
 
-    /// Concentration, occupied clusters, switches that are on in them, mean log noise precision.
+    /// Concentration, occupied clusters, indicators that are on in them, mean log noise precision.
     pub(super) fn scalars(&self) -> [f64; 4] {
-        let mut occupied = vec![false; self.switches.len()];
+        let mut occupied = vec![false; self.indicators.len()];
         self.labels.iter().for_each(|&h| occupied[h] = true);
-        let used = self.switches.iter().zip(&occupied).filter(|(_, o)| **o);
+        let used = self.indicators.iter().zip(&occupied).filter(|(_, o)| **o);
         let on = used.flat_map(|(b, _)| b).filter(|b| **b).count();
         let ln_noise: f64 = self.noise.iter().map(|psi| psi.ln()).sum();
         [
@@ -294,7 +294,7 @@ pub(super) fn first_draw(
         .collect();
     for h in 0..k {
         for c in 0..columns {
-            draw.switches[h][c] = c < l && start.switches[h][c];
+            draw.indicators[h][c] = c < l && start.indicators[h][c];
         }
         if let Some(noise) = start.noise.get(h) {
             draw.cluster_noise[h] = precision(noise, rng);
@@ -354,8 +354,8 @@ impl FactorDraw {
             ln_left += ln_not;
         }
         ln_weights[clusters - 1] = ln_left;
-        let on = config.ln_switch()[0].exp();
-        let switches = (0..clusters)
+        let on = config.ln_indicator()[0].exp();
+        let indicators = (0..clusters)
             .map(|_| (0..columns).map(|_| rng.random::<f64>() < on).collect())
             .collect();
         let noise: Vec<f64> = (0..p).map(|_| precision(&priors.noise, rng)).collect();
@@ -391,7 +391,7 @@ impl FactorDraw {
             concentration,
             ln_weights,
             ln_rest: ln_left,
-            switches,
+            indicators,
             coefficients,
             noise,
             cluster_noise,

@@ -10,8 +10,8 @@ use npb_priors::dist::Gamma;
 
 use super::*;
 use crate::FeatureScale;
-use crate::factor::cells::Cells;
-use crate::factor::data::{RowLabels, Units};
+use crate::factor::data::RowLabels;
+use crate::units::Units;
 
 /// What is wrong with a copy.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,7 +37,7 @@ enum Fault {
     LoadingPrior,
     /// So are experts.
     ExpertPrior,
-    /// The switches' odds are half as large again.
+    /// The indicators' odds are half as large again.
     Odds,
     /// Missing cells are taken for zeros.
     MaskIgnored,
@@ -59,8 +59,8 @@ fn config() -> FactorConfig {
             shape: 2.0,
             rate: 2.0,
         },
-        switch_on: 1.0,
-        switch_off: 1.0,
+        indicator_on: 1.0,
+        indicator_off: 1.0,
         loading: GammaPrior {
             shape: 3.0,
             rate: 2.0,
@@ -102,7 +102,7 @@ impl Model {
             Fault::ConcentrationShape => config.concentration.shape += 0.5,
             Fault::ExpertShape => config.expert.shape += 0.5,
             Fault::RateAsScale => config.noise.rate = 1.0 / config.noise.rate,
-            Fault::Odds => config.switch_on *= 1.5,
+            Fault::Odds => config.indicator_on *= 1.5,
             _ => {}
         }
         config
@@ -284,7 +284,7 @@ impl JointModel for Model {
         let f = draw.seen_by_expert(h, 0);
         let (i, p) = (0, (0..P).find(|&p| is_observed(0, p)).unwrap());
         let fitted = c[(p, 0)] * f[0] + c[(p, 1)] * f[1] + c[(p, 2 + h)];
-        let on = draw.switches.iter().flatten().filter(|b| **b).count();
+        let on = draw.indicators.iter().flatten().filter(|b| **b).count();
         vec![
             draw.concentration,
             draw.ln_weights[0],
@@ -352,7 +352,8 @@ fn every_move_keeps_the_joint_law() {
 #[test]
 fn broken_copies_fail() {
     use FactorMove::{
-        ClusterNoise, Concentration, ExpertPrior, Experts, Features, Rows, Scales, Sticks, Switches,
+        ClusterNoise, Concentration, ExpertPrior, Experts, Features, Indicators, Rows, Scales,
+        Sticks,
     };
     for (fault, moves) in [
         (Fault::NoiseShape, &[Features][..]),
@@ -366,9 +367,9 @@ fn broken_copies_fail() {
         (Fault::Stick, &[Sticks]),
         (Fault::ExpertShape, &[ExpertPrior]),
         (Fault::ExpertPrior, &[Experts]),
-        (Fault::Odds, &[Switches]),
+        (Fault::Odds, &[Indicators]),
         // The moves that use the residuals come after the loadings have moved.
-        (Fault::Stale, &[Features, Rows, Switches, ClusterNoise]),
+        (Fault::Stale, &[Features, Rows, Indicators, ClusterNoise]),
     ] {
         for classes in [2, 3] {
             let report = run(classes, moves, fault);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use npb_infer::Stop;
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_iqgme::{
-    Every, FactorConfig, FactorData, FactorFit, FactorStart, FactorVb, FeatureScale, IqgmeError,
+    Every, FactorConfig, FactorData, FactorFit, FactorInit, FactorVb, FeatureScale, IqgmeError,
     Saved, fit_factor, fit_factor_with_checkpoints,
 };
 
@@ -15,9 +15,9 @@ fn several() -> FactorConfig {
     FactorConfig {
         scale: FeatureScale::NormalScores,
         starts: vec![
-            FactorStart::Pooled(2),
-            FactorStart::PerClass(1),
-            FactorStart::Own(2),
+            FactorInit::Pooled(2),
+            FactorInit::PerClass(1),
+            FactorInit::Own(2),
         ],
         max_iterations: 15,
         ..config(1)
@@ -107,7 +107,7 @@ fn a_run_goes_on_from_any_state_in_the_same_bits() {
         };
         let data = FactorData::new(&table, &labels, &config).unwrap();
         let (mut states, mut trace) = (Vec::new(), Vec::new());
-        let mut whole = FactorVb::new(&data, config.clone(), FactorStart::Pooled(2), 0).unwrap();
+        let mut whole = FactorVb::new(&data, config.clone(), FactorInit::Pooled(2), 0).unwrap();
         whole
             .run(|report, state| {
                 states.push(state.clone());
@@ -140,7 +140,7 @@ fn damaged_files_are_errors_or_valid_fits() {
     let (table, labels, _) = simulation.draw(3);
     let config = FactorConfig {
         max_factors: 2,
-        starts: vec![FactorStart::Pooled(1), FactorStart::PerClass(1)],
+        starts: vec![FactorInit::Pooled(1), FactorInit::PerClass(1)],
         max_iterations: 5,
         ..several()
     };

@@ -1,16 +1,16 @@
 //! The bound: never falls, and every update is at its optimum.
 
 use npb_infer::testing::{BoundMonitor, check_stationary};
-use npb_iqgme::{FactorConfig, FactorData, FactorStart, FactorState, FactorUpdate, FactorVb};
+use npb_iqgme::{FactorConfig, FactorData, FactorInit, FactorState, FactorUpdate, FactorVb};
 use npb_priors::dist::{Gamma, NormalGamma};
 
 use super::data::{Simulation, config};
 
-const STARTS: [FactorStart; 4] = [
-    FactorStart::Pooled(3),
-    FactorStart::Own(2),
-    FactorStart::PerClass(2),
-    FactorStart::Pooled(1),
+const STARTS: [FactorInit; 4] = [
+    FactorInit::Pooled(3),
+    FactorInit::Own(2),
+    FactorInit::PerClass(2),
+    FactorInit::Pooled(1),
 ];
 
 /// Every other eight of three classes.
@@ -68,7 +68,7 @@ fn never_falls() {
 
 #[test]
 fn a_bound_with_a_term_left_out_falls() {
-    // Without the divergence of the loadings, or without the prior of the switches.
+    // Without the divergence of the loadings, or without the prior of the indicators.
     let without = |which: usize| {
         (0..24).any(|seed| first_fall(seed, |_, vb| -vb.bound().unwrap().terms()[which]).is_some())
     };
@@ -83,7 +83,7 @@ fn converged(seed: u64) -> (FactorData, FactorConfig) {
 
 /// Checks that the bound is highest at some parameters of the state after `update`.
 fn check(
-    (seed, start): (u64, FactorStart),
+    (seed, start): (u64, FactorInit),
     update: FactorUpdate,
     parameters: impl Fn(&FactorState) -> Vec<f64>,
     set: impl Fn(&mut FactorState, &[f64]),
@@ -94,7 +94,7 @@ fn check(
         vb.step().unwrap();
     }
     vb.apply(FactorUpdate::Rows).unwrap();
-    vb.apply(FactorUpdate::SoftLabels).unwrap();
+    vb.apply(FactorUpdate::Utilities).unwrap();
     vb.apply(update).unwrap();
     let state = vb.state().clone();
     let at = parameters(&state);
@@ -110,7 +110,7 @@ fn check(
 fn updates_are_where_the_bound_is_highest() {
     // Seed 1: holes, all rows labelled. Seed 3: no holes, some rows without labels.
     for seed in [1, 3] {
-        let clusters = (seed, FactorStart::Pooled(2));
+        let clusters = (seed, FactorInit::Pooled(2));
         check(
             clusters,
             FactorUpdate::Features,
@@ -212,19 +212,19 @@ fn updates_are_where_the_bound_is_highest() {
 
 #[test]
 fn switches_are_no_better_the_other_way() {
-    // After the run every single flip, whatever it switches found anew, would lower the bound.
+    // After the run every single flip, whatever it indicators found anew, would lower the bound.
     let (data, config) = converged(3);
-    let mut vb = FactorVb::new(&data, config, FactorStart::Pooled(2), 0).unwrap();
+    let mut vb = FactorVb::new(&data, config, FactorInit::Pooled(2), 0).unwrap();
     for _ in 0..60 {
         vb.step().unwrap();
     }
     vb.apply(FactorUpdate::Rows).unwrap();
     for (used, probabilities) in vb
         .state()
-        .switches
+        .indicators
         .clone()
         .iter()
-        .zip(vb.use_probabilities().unwrap())
+        .zip(vb.inclusion_probabilities().unwrap())
     {
         for (&on, p) in used.iter().zip(probabilities) {
             assert_eq!(on, p > 0.5, "{p}");
@@ -236,7 +236,7 @@ fn switches_are_no_better_the_other_way() {
 fn a_posterior_of_another_run_is_refused() {
     let (data, config) = converged(1);
     let run = |start| FactorVb::new(&data, config.clone(), start, 0).unwrap();
-    let (one, other) = (run(FactorStart::Pooled(1)), run(FactorStart::PerClass(2)));
+    let (one, other) = (run(FactorInit::Pooled(1)), run(FactorInit::PerClass(2)));
     let error = one.bound_at(other.state()).unwrap_err().to_string();
     assert!(error.contains("clusters or groups"), "{error}");
 }

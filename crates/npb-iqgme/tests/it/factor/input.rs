@@ -1,7 +1,7 @@
 //! Whatever a user hands in: an error that names the place, or a finite result.
 
 use npb_data::{Labels, Table};
-use npb_iqgme::{FactorConfig, FactorData, FactorStart, FeatureScale, IqgmeError, fit_factor};
+use npb_iqgme::{FactorConfig, FactorData, FactorInit, FeatureScale, IqgmeError, fit_factor};
 
 use super::data::{Simulation, config};
 
@@ -46,8 +46,8 @@ fn every_configuration_value_is_checked_by_name() {
         ("restarts", |c| c.restarts = 0),
         ("concentration", |c| c.concentration.shape = 0.0),
         ("concentration", |c| c.concentration.rate = f64::NAN),
-        ("switch_on", |c| c.switch_on = -1.0),
-        ("switch_off", |c| c.switch_off = 0.0),
+        ("indicator_on", |c| c.indicator_on = -1.0),
+        ("indicator_off", |c| c.indicator_off = 0.0),
         ("loading", |c| c.loading.shape = f64::INFINITY),
         ("loading", |c| c.loading.rate = 0.0),
         ("mean", |c| c.mean.shape = 0.0),
@@ -62,9 +62,9 @@ fn every_configuration_value_is_checked_by_name() {
         ("folds", |c| c.folds = 101),
         ("max_iterations", |c| c.max_iterations = 0),
         ("tolerance", |c| c.tolerance = f64::NAN),
-        ("starts", |c| c.starts = vec![FactorStart::Own(0)]),
+        ("starts", |c| c.starts = vec![FactorInit::Own(0)]),
         ("unlabelled_starts", |c| {
-            c.unlabelled_starts = vec![FactorStart::Pooled(0)];
+            c.unlabelled_starts = vec![FactorInit::Pooled(0)];
         }),
     ];
     for (field, change) in changes {
@@ -153,7 +153,7 @@ fn hard_tables_give_finite_answers() {
             let config = FactorConfig {
                 scale,
                 max_iterations: 20,
-                starts: vec![FactorStart::Pooled(2), FactorStart::Own(2)],
+                starts: vec![FactorInit::Pooled(2), FactorInit::Own(2)],
                 ..config(1)
             };
             let fit = fit_factor(&table, &names, &config)

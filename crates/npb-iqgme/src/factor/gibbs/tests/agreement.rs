@@ -11,7 +11,7 @@ use npb_priors::special::ln_phi;
 
 use self::data::{Simulation, config};
 use super::super::{FactorDraw, FactorMove, FactorSampler};
-use crate::{FactorConfig, FactorData, FactorStart, FactorVb, fit_factor};
+use crate::{FactorConfig, FactorData, FactorInit, FactorVb, fit_factor};
 
 #[test]
 fn the_two_agree_on_classes_and_missing_cells() {
@@ -30,14 +30,14 @@ fn the_two_agree_on_classes_and_missing_cells() {
     let config = FactorConfig {
         truncation: 4,
         max_factors: 4,
-        starts: vec![FactorStart::Own(2)],
+        starts: vec![FactorInit::Own(2)],
         ..config(5)
     };
     let (rows, names) = (table.select_rows(&train), labels.select_rows(&train));
     let unseen = table.select_rows(&test);
     let fit = fit_factor(&rows, &names, &config).unwrap();
     let data = FactorData::new(&rows, &names, &config).unwrap();
-    let mut vb = FactorVb::new(&data, config.clone(), FactorStart::Own(2), 0).unwrap();
+    let mut vb = FactorVb::new(&data, config.clone(), FactorInit::Own(2), 0).unwrap();
     vb.run(|_, _| ControlFlow::Continue(())).unwrap();
 
     let mut sampler = FactorSampler::new(&data, config, vb.state(), 0).unwrap();
@@ -111,7 +111,7 @@ fn a_chain_goes_on_from_a_draw_and_repeated_moves_draw_anew() {
     let (table, labels, _) = Simulation::small().draw(4);
     let config = config(4);
     let data = FactorData::new(&table, &labels, &config).unwrap();
-    let start = FactorVb::new(&data, config.clone(), FactorStart::Pooled(2), 0).unwrap();
+    let start = FactorVb::new(&data, config.clone(), FactorInit::Pooled(2), 0).unwrap();
     let start = start.into_state();
     let new = || FactorSampler::new(&data, config.clone(), &start, 3).unwrap();
     let mut whole = new();
@@ -144,13 +144,13 @@ fn a_chain_goes_on_from_a_draw_and_repeated_moves_draw_anew() {
     assert!(error.contains("labels"), "{error}");
 }
 
-/// The trace has what factors, switches and experts of the draw say of the labels; with the switches left out it is another number.
+/// The trace has what factors, indicators and experts of the draw say of the labels; with the indicators left out it is another number.
 #[test]
 fn the_trace_has_the_log_probability_of_the_labels() {
     let (table, labels, _) = Simulation::small().draw(5);
     let config = config(5);
     let data = FactorData::new(&table, &labels, &config).unwrap();
-    let start = FactorVb::new(&data, config.clone(), FactorStart::Pooled(2), 0).unwrap();
+    let start = FactorVb::new(&data, config.clone(), FactorInit::Pooled(2), 0).unwrap();
     let start = start.into_state();
     let mut sampler = FactorSampler::new(&data, config, &start, 0).unwrap();
     let plan = SweepPlan {
@@ -164,7 +164,7 @@ fn the_trace_has_the_log_probability_of_the_labels() {
             let class = labels.name(i)?;
             let h = draw.labels[i];
             let (intercept, slopes) = draw.experts[h].split_last().unwrap();
-            let seen = |l: &usize| all_on || draw.switches[h][*l];
+            let seen = |l: &usize| all_on || draw.indicators[h][*l];
             let of_factors: f64 = (0..slopes.len())
                 .filter(seen)
                 .map(|l| slopes[l] * draw.factors[(l, i)])
@@ -211,7 +211,7 @@ fn three_classes_agree() {
     let config = FactorConfig {
         truncation: 2,
         max_factors: 4,
-        starts: vec![FactorStart::Pooled(1)],
+        starts: vec![FactorInit::Pooled(1)],
         max_iterations: 60,
         folds: 0,
         ..config(8)

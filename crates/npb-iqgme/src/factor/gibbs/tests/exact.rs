@@ -31,7 +31,7 @@ fn draw(sign: f64) -> FactorDraw {
         concentration: 1.0,
         ln_weights: vec![0.55_f64.ln(), 0.45_f64.ln()],
         ln_rest: 0.45_f64.ln(),
-        switches: vec![vec![true, true], vec![true, false]],
+        indicators: vec![vec![true, true], vec![true, false]],
         coefficients: Mat::from_fn(3, 4, |p, d| coefficients[p][d]),
         noise: vec![2.0, 1.0, 1.5],
         cluster_noise: vec![0.8, 1.3],
@@ -113,7 +113,7 @@ fn expected(sign: f64, spread: bool) -> Vec<f64> {
     let (mut total, mut means) = (0.0, vec![0.0; 18]);
     for h in 0..2 {
         let seen = |s: &[f64; 2]| {
-            let on = |l: usize| f64::from(u8::from(draw.switches[h][l]));
+            let on = |l: usize| f64::from(u8::from(draw.indicators[h][l]));
             [s[0] * on(0), s[1] * on(1)]
         };
         let density = |s: &[f64; 2]| {

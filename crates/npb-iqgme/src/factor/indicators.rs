@@ -1,6 +1,6 @@
-//! The switches `b_hl`: which columns of the loadings a cluster uses.
+//! The indicators `b_hl`: which columns of the loadings a cluster uses.
 //!
-//! A switch is compared with its alternative when everything that it switches has been optimised anew: the factors of all rows of the cluster, the
+//! A indicator is compared with its alternative when everything that it governs has been optimised anew: the factors of all rows of the cluster, the
 //! expert's coordinate, and the column itself when no other cluster uses it. Both ways cost no more than the spread of the factors.
 
 use npb_linalg::faer::Mat;
@@ -14,22 +14,22 @@ use super::state::{FactorState, submatrix};
 use crate::FactorConfig;
 use npb_priors::dist::Gamma;
 
-/// Flips of one cluster's switches in one update: the gains of all are found again after each.
+/// Flips of one cluster's indicators in one update: the gains of all are found again after each.
 const FLIPS: usize = 12;
 
-/// A flip must gain this much, so that rounding does not flip switches for ever.
+/// A flip must gain this much, so that rounding does not flip indicators for ever.
 const LEAST_GAIN: f64 = 1e-6;
 
-/// What a cluster's switches are judged by.
-pub(crate) struct Judge<'a> {
+/// What a cluster's indicators are judged by.
+pub(crate) struct IndicatorGains<'a> {
     pub(crate) rows: Rows<'a>,
     pub(crate) config: &'a FactorConfig,
     pub(crate) loading_prior: &'a Gamma,
     pub(crate) factors: &'a RowFactors,
 }
 
-impl Judge<'_> {
-    /// Flips switches of cluster `h` while that raises the bound.
+impl IndicatorGains<'_> {
+    /// Flips indicators of cluster `h` while that raises the bound.
     pub(crate) fn flip(
         &self,
         state: &mut FactorState,
@@ -44,8 +44,8 @@ impl Judge<'_> {
             let Some(l) = best.filter(|&l| gains[l] > LEAST_GAIN) else {
                 return Ok(());
             };
-            let on = !state.switches[h][l];
-            state.switches[h][l] = on;
+            let on = !state.indicators[h][l];
+            state.indicators[h][l] = on;
             let n_utilities = state.n_utilities();
             for k in 0..n_utilities {
                 let new_variance = self.new_variance(state, h, l, k);
@@ -57,7 +57,7 @@ impl Judge<'_> {
                 }
                 expert.mean[l] = 0.0;
                 if on {
-                    if expert.tied {
+                    if expert.at_prior {
                         expert.mean[l] = law.mean();
                         expert.covariance[(l, l)] =
                             (1.0 + 1.0 / law.strength()) / law.precision().mean();
@@ -80,16 +80,16 @@ impl Judge<'_> {
         1.0 / (state.expert_prior_of(k)[l].precision().mean() + labelled)
     }
 
-    /// Gain of the bound when a switch of cluster `h` is flipped, for each of its switches.
+    /// Gain of the bound when a indicator of cluster `h` is flipped, for each of its indicators.
     pub(crate) fn gains(
         &self,
         state: &FactorState,
         h: usize,
     ) -> Result<Vec<f64>, NotPositiveDefinite> {
         let n_factors = state.n_factors();
-        let [ln_on, ln_off] = self.config.ln_switch();
+        let [ln_on, ln_off] = self.config.ln_indicator();
         let used_elsewhere = |l: usize| {
-            let mut others = state.switches.iter().enumerate();
+            let mut others = state.indicators.iter().enumerate();
             others.any(|(k, b)| k != h && b[l])
         };
         let mut gains: Vec<f64> = (0..n_factors)
@@ -101,12 +101,12 @@ impl Judge<'_> {
                     worth_dropping(state, self.loading_prior, l)
                 };
                 let off = ln_off - ln_on + column;
-                if state.switches[h][l] { off } else { -off }
+                if state.indicators[h][l] { off } else { -off }
             })
             .collect();
         let cluster = &Cluster::all(state)[h];
         let mut new_variances = vec![0.0; n_factors];
-        let free = state.experts_of(h).iter().filter(|e| !e.tied);
+        let free = state.experts_of(h).iter().filter(|e| !e.at_prior);
         for (utility, expert) in free.enumerate() {
             let own = state.expert_coordinates(h);
             let prior = state.expert_prior_of(utility);
@@ -115,7 +115,7 @@ impl Judge<'_> {
                 let term = coordinate(&prior[l], expert.mean[l], expert.covariance[(l, l)]);
                 gains[l] -= term - 0.5 * precision[(k, k)].ln();
             }
-            for l in (0..n_factors).filter(|&l| !state.switches[h][l]) {
+            for l in (0..n_factors).filter(|&l| !state.indicators[h][l]) {
                 let variance = self.new_variance(state, h, l, utility);
                 new_variances[l] += variance;
                 gains[l] += coordinate(&prior[l], 0.0, variance) + 0.5 * variance.ln();
@@ -123,7 +123,9 @@ impl Judge<'_> {
         }
         let candidates = Candidates {
             cluster,
-            unused: (0..n_factors).filter(|&l| !state.switches[h][l]).collect(),
+            unused: (0..n_factors)
+                .filter(|&l| !state.indicators[h][l])
+                .collect(),
             new_variances,
         };
         let by_pattern: Vec<Vec<f64>> = (0..self.rows.patterns.len())

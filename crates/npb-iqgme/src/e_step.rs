@@ -1,4 +1,4 @@
-//! One pass over the rows: missing features, components and soft labels, in that order for each row, and their sufficient statistics.
+//! One pass over the rows: missing features, components and expected utilities, in that order for each row, and their sufficient statistics.
 //!
 //! Equations in `docs/iqgme.md`, "Rows". A block of rows at a time: [`complete`] with the rows in vector registers, [`incomplete`] with the components.
 
@@ -14,8 +14,8 @@ use rayon::prelude::*;
 
 use crate::IqgmeError;
 use crate::rows::{Block, Rows};
-use crate::stats::Stats;
-pub(crate) use sides::{PassParameters, RowFactors, Terms, Update, soft_means};
+use crate::stats::SufficientStats;
+pub(crate) use sides::{PassParameters, RowFactors, RowFamily, Terms, Update, soft_means};
 use worker::{Scratch, Totals, Worker};
 
 /// Partial sums: a fixed number, so that results do not depend on the number of threads.
@@ -28,7 +28,7 @@ pub(crate) fn pass(
     mut factors: RowFactors<'_>,
     update: Update,
     iteration: u64,
-) -> Result<Stats, IqgmeError> {
+) -> Result<SufficientStats, IqgmeError> {
     let n_components = parameters.n_components();
     let per_chunk = rows.blocks.len().div_ceil(CHUNKS).max(1);
     let mut work = Vec::with_capacity(CHUNKS);
@@ -62,7 +62,7 @@ pub(crate) fn pass(
     for part in partial {
         totals.add(part?);
     }
-    totals.settle(parameters);
+    totals.finalise(parameters);
     Ok(totals.stats(rows, n_components))
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>, IqgmeError> {
     let state = vb.state();
     let failed = |component, source| IqgmeError::Numerical {
         iteration: vb.trace().len() as u64,
-        block: "spread of the expert",
+        block: "covariance of the expert",
         component,
         source,
     };
@@ -48,7 +48,7 @@ pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>, IqgmeError> {
     let prior = &state.expert_prior;
     let spread = |(i, expert): (usize, &Expert)| {
         let (h, k) = (i / n_utilities, i % n_utilities);
-        if expert.tied {
+        if expert.at_prior {
             return Ok(expert.clone());
         }
         let n = expert.mean.len();
@@ -169,7 +169,7 @@ mod tests {
     use rand::RngExt;
 
     use super::*;
-    use crate::{IqgmeConfig, IqgmeData, Start};
+    use crate::{Init, IqgmeConfig, IqgmeData};
 
     /// One component, one feature: the posterior of slope and intercept by summing over a grid, its prior at the means that the run has found. The variational factor is too sure
     /// of both; what is left here is the curvature at a mean that is not the mode.
@@ -191,7 +191,7 @@ mod tests {
             ..IqgmeConfig::default()
         };
         let data = IqgmeData::new(&table, &labels, &config).unwrap();
-        let mut vb = IqgmeVb::new(&data, config, Start::KMeans(1), 0).unwrap();
+        let mut vb = IqgmeVb::new(&data, config, Init::KMeans(1), 0).unwrap();
         vb.run(|_, _| ControlFlow::Continue(())).unwrap();
         let spread = experts(&mut vb).unwrap();
         let (state, signs) = (vb.state(), &data.rows.signs);

@@ -1,4 +1,4 @@
-//! What one thread of work has: scratch memory, the sums, and the soft labels of the rows that it has weighed.
+//! What one thread of work has: scratch memory, the sums, and the expected utilities of the rows that it has weighed.
 
 use npb_linalg::lanes::LaneScratch;
 use pulp::Arch;
@@ -12,9 +12,9 @@ use crate::conditional::memory::Memory;
 use crate::conditional::softmax::LnTotal;
 use crate::multinomial;
 use crate::rows::{Block, Rows};
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 
-/// What the bound needs of each row, summed: see [`Stats`].
+/// What the bound needs of each row, summed: see [`SufficientStats`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RowTerms {
     pub(super) soft_local: f64,
@@ -59,22 +59,22 @@ impl Totals {
     }
 
     /// Completes the sums, when all rows are in.
-    pub(super) fn settle(&mut self, parameters: &PassParameters) {
+    pub(super) fn finalise(&mut self, parameters: &PassParameters) {
         for (sums, side) in [
             (&mut self.labelled, &parameters.labelled),
             (&mut self.unlabelled, &parameters.unlabelled),
         ] {
             if let (Some(sums), Some(side)) = (sums, &side.incomplete) {
-                sums.settle(side.quadratics());
+                sums.finalise(side.quadratics());
             }
         }
     }
 
-    pub(super) fn stats(self, rows: &Rows, n_components: usize) -> Stats {
+    pub(super) fn stats(self, rows: &Rows, n_components: usize) -> SufficientStats {
         let none = |n_utilities| Sums::new(rows.n_features, n_components, n_utilities);
         let labelled = self.labelled.unwrap_or_else(|| none(rows.n_utilities));
         let unlabelled = self.unlabelled.unwrap_or_else(|| none(0));
-        Stats {
+        SufficientStats {
             labelled: labelled.moments(),
             unlabelled: unlabelled.moments(),
             soft: labelled.soft(),

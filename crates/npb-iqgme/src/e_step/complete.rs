@@ -113,7 +113,7 @@ impl Worker<'_> {
         let stacked = scratch.columns.stacked();
         let size = side.forms.len() * stacked.len;
         for k in 0..side.n_utilities {
-            if !self.update.soft_labels {
+            if !self.update.utility_means {
                 break;
             }
             let rho = scratch.rho.get(size);

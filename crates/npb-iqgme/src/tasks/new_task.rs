@@ -10,7 +10,7 @@ use super::data::MultiTaskData;
 use super::state::{Gaussians, MultiTaskState, TaskState};
 use super::vb::{Held, MultiTaskVb, TaskUpdate};
 use crate::predict::Gate;
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 use crate::{IqgmeData, IqgmeError};
 
 /// Whether the atoms of a fit learn from a task that is added to it.
@@ -26,18 +26,18 @@ pub enum Atoms {
 /// What is fitted of the task alone.
 const TASK: [TaskUpdate; 4] = [
     TaskUpdate::Rows,
-    TaskUpdate::GroupOrder,
-    TaskUpdate::GroupSticks,
+    TaskUpdate::LocalOrder,
+    TaskUpdate::LocalSticks,
     TaskUpdate::Indicators,
 ];
 
 /// What is fitted with it when the atoms learn.
 const SHARED: [TaskUpdate; 9] = [
     TaskUpdate::Rows,
-    TaskUpdate::GroupOrder,
-    TaskUpdate::GroupSticks,
+    TaskUpdate::LocalOrder,
+    TaskUpdate::LocalSticks,
     TaskUpdate::Indicators,
-    TaskUpdate::TopSticks,
+    TaskUpdate::GlobalSticks,
     TaskUpdate::Components,
     TaskUpdate::Experts,
     TaskUpdate::ExpertPrior,
@@ -45,7 +45,7 @@ const SHARED: [TaskUpdate; 9] = [
 ];
 
 /// The state with the one task of `data` at the end.
-pub(super) fn fold(
+pub(super) fn add_task(
     data: &MultiTaskData,
     config: &TasksConfig,
     state: &MultiTaskState,
@@ -76,16 +76,20 @@ fn first_guess(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskStat
         let weights = state.gate_weights(j, Gate::AtMeans);
         shares.iter_mut().zip(weights).for_each(|(s, w)| *s += w);
     }
-    let tied = |s: usize| state.is_tied(s);
+    let at_prior = |s: usize| state.is_at_prior(s);
     let mut order: Vec<usize> = (0..n_atoms).collect();
-    order.sort_by(|&a, &b| tied(a).cmp(&tied(b)).then(shares[b].total_cmp(&shares[a])));
+    order.sort_by(|&a, &b| {
+        at_prior(a)
+            .cmp(&at_prior(b))
+            .then(shares[b].total_cmp(&shares[a]))
+    });
     order.truncate(config.single.truncation);
     let task = &data.tasks[0];
     let total: f64 = order.iter().map(|&s| shares[s]).sum();
     let n = task.rows.len() as f64;
     let mut counts: Vec<f64> = order.iter().map(|&s| n * shares[s] / total).collect();
     counts.resize(config.single.truncation, 0.0);
-    if state.gaussians == Gaussians::Common {
+    if state.gaussians == Gaussians::Shared {
         return whole_guess(task, config, state, &shares);
     }
     let alpha = state.alpha.mean();
@@ -99,7 +103,7 @@ fn first_guess(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskStat
     TaskState {
         sticks,
         indicators: order.iter().map(one_hot).collect(),
-        soft_labels: task.first_soft_labels(),
+        utility_means: task.first_soft_labels(),
     }
 }
 
@@ -116,15 +120,15 @@ fn whole_guess(
     let mut counts = vec![0.0; config.single.truncation];
     counts[0] = n as f64;
     sticks.update(&counts, alpha);
-    let offered = |s: usize| !state.is_tied(s) || task.n_labelled == 0;
+    let offered = |s: usize| !state.is_at_prior(s) || task.n_labelled == 0;
     let weight = |s: usize| if offered(s) { shares[s] } else { 0.0 };
     let total: f64 = (0..shares.len()).map(weight).sum();
     let indicator: Vec<f64> = (0..shares.len()).map(|s| weight(s) / total).collect();
-    let soft_labels = task.first_soft_labels();
+    let utility_means = task.first_soft_labels();
     TaskState {
         sticks,
         indicators: if n == 0 { Vec::new() } else { vec![indicator] },
-        soft_labels: soft_labels.repeat(shares.len()),
+        utility_means: utility_means.repeat(shares.len()),
     }
 }
 
@@ -132,14 +136,14 @@ fn whole_guess(
 fn held(state: &MultiTaskState) -> Result<Held, IqgmeError> {
     let n_atoms = state.components.len();
     let p = state.vacant.mean.len();
-    let mut stats = Stats::zeros(p, n_atoms, state.n_utilities());
+    let mut stats = SufficientStats::zeros(p, n_atoms, state.n_utilities());
     for s in 0..n_atoms {
         labelled(state, s, &mut stats)?;
         if state.gaussians == Gaussians::Own {
             rest(state, s, &mut stats);
         }
     }
-    if state.gaussians == Gaussians::Common && n_atoms > 0 {
+    if state.gaussians == Gaussians::Shared && n_atoms > 0 {
         common_rest(state, &mut stats);
     }
     let sum_ln = state.tasks.iter().map(|task| task.sticks.sum_ln_rest());
@@ -152,8 +156,12 @@ fn held(state: &MultiTaskState) -> Result<Held, IqgmeError> {
 }
 
 /// The sums over labelled rows, from the experts: those of all rows from that of the first utility.
-fn labelled(state: &MultiTaskState, s: usize, stats: &mut Stats) -> Result<(), IqgmeError> {
-    if state.is_tied(s) {
+fn labelled(
+    state: &MultiTaskState,
+    s: usize,
+    stats: &mut SufficientStats,
+) -> Result<(), IqgmeError> {
+    if state.is_at_prior(s) {
         return Ok(());
     }
     let (p, n_utilities) = (state.vacant.mean.len(), state.n_utilities());
@@ -187,9 +195,9 @@ fn labelled(state: &MultiTaskState, s: usize, stats: &mut Stats) -> Result<(), I
 }
 
 /// As [`rest`], of all atoms together, whose Gaussian is one: it does not matter which of them has the rows.
-fn common_rest(state: &MultiTaskState, stats: &mut Stats) {
+fn common_rest(state: &MultiTaskState, stats: &mut SufficientStats) {
     let p = state.vacant.mean.len();
-    let mut all = Stats::zeros(p, state.components.len(), stats.n_utilities());
+    let mut all = SufficientStats::zeros(p, state.components.len(), stats.n_utilities());
     for s in 0..state.components.len() {
         all.labelled.add(0, 1.0, &stats.labelled, s);
     }
@@ -198,7 +206,7 @@ fn common_rest(state: &MultiTaskState, stats: &mut Stats) {
 }
 
 /// The sums over the other rows, from the component and the sums over labelled rows.
-fn rest(state: &MultiTaskState, s: usize, stats: &mut Stats) {
+fn rest(state: &MultiTaskState, s: usize, stats: &mut SufficientStats) {
     let (component, prior) = (&state.components[s], &state.vacant);
     let p = prior.mean.len();
     let (strength, mean) = (component.strength, &component.mean);

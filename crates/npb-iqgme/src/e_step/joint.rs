@@ -225,10 +225,10 @@ mod tests {
     use npb_linalg::faer::{Mat, mat};
 
     use super::*;
-    use crate::RowFamily;
-    use crate::pass::{PassParameters, RowFactors, Terms, Update, pass};
+    use crate::e_step::RowFamily;
+    use crate::e_step::{PassParameters, RowFactors, Terms, Update, pass};
     use crate::rows::Rows;
-    use crate::stats::Stats;
+    use crate::stats::SufficientStats;
 
     /// What components say of a row whose second feature is missing: `L_h`, `k_h`, `c_h`, `a_h`, `b_h`, and the mean.
     struct Law {
@@ -263,7 +263,7 @@ mod tests {
                 - 0.5 * (t * t + (2.0 * std::f64::consts::PI).ln())
         }
 
-        fn stats(&self, x: f64, sign: f64, family: RowFamily) -> Stats {
+        fn stats(&self, x: f64, sign: f64, family: RowFamily) -> SufficientStats {
             let table = Table::new(1, 2, vec![x, 0.0], &[true, false]).unwrap();
             let rows = Rows::new(&table, &[sign]);
             let terms = |linear| Terms {
@@ -285,7 +285,7 @@ mod tests {
             };
             let update = Update {
                 responsibilities: true,
-                soft_labels: true,
+                utility_means: true,
                 family,
             };
             pass(&rows, &parameters.unwrap(), factors, update, 0).unwrap()
@@ -319,8 +319,8 @@ mod tests {
     fn a_row_is_as_the_joint_law_has_it() {
         let law = Law::example();
         for (x, sign) in [(0.3, 1.0), (0.3, -1.0), (-2.0, 1.0), (2.5, -1.0)] {
-            let stats = law.stats(x, sign, RowFamily::Joint);
-            let apart = law.stats(x, sign, RowFamily::UtilityApart);
+            let stats = law.stats(x, sign, RowFamily::Structured);
+            let apart = law.stats(x, sign, RowFamily::MeanField);
             let (wanted, ln_total) = by_grid(&law, x, sign);
             let near = |name: &str, found: f64, wanted: f64| {
                 assert!(

@@ -10,14 +10,14 @@ const MOST_KNOTS: usize = 100;
 /// A monotone map from a column's values to normal scores: the quantile of the normal law at a value's rank among the training values, linear in
 /// between. Beyond them it goes on with the map's mean slope, and grows like a logarithm.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Margin {
+pub(crate) struct NormalScore {
     /// Training values, increasing.
     values: Vec<f64>,
     /// Their scores, increasing.
     scores: Vec<f64>,
 }
 
-impl Margin {
+impl NormalScore {
     /// `observed`: training values in any order.
     fn fit(mut observed: Vec<f64>) -> Self {
         observed.sort_by(f64::total_cmp);
@@ -138,36 +138,32 @@ fn between(a: f64, b: f64) -> f64 {
     (b - a).min(f64::MAX)
 }
 
-/// The maps of all columns; none: values stay as they are.
+/// The maps of all columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Margins(pub(crate) Option<Vec<Margin>>);
+pub(crate) struct NormalScores(Vec<NormalScore>);
 
-impl Margins {
-    pub(crate) fn normal_scores(table: &Table) -> Self {
-        let margin = |j: usize| Margin::fit(table.observed_in_column(j).collect());
-        Self(Some((0..table.n_cols()).map(margin).collect()))
+impl NormalScores {
+    pub(crate) fn fit(table: &Table) -> Self {
+        let score = |j: usize| NormalScore::fit(table.observed_in_column(j).collect());
+        Self((0..table.n_cols()).map(score).collect())
     }
 
     /// The columns of `table`, which are those of training, on the scale of the scores.
     pub(crate) fn apply(&self, table: &Table) -> Result<Table, DataError> {
-        match &self.0 {
-            None => Ok(table.clone()),
-            Some(margins) => table.map(|_, j, value| margins[j].score(value)),
-        }
+        table.map(|_, j, value| self.0[j].score(value))
     }
 
     /// The value of a column with this score.
     pub(crate) fn value(&self, column: usize, score: f64) -> f64 {
-        self.0.as_ref().map_or(score, |m| m[column].value(score))
+        self.0[column].value(score)
     }
 
     pub(crate) fn ln_slope(&self, column: usize, value: f64) -> f64 {
-        self.0.as_ref().map_or(0.0, |m| m[column].ln_slope(value))
+        self.0[column].ln_slope(value)
     }
 
     pub(crate) fn is_valid(&self, n_columns: usize) -> bool {
-        let all = |m: &Vec<Margin>| m.len() == n_columns && m.iter().all(Margin::is_valid);
-        self.0.as_ref().is_none_or(all)
+        self.0.len() == n_columns && self.0.iter().all(NormalScore::is_valid)
     }
 }
 
@@ -180,7 +176,7 @@ mod tests {
         let values: Vec<f64> = (0..300)
             .map(|k| f64::from((k * 37) % 211).powi(3))
             .collect();
-        let margin = Margin::fit(values);
+        let margin = NormalScore::fit(values);
         for value in [-1e4, 0.0, 5.0, 1234.5, 9e6, 3e7] {
             let back = margin.value(margin.score(value));
             assert!(
@@ -202,7 +198,7 @@ mod tests {
 
     #[test]
     fn ranks_alone_matter_and_ties_share_one() {
-        let margin = Margin::fit(vec![1.0, 1.0, 5.0, 1e300]);
+        let margin = NormalScore::fit(vec![1.0, 1.0, 5.0, 1e300]);
         assert!((margin.score(1.0) - normal_quantile(0.25)).abs() < 1e-12);
         assert!((margin.score(1e300) - normal_quantile(0.875)).abs() < 1e-12);
         for value in [f64::MIN, -1e300, 0.0, f64::MAX] {
@@ -210,6 +206,6 @@ mod tests {
             assert!(score.is_finite() && score.abs() < 1500.0, "{value} {score}");
             assert!(margin.value(score).is_finite());
         }
-        assert_eq!(Margin::fit(vec![2.0; 3]).value(7.0), 2.0);
+        assert_eq!(NormalScore::fit(vec![2.0; 3]).value(7.0), 2.0);
     }
 }

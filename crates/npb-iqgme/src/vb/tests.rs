@@ -2,28 +2,31 @@
 
 use npb_data::Labels;
 use npb_infer::testing::{BoundMonitor, check_stationary};
-use npb_iqgme::{
-    IqgmeConfig, IqgmeData, IqgmeState, IqgmeVb, PriorScale, RowFamily, Start, VbUpdate,
-};
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::special::ln_multivariate_gamma;
 
-use crate::data::{config, three_gaussians};
+#[path = "../../tests/it/data.rs"]
+#[allow(dead_code)]
+mod simulated;
 
-const UPDATES: [VbUpdate; 9] = [
+use self::simulated::{config, three_gaussians};
+use super::VbUpdate;
+use crate::e_step::RowFamily;
+use crate::{Init, IqgmeConfig, IqgmeData, IqgmeState, IqgmeVb};
+
+const UPDATES: [VbUpdate; 8] = [
     VbUpdate::Labels,
     VbUpdate::Rows,
     VbUpdate::Order,
     VbUpdate::Sticks,
     VbUpdate::Components,
-    VbUpdate::PriorScale,
     VbUpdate::Experts,
     VbUpdate::ExpertPrior,
     VbUpdate::Concentration,
 ];
 
-const FAMILIES: [RowFamily; 2] = [RowFamily::UtilityApart, RowFamily::Joint];
+const FAMILIES: [RowFamily; 2] = [RowFamily::MeanField, RowFamily::Structured];
 
 #[test]
 fn never_falls_after_any_single_update() {
@@ -33,22 +36,14 @@ fn never_falls_after_any_single_update() {
         let noise = seed as usize % 4;
         let (table, labels) = three_gaussians(seed, 60, noise, missing, unlabelled);
         let start = if seed % 2 == 0 {
-            Start::KMeans(5)
+            Init::KMeans(5)
         } else {
-            Start::PerClass(2)
+            Init::PerClass(2)
         };
-        let prior_scale = [
-            PriorScale::Covariance,
-            PriorScale::Precision,
-            PriorScale::Bound,
-        ][seed as usize / 2 % 3];
-        let config = IqgmeConfig {
-            prior_scale,
-            row_family: FAMILIES[seed as usize / 4 % 2],
-            ..config(seed)
-        };
+        let config = config(seed);
         let data = IqgmeData::new(&table, &labels, &config).unwrap();
         let mut vb = IqgmeVb::new(&data, config, start, 0).unwrap();
+        vb.family = FAMILIES[seed as usize / 4 % 2];
         let mut monitor = BoundMonitor::new();
         for iteration in 0..30 {
             for update in UPDATES {
@@ -76,18 +71,16 @@ fn stationary(
 }
 
 fn stationary_with(
-    row_family: RowFamily,
+    family: RowFamily,
     update: VbUpdate,
     parameters: impl Fn(&IqgmeState) -> Vec<f64>,
     set: impl Fn(&mut IqgmeState, &[f64]),
 ) -> bool {
     let (table, labels) = three_gaussians(3, 80, 1, 0.2, 0.2);
-    let config = IqgmeConfig {
-        row_family,
-        ..config(3)
-    };
+    let config = config(3);
     let data = IqgmeData::new(&table, &labels, &config).unwrap();
-    let mut vb = IqgmeVb::new(&data, config, Start::KMeans(3), 0).unwrap();
+    let mut vb = IqgmeVb::new(&data, config, Init::KMeans(3), 0).unwrap();
+    vb.family = family;
     for _ in 0..5 {
         vb.step().unwrap();
     }
@@ -103,22 +96,19 @@ fn stationary_with(
 
 /// For the same parameters the joint factor of a row is the best there is: the bound is higher than with the utility apart.
 #[test]
-fn the_joint_family_has_the_higher_bound() {
+fn the_structured_family_has_the_higher_bound() {
     for seed in 0..6 {
         let (table, labels) = three_gaussians(seed, 60, 2, 0.4, 0.2);
         let apart = config(seed);
         let data = IqgmeData::new(&table, &labels, &apart).unwrap();
-        let mut vb = IqgmeVb::new(&data, apart.clone(), Start::PerClass(2), 0).unwrap();
+        let mut vb = IqgmeVb::new(&data, apart.clone(), Init::PerClass(2), 0).unwrap();
         for _ in 0..10 {
             vb.step().unwrap();
         }
         vb.apply(VbUpdate::Rows).unwrap();
-        let joint = IqgmeConfig {
-            row_family: RowFamily::Joint,
-            ..apart
-        };
         let state = vb.state().clone();
-        let mut other = IqgmeVb::resume(&data, joint, state, Vec::new()).unwrap();
+        let mut other = IqgmeVb::resume(&data, apart, state, Vec::new()).unwrap();
+        other.family = RowFamily::Structured;
         other.apply(VbUpdate::Rows).unwrap();
         let [apart, joint] = [&vb, &other].map(|vb| vb.bound().unwrap().total());
         assert!(joint > apart + 0.1, "seed {seed}: {joint} {apart}");
@@ -232,11 +222,10 @@ fn equals_the_evidence_of_one_gaussian() {
         mean_strength: 0.3,
         dof_excess: 3.5,
         dof_per_feature: 0.0,
-        prior_scale: PriorScale::Covariance,
         ..config(0)
     };
     let data = IqgmeData::new(&table, &Labels::from_strings(&none), &config).unwrap();
-    let mut vb = IqgmeVb::new(&data, config.clone(), Start::KMeans(1), 0).unwrap();
+    let mut vb = IqgmeVb::new(&data, config.clone(), Init::KMeans(1), 0).unwrap();
     vb.step().unwrap();
     let bound = vb.step().unwrap();
 
@@ -279,7 +268,7 @@ fn a_posterior_of_another_run_is_refused() {
     let config = config(5);
     let data = IqgmeData::new(&table, &labels, &config).unwrap();
     let run = |start| IqgmeVb::new(&data, config.clone(), start, 0).unwrap();
-    let (one, three) = (run(Start::KMeans(1)), run(Start::KMeans(3)));
+    let (one, three) = (run(Init::KMeans(1)), run(Init::KMeans(3)));
     for (of, other) in [(&one, &three), (&three, &one)] {
         let error = of.bound_at(other.state()).unwrap_err().to_string();
         assert!(error.contains("number of components"), "{error}");

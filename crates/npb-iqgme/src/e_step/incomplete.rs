@@ -4,12 +4,12 @@ use std::f64::consts::PI;
 
 use npb_linalg::lanes::LaneConditional;
 
-use super::sides::{INACTIVE, IncompleteSide, RowFactors};
+use super::sides::{INACTIVE, IncompleteSide, RowFactors, RowFamily};
 use super::sums::Weighted;
 use super::worker::Worker;
+use crate::IqgmeError;
 use crate::conditional::softmax::{Lanes, LnTotal};
 use crate::rows::{Block, Group, Pattern};
-use crate::{IqgmeError, RowFamily};
 
 impl Worker<'_> {
     pub(super) fn lanes(&self) -> Lanes {
@@ -32,7 +32,7 @@ impl Worker<'_> {
         self.start(block.rows.len(), factors.responsibilities);
         let joint = block.labelled
             && self.parameters.n_utilities == 1
-            && self.update.family == RowFamily::Joint;
+            && self.update.family == RowFamily::Structured;
         let soft: &[f64] = if joint { &[] } else { factors.soft };
         self.ln_weights(side, soft);
         if joint {
@@ -58,7 +58,7 @@ impl Worker<'_> {
         self.scratch.incomplete.lanes = lanes;
         self.store_responsibilities(block.rows.len(), factors.responsibilities);
         if block.labelled && !joint {
-            if self.update.soft_labels {
+            if self.update.utility_means {
                 self.incomplete_locations(block, factors);
             }
             self.update_soft_labels(block, factors);
@@ -266,11 +266,11 @@ mod tests {
     use npb_data::Table;
     use npb_linalg::faer::Mat;
 
-    use crate::RowFamily;
+    use super::super::sides::RowFamily;
     use crate::conditional::Linear;
-    use crate::pass::{PassParameters, RowFactors, Terms, Update, pass};
+    use crate::e_step::{PassParameters, RowFactors, Terms, Update, pass};
     use crate::rows::Rows;
-    use crate::stats::Stats;
+    use crate::stats::SufficientStats;
 
     const N_ROWS: usize = 90;
     const P: usize = 9;
@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    fn stats(reduced: bool, family: RowFamily) -> Stats {
+    fn stats(reduced: bool, family: RowFamily) -> SufficientStats {
         let mut rows = rows();
         assert!(
             rows.blocks
@@ -334,7 +334,7 @@ mod tests {
         };
         let update = Update {
             responsibilities: true,
-            soft_labels: true,
+            utility_means: true,
             family,
         };
         pass(&rows, &parameters.unwrap(), factors, update, 0).unwrap()
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn reduced_sums_are_those_of_every_covariance() {
-        for family in [RowFamily::Joint, RowFamily::UtilityApart] {
+        for family in [RowFamily::Structured, RowFamily::MeanField] {
             let [plain, reduced] = [false, true].map(|reduced| stats(reduced, family));
             let near = |found: f64, wanted: f64| {
                 assert!(

@@ -216,7 +216,7 @@ impl Sums {
     }
 
     /// Completes the covariances, when all rows are in.
-    pub(super) fn settle(&mut self, quadratics: &Quadratics) {
+    pub(super) fn finalise(&mut self, quadratics: &Quadratics) {
         let Some(reduction) = self.reduction.take() else {
             return;
         };

@@ -7,12 +7,22 @@ use npb_linalg::{Cholesky, NotPositiveDefinite};
 
 use crate::conditional::columns::Form;
 use crate::conditional::{Linear, Quadratics, padded};
+use crate::multinomial;
 use crate::rows::Rows;
 use crate::state::{Expected, IqgmeState, dot};
-use crate::{RowFamily, multinomial};
 
 /// Responsibilities below this are set to zero: the component is not active in the row.
 pub(super) const INACTIVE: f64 = 1e-20;
+
+/// The variational factor of a labelled row with missing features when there are two classes; with more its utilities are always mean-field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowFamily {
+    /// `q(t) q(x^m | z) q(z)` (the thesis), for one task. The experts' coefficients shrink the more, the more is missing; with one small task that
+    /// is as good as a stronger prior.
+    MeanField,
+    /// `q(t, x^m, z)`, all in one, for many tasks: the bound is higher, and the experts are not shrunk for what is missing.
+    Structured,
+}
 
 /// Which of a row's quantities the pass updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +30,7 @@ pub(crate) struct Update {
     /// `q(z)`; otherwise the responsibilities given are used.
     pub(crate) responsibilities: bool,
     /// `q(t)`, where it is a factor of its own.
-    pub(crate) soft_labels: bool,
+    pub(crate) utility_means: bool,
     /// What is a factor of its own.
     pub(crate) family: RowFamily,
 }
@@ -60,7 +70,7 @@ impl Terms {
         let mut linear = Linear::zeros(p, state.components.len(), n_utilities);
         for (i, expert) in state.experts.iter().enumerate() {
             let (h, k) = (i / n_utilities, i % n_utilities);
-            if expert.tied {
+            if expert.at_prior {
                 // A component that has lost its labelled rows does not take others: its experts know nothing of them.
                 self.constant[h] = f64::NEG_INFINITY;
                 continue;
@@ -140,7 +150,7 @@ impl IncompleteSide {
         let quadratics = Quadratics::new(terms.precision)?;
         let mut linear = terms.linear;
         if let Some(linear) = &mut linear {
-            linear.settle(&quadratics);
+            linear.finalise(&quadratics);
         }
         Ok(Self {
             quadratics,
