@@ -168,9 +168,9 @@ impl Sheet {
 
     fn aligned(&self) -> String {
         let shown = |cell: &Cell| match cell {
-            Cell::Number(value) if value.fract() != 0.0 && (1e-3..1e6).contains(&value.abs()) => {
-                format!("{value:.4}")
-            }
+            Cell::Number(value) if value.fract() == 0.0 && value.abs() < 1e15 => number(*value),
+            Cell::Number(value) if (1e-3..1e6).contains(&value.abs()) => format!("{value:.4}"),
+            Cell::Number(value) => format!("{value:.2e}"),
             cell => cell.text(),
         };
         let texts: Vec<Vec<String>> = self

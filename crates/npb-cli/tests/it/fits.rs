@@ -333,7 +333,7 @@ fn ratings_are_predicted_and_recommended() {
     assert_eq!((best.len(), best[0][1].as_str()), (4, "P(>=4)"));
     let film: usize = best[1][0][1..].parse().expect("a film");
     assert!(
-        film % 2 == 1 && (3 + film) % 4 == 0,
+        film % 2 == 1 && (3 + film).is_multiple_of(4),
         "one that u1 likes and has not rated: {best:?}"
     );
     assert_eq!(
@@ -431,7 +431,13 @@ fn threads_change_nothing_and_convergence_can_be_required() {
 #[test]
 fn images_are_restored() {
     let folder = Folder::new("images");
-    let clean = |x: u32, y: u32| if (x / 4 + y / 6) % 2 == 0 { 60 } else { 190 };
+    let clean = |x: u32, y: u32| {
+        if (x / 4 + y / 6).is_multiple_of(2) {
+            60
+        } else {
+            190
+        }
+    };
     let noisy = image::GrayImage::from_fn(32, 28, |x, y| {
         image::Luma([(clean(x, y) + (x * 31 + y * 17) % 41 - 20) as u8])
     });
@@ -560,7 +566,11 @@ fn new_users_are_recommended_to_without_a_new_fit() {
 fn topics_say_classes_and_numbers() {
     let folder = Folder::new("topics");
     let line = |n: usize| {
-        let (class, first) = if n % 2 == 0 { ("tea", 0) } else { ("sea", 2) };
+        let (class, first) = if n.is_multiple_of(2) {
+            ("tea", 0)
+        } else {
+            ("sea", 2)
+        };
         format!("{class} {first}:{} {}:2 4:3\n", 2 + n % 3, first + 1)
     };
     folder.write("d.txt", (0..30).map(line).collect::<String>());
