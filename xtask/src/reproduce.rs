@@ -26,6 +26,7 @@ pub(crate) use cache::TrialKey;
 pub(crate) use cache::{Outcome, Record};
 pub(crate) use context::{Context, Scale, Trial};
 pub(crate) use html::{Section, short};
+pub(crate) use machine::revision;
 pub(crate) use plot::{Panel, Point, Series, lines};
 pub(crate) use report::{Figure, Report, ResultRow, TextTable, mean_and_sd, summarise};
 
