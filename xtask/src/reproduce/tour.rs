@@ -24,12 +24,56 @@ const fn stage(id: &'static str, scale: Scale, seconds: f64, shows: &'static str
 }
 
 /// In the order in which they are run.
-pub(super) const TOUR: &[Stage] = &[stage(
-    "iqgme/fig-3.2",
-    Scale::Quick,
-    1.0,
-    "npb-iqgme: classify rows with holes; clusters and a classifier in each are found",
-)];
+pub(super) const TOUR: &[Stage] = &[
+    stage(
+        "iqgme/fig-3.2",
+        Scale::Quick,
+        1.4,
+        "npb-iqgme: classify rows; clusters, and a classifier in each, are found",
+    ),
+    stage(
+        "iqgme/coverage",
+        Scale::Smoke,
+        1.0,
+        "npb-iqgme: how often intervals of probabilities and missing cells hold the truth",
+    ),
+    stage(
+        "bsvd/fig-5.4",
+        Scale::Smoke,
+        1.2,
+        "npb-bsvd: complete a matrix, and ask for the entries that tell most",
+    ),
+    stage(
+        "itf/groups",
+        Scale::Smoke,
+        0.8,
+        "npb-itf: which columns of a table depend on each other, and what its holes hold",
+    ),
+    stage(
+        "regbayes/recovery",
+        Scale::Smoke,
+        0.3,
+        "npb-regbayes: labels through latent features whose number is found",
+    ),
+    stage(
+        "hbrec/fig-1",
+        Scale::Quick,
+        1.4,
+        "npb-hbrec: learn a new task from few examples, with what other tasks taught",
+    ),
+    stage(
+        "hbrec/survey",
+        Scale::Smoke,
+        3.0,
+        "npb-hbrec: recommend to users with a handful of ratings",
+    ),
+    stage(
+        "bpfa/fa-gibbs-generated",
+        Scale::Smoke,
+        0.1,
+        "npb-bpfa: factors found in a matrix with holes, noise and number not told",
+    ),
+];
 
 /// The experiment of a stage.
 pub(super) fn experiment(stage: &Stage) -> Option<&'static Experiment> {

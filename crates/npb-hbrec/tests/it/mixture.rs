@@ -184,6 +184,25 @@ fn own_atom_and_responsibilities_are_left_out() {
         if !fitted {
             assert!(twice.weights[4] > 0.0 && known.own_weight > twice.own_weight);
         }
+        // The weights of all others, without what this user gave to them when they were fitted; by the definition.
+        let xi = &mixture.weights().xi;
+        let density = |k: usize| model.ln_likelihood(&mixture.atoms()[k], &users[4]).exp();
+        let mass = |xi: &[f64]| -> Vec<f64> {
+            let of = |k: usize| if k == 4 { 0.0 } else { xi[k] * density(k) };
+            (0..12).map(of).collect()
+        };
+        let given = mass(xi);
+        let all: f64 = given.iter().sum();
+        let share = |k: usize| if fitted { given[k] / all } else { 0.0 };
+        let left: Vec<f64> = (0..12).map(|k| (xi[k] - share(k)).max(0.0)).collect();
+        let others: f64 = mass(&left).iter().sum();
+        let alone = model.ln_evidence(&model.fit(&users[4]).unwrap()).exp();
+        let own = alone / (alone + others);
+        assert!(
+            (known.own_weight - own).abs() < 1e-9,
+            "{fitted}: {} {own}",
+            known.own_weight
+        );
     }
 }
 

@@ -6,8 +6,7 @@ use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::special::ln_multivariate_gamma;
 
-#[path = "../../tests/it/data.rs"]
-#[allow(dead_code)]
+#[path = "../../tests/it/gaussians.rs"]
 mod simulated;
 
 use self::simulated::{config, three_gaussians};

@@ -6,6 +6,7 @@ mod data;
 mod em;
 mod extremes;
 mod factor;
+mod gaussians;
 mod gibbs;
 mod multiclass;
 mod prediction;
