@@ -184,6 +184,14 @@ pub(crate) fn training(
     let read = read::with_schema(&file, bytes.as_slice(), &schema, &rules);
     let (data, report) = read.map_err(|e| unreadable(&e))?;
     warn(quiet, &training.file, &report.to_string());
+    if data.weights.is_some() || data.groups.is_some() {
+        note(
+            quiet,
+            format_args!(
+                "{file}: this kind of model does not use weights or groups; they are left out"
+            ),
+        );
+    }
     if data.n_rows == 0 {
         return Err(Failure::bad_data(format_args!(
             "{file}: there is no row of data"

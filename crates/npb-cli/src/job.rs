@@ -14,7 +14,7 @@ use npb_infer::watch::Progress;
 use crate::args::Run;
 use crate::failure::{Failure, INTERRUPTED, NOT_CONVERGED, Result};
 use crate::input::note;
-use crate::output::check_folder;
+use crate::output::{check_folder, is_no_file};
 
 /// Somebody pressed Ctrl-C.
 static INTERRUPT: AtomicBool = AtomicBool::new(false);
@@ -36,6 +36,13 @@ impl<'a> Job<'a> {
     /// Checks the options before any work is done.
     pub(crate) fn new(run: &'a Run, quiet: bool) -> Result<Self> {
         check_folder(&run.out)?;
+        if is_no_file(&run.out) {
+            let message = format!(
+                "{}: is no ordinary file; name another one by --out",
+                run.out.display()
+            );
+            return Err(Failure::usage(message));
+        }
         let every = Every::time(duration(&run.every)?);
         if let Some(path) = &run.checkpoint {
             check_folder(path)?;
@@ -129,7 +136,11 @@ impl<'a> Job<'a> {
 
     /// The model is on file: says so, removes the checkpoints, and whether it has converged.
     pub(crate) fn done(&self, what: &str, converged: bool, checkpoints: &[PathBuf]) -> Result<()> {
-        for path in checkpoints {
+        let whole = |path: &Path| std::fs::canonicalize(path).ok();
+        for path in checkpoints
+            .iter()
+            .filter(|path| whole(path) != whole(&self.run.out))
+        {
             let _ = std::fs::remove_file(path);
         }
         let spent = seconds(self.begun.elapsed().as_secs_f64());

@@ -31,14 +31,19 @@ pub(crate) fn bytes(bytes: &[u8], out: Option<&Path>) -> Result<()> {
 /// Fails early where a file could not be written at the end of a long fit.
 pub(crate) fn check_folder(path: &Path) -> Result<()> {
     let folder = folder_of(path);
-    match folder.is_dir() {
-        true => Ok(()),
-        false => Err(Failure::usage(format_args!(
+    if !folder.is_dir() {
+        return Err(Failure::usage(format_args!(
             "{}: there is no folder {}; make it first",
             path.display(),
             folder.display()
-        ))),
+        )));
     }
+    Ok(())
+}
+
+/// There, but a device, a pipe or a folder: nothing to be replaced by a file.
+pub(crate) fn is_no_file(path: &Path) -> bool {
+    path.exists() && !path.is_file()
 }
 
 fn folder_of(path: &Path) -> PathBuf {
@@ -51,6 +56,11 @@ fn folder_of(path: &Path) -> PathBuf {
 /// To a temporary file in the same folder, which then takes the name.
 fn file(bytes: &[u8], path: &Path) -> Result<()> {
     check_folder(path)?;
+    if is_no_file(path) {
+        let written = fs::write(path, bytes);
+        return written
+            .map_err(|e| Failure::failed(format_args!("{}: cannot write: {e}", path.display())));
+    }
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(format!(".{}.part", process::id()));

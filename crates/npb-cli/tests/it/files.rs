@@ -85,6 +85,7 @@ fn wrong_options_are_usage() {
         ("fit classifier a.csv -o m.npb", "--label"),
         ("fit classifier a.csv --label z -o m.npb", "no column \"z\""),
         ("fit mixture a.csv -o none/m.npb", "there is no folder none"),
+        ("fit mixture a.csv -o .", "no ordinary file"),
         ("fit mixture a.csv --set restart=1 -o m.npb", "restart"),
         ("fit mixture a.csv --set restarts -o m.npb", "key=value"),
         (
