@@ -754,7 +754,7 @@ fn levels_as_clusters(
     cells: &Cells,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<Vec<u32>> {
-    law.n_levels().filter(|&n| n <= MAX_START_LEVELS)?;
+    law.n_levels(0).filter(|&n| n <= MAX_START_LEVELS)?;
     let n_rows = law.n_rows(cells);
     let observed: Vec<u32> = (0..n_rows).filter_map(|row| cells.level(row)).collect();
     let any = |rng: &mut Xoshiro256PlusPlus| observed[rng.random_range(0..observed.len())];

@@ -3,6 +3,8 @@
 //! For a new row y the posterior given y as well weighs every kept draw by the density of the observed cells of y; for a row of the
 //! training table, which the draws have seen, all draws count alike.
 
+use std::borrow::Cow;
+
 use npb_data::{MixedColumn, MixedTable};
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::special::{ln_normalize, log_sum_exp};
@@ -11,7 +13,8 @@ use rayon::prelude::*;
 
 use crate::data::{codes, levels};
 use crate::draw::{ColumnDraw, Draw};
-use crate::kernel::RowLabels;
+use crate::groups::{Place, changed, read_members};
+use crate::kernel::{Part, RowLabels};
 use crate::kernels::Cells;
 use crate::numeric::pick;
 use crate::{ColumnInfo, ItfData, ItfError, ItfFit};
@@ -86,15 +89,14 @@ impl ItfFit {
             .map(|info| info.name.clone())
             .collect();
         table.check_columns(&names)?;
-        let columns = table
-            .columns()
-            .iter()
-            .zip(self.columns())
-            .zip(&self.draws()[0].columns);
-        let cells = columns.map(|((column, info), draw)| {
-            let column = in_levels_of_training(column, info)?;
-            draw.law.cells_of(&column).map_err(|what| ItfError::Column {
-                name: info.name.clone(),
+        let columns = self.members().iter().zip(&self.draws()[0].columns);
+        let cells = columns.map(|(of_column, draw)| {
+            let column = |&j: &usize| in_levels_of_training(table.column(j), &self.columns()[j]);
+            let columns: Vec<MixedColumn> =
+                of_column.iter().map(column).collect::<Result<_, _>>()?;
+            let columns: Vec<&MixedColumn> = columns.iter().collect();
+            read_members(&draw.law, &columns).map_err(|what| ItfError::Column {
+                name: self.columns()[of_column[0]].name.clone(),
                 what,
             })
         });
@@ -126,7 +128,7 @@ impl ItfFit {
             });
         }
         for (j, (column, cells)) in laws.iter().zip(&rows.cells).enumerate() {
-            let name = self.columns()[j].name.clone();
+            let name = self.columns()[self.members()[j][0]].name.clone();
             if !column.law.fits(cells) {
                 return Err(ItfError::OtherKernel { name });
             }
@@ -156,12 +158,13 @@ impl ItfFit {
         self.check_columns_of(rows)?;
         let targets = columns.iter().map(|name| self.column_index(name));
         let targets: Vec<usize> = targets.collect::<Result<_, _>>()?;
+        let (hidden, alone) = self.without(rows, &targets);
         let row = |row| {
             let all: Vec<f64> = self
                 .ask(rows, row, |_| true)
                 .map(|r| r.ln_density)
                 .collect();
-            let given: Vec<f64> = (self.ask(rows, row, |j| !targets.contains(&j)))
+            let given: Vec<f64> = (self.ask(&hidden, row, |j| !alone.contains(&j)))
                 .map(|r| r.ln_density)
                 .collect();
             if rows.training {
@@ -189,10 +192,16 @@ impl ItfFit {
     ) -> Result<Vec<f64>, ItfError> {
         self.check_columns_of(shown)?;
         self.check_columns_of(whole)?;
+        let has_gap = |row: usize, column: usize| {
+            let place = self.places()[column];
+            let (law, cells) = (self.law(column), &shown.cells[place.column]);
+            match place.part {
+                None => law.has_gap(cells, row),
+                Some(part) => law.part(cells, row, part) == Part::Missing,
+            }
+        };
         let bad = |&&(row, column): &&(usize, usize)| {
-            row >= shown.n_rows
-                || column >= shown.cells.len()
-                || !(self.draws()[0].columns[column].law).has_gap(&shown.cells[column], row)
+            row >= shown.n_rows || column >= self.places().len() || !has_gap(row, column)
         };
         let bad = cells.iter().find(bad).map(|cell| format!("{cell:?}"));
         let bad = bad.or_else(|| {
@@ -205,6 +214,19 @@ impl ItfFit {
                 rule: "rows and columns of cells that `shown` does not show and `whole` has",
             });
         }
+        // Of a group what is shown and the one column that is asked about.
+        let joined = |(j, place): (usize, &Place)| {
+            let asked = place
+                .part
+                .filter(|_| cells.iter().any(|cell| cell.1 == j))?;
+            let (law, whole) = (self.law(j), &whole.cells[place.column]);
+            let with = |row: usize, part: usize, seen: Option<f64>| match part == asked {
+                true => law.part(whole, row, part).value(),
+                false => seen,
+            };
+            Some(changed(law, &shown.cells[place.column], with))
+        };
+        let joined: Vec<Option<Cells>> = self.places().iter().enumerate().map(joined).collect();
         let mut order: Vec<usize> = (0..cells.len()).collect();
         order.sort_by_key(|&place| cells[place].0);
         let row = |places: &[usize]| -> Vec<(usize, f64)> {
@@ -216,13 +238,14 @@ impl ItfFit {
             };
             let ln_total = log_sum_exp(&logs);
             let density = |&place: &usize| {
-                let column = cells[place].1;
-                let law = &self.draws()[0].columns[column].law;
+                let asked_about = cells[place].1;
+                let (law, column) = (self.law(asked_about), self.places()[asked_about].column);
                 let seen = &shown.cells[column];
                 let seen = law.is_observed(seen, row).then_some(seen);
+                let whole = joined[asked_about].as_ref().unwrap_or(&whole.cells[column]);
                 let draws = self.draws().iter().zip(&asked).zip(&logs);
                 let ln = draws.map(|((draw, asked), ln_weight)| {
-                    ln_weight + ln_cell(draw, column, asked, &whole.cells[column], seen, row)
+                    ln_weight + ln_cell(draw, column, asked, whole, seen, row)
                 });
                 (place, log_sum_exp(&ln.collect::<Vec<_>>()) - ln_total)
             };
@@ -256,12 +279,39 @@ impl ItfFit {
     pub fn predict(&self, rows: &ItfRows, column: &str) -> Result<Vec<Vec<f64>>, ItfError> {
         self.check_columns_of(rows)?;
         let target = self.column_index(column)?;
+        let Place { column, part } = self.places()[target];
+        let (hidden, alone) = self.without(rows, &[target]);
         let row = |row| {
-            let asked: Vec<RowInDraw> = self.ask(rows, row, |j| j != target).collect();
+            let asked: Vec<RowInDraw> = self.ask(&hidden, row, |j| !alone.contains(&j)).collect();
             let weights = draw_weights(&asked, rows.training);
-            self.expected(rows, row, target, true, &asked, &weights)
+            let expected = self.expected(&hidden, row, column, part.is_none(), &asked, &weights);
+            match part {
+                None => expected,
+                Some(part) => expected[self.law(target).place_of_part(part)].to_vec(),
+            }
         };
         Ok((0..rows.n_rows).into_par_iter().map(row).collect())
+    }
+
+    /// Rows without some columns' cells in groups, and the columns of the model that are other ones of these columns.
+    fn without<'a>(&self, rows: &'a ItfRows, targets: &[usize]) -> (Cow<'a, ItfRows>, Vec<usize>) {
+        let mut hidden = Cow::Borrowed(rows);
+        let mut alone = Vec::new();
+        for (column, of_column) in self.members().iter().enumerate() {
+            if !of_column.iter().any(|j| targets.contains(j)) {
+                continue;
+            }
+            if self.places()[of_column[0]].part.is_none() {
+                alone.push(column);
+                continue;
+            }
+            let shown =
+                |_, part: usize, x: Option<f64>| x.filter(|_| !targets.contains(&of_column[part]));
+            let law = &self.draws()[0].columns[column].law;
+            let cells = changed(law, &rows.cells[column], shown);
+            hidden.to_mut().cells[column] = cells;
+        }
+        (hidden, alone)
     }
 
     /// Every draw's view of a row, by the observed cells of the columns that are used.

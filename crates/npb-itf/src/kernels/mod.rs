@@ -281,7 +281,7 @@ impl Column {
                 .and_then(|v| SpikedNormalData::new(&fitted.kernel, &v))
                 .map(Cells::SpikedNormal),
             Column::Categorical(fitted) => data::codes(column)
-                .and_then(|codes| CategoricalData::new(fitted.kernel.n_levels()?, &codes))
+                .and_then(|codes| CategoricalData::new(fitted.kernel.n_levels(0)?, &codes))
                 .map(Cells::Categorical),
             Column::NegativeBinomial(_) => counts()
                 .and_then(|v| NegativeBinomialData::new(v).ok())
@@ -290,7 +290,7 @@ impl Column {
                 .and_then(|v| PoissonData::new(v).ok())
                 .map(Cells::Poisson),
             Column::Ordinal(fitted) => data::codes(column)
-                .and_then(|codes| OrdinalData::new(fitted.kernel.n_levels()?, &codes).ok())
+                .and_then(|codes| OrdinalData::new(fitted.kernel.n_levels(0)?, &codes).ok())
                 .map(Cells::Ordinal),
             Column::VonMises(fitted) => numbers()
                 .and_then(|v| VonMisesData::new(fitted.kernel.period(), &v).ok())
@@ -314,9 +314,16 @@ impl Column {
         for_column!(self, |k, p| p.n_clusters())
     }
 
-    /// Number of levels of a category, `None` for numbers.
-    pub fn n_levels(&self) -> Option<usize> {
-        for_column!(self, |k, p| k.n_levels())
+    /// Number of levels of a part, `None` of one that is a number.
+    pub fn n_levels(&self, part: usize) -> Option<usize> {
+        for_column!(self, |k, p| k.n_levels(part))
+    }
+
+    /// Where what is expected of a part stands in [`expected`](Self::expected).
+    pub(crate) fn place_of_part(&self, part: usize) -> Range<usize> {
+        let size = |part| self.n_levels(part).unwrap_or(1);
+        let start = (0..part).map(size).sum();
+        start..start + size(part)
     }
 
     /// Whether likelihoods depend on the labels of other rows.
@@ -561,6 +568,14 @@ impl Column {
         for_cells!(self, cells, |k, p, d| k.n_parts(d, row))
     }
 
+    /// Mutual information between the parts of a vector with or without levels; see [`FullNormal::information`]. Empty for other kernels.
+    pub(crate) fn information(&self, weights: &[f64]) -> Vec<f64> {
+        match self {
+            Column::FullNormal(law) => law.kernel.information(&law.params, weights),
+            _ => Vec::new(),
+        }
+    }
+
     /// Checks a column that comes from a file.
     pub(crate) fn check(&self) -> Result<(), String> {
         for_column!(self, |k, p| k.check(p))
@@ -580,7 +595,7 @@ impl Cells {
     /// The coordinates of a vector or the points of a curve, NaN where missing; `None` for other cells.
     pub(crate) fn coordinates(&self, row: usize) -> Option<Vec<f64>> {
         match self {
-            Cells::FullNormal(data) => Some(data.row(row).to_vec()),
+            Cells::FullNormal(data) => Some(data.row(row)),
             Cells::DiagonalNormal(data) => Some(data.row(row)),
             Cells::Curve(data) => Some(data.row(row).to_vec()),
             _ => None,
