@@ -531,14 +531,20 @@ impl<'d> ItfSampler<'d> {
             let rng = &mut self.stream(position, attempt as u64);
             let j = rng.random_range(0..n_columns);
             if self.is_collapsed(j) {
-                self.split_merge_column(j, rng);
+                self.split_merge_column(j, cells_of(self.data, j), rng);
+            } else {
+                let (law, cells) = self.law_and_cells(j);
+                let completed = law.completed(cells, &self.state.columns[j].labels, rng);
+                if let Some(cells) = completed {
+                    self.split_merge_column(j, &cells, rng);
+                }
             }
         }
     }
 
-    fn split_merge_column(&mut self, j: usize, rng: &mut Xoshiro256PlusPlus) {
+    fn split_merge_column(&mut self, j: usize, cells: &Cells, rng: &mut Xoshiro256PlusPlus) {
         let column = &self.state.columns[j];
-        let (law, cells) = self.law_and_cells(j);
+        let law = &column.law;
         let top = &self.state.blocks[column.block].labels;
         let rows: Vec<u32> = (0..self.data.n_rows() as u32)
             .filter(|&row| law.is_observed(cells, row as usize))
@@ -603,10 +609,10 @@ impl<'d> ItfSampler<'d> {
         let places = if plan.split { [0, 1] } else { [2, 3] };
         column
             .law
-            .urn_draw(cells_of(self.data, j), &stats, places[0], plan.keep, rng);
+            .urn_draw(cells, &stats, places[0], plan.keep, rng);
         column
             .law
-            .urn_draw(cells_of(self.data, j), &stats, places[1], plan.other, rng);
+            .urn_draw(cells, &stats, places[1], plan.other, rng);
     }
 
     fn draw_parameters(&mut self, position: u64) {

@@ -190,16 +190,18 @@ pub(crate) fn read_members(law: &Column, columns: &[&MixedColumn]) -> Result<Cel
     }
 }
 
-/// Other cells of a group: `change` takes row, part and what is there.
+/// Cells like those of some rows of a group: `change` takes the place among these rows, the part and what is there.
 pub(crate) fn changed(
     law: &Column,
     cells: &Cells,
+    rows: &[usize],
     change: impl Fn(usize, usize, Option<f64>) -> Option<f64>,
 ) -> Cells {
     let (Column::FullNormal(law), Cells::FullNormal(data)) = (law, cells) else {
         return cells.clone();
     };
-    let mut rows = data.parts(&law.kernel);
+    let all = data.parts(&law.kernel);
+    let mut rows: Vec<Vec<Option<f64>>> = rows.iter().map(|&row| all[row].clone()).collect();
     for (i, row) in rows.iter_mut().enumerate() {
         for (part, x) in row.iter_mut().enumerate() {
             *x = change(i, part, *x);

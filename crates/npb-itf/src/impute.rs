@@ -5,13 +5,12 @@ use std::ops::Range;
 use npb_data::{Field, MixedColumn, MixedTable};
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use rand::RngExt;
-use rayon::prelude::*;
 
 use crate::fields::read_by;
 use crate::kernel::Part;
 use crate::kernels::Cells;
 use crate::numeric::pick;
-use crate::predict::{RowInDraw, draw_weights, in_levels_of_training};
+use crate::predict::{Ahead, RowInDraw, draw_weights, in_levels_of_training};
 use crate::{ItfError, ItfFit, ItfRows};
 
 /// Keys of the random streams of questions to a fit.
@@ -155,13 +154,13 @@ impl ItfFit {
                 rule: "between 0 and 1",
             });
         }
-        let row = |row| {
+        let row = |row, ahead: &Ahead| {
             let targets = self.targets(rows, row);
             if targets.is_empty() {
                 return Vec::new();
             }
             let columns: Vec<usize> = targets.iter().map(|target| target.0).collect();
-            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true).collect();
+            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true, ahead).collect();
             let weights = draw_weights(&asked, rows.training);
             let mut rng = self.question_stream(INTERVAL, row);
             let mut samples = vec![Vec::with_capacity(SAMPLES); targets.len()];
@@ -204,7 +203,7 @@ impl ItfFit {
             cells.sort_by_key(|cell| cell.column);
             cells
         };
-        let cells: Vec<Vec<ImputedCell>> = (0..rows.n_rows()).into_par_iter().map(row).collect();
+        let cells = self.by_blocks(rows, row);
         let mut cells: Vec<ImputedCell> = cells.into_iter().flatten().collect();
         let places = cells.iter().map(|c| (c.row, c.column, &c.missing[..]));
         for twin in self.twins(rows, places) {
@@ -256,7 +255,7 @@ impl ItfFit {
     /// Rows of a fit with other columns.
     pub fn impute_cell_draws(&self, rows: &ItfRows, n: usize) -> Result<Vec<DrawnCell>, ItfError> {
         self.check_columns_of(rows)?;
-        let row = |row| {
+        let row = |row, ahead: &Ahead| {
             let targets = self.targets(rows, row);
             if targets.is_empty() {
                 return Vec::new();
@@ -278,7 +277,7 @@ impl ItfFit {
             };
             let cells = targets.into_iter().enumerate().flat_map(cells);
             let mut cells: Vec<(usize, Range<usize>, DrawnCell)> = cells.collect();
-            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true).collect();
+            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true, ahead).collect();
             let weights = draw_weights(&asked, rows.training);
             let mut rng = self.question_stream(ROWS, row);
             for _ in 0..n {
@@ -291,7 +290,7 @@ impl ItfFit {
             cells.sort_by_key(|(_, _, cell)| cell.column);
             cells.into_iter().map(|(_, _, cell)| cell).collect()
         };
-        let cells: Vec<Vec<DrawnCell>> = (0..rows.n_rows()).into_par_iter().map(row).collect();
+        let cells = self.by_blocks(rows, row);
         let mut cells: Vec<DrawnCell> = cells.into_iter().flatten().collect();
         let places = cells.iter().map(|c| (c.row, c.column, &c.missing[..]));
         for twin in self.twins(rows, places) {

@@ -927,6 +927,28 @@ impl Kernel for FullNormal {
         (0..data.missing.len()).all(|row| !data.is_partial(row))
     }
 
+    fn completed(
+        &self,
+        data: &FullNormalData,
+        labels: &[u32],
+        params: &FullNormalParams,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Option<FullNormalData> {
+        let mut completed = data.clone();
+        let mut work = Work::default();
+        for row in (0..labels.len()).filter(|&row| data.is_partial(row)) {
+            work.z.clear();
+            work.z.extend_from_slice(data.numbers(row));
+            let cell = data.known(row);
+            let way = self.fill(params, labels[row] as usize, cell, &mut work, rng);
+            completed.z[row * data.d..][..data.d].copy_from_slice(&work.z);
+            completed.missing[row].clear();
+            completed.known[row].extend_from_slice(cell.ways.way(way));
+            completed.open[row] = 0;
+        }
+        Some(completed)
+    }
+
     fn no_stats(&self) -> FullNormalStats {
         let all = self.d() + self.rows().effects;
         FullNormalStats {

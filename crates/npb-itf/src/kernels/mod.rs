@@ -334,6 +334,11 @@ impl Column {
         for_column!(self, |k, p| coupled(k))
     }
 
+    /// Whether a cluster has so many numbers that cells are better asked about many at a time.
+    pub(crate) fn is_costly(&self) -> bool {
+        matches!(self, Column::FullNormal(_))
+    }
+
     /// Whether point predictions are geometric means.
     pub fn is_geometric(&self) -> bool {
         fn geometric<K: Kernel>(_: &K) -> bool {
@@ -448,6 +453,22 @@ impl Column {
     /// Whether the parameters can be integrated out for these cells.
     pub(crate) fn is_collapsed(&self, cells: &Cells) -> bool {
         for_cells!(self, cells, |k, p, d| k.is_collapsed(d))
+    }
+
+    /// See [`Kernel::completed`].
+    pub(crate) fn completed(
+        &self,
+        cells: &Cells,
+        labels: &[u32],
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Option<Cells> {
+        match (self, cells) {
+            (Column::FullNormal(law), Cells::FullNormal(data)) => law
+                .kernel
+                .completed(data, labels, &law.params, rng)
+                .map(Cells::FullNormal),
+            _ => None,
+        }
     }
 
     /// Makes the statistics those of `n_clusters` clusters without cells.

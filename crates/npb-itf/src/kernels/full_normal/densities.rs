@@ -22,18 +22,25 @@ impl pulp::NullaryFnOnce for Densities<'_> {
         let n = self.n_clusters;
         let whole = n - n % 4;
         let (mut wide, mut narrow) = (Lanes::<4>::default(), Lanes::<1>::default());
-        for (offset, out) in self.out.chunks_exact_mut(n).enumerate() {
+        let rows = self.out.len() / n;
+        let cell = |offset: usize| {
             let row = self.first + offset;
-            if !self.data.is_seen(row) {
-                out.fill(0.0);
-                continue;
+            let seen = self.data.is_seen(row);
+            seen.then(|| Cell::new(self.kernel, self.params, self.data, row, n))
+        };
+        // Rows innermost: the numbers of four clusters stay in the cache.
+        for k in (0..whole).step_by(4) {
+            for row in 0..rows {
+                let ln = match cell(row) {
+                    Some(cell) => wide.of(&cell, k),
+                    None => [0.0; 4],
+                };
+                self.out[row * n + k..][..4].copy_from_slice(&ln);
             }
-            let cell = Cell::new(self.kernel, self.params, self.data, row, n);
-            for k in (0..whole).step_by(4) {
-                out[k..k + 4].copy_from_slice(&wide.of(&cell, k));
-            }
-            for k in whole..n {
-                out[k] = narrow.of(&cell, k)[0];
+        }
+        for k in whole..n {
+            for row in 0..rows {
+                self.out[row * n + k] = cell(row).map_or(0.0, |cell| narrow.of(&cell, k)[0]);
             }
         }
     }
@@ -98,37 +105,56 @@ impl<const N: usize> Lanes<N> {
         let mut ln = [cell.units; N];
         for &a in cell.known {
             let ln_p = cell.params.table.row(rows.ln_theta(a), cell.n);
-            (0..N).for_each(|lane| ln[lane] += ln_p[k + lane]);
+            for lane in 0..N {
+                ln[lane] += ln_p[k + lane];
+            }
         }
         let all_missing = cell.missing.len() == rows.d;
         if all_missing {
             return ln;
         }
         self.entries.clear();
-        for j in 0..rows.d {
-            let mut entry = [0.0; N];
-            for i in j..rows.d {
-                let factor = line(rows.factor(i, j));
-                (0..N).for_each(|lane| entry[lane] += factor[lane] * cell.z[i]);
+        self.entries.resize(rows.d, [0.0; N]);
+        for (i, &z) in cell.z.iter().enumerate() {
+            // Missing ones are 0 as well.
+            if z == 0.0 {
+                continue;
             }
+            for (j, entry) in self.entries[..=i].iter_mut().enumerate() {
+                let factor = line(rows.factor(i, j));
+                for lane in 0..N {
+                    entry[lane] += factor[lane] * z;
+                }
+            }
+        }
+        for (j, entry) in self.entries.iter_mut().enumerate() {
             let turned = line(rows.turned(j));
-            (0..N).for_each(|lane| entry[lane] -= turned[lane]);
+            for lane in 0..N {
+                entry[lane] -= turned[lane];
+            }
             for &a in cell.known {
                 let turned = line(rows.turned_effect(a, j));
-                (0..N).for_each(|lane| entry[lane] -= turned[lane]);
+                for lane in 0..N {
+                    entry[lane] -= turned[lane];
+                }
             }
-            self.entries.push(entry);
         }
         let constant = line(rows.constant());
-        (0..N).for_each(|lane| ln[lane] += constant[lane]);
+        for lane in 0..N {
+            ln[lane] += constant[lane];
+        }
         if !cell.missing.is_empty() {
             let half_ln_det = self.factor_missing(cell, &line);
             let m = cell.missing.len() as f64 * LN_SQRT_2PI;
-            (0..N).for_each(|lane| ln[lane] += m - half_ln_det[lane]);
+            for lane in 0..N {
+                ln[lane] += m - half_ln_det[lane];
+            }
         }
         if cell.ways.columns.is_empty() {
             let squares = self.squares(cell, &line, false);
-            (0..N).for_each(|lane| ln[lane] -= 0.5 * squares[lane]);
+            for lane in 0..N {
+                ln[lane] -= 0.5 * squares[lane];
+            }
             return ln;
         }
         self.logs.clear();
@@ -138,10 +164,14 @@ impl<const N: usize> Lanes<N> {
             let mut term = [0.0; N];
             for &a in way {
                 let ln_p = cell.params.table.row(rows.ln_theta(a), cell.n);
-                (0..N).for_each(|lane| term[lane] += ln_p[k + lane]);
+                for lane in 0..N {
+                    term[lane] += ln_p[k + lane];
+                }
                 for (j, entry) in self.shifted.iter_mut().enumerate() {
                     let turned = line(rows.turned_effect(a, j));
-                    (0..N).for_each(|lane| entry[lane] -= turned[lane]);
+                    for lane in 0..N {
+                        entry[lane] -= turned[lane];
+                    }
                 }
             }
             let squares = self.squares(cell, &line, true);
@@ -175,7 +205,9 @@ impl<const N: usize> Lanes<N> {
                 let mut sum = *line(cell.rows.precision(i, j));
                 for c in 0..b {
                     let (x, y) = (self.factor[start + c], self.factor[b * (b + 1) / 2 + c]);
-                    (0..N).for_each(|lane| sum[lane] -= x[lane] * y[lane]);
+                    for lane in 0..N {
+                        sum[lane] -= x[lane] * y[lane];
+                    }
                 }
                 if a == b {
                     for lane in 0..N {
@@ -184,7 +216,9 @@ impl<const N: usize> Lanes<N> {
                     }
                 } else {
                     let pivot = self.factor[b * (b + 1) / 2 + b];
-                    (0..N).for_each(|lane| sum[lane] /= pivot[lane]);
+                    for lane in 0..N {
+                        sum[lane] /= pivot[lane];
+                    }
                 }
                 self.factor.push(sum);
             }
@@ -207,19 +241,25 @@ impl<const N: usize> Lanes<N> {
         };
         let mut squares = [0.0; N];
         for entry in entries {
-            (0..N).for_each(|lane| squares[lane] += entry[lane] * entry[lane]);
+            for lane in 0..N {
+                squares[lane] += entry[lane] * entry[lane];
+            }
         }
         self.pull.clear();
         for (a, &i) in cell.missing.iter().enumerate() {
             let mut pull = [0.0; N];
             for (j, entry) in entries[..=i].iter().enumerate() {
                 let factor = line(cell.rows.factor(i, j));
-                (0..N).for_each(|lane| pull[lane] += factor[lane] * entry[lane]);
+                for lane in 0..N {
+                    pull[lane] += factor[lane] * entry[lane];
+                }
             }
             let start = a * (a + 1) / 2;
             for (b, before) in self.pull.iter().enumerate() {
                 let factor = self.factor[start + b];
-                (0..N).for_each(|lane| pull[lane] -= factor[lane] * before[lane]);
+                for lane in 0..N {
+                    pull[lane] -= factor[lane] * before[lane];
+                }
             }
             let pivot = self.factor[start + a];
             for lane in 0..N {
