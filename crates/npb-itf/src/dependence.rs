@@ -467,7 +467,7 @@ fn order_weight(order: usize) -> f64 {
 }
 
 /// Hermite polynomials of normal scores (ties share their middle rank), orthonormal under the normal law before they are weighted.
-fn of_ranks(values: &[Option<f64>]) -> Vec<[f64; OF_VALUE]> {
+pub(crate) fn of_ranks(values: &[Option<f64>]) -> Vec<[f64; OF_VALUE]> {
     let mut sorted: Vec<f64> = values.iter().flatten().copied().collect();
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len() as f64;

@@ -3,6 +3,7 @@
 use npb_data::{Field, Measure, MixedColumn, MixedTable};
 
 use crate::data::{codes, levels, prototype_stream};
+use crate::find::MAX_NUMBERS;
 use crate::groups::{Place, members, read_members};
 use crate::kernels::{
     Categorical, CellError, Cells, Column, DiagonalNormal, DiagonalNormalData, FullNormal,
@@ -12,14 +13,11 @@ use crate::kernels::{
 use crate::predict::in_levels_of_training;
 use crate::{ColumnInfo, ItfData, ItfError};
 
-/// Vectors of more coordinates are taken to be independent within a cluster.
-const MAX_DEPENDENT: usize = 10;
-
 impl ItfData {
     /// One column of the model per field, with a kernel for its measure: [`Normal`](crate::kernels::Normal) for reals
     /// ([`SpikedNormal`](crate::kernels::SpikedNormal) where one value stands out),
     /// [`LogNormal`] for positive numbers, [`NegativeBinomial`](crate::kernels::NegativeBinomial) for counts (large ones: normal),
-    /// [`Categorical`], [`Ordinal`], [`VonMises`], [`FullNormal`] for vectors of up to 10 coordinates ([`DiagonalNormal`] for
+    /// [`Categorical`], [`Ordinal`], [`VonMises`], [`FullNormal`] for vectors of up to 32 coordinates ([`DiagonalNormal`] for
     /// longer ones), [`Series`] of order 1, and [`Network`] (undirected when every link is the same from both sides). Centres
     /// and scales are means and standard deviations of the observed values. Columns of other kernels: [`ItfData::push`].
     ///
@@ -188,7 +186,7 @@ fn law_of(field: &Field, table: &MixedTable) -> Result<Column, CellError> {
         Measure::Angle { period } => VonMises::new(period)?.column(rng),
         Measure::Vector => {
             let parts: Vec<(f64, f64)> = (0..field.columns.len()).map(of_part).collect();
-            match parts.len() <= MAX_DEPENDENT {
+            match parts.len() <= MAX_NUMBERS {
                 true => FullNormal::new(&parts)?.column(rng),
                 false => DiagonalNormal::new(&parts)?.column(rng),
             }

@@ -12,7 +12,7 @@ use crate::draw::Draw;
 use crate::gibbs::{SCALARS, check_state};
 use crate::groups::{Place, are_places, members};
 use crate::kernels::Column;
-use crate::{ItfConfig, ItfData, ItfError, ItfSampler, ItfState};
+use crate::{Grouping, ItfConfig, ItfData, ItfError, ItfSampler, ItfState};
 
 /// Fits the model to a table, every column with the kernel of its kind: all chains of the configuration, in parallel on the
 /// caller's rayon pool.
@@ -31,6 +31,12 @@ pub fn fit(table: &MixedTable, config: &ItfConfig) -> Result<ItfFit, ItfError> {
 /// # Errors
 /// As [`fit`].
 pub fn fit_data(data: &ItfData, config: &ItfConfig) -> Result<ItfFit, ItfError> {
+    let grouped = match &config.groups {
+        Grouping::Off => None,
+        Grouping::Given(groups) => Some(data.with_groups(groups)?),
+        Grouping::Found => Some(data.with_groups(&data.find_groups(config)?)?),
+    };
+    let data = grouped.as_ref().unwrap_or(data);
     let run = |chain| {
         let mut run = ItfRun::new(data, config.clone(), chain)?;
         run.run(|_, _| ControlFlow::Continue(()));

@@ -62,6 +62,7 @@ mod dependence;
 mod draw;
 mod error;
 mod fields;
+mod find;
 mod fit;
 mod gibbs;
 mod groups;
@@ -75,7 +76,7 @@ mod summary;
 mod urn;
 
 pub use clustering::{ClusteringLoss, PairTable, PointClustering, point_clustering};
-pub use config::{ItfConfig, ItfMove, LowerConcentration, Structure};
+pub use config::{Grouping, ItfConfig, ItfMove, LowerConcentration, Structure};
 pub use data::{ColumnInfo, ItfData};
 pub use dependence::{Dependence, DependenceConfig, InformationSummary, PairDependence};
 pub use draw::{BlockDraw, ColumnDraw, Draw};

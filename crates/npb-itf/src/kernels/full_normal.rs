@@ -98,6 +98,8 @@ pub struct FullNormalParams {
     alike: usize,
     /// B, its lower triangle packed.
     scale: Vec<f64>,
+    /// ln |B|.
+    ln_det_scale: f64,
     /// Of the levels' probabilities, as in [`Categorical`].
     concentrations: Vec<f64>,
     /// Rows as in [`Rows`].
@@ -304,45 +306,62 @@ impl FullNormal {
             None => 0.0,
         };
         let all = effects + d;
+        let prior_mean: Vec<f64> = (0..all).map(of_prior).collect();
         let of_mean = |i: usize| (params.strength * of_prior(i) + stats.sum[i]) / strength;
         let mean: Vec<f64> = (0..all).map(of_mean).collect();
         let average: Vec<f64> = stats.sum.iter().map(|s| s / n.max(1.0)).collect();
         let weight = params.strength * n / strength;
-        let about_means = |i: usize, j: usize| {
-            let scatter = stats.products[packed(i, j)] - n * average[i] * average[j];
+        // Products about the means, prior rows of the mean included.
+        let mut about = stats.products.clone();
+        for i in 0..all {
+            let apart = weight * (average[i] - of_prior(i));
+            let of_row = n * average[i];
+            let line = &mut about[packed(i, 0)..][..=i];
+            for (x, average) in line.iter_mut().zip(&average) {
+                *x -= of_row * average;
+            }
             // Rounding must not make a sum of squares negative.
-            let scatter = if i == j { scatter.max(0.0) } else { scatter };
-            let apart = (average[i] - of_prior(i)) * (average[j] - of_prior(j));
-            scatter + weight * apart
-        };
+            line[i] = line[i].max(0.0);
+            for (j, x) in line.iter_mut().enumerate() {
+                *x += apart * (average[j] - prior_mean[j]);
+            }
+        }
         let (t, e) = (params.effect_strength, alike(params.alike));
-        let of_effect = |a: usize, j: usize| params.mean[(1 + a) * d + j];
         let mut factor = Band::default();
         factor.reset(effects, effects);
         for a in 0..effects {
-            (0..=a).for_each(|b| factor.add(a, b, about_means(a, b)));
+            (0..=a).for_each(|b| factor.add(a, b, about[packed(a, b)]));
             factor.add(a, a, t);
         }
         factor.factor();
-        let mut pull = vec![0.0; effects * d];
+        // Number by number.
+        let of_effects = |i: usize| (0..effects).map(move |a| params.mean[(1 + a) * d + i]);
+        let mut pulls = vec![0.0; effects * d];
         let mut inverse_scale = Mat::zeros(d, d);
-        let mut of_number = vec![0.0; effects];
+        let prior: Vec<f64> = (0..d).flat_map(of_effects).collect();
         for i in 0..d {
-            for (a, x) in of_number.iter_mut().enumerate() {
-                *x = about_means(effects + i, a) + t * of_effect(a, i);
+            let line = &about[packed(effects + i, 0)..][..=effects + i];
+            let (before, own) = pulls.split_at_mut(i * effects);
+            let own = &mut own[..effects];
+            let prior_of = |i: usize| &prior[i * effects..][..effects];
+            for a in 0..effects {
+                own[a] = line[a] + t * prior_of(i)[a];
             }
-            factor.solve_lower(&mut of_number);
-            (0..effects).for_each(|a| pull[a * d + i] = of_number[a]);
+            factor.solve_lower(own);
             for j in 0..=i {
-                let mut entry =
-                    about_means(effects + i, effects + j) + e * params.scale[packed(i, j)];
+                let pull: &[f64] = match j == i {
+                    true => own,
+                    false => &before[j * effects..][..effects],
+                };
+                let mut entry = line[effects + j] + e * params.scale[packed(i, j)];
                 for a in 0..effects {
-                    entry +=
-                        t * of_effect(a, i) * of_effect(a, j) - pull[a * d + i] * pull[a * d + j];
+                    entry += t * prior_of(i)[a] * prior_of(j)[a] - own[a] * pull[a];
                 }
                 inverse_scale[(i, j)] = entry;
             }
         }
+        let pull = (0..effects).flat_map(|a| (0..d).map(move |i| (a, i)));
+        let pull = pull.map(|(a, i)| pulls[i * effects + a]).collect();
         Posterior {
             strength,
             df: self.df(params) + n,
@@ -357,65 +376,70 @@ impl FullNormal {
     fn set(&self, params: &mut FullNormalParams, cluster: usize, means: &[f64], l: &Mat<f64>) {
         let (d, rows) = (self.d(), self.rows());
         let mut constant = -(d as f64) * LN_SQRT_2PI;
-        for j in 0..d {
-            let turned = |x: &[f64]| -> f64 { (j..d).map(|i| l[(i, j)] * x[i]).sum() };
-            params.table.set(rows.mean(j), cluster, means[j]);
-            params
-                .table
-                .set(rows.turned(j), cluster, turned(&means[..d]));
-            for (a, effect) in means[d..].chunks_exact(d).enumerate() {
-                params.table.set(rows.effect(a, j), cluster, effect[j]);
-                let turned = turned(effect);
-                params.table.set(rows.turned_effect(a, j), cluster, turned);
+        let entries = (0..d).flat_map(|i| (0..=i).map(move |j| l[(i, j)]));
+        let factor: Vec<f64> = entries.collect();
+        let line = |i: usize| &factor[packed(i, 0)..][..=i];
+        let table = &mut params.table;
+        for (of, mean) in means.chunks_exact(d).enumerate() {
+            let mut turned = vec![0.0; d];
+            for (i, x) in mean.iter().enumerate() {
+                let entries = turned.iter_mut().zip(line(i));
+                entries.for_each(|(turned, l)| *turned += l * x);
             }
-            constant += l[(j, j)].ln();
-            for i in j..d {
-                let product: f64 = (0..=j).map(|k| l[(i, k)] * l[(j, k)]).sum();
-                params.table.set(rows.factor(i, j), cluster, l[(i, j)]);
-                params.table.set(rows.precision(i, j), cluster, product);
+            let (first, first_turned) = match of.checked_sub(1) {
+                None => (rows.mean(0), rows.turned(0)),
+                Some(a) => (rows.effect(a, 0), rows.turned_effect(a, 0)),
+            };
+            for j in 0..d {
+                table.set(first + j, cluster, mean[j]);
+                table.set(first_turned + j, cluster, turned[j]);
             }
         }
-        params.table.set(rows.constant(), cluster, constant);
+        for i in 0..d {
+            constant += line(i)[i].ln();
+            for j in 0..=i {
+                let products = line(i).iter().zip(line(j));
+                let product: f64 = products.map(|(x, y)| x * y).sum();
+                table.set(rows.factor(i, j), cluster, line(i)[j]);
+                table.set(rows.precision(i, j), cluster, product);
+            }
+        }
+        table.set(rows.constant(), cluster, constant);
     }
 
     /// What a cluster makes of a cell: `work` then holds the conditional laws of its missing numbers, and the logarithms of the
     /// probabilities (up to a common number) of all ways to choose its missing levels. Missing entries of `work.z` are set.
-    fn condition(
-        &self,
-        params: &FullNormalParams,
-        cluster: usize,
-        known: &[usize],
-        missing: &[usize],
-        ways: &Ways,
-        work: &mut Work,
-    ) {
-        let (d, rows, table) = (self.d(), self.rows(), &params.table);
-        let at = |row: usize| table.get(row, cluster);
-        let centre = |j: usize| {
-            let effects = known.iter().map(|&a| at(rows.effect(a, j)));
-            at(rows.mean(j)) + effects.sum::<f64>()
-        };
-        work.d.clear();
-        work.d.resize(d, 0.0);
+    fn condition(one: &One, cell: Known<'_>, work: &mut Work) {
+        let Known {
+            known,
+            missing,
+            ways,
+        } = cell;
+        let d = one.mean.len();
+        work.d.clone_from(&one.mean);
+        for &a in known {
+            let effect = &one.effects[a * d..][..d];
+            work.d.iter_mut().zip(effect).for_each(|(x, e)| *x += e);
+        }
         let Work { z, d: apart, .. } = work;
         for j in 0..d {
-            apart[j] = z[j] - centre(j);
+            apart[j] = z[j] - apart[j];
         }
         for &j in missing {
             z[j] -= apart[j];
             apart[j] = 0.0;
         }
-        let entry = |j: usize| {
-            (j..d)
-                .map(|i| at(rows.factor(i, j)) * work.d[i])
-                .sum::<f64>()
-        };
         work.entries.clear();
-        work.entries.extend((0..d).map(entry));
+        work.entries.resize(d, 0.0);
+        for (i, &x) in work.d.iter().enumerate().filter(|(_, x)| **x != 0.0) {
+            let entries = work.entries.iter_mut().zip(one.line(i));
+            entries.for_each(|(entry, l)| *entry += l * x);
+        }
         work.band.reset(missing.len(), d);
         for (a, &i) in missing.iter().enumerate() {
             for (b, &j) in missing[..=a].iter().enumerate() {
-                work.band.add(a, b, at(rows.precision(i, j)));
+                let products = one.line(i).iter().zip(one.line(j));
+                work.band.add(a, b, products.map(|(x, y)| x * y).sum());
             }
         }
         work.band.factor();
@@ -426,37 +450,26 @@ impl FullNormal {
             let way = &ways.places[w * n_open..][..n_open];
             work.d.clone_from(&work.entries);
             for &a in way {
-                (work.d.iter_mut().enumerate())
-                    .for_each(|(j, x)| *x -= at(rows.turned_effect(a, j)));
+                let turned = &one.turned_effects[a * d..][..d];
+                work.d.iter_mut().zip(turned).for_each(|(x, t)| *x -= t);
             }
             let first = work.pulls.len();
             for &i in missing {
-                let pull: f64 = (0..=i).map(|j| at(rows.factor(i, j)) * work.d[j]).sum();
-                work.pulls.push(-pull);
+                let products = one.line(i).iter().zip(&work.d);
+                work.pulls.push(-products.map(|(l, x)| l * x).sum::<f64>());
             }
             work.band.solve_lower(&mut work.pulls[first..]);
             let squares: f64 = work.d.iter().map(|x| x * x).sum();
             let gained: f64 = work.pulls[first..].iter().map(|x| x * x).sum();
-            let ln_p: f64 = way.iter().map(|&a| at(rows.ln_theta(a))).sum();
+            let ln_p: f64 = way.iter().map(|&a| one.ln_theta[a]).sum();
             work.logs.push(ln_p - 0.5 * (squares - gained));
         }
     }
 
     /// Draws the missing parts of the cell in `work.z`; returns the way that was chosen.
-    fn fill(
-        &self,
-        params: &FullNormalParams,
-        cluster: usize,
-        cell: Known<'_>,
-        work: &mut Work,
-        rng: &mut Xoshiro256PlusPlus,
-    ) -> usize {
-        let Known {
-            known,
-            missing,
-            ways,
-        } = cell;
-        self.condition(params, cluster, known, missing, ways, work);
+    fn fill(one: &One, cell: Known<'_>, work: &mut Work, rng: &mut Xoshiro256PlusPlus) -> usize {
+        let missing = cell.missing;
+        Self::condition(one, cell, work);
         let way = match work.logs.len() {
             1 => 0,
             _ => pick_ln(&mut work.logs, rng),
@@ -572,6 +585,38 @@ impl ClusterLaw {
             theta,
             effects,
         })
+    }
+}
+
+/// The numbers of one cluster, side by side.
+struct One {
+    mean: Vec<f64>,
+    /// L, packed.
+    factor: Vec<f64>,
+    effects: Vec<f64>,
+    turned_effects: Vec<f64>,
+    ln_theta: Vec<f64>,
+}
+
+impl One {
+    fn new(rows: Rows, params: &FullNormalParams, cluster: usize) -> Self {
+        let some = |first: usize, n: usize| {
+            let rows = first..first + n;
+            rows.map(|row| params.table.get(row, cluster)).collect()
+        };
+        let of_effects = rows.effects * rows.d;
+        Self {
+            mean: some(rows.mean(0), rows.d),
+            factor: some(rows.factor(0, 0), rows.triangle()),
+            effects: some(rows.effect(0, 0), of_effects),
+            turned_effects: some(rows.turned_effect(0, 0), of_effects),
+            ln_theta: some(rows.ln_theta(0), rows.effects),
+        }
+    }
+
+    /// L_i0, ..., L_ii.
+    fn line(&self, i: usize) -> &[f64] {
+        &self.factor[packed(i, 0)..][..=i]
     }
 }
 
@@ -787,14 +832,19 @@ impl FullNormalParams {
 clusters_in!(FullNormalParams: table);
 
 /// A draw of B, which has no eigenvalue below the floor; `None` when the draw has one.
-fn draw_scale(inverse_scale: &Mat<f64>, df: f64, rng: &mut Xoshiro256PlusPlus) -> Option<Vec<f64>> {
+fn draw_scale(
+    inverse_scale: &Mat<f64>,
+    df: f64,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Option<(Vec<f64>, f64)> {
     let law = Wishart::from_inverse_scale(inverse_scale.as_ref(), df).ok()?;
     let l = law.sample_factor(rng);
     let d = l.nrows();
     let entry = |i: usize, j: usize| (0..=j.min(i)).map(|k| l[(i, k)] * l[(j, k)]).sum::<f64>();
     let scale = (0..d).flat_map(|i| (0..=i).map(move |j| (i, j)));
     let scale: Vec<f64> = scale.map(|(i, j)| entry(i, j)).collect();
-    is_above_floor(d, &scale).then_some(scale)
+    let ln_det = 2.0 * (0..d).map(|j| l[(j, j)].ln()).sum::<f64>();
+    is_above_floor(d, &scale).then_some((scale, ln_det))
 }
 
 fn is_above_floor(d: usize, scale: &[f64]) -> bool {
@@ -846,9 +896,9 @@ impl Kernel for FullNormal {
         let (d, effects) = (self.d(), self.rows().effects);
         let df = (d + 2) as f64;
         let prior = Mat::from_fn(d, d, |i, j| if i == j { df } else { 0.0 });
-        let scale = loop {
-            if let Some(scale) = draw_scale(&prior, df, rng) {
-                break scale;
+        let (scale, ln_det_scale) = loop {
+            if let Some(drawn) = draw_scale(&prior, df, rng) {
+                break drawn;
             }
         };
         let effect_strength = match effects {
@@ -861,6 +911,7 @@ impl Kernel for FullNormal {
             effect_strength,
             alike: pick_ln(&mut [0.0; ALIKE], rng),
             scale,
+            ln_det_scale,
             concentrations: (self.levels.iter())
                 .map(|_| Categorical::prior_concentration(rng))
                 .collect(),
@@ -881,16 +932,18 @@ impl Kernel for FullNormal {
         rng: &mut Xoshiro256PlusPlus,
     ) {
         self.tally(data, labels, params, pool);
-        let mut work = Work::default();
-        for row in (0..labels.len()).filter(|&row| data.is_partial(row)) {
-            let cluster = labels[row] as usize;
-            work.z.clear();
-            work.z.extend_from_slice(data.numbers(row));
-            let cell = data.known(row);
-            let way = self.fill(params, cluster, cell, &mut work, rng);
-            let levels = cell.known.iter().chain(cell.ways.way(way)).copied();
-            pool[cluster].add_vector(&work.z, levels, 1.0);
-        }
+        self.complete_each(
+            data,
+            labels,
+            |_| true,
+            params,
+            rng,
+            |row, z, way| {
+                let cell = data.known(row);
+                let levels = cell.known.iter().chain(cell.ways.way(way)).copied();
+                pool[labels[row] as usize].add_vector(z, levels, 1.0);
+            },
+        );
         for (l, levels) in self.levels.iter().enumerate() {
             let first = self.first_effect(l);
             let counts = |stats: &FullNormalStats| -> Vec<u64> {
@@ -900,7 +953,16 @@ impl Kernel for FullNormal {
             let counts: Vec<Vec<u64>> = pool[..params.n_clusters()].iter().map(counts).collect();
             levels.move_concentration(&mut params.concentrations[l], &counts, rng);
         }
-        self.redraw(params, pool, rng);
+        // As `redraw`, but clusters without cells are drawn once: hyperparameters do not look at them.
+        let (occupied, empty): (Vec<usize>, Vec<usize>) =
+            (0..params.n_clusters()).partition(|&k| pool[k].n > 0);
+        occupied
+            .iter()
+            .for_each(|&k| self.draw(params, k, &pool[k], rng));
+        self.move_hyperparameters(params, pool, rng);
+        empty
+            .iter()
+            .for_each(|&k| self.draw(params, k, &pool[k], rng));
     }
 
     fn ln_likelihoods(
@@ -931,21 +993,18 @@ impl Kernel for FullNormal {
         &self,
         data: &FullNormalData,
         labels: &[u32],
+        clusters: [usize; 2],
         params: &FullNormalParams,
         rng: &mut Xoshiro256PlusPlus,
     ) -> Option<FullNormalData> {
         let mut completed = data.clone();
-        let mut work = Work::default();
-        for row in (0..labels.len()).filter(|&row| data.is_partial(row)) {
-            work.z.clear();
-            work.z.extend_from_slice(data.numbers(row));
-            let cell = data.known(row);
-            let way = self.fill(params, labels[row] as usize, cell, &mut work, rng);
-            completed.z[row * data.d..][..data.d].copy_from_slice(&work.z);
+        let inside = |k: usize| clusters.contains(&k);
+        self.complete_each(data, labels, inside, params, rng, |row, z, way| {
+            completed.z[row * data.d..][..data.d].copy_from_slice(z);
             completed.missing[row].clear();
-            completed.known[row].extend_from_slice(cell.ways.way(way));
+            completed.known[row].extend_from_slice(data.known(row).ways.way(way));
             completed.open[row] = 0;
-        }
+        });
         Some(completed)
     }
 
@@ -998,10 +1057,7 @@ impl Kernel for FullNormal {
         let (d, n, df) = (self.d(), stats.n as f64, self.df(params));
         let effects = self.rows().effects as f64;
         let posterior = self.posterior(params, stats);
-        let scale = params.scale();
-        let factors = Cholesky::new(posterior.inverse_scale.as_ref())
-            .and_then(|factor| Ok((factor, Cholesky::new(scale.as_ref())?)));
-        let Ok((factor, prior)) = factors else {
+        let Ok(factor) = Cholesky::new(posterior.inverse_scale.as_ref()) else {
             return f64::NEG_INFINITY;
         };
         let of_gamma =
@@ -1009,7 +1065,7 @@ impl Kernel for FullNormal {
         let of_mean = -0.5 * d as f64 * (n / params.strength).ln_1p();
         let of_effects = 0.5 * d as f64 * effects * params.effect_strength.ln()
             - d as f64 * posterior.factor.half_ln_det();
-        let prior = 0.5 * df * (prior.ln_det() + d as f64 * alike(params.alike).ln());
+        let prior = 0.5 * df * (params.ln_det_scale + d as f64 * alike(params.alike).ln());
         let of_levels = self.levels.iter().enumerate().map(|(l, levels)| {
             let counts = &stats.sum[self.first_effect(l)..][..levels.size()];
             let counts: Vec<u64> = counts.iter().map(|&n| n.round() as u64).collect();
@@ -1092,14 +1148,8 @@ impl Kernel for FullNormal {
         };
         let mut work = Work::default();
         work.z.extend_from_slice(data.numbers(row));
-        self.condition(
-            params,
-            cluster,
-            cell.known,
-            cell.missing,
-            cell.ways,
-            &mut work,
-        );
+        let one = One::new(self.rows(), params, cluster);
+        Self::condition(&one, cell, &mut work);
         let m = cell.missing.len();
         ln_normalize(&mut work.logs);
         let mut mean = vec![0.0; m];
@@ -1144,7 +1194,8 @@ impl Kernel for FullNormal {
         };
         let mut work = Work::default();
         work.z.extend_from_slice(data.numbers(row));
-        let way = self.fill(params, cluster, cell, &mut work, rng);
+        let one = One::new(self.rows(), params, cluster);
+        let way = Self::fill(&one, cell, &mut work, rng);
         out.clear();
         for (j, &z) in work.z.iter().enumerate() {
             let given = seen(data.given[row * data.d + j]).filter(|_| !ignore_observed);
@@ -1201,7 +1252,10 @@ impl Kernel for FullNormal {
         }
         let (d, rows) = (self.d(), self.rows());
         let means = params.mean.len() == d * (1 + rows.effects);
-        let scale = params.scale.len() == rows.triangle() && is_above_floor(d, &params.scale);
+        let ln_det = || Cholesky::new(params.scale().as_ref()).map_or(f64::NAN, |f| f.ln_det());
+        let scale = params.scale.len() == rows.triangle()
+            && is_above_floor(d, &params.scale)
+            && (ln_det() - params.ln_det_scale).abs() < 1e-9 * (1.0 + params.ln_det_scale.abs());
         let concentrations = params.concentrations.len() == self.levels.len()
             && params.concentrations.iter().all(|&a| positive(a));
         if !means
@@ -1256,6 +1310,34 @@ impl Ways {
     fn way(&self, way: usize) -> &[usize] {
         let n_open = self.columns.len();
         &self.places[way * n_open..][..n_open]
+    }
+}
+
+impl FullNormal {
+    /// Draws what is missing of all incomplete cells in some clusters, and hands on row, numbers and way of the levels.
+    fn complete_each(
+        &self,
+        data: &FullNormalData,
+        labels: &[u32],
+        inside: impl Fn(usize) -> bool,
+        params: &FullNormalParams,
+        rng: &mut Xoshiro256PlusPlus,
+        mut take: impl FnMut(usize, &[f64], usize),
+    ) {
+        let mut of_cluster = vec![Vec::new(); params.n_clusters()];
+        let partial = (0..labels.len()).filter(|&row| data.is_partial(row));
+        partial.for_each(|row| of_cluster[labels[row] as usize].push(row));
+        let mut work = Work::default();
+        let occupied = of_cluster.iter().enumerate();
+        for (k, of_cluster) in occupied.filter(|(k, own)| inside(*k) && !own.is_empty()) {
+            let one = One::new(self.rows(), params, k);
+            for &row in of_cluster {
+                work.z.clear();
+                work.z.extend_from_slice(data.numbers(row));
+                let way = Self::fill(&one, data.known(row), &mut work, rng);
+                take(row, &work.z, way);
+            }
+        }
     }
 }
 
@@ -1375,13 +1457,10 @@ impl FullNormal {
         let entry = |i: usize, j: usize| e * sum[(i, j)] + if i == j { prior } else { 0.0 };
         let inverse_scale = Mat::from_fn(d, d, entry);
         let df = prior + n * self.df(params);
-        if let Some(scale) = draw_scale(&inverse_scale, df, rng) {
-            params.scale = scale;
+        if let Some((scale, ln_det)) = draw_scale(&inverse_scale, df, rng) {
+            (params.scale, params.ln_det_scale) = (scale, ln_det);
         }
         let scale = params.scale();
-        let Ok(factor) = Cholesky::new(scale.as_ref()) else {
-            return;
-        };
         let of_constant = |&k: &usize| params.table.get(self.rows().constant(), k);
         // Σ ln |Λ_k|, and the trace of B Σ Λ_k.
         let ln_dets: f64 =
@@ -1390,7 +1469,7 @@ impl FullNormal {
         let trace: f64 = terms.map(|(i, j)| scale[(i, j)] * sum[(i, j)]).sum();
         let mut weights: [f64; ALIKE] = std::array::from_fn(|g| {
             let (e, df) = (alike(g), (d + 1) as f64 + alike(g));
-            let of_scale = d as f64 * (0.5 * e).ln() + factor.ln_det();
+            let of_scale = d as f64 * (0.5 * e).ln() + params.ln_det_scale;
             n * (0.5 * df * of_scale - ln_multivariate_gamma(d, 0.5 * df))
                 + 0.5 * e * (ln_dets - trace)
         });

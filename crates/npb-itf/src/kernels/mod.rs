@@ -309,6 +309,61 @@ impl Column {
         cells.ok_or_else(|| format!("a {} column does not fit its kernel", column.kind()))
     }
 
+    /// The cells with these parts, row by row, levels as whole numbers; `None` when they do not fit, and for networks.
+    pub(crate) fn cells_of_parts(&self, rows: &[Vec<Option<f64>>]) -> Option<Cells> {
+        let first = |row: &Vec<Option<f64>>| row.first().copied().flatten();
+        let numbers: Vec<Option<f64>> = rows.iter().map(first).collect();
+        let codes = || {
+            numbers
+                .iter()
+                .map(|x| x.map(|x| x as u32))
+                .collect::<Vec<_>>()
+        };
+        let counts = || {
+            numbers
+                .iter()
+                .map(|x| x.map(|x| x as u64))
+                .collect::<Vec<_>>()
+        };
+        match self {
+            Column::Normal(_) => NormalData::new(&numbers).map(Cells::Normal),
+            Column::SpikedNormal(of) => {
+                SpikedNormalData::new(&of.kernel, &numbers).map(Cells::SpikedNormal)
+            }
+            Column::LogNormal(_) => LogNormalData::new(&numbers).ok().map(Cells::LogNormal),
+            Column::Categorical(of) => {
+                CategoricalData::new(of.kernel.size(), &codes()).map(Cells::Categorical)
+            }
+            Column::Ordinal(of) => OrdinalData::new(of.kernel.n_levels(0)?, &codes())
+                .ok()
+                .map(Cells::Ordinal),
+            Column::NegativeBinomial(_) => NegativeBinomialData::new(&counts())
+                .ok()
+                .map(Cells::NegativeBinomial),
+            Column::Poisson(_) => PoissonData::new(&counts()).ok().map(Cells::Poisson),
+            Column::VonMises(of) => VonMisesData::new(of.kernel.period(), &numbers)
+                .ok()
+                .map(Cells::VonMises),
+            Column::Bernoulli(_) => {
+                let row =
+                    |row: &Vec<Option<f64>>| row.iter().map(|x| x.map(|x| x == 1.0)).collect();
+                let rows: Vec<Vec<Option<bool>>> = rows.iter().map(row).collect();
+                BernoulliData::new(rows.first()?.len(), &rows)
+                    .ok()
+                    .map(Cells::Bernoulli)
+            }
+            Column::DiagonalNormal(_) => DiagonalNormalData::new(rows)
+                .ok()
+                .map(Cells::DiagonalNormal),
+            Column::Series(of) => SeriesData::new(&of.kernel, rows).ok().map(Cells::Series),
+            Column::FullNormal(of) => FullNormalData::new(&of.kernel, rows)
+                .ok()
+                .map(Cells::FullNormal),
+            Column::Curve(of) => CurveData::new(&of.kernel, rows).ok().map(Cells::Curve),
+            Column::Network(_) => None,
+        }
+    }
+
     /// Number of clusters with parameters.
     pub fn n_clusters(&self) -> usize {
         for_column!(self, |k, p| p.n_clusters())
@@ -460,12 +515,13 @@ impl Column {
         &self,
         cells: &Cells,
         labels: &[u32],
+        clusters: [usize; 2],
         rng: &mut Xoshiro256PlusPlus,
     ) -> Option<Cells> {
         match (self, cells) {
             (Column::FullNormal(law), Cells::FullNormal(data)) => law
                 .kernel
-                .completed(data, labels, &law.params, rng)
+                .completed(data, labels, clusters, &law.params, rng)
                 .map(Cells::FullNormal),
             _ => None,
         }

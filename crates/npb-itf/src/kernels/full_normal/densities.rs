@@ -18,39 +18,43 @@ impl pulp::NullaryFnOnce for Densities<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn call(mut self) {
         let n = self.n_clusters;
-        let whole = n - n % 4;
-        let (mut wide, mut narrow) = (Lanes::<4>::default(), Lanes::<1>::default());
-        let rows = self.out.len() / n;
-        let cell = |offset: usize| {
-            let row = self.first + offset;
-            let seen = self.data.is_seen(row);
-            seen.then(|| Cell::new(self.kernel, self.params, self.data, row, n))
-        };
-        // Rows innermost: the numbers of four clusters stay in the cache.
-        for k in (0..whole).step_by(4) {
-            for row in 0..rows {
-                let ln = match cell(row) {
-                    Some(cell) => wide.of(&cell, k),
-                    None => [0.0; 4],
-                };
-                self.out[row * n + k..][..4].copy_from_slice(&ln);
-            }
+        let mut wide = Lanes::<8>::new(self.kernel, self.params, n);
+        let whole = n - n % 8;
+        for k in (0..whole).step_by(8) {
+            self.all_rows(&mut wide, k);
         }
-        for k in whole..n {
-            for row in 0..rows {
-                self.out[row * n + k] = cell(row).map_or(0.0, |cell| narrow.of(&cell, k)[0]);
-            }
+        let mut narrow = Lanes::<4>::new(self.kernel, self.params, n);
+        let rest = n - n % 4;
+        for k in (whole..rest).step_by(4) {
+            self.all_rows(&mut narrow, k);
+        }
+        let mut single = Lanes::<1>::new(self.kernel, self.params, n);
+        for k in rest..n {
+            self.all_rows(&mut single, k);
+        }
+    }
+}
+
+impl Densities<'_> {
+    /// Rows innermost: the numbers of N clusters stay in the cache.
+    #[inline(always)]
+    fn all_rows<const N: usize>(&mut self, lanes: &mut Lanes<'_, N>, k: usize) {
+        lanes.load(k);
+        for (offset, out) in self.out.chunks_exact_mut(self.n_clusters).enumerate() {
+            let row = self.first + offset;
+            let ln = match self.data.is_seen(row) {
+                true => lanes.of(&Cell::new(self.data, row)),
+                false => [0.0; N],
+            };
+            out[k..k + N].copy_from_slice(&ln);
         }
     }
 }
 
 /// One cell.
 struct Cell<'a> {
-    rows: Rows,
-    params: &'a FullNormalParams,
-    n: usize,
     /// 0 where missing: any number there gives the same density.
     z: &'a [f64],
     missing: &'a [usize],
@@ -62,17 +66,8 @@ struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    fn new(
-        kernel: &FullNormal,
-        params: &'a FullNormalParams,
-        data: &'a FullNormalData,
-        row: usize,
-        n: usize,
-    ) -> Self {
+    fn new(data: &'a FullNormalData, row: usize) -> Self {
         Self {
-            rows: kernel.rows(),
-            params,
-            n,
             z: data.numbers(row),
             missing: &data.missing[row],
             units: data.units[row],
@@ -82,76 +77,129 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// Memory for N clusters side by side.
-#[derive(Default)]
-struct Lanes<const N: usize> {
+/// N clusters side by side: their numbers, one after the other, and memory.
+struct Lanes<'a, const N: usize> {
+    rows: Rows,
+    params: &'a FullNormalParams,
+    n_clusters: usize,
+    k: usize,
+    factor: Vec<[f64; N]>,
+    turned: Vec<[f64; N]>,
+    turned_effects: Vec<[f64; N]>,
     entries: Vec<[f64; N]>,
     shifted: Vec<[f64; N]>,
-    factor: Vec<[f64; N]>,
+    of_missing: Vec<[f64; N]>,
     pull: Vec<[f64; N]>,
     logs: Vec<[f64; N]>,
 }
 
-impl<const N: usize> Lanes<N> {
-    /// Clusters k, k + 1, ..., k + N − 1.
+/// y += a x, number by number.
+#[inline(always)]
+fn add_scaled<const N: usize>(y: &mut [[f64; N]], a: f64, x: &[[f64; N]]) {
+    let pairs = y.as_flattened_mut().iter_mut().zip(x.as_flattened());
+    for (y, x) in pairs {
+        *y += a * x;
+    }
+}
+
+/// Σ x y, lane by lane.
+#[inline(always)]
+fn products<const N: usize>(x: &[[f64; N]], y: &[[f64; N]]) -> [f64; N] {
+    let mut sum = [0.0; N];
+    for (x, y) in x.iter().zip(y) {
+        for lane in 0..N {
+            sum[lane] += x[lane] * y[lane];
+        }
+    }
+    sum
+}
+
+impl<'a, const N: usize> Lanes<'a, N> {
+    fn new(kernel: &FullNormal, params: &'a FullNormalParams, n_clusters: usize) -> Self {
+        Self {
+            rows: kernel.rows(),
+            params,
+            n_clusters,
+            k: 0,
+            factor: Vec::new(),
+            turned: Vec::new(),
+            turned_effects: Vec::new(),
+            entries: Vec::new(),
+            shifted: Vec::new(),
+            of_missing: Vec::new(),
+            pull: Vec::new(),
+            logs: Vec::new(),
+        }
+    }
+
     #[inline(always)]
-    fn of(&mut self, cell: &Cell<'_>, k: usize) -> [f64; N] {
-        let rows = cell.rows;
-        let line = |row: usize| -> &[f64; N] {
-            (cell.params.table.row(row, cell.n)[k..k + N])
-                .try_into()
-                .expect("N numbers")
-        };
+    fn line(&self, row: usize) -> [f64; N] {
+        let line = &self.params.table.row(row, self.n_clusters)[self.k..self.k + N];
+        let mut out = [0.0; N];
+        out.copy_from_slice(line);
+        out
+    }
+
+    /// Takes the clusters k, k + 1, ..., k + N − 1.
+    #[inline(always)]
+    fn load(&mut self, k: usize) {
+        self.k = k;
+        let (rows, d) = (self.rows, self.rows.d);
+        self.factor.clear();
+        self.turned.clear();
+        self.turned_effects.clear();
+        for i in 0..rows.triangle() {
+            self.factor.push(self.line(rows.factor(0, 0) + i));
+        }
+        for j in 0..d {
+            self.turned.push(self.line(rows.turned(j)));
+        }
+        for i in 0..d * rows.effects {
+            self.turned_effects
+                .push(self.line(rows.turned_effect(0, 0) + i));
+        }
+    }
+
+    #[inline(always)]
+    fn of(&mut self, cell: &Cell<'_>) -> [f64; N] {
+        let (rows, d) = (self.rows, self.rows.d);
         let mut ln = [cell.units; N];
         for &a in cell.known {
-            let ln_p = cell.params.table.row(rows.ln_theta(a), cell.n);
+            let ln_p = self.line(rows.ln_theta(a));
             for lane in 0..N {
-                ln[lane] += ln_p[k + lane];
+                ln[lane] += ln_p[lane];
             }
         }
-        let all_missing = cell.missing.len() == rows.d;
-        if all_missing {
+        if cell.missing.len() == d {
             return ln;
         }
         self.entries.clear();
-        self.entries.resize(rows.d, [0.0; N]);
+        self.entries.resize(d, [0.0; N]);
+        let mut start = 0;
         for (i, &z) in cell.z.iter().enumerate() {
             // Missing ones are 0 as well.
-            if z == 0.0 {
-                continue;
+            if z != 0.0 {
+                add_scaled(&mut self.entries[..=i], z, &self.factor[start..=start + i]);
             }
-            for (j, entry) in self.entries[..=i].iter_mut().enumerate() {
-                let factor = line(rows.factor(i, j));
-                for lane in 0..N {
-                    entry[lane] += factor[lane] * z;
-                }
-            }
+            start += i + 1;
         }
-        for (j, entry) in self.entries.iter_mut().enumerate() {
-            let turned = line(rows.turned(j));
-            for lane in 0..N {
-                entry[lane] -= turned[lane];
-            }
-            for &a in cell.known {
-                let turned = line(rows.turned_effect(a, j));
-                for lane in 0..N {
-                    entry[lane] -= turned[lane];
-                }
-            }
+        add_scaled(&mut self.entries, -1.0, &self.turned);
+        for &a in cell.known {
+            add_scaled(&mut self.entries, -1.0, &self.turned_effects[a * d..][..d]);
         }
-        let constant = line(rows.constant());
+        let constant = self.line(rows.constant());
         for lane in 0..N {
             ln[lane] += constant[lane];
         }
         if !cell.missing.is_empty() {
-            let half_ln_det = self.factor_missing(cell, &line);
+            let half_ln_det = self.factor_missing(cell);
             let m = cell.missing.len() as f64 * LN_SQRT_2PI;
             for lane in 0..N {
                 ln[lane] += m - half_ln_det[lane];
             }
         }
         if cell.ways.columns.is_empty() {
-            let squares = self.squares(cell, &line, false);
+            let squares = self.squares(cell, false);
             for lane in 0..N {
                 ln[lane] -= 0.5 * squares[lane];
             }
@@ -159,22 +207,17 @@ impl<const N: usize> Lanes<N> {
         }
         self.logs.clear();
         let mut largest = [f64::NEG_INFINITY; N];
-        for way in (0..cell.ways.n()).map(|way| cell.ways.way(way)) {
+        for way in 0..cell.ways.n() {
             self.shifted.clone_from(&self.entries);
             let mut term = [0.0; N];
-            for &a in way {
-                let ln_p = cell.params.table.row(rows.ln_theta(a), cell.n);
+            for &a in cell.ways.way(way) {
+                let ln_p = self.line(rows.ln_theta(a));
                 for lane in 0..N {
-                    term[lane] += ln_p[k + lane];
+                    term[lane] += ln_p[lane];
                 }
-                for (j, entry) in self.shifted.iter_mut().enumerate() {
-                    let turned = line(rows.turned_effect(a, j));
-                    for lane in 0..N {
-                        entry[lane] -= turned[lane];
-                    }
-                }
+                add_scaled(&mut self.shifted, -1.0, &self.turned_effects[a * d..][..d]);
             }
-            let squares = self.squares(cell, &line, true);
+            let squares = self.squares(cell, true);
             for lane in 0..N {
                 term[lane] -= 0.5 * squares[lane];
                 largest[lane] = largest[lane].max(term[lane]);
@@ -182,9 +225,10 @@ impl<const N: usize> Lanes<N> {
             self.logs.push(term);
         }
         for lane in 0..N {
-            let sum: f64 = (self.logs.iter())
-                .map(|term| (term[lane] - largest[lane]).exp())
-                .sum();
+            let mut sum = 0.0;
+            for term in &self.logs {
+                sum += (term[lane] - largest[lane]).exp();
+            }
             ln[lane] += largest[lane] + sum.ln();
         }
         ln
@@ -192,22 +236,20 @@ impl<const N: usize> Lanes<N> {
 
     /// Factors the block of the precision that belongs to the missing coordinates; half of ln det.
     #[inline(always)]
-    fn factor_missing<'a>(
-        &mut self,
-        cell: &Cell<'_>,
-        line: &impl Fn(usize) -> &'a [f64; N],
-    ) -> [f64; N] {
-        self.factor.clear();
+    fn factor_missing(&mut self, cell: &Cell<'_>) -> [f64; N] {
+        self.of_missing.clear();
         let mut half_ln_det = [0.0; N];
         for (a, &i) in cell.missing.iter().enumerate() {
             let start = a * (a + 1) / 2;
             for (b, &j) in cell.missing[..=a].iter().enumerate() {
-                let mut sum = *line(cell.rows.precision(i, j));
-                for c in 0..b {
-                    let (x, y) = (self.factor[start + c], self.factor[b * (b + 1) / 2 + c]);
-                    for lane in 0..N {
-                        sum[lane] -= x[lane] * y[lane];
-                    }
+                let mut sum = self.line(self.rows.precision(i, j));
+                let before = b * (b + 1) / 2;
+                let taken = products(
+                    &self.of_missing[start..start + b],
+                    &self.of_missing[before..before + b],
+                );
+                for lane in 0..N {
+                    sum[lane] -= taken[lane];
                 }
                 if a == b {
                     for lane in 0..N {
@@ -215,12 +257,12 @@ impl<const N: usize> Lanes<N> {
                         half_ln_det[lane] += sum[lane].ln();
                     }
                 } else {
-                    let pivot = self.factor[b * (b + 1) / 2 + b];
+                    let pivot = self.of_missing[before + b];
                     for lane in 0..N {
                         sum[lane] /= pivot[lane];
                     }
                 }
-                self.factor.push(sum);
+                self.of_missing.push(sum);
             }
         }
         half_ln_det
@@ -228,42 +270,22 @@ impl<const N: usize> Lanes<N> {
 
     /// Squared length of the entries less what the missing coordinates, at their best, take away.
     #[inline(always)]
-    fn squares<'a>(
-        &mut self,
-        cell: &Cell<'_>,
-        line: &impl Fn(usize) -> &'a [f64; N],
-        shifted: bool,
-    ) -> [f64; N] {
+    fn squares(&mut self, cell: &Cell<'_>, shifted: bool) -> [f64; N] {
         let entries = if shifted {
             &self.shifted
         } else {
             &self.entries
         };
-        let mut squares = [0.0; N];
-        for entry in entries {
-            for lane in 0..N {
-                squares[lane] += entry[lane] * entry[lane];
-            }
-        }
+        let mut squares = products(entries, entries);
         self.pull.clear();
         for (a, &i) in cell.missing.iter().enumerate() {
-            let mut pull = [0.0; N];
-            for (j, entry) in entries[..=i].iter().enumerate() {
-                let factor = line(cell.rows.factor(i, j));
-                for lane in 0..N {
-                    pull[lane] += factor[lane] * entry[lane];
-                }
-            }
+            let first = i * (i + 1) / 2;
+            let mut pull = products(&self.factor[first..=first + i], &entries[..=i]);
             let start = a * (a + 1) / 2;
-            for (b, before) in self.pull.iter().enumerate() {
-                let factor = self.factor[start + b];
-                for lane in 0..N {
-                    pull[lane] -= factor[lane] * before[lane];
-                }
-            }
-            let pivot = self.factor[start + a];
+            let taken = products(&self.of_missing[start..start + a], &self.pull);
+            let pivot = self.of_missing[start + a];
             for lane in 0..N {
-                pull[lane] /= pivot[lane];
+                pull[lane] = (pull[lane] - taken[lane]) / pivot[lane];
                 squares[lane] -= pull[lane] * pull[lane];
             }
             self.pull.push(pull);
