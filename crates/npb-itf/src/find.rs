@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::dependence::of_ranks;
 use crate::gibbs::shuffle;
-use crate::kernels::{Cells, Column};
+use crate::kernels::Column;
 use crate::{Grouping, ItfConfig, ItfData, ItfError, fit_data};
 
 /// Numbers in a group, at most: the cost of a sweep grows with their cube.
@@ -169,7 +169,7 @@ impl ItfData {
         rows.truncate(MAX_ROWS);
         rows.sort_unstable();
         let cells = self.laws().iter().zip(self.cells()).map(|(law, cells)| {
-            let parts = rows.iter().map(|&row| parts(law, cells, row as usize));
+            let parts = rows.iter().map(|&row| law.parts(cells, row as usize));
             law.cells_of_parts(&parts.collect::<Vec<_>>())
                 .unwrap_or_else(|| cells.clone())
         });
@@ -183,23 +183,13 @@ impl ItfData {
             let rng = &mut stream(seed, [SEARCH, 1, j as u64, 0]);
             let mut hidden = |x: Option<f64>| x.filter(|_| rng.random::<f64>() >= HIDDEN);
             let row = |row| -> Vec<Option<f64>> {
-                parts(law, cells, row)
-                    .into_iter()
-                    .map(&mut hidden)
-                    .collect()
+                law.parts(cells, row).into_iter().map(&mut hidden).collect()
             };
             let rows: Vec<Vec<Option<f64>>> = (0..self.n_rows()).map(row).collect();
             law.cells_of_parts(&rows).unwrap_or_else(|| cells.clone())
         });
         self.with_cells(cells.collect())
     }
-}
-
-fn parts(law: &Column, cells: &Cells, row: usize) -> Vec<Option<f64>> {
-    let parts = 0..law.n_parts(cells, row);
-    parts
-        .map(|part| law.part(cells, row, part).value())
-        .collect()
 }
 
 /// Sums over rows of the log densities of the cells that are hidden in `shown`.
@@ -212,7 +202,7 @@ fn explained(
     let is_hidden = |row: usize, j: usize| {
         let (before, after) = (whole.cells_of(j), shown.cells_of(j));
         let law = whole.law_of(j);
-        parts(law, before, row) != parts(law, after, row)
+        law.parts(before, row) != law.parts(after, row)
     };
     let hidden = (0..whole.n_rows()).flat_map(|row| {
         let columns = 0..whole.infos().len();

@@ -7,9 +7,7 @@ use npb_data::MixedColumn;
 use serde::{Deserialize, Serialize};
 
 use crate::data::{codes, prototype_stream};
-use crate::kernels::{
-    Categorical, CategoricalData, Cells, Column, FullNormal, FullNormalData, Normal, NormalData,
-};
+use crate::kernels::{Categorical, Cells, Column, FullNormal, FullNormalData, Normal};
 use crate::{ItfData, ItfError};
 
 /// Where a column of the user's is: a column of the model by itself, or a part of one.
@@ -197,39 +195,26 @@ pub(crate) fn changed(
     rows: &[usize],
     change: impl Fn(usize, usize, Option<f64>) -> Option<f64>,
 ) -> Cells {
-    let (Column::FullNormal(law), Cells::FullNormal(data)) = (law, cells) else {
-        return cells.clone();
+    let row = |(at, &row): (usize, &usize)| -> Vec<Option<f64>> {
+        let parts = law.parts(cells, row).into_iter().enumerate();
+        parts.map(|(part, x)| change(at, part, x)).collect()
     };
-    let all = data.parts(&law.kernel);
-    let mut rows: Vec<Vec<Option<f64>>> = rows.iter().map(|&row| all[row].clone()).collect();
-    for (i, row) in rows.iter_mut().enumerate() {
-        for (part, x) in row.iter_mut().enumerate() {
-            *x = change(i, part, *x);
-        }
-    }
-    let data = FullNormalData::new(&law.kernel, &rows).expect("parts of valid cells");
-    Cells::FullNormal(data)
+    let rows: Vec<Vec<Option<f64>>> = rows.iter().enumerate().map(row).collect();
+    (law.cells_of_parts(&rows)).expect("parts of valid cells of a group")
 }
 
 /// A part of a group as a column by itself, with the kernel that it would have without the group.
 pub(crate) fn alone(law: &Column, cells: &Cells, part: usize) -> Option<(Column, Cells)> {
-    let (Column::FullNormal(law), Cells::FullNormal(data)) = (law, cells) else {
+    let Column::FullNormal(of) = law else {
         return None;
     };
-    let rows = data.parts(&law.kernel);
-    let values: Vec<Option<f64>> = rows.iter().map(|row| row[part]).collect();
     let rng = &mut prototype_stream();
-    match law.kernel.coordinate(part) {
-        Some((centre, scale)) => {
-            let law = Normal::new(centre, scale)?.column(rng);
-            Some((law, Cells::Normal(NormalData::new(&values)?)))
-        }
-        None => {
-            let n_levels = crate::Kernel::n_levels(&law.kernel, part)?;
-            let law = Categorical::new(n_levels)?.column(rng);
-            let codes: Vec<Option<u32>> = values.iter().map(|x| x.map(|x| x as u32)).collect();
-            let cells = CategoricalData::new(n_levels, &codes)?;
-            Some((law, Cells::Categorical(cells)))
-        }
-    }
+    let single = match of.kernel.coordinate(part) {
+        Some((centre, scale)) => Normal::new(centre, scale)?.column(rng),
+        None => Categorical::new(law.n_levels(part)?)?.column(rng),
+    };
+    let value = |row| vec![law.part(cells, row, part).value()];
+    let rows: Vec<Vec<Option<f64>>> = (0..law.n_rows(cells)).map(value).collect();
+    let cells = single.cells_of_parts(&rows)?;
+    Some((single, cells))
 }

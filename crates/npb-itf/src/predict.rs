@@ -130,15 +130,21 @@ impl ItfFit {
         self.read(table, true)
     }
 
-    /// Rows of columns that were put together by hand. Those of a kernel that looks at other rows (a network) must be the
+    /// Rows of columns that were put together by hand, grouped as in the fit or not at all. Those of a kernel that looks at other rows (a network) must be the
     /// training rows.
     ///
     /// # Errors
     /// Cells of other kernels than in training, or of other rows where that matters; a kernel that looks at other rows in a fit without
     /// their labels ([`crate::ItfConfig::keep_labels`]).
     pub fn rows_of(&self, data: &ItfData, training: bool) -> Result<ItfRows, ItfError> {
+        // Data from before columns were grouped.
+        let plain = data.places().iter().all(|place| place.part.is_none());
+        let grouped = match plain && !self.groups().is_empty() {
+            true => Some(data.with_groups(&self.groups())?),
+            false => None,
+        };
         let rows = ItfRows {
-            cells: data.cells().to_vec(),
+            cells: grouped.as_ref().unwrap_or(data).cells().to_vec(),
             n_rows: data.n_rows(),
             training,
         };

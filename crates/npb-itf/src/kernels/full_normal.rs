@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::Categorical;
 use super::band::Band;
 use super::support::{
-    CellError, ClusterTable, Hierarchical, clusters_in, pick_ln, positive, positive_gamma,
-    push_drawn, seen, setting, standard,
+    CellError, Hierarchical, clusters_in, pick_ln, positive, positive_gamma, push_drawn, seen,
+    setting, standard,
 };
 use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 use densities::Densities;
@@ -102,8 +102,8 @@ pub struct FullNormalParams {
     ln_det_scale: f64,
     /// Of the levels' probabilities, as in [`Categorical`].
     concentrations: Vec<f64>,
-    /// Rows as in [`Rows`].
-    table: ClusterTable,
+    /// The numbers of every cluster, in the order of [`Rows`].
+    table: Vec<Vec<f64>>,
 }
 
 /// How many cells, their sum and the sum of their products: indicators of levels first, then numbers.
@@ -116,7 +116,7 @@ pub struct FullNormalStats {
     products: Vec<f64>,
 }
 
-/// Where numbers of a cluster stand in the table.
+/// Where the numbers of a cluster stand.
 #[derive(Clone, Copy)]
 struct Rows {
     d: usize,
@@ -379,7 +379,7 @@ impl FullNormal {
         let entries = (0..d).flat_map(|i| (0..=i).map(move |j| l[(i, j)]));
         let factor: Vec<f64> = entries.collect();
         let line = |i: usize| &factor[packed(i, 0)..][..=i];
-        let table = &mut params.table;
+        let table = &mut params.table[cluster];
         for (of, mean) in means.chunks_exact(d).enumerate() {
             let mut turned = vec![0.0; d];
             for (i, x) in mean.iter().enumerate() {
@@ -391,8 +391,8 @@ impl FullNormal {
                 Some(a) => (rows.effect(a, 0), rows.turned_effect(a, 0)),
             };
             for j in 0..d {
-                table.set(first + j, cluster, mean[j]);
-                table.set(first_turned + j, cluster, turned[j]);
+                table[first + j] = mean[j];
+                table[first_turned + j] = turned[j];
             }
         }
         for i in 0..d {
@@ -400,26 +400,29 @@ impl FullNormal {
             for j in 0..=i {
                 let products = line(i).iter().zip(line(j));
                 let product: f64 = products.map(|(x, y)| x * y).sum();
-                table.set(rows.factor(i, j), cluster, line(i)[j]);
-                table.set(rows.precision(i, j), cluster, product);
+                table[rows.factor(i, j)] = line(i)[j];
+                table[rows.precision(i, j)] = product;
             }
         }
-        table.set(rows.constant(), cluster, constant);
+        table[rows.constant()] = constant;
     }
 
     /// What a cluster makes of a cell: `work` then holds the conditional laws of its missing numbers, and the logarithms of the
     /// probabilities (up to a common number) of all ways to choose its missing levels. Missing entries of `work.z` are set.
-    fn condition(one: &One, cell: Known<'_>, work: &mut Work) {
+    fn condition(one: One<'_>, cell: Known<'_>, work: &mut Work) {
         let Known {
             known,
             missing,
             ways,
         } = cell;
-        let d = one.mean.len();
-        work.d.clone_from(&one.mean);
+        let d = one.rows.d;
+        work.d.clear();
+        work.d.extend_from_slice(one.mean());
         for &a in known {
-            let effect = &one.effects[a * d..][..d];
-            work.d.iter_mut().zip(effect).for_each(|(x, e)| *x += e);
+            work.d
+                .iter_mut()
+                .zip(one.effect(a))
+                .for_each(|(x, e)| *x += e);
         }
         let Work { z, d: apart, .. } = work;
         for j in 0..d {
@@ -450,7 +453,7 @@ impl FullNormal {
             let way = &ways.places[w * n_open..][..n_open];
             work.d.clone_from(&work.entries);
             for &a in way {
-                let turned = &one.turned_effects[a * d..][..d];
+                let turned = one.turned_effect(a);
                 work.d.iter_mut().zip(turned).for_each(|(x, t)| *x -= t);
             }
             let first = work.pulls.len();
@@ -461,13 +464,13 @@ impl FullNormal {
             work.band.solve_lower(&mut work.pulls[first..]);
             let squares: f64 = work.d.iter().map(|x| x * x).sum();
             let gained: f64 = work.pulls[first..].iter().map(|x| x * x).sum();
-            let ln_p: f64 = way.iter().map(|&a| one.ln_theta[a]).sum();
+            let ln_p: f64 = way.iter().map(|&a| one.ln_theta(a)).sum();
             work.logs.push(ln_p - 0.5 * (squares - gained));
         }
     }
 
     /// Draws the missing parts of the cell in `work.z`; returns the way that was chosen.
-    fn fill(one: &One, cell: Known<'_>, work: &mut Work, rng: &mut Xoshiro256PlusPlus) -> usize {
+    fn fill(one: One<'_>, cell: Known<'_>, work: &mut Work, rng: &mut Xoshiro256PlusPlus) -> usize {
         let missing = cell.missing;
         Self::condition(one, cell, work);
         let way = match work.logs.len() {
@@ -588,35 +591,40 @@ impl ClusterLaw {
     }
 }
 
-/// The numbers of one cluster, side by side.
-struct One {
-    mean: Vec<f64>,
-    /// L, packed.
-    factor: Vec<f64>,
-    effects: Vec<f64>,
-    turned_effects: Vec<f64>,
-    ln_theta: Vec<f64>,
+/// The numbers of one cluster.
+#[derive(Clone, Copy)]
+struct One<'a> {
+    rows: Rows,
+    numbers: &'a [f64],
 }
 
-impl One {
-    fn new(rows: Rows, params: &FullNormalParams, cluster: usize) -> Self {
-        let some = |first: usize, n: usize| {
-            let rows = first..first + n;
-            rows.map(|row| params.table.get(row, cluster)).collect()
-        };
-        let of_effects = rows.effects * rows.d;
+impl<'a> One<'a> {
+    fn new(rows: Rows, params: &'a FullNormalParams, cluster: usize) -> Self {
         Self {
-            mean: some(rows.mean(0), rows.d),
-            factor: some(rows.factor(0, 0), rows.triangle()),
-            effects: some(rows.effect(0, 0), of_effects),
-            turned_effects: some(rows.turned_effect(0, 0), of_effects),
-            ln_theta: some(rows.ln_theta(0), rows.effects),
+            rows,
+            numbers: &params.table[cluster],
         }
     }
 
+    fn mean(self) -> &'a [f64] {
+        &self.numbers[self.rows.mean(0)..][..self.rows.d]
+    }
+
     /// L_i0, ..., L_ii.
-    fn line(&self, i: usize) -> &[f64] {
-        &self.factor[packed(i, 0)..][..=i]
+    fn line(self, i: usize) -> &'a [f64] {
+        &self.numbers[self.rows.factor(i, 0)..][..=i]
+    }
+
+    fn effect(self, a: usize) -> &'a [f64] {
+        &self.numbers[self.rows.effect(a, 0)..][..self.rows.d]
+    }
+
+    fn turned_effect(self, a: usize) -> &'a [f64] {
+        &self.numbers[self.rows.turned_effect(a, 0)..][..self.rows.d]
+    }
+
+    fn ln_theta(self, a: usize) -> f64 {
+        self.numbers[self.rows.ln_theta(a)]
     }
 }
 
@@ -739,13 +747,6 @@ impl FullNormalData {
         z
     }
 
-    /// All parts of all rows, as they were given.
-    pub(crate) fn parts(&self, kernel: &FullNormal) -> Vec<Vec<Option<f64>>> {
-        let part = |row: usize, part: usize| kernel.part(self, row, part).value();
-        let row = |i| (0..kernel.size()).map(|j| part(i, j)).collect();
-        (0..self.missing.len()).map(row).collect()
-    }
-
     fn numbers(&self, row: usize) -> &[f64] {
         &self.z[row * self.d..][..self.d]
     }
@@ -802,24 +803,24 @@ impl FullNormalParams {
 
     /// Mean of a cluster, in units of the scales about the centres: without the effects of levels.
     pub fn mean(&self, cluster: usize) -> Vec<f64> {
-        (0..self.d()).map(|j| self.table.get(j, cluster)).collect()
+        (0..self.d()).map(|j| self.table[cluster][j]).collect()
     }
 
     /// By how much a level moves the mean; levels of all columns counted together.
     pub fn effect(&self, cluster: usize, level: usize) -> Vec<f64> {
         let rows = self.rows();
-        let entry = |j: usize| self.table.get(rows.effect(level, j), cluster);
+        let entry = |j: usize| self.table[cluster][rows.effect(level, j)];
         (0..rows.d).map(entry).collect()
     }
 
     /// Probability of a level; levels of all columns counted together.
     pub fn probability(&self, cluster: usize, level: usize) -> f64 {
-        self.table.get(self.rows().ln_theta(level), cluster).exp()
+        self.table[cluster][self.rows().ln_theta(level)].exp()
     }
 
     /// Entry of the precision matrix of a cluster, in the same units.
     pub fn precision(&self, cluster: usize, i: usize, j: usize) -> f64 {
-        self.table.get(self.rows().precision(i, j), cluster)
+        self.table[cluster][self.rows().precision(i, j)]
     }
 
     /// B.
@@ -915,7 +916,7 @@ impl Kernel for FullNormal {
             concentrations: (self.levels.iter())
                 .map(|_| Categorical::prior_concentration(rng))
                 .collect(),
-            table: ClusterTable::new(self.rows().n()),
+            table: Vec::new(),
         }
     }
 
@@ -1085,6 +1086,7 @@ impl Kernel for FullNormal {
     ) {
         let (d, effects) = (self.d(), self.rows().effects);
         let posterior = self.posterior(params, stats);
+        params.table[cluster].resize(self.rows().n(), 0.0);
         for (l, levels) in self.levels.iter().enumerate() {
             let first = self.first_effect(l);
             let counts = &stats.sum[first..][..levels.size()];
@@ -1092,7 +1094,7 @@ impl Kernel for FullNormal {
                 levels.draw_ln_theta(params.concentrations[l], counts.iter().copied(), rng);
             for (level, ln) in ln_theta.into_iter().enumerate() {
                 let row = self.rows().ln_theta(first + level);
-                params.table.set(row, cluster, ln);
+                params.table[cluster][row] = ln;
             }
         }
         let law = Wishart::from_inverse_scale(posterior.inverse_scale.as_ref(), posterior.df);
@@ -1149,7 +1151,7 @@ impl Kernel for FullNormal {
         let mut work = Work::default();
         work.z.extend_from_slice(data.numbers(row));
         let one = One::new(self.rows(), params, cluster);
-        Self::condition(&one, cell, &mut work);
+        Self::condition(one, cell, &mut work);
         let m = cell.missing.len();
         ln_normalize(&mut work.logs);
         let mut mean = vec![0.0; m];
@@ -1195,7 +1197,7 @@ impl Kernel for FullNormal {
         let mut work = Work::default();
         work.z.extend_from_slice(data.numbers(row));
         let one = One::new(self.rows(), params, cluster);
-        let way = Self::fill(&one, cell, &mut work, rng);
+        let way = Self::fill(one, cell, &mut work, rng);
         out.clear();
         for (j, &z) in work.z.iter().enumerate() {
             let given = seen(data.given[row * data.d + j]).filter(|_| !ignore_observed);
@@ -1268,14 +1270,16 @@ impl Kernel for FullNormal {
         {
             return Err("vector: hyperparameters".to_owned());
         }
-        params
-            .table
-            .check("vector", rows.n(), |_, x| x.is_finite())?;
+        let fits =
+            |numbers: &Vec<f64>| numbers.len() == rows.n() && numbers.iter().all(|x| x.is_finite());
+        if !params.table.iter().all(fits) {
+            return Err("vector: numbers of clusters".to_owned());
+        }
         let mut fresh = params.clone();
         for k in 0..params.table.n_clusters() {
             let at = |i: usize, j: usize| {
                 if i >= j {
-                    params.table.get(rows.factor(i, j), k)
+                    params.table[k][rows.factor(i, j)]
                 } else {
                     0.0
                 }
@@ -1288,14 +1292,14 @@ impl Kernel for FullNormal {
             let means: Vec<f64> = params.mean(k).into_iter().chain(effects).collect();
             self.set(&mut fresh, k, &means, &l);
             for row in 0..rows.n() {
-                let (a, b) = (fresh.table.get(row, k), params.table.get(row, k));
+                let (a, b) = (fresh.table[k][row], params.table[k][row]);
                 if (a - b).abs() > 1e-9 * (1.0 + a.abs()) {
                     return Err(format!("vector: cluster {k}"));
                 }
             }
             for (l, levels) in self.levels.iter().enumerate() {
                 let places = (0..levels.size()).map(|c| rows.ln_theta(self.first_effect(l) + c));
-                let logs: Vec<f64> = places.map(|row| params.table.get(row, k)).collect();
+                let logs: Vec<f64> = places.map(|row| params.table[k][row]).collect();
                 if log_sum_exp(&logs).abs() > 1e-9 {
                     return Err(format!("vector: levels of cluster {k}"));
                 }
@@ -1334,7 +1338,7 @@ impl FullNormal {
             for &row in of_cluster {
                 work.z.clear();
                 work.z.extend_from_slice(data.numbers(row));
-                let way = Self::fill(&one, data.known(row), &mut work, rng);
+                let way = Self::fill(one, data.known(row), &mut work, rng);
                 take(row, &work.z, way);
             }
         }
@@ -1359,7 +1363,7 @@ impl Hierarchical for FullNormal {
         for i in 0..d {
             for j in 0..d {
                 let row = rows.precision(i, j);
-                sum[(i, j)] = occupied.iter().map(|&k| params.table.get(row, k)).sum();
+                sum[(i, j)] = occupied.iter().map(|&k| params.table[k][row]).sum();
             }
         }
         self.move_means(params, &occupied, &sum, 0..1, rng);
@@ -1412,9 +1416,8 @@ impl FullNormal {
             let table = &params.table;
             let pull = |i: usize| -> f64 {
                 let of_cluster = |&k: &usize| -> f64 {
-                    let terms = (0..d).map(|j| {
-                        table.get(rows.precision(i, j), k) * table.get(self.place(of, j), k)
-                    });
+                    let terms = (0..d)
+                        .map(|j| table[k][rows.precision(i, j)] * table[k][self.place(of, j)]);
                     terms.sum()
                 };
                 s * occupied.iter().map(of_cluster).sum::<f64>()
@@ -1431,8 +1434,8 @@ impl FullNormal {
         let length = |of: usize, k: usize| -> f64 {
             let entry = |j: usize| -> f64 {
                 let terms = (j..d).map(|i| {
-                    table.get(rows.factor(i, j), k)
-                        * (table.get(self.place(of, i), k) - params.mean[of * d + i])
+                    table[k][rows.factor(i, j)]
+                        * (table[k][self.place(of, i)] - params.mean[of * d + i])
                 });
                 terms.sum()
             };
@@ -1461,7 +1464,7 @@ impl FullNormal {
             (params.scale, params.ln_det_scale) = (scale, ln_det);
         }
         let scale = params.scale();
-        let of_constant = |&k: &usize| params.table.get(self.rows().constant(), k);
+        let of_constant = |&k: &usize| params.table[k][self.rows().constant()];
         // Σ ln |Λ_k|, and the trace of B Σ Λ_k.
         let ln_dets: f64 =
             2.0 * occupied.iter().map(of_constant).sum::<f64>() + 2.0 * n * d as f64 * LN_SQRT_2PI;

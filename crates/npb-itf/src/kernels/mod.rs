@@ -624,6 +624,14 @@ impl Column {
         for_cells!(self, cells, |k, p, d| k.part(d, row, part))
     }
 
+    /// All parts of the cell, as they were given.
+    pub(crate) fn parts(&self, cells: &Cells, row: usize) -> Vec<Option<f64>> {
+        let parts = 0..self.n_parts(cells, row);
+        parts
+            .map(|part| self.part(cells, row, part).value())
+            .collect()
+    }
+
     /// The missing parts of the cell.
     pub fn gaps(&self, cells: &Cells, row: usize) -> Vec<usize> {
         let is_missing = |&part: &usize| !matches!(self.part(cells, row, part), Part::Observed(_));

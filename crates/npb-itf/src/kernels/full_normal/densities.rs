@@ -20,17 +20,17 @@ impl pulp::NullaryFnOnce for Densities<'_> {
     #[inline(always)]
     fn call(mut self) {
         let n = self.n_clusters;
-        let mut wide = Lanes::<8>::new(self.kernel, self.params, n);
+        let mut wide = Lanes::<8>::new(self.kernel, self.params);
         let whole = n - n % 8;
         for k in (0..whole).step_by(8) {
             self.all_rows(&mut wide, k);
         }
-        let mut narrow = Lanes::<4>::new(self.kernel, self.params, n);
+        let mut narrow = Lanes::<4>::new(self.kernel, self.params);
         let rest = n - n % 4;
         for k in (whole..rest).step_by(4) {
             self.all_rows(&mut narrow, k);
         }
-        let mut single = Lanes::<1>::new(self.kernel, self.params, n);
+        let mut single = Lanes::<1>::new(self.kernel, self.params);
         for k in rest..n {
             self.all_rows(&mut single, k);
         }
@@ -81,7 +81,6 @@ impl<'a> Cell<'a> {
 struct Lanes<'a, const N: usize> {
     rows: Rows,
     params: &'a FullNormalParams,
-    n_clusters: usize,
     k: usize,
     factor: Vec<[f64; N]>,
     turned: Vec<[f64; N]>,
@@ -115,11 +114,10 @@ fn products<const N: usize>(x: &[[f64; N]], y: &[[f64; N]]) -> [f64; N] {
 }
 
 impl<'a, const N: usize> Lanes<'a, N> {
-    fn new(kernel: &FullNormal, params: &'a FullNormalParams, n_clusters: usize) -> Self {
+    fn new(kernel: &FullNormal, params: &'a FullNormalParams) -> Self {
         Self {
             rows: kernel.rows(),
             params,
-            n_clusters,
             k: 0,
             factor: Vec::new(),
             turned: Vec::new(),
@@ -134,9 +132,10 @@ impl<'a, const N: usize> Lanes<'a, N> {
 
     #[inline(always)]
     fn line(&self, row: usize) -> [f64; N] {
-        let line = &self.params.table.row(row, self.n_clusters)[self.k..self.k + N];
         let mut out = [0.0; N];
-        out.copy_from_slice(line);
+        for (out, numbers) in out.iter_mut().zip(&self.params.table[self.k..self.k + N]) {
+            *out = numbers[row];
+        }
         out
     }
 
@@ -145,18 +144,21 @@ impl<'a, const N: usize> Lanes<'a, N> {
     fn load(&mut self, k: usize) {
         self.k = k;
         let (rows, d) = (self.rows, self.rows.d);
-        self.factor.clear();
-        self.turned.clear();
-        self.turned_effects.clear();
-        for i in 0..rows.triangle() {
-            self.factor.push(self.line(rows.factor(0, 0) + i));
-        }
-        for j in 0..d {
-            self.turned.push(self.line(rows.turned(j)));
-        }
-        for i in 0..d * rows.effects {
-            self.turned_effects
-                .push(self.line(rows.turned_effect(0, 0) + i));
+        self.factor.resize(rows.triangle(), [0.0; N]);
+        self.turned.resize(d, [0.0; N]);
+        self.turned_effects.resize(d * rows.effects, [0.0; N]);
+        for lane in 0..N {
+            let numbers = &self.params.table[k + lane];
+            let parts = [
+                (&mut self.factor, rows.factor(0, 0)),
+                (&mut self.turned, rows.turned(0)),
+                (&mut self.turned_effects, rows.turned_effect(0, 0)),
+            ];
+            for (part, first) in parts {
+                for (to, from) in part.iter_mut().zip(&numbers[first..]) {
+                    to[lane] = *from;
+                }
+            }
         }
     }
 
