@@ -15,8 +15,8 @@ pub(crate) const MAX_NUMBERS: usize = 32;
 const MAX_WAYS: usize = 256;
 /// Groups of numbers are merged while their correlations are above this on average.
 const ALIKE: f64 = 0.5;
-/// A column of levels joins a group when so much of a number's variance is between its levels.
-const BETWEEN: f64 = 0.1;
+/// A column of levels joins a group when the F statistic of one of its numbers is at least this.
+const F: f64 = 5.0;
 /// Share of the cells that are hidden.
 const HIDDEN: f64 = 0.1;
 /// Rows that are looked at, at most.
@@ -138,12 +138,12 @@ impl ItfData {
                 .map(|row| self.cells_of(j).level(row))
                 .collect();
             let told = |group: &Vec<usize>| {
-                let shares = group.iter().map(|&g| share_between(&codes, &scores[g]));
-                shares.fold(0.0, f64::max)
+                let statistics = group.iter().map(|&g| f_statistic(&codes, &scores[g]));
+                statistics.fold(0.0, f64::max)
             };
             let told: Vec<f64> = partition.iter().map(told).collect();
             let best = (0..told.len()).max_by(|&a, &b| told[a].total_cmp(&told[b]));
-            if let Some(group) = best.filter(|&group| told[group] >= BETWEEN) {
+            if let Some(group) = best.filter(|&group| told[group] >= F) {
                 found.push((told[group], j, group, law.kernel.size()));
             }
         }
@@ -246,8 +246,8 @@ fn correlation(x: &[Option<f64>], y: &[Option<f64>]) -> f64 {
     }
 }
 
-/// Share of the variance of numbers that is between levels.
-fn share_between(codes: &[Option<u32>], x: &[Option<f64>]) -> f64 {
+/// F statistic of one-way analysis of variance: mean square between levels over that within.
+fn f_statistic(codes: &[Option<u32>], x: &[Option<f64>]) -> f64 {
     let pairs = || {
         codes
             .iter()
@@ -265,11 +265,13 @@ fn share_between(codes: &[Option<u32>], x: &[Option<f64>]) -> f64 {
     let squares: f64 = pairs().map(|(_, x)| (x - mean).powi(2)).sum();
     let levels = n.iter().zip(&sums).filter(|(n, _)| **n > 0.0);
     let between: f64 = levels.map(|(n, sum)| n * (sum / n - mean).powi(2)).sum();
-    if squares > 0.0 {
-        between / squares
-    } else {
-        0.0
+    let occupied = n.iter().filter(|n| **n > 0.0).count() as f64;
+    let (of_between, of_within) = (occupied - 1.0, total - occupied);
+    if of_between < 1.0 || of_within < 1.0 || squares <= 0.0 {
+        return 0.0;
     }
+    let within = (squares - between).max(1e-9 * squares);
+    between / of_between / (within / of_within)
 }
 
 /// Clusters of columns by average linkage.

@@ -296,6 +296,12 @@ impl FullNormal {
         }
     }
 
+    /// All numbers, and all ways to choose all levels.
+    fn nothing_known(&self) -> (Vec<usize>, Ways) {
+        let every = self.ways((0..self.levels.len()).collect());
+        ((0..self.d()).collect(), every)
+    }
+
     /// Source: conjugate multivariate regression of the numbers on the indicators of the levels; prior rows of weight s and t stand for
     /// μ_k and the effects.
     fn posterior(&self, params: &FullNormalParams, stats: &FullNormalStats) -> Posterior {
@@ -1138,15 +1144,14 @@ impl Kernel for FullNormal {
         _: RowLabels<'_>,
         out: &mut Vec<f64>,
     ) {
-        let all: Vec<usize> = (0..self.d()).collect();
-        let every = self.ways((0..self.levels.len()).collect());
-        let cell = match ignore_observed {
-            true => Known {
+        let nothing = ignore_observed.then(|| self.nothing_known());
+        let cell = match &nothing {
+            Some((missing, ways)) => Known {
                 known: &[],
-                missing: &all,
-                ways: &every,
+                missing,
+                ways,
             },
-            false => data.known(row),
+            None => data.known(row),
         };
         let mut work = Work::default();
         work.z.extend_from_slice(data.numbers(row));
@@ -1184,15 +1189,14 @@ impl Kernel for FullNormal {
         rng: &mut Xoshiro256PlusPlus,
         out: &mut Vec<f64>,
     ) {
-        let all: Vec<usize> = (0..self.d()).collect();
-        let every = self.ways((0..self.levels.len()).collect());
-        let cell = match ignore_observed {
-            true => Known {
+        let nothing = ignore_observed.then(|| self.nothing_known());
+        let cell = match &nothing {
+            Some((missing, ways)) => Known {
                 known: &[],
-                missing: &all,
-                ways: &every,
+                missing,
+                ways,
             },
-            false => data.known(row),
+            None => data.known(row),
         };
         let mut work = Work::default();
         work.z.extend_from_slice(data.numbers(row));
