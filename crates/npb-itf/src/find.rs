@@ -23,13 +23,15 @@ const HIDDEN: f64 = 0.1;
 const MAX_ROWS: usize = 1000;
 /// By how many standard errors a candidate must beat no groups.
 const MARGIN: f64 = 2.0;
+/// The most that one cell counts, in nats.
+const MOST: f64 = 3.0;
 /// Key of the random streams of a search.
 const SEARCH: u64 = u64::MAX - 2;
 
 impl ItfData {
     /// Groups of columns that share a joint law ([`with_groups`](Self::with_groups)), none when that explains the data no better: of a few candidates
-    /// the one under which cells that were hidden from a short fit have the largest mean log density, if that is larger than without groups by more
-    /// than two standard errors. Densities are those of all kinds of columns, in the user's units, levels included.
+    /// those under which cells that were hidden from a short fit have a larger mean log density than without groups, by two standard errors, and among
+    /// them the one with most columns together that is not behind the best by two. A cell counts 3 nats at most, either way. Densities are those of all kinds of columns, in the user's units, levels included.
     ///
     /// Candidates: all columns of plain numbers together (up to 32), and clusters of them by the correlations of their normal scores; each without
     /// levels, and with those columns of levels that a number of the group depends on.
@@ -60,22 +62,32 @@ impl ItfData {
             groups: Grouping::Off,
             ..config.clone()
         };
-        let fits = |groups: &Vec<Vec<String>>| explained(&whole, &shown, groups, &short);
-        let none = fits(&Vec::new());
-        let of_candidates: Vec<Result<Vec<f64>, ItfError>> =
-            candidates.par_iter().map(fits).collect();
+        let hidden = hidden_cells(&whole, &shown);
+        let fits = |groups: &[Vec<String>]| explained(&whole, &shown, &hidden, groups, &short);
+        let none = fits(&[]);
+        let of_candidates = candidates.par_iter().map(|groups| fits(groups));
+        let of_candidates: Vec<Result<Vec<f64>, ItfError>> = of_candidates.collect();
         let none = none?;
-        let mut best = (0.0, Vec::new());
-        for (groups, explained) in candidates.into_iter().zip(of_candidates) {
-            let gains: Vec<f64> = explained?.iter().zip(&none).map(|(a, b)| a - b).collect();
-            let n = gains.len() as f64;
-            let mean = gains.iter().sum::<f64>() / n;
-            let variance = gains.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
-            if mean > MARGIN * (variance / n).sqrt() && mean > best.0 {
-                best = (mean, groups);
+        let mut better = Vec::new();
+        for (groups, densities) in candidates.into_iter().zip(of_candidates) {
+            let densities = densities?;
+            let (ahead, error) = gain(&hidden, &densities, &none);
+            if ahead > MARGIN * error {
+                better.push((groups, densities));
             }
         }
-        Ok(best.1)
+        // The best of them, then the first, with most columns together, that the data cannot tell from it.
+        let best = better.iter().map(|(_, densities)| densities);
+        let best = best.reduce(|best, other| match gain(&hidden, other, best).0 > 0.0 {
+            true => other,
+            false => best,
+        });
+        let is_as_good = |(_, densities): &&(Vec<Vec<String>>, Vec<f64>)| {
+            let (behind, error) = best.map_or((0.0, 0.0), |best| gain(&hidden, best, densities));
+            behind <= MARGIN * error
+        };
+        let chosen = better.iter().find(is_as_good);
+        Ok(chosen.map_or(Vec::new(), |(groups, _)| groups.clone()))
     }
 
     /// The groups to compare with none.
@@ -85,10 +97,12 @@ impl ItfData {
             .collect();
         let scores: Vec<Vec<Option<f64>>> = numbers.iter().map(|&j| self.scores(j)).collect();
         let together: Vec<usize> = (0..numbers.len()).collect();
-        let mut partitions = vec![clusters(&scores)];
+        // Most columns together first.
+        let mut partitions = Vec::new();
         if (1..=MAX_NUMBERS).contains(&numbers.len()) {
             partitions.push(vec![together]);
         }
+        partitions.push(clusters(&scores));
         let mut candidates: Vec<Vec<Vec<usize>>> = Vec::new();
         for partition in partitions {
             let with_levels = self.with_levels(&partition, &scores);
@@ -192,37 +206,49 @@ impl ItfData {
     }
 }
 
-/// Sums over rows of the log densities of the cells that are hidden in `shown`.
+/// Rows and columns of the cells, or parts of them, that are hidden in `shown`.
+fn hidden_cells(whole: &ItfData, shown: &ItfData) -> Vec<(usize, usize)> {
+    let is_hidden = |row: usize, j: usize| {
+        let law = whole.law_of(j);
+        law.parts(whole.cells_of(j), row) != law.parts(shown.cells_of(j), row)
+    };
+    let columns = |row| {
+        let columns = (0..whole.infos().len()).filter(move |&j| is_hidden(row, j));
+        columns.map(move |j| (row, j))
+    };
+    (0..whole.n_rows()).flat_map(columns).collect()
+}
+
+/// Log densities of the hidden cells under a fit to what is shown.
 fn explained(
     whole: &ItfData,
     shown: &ItfData,
+    hidden: &[(usize, usize)],
     groups: &[Vec<String>],
     config: &ItfConfig,
 ) -> Result<Vec<f64>, ItfError> {
-    let is_hidden = |row: usize, j: usize| {
-        let (before, after) = (whole.cells_of(j), shown.cells_of(j));
-        let law = whole.law_of(j);
-        law.parts(before, row) != law.parts(after, row)
-    };
-    let hidden = (0..whole.n_rows()).flat_map(|row| {
-        let columns = 0..whole.infos().len();
-        columns
-            .filter(move |&j| is_hidden(row, j))
-            .map(move |j| (row, j))
-    });
-    let hidden: Vec<(usize, usize)> = hidden.collect();
     let (shown, whole) = (shown.with_groups(groups)?, whole.with_groups(groups)?);
     let fit = fit_data(&shown, config)?;
-    let densities = fit.ln_held_out(
-        &fit.rows_of(&shown, true)?,
-        &fit.rows_of(&whole, true)?,
-        &hidden,
-    )?;
-    let mut sums = vec![0.0; whole.n_rows()];
-    for ((row, _), density) in hidden.into_iter().zip(densities) {
-        sums[row] += density;
+    let (shown, whole) = (fit.rows_of(&shown, true)?, fit.rows_of(&whole, true)?);
+    fit.ln_held_out(&shown, &whole, hidden)
+}
+
+/// Mean over rows of what cells gain in log density, and its standard error. One cell counts no more than [`MOST`] either way: a cell that
+/// a short fit finds next to impossible says little about a long one.
+fn gain(hidden: &[(usize, usize)], of: &[f64], other: &[f64]) -> (f64, f64) {
+    let mut rows: Vec<f64> = Vec::new();
+    let mut last = None;
+    for ((row, _), (a, b)) in hidden.iter().zip(of.iter().zip(other)) {
+        if last.replace(row) != Some(row) {
+            rows.push(0.0);
+        }
+        let sum = rows.len() - 1;
+        rows[sum] += (a - b).clamp(-MOST, MOST);
     }
-    Ok(sums)
+    let n = rows.len().max(1) as f64;
+    let mean = rows.iter().sum::<f64>() / n;
+    let variance = rows.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+    (mean, (variance / n).sqrt())
 }
 
 /// Correlation over the rows in which both are observed.

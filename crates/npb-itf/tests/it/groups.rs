@@ -390,7 +390,7 @@ fn bad_groups_are_named() {
     let names = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
     let bad: [(Vec<Vec<String>>, &str); 5] = [
         (vec![names(&["x", "nobody"])], "nobody"),
-        (vec![names(&["x", "y"]), names(&["y", "z"])], "\"y\""),
+        (vec![names(&["x", "y"]), names(&["y", "z"])], "y"),
         (vec![names(&["x"])], "x"),
         (vec![names(&["side", "day"])], "side, day"),
         (vec![names(&["x", "x"])], "x"),
