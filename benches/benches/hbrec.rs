@@ -85,7 +85,9 @@ fn recommendation(c: &mut Criterion) {
     group.bench_function("list of ten for a new user", |b| {
         b.iter(|| {
             let profile = recommender.profile(&twenty).expect("known items");
-            recommender.top(&profile, 10)
+            recommender
+                .top(&profile, 10)
+                .expect("a profile of this recommender")
         });
     });
     let two_hundred = likes(200);

@@ -7,8 +7,8 @@ use criterion::{BatchSize, BenchmarkId, Throughput, criterion_group, criterion_m
 use npb_benches::{Processor, on_processor_time, one_thread};
 use npb_data::{Labels, Table};
 use npb_iqgme::{
-    GibbsConfig, IqgmeConfig, IqgmeData, IqgmeSampler, IqgmeState, IqgmeVb, MultiTaskData,
-    MultiTaskVb, Start, Task, TaskStart, TasksConfig, fit,
+    GibbsConfig, Init, IqgmeConfig, IqgmeData, IqgmeSampler, IqgmeState, IqgmeVb, MultiTaskData,
+    MultiTaskVb, Task, TaskInit, TasksConfig, fit,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -96,7 +96,7 @@ fn simulated(setting: Setting, n_rows: usize) -> (Table, Labels) {
 fn config() -> IqgmeConfig {
     IqgmeConfig {
         truncation: COMPONENTS,
-        starts: vec![Start::KMeans(COMPONENTS)],
+        starts: vec![Init::KMeans(COMPONENTS)],
         max_iterations: 10,
         ..IqgmeConfig::default()
     }
@@ -106,12 +106,12 @@ fn config() -> IqgmeConfig {
 fn start(setting: Setting, n_rows: usize) -> IqgmeState {
     let (table, labels) = simulated(setting, START_ROWS);
     let data = IqgmeData::new(&table, &labels, &config()).expect("proper data");
-    let mut vb = IqgmeVb::new(&data, config(), Start::KMeans(COMPONENTS), 0).expect("a start");
+    let mut vb = IqgmeVb::new(&data, config(), Init::KMeans(COMPONENTS), 0).expect("a start");
     for _ in 0..3 {
         vb.step().expect("an iteration");
     }
     let mut state = vb.into_state();
-    state.soft_labels = vec![0.0; n_rows];
+    state.utility_means = vec![0.0; n_rows];
     state
 }
 
@@ -230,7 +230,7 @@ fn several_classes(c: &mut Processor) {
     let (table, _) = simulated(APART, ROWS);
     let labels = eight_classes(&table);
     let data = IqgmeData::new(&table, &labels, &config()).expect("proper data");
-    let start = Start::KMeans(COMPONENTS);
+    let start = Init::KMeans(COMPONENTS);
     let mut vb = IqgmeVb::new(&data, config(), start, 0).expect("a start");
     vb.step().expect("an iteration");
     let state = vb.into_state();
@@ -280,7 +280,7 @@ fn many_tasks(c: &mut Processor) {
             .collect();
         let config = TasksConfig::default();
         let data = MultiTaskData::new(&tasks, &config).expect("proper data");
-        let start = TaskStart::Pooled(Start::KMeans(COMPONENTS));
+        let start = TaskInit::Pooled(Init::KMeans(COMPONENTS));
         let vb = MultiTaskVb::new(&data, config.clone(), start, 0).expect("a start");
         let state = vb.into_state();
         let groups = state.tasks.iter().map(|task| task.indicators.len());

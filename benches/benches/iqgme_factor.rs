@@ -5,7 +5,7 @@ use std::hint::black_box;
 use criterion::{BatchSize, BenchmarkId, Throughput, criterion_group, criterion_main};
 use npb_benches::{Processor, on_processor_time, one_thread};
 use npb_data::{Labels, Table};
-use npb_iqgme::{FactorConfig, FactorData, FactorStart, FactorState, FactorVb, FeatureScale};
+use npb_iqgme::{FactorConfig, FactorData, FactorInit, FactorState, FactorVb, FeatureScale};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -65,7 +65,7 @@ fn iterations(c: &mut Processor) {
         let mut state: Option<FactorState> = None;
         group.bench_function(BenchmarkId::new(name, n_rows), |b| {
             let state = state.get_or_insert_with(|| {
-                let vb = FactorVb::new(&data, config(), FactorStart::Pooled(2), 0);
+                let vb = FactorVb::new(&data, config(), FactorInit::Pooled(2), 0);
                 vb.expect("a start").into_state()
             });
             let first =

@@ -21,9 +21,9 @@ pub(crate) struct MutantsArgs {
     /// Plant faults of this crate only [default: those of all crates].
     #[arg(value_name = "CRATE")]
     krate: Option<String>,
-    /// Plant the fault of this number only.
-    #[arg(long, value_name = "N")]
-    only: Option<u32>,
+    /// Plant the faults of these numbers only.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    only: Vec<u32>,
     /// Check that the text of every fault is where the list says, and plant nothing.
     #[arg(long)]
     check: bool,
@@ -101,7 +101,7 @@ fn chosen<'f>(faults: &'f [Fault], arguments: &MutantsArgs) -> Result<Vec<&'f Fa
             .krate
             .as_ref()
             .is_none_or(|krate| *krate == fault.krate)
-            && arguments.only.is_none_or(|id| id == fault.id)
+            && (arguments.only.is_empty() || arguments.only.contains(&fault.id))
     };
     let chosen: Vec<&Fault> = faults.iter().filter(wanted).collect();
     if chosen.is_empty() {
@@ -145,7 +145,7 @@ fn without_fault(tree: &Tree, krate: &str) -> Result<Duration> {
         }
     };
     let start = Instant::now();
-    match tree.test(&suite, 10 * LIMIT)? {
+    match tree.test(&suite, &[], 10 * LIMIT)? {
         Tests::Passed => Ok(start.elapsed()),
         Tests::Failed(test) => Err(format!("{krate}: {test} fails as it is").into()),
         Tests::TimedOut => Err(format!("{krate}: its tests do not end").into()),
@@ -157,7 +157,12 @@ fn judge(tree: &Tree, fault: &Fault, without_fault: Duration) -> Result<Outcome>
         Ok(suite) => suite,
         Err(messages) => return Ok(Outcome::DoesNotCompile(messages)),
     };
-    Ok(Outcome::new(tree.test(&suite, LIMIT)?, without_fault))
+    if !fault.tests.is_empty()
+        && let Tests::Failed(test) = tree.test(&suite, &fault.tests, LIMIT)?
+    {
+        return Ok(Outcome::Caught(test));
+    }
+    Ok(Outcome::new(tree.test(&suite, &[], LIMIT)?, without_fault))
 }
 
 fn report(n: usize, left: &[(&Fault, Outcome)]) {
@@ -196,18 +201,18 @@ mod tests {
             ..Fault::default()
         };
         let faults = [fault(1, "npb-a"), fault(2, "npb-a"), fault(3, "npb-b")];
-        let ids = |krate: Option<&str>, only| -> Vec<u32> {
+        let ids = |krate: Option<&str>, only: &[u32]| -> Vec<u32> {
             let arguments = MutantsArgs {
                 krate: krate.map(str::to_owned),
-                only,
+                only: only.to_vec(),
                 check: false,
             };
             let found = chosen(&faults, &arguments);
             found.map_or(Vec::new(), |found| found.iter().map(|f| f.id).collect())
         };
-        assert_eq!(ids(None, None), [1, 2, 3]);
-        assert_eq!(ids(Some("npb-a"), None), [1, 2]);
-        assert_eq!(ids(None, Some(3)), [3]);
-        assert!(ids(Some("npb-a"), Some(3)).is_empty());
+        assert_eq!(ids(None, &[]), [1, 2, 3]);
+        assert_eq!(ids(Some("npb-a"), &[]), [1, 2]);
+        assert_eq!(ids(None, &[3, 1]), [1, 3]);
+        assert!(ids(Some("npb-a"), &[3]).is_empty());
     }
 }

@@ -7,6 +7,7 @@ mod html;
 mod machine;
 mod plot;
 mod report;
+mod tour;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ pub(crate) use cache::TrialKey;
 pub(crate) use cache::{Outcome, Record};
 pub(crate) use context::{Context, Scale, Trial};
 pub(crate) use html::{Section, short};
+pub(crate) use machine::revision;
 pub(crate) use plot::{Panel, Point, Series, lines};
 pub(crate) use report::{Figure, Report, ResultRow, TextTable, mean_and_sd, summarise};
 
@@ -43,11 +45,11 @@ pub(crate) struct Experiment {
 
 #[derive(Args)]
 pub(crate) struct ReproduceArgs {
-    /// Experiments by id, pattern (`iqgme/*`) or crate (`iqgme` or `npb-iqgme`); all by default.
+    /// Experiments by id, pattern (`iqgme/*`) or crate (`iqgme` or `npb-iqgme`) [default: a tour of a few minutes on generated data; all with --scale].
     ids: Vec<String>,
-    /// How much to run.
-    #[arg(long, value_enum, default_value = "quick")]
-    scale: Scale,
+    /// How much to run [default: quick].
+    #[arg(long, value_enum)]
+    scale: Option<Scale>,
     /// Where the report goes [default: target/reproduce].
     #[arg(long)]
     out: Option<PathBuf>,
@@ -93,36 +95,150 @@ pub(crate) fn run(arguments: ReproduceArgs, project: &Path) -> Result<ExitCode> 
         .out
         .clone()
         .unwrap_or_else(|| project.join("target").join("reproduce"));
-    let chosen = choose(&arguments.ids)?;
-    let sets = data::all()?;
-    let (mut sections, mut left_out) = (Vec::new(), Vec::new());
-    for experiment in chosen {
-        let missing = missing_data(experiment, &sets, &folder);
-        if !missing.is_empty() {
-            left_out.push(LeftOut {
-                id: experiment.id.to_owned(),
-                missing,
+    let run = Run {
+        sets: data::all()?,
+        folder,
+        out,
+        seed: arguments.seed,
+        resume: arguments.resume,
+        project,
+    };
+    if arguments.ids.is_empty() && arguments.scale.is_none() {
+        return run.tour();
+    }
+    run.chosen(
+        choose(&arguments.ids)?,
+        arguments.scale.unwrap_or(Scale::Quick),
+    )
+}
+
+/// One call of `reproduce`.
+struct Run<'p> {
+    sets: Vec<DataSet>,
+    folder: DataFolder,
+    out: PathBuf,
+    seed: u64,
+    resume: bool,
+    project: &'p Path,
+}
+
+impl Run<'_> {
+    /// One or two experiments of each model, in minutes.
+    fn tour(&self) -> Result<ExitCode> {
+        let clock = Instant::now();
+        let mut sections = Vec::new();
+        for (number, stage) in tour::TOUR.iter().enumerate() {
+            let seconds = tour::remaining(number, clock.elapsed().as_secs_f64());
+            println!(
+                "{} of {}, about {} left. {}",
+                number + 1,
+                tour::TOUR.len(),
+                in_minutes(seconds),
+                stage.shows
+            );
+            let experiment = tour::experiment(stage)
+                .ok_or_else(|| format!("{} is not an experiment", stage.id))?;
+            let section = self.one(experiment, stage.scale)?;
+            sections.push(Section {
+                what: format!("{}. {}", stage.shows, section.what),
+                ..section
             });
-            continue;
+            // The page is complete after every experiment, so that a stopped run leaves one.
+            self.write_page("a tour", &sections, &[])?;
         }
-        sections.push(run_one(experiment, &arguments, &folder, &sets, &out)?);
-        // The page is complete after every experiment, so that a stopped run leaves one.
-        write_page(project, &arguments, &sections, &left_out, &out)?;
+        println!("report: {}", self.out.join("index.html").display());
+        println!(
+            "\nThere is more: `cargo xtask list` shows every table and figure of the papers, `cargo xtask reproduce ID` runs one,\n\
+             `cargo xtask reproduce --scale smoke` all in some ten minutes, `--scale quick` (up to 20 minutes each) and `--scale paper` (hours each) with \
+             the papers' numbers of trials."
+        );
+        let missing = experiments::all().map(|experiment| LeftOut {
+            id: experiment.id.to_owned(),
+            missing: self.missing_data(experiment),
+        });
+        if let Some(command) = get_command(&missing.collect::<Vec<_>>()) {
+            println!("to get the data that most of them need: {command}");
+        }
+        Ok(verdict(&sections))
     }
-    write_page(project, &arguments, &sections, &left_out, &out)?;
-    println!("report: {}", out.join("index.html").display());
-    for LeftOut { id, missing } in &left_out {
-        println!("left out: {id} (needs {})", missing.join(", "));
+
+    fn chosen(&self, chosen: Vec<&'static Experiment>, scale: Scale) -> Result<ExitCode> {
+        let (mut sections, mut left_out) = (Vec::new(), Vec::new());
+        let name = format!("{scale:?}").to_lowercase();
+        for experiment in chosen {
+            let missing = self.missing_data(experiment);
+            if !missing.is_empty() {
+                left_out.push(LeftOut {
+                    id: experiment.id.to_owned(),
+                    missing,
+                });
+                continue;
+            }
+            sections.push(self.one(experiment, scale)?);
+            // The page is complete after every experiment, so that a stopped run leaves one.
+            self.write_page(&name, &sections, &left_out)?;
+        }
+        self.write_page(&name, &sections, &left_out)?;
+        println!("report: {}", self.out.join("index.html").display());
+        for LeftOut { id, missing } in &left_out {
+            println!("left out: {id} (needs {})", missing.join(", "));
+        }
+        if let Some(command) = get_command(&left_out) {
+            println!("to get the data: {command}");
+        }
+        Ok(verdict(&sections))
     }
-    if let Some(command) = get_command(&left_out) {
-        println!("to get the data: {command}");
+
+    fn missing_data(&self, experiment: &Experiment) -> Vec<String> {
+        missing_data(experiment, &self.sets, &self.folder)
     }
-    let failed = sections.iter().any(|section| section.report.is_err());
-    Ok(if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+
+    fn one(&self, experiment: &Experiment, scale: Scale) -> Result<Section> {
+        let place = self.out.join(experiment.id);
+        fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
+        let cache = cache::TrialCache::open(&place.join("trials.jsonl"), self.resume)?;
+        let context = Context::new(experiment.id, scale, self.seed, &self.folder, &cache);
+        println!("{}: {}", experiment.id, experiment.what);
+        let clock = Instant::now();
+        let report = (experiment.run)(&context).map_err(|e| e.to_string());
+        let seconds = clock.elapsed().as_secs_f64();
+        match &report {
+            Ok(report) => {
+                report.write(experiment.id, &place)?;
+                println!("{}: done in {seconds:.1} s", experiment.id);
+            }
+            Err(reason) => eprintln!("{}: failed: {reason}", experiment.id),
+        }
+        Ok(Section {
+            id: experiment.id.to_owned(),
+            what: experiment.what.to_owned(),
+            paper: experiment.paper.to_owned(),
+            report,
+            files: checksums(&context.files(), &self.folder, &self.sets)?,
+            trials: context.counts(),
+            seconds,
+        })
+    }
+
+    fn write_page(&self, scale: &str, sections: &[Section], left_out: &[LeftOut]) -> Result<()> {
+        let facts = [("scale", scale.to_owned()), ("seed", self.seed.to_string())];
+        let title = "npb: reproduced figures";
+        write_whole(title, self.project, &facts, (sections, left_out), &self.out)
+    }
+}
+
+fn verdict(sections: &[Section]) -> ExitCode {
+    match sections.iter().any(|section| section.report.is_err()) {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
+}
+
+fn in_minutes(seconds: f64) -> String {
+    match seconds < 90.0 {
+        true => format!("{seconds:.0} s"),
+        false => format!("{:.0} minutes", seconds / 60.0),
+    }
 }
 
 /// Experiments that any of the patterns or crates means, in the order of the list.
@@ -180,45 +296,6 @@ fn get_command(left_out: &[LeftOut]) -> Option<String> {
     (!names.is_empty()).then(|| format!("cargo xtask data get {}", names.join(" ")))
 }
 
-fn run_one(
-    experiment: &Experiment,
-    arguments: &ReproduceArgs,
-    folder: &DataFolder,
-    sets: &[DataSet],
-    out: &Path,
-) -> Result<Section> {
-    let place = out.join(experiment.id);
-    fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
-    let cache = cache::TrialCache::open(&place.join("trials.jsonl"), arguments.resume)?;
-    let context = Context::new(
-        experiment.id,
-        arguments.scale,
-        arguments.seed,
-        folder,
-        &cache,
-    );
-    println!("{}: {}", experiment.id, experiment.what);
-    let clock = Instant::now();
-    let report = (experiment.run)(&context).map_err(|e| e.to_string());
-    let seconds = clock.elapsed().as_secs_f64();
-    match &report {
-        Ok(report) => {
-            report.write(experiment.id, &place)?;
-            println!("{}: done in {seconds:.1} s", experiment.id);
-        }
-        Err(reason) => eprintln!("{}: failed: {reason}", experiment.id),
-    }
-    Ok(Section {
-        id: experiment.id.to_owned(),
-        what: experiment.what.to_owned(),
-        paper: experiment.paper.to_owned(),
-        report,
-        files: checksums(&context.files(), folder, sets)?,
-        trials: context.counts(),
-        seconds,
-    })
-}
-
 /// Name, checksum and standing of each data file that was read.
 fn checksums(
     files: &[PathBuf],
@@ -243,21 +320,6 @@ fn checksums(
         rows.push((name.display().to_string(), sum, standing));
     }
     Ok(rows)
-}
-
-fn write_page(
-    project: &Path,
-    arguments: &ReproduceArgs,
-    sections: &[Section],
-    left_out: &[LeftOut],
-    out: &Path,
-) -> Result<()> {
-    let facts = [
-        ("scale", format!("{:?}", arguments.scale).to_lowercase()),
-        ("seed", arguments.seed.to_string()),
-    ];
-    let title = "npb: reproduced figures";
-    write_whole(title, project, &facts, (sections, left_out), out)
 }
 
 /// Writes `index.html` of sections under a title; facts about the machine are added to those given.
@@ -357,7 +419,7 @@ mod tests {
         let scratch = Scratch::new("reproduce-nodata");
         let arguments = ReproduceArgs {
             ids: vec!["iqgme/fig-3.5".into(), "iqgme/fig-3.6".into()],
-            scale: Scale::Smoke,
+            scale: Some(Scale::Smoke),
             out: Some(scratch.path("out")),
             resume: false,
             data: Some(scratch.path("data")),

@@ -12,6 +12,7 @@ mod hbrec;
 mod iqgme;
 mod itf;
 mod regbayes;
+mod stored;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -71,6 +72,9 @@ pub(crate) struct ValidateArgs {
     /// Seed of everything that is drawn.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Put what is found into docs/validation.md.
+    #[arg(long)]
+    store: bool,
 }
 
 /// Runs checks and writes the report; fails when one gives an alarm or cannot be run.
@@ -85,6 +89,7 @@ pub(crate) fn run(arguments: &ValidateArgs, project: &Path) -> Result<ExitCode> 
         ("scale", format!("{:?}", plan.scale).to_lowercase()),
         ("seed", plan.seed.to_string()),
     ];
+    let revision = reproduce::revision(project);
     let (mut sections, mut failed) = (Vec::new(), false);
     for check in choose(&arguments.checks)? {
         println!("{}: {}", check.id, check.what);
@@ -99,6 +104,17 @@ pub(crate) fn run(arguments: &ValidateArgs, project: &Path) -> Result<ExitCode> 
         println!("{}: {verdict} ({seconds:.1} s)", check.id);
         failed |= verdict != "passed";
         let report = found.map(|f| f.report).map_err(|e| e.to_string());
+        if arguments.store {
+            let line = stored::Line {
+                id: check.id,
+                verdict: &verdict,
+                report: report.as_ref().ok(),
+                run: facts.each_ref().map(|(_, value)| value.clone()).join(", "),
+                seconds,
+                revision: &revision,
+            };
+            stored::store(project, &line)?;
+        }
         if let Ok(report) = &report {
             let place = out.join(check.id);
             std::fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;

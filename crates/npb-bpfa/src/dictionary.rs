@@ -542,8 +542,15 @@ mod tests {
 
     /// Sums pair by pair of atoms against sums column by column, with holes and weights, over more rows than are spread at a time.
     #[test]
-    fn both_ways_to_sum_draw_the_same() {
-        let (n, p, k) = (PAIR_ROWS + 300, 5, 6);
+    fn all_ways_to_sum_draw_the_same() {
+        // A third of the atoms in each row, and a sixth of twice as many.
+        ways_draw_the_same(6, 3, Way::Whole);
+        ways_draw_the_same(12, 6, Way::Pairs);
+    }
+
+    /// Each row has every `apart`-th of `k` atoms, by which columns are drawn one by one in a known way.
+    fn ways_draw_the_same(k: usize, apart: usize, way: Way) {
+        let (n, p) = (PAIR_ROWS + 300, 5);
         let rng = &mut stream(1, [0; 4]);
         let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
         let mut scores = Scores::zeros(n, k, false);
@@ -553,7 +560,7 @@ mod tests {
             values.resize_with(columns.len(), || rng.sample(StandardNormal));
             starts.push(columns.len());
             let block = &mut scores.blocks[i / BLOCK_ROWS];
-            for atom in (0..k as u16).filter(|a| (i + usize::from(*a)) % 3 == 0) {
+            for atom in (0..k as u16).filter(|a| (i + usize::from(*a)).is_multiple_of(apart)) {
                 block.atoms.push(atom);
                 block.values.push(rng.sample(StandardNormal));
             }
@@ -571,6 +578,7 @@ mod tests {
             key: [0; 3],
         };
         assert!(draw.is_crowded());
+        assert!((0..p).all(|column| draw.way(column) == way));
         let (mut pairs, mut single) = (vec![0.0; p * k], vec![0.0; p * k]);
         draw.draw_by_pairs(&mut pairs).unwrap();
         draw.draw_columns(&mut single).unwrap();

@@ -71,6 +71,36 @@ impl Scores {
         }
     }
 
+    /// Scores of spike-and-slab rows: `values[i * n_atoms + k]`, 0 where a switch is off.
+    ///
+    /// # Errors
+    /// No atom, more than 65,536 of them, a number of values that is not one of whole rows, a value that is not finite.
+    ///
+    /// ```
+    /// let scores = npb_bpfa::Scores::sparse(2, &[0.5, 0.0, 0.0, -1.0])?;
+    /// assert_eq!((scores.n_rows(), scores.counts()), (2, vec![1, 1]));
+    /// # Ok::<(), npb_bpfa::BpfaError>(())
+    /// ```
+    pub fn sparse(n_atoms: usize, values: &[f32]) -> Result<Self, BpfaError> {
+        let sized = n_atoms > 0 && n_atoms <= 1 << 16 && values.len().is_multiple_of(n_atoms);
+        expect(sized && values.iter().all(|s| s.is_finite()), "scores")?;
+        let mut scores = Self::zeros(values.len() / n_atoms, n_atoms, false);
+        for (block, rows) in scores
+            .blocks
+            .iter_mut()
+            .zip(values.chunks(BLOCK_ROWS * n_atoms))
+        {
+            for (i, row) in rows.chunks_exact(n_atoms).enumerate() {
+                for (k, &s) in row.iter().enumerate().filter(|on| *on.1 != 0.0) {
+                    block.atoms.push(k as u16);
+                    block.values.push(s);
+                }
+                block.starts[i + 1] = block.atoms.len() as u32;
+            }
+        }
+        Ok(scores)
+    }
+
     /// Number of rows, N.
     pub fn n_rows(&self) -> usize {
         self.n_rows

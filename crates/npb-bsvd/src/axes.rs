@@ -12,7 +12,7 @@ const ROUNDING: f64 = 1e-9;
 ///
 /// A component that the data do not ask for, mixed with others, looks like them and cannot be switched off; turned to its axis it is as small as the noise
 /// has it. Not a move of the chain: only the burn-in may use it. Cost: rank squared for each row and column.
-pub(crate) fn turn_to_axes(state: &mut BsvdState) {
+pub(crate) fn rotate_to_svd(state: &mut BsvdState) {
     let rank = state.rank();
     if rank < 2 {
         return;
@@ -133,7 +133,7 @@ mod tests {
             }
             let before = sampler.state().clone();
             let mut after = before.clone();
-            turn_to_axes(&mut after);
+            rotate_to_svd(&mut after);
             let side = SideInformation::default();
             for (i, j) in (0..9).flat_map(|i| (0..7).map(move |j| (i, j))) {
                 let (a, b) = (before.latent(i, j, &side), after.latent(i, j, &side));

@@ -46,13 +46,13 @@ pub enum BsvdMove {
     /// Switches with their scales integrated out, then the scales (W 5.4 to 5.6, corrected), for all candidates in random order.
     Switches,
     /// Lengths of the factors against the scales, their product fixed.
-    Rescale,
+    Scale,
     /// Offset.
     Offset,
     /// The offset and the means of factors and coefficients against the intercepts, every latent value fixed.
-    Translate,
+    Location,
     /// Components against one another, every latent value fixed.
-    Shear,
+    Mixing,
     /// Noise precision of the Gaussian likelihood (W 5.12).
     Noise,
     /// Precision of the scales (W 5.13, for active components only).
@@ -111,11 +111,11 @@ pub struct BsvdConfig {
     /// Least and largest h; see [`noise_shapes`](Self::noise_shapes).
     pub noise_shape_range: (f64, f64),
     /// Each row has a spread of its own: its factors lie about their means with precision `g_i ~ Gamma(h, h)`, h inferred (W: precision 1 for all rows).
-    pub row_spread: bool,
+    pub row_factor_precision: bool,
     /// The same of columns.
-    pub column_spread: bool,
+    pub column_factor_precision: bool,
     /// Least and largest h of the spreads; the values in between as those of the noise, [`noise_shapes`](Self::noise_shapes).
-    pub spread_shape_range: (f64, f64),
+    pub factor_precision_shape_range: (f64, f64),
     /// Prior of the precision `alpha_s` of the half-normal scales `s_k`.
     pub scale: GammaPrior,
     /// The factors of a component have a mean on each side, itself standard normal (W: mean zero): then the intercepts of rows go along with their
@@ -149,7 +149,9 @@ pub struct BsvdConfig {
     pub sweeps: SweepPlan,
     /// How many of the kept draws stay in the fit, evenly spread, with all their factors: for cells that were not asked for beforehand, and folding in.
     pub stored_draws: u64,
-    /// Number of the chain: chains of one seed differ.
+    /// Chains: what they found is pooled, and how far they agree is in [`BsvdFit::diagnostics`](crate::BsvdFit::diagnostics).
+    pub chains: usize,
+    /// Number of the first chain: chains of one seed differ.
     pub chain: u64,
     /// Seed of all random numbers.
     pub seed: u64,
@@ -174,9 +176,9 @@ impl Default for BsvdConfig {
             row_noise: true,
             column_noise: true,
             noise_shape_range: (1.0, 1024.0),
-            row_spread: true,
-            column_spread: true,
-            spread_shape_range: (1.0, 1024.0),
+            row_factor_precision: true,
+            column_factor_precision: true,
+            factor_precision_shape_range: (1.0, 1024.0),
             scale: VAGUE,
             factor_means: true,
             feature_links: true,
@@ -203,6 +205,7 @@ impl Default for BsvdConfig {
                 thin: 1,
             },
             stored_draws: 50,
+            chains: 1,
             chain: 0,
             seed: 0,
         }
@@ -219,9 +222,9 @@ fn default_schedule() -> Vec<Scheduled> {
         each(BsvdMove::Columns),
         each(BsvdMove::Noise),
         each(BsvdMove::Offset),
-        each(BsvdMove::Translate),
-        each(BsvdMove::Rescale),
-        each(BsvdMove::Shear),
+        each(BsvdMove::Location),
+        each(BsvdMove::Scale),
+        each(BsvdMove::Mixing),
         Scheduled {
             step: BsvdMove::Switches,
             every: 5,
@@ -236,6 +239,7 @@ impl BsvdConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), BsvdError> {
         at_least("candidates", self.candidates as u64, 2)?;
+        at_least("chains", self.chains as u64, 1)?;
         at_least(
             "max_candidates",
             self.max_candidates as u64,
@@ -259,8 +263,11 @@ impl BsvdConfig {
         above("offset_precision", self.offset_precision, 0.0)?;
         let [low, high] = ["noise_shape_range.0", "noise_shape_range.1"];
         shapes(low, high, self.noise_shape_range)?;
-        let [low, high] = ["spread_shape_range.0", "spread_shape_range.1"];
-        shapes(low, high, self.spread_shape_range)?;
+        let [low, high] = [
+            "factor_precision_shape_range.0",
+            "factor_precision_shape_range.1",
+        ];
+        shapes(low, high, self.factor_precision_shape_range)?;
         if let Units::Given { centre, scale } = self.units {
             above("units.scale", scale, 0.0)?;
             if !centre.is_finite() {
@@ -313,9 +320,9 @@ impl BsvdConfig {
         shape_grid(self.noise_shape_range)
     }
 
-    /// The same of the spreads of factors, from the least of [`spread_shape_range`](Self::spread_shape_range) on.
-    pub fn spread_shapes(&self) -> Vec<f64> {
-        shape_grid(self.spread_shape_range)
+    /// The same of the spreads of factors, from the least of [`factor_precision_shape_range`](Self::factor_precision_shape_range) on.
+    pub fn factor_precision_shapes(&self) -> Vec<f64> {
+        shape_grid(self.factor_precision_shape_range)
     }
 
     /// Whether rows, and whether columns, have noise of their own.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use npb_data::Ratings;
 use npb_infer::ranges::OutOfRange;
 use rayon::prelude::*;
+use serde::Serialize;
 
 use crate::config::Units;
 use crate::features::SideInformation;
@@ -78,7 +79,7 @@ pub struct BsvdData {
     pub(crate) likelihood: Likelihood,
     pub(crate) centre: f64,
     pub(crate) scale: f64,
-    /// What was observed, by rows, of probit likelihoods: the level (from 0), or the hits.
+    /// What was observed, by rows, of probit likelihoods: the level (from 0), or the successes.
     pub(crate) outcomes: Vec<u32>,
     /// Trials of each entry, by rows; of the binomial likelihood.
     pub(crate) trials: Vec<u32>,
@@ -86,6 +87,26 @@ pub struct BsvdData {
     pub(crate) roots: (Vec<f32>, Vec<f32>),
     /// Place among the entries by rows of each entry by columns; of probit likelihoods.
     pub(crate) places: Vec<u32>,
+}
+
+impl BsvdData {
+    /// What the entries are, for a fingerprint.
+    pub(crate) fn content(&self) -> impl Serialize {
+        let Cells {
+            starts,
+            others,
+            values,
+            ..
+        } = &self.rows;
+        let entries = (starts, others, values, &self.outcomes, &self.trials);
+        (
+            entries,
+            &self.roots.0,
+            self.centre,
+            self.scale,
+            self.columns.len(),
+        )
+    }
 }
 
 /// Sizes that a state must have.
@@ -100,8 +121,8 @@ pub(crate) struct Shape {
     pub(crate) thresholds: usize,
     pub(crate) row_noise: bool,
     pub(crate) column_noise: bool,
-    pub(crate) row_spread: bool,
-    pub(crate) column_spread: bool,
+    pub(crate) row_factor_precision: bool,
+    pub(crate) column_factor_precision: bool,
     /// Features of rows, and of columns, that factors are linked to.
     pub(crate) row_links: usize,
     pub(crate) column_links: usize,
@@ -151,13 +172,13 @@ impl BsvdData {
         Ok(data)
     }
 
-    /// Prepares numbers of hits and of trials of the same cells for a fit with [`Likelihood::Binomial`].
+    /// Prepares numbers of successes and of trials of the same cells for a fit with [`Likelihood::Binomial`].
     ///
     /// # Errors
-    /// As [`new`](Self::new); another likelihood; cells with hits but no trials or the other way round; numbers that are not whole, no trial, more hits
+    /// As [`new`](Self::new); another likelihood; cells with successes but no trials or the other way round; numbers that are not whole, no trial, more successes
     /// than trials.
     pub fn binomial<V: Copy + Into<f64> + Send + Sync>(
-        hits: &Ratings<V>,
+        successes: &Ratings<V>,
         trials: &Ratings<V>,
         side: SideInformation,
         config: &BsvdConfig,
@@ -171,14 +192,14 @@ impl BsvdData {
             )
             .into());
         }
-        if hits.n_observed() == 0 {
+        if successes.n_observed() == 0 {
             return Err(BsvdError::NoEntries);
         }
-        fits("row features", side.rows.as_ref(), hits.n_rows())?;
-        fits("column features", side.columns.as_ref(), hits.n_cols())?;
-        let (outcomes, counts) = counts(hits, trials)?;
-        let mut data = Self::unweighted(hits, side, config.likelihood, (0.0, 1.0), |_| 0.0);
-        data.places = places(hits)?;
+        fits("row features", side.rows.as_ref(), successes.n_rows())?;
+        fits("column features", side.columns.as_ref(), successes.n_cols())?;
+        let (outcomes, counts) = counts(successes, trials)?;
+        let mut data = Self::unweighted(successes, side, config.likelihood, (0.0, 1.0), |_| 0.0);
+        data.places = places(successes)?;
         let roots: Vec<f32> = counts.iter().map(|&n| f64::from(n).sqrt() as f32).collect();
         let by_columns = data.places.iter().map(|&at| roots[at as usize]).collect();
         data.roots = (roots, by_columns);
@@ -268,8 +289,8 @@ impl BsvdData {
             thresholds: config.likelihood.n_thresholds(),
             row_noise: config.own_noise().0,
             column_noise: config.own_noise().1,
-            row_spread: config.row_spread,
-            column_spread: config.column_spread,
+            row_factor_precision: config.row_factor_precision,
+            column_factor_precision: config.column_factor_precision,
             row_links: if config.feature_links {
                 q(&self.side.rows)
             } else {
@@ -371,14 +392,14 @@ fn outcomes<V: Copy + Into<f64> + Send + Sync>(
     ratings.values().iter().enumerate().map(outcome).collect()
 }
 
-/// Hits and trials of each entry.
+/// Successes and trials of each entry.
 pub(crate) fn counts<V: Copy + Into<f64> + Send + Sync>(
-    hits: &Ratings<V>,
+    successes: &Ratings<V>,
     trials: &Ratings<V>,
 ) -> Result<(Vec<u32>, Vec<u32>), BsvdError> {
     for (what, found, expected) in [
-        ("rows of the trials", trials.n_rows(), hits.n_rows()),
-        ("columns of the trials", trials.n_cols(), hits.n_cols()),
+        ("rows of the trials", trials.n_rows(), successes.n_rows()),
+        ("columns of the trials", trials.n_cols(), successes.n_cols()),
     ] {
         if found != expected {
             return Err(BsvdError::Size {
@@ -395,27 +416,31 @@ pub(crate) fn counts<V: Copy + Into<f64> + Send + Sync>(
             Err(entry(ratings, at, "is not a count"))
         }
     };
-    let (mut successes, mut totals) = (Vec::new(), Vec::new());
+    let (mut counted, mut totals) = (Vec::new(), Vec::new());
     let mut pairs = trials.iter();
-    for (at, hit) in hits.iter().enumerate() {
+    for (at, success) in successes.iter().enumerate() {
         match pairs.next() {
-            Some(trial) if (trial.row, trial.column) == (hit.row, hit.column) => {
-                let h = count(hits, at, hit.value.into())?;
+            Some(trial) if (trial.row, trial.column) == (success.row, success.column) => {
+                let h = count(successes, at, success.value.into())?;
                 let n = count(trials, at, trial.value.into())?;
                 if n == 0 {
                     return Err(entry(trials, at, "trials: leave the cell out"));
                 }
                 if h > n {
-                    return Err(entry(hits, at, "hits are more than the trials of the cell"));
+                    return Err(entry(
+                        successes,
+                        at,
+                        "successes are more than the trials of the cell",
+                    ));
                 }
-                successes.push(h);
+                counted.push(h);
                 totals.push(n);
             }
             _ => {
                 return Err(entry(
-                    hits,
+                    successes,
                     at,
-                    "hits, but the trials are not of the same cells (every cell needs both)",
+                    "successes, but the trials are not of the same cells (every cell needs both)",
                 ));
             }
         }
@@ -423,11 +448,11 @@ pub(crate) fn counts<V: Copy + Into<f64> + Send + Sync>(
     if pairs.next().is_some() {
         return Err(entry(
             trials,
-            hits.n_observed(),
-            "trials, but no number of hits (0 must be given)",
+            successes.n_observed(),
+            "trials, but no number of successes (0 must be given)",
         ));
     }
-    Ok((successes, totals))
+    Ok((counted, totals))
 }
 
 fn places<V: Copy + Into<f64> + Send + Sync>(ratings: &Ratings<V>) -> Result<Vec<u32>, BsvdError> {

@@ -1,10 +1,10 @@
-//! What a fit is made of: values or levels of cells, or hits among trials.
+//! What a fit is made of: values or levels of cells, or successes among trials.
 
 use npb_data::Ratings;
 
 use crate::{BsvdConfig, BsvdData, BsvdError, SideInformation};
 
-/// The observed entries that a fit is made of: [`Ratings`] of values, levels, zeros and ones; or [`Hits`].
+/// The observed entries that a fit is made of: [`Ratings`] of values, levels, zeros and ones; or [`Successes`].
 pub trait Entries {
     /// Prepares the entries for a fit.
     ///
@@ -19,11 +19,11 @@ impl<V: Copy + Into<f64> + Send + Sync> Entries for Ratings<V> {
     }
 }
 
-/// Hits among trials, for [`Likelihood::Binomial`](crate::Likelihood::Binomial): two matrices of counts with the same cells.
+/// Successes among trials, for [`Likelihood::Binomial`](crate::Likelihood::Binomial): two matrices of counts with the same cells.
 ///
 /// ```
 /// use npb_bsvd::npb_data::{Rating, Ratings};
-/// use npb_bsvd::{BsvdConfig, Cells, Hits, Likelihood, SideInformation, fit};
+/// use npb_bsvd::{BsvdConfig, Cells, Successes, Likelihood, SideInformation, fit};
 ///
 /// // 8 batters, 6 pitchers; the batters differ.
 /// let places = || (0..8u32).flat_map(|i| (0..6u32).map(move |j| (i, j))).filter(|(i, j)| (i + j) % 4 != 0);
@@ -31,24 +31,24 @@ impl<V: Copy + Into<f64> + Send + Sync> Entries for Ratings<V> {
 ///     let entries: Vec<Rating> = places().map(|(row, column)| Rating { row, column, value: value(row) }).collect();
 ///     Ratings::new(8, 6, &entries)
 /// };
-/// let (hits, trials) = (matrix(|i| f64::from(2 * i))?, matrix(|_| 20.0)?);
+/// let (successes, trials) = (matrix(|i| f64::from(2 * i))?, matrix(|_| 20.0)?);
 /// let config = BsvdConfig { likelihood: Likelihood::Binomial, candidates: 4, ..BsvdConfig::default() };
-/// let model = fit(&Hits { hits: &hits, trials: &trials }, SideInformation::default(), &Cells::default(), &config)?;
+/// let model = fit(&Successes { successes: &successes, trials: &trials }, SideInformation::default(), &Cells::default(), &config)?;
 /// let cell = model.cell(5, 3)?;
 /// assert!((cell.mean() - 0.5).abs() < 0.1);                 // the rate
-/// assert!(cell.ln_hits(5, 10)? > cell.ln_hits(1, 10)?);     // of new trials
+/// assert!(cell.ln_successes(5, 10)? > cell.ln_successes(1, 10)?);     // of new trials
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Hits<'a, V = f64> {
-    /// Number of hits of each cell.
-    pub hits: &'a Ratings<V>,
+pub struct Successes<'a, V = f64> {
+    /// Number of successes of each cell.
+    pub successes: &'a Ratings<V>,
     /// Number of trials of each cell.
     pub trials: &'a Ratings<V>,
 }
 
-impl<V: Copy + Into<f64> + Send + Sync> Entries for Hits<'_, V> {
+impl<V: Copy + Into<f64> + Send + Sync> Entries for Successes<'_, V> {
     fn prepare(&self, side: SideInformation, config: &BsvdConfig) -> Result<BsvdData, BsvdError> {
-        BsvdData::binomial(self.hits, self.trials, side, config)
+        BsvdData::binomial(self.successes, self.trials, side, config)
     }
 }

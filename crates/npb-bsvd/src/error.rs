@@ -73,7 +73,7 @@ pub enum BsvdError {
         axis: &'static str,
         /// Its place.
         index: usize,
-        /// The value, or the number of hits.
+        /// The value, or the number of successes.
         value: f64,
         /// What is wrong with it.
         rule: &'static str,
@@ -177,6 +177,9 @@ pub enum BsvdError {
     /// Reading or writing a saved fit.
     #[error(transparent)]
     Storage(#[from] npb_infer::storage::StorageError),
+    /// The checkpoint of a fit.
+    #[error(transparent)]
+    Checkpoint(#[from] npb_infer::watch::CheckpointError),
     /// The bytes of a saved fit.
     #[error(transparent)]
     Format(#[from] npb_infer::storage::FormatError),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::BsvdError;
 use crate::cells::{CellMoments, Cells};
 use crate::data::counts;
-use crate::entries::Hits;
+use crate::entries::Successes;
 use crate::fit::BsvdFit;
 use crate::summary::check_level;
 
@@ -118,29 +118,34 @@ impl BsvdFit {
         Evaluation::new(&column(0), &cells.values, ln_density, column(2), column(3))
     }
 
-    /// Predicts held-out hits among trials, of a binomial (or binary) fit. Errors are those of rates, each cell counting once; densities and intervals
-    /// those of the number of hits in the trials of the cell.
+    /// Predicts held-out successes among trials, of a binomial (or binary) fit. Errors are those of rates, each cell counting once; densities and intervals
+    /// those of the number of successes in the trials of the cell.
     ///
     /// # Errors
     /// No cell, one without trials, or one that is not in the matrix; counts that are not whole; another likelihood; no stored draw.
     pub fn evaluate_hits<V: Copy + Into<f64> + Send + Sync>(
         &self,
-        held_out: &Hits<'_, V>,
+        held_out: &Successes<'_, V>,
     ) -> Result<Evaluation, BsvdError> {
-        let mut cells = Cells::of(held_out.hits);
-        let (hits, trials) = counts(held_out.hits, held_out.trials)?;
-        let counts: Vec<(u32, u32)> = hits.into_iter().zip(trials).collect();
+        let mut cells = Cells::of(held_out.successes);
+        let (successes, trials) = counts(held_out.successes, held_out.trials)?;
+        let counts: Vec<(u32, u32)> = successes.into_iter().zip(trials).collect();
         for (value, (_, trials)) in cells.values.iter_mut().zip(&counts) {
             *value /= f64::from(*trials);
         }
         let scores = self.for_cells(&cells, |n, cell| {
-            let (hits, trials) = counts[n];
-            let below = match hits {
+            let (successes, trials) = counts[n];
+            let below = match successes {
                 0 => 0.0,
-                _ => cell.hits_cdf(hits - 1, trials)?,
+                _ => cell.successes_cdf(successes - 1, trials)?,
             };
-            let up_to = cell.hits_cdf(hits, trials)?;
-            Ok([cell.mean(), cell.ln_hits(hits, trials)?, below, up_to])
+            let up_to = cell.successes_cdf(successes, trials)?;
+            Ok([
+                cell.mean(),
+                cell.ln_successes(successes, trials)?,
+                below,
+                up_to,
+            ])
         })?;
         let column = |k: usize| -> Vec<f64> { scores.iter().map(|s| s[k]).collect() };
         let ln_density = column(1).iter().sum();

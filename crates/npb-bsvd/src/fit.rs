@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use npb_infer::{Stop, SweepPlan, SweepReport, Trace, run_chains, stream};
+use npb_infer::{Stop, SweepPlan, SweepReport, Trace, stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
@@ -57,82 +57,6 @@ pub struct BsvdFit {
     pub(crate) column_counts: Vec<u32>,
     pub(crate) row_names: Names,
     pub(crate) column_names: Names,
-}
-
-/// Fits the model: runs one chain and follows `cells`.
-///
-/// # Errors
-/// See [`BsvdData::new`]; cells that do not exist; numerical trouble.
-///
-/// ```
-/// use npb_bsvd::npb_data::{Rating, Ratings};
-/// use npb_bsvd::{BsvdConfig, Cells, SideInformation, fit};
-///
-/// // A table of products, a third of it missing.
-/// let cells = (0..12u32).flat_map(|i| (0..9u32).map(move |j| (i, j)));
-/// let value = |i: u32, j: u32| (f64::from(i) - 5.0) * (f64::from(j) - 3.0);
-/// let entries: Vec<Rating> = cells.filter(|(i, j)| (i + j) % 3 != 0)
-///     .map(|(row, column)| Rating { row, column, value: value(row, column) }).collect();
-/// let ratings = Ratings::new(12, 9, &entries)?;
-/// let wanted = Cells { rows: vec![0], columns: vec![0], values: vec![15.0] };
-/// let config = BsvdConfig { candidates: 6, ..BsvdConfig::default() };
-/// let model = fit(&ratings, SideInformation::default(), &wanted, &config)?;
-/// assert!((model.moments.mean[0] - 15.0).abs() < 1.0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn fit(
-    entries: &impl Entries,
-    side: SideInformation,
-    cells: &Cells,
-    config: &BsvdConfig,
-) -> Result<BsvdFit, BsvdError> {
-    let data = entries.prepare(side, config)?;
-    let sampler = BsvdSampler::new(&data, config.clone())?;
-    let record = Record::new(&data, config, cells.clone())?;
-    go_on(sampler, record)
-}
-
-/// As [`fit`], by several chains (numbers `config.chain`, `config.chain + 1`, ...): what they found is pooled, and how far they agree is in
-/// [`BsvdFit::diagnostics`].
-///
-/// Chains run in parallel on the caller's rayon pool; the result does not depend on the number of threads. Cost: that of each chain; the
-/// data are held once, states and stored draws by every chain.
-///
-/// # Errors
-/// As [`fit`]; no chain.
-///
-/// ```
-/// # use npb_bsvd::npb_data::{Rating, Ratings};
-/// # use npb_bsvd::{BsvdConfig, Cells, SideInformation, fit_chains};
-/// # let places = (0..12u32).flat_map(|i| (0..9u32).map(move |j| (i, j)));
-/// # let value = |i: u32, j: u32| (f64::from(i) - 5.0) * (f64::from(j) - 3.0) + f64::from((i * 7 + j * 11) % 5);
-/// # let entries: Vec<Rating> = places.filter(|(i, j)| (i + j) % 3 != 0)
-/// #     .map(|(row, column)| Rating { row, column, value: value(row, column) }).collect();
-/// # let ratings = Ratings::new(12, 9, &entries)?;
-/// let config = BsvdConfig { candidates: 6, ..BsvdConfig::default() };
-/// let model = fit_chains(&ratings, SideInformation::default(), &Cells::default(), &config, 4)?;
-/// let (name, noise) = &model.diagnostics()[2];
-/// assert_eq!(name, "noise_sd");
-/// assert!(noise.rhat.ok_or("draws")? < 1.2 && noise.ess_bulk.ok_or("draws")? > 20.0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn fit_chains(
-    entries: &impl Entries,
-    side: SideInformation,
-    cells: &Cells,
-    config: &BsvdConfig,
-    chains: usize,
-) -> Result<BsvdFit, BsvdError> {
-    let data = entries.prepare(side, config)?;
-    let fits = run_chains(chains, |number| {
-        let config = BsvdConfig {
-            chain: config.chain.wrapping_add(number),
-            ..config.clone()
-        };
-        let record = Record::new(&data, &config, cells.clone())?;
-        go_on(BsvdSampler::new(&data, config)?, record)
-    })?;
-    BsvdFit::pooled(fits)
 }
 
 /// What a run leaves behind, gathered sweep by sweep: give [`watch`](Self::watch) each report of [`BsvdSampler::run`].
@@ -249,8 +173,7 @@ fn go_on(mut sampler: BsvdSampler<'_>, mut record: Record<'_>) -> Result<BsvdFit
 }
 
 impl BsvdFit {
-    /// One fit of several that differ in chain and seed only, run apart (by [`fit_with_checkpoints`](crate::fit_with_checkpoints), say, each to a file of its
-    /// own): moments, stored draws and traces of all. Names and last state are those of the first.
+    /// One fit of several that differ in chain and seed only, run apart (on several machines, say): moments, stored draws and traces of all. Names and last state are those of the first.
     ///
     /// # Errors
     /// No fit; other sizes, features, units, followed cells or configurations.
@@ -264,7 +187,9 @@ impl BsvdFit {
             });
         };
         for (number, fit) in (2..).zip(fits) {
+            let chains = fit.config.chains;
             let alike = BsvdConfig {
+                chains: all.config.chains,
                 chain: all.config.chain,
                 seed: all.config.seed,
                 ..fit.config
@@ -282,6 +207,7 @@ impl BsvdFit {
                     ),
                 });
             }
+            all.config.chains += chains;
             all.moments.merge(&fit.moments);
             all.draws.extend(fit.draws);
             all.more_traces.push(fit.trace);
@@ -502,6 +428,7 @@ impl BsvdFit {
                 scale: self.scale,
             },
             sweeps,
+            chains: 1,
             seed: stream(self.config.seed, key).random(),
             ..self.config.clone()
         };
@@ -537,8 +464,8 @@ impl BsvdFit {
             thresholds: self.config.likelihood.n_thresholds(),
             row_noise: self.config.own_noise().0,
             column_noise: self.config.own_noise().1,
-            row_spread: self.config.row_spread,
-            column_spread: self.config.column_spread,
+            row_factor_precision: self.config.row_factor_precision,
+            column_factor_precision: self.config.column_factor_precision,
             row_links: if self.config.feature_links {
                 q(&self.side.rows)
             } else {

@@ -14,7 +14,7 @@ use crate::links;
 use crate::names::Key;
 use crate::predict::{CellPosterior, LEVEL, Prediction};
 use crate::probit::draw_latent;
-use crate::profile::{Profile, Ranked};
+use crate::ranking::{Ranked, Ranking};
 use crate::side::{Line, Side};
 use crate::view::View;
 use npb_data::Features;
@@ -35,7 +35,7 @@ const FIRST_WEIGHT_STEPS: usize = 20;
 const LATER_WEIGHT_STEPS: usize = 2;
 
 /// Spreads stay numbers.
-const LEAST_SPREAD: f64 = f32::MIN_POSITIVE as f64;
+const LEAST_FACTOR_PRECISION: f64 = f32::MIN_POSITIVE as f64;
 
 /// A row (or column) that came after the fit, with its posterior given the entries it has.
 ///
@@ -60,7 +60,7 @@ pub struct Folded<'a> {
 }
 
 impl Folded<'_> {
-    fn profile(&self) -> Profile<'_> {
+    fn profile(&self) -> Ranking<'_> {
         let mut rest = &self.samples[..];
         let mut lines = Vec::with_capacity(PAIR * self.views.len());
         for (view, &noise_weight) in self.views.iter().zip(&self.weights) {
@@ -79,7 +79,7 @@ impl Folded<'_> {
                 });
             }
         }
-        Profile {
+        Ranking {
             fit: self.fit,
             side: self.side,
             views: &self.views,
@@ -117,7 +117,7 @@ impl BsvdFit {
     /// A new row: its factors, intercept and coefficients given its entries `(column, value)`, without a new fit.
     ///
     /// `features`: the row's own, as many as the rows of the fit have; empty where they have none. Without entries the row is known by its features
-    /// alone. Levels are given as numbers, for the binomial likelihood see [`fold_in_row_hits`](Self::fold_in_row_hits).
+    /// alone. Levels are given as numbers, for the binomial likelihood see [`fold_in_row_successes`](Self::fold_in_row_successes).
     ///
     /// Cost for each stored draw, with w = rank + 1 + column features: `w^2 / 2` for each entry and `w^3 / 6` multiplications, and for probit
     /// likelihoods `w^2` and w for each entry for each step. Rows are folded in independently: many of them in parallel by the caller.
@@ -166,28 +166,32 @@ impl BsvdFit {
         )
     }
 
-    /// A new row of a binomial fit, given `(column, hits, trials)` of its cells; otherwise as [`fold_in_row`](Self::fold_in_row).
+    /// A new row of a binomial fit, given `(column, successes, trials)` of its cells; otherwise as [`fold_in_row`](Self::fold_in_row).
     ///
     /// # Errors
-    /// As [`fold_in_row`](Self::fold_in_row); another likelihood; no trial or more hits than trials.
-    pub fn fold_in_row_hits(
+    /// As [`fold_in_row`](Self::fold_in_row); another likelihood; no trial or more successes than trials.
+    pub fn fold_in_row_successes(
         &self,
         entries: &[(usize, u32, u32)],
         features: &[f64],
     ) -> Result<Folded<'_>, BsvdError> {
-        self.fold_in(Side::Rows, self.hits(Side::Rows, entries)?, features)
+        self.fold_in(Side::Rows, self.successes(Side::Rows, entries)?, features)
     }
 
-    /// A new column of a binomial fit, given `(row, hits, trials)` of its cells; otherwise as [`fold_in_row`](Self::fold_in_row).
+    /// A new column of a binomial fit, given `(row, successes, trials)` of its cells; otherwise as [`fold_in_row`](Self::fold_in_row).
     ///
     /// # Errors
-    /// As [`fold_in_row_hits`](Self::fold_in_row_hits).
-    pub fn fold_in_column_hits(
+    /// As [`fold_in_row_successes`](Self::fold_in_row_successes).
+    pub fn fold_in_column_successes(
         &self,
         entries: &[(usize, u32, u32)],
         features: &[f64],
     ) -> Result<Folded<'_>, BsvdError> {
-        self.fold_in(Side::Columns, self.hits(Side::Columns, entries)?, features)
+        self.fold_in(
+            Side::Columns,
+            self.successes(Side::Columns, entries)?,
+            features,
+        )
     }
 
     /// Entries that are values or levels.
@@ -220,32 +224,40 @@ impl BsvdFit {
             Likelihood::Binomial => Err(refuse(
                 index,
                 value,
-                "comes without trials: give hits and trials",
+                "comes without trials: give successes and trials",
             )),
         };
         entries.iter().map(entry).collect()
     }
 
-    /// Entries that are hits among trials.
-    fn hits(&self, side: Side, entries: &[(usize, u32, u32)]) -> Result<Vec<Entry>, BsvdError> {
-        let refuse = |index, hits, rule| BsvdError::NewEntry {
+    /// Entries that are successes among trials.
+    fn successes(
+        &self,
+        side: Side,
+        entries: &[(usize, u32, u32)],
+    ) -> Result<Vec<Entry>, BsvdError> {
+        let refuse = |index, successes, rule| BsvdError::NewEntry {
             axis: side.opposite().name(),
             index,
-            value: f64::from(hits),
+            value: f64::from(successes),
             rule,
         };
-        let entry = |&(index, hits, trials): &(usize, u32, u32)| {
+        let entry = |&(index, successes, trials): &(usize, u32, u32)| {
             if self.config.likelihood != Likelihood::Binomial {
                 return Err(refuse(
                     index,
-                    hits,
+                    successes,
                     "has trials, but the fit is not binomial",
                 ));
             }
-            if trials == 0 || hits > trials {
-                return Err(refuse(index, hits, "hits are not among so many trials"));
+            if trials == 0 || successes > trials {
+                return Err(refuse(
+                    index,
+                    successes,
+                    "successes are not among so many trials",
+                ));
             }
-            Ok(Entry::level(index, hits, Some(trials)))
+            Ok(Entry::level(index, successes, Some(trials)))
         };
         entries.iter().map(entry).collect()
     }
@@ -315,7 +327,7 @@ struct Entry {
     place: usize,
     /// Value in units of the model; of probit likelihoods the latent entry as last drawn.
     target: f64,
-    /// Level (from 0) or hits, and trials.
+    /// Level (from 0) or successes, and trials.
     outcome: Option<(u32, Option<u32>)>,
     /// Number of trials.
     trials: f64,
@@ -441,7 +453,7 @@ impl<'a> Work<'a> {
             self.noise_weight(view)?;
         }
         if !own.factor_weights.is_empty() {
-            self.spread_given_factors(view)?;
+            self.factor_precision_given_factors(view)?;
         }
         Ok(())
     }
@@ -455,12 +467,12 @@ impl<'a> Work<'a> {
         }
         if !own.factor_weights.is_empty() {
             let law = Gamma::new(own.factor_shape, own.factor_shape)?;
-            self.spread = law.sample(&mut self.rng).max(LEAST_SPREAD);
+            self.spread = law.sample(&mut self.rng).max(LEAST_FACTOR_PRECISION);
         }
         Ok(())
     }
 
-    fn spread_given_factors(&mut self, view: &View<'_>) -> Result<(), BsvdError> {
+    fn factor_precision_given_factors(&mut self, view: &View<'_>) -> Result<(), BsvdError> {
         let own = self.side.of(view.state);
         let mut means = own.factor_mean.clone();
         links::add_expected(&own.links, self.features, &mut means);
@@ -473,7 +485,7 @@ impl<'a> Work<'a> {
             own.factor_shape + 0.5 * means.len() as f64,
             own.factor_shape + 0.5 * squares,
         )?;
-        self.spread = law.sample(&mut self.rng).max(LEAST_SPREAD);
+        self.spread = law.sample(&mut self.rng).max(LEAST_FACTOR_PRECISION);
         Ok(())
     }
 
@@ -674,7 +686,7 @@ mod tests {
         let config = BsvdConfig {
             candidates: 3,
             noise_shape_range: (2.0, 4.0),
-            spread_shape_range: (2.0, 4.0),
+            factor_precision_shape_range: (2.0, 4.0),
             sweeps: npb_infer::SweepPlan {
                 burn_in: 20,
                 keep: 1,

@@ -51,8 +51,8 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | fit in one call | [`fit`], of [`Entries`]: ratings, levels, [`Hits`] among trials |
-//! | several chains, and whether they agree | [`fit_chains`], [`BsvdFit::pooled`], [`BsvdFit::diagnostics`] |
+//! | fit in one call | [`fit`], of [`Entries`]: ratings, levels, [`Successes`] among trials |
+//! | several chains, and whether they agree | [`BsvdConfig::chains`], [`BsvdFit::pooled`], [`BsvdFit::diagnostics`] |
 //! | settings, moves as values | [`BsvdConfig`], [`BsvdMove`], [`Scheduled`], [`Likelihood`] |
 //! | any cell, by index or name | [`BsvdFit::predict`], [`Prediction`], [`CellPosterior`], [`Key`] |
 //! | held-out entries | [`BsvdFit::evaluate`], [`Evaluation`]; followed from the start: [`Cells`], [`CellMoments`] |
@@ -60,7 +60,7 @@
 //! | new rows and columns | [`BsvdFit::fold_in_row`], [`Folded`] |
 //! | what it is made of | [`BsvdFit::rank_distribution`], [`BsvdFit::components`], [`BsvdFit::similar_rows`] |
 //! | ask for more | [`BsvdFit::next_cells`], [`Acquisition`], [`BsvdFit::continue_with`] |
-//! | go on, keep, hand over | [`fit_with_checkpoints`], [`BsvdFit::extend`], [`BsvdFit::save`], [`BsvdFit::write_draw_npy`], [`Part`] |
+//! | go on, keep, hand over | [`fit_watched`], [`BsvdFit::extend`], [`BsvdFit::save`], [`BsvdFit::write_draw_npy`], [`Part`] |
 //! | drive the chain | [`BsvdData`], [`BsvdSampler`], [`Record`] |
 //! | one draw | [`BsvdState`], [`SideState`] |
 //! | features | [`Features`], [`SideInformation`], [`missingness`], [`popularity`] |
@@ -69,7 +69,6 @@
 mod acquire;
 mod axes;
 mod cells;
-mod checkpoints;
 mod config;
 mod data;
 mod entries;
@@ -80,25 +79,26 @@ mod features;
 mod fit;
 mod fold_in;
 mod gibbs;
+mod latent_scale;
 mod likelihood;
 mod links;
+mod mixing;
 mod names;
+mod normals;
 mod posterior;
 mod predict;
 mod probit;
 mod products;
-mod profile;
+mod ranking;
 mod regression;
-mod rescale;
 mod response;
+mod run;
 mod saved;
-mod shear;
 mod side;
 mod similar;
 mod spectrum;
 mod start;
 mod state;
-mod stretch;
 mod summary;
 mod switches;
 mod tuning;
@@ -106,15 +106,14 @@ mod view;
 
 pub use acquire::{Acquisition, Wanted};
 pub use cells::{CellMoments, Cells};
-pub use checkpoints::fit_with_checkpoints;
 pub use config::{BsvdConfig, BsvdMove, FactorUpdate, Scheduled, Units};
 pub use data::BsvdData;
-pub use entries::{Entries, Hits};
+pub use entries::{Entries, Successes};
 pub use error::BsvdError;
 pub use evaluate::Evaluation;
 pub use export::Part;
 pub use features::{SideInformation, missingness, popularity};
-pub use fit::{BsvdFit, Record, fit, fit_chains};
+pub use fit::{BsvdFit, Record};
 pub use fold_in::Folded;
 pub use gibbs::BsvdSampler;
 pub use likelihood::Likelihood;
@@ -126,7 +125,8 @@ pub use npb_infer::Saved;
 pub use npb_priors;
 pub use posterior::{Components, Loadings};
 pub use predict::{CellPosterior, Prediction};
-pub use profile::Ranked;
+pub use ranking::Ranked;
+pub use run::{fit, fit_watched};
 pub use similar::Similar;
 pub use state::{BsvdState, SideState, Tuning};
 pub use summary::Summary;

@@ -15,7 +15,7 @@ pub enum Likelihood {
     },
     /// 0 or 1: `P(y = 1) = Phi(x)`.
     Binary,
-    /// Hits among a number of trials, each of probability `Phi(x)`. What is predicted of a cell is the rate of hits.
+    /// Successes among a number of trials, each of probability `Phi(x)`. What is predicted of a cell is the rate of successes.
     Binomial,
 }
 

@@ -116,7 +116,7 @@ pub(crate) fn draw(
 }
 
 /// Draws how far the factors of each row lie from their means, `g_i` given `|U_i - m - B R_i|^2`, then the shape of all `g`. `table`: scratch.
-pub(crate) fn draw_spreads(
+pub(crate) fn draw_factor_precisions(
     own: &mut SideState,
     features: Option<&Features>,
     grid: &[f64],

@@ -161,13 +161,13 @@ impl<'a> CellPosterior<'a> {
             .collect()
     }
 
-    /// ln predictive probability of so many hits among so many trials.
+    /// ln predictive probability of so many successes among so many trials.
     ///
     /// # Errors
-    /// A likelihood that knows no hits; more hits than trials.
-    pub fn ln_hits(&self, hits: u32, trials: u32) -> Result<f64, BsvdError> {
-        self.check_hits(hits, trials)?;
-        let (h, n) = (f64::from(hits), f64::from(trials));
+    /// A likelihood that knows no successes; more successes than trials.
+    pub fn ln_successes(&self, successes: u32, trials: u32) -> Result<f64, BsvdError> {
+        self.check_successes(successes, trials)?;
+        let (h, n) = (f64::from(successes), f64::from(trials));
         let ways = ln_gamma(n + 1.0) - ln_gamma(h + 1.0) - ln_gamma(n - h + 1.0);
         let terms: Vec<f64> = self
             .draws
@@ -177,31 +177,31 @@ impl<'a> CellPosterior<'a> {
         Ok(log_sum_exp(&terms) - (terms.len() as f64).ln())
     }
 
-    /// Predictive probability of at most so many hits among so many trials. Cost: an incomplete beta function for each draw.
+    /// Predictive probability of at most so many successes among so many trials. Cost: an incomplete beta function for each draw.
     ///
     /// # Errors
-    /// A likelihood that knows no hits; more hits than trials.
-    pub fn hits_cdf(&self, hits: u32, trials: u32) -> Result<f64, BsvdError> {
-        self.check_hits(hits, trials)?;
-        if hits == trials {
+    /// A likelihood that knows no successes; more successes than trials.
+    pub fn successes_cdf(&self, successes: u32, trials: u32) -> Result<f64, BsvdError> {
+        self.check_successes(successes, trials)?;
+        if successes == trials {
             return Ok(1.0);
         }
-        let (a, b) = (f64::from(trials - hits), f64::from(hits) + 1.0);
+        let (a, b) = (f64::from(trials - successes), f64::from(successes) + 1.0);
         Ok(self.over_draws(|x, _| beta_regularized(a, b, normal_cdf(-x))))
     }
 
-    fn check_hits(&self, hits: u32, trials: u32) -> Result<(), BsvdError> {
+    fn check_successes(&self, successes: u32, trials: u32) -> Result<(), BsvdError> {
         let likelihood = self.likelihood;
         if !matches!(likelihood, Likelihood::Binary | Likelihood::Binomial) {
             return Err(BsvdError::Likelihood {
-                question: "hits among trials",
+                question: "successes among trials",
                 likelihood,
             });
         }
-        if hits > trials {
+        if successes > trials {
             return Err(BsvdError::Argument {
-                argument: "hits",
-                value: hits.to_string(),
+                argument: "successes",
+                value: successes.to_string(),
                 rule: "at most the trials",
             });
         }

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use crate::BsvdError;
 use crate::data::Cells;
 use crate::links;
-use crate::rescale::normals;
+use crate::normals::normals;
 use crate::state::SideState;
 use npb_data::Features;
 use npb_linalg::dot_f32 as dot;

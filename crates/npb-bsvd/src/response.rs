@@ -20,7 +20,7 @@ pub(crate) enum Response<'a> {
         thresholds: &'a [f64],
         noise_sd: f64,
     },
-    /// 1 with probability `Phi(x)`, else 0; rates of hits between them are scored per trial.
+    /// 1 with probability `Phi(x)`, else 0; rates of successes between them are scored per trial.
     Bernoulli,
 }
 

@@ -57,14 +57,14 @@ pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
             shape.column_features,
             shape.row_intercepts,
             shape.row_noise,
-            shape.row_spread,
+            shape.row_factor_precision,
         ),
         columns: side(
             shape.n_cols,
             shape.row_features,
             shape.column_intercepts,
             shape.column_noise,
-            shape.column_spread,
+            shape.column_factor_precision,
         ),
     };
     switch_on(data, config, &mut state);

@@ -164,8 +164,8 @@ impl BsvdState {
             "intercepts",
         )?;
         expect(
-            self.rows.factor_weights.is_empty() != shape.row_spread
-                && self.columns.factor_weights.is_empty() != shape.column_spread,
+            self.rows.factor_weights.is_empty() != shape.row_factor_precision
+                && self.columns.factor_weights.is_empty() != shape.column_factor_precision,
             "factor weights",
         )?;
         expect(

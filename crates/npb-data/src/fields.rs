@@ -1,12 +1,12 @@
 //! What the columns of a mixed table measure, alone or several together.
 
-mod guess;
+pub(crate) mod guess;
 
 pub use guess::FieldGuess;
-pub(crate) use guess::guess;
 
 use crate::names::check_distinct;
 use crate::{DataError, Measure, MixedColumn, MixedTable};
+use guess::guess;
 use serde::{Deserialize, Serialize};
 
 /// One or several columns of a [`MixedTable`] that are modelled together.

@@ -17,6 +17,7 @@
 //! | [`Field`] | what columns measure, alone or together: reals, counts, levels, angles, vectors, series, networks |
 //! | [`Standardiser`] | columns to mean 0 and standard deviation 1, and back |
 //! | [`write_npy`] | an array as NumPy's .npy |
+//! | [`schema`] | what the columns of a file are: guessed with reasons, edited as TOML, and every later file read by it |
 //! | [`read`] | delimited text, ARFF, MovieLens, triplets, MatrixMarket, bags of words, tokens, given masks and splits |
 //! | [`splits`] | drawn masks; random, stratified, grouped splits and folds; examples given for a user |
 //! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, explained variance, F1, coverage, Top-L, NDCG, cold-start curves, PSNR |
@@ -57,6 +58,7 @@ mod words;
 
 pub mod metrics;
 pub mod read;
+pub mod schema;
 pub mod splits;
 
 pub use error::DataError;

@@ -3,6 +3,13 @@
 use crate::DataError;
 use std::collections::HashMap;
 
+/// Texts that mean "missing" unless the caller says otherwise.
+pub(crate) fn missing_marks() -> Vec<String> {
+    ["", "?", "NA", "N/A", "NaN", "nan", "NULL", "null"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
 /// `x0`, `x1`, ...
 pub(crate) fn default_names(n: usize) -> Vec<String> {
     (0..n).map(|j| format!("x{j}")).collect()

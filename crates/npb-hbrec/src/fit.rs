@@ -359,11 +359,33 @@ impl HbrecFit {
         }
     }
 
+    /// Refuses a user of another fit, or of this one before an item brought new coefficients with it.
+    pub(crate) fn check_user(&self, user: &HbrecUser) -> Result<(), HbrecError> {
+        let size = |what, found, expected| HbrecError::Size {
+            what,
+            found,
+            expected,
+        };
+        let (found, expected) = (user.alone.mode().len(), self.model.prior().width());
+        if found != expected {
+            let what = "coefficients of a user (of another fit? make it anew by `user`)";
+            return Err(size(what, found, expected));
+        }
+        // Users who came later weigh nothing.
+        let (found, most) = (user.weights.len(), self.n_users());
+        if found > most {
+            let what = "weights of a user (of another fit? make it anew by `user`)";
+            return Err(size(what, found, most));
+        }
+        Ok(())
+    }
+
     /// P(like) of one item.
     ///
     /// # Errors
-    /// An item that does not exist.
+    /// An item that does not exist; a user of another fit.
     pub fn predict(&self, user: &HbrecUser, item: usize) -> Result<f64, HbrecError> {
+        self.check_user(user)?;
         let n_items = self.n_items();
         if item >= n_items {
             return Err(HbrecError::NoSuchItem { item, n_items });
@@ -400,18 +422,25 @@ impl HbrecFit {
     }
 
     /// P(like) of every item. Cost: `J (Q^2 / 2 + K)` multiply-adds, K the atoms whose weight counts.
-    pub fn predict_all(&self, user: &HbrecUser) -> Vec<f64> {
-        let mut predicted = self.predict_atoms(user);
+    ///
+    /// # Errors
+    /// A user of another fit.
+    pub fn predict_all(&self, user: &HbrecUser) -> Result<Vec<f64>, HbrecError> {
+        let mut predicted = self.predict_atoms(user)?;
         for (item, p) in predicted.iter_mut().enumerate() {
             *p += user.own_weight * self.model.predict_alone(&user.alone, &item);
         }
-        predicted
+        Ok(predicted)
     }
 
     /// The atoms' part of the predictions: `sum_k w_k P(like | theta_k)` for every item.
-    pub fn predict_atoms(&self, user: &HbrecUser) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// A user of another fit.
+    pub fn predict_atoms(&self, user: &HbrecUser) -> Result<Vec<f64>, HbrecError> {
+        self.check_user(user)?;
         if let Some(table) = &self.table {
-            return table.mixture(&user.weights);
+            return Ok(table.mixture(&user.weights));
         }
         let counts = |(_, w): &(&ItemAtom, &f64)| **w > 1e-9;
         let active: Vec<(&ItemAtom, &f64)> = self
@@ -426,17 +455,25 @@ impl HbrecFit {
                 .map(|(atom, w)| *w * self.model.predict(atom, &item));
             terms.sum()
         };
-        (0..self.n_items()).into_par_iter().map(item).collect()
+        Ok((0..self.n_items()).into_par_iter().map(item).collect())
     }
 
     /// A draw from the posterior: P(like) of every item for one parameter, of the own model or of an atom, by weight. For exploring.
-    pub fn draw(&self, user: &HbrecUser, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// A user of another fit.
+    pub fn draw(
+        &self,
+        user: &HbrecUser,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Result<Vec<f64>, HbrecError> {
+        self.check_user(user)?;
         let weights = user.weights.iter().copied().chain([user.own_weight]);
         let chosen = pick(weights, rng.random()).unwrap_or(user.weights.len());
         if let Some(atom) = self.atoms().get(chosen) {
-            return (0..self.n_items())
+            return Ok((0..self.n_items())
                 .map(|item| self.model.predict(atom, &item))
-                .collect();
+                .collect());
         }
         let prior = self.model.prior();
         let w = user.alone.draw(rng);
@@ -444,7 +481,7 @@ impl HbrecFit {
             let mean = prior.offset(item) + dot(prior.row(item), &w);
             normal_cdf(ratio(mean, 0.0, None, prior.identity()))
         };
-        (0..self.n_items()).map(item).collect()
+        Ok((0..self.n_items()).map(item).collect())
     }
 
     /// Adds a user to the database: one fit and one column of predictions, no retraining. Its number.
@@ -483,7 +520,7 @@ impl HbrecFit {
 /// let fitted = fit(&LikeMatrix::from_users(6, users)?, None, &HbrecConfig::default())?;
 /// let again = HbrecFit::from_bytes(&fitted.to_bytes()?)?;
 /// let new = Likes::new(6, &[(0, true)])?;
-/// assert_eq!(again.predict_all(&again.user(&new)?), fitted.predict_all(&fitted.user(&new)?));
+/// assert_eq!(again.predict_all(&again.user(&new)?)?, fitted.predict_all(&fitted.user(&new)?)?);
 /// # Ok::<(), npb_hbrec::HbrecError>(())
 /// ```
 impl Saved for HbrecFit {

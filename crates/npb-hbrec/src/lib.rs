@@ -29,12 +29,12 @@
 //!
 //! // A new user with three ratings: no new fit of the model.
 //! let new = model.user(&Likes::new(15, &[(0, true), (1, false), (2, true)])?)?;
-//! let p = model.predict_all(&new);
+//! let p = model.predict_all(&new)?;
 //! assert!(p[4] > 0.8 && p[5] < 0.2);
 //!
 //! // On file and back.
 //! let again = HbrecFit::from_bytes(&model.to_bytes()?)?;
-//! assert_eq!(again.predict_all(&new), p);
+//! assert_eq!(again.predict_all(&new)?, p);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -36,7 +36,7 @@ use crate::{HbrecError, LikeMatrix, Likes};
 /// let recommender = Recommender::fit(&ratings, None, &config)?;
 /// // A new user who likes film 2 and not film 3.
 /// let profile = recommender.profile(&Likes::new(8, &[(2, true), (3, false)])?)?;
-/// let top = recommender.top(&profile, 3);
+/// let top = recommender.top(&profile, 3)?;
 /// assert!(top.iter().all(|r| r.item % 2 == 0 && r.item != 2 && r.chance.probability > 0.6));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -15,7 +15,9 @@
 //! Everything is seeded and independent of the number of threads. Statistical harnesses state their
 //! false-alarm rate: a correct sampler fails for at most that share of all seeds. A test with fixed
 //! seed passes or fails forever; still choose the rate small (0.001) there and keep a broken copy
-//! of the sampler beside it that must fail.
+//! of the sampler beside it that must fail. The environment's `NPB_TEST_SEED` is added to the seed of
+//! every [`JointTest`], [`StepTest`], [`Calibration`] and [`ExactTest`]: run over consecutive numbers, a suite shows its
+//! false alarms and how often its broken copies are seen.
 
 mod bits;
 mod bound;
@@ -35,3 +37,16 @@ pub use hostile::{HostileFailure, HostileSummary, attack_file};
 pub use joint::{Functional, JointCheck, JointModel, JointReport, JointTest};
 pub use moments::largest_z;
 pub use step::StepTest;
+
+/// A seed, moved on by the environment's `NPB_TEST_SEED`.
+///
+/// # Panics
+/// If that is not a number.
+fn moved(seed: u64) -> u64 {
+    std::env::var("NPB_TEST_SEED").map_or(seed, |by| {
+        let by: u64 = by
+            .parse()
+            .unwrap_or_else(|_| panic!("NPB_TEST_SEED: not a number: {by:?}"));
+        seed.wrapping_add(by)
+    })
+}

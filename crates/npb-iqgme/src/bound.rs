@@ -7,7 +7,7 @@ use npb_linalg::{Cholesky, NotPositiveDefinite};
 
 use crate::prior::Prior;
 use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot};
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 
 /// The evidence lower bound in parts; `total()` is the bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub struct Bound {
     /// `E ln p(x | z, mu, Lambda)` and the entropy of `q(x^m | z)`.
     pub features: f64,
     /// `E ln p(t | x, z, w)` and the entropy of `q(t)`.
-    pub soft_labels: f64,
+    pub utility_means: f64,
     /// Minus the divergences of `q(V)` and `q(alpha)` from their priors.
     pub sticks: f64,
     /// Minus the divergence of `q(mu, Lambda)` from its prior.
@@ -34,7 +34,7 @@ impl Bound {
         [
             self.labels,
             self.features,
-            self.soft_labels,
+            self.utility_means,
             self.sticks,
             self.components,
             self.experts,
@@ -49,7 +49,7 @@ impl Bound {
     pub(crate) fn new(
         state: &IqgmeState,
         expected: &[Expected],
-        stats: &Stats,
+        stats: &SufficientStats,
         prior: &Prior,
     ) -> Result<Self, NotPositiveDefinite> {
         let n_components = state.components.len();
@@ -68,17 +68,17 @@ impl Bound {
             components -= expected[h].law.kl(&prior.expected.law);
         }
 
-        let mut soft_labels = 0.0;
+        let mut utility_means = 0.0;
         let mut soft_magnitude = 0.0;
         let mut experts = 0.0;
         if !state.experts.is_empty() {
-            soft_labels = stats.soft_local;
+            utility_means = stats.soft_local;
             let n_utilities = state.n_utilities();
             for (i, expert) in state.experts.iter().enumerate() {
                 let (value, magnitude) = soft_term(expert, stats, i / n_utilities, i);
-                soft_labels += value;
+                utility_means += value;
                 soft_magnitude += magnitude;
-                if !expert.tied {
+                if !expert.at_prior {
                     experts += expert_term(expert, &state.expert_prior, i % n_utilities)?;
                 }
             }
@@ -90,7 +90,7 @@ impl Bound {
         Ok(Self {
             labels: stick_fit + stats.label_entropy,
             features: feature_fit + stats.missing_entropy,
-            soft_labels,
+            utility_means,
             sticks,
             components,
             experts,
@@ -128,7 +128,7 @@ pub(crate) fn bilinear(m: &Mat<f64>, a: &[f64], b: &[f64]) -> f64 {
 pub(crate) fn feature_term(
     component: &Component,
     expected: &Expected,
-    stats: &Stats,
+    stats: &SufficientStats,
     h: usize,
 ) -> (f64, f64) {
     let p = component.mean.len() as f64;
@@ -151,7 +151,7 @@ pub(crate) fn feature_term(
 /// Part of `E ln p(t | x, z, w)` that holds the expert, of component `h` and with this `column` of the sums, and its magnitude.
 pub(crate) fn soft_term(
     expert: &Expert,
-    stats: &Stats,
+    stats: &SufficientStats,
     h: usize,
     column_of_sums: usize,
 ) -> (f64, f64) {
@@ -216,7 +216,7 @@ mod tests {
         let expert = Expert {
             mean: vec![0.8, -0.2],
             covariance: mat![[0.5, 0.2], [0.2, 0.3]],
-            tied: false,
+            at_prior: false,
         };
         let factor = Cholesky::new(expert.covariance.as_ref()).unwrap();
         let rng = &mut stream(1, [0; 4]);

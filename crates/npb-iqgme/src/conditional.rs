@@ -19,15 +19,8 @@ use crate::IqgmeError;
 use crate::rows::{Block, Pattern, Rows};
 use forms::{Centre, OneByOne};
 use memory::Memory;
+pub(crate) use memory::{REGISTER, padded};
 use softmax::Lanes;
-
-/// Rows of features, and of components (lanes), are padded to a multiple of this number: the widest register.
-pub(crate) const REGISTER: usize = 8;
-
-/// The padded length of a row.
-pub(crate) fn padded(len: usize) -> usize {
-    len.max(1).next_multiple_of(REGISTER)
-}
 
 /// `L_h` of all components: as matrices and in lanes.
 #[derive(Clone, Debug)]
@@ -100,7 +93,7 @@ impl Linear {
     }
 
     /// Completes terms to which nothing is added any more.
-    pub(crate) fn settle(&mut self, quadratics: &Quadratics) {
+    pub(crate) fn finalise(&mut self, quadratics: &Quadratics) {
         let (p, lanes) = (quadratics.bank.dim(), quadratics.bank.lanes());
         self.shifts = Memory::zeros((self.n_utilities + 1) * p * lanes);
         for h in 0..quadratics.bank.components() {
@@ -669,7 +662,7 @@ mod tests {
         let quadratics = Quadratics::new((0..N).map(precision).collect()).unwrap();
         let mut linear = Linear::zeros(P, N, 1);
         (0..N).for_each(|h| linear.add(h, 0, 0.0, &slope(h), &offset(h)));
-        linear.settle(&quadratics);
+        linear.finalise(&quadratics);
         let means = Mat::from_fn(P, N, mean);
         let (mut deviations, mut lanes) = (Deviations::default(), LaneScratch::default());
         let mut sides = [0, 0];

@@ -6,19 +6,20 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
-use crate::stacking::check_folds;
 
 /// Memory and time grow with the number of components; nobody needs more.
 pub(crate) const MOST_COMPONENTS: usize = 4096;
 /// Starts, restarts or chains: all of them are kept.
 pub(crate) const MOST_RUNS: usize = 4096;
+/// Most folds of a configuration.
+const MOST_FOLDS: usize = 100;
 /// More degrees of freedom than there could be rows.
 const MOST_DOF: f64 = 1e10;
 
 /// Where a run starts: the responsibilities of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Start {
+pub enum Init {
     /// K-means on the completed rows of all classes together, with this many clusters.
     KMeans(usize),
     /// K-means within each class (unlabelled rows join the nearest cluster), with this many clusters for each class.
@@ -37,27 +38,14 @@ pub enum FeatureScale {
     NormalScores,
 }
 
-/// The scale of the Wishart prior of the components' precisions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PriorScale {
-    /// The prior mean of a component's covariance is the covariance of all rows (the thesis read with `B_0 = S^-1`).
-    Covariance,
-    /// The prior mean of a component's precision is the precision of all rows (`nu_0 B_0 = S^-1`).
-    Precision,
-    /// As `Covariance`, times the factor from 1/10 to 10 at which the bound is highest (the default).
-    Bound,
-}
+impl FeatureScale {
+    /// Both, in the order of what is by scale.
+    pub(crate) const ALL: [Self; 2] = [Self::Standardised, Self::NormalScores];
 
-/// The variational factor of a labelled row with missing features when there are two classes; with more its utilities are always apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RowFamily {
-    /// `q(t) q(x^m | z) q(z)`, the utility apart (the thesis). The experts' coefficients shrink the more, the more is missing; with one small task that
-    /// is as good as a stronger prior.
-    UtilityApart,
-    /// `q(t, x^m, z)`, all in one: the bound is higher, and the experts are not shrunk for what is missing. The default for many tasks.
-    Joint,
+    /// Its place in what is by scale.
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
 }
 
 /// Configuration of a fit. Where the default is not that of W section 3.5 the field says so (W: ..); why is in the repository's `docs/iqgme.md`,
@@ -75,30 +63,26 @@ pub struct IqgmeConfig {
     pub dof_excess: f64,
     /// Further degrees of freedom for each feature (W: 0): with few rows for each feature, components need a prior worth more than one row.
     pub dof_per_feature: f64,
-    /// Scale of the Wishart prior.
-    pub prior_scale: PriorScale,
     /// Prior of the experts' precisions `lambda_p` (W: 0.01, 0.01).
     pub expert: GammaPrior,
     /// `gamma_0`: how many experts the prior mean (zero) of the experts' common mean is worth.
     pub expert_mean_strength: f64,
-    /// The variational factor of labelled rows with missing features.
-    pub row_family: RowFamily,
     /// Starts to try. The run with the highest bound comes first: summaries are of it, predictions average over runs.
-    pub starts: Vec<Start>,
+    pub starts: Vec<Init>,
     /// Starts to try instead when no row has a label: runs lose clusters but seldom gain one, so k-means with several numbers of clusters, of which the bound
     /// picks.
-    pub unlabelled_starts: Vec<Start>,
+    pub unlabelled_starts: Vec<Init>,
     /// Runs of every start, each with its own random numbers.
     pub restarts: usize,
     /// Whether runs from `starts` are made on normal scores of the features, too ([`FeatureScale::NormalScores`]), for class probabilities alone: where folds can weigh them, and where a
-    /// feature has more than two values. It helps where features are skewed or have heavy tails; a fit takes twice as long. The default for many tasks.
+    /// feature has more than two values. They help where features are skewed or have heavy tails; a fit takes twice as long.
     pub normal_scores: bool,
-    /// How predictions average over runs: weights proportional to `exp((L - L_best) / (averaging c))`, with `L` a run's bound and `c` the number of
+    /// How predictions average over runs: weights proportional to `exp((L - L_best) / (elbo_temperature c))`, with `L` a run's bound and `c` the number of
     /// observed cells; 0 keeps the best run alone. Runs end in different optima, and differences of the bound that are small for each cell say little
     /// about which of them predicts better.
-    pub averaging: f64,
-    /// In class probabilities runs are put right and weighed by how well they foretell labels in cross-validation with so many folds; 0: weighed by their bounds, as in all
-    /// else, and as they are. Nearly all of the bound is about the features. Where fewer than two classes have two labels bounds decide, too. Folds are of rows: where rows depend on each other (several
+    pub elbo_temperature: f64,
+    /// In class probabilities runs are calibrated and weighed (stacked) by held-out prediction with so many folds; 0: weighed by their bounds, as in all
+    /// else, and not calibrated. Nearly all of the bound is about the features. Where fewer than two classes have two labels bounds decide, too. Folds are of rows: where rows depend on each other (several
     /// of one patient), leave them out. 1 is an error: one fold leaves nothing to learn from.
     pub folds: usize,
     /// At most this many iterations in a run.
@@ -120,23 +104,21 @@ impl Default for IqgmeConfig {
             mean_strength: 1.0,
             dof_excess: 2.0,
             dof_per_feature: 0.25,
-            prior_scale: PriorScale::Bound,
             expert: GammaPrior {
                 shape: 0.1,
                 rate: 0.1,
             },
             expert_mean_strength: 1.0,
-            row_family: RowFamily::UtilityApart,
             starts: vec![
-                Start::KMeans(1),
-                Start::PerClass(1),
-                Start::PerClass(2),
-                Start::Mixture(10),
+                Init::KMeans(1),
+                Init::PerClass(1),
+                Init::PerClass(2),
+                Init::Mixture(10),
             ],
-            unlabelled_starts: [1, 2, 3, 4, 5, 6, 8, 12].map(Start::KMeans).to_vec(),
+            unlabelled_starts: [1, 2, 3, 4, 5, 6, 8, 12].map(Init::KMeans).to_vec(),
             restarts: 1,
-            normal_scores: false,
-            averaging: 0.1,
+            normal_scores: true,
+            elbo_temperature: 0.1,
             folds: 5,
             max_iterations: 300,
             tolerance: 1e-6,
@@ -163,7 +145,7 @@ impl IqgmeConfig {
                 return Err(OutOfRange::new(field, value, rule).into());
             }
         }
-        not_negative("averaging", self.averaging)?;
+        not_negative("elbo_temperature", self.elbo_temperature)?;
         check_folds(self.folds)?;
         gamma("expert", self.expert)?;
         moderate("expert_mean_strength", self.expert_mean_strength)?;
@@ -187,11 +169,10 @@ impl IqgmeConfig {
 }
 
 /// A list of starts: not empty, and none without a cluster or with too many.
-fn check_starts(field: &'static str, starts: &[Start]) -> Result<(), OutOfRange> {
+fn check_starts(field: &'static str, starts: &[Init]) -> Result<(), OutOfRange> {
     check_length(field, starts.len(), "starts")?;
     for (position, start) in starts.iter().enumerate() {
-        let (Start::KMeans(clusters) | Start::PerClass(clusters) | Start::Mixture(clusters)) =
-            *start;
+        let (Init::KMeans(clusters) | Init::PerClass(clusters) | Init::Mixture(clusters)) = *start;
         if !(1..=MOST_COMPONENTS).contains(&clusters) {
             let value = format!("{start:?} at position {position} (from 0)");
             let rule = format!("of 1 to {MOST_COMPONENTS} clusters");
@@ -212,4 +193,13 @@ pub(crate) fn check_length(
     }
     let rule = format!("a list of 1 to {MOST_RUNS} {items}");
     Err(OutOfRange::new(field, format!("a list of {found}"), rule))
+}
+
+/// A number of folds that a configuration may have.
+pub(crate) fn check_folds(folds: usize) -> Result<(), OutOfRange> {
+    if folds == 1 || folds > MOST_FOLDS {
+        let rule = format!("0 (runs are weighed by their bounds) or 2 to {MOST_FOLDS}");
+        return Err(OutOfRange::new("folds", folds, rule));
+    }
+    Ok(())
 }

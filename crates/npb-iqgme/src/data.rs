@@ -1,19 +1,21 @@
 //! Training data in the form that the updates want.
 
-use npb_data::{DataError, Labels, Standardiser, Table};
+use npb_data::{DataError, Labels, Table};
+use npb_infer::stream;
 use npb_linalg::faer::Mat;
+use rand::RngExt;
 
+use crate::config::FeatureScale;
 use crate::prior::shrunk_covariance;
-use crate::rows::Rows;
+use crate::rows::{Group, Rows};
+use crate::units::Units;
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Training data ready for the updates: checked, standardised, sorted by missing pattern.
 #[derive(Clone, Debug)]
 pub struct IqgmeData {
     pub(crate) rows: Rows,
-    pub(crate) standardiser: Standardiser,
-    /// Table columns in the model: those that vary.
-    pub(crate) active: Vec<usize>,
+    pub(crate) units: Units,
     pub(crate) classes: Vec<String>,
     /// Covariance of all rows, shrunk to positive definite.
     pub(crate) covariance: Mat<f64>,
@@ -31,9 +33,17 @@ impl IqgmeData {
         not_empty(table)?;
         let classes = classes_seen(labels)?;
         check_spans(table)?;
-        let standardiser = Standardiser::fit(table);
-        let active = varying_columns(table, &standardiser);
-        Self::with_units(table, labels, standardiser, active, classes)
+        let units = Units::fit(table, FeatureScale::Standardised)?;
+        Self::with_units(table, labels, units, classes)
+    }
+
+    /// The same rows on normal scores of the same columns.
+    pub(crate) fn on_scores(&self, table: &Table, labels: &Labels) -> Result<Self, IqgmeError> {
+        let units = Units {
+            active: self.units.active.clone(),
+            ..Units::fit(table, FeatureScale::NormalScores)?
+        };
+        Self::with_units(table, labels, units, self.classes.clone())
     }
 
     /// Takes rows as they are, in units in which the prior is `m_0 = 0` and `covariance` (P x P) is the `S` of `B_0^-1 = c S`: for data drawn from the model, and
@@ -79,14 +89,7 @@ impl IqgmeData {
                 }
             }
         }
-        let standardiser = given_units(table)?;
-        let mut data = Self::with_units(
-            table,
-            labels,
-            standardiser,
-            (0..p).collect(),
-            classes.to_vec(),
-        )?;
+        let mut data = Self::with_units(table, labels, Units::given(table)?, classes.to_vec())?;
         data.covariance = covariance.clone();
         Ok(data)
     }
@@ -95,23 +98,21 @@ impl IqgmeData {
     pub(crate) fn with_units(
         table: &Table,
         labels: &Labels,
-        standardiser: Standardiser,
-        active: Vec<usize>,
+        units: Units,
         classes: Vec<String>,
     ) -> Result<Self, IqgmeError> {
         if table.n_rows() == 0 {
             return Err(IqgmeError::NoRows);
         }
         let by_row = class_of_rows(table, labels, &classes)?;
-        let standardised = standardiser.apply(table)?.select_columns(&active)?;
+        let standardised = units.apply(table)?;
         let n_labelled = by_row.iter().flatten().count();
         let n_utilities = n_utilities(n_labelled, &classes);
         let rows = Rows::with_classes(&standardised, &by_row, n_utilities);
         let covariance = shrunk_covariance(&rows);
         Ok(Self {
             rows,
-            standardiser,
-            active,
+            units,
             classes,
             covariance,
             n_labelled,
@@ -214,15 +215,6 @@ pub(crate) fn distinct(classes: &[String]) -> Result<(), IqgmeError> {
     })
 }
 
-/// Units of tables whose columns are in the model's units as they are.
-pub(crate) fn given_units(table: &Table) -> Result<Standardiser, IqgmeError> {
-    let p = table.n_cols();
-    // Two rows with means zero and standard deviations one.
-    let unit = Table::complete(2, p, [vec![-1.0; p], vec![1.0; p]].concat())?;
-    let unit = unit.with_column_names(table.column_names().to_vec())?;
-    Ok(Standardiser::fit(&unit))
-}
-
 /// An error unless each difference of two values of a column is a number: then so are deviations from the mean of any rows, as cross-validation takes
 /// them.
 pub(crate) fn check_spans(table: &Table) -> Result<(), DataError> {
@@ -284,17 +276,6 @@ pub(crate) fn not_empty(table: &Table) -> Result<(), IqgmeError> {
     Ok(())
 }
 
-/// Columns that carry information.
-pub(crate) fn varying_columns(table: &Table, standardiser: &Standardiser) -> Vec<usize> {
-    let (constant, empty) = (
-        standardiser.constant_columns(),
-        standardiser.empty_columns(),
-    );
-    (0..table.n_cols())
-        .filter(|j| !constant.contains(j) && !empty.contains(j))
-        .collect()
-}
-
 /// The class of each row, by its position in `classes`, those of the fit.
 pub(crate) fn class_of_rows(
     table: &Table,
@@ -321,4 +302,25 @@ pub(crate) fn class_of_rows(
             },
         })
         .collect()
+}
+
+/// A number that is, but for chance, another one for other rows or labels.
+pub(crate) fn fingerprint(data: &IqgmeData) -> u64 {
+    let rows = &data.rows;
+    let words = |n: usize| n as u64;
+    let pattern = |group: &Group| {
+        let observed = &rows.patterns[group.pattern].observed;
+        std::iter::once(words(group.rows.end)).chain(observed.iter().copied().map(words))
+    };
+    let numbers = rows.values.iter().chain(&rows.signs);
+    let classes = rows
+        .classes
+        .iter()
+        .map(|class| class.map_or(0, |c| words(c + 1)));
+    let content = std::iter::once(words(rows.n_features))
+        .chain(classes)
+        .chain(rows.order.iter().copied().map(words))
+        .chain(rows.groups.iter().flat_map(pattern))
+        .chain(numbers.map(|value| value.to_bits()));
+    content.fold(0, |sum, word| stream(sum, [word, 0, 0, 0]).random())
 }

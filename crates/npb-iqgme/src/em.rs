@@ -15,10 +15,10 @@ use npb_priors::special::{ln_phi, log_sum_exp};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::answers::{Evaluation, Imputation, MissingCell, most_probable, with_first_class};
 use crate::bound::trace_product;
 use crate::config::{MOST_COMPONENTS, MOST_RUNS};
 use crate::data::{IqgmeData, at_most_two, class_of_rows};
-use crate::fit::{Evaluation, Imputation, MissingCell, most_probable, with_first_class};
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
@@ -86,7 +86,7 @@ impl QgmeConfig {
 
 /// What is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Wire {
+pub struct Stored {
     config: QgmeConfig,
     units: Units,
     classes: Vec<String>,
@@ -98,7 +98,7 @@ pub struct Wire {
 /// A fitted finite mixture of experts. Questions and answers are in the user's units, columns in the order of training.
 #[derive(Clone, Debug)]
 pub struct QgmeFit {
-    wire: Wire,
+    stored: Stored,
     predictor: Predictor,
 }
 
@@ -147,9 +147,9 @@ pub fn fit_qgme(
     }
     let (em, stop) = best;
     let (mixture, trace) = (em.mixture, em.trace);
-    QgmeFit::from_wire(Wire {
+    QgmeFit::from_stored(Stored {
         config: config.clone(),
-        units: Units::of(&data),
+        units: data.units,
         classes: data.classes.clone(),
         stop,
         trace,
@@ -556,49 +556,49 @@ impl<'a> Given<'a> {
 }
 
 impl QgmeFit {
-    fn from_wire(wire: Wire) -> Result<Self, IqgmeError> {
-        let predictor = wire.mixture.predictor()?;
-        Ok(Self { wire, predictor })
+    fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
+        let predictor = stored.mixture.predictor()?;
+        Ok(Self { stored, predictor })
     }
 
     /// Names of the classes that have a labelled row; probabilities are of the second. Empty for a fit without labels.
     pub fn classes(&self) -> &[String] {
-        &self.wire.classes
+        &self.stored.classes
     }
 
     /// Names of all columns of the training table.
     pub fn column_names(&self) -> &[String] {
-        self.wire.units.column_names()
+        self.stored.units.column_names()
     }
 
     /// Columns in the model, as positions in the training table.
     pub fn model_columns(&self) -> &[usize] {
-        &self.wire.units.active
+        &self.stored.units.active
     }
 
     /// Columns left out of the model: constant in training, or without any observed value.
     pub fn ignored_columns(&self) -> Vec<usize> {
-        self.wire.units.ignored_columns()
+        self.stored.units.ignored_columns()
     }
 
     /// The configuration of the fit.
     pub fn config(&self) -> &QgmeConfig {
-        &self.wire.config
+        &self.stored.config
     }
 
     /// The penalised log-likelihood, iteration by iteration, of the start that ended highest.
     pub fn trace(&self) -> &[f64] {
-        &self.wire.trace
+        &self.stored.trace
     }
 
     /// Why that start ended.
     pub fn stop(&self) -> &Stop {
-        &self.wire.stop
+        &self.stored.stop
     }
 
     /// The parameters. There are fewer components than asked for when there are fewer different rows.
     pub fn mixture(&self) -> &Mixture {
-        &self.wire.mixture
+        &self.stored.mixture
     }
 
     /// Probability of the second class for each row, missing features integrated out. Errors: other columns than in training, a fit without labels.
@@ -614,28 +614,28 @@ impl QgmeFit {
 
     /// The more probable class of each row.
     pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
-        let name = |p: Vec<f64>| self.wire.classes[most_probable(&p)].as_str();
+        let name = |p: Vec<f64>| self.stored.classes[most_probable(&p)].as_str();
         Ok(self.predict_classes(table)?.into_iter().map(name).collect())
     }
 
     /// How well the labelled rows of a table are predicted. Errors: as [`predict_proba`](Self::predict_proba); no labelled row; a label that is not a class
     /// of the fit.
     pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
-        let classes = class_of_rows(table, labels, &self.wire.classes)?;
+        let classes = class_of_rows(table, labels, &self.stored.classes)?;
         Evaluation::new(&self.predict_classes(table)?, &classes)
     }
 
     fn probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        if self.wire.classes.is_empty() {
+        if self.stored.classes.is_empty() {
             return Err(IqgmeError::Unlabelled);
         }
-        let rows = self.wire.units.rows(table)?;
+        let rows = self.stored.units.rows(table)?;
         self.predictor.probabilities(&rows, Experts::AtMeans)
     }
 
     /// Probabilities of the components given the observed features, one vector for each row.
     pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let rows = self.wire.units.rows(table)?;
+        let rows = self.stored.units.rows(table)?;
         self.predictor.responsibilities(&rows, Gate::AtMeans)
     }
 
@@ -647,27 +647,27 @@ impl QgmeFit {
 
     /// Log density of the observed features of each row, in the user's units. Zero for a row without any.
     pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        let rows = self.wire.units.rows(table)?;
+        let rows = self.stored.units.rows(table)?;
         let standardised = self.predictor.ln_density(&rows, Gate::AtMeans)?;
-        Ok(self.wire.units.ln_density(table, standardised))
+        Ok(self.stored.units.ln_density(table, standardised))
     }
 
     /// All missing cells of every row given its observed cells, by column; columns that are not in the model are left out.
     pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
-        let rows = self.wire.units.rows(table)?;
+        let rows = self.stored.units.rows(table)?;
         let terms = self.predictor.missing_cells(&rows, Gate::AtMeans)?;
-        Ok(self.wire.units.cells(table, terms))
+        Ok(self.stored.units.cells(table, terms))
     }
 
     /// Completes a table: mean and standard deviation of every missing cell given the observed cells of its row.
     pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
-        self.wire.units.impute(table, self.cells_by_row(table)?)
+        self.stored.units.impute(table, self.cells_by_row(table)?)
     }
 
     /// `draws` completed tables, each a joint draw of the missing cells at the parameters found, which it takes for the truth: too sure with few rows.
     pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
-        let (rows, seed) = (self.wire.units.rows(table)?, self.wire.config.seed);
-        self.wire.units.impute_draws(table, draws, |draw| {
+        let (rows, seed) = (self.stored.units.rows(table)?, self.stored.config.seed);
+        self.stored.units.impute_draws(table, draws, |draw| {
             let rng = |row: usize| stream(seed, [0, draw as u64, IMPUTE, row as u64]);
             self.predictor.draw_missing(&rows, Gate::AtMeans, rng)
         })
@@ -675,26 +675,27 @@ impl QgmeFit {
 }
 
 impl Saved for QgmeFit {
-    const MODEL: &'static str = "npb-iqgme/em";
+    const MODEL: &'static str = "npb-iqgme/em/2";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Wire;
+    type Content = Stored;
     type Error = IqgmeError;
 
-    fn content(&self) -> &Wire {
-        &self.wire
+    fn content(&self) -> &Stored {
+        &self.stored
     }
 
-    fn from_content(wire: Wire) -> Result<Self, IqgmeError> {
+    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
-        wire.config.validate()?;
-        wire.units.check().map_err(saved)?;
-        if !matches!(wire.classes.len(), 0 | 2) {
+        stored.config.validate()?;
+        stored.units.check().map_err(saved)?;
+        if !matches!(stored.classes.len(), 0 | 2) {
             return Err(saved("classes: impossible number".to_owned()));
         }
-        let n_utilities = wire.classes.len().saturating_sub(1);
-        wire.mixture
-            .check(wire.units.active.len(), n_utilities)
+        let n_utilities = stored.classes.len().saturating_sub(1);
+        stored
+            .mixture
+            .check(stored.units.active.len(), n_utilities)
             .map_err(saved)?;
-        Self::from_wire(wire)
+        Self::from_stored(stored)
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong.
 
 use npb_infer::ranges::OutOfRange;
+use npb_infer::storage::{FormatError, StorageError};
 use npb_linalg::NotPositiveDefinite;
 
 impl IqgmeError {
@@ -9,6 +10,34 @@ impl IqgmeError {
         match self {
             Self::Config(wrong) => Self::Config(wrong.inside(outer)),
             other => other,
+        }
+    }
+}
+
+/// The number of the layouts of saved fits and checkpoints, at the end of their names; the first had none.
+const LAYOUT: &str = "/2";
+
+impl From<FormatError> for IqgmeError {
+    fn from(error: FormatError) -> Self {
+        match error {
+            FormatError::OtherModel { expected, found }
+                if expected.strip_suffix(LAYOUT) == Some(&found) =>
+            {
+                Self::OlderLayout { found, expected }
+            }
+            other => Self::Format(other),
+        }
+    }
+}
+
+impl From<StorageError> for IqgmeError {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::Format { path, source } => match Self::from(source) {
+                Self::Format(source) => Self::Storage(StorageError::Format { path, source }),
+                older => older,
+            },
+            other => Self::Storage(other),
         }
     }
 }
@@ -152,7 +181,7 @@ pub enum IqgmeError {
     },
     /// Sticks are broken into more components than a sweep may have.
     #[error(
-        "sweep {sweep}: sticks without truncation ask for more than {most} components at alpha = {concentration:.3e}: give the concentration a prior with a smaller mean, or take blocked sticks"
+        "sweep {sweep}: sticks without truncation ask for more than {most} components at alpha = {concentration:.3e}: give the concentration a prior with a smaller mean"
     )]
     TooManyComponents {
         /// Gibbs sweep, 0 for the start.
@@ -180,10 +209,20 @@ pub enum IqgmeError {
     Data(#[from] npb_data::DataError),
     /// Reading or writing a saved fit.
     #[error(transparent)]
-    Storage(#[from] npb_infer::storage::StorageError),
+    Storage(StorageError),
     /// The bytes of a saved fit.
     #[error(transparent)]
-    Format(#[from] npb_infer::storage::FormatError),
+    Format(FormatError),
+    /// A fit or a checkpoint of an older layout.
+    #[error(
+        "holds a {found:?} of an older layout, this version reads {expected:?}: fit again, or load it with the version that wrote it"
+    )]
+    OlderLayout {
+        /// The layout in the file.
+        found: String,
+        /// The layout that is read.
+        expected: String,
+    },
     /// A parameter drawn from the posterior was not valid.
     #[error(transparent)]
     Parameter(#[from] npb_priors::ParameterError),

@@ -3,29 +3,25 @@
 //! The model is in `docs/iqgme.md`, updates and bound are in `docs/iqgme-updates.md`, "Factor-analytic variant".
 
 mod bound;
-mod checkpoints;
+mod cells;
 mod config;
 mod data;
-mod effects;
 mod experts;
 mod features;
 mod fit;
 mod forms;
+#[cfg(test)]
 mod gibbs;
+mod indicators;
 mod predict;
 mod rows;
-mod scale;
-mod stacking;
 mod start;
 mod state;
-mod switches;
 mod vb;
 
 pub use bound::FactorBound;
-pub use checkpoints::fit_factor_with_checkpoints;
-pub use config::{FactorConfig, FactorStart, RowEffects};
+pub use config::{FactorConfig, FactorInit};
 pub use data::FactorData;
-pub use fit::{FactorComponent, FactorFit, FactorRun, fit_factor};
-pub use gibbs::{FactorDraw, FactorMove, FactorSampler};
-pub use state::{FactorExpert, FactorState, FeatureFactor, RowEffect};
+pub use fit::{FactorComponent, FactorFit, FactorMember, fit_factor, fit_factor_with_checkpoints};
+pub use state::{FactorExpert, FactorState, FeatureFactor};
 pub use vb::{FactorUpdate, FactorVb};

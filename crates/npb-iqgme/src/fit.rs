@@ -2,31 +2,35 @@
 
 mod training;
 
-use std::ops::{ControlFlow, Range};
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::path::Path;
 
 use npb_data::{Labels, Table};
-use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
-use npb_linalg::faer::Mat;
-use npb_linalg::{Cholesky, NotPositiveDefinite};
+use npb_infer::checkpoint::Every;
+use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Xoshiro256PlusPlus, stream};
+use npb_linalg::NotPositiveDefinite;
 use npb_priors::dist::pick;
 use npb_priors::dp::dominant_count_distribution;
-use npb_priors::special::ln_add_exp;
 use rand::RngExt;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoints::{FoldFiles, fingerprint};
-use crate::config::{FeatureScale, Start};
-use crate::data::{IqgmeData, class_of_rows, distinct, two_classes};
+use crate::answers::{
+    ALL_CLASSES, ALL_INTERVALS, ComponentSummary, Evaluation, Imputation, MissingCell,
+    ProbabilityInterval, check_draws, check_inside, most_probable, of_second_class, second,
+    with_first_class,
+};
+use crate::config::{FeatureScale, Init};
+use crate::data::{IqgmeData, class_of_rows, distinct, fingerprint, two_classes};
+use crate::ensemble::calibration::Calibration;
+use crate::ensemble::crossval::{HeldOut, Side, held_out};
+use crate::ensemble::member::{self, MixtureView, Part, Predictive};
+use crate::ensemble::scales;
+use crate::ensemble::stacking::{by_bounds, check_weights, stacked};
+use crate::ensemble::train::{Checkpoints, Model, Planned, cancelled, planned, train};
+use crate::laplace;
 use crate::predict::{CellTerm, Experts, Gate, Predictor};
 use crate::rows::Rows;
-use crate::runs::{
-    check_inside, check_level, check_part, check_total, class_intervals, of_second_class, run_all,
-    weigh,
-};
-use crate::scales::{self, ByScale, Planned, Scores, Training, planned};
-use crate::spread;
-use crate::stacking::{self, Foretold, FoundFrom, LabelsForetold, Side, Vote, shares_seen};
 use crate::state::check_experts;
 use crate::units::Units;
 use crate::vb::IqgmeVb;
@@ -38,79 +42,48 @@ const IMPUTE: u64 = 3;
 const COUNT: u64 = 4;
 const PICK: u64 = 5;
 
-/// Fits the model: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`), `restarts` and `normal_scores` ask for; with labels each of them
-/// `config.folds` times more, at most 15 iterations each, to find its vote.
+/// Iterations of a member without a fold, at most: its held-out prediction is settled before its bound is.
+const FOLD_ITERATIONS: u64 = 15;
+/// The name in the files of folds.
+const FOLD: &str = "npb-iqgme/fold/2";
+
+/// Fits the model: prepares the data and trains every member that `config.starts` (or `unlabelled_starts`), `restarts` and `normal_scores` ask for; with labels each of them
+/// `config.folds` times more, at most 15 iterations each, to find its stacking weight and its calibration.
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or more, rows may be unlabelled (see [`fit_unlabelled`] for none at all).
 /// Classes without a labelled row are left out: see [`IqgmeFit::classes`].
-/// Errors: see [`IqgmeData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
+/// Errors: see [`IqgmeData::new`]. Members are trained in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
-    let training = Training::new(table, labels, config)?;
-    let plan = plan(&training, config);
-    let runs = run_all(&plan, config.restarts, |_, planned, restart| {
-        let data = training.data.on(planned.scale);
-        let vb = IqgmeVb::new(data, config.clone(), planned.start, restart)?;
-        Run::finish(vb, planned)
-    })?;
-    let foretold = foretold_labels((table, labels), &training, &plan, config, None)?;
-    IqgmeFit::new(training, config.clone(), runs, foretold)
+    let data = by_scale(table, labels, config)?;
+    fit_on(data, (table, labels), config, None)
 }
 
-/// What runs as planned, each made `config.restarts` times, foretell of all labels; none where bounds decide. `training`: of the table. `files`: where it is kept from fold to fold, if it is.
-pub(crate) fn foretold_labels(
-    (table, labels): (&Table, &Labels),
-    training: &Training<IqgmeData>,
-    plan: &[Planned<Start>],
+/// As [`fit`](crate::fit()), with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and returns
+/// the same bits as if it had never stopped.
+///
+/// Member `k` of those that the configuration asks for writes to the file `path` with `.k` appended, when `every` says so and at its end, each time
+/// replacing what it wrote before; delete the files when the fit is saved. The start of a run is not in them: one that was stopped
+/// before its first checkpoint starts again. Held-out predictions of fold `k` (`config.folds`) go to `path` with `.foldk` appended. `watch` sees the
+/// report of every iteration, with the member's number (members are trained in parallel); when it breaks, that run ends there. A fit of which a run ended so is a valid one, and
+/// the member's `stop` says it; its members are weighed by their bounds, without folds, so that it is there at once.
+///
+/// Errors: as [`fit`](crate::fit()); a checkpoint that cannot be written or read, or that is of other data, another configuration or another run.
+pub fn fit_with_checkpoints(
+    table: &Table,
+    labels: &Labels,
     config: &IqgmeConfig,
-    files: Option<&FoldFiles<'_, IqgmeConfig>>,
-) -> Result<Option<LabelsForetold>, IqgmeError> {
-    let data = &training.data.own;
-    let scored = training.scores.is_some();
-    let limited = IqgmeConfig {
-        max_iterations: config.max_iterations.min(stacking::ITERATIONS),
-        ..config.clone()
+    path: impl AsRef<Path>,
+    every: Every,
+    watch: impl Fn(usize, &VbReport) -> ControlFlow<()> + Sync,
+) -> Result<IqgmeFit, IqgmeError> {
+    let data = by_scale(table, labels, config)?;
+    let checkpoints = Checkpoints {
+        path: path.as_ref(),
+        every,
+        data: fingerprint(&data[0]),
+        watch: &watch,
     };
-    let sizes = [config.folds, plan.len() * config.restarts];
-    let shares = [shares_seen(table, &data.active)];
-    let (classes, seed) = (&data.classes, config.seed);
-    stacking::foretell(&[labels], &shares, classes, sizes, seed, files, |sides| {
-        let Side { kept, left_out } = &sides[0];
-        let (kept, labels) = (table.select_rows(kept), labels.select_rows(kept));
-        let own = IqgmeData::new(&kept, &labels, &limited)?;
-        let training = Training::with(own, scored, |own| Scores::of(&kept, &labels, own))?;
-        foretold(&training, &table.select_rows(left_out), plan, &limited)
-    })
-}
-
-/// The probabilities that runs made from one table give to the classes of each row of another: run; row, class.
-fn foretold(
-    kept: &Training<IqgmeData>,
-    left_out: &Table,
-    plan: &[Planned<Start>],
-    config: &IqgmeConfig,
-) -> Result<Foretold, IqgmeError> {
-    let runs = run_all(plan, config.restarts, |_, planned, restart| {
-        let data = kept.data.on(planned.scale);
-        let mut vb = IqgmeVb::new(data, config.clone(), planned.start, restart)?;
-        let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-        Ok(Run::without_spread(planned, outcome, vb))
-    })?;
-    let units = Units::of(&kept.data.own);
-    let rows = scales::rows_left_out(&units, kept.scores.as_ref(), left_out)?;
-    let of_run = |run: &Run| {
-        let rows = rows.on(run.scale);
-        let others = run.predictor()?.probabilities(rows, Experts::Integrated)?;
-        Ok(with_first_class(others).concat())
-    };
-    runs.iter().map(of_run).collect()
-}
-
-/// The runs that the configuration asks for, each to be made `config.restarts` times.
-pub(crate) fn plan(training: &Training<IqgmeData>, config: &IqgmeConfig) -> Vec<Planned<Start>> {
-    match training.data.own.n_labelled {
-        0 => planned(&config.unlabelled_starts, false),
-        _ => planned(&config.starts, training.scores.is_some()),
-    }
+    fit_on(data, (table, labels), config, Some(&checkpoints))
 }
 
 /// Fits a Dirichlet process mixture of Gaussians to rows without labels: clusters, densities, imputation.
@@ -119,31 +92,117 @@ pub fn fit_unlabelled(table: &Table, config: &IqgmeConfig) -> Result<IqgmeFit, I
     fit(table, &Labels::from_strings(&none), config)
 }
 
-/// What is asked of the runs, which they have different weights in.
-#[derive(Clone, Copy)]
-enum Of {
-    /// Densities and missing cells.
-    Features,
-    /// Class probabilities.
-    Classes,
+/// Training data on the features' own scale and, if members on them are to be trained, on normal scores.
+fn by_scale(
+    table: &Table,
+    labels: &Labels,
+    config: &IqgmeConfig,
+) -> Result<Vec<IqgmeData>, IqgmeError> {
+    let own = IqgmeData::new(table, labels, config)?;
+    let wanted = scales::scores_wanted(&[labels], &[table], &own.units.active, config);
+    let scored = wanted.then(|| own.on_scores(table, labels)).transpose()?;
+    Ok([own].into_iter().chain(scored).collect())
+}
+
+fn fit_on(
+    data: Vec<IqgmeData>,
+    (table, labels): (&Table, &Labels),
+    config: &IqgmeConfig,
+    checkpoints: Option<&Checkpoints<'_>>,
+) -> Result<IqgmeFit, IqgmeError> {
+    let starts = match data[0].n_labelled {
+        0 => &config.unlabelled_starts,
+        _ => &config.starts,
+    };
+    let plan = (&planned(starts, data.len())[..], config.restarts);
+    let members = train::<Single, _>(&data, plan, config, checkpoints, Member::new)?;
+    if cancelled(members.iter().map(|member| &member.stop)) {
+        return IqgmeFit::new(data, config.clone(), members, None);
+    }
+    let limited = IqgmeConfig {
+        max_iterations: config.max_iterations.min(FOLD_ITERATIONS),
+        ..config.clone()
+    };
+    let sizes = [config.folds, members.len()];
+    let files = checkpoints.map(|checkpoints| (checkpoints, FOLD, config));
+    let classes = &data[0].classes;
+    let held_out = held_out(&[labels], classes, sizes, config.seed, files, |sides| {
+        let Side { kept, left_out } = &sides[0];
+        let (rows, names) = (table.select_rows(kept), labels.select_rows(kept));
+        let mut kept = vec![IqgmeData::new(&rows, &names, &limited)?];
+        if data.len() > 1 {
+            kept.push(kept[0].on_scores(&rows, &names)?);
+        }
+        let left_out = table.select_rows(left_out);
+        let rows = scales::rows_left_out(kept.iter().map(|data| &data.units), &left_out)?;
+        train::<Single, _>(&kept, plan, &limited, None, |planned, outcome, vb| {
+            let run = Member::without_laplace(planned, outcome, vb);
+            let rows = &rows[run.scale.index()];
+            let others = run.predictor()?.probabilities(rows, Experts::Integrated)?;
+            Ok(with_first_class(others).concat())
+        })
+    })?;
+    IqgmeFit::new(data, config.clone(), members, held_out)
+}
+
+/// The model of one task.
+struct Single;
+
+impl Model for Single {
+    type Config = IqgmeConfig;
+    type Data = IqgmeData;
+    type Init = Init;
+    type State = IqgmeState;
+    type Vb<'d> = IqgmeVb<'d>;
+    const FILE: &'static str = "npb-iqgme/run/2";
+
+    fn limits(config: &IqgmeConfig) -> VbLimits {
+        config.limits()
+    }
+
+    fn begin<'d>(
+        data: &'d IqgmeData,
+        config: &IqgmeConfig,
+        init: Init,
+        restart: u64,
+    ) -> Result<IqgmeVb<'d>, IqgmeError> {
+        IqgmeVb::new(data, config.clone(), init, restart)
+    }
+
+    fn resume<'d>(
+        data: &'d IqgmeData,
+        config: &IqgmeConfig,
+        state: IqgmeState,
+        trace: Vec<VbReport>,
+    ) -> Result<IqgmeVb<'d>, IqgmeError> {
+        IqgmeVb::resume(data, config.clone(), state, trace)
+    }
+
+    fn run(
+        vb: &mut IqgmeVb<'_>,
+        watch: &mut dyn FnMut(&VbReport, &IqgmeState) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, IqgmeError> {
+        vb.run(watch)
+    }
+
+    fn state<'a>(vb: &'a IqgmeVb<'_>) -> &'a IqgmeState {
+        vb.state()
+    }
 }
 
 /// One run: where it started, how it went, and the posterior it ended in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Run {
+pub struct Member {
     /// Its start.
-    pub start: Start,
-    /// The scale of the features that it is made on.
+    pub start: Init,
+    /// The scale of the features that it is trained on.
     pub scale: FeatureScale,
-    /// Its weight in densities and missing cells, by its bound; zero for a run that was not kept, and for those on normal scores.
-    pub weight: f64,
-    /// Its weight in class probabilities, by the labels that it foretells (`config.folds`), or else as in densities.
-    pub vote: f64,
-    /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold. Rows of which less is seen than usual in training are put right by less.
-    pub sharpness: f64,
-    /// With more than two classes: what is added to the logarithms of the classes' probabilities after that, before these are made to sum to one, found from the same labels;
-    /// 0 for the first class. None with two classes, or where nothing was foretold.
-    pub shifts: Vec<f64>,
+    /// Its weight in densities and missing cells, by its bound; zero for one that was not kept, and for those on normal scores.
+    pub elbo_weight: f64,
+    /// Its weight in class probabilities, by held-out prediction (`config.folds`), or else as in densities.
+    pub stacking_weight: f64,
+    /// How its class probabilities are calibrated, found from held-out prediction.
+    pub calibration: Calibration,
     /// Bound and relative change, iteration by iteration.
     pub trace: Vec<VbReport>,
     /// Why it ended.
@@ -152,51 +211,36 @@ pub struct Run {
     pub state: IqgmeState,
     /// The state's experts with covariances that count the latent utilities as unknown, where the variational ones take them for data: for draws behind intervals,
     /// and for the standard deviations of effects.
-    pub spread: Vec<Expert>,
+    pub laplace_experts: Vec<Expert>,
 }
 
-impl Run {
-    /// Iterates to the end.
-    fn finish(mut vb: IqgmeVb<'_>, planned: Planned<Start>) -> Result<Self, IqgmeError> {
-        let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-        Self::new(planned, outcome, vb)
-    }
-
-    /// A run that has ended.
-    pub(crate) fn new(
-        planned: Planned<Start>,
+impl Member {
+    /// One that has ended.
+    fn new(
+        planned: Planned<Init>,
         outcome: VbOutcome,
         mut vb: IqgmeVb<'_>,
     ) -> Result<Self, IqgmeError> {
-        let spread = spread::experts(&mut vb)?;
-        let run = Self::without_spread(planned, outcome, vb);
-        Ok(Self { spread, ..run })
+        let laplace_experts = laplace::experts(&mut vb)?;
+        let run = Self::without_laplace(planned, outcome, vb);
+        Ok(Self {
+            laplace_experts,
+            ..run
+        })
     }
 
     /// One that is asked for predictions alone.
-    fn without_spread(
-        Planned { scale, start }: Planned<Start>,
-        outcome: VbOutcome,
-        vb: IqgmeVb<'_>,
-    ) -> Self {
+    fn without_laplace((scale, start): Planned<Init>, outcome: VbOutcome, vb: IqgmeVb<'_>) -> Self {
         Self {
             start,
             scale,
-            weight: 0.0,
-            vote: 0.0,
-            sharpness: 1.0,
-            shifts: Vec::new(),
+            elbo_weight: 0.0,
+            stacking_weight: 0.0,
+            calibration: Calibration::default(),
             trace: outcome.trace,
             stop: outcome.stop,
-            spread: Vec::new(),
+            laplace_experts: Vec::new(),
             state: vb.into_state(),
-        }
-    }
-
-    fn weight_in(&self, of: Of) -> f64 {
-        match of {
-            Of::Features => self.weight,
-            Of::Classes => self.vote,
         }
     }
 
@@ -222,347 +266,195 @@ impl Run {
     }
 }
 
-/// What to ask instead of the second of two classes.
-pub(crate) const ALL_CLASSES: &str = "predict_classes gives the probabilities of all of them";
-pub(crate) const ALL_INTERVALS: &str = "predict_class_intervals gives the intervals of all of them";
-
-/// A class probability with its uncertainty.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ProbabilityInterval {
-    /// The probability, as [`IqgmeFit::predict_classes`] has it.
-    pub mean: f64,
-    /// Lower end of the central interval.
-    pub lower: f64,
-    /// Upper end of the central interval.
-    pub upper: f64,
-}
-
-/// How well labels were predicted.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Evaluation {
-    /// Number of labelled rows.
-    pub rows: usize,
-    /// Share of them whose most probable class is right.
-    pub accuracy: f64,
-    /// Mean of minus the logarithm of the probability of their class.
-    pub log_loss: f64,
-}
-
-impl Evaluation {
-    pub(crate) fn new(
-        probabilities: &[Vec<f64>],
-        classes: &[Option<usize>],
-    ) -> Result<Self, IqgmeError> {
-        let (mut rows, mut right, mut loss) = (0, 0, 0.0);
-        for (probabilities, class) in probabilities.iter().zip(classes) {
-            let Some(class) = *class else { continue };
-            rows += 1;
-            right += usize::from(most_probable(probabilities) == class);
-            loss -= probabilities[class].max(f64::MIN_POSITIVE).ln();
-        }
-        if rows == 0 {
-            return Err(IqgmeError::NoLabels {
-                rows: classes.len(),
-                needs: "a classifier is evaluated by the labels of the rows that it predicts",
-            });
-        }
-        Ok(Self {
-            rows,
-            accuracy: f64::from(right as u32) / rows as f64,
-            log_loss: loss / rows as f64,
-        })
-    }
-}
-
-/// Of equally probable classes the first.
-pub(crate) fn most_probable(probabilities: &[f64]) -> usize {
-    let better = |best: usize, k: usize| {
-        if probabilities[k] > probabilities[best] {
-            k
-        } else {
-            best
-        }
-    };
-    (0..probabilities.len()).fold(0, better)
-}
-
-/// Probabilities of all classes from those of all but the first.
-pub(crate) fn with_first_class(others: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
-    let of_row = |mut others: Vec<f64>| {
-        let sum: f64 = others.iter().sum();
-        // Integrals may sum to more by their errors.
-        if sum > 1.0 {
-            others.iter_mut().for_each(|p| *p /= sum);
-        }
-        others.insert(0, (1.0 - sum).max(0.0));
-        others
-    };
-    others.into_iter().map(of_row).collect()
-}
-
-/// A completed table. Where a fit reports something else than means and standard deviations, as [`FactorFit::impute`](crate::FactorFit::impute) does, it says so.
-#[derive(Clone, Debug)]
-pub struct Imputation {
-    /// Missing cells hold their posterior means. A column that had no observed value in training stays missing.
-    pub completed: Table,
-    /// Posterior standard deviations; zero at cells that were observed.
-    pub sd: Table,
-}
-
-/// A missing cell given the observed cells of its row, in the user's units.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MissingCell {
-    /// Its column in the table.
-    pub column: usize,
-    /// Posterior mean.
-    pub mean: f64,
-    /// Posterior standard deviation.
-    pub sd: f64,
-    /// Its distribution: a mixture, with the components of every run that has weight; of Student-t, or of normals where parameters are points or draws
-    /// ([`QgmeFit`](crate::QgmeFit), [`GibbsFit`](crate::GibbsFit)).
-    pub terms: Vec<CellTerm>,
-}
-
-impl MissingCell {
-    /// The share of its distribution that lies below `x`.
-    pub fn cdf(&self, x: f64) -> f64 {
-        let (below, total) = self.terms.iter().fold((0.0, 0.0), |(below, total), term| {
-            (below + term.weight * term.below(x), total + term.weight)
-        });
-        below / total
-    }
-
-    /// The value below which this share of its distribution lies. Errors: a `level` that is not between 0 and 1, both excluded: the distribution has no
-    /// ends.
-    pub fn quantile(&self, level: f64) -> Result<f64, IqgmeError> {
-        check_level(level)?;
-        let below = |x: f64| self.cdf(x);
-        let (mut low, mut high) = (self.mean, self.mean);
-        let mut reach = self.sd.max(f64::MIN_POSITIVE);
-        while below(low) > level && reach.is_finite() {
-            (low, reach) = (low - reach, 2.0 * reach);
-        }
-        let mut reach = self.sd.max(f64::MIN_POSITIVE);
-        while below(high) < level && reach.is_finite() {
-            (high, reach) = (high + reach, 2.0 * reach);
-        }
-        for _ in 0..100 {
-            let middle = 0.5 * (low + high);
-            if below(middle) < level {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        Ok(0.5 * (low + high))
-    }
-}
-
-/// A component in the user's units.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ComponentSummary {
-    /// Posterior mean of its weight.
-    pub weight: f64,
-    /// Posterior standard deviation of its weight.
-    pub weight_sd: f64,
-    /// Expected number of training rows.
-    pub size: f64,
-    /// Posterior mean of its mean, for the columns of [`IqgmeFit::model_columns`].
-    pub mean: Vec<f64>,
-    /// Posterior mean of its covariance.
-    pub covariance: Mat<f64>,
-    /// Its classifier; none without labels or with more than two classes.
-    pub classifier: Option<ClassifierSummary>,
-    /// With more than two classes: the classifiers of all classes but the first, by utility. Empty with two classes.
-    pub utilities: Vec<ClassifierSummary>,
-}
-
-/// A component's probit classifier: of the second of two classes or, with more, of the utility of one class.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClassifierSummary {
-    /// Change of the probit score for one standard deviation (of the training column) of each feature: comparable between features.
-    pub effects: Vec<f64>,
-    /// Posterior standard deviations of the effects.
-    pub effect_sds: Vec<f64>,
-    /// Coefficients in the user's units.
-    pub coefficients: Vec<f64>,
-    /// Intercept in the user's units.
-    pub intercept: f64,
-}
-
 /// What is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Wire {
+pub struct Stored {
     config: IqgmeConfig,
-    units: Units,
-    /// Where there are runs on them.
-    scores: Option<Scores>,
+    /// By scale.
+    units: Vec<Units>,
     classes: Vec<String>,
     /// Fingerprint of the rows and labels of training.
     training: u64,
-    /// `S` of the components' prior, of the rows of training.
-    #[serde(with = "npb_linalg::saved")]
-    covariance: Mat<f64>,
-    foretold: FoundFrom,
-    /// The best run first; those on normal scores last, the best of them first.
-    runs: Vec<Run>,
+    /// The best member first; those on normal scores last, the best of them first.
+    runs: Vec<Member>,
 }
 
 /// A fitted model. Questions and answers are in the user's units, columns in the order of training.
 ///
-/// Class probabilities average over the runs by their votes, densities and imputations by their weights; components, clusters and the concentration are those of the best run.
+/// Class probabilities average over the runs by their stacking weights, densities and imputations by their bounds; components, clusters and the concentration are those of the
+/// best run.
 #[derive(Clone, Debug)]
 pub struct IqgmeFit {
-    wire: Wire,
+    stored: Stored,
     /// One for each run that has weight.
     predictors: Vec<Predictor>,
 }
 
 impl IqgmeFit {
     /// `runs`: those on the features' own scale first.
-    pub(crate) fn new(
-        training: Training<IqgmeData>,
+    fn new(
+        data: Vec<IqgmeData>,
         config: IqgmeConfig,
-        runs: Vec<Run>,
-        foretold: Option<LabelsForetold>,
+        runs: Vec<Member>,
+        held_out: Option<HeldOut>,
     ) -> Result<Self, IqgmeError> {
-        let n_observed = training.data.own.n_observed();
+        let n_observed = data[0].n_observed();
         // In the order of their bounds, as the runs will be.
-        let mut runs: Vec<(usize, Run)> = runs.into_iter().enumerate().collect();
-        let elbo = |(_, run): &(usize, Run)| run.elbo();
+        let mut runs: Vec<(usize, Member)> = runs.into_iter().enumerate().collect();
         let n_own = n_on_own_scale(runs.iter().map(|(_, run)| run));
         let mut on_scores = runs.split_off(n_own);
-        let mut prior = weigh(&mut runs, elbo, config.averaging, n_observed);
+        let weights = |runs: &mut [(usize, Member)]| {
+            by_bounds(
+                runs,
+                |(_, run)| run.elbo(),
+                config.elbo_temperature,
+                n_observed,
+            )
+        };
+        let mut prior = weights(&mut runs);
         for ((_, run), weight) in runs.iter_mut().zip(&prior) {
-            (run.weight, run.vote) = (*weight, *weight);
+            (run.elbo_weight, run.stacking_weight) = (*weight, *weight);
         }
         if !on_scores.is_empty() {
-            prior.extend(weigh(&mut on_scores, elbo, config.averaging, n_observed));
+            prior.extend(weights(&mut on_scores));
             runs.append(&mut on_scores);
         }
-        let (made, mut runs): (Vec<usize>, Vec<Run>) = runs.into_iter().unzip();
-        let mut found = FoundFrom::NOTHING;
-        if let Some(mut foretold) = foretold {
-            foretold.by_run = made.iter().map(|&k| foretold.by_run[k].clone()).collect();
-            let votes = stacking::votes(&foretold, stacking::put_right, |by_run| {
-                let of_scale = |at: Range<usize>| stacking::stack(&by_run[at.clone()], &prior[at]);
-                stacking::by_scale(by_run, n_own, of_scale)
-            });
-            found = votes.from;
-            for (run, vote) in runs.iter_mut().zip(votes.each) {
-                run.vote = vote.weight;
-                (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
+        let (made, mut runs): (Vec<usize>, Vec<Member>) = runs.into_iter().unzip();
+        if let Some(mut held_out) = held_out {
+            let by_member = made.iter().map(|&k| held_out.by_member[k].clone());
+            held_out.by_member = by_member.collect();
+            for (run, found) in runs.iter_mut().zip(stacked(&held_out, n_own, &prior)) {
+                (run.stacking_weight, run.calibration) = found;
             }
         }
-        Self::of_runs(training, config, runs, found)
-    }
-
-    /// Of runs that have their weights and votes, and what these were found from.
-    fn of_runs(
-        Training { data, scores }: Training<IqgmeData>,
-        config: IqgmeConfig,
-        runs: Vec<Run>,
-        foretold: FoundFrom,
-    ) -> Result<Self, IqgmeError> {
-        let data = data.own;
-        Self::from_wire(Wire {
+        let training = fingerprint(&data[0]);
+        let classes = data[0].classes.clone();
+        Self::from_stored(Stored {
             config,
-            units: Units::of(&data),
-            scores,
-            training: fingerprint(&data),
-            classes: data.classes,
-            covariance: data.covariance,
-            foretold,
+            units: data.into_iter().map(|data| data.units).collect(),
+            training,
+            classes,
             runs,
         })
     }
 
-    fn from_wire(wire: Wire) -> Result<Self, IqgmeError> {
-        let has_part = |run: &Run| run.weight > 0.0 || run.vote > 0.0;
-        let last = wire.runs.iter().rposition(has_part);
-        let predictors = wire.runs[..last.map_or(0, |last| last + 1)]
+    fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
+        let has_part = |run: &Member| run.elbo_weight > 0.0 || run.stacking_weight > 0.0;
+        let last = stored.runs.iter().rposition(has_part);
+        let predictors = stored.runs[..last.map_or(0, |last| last + 1)]
             .iter()
-            .map(Run::predictor)
+            .map(Member::predictor)
             .collect::<Result<_, _>>()?;
-        Ok(Self { wire, predictors })
+        Ok(Self { stored, predictors })
+    }
+
+    /// The units of the features' own scale.
+    fn own_units(&self) -> &Units {
+        &self.stored.units[0]
     }
 
     /// The runs that have a part in densities and missing cells, with what they weigh in them.
     fn weighed(&self) -> impl Iterator<Item = (f64, &Predictor)> {
-        let runs = self.wire.runs.iter().map(|run| run.weight);
+        let runs = self.stored.runs.iter().map(|run| run.elbo_weight);
         runs.zip(&self.predictors)
             .filter(|(weight, _)| *weight > 0.0)
     }
 
-    /// The number of a run, drawn by weight.
-    fn pick(&self, draw: u64, of: Of) -> usize {
-        let u = stream(self.wire.config.seed, [0, draw, PICK, 0]).random();
-        let weights = self.wire.runs.iter().map(|run| run.weight_in(of));
-        pick(weights, u).unwrap_or(0)
+    /// The runs as members, by these weights and experts; `rows`: by scale.
+    fn parts<'a>(
+        &'a self,
+        rows: &'a [Rows],
+        weight: impl Fn(&Member) -> f64,
+        (experts, calibration): (Experts, Option<&'a Calibration>),
+    ) -> Vec<Part<'a, impl Predictive<Rows = Rows> + 'a>> {
+        let part = |(weight, run, predictor): (f64, &'a Member, &'a Predictor)| Part {
+            weight,
+            calibration: calibration.unwrap_or(&run.calibration),
+            rows: &rows[run.scale.index()],
+            member: MixtureView {
+                predictor: Cow::Borrowed(predictor),
+                experts,
+                draw: move |rng: &mut Xoshiro256PlusPlus| {
+                    predictor.draw(&run.state, &run.laplace_experts, rng)
+                },
+            },
+        };
+        let runs = self.stored.runs.iter().zip(&self.predictors);
+        let weighed = runs.map(|(run, predictor)| (weight(run), run, predictor));
+        // Those without weight may be on a scale on which there are no rows.
+        weighed.filter(|(w, ..)| *w > 0.0).map(part).collect()
+    }
+
+    /// The number of a run, drawn by its weight in what is said of features.
+    fn pick(&self, draw: u64) -> usize {
+        let u = stream(self.stored.config.seed, [0, draw, PICK, 0]).random();
+        pick(self.stored.runs.iter().map(|run| run.elbo_weight), u).unwrap_or(0)
     }
 
     /// Names of the classes that have a labelled row (others that the labels of training may name are not in the fit); with two, probabilities are of the
     /// second. Empty for a fit without labels.
     pub fn classes(&self) -> &[String] {
-        &self.wire.classes
+        &self.stored.classes
     }
 
     /// Names of all columns of the training table.
     pub fn column_names(&self) -> &[String] {
-        self.wire.units.column_names()
+        self.own_units().column_names()
     }
 
     /// Columns in the model, as positions in the training table.
     pub fn model_columns(&self) -> &[usize] {
-        &self.wire.units.active
+        &self.own_units().active
     }
 
     /// Columns left out of the model: constant in training, or without any observed value.
     pub fn ignored_columns(&self) -> Vec<usize> {
-        self.wire.units.ignored_columns()
+        self.own_units().ignored_columns()
     }
 
     /// The configuration of the fit.
     pub fn config(&self) -> &IqgmeConfig {
-        &self.wire.config
+        &self.stored.config
     }
 
     /// All runs, the best first; those on normal scores last, the best of them first.
-    pub fn runs(&self) -> &[Run] {
-        &self.wire.runs
+    pub fn members(&self) -> &[Member] {
+        &self.stored.runs
     }
 
     /// The variational posterior of the best run, in standardised units.
     pub fn state(&self) -> &IqgmeState {
-        &self.wire.runs[0].state
+        &self.stored.runs[0].state
     }
 
     /// Bound and relative change of the best run, iteration by iteration.
     pub fn trace(&self) -> &[VbReport] {
-        &self.wire.runs[0].trace
+        &self.stored.runs[0].trace
     }
 
     /// Why the best run ended.
     pub fn stop(&self) -> &Stop {
-        &self.wire.runs[0].stop
+        &self.stored.runs[0].stop
     }
 
     /// Probability of the second class for each row, components weighed as normal densities of the observed features at the posterior means, experts
-    /// and missing features integrated out by moment matching, runs averaged by their votes, each put right ([`Run::sharpness`], [`Run::shifts`]). A row without any observed feature gets the model's marginal class probability.
+    /// and missing features integrated out by moment matching, runs averaged by their stacking weights, each calibrated ([`Member::calibration`]). A row without any observed feature gets the model's marginal class probability.
     ///
     /// Cost for each row: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern. Errors: other columns than in training, a fit without labels or with
     /// more than two classes: see [`predict_classes`](Self::predict_classes).
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        two_classes(&self.wire.classes, "predict_proba", ALL_CLASSES)?;
+        two_classes(&self.stored.classes, "predict_proba", ALL_CLASSES)?;
         Ok(second(self.predict_classes(table)?))
     }
 
-    /// As [`predict_proba`](Self::predict_proba), by the posterior means in place of the parameters (W 3.4.3, incomplete data), runs by their votes but as sure as they are.
+    /// As [`predict_proba`](Self::predict_proba), by the posterior means in place of the parameters (W 3.4.3, incomplete data), runs by their stacking weights but not calibrated.
     pub fn predict_plug_in(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        two_classes(&self.wire.classes, "predict_plug_in", ALL_CLASSES)?;
-        let rows = self.rows(table)?;
-        let by_run = self.by_run(&rows, Experts::AtMeans)?;
-        Ok(second(self.average(&by_run, &vec![0.0; table.n_rows()])))
+        two_classes(&self.stored.classes, "predict_plug_in", ALL_CLASSES)?;
+        let rows = scales::rows(&self.stored.units, table)?;
+        let as_it_is = Calibration::default();
+        let how = (Experts::AtMeans, Some(&as_it_is));
+        let parts = self.parts(&rows, |run| run.stacking_weight, how);
+        Ok(second(member::class_probabilities(&parts)?))
     }
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), by the same rules as
@@ -572,14 +464,14 @@ impl IqgmeFit {
     /// direction. Errors: other columns than in training, a fit without labels.
     pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         self.classifies()?;
-        let rows = self.rows(table)?;
-        let by_run = self.by_run(&rows, Experts::Integrated)?;
-        Ok(self.average(&by_run, &self.extents(table)))
+        let rows = scales::rows(&self.stored.units, table)?;
+        let how = (Experts::Integrated, None);
+        member::class_probabilities(&self.parts(&rows, |run| run.stacking_weight, how))
     }
 
     /// The most probable class of each row.
     pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
-        let classes = &self.wire.classes;
+        let classes = &self.stored.classes;
         let name = |probabilities: Vec<f64>| classes[most_probable(&probabilities)].as_str();
         Ok(self.predict_classes(table)?.into_iter().map(name).collect())
     }
@@ -587,7 +479,7 @@ impl IqgmeFit {
     /// How well the labelled rows of a table are predicted. Errors: as [`predict_classes`](Self::predict_classes); no labelled row; a label that is not
     /// a class of the fit.
     pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
-        let classes = class_of_rows(table, labels, &self.wire.classes)?;
+        let classes = class_of_rows(table, labels, &self.stored.classes)?;
         Evaluation::new(&self.predict_classes(table)?, &classes)
     }
 
@@ -599,16 +491,14 @@ impl IqgmeFit {
         level: f64,
         draws: usize,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        check_level(level)?;
-        check_draws(draws, 2)?;
-        two_classes(&self.wire.classes, "predict_interval", ALL_INTERVALS)?;
+        two_classes(&self.stored.classes, "predict_interval", ALL_INTERVALS)?;
         let all = self.predict_class_intervals(table, level, draws)?;
         Ok(of_second_class(all))
     }
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior: what the uncertainty of weights, components and experts makes
-    /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each); these are put right as the
-    /// probabilities of their run are, so that they spread around what is foretold, on the scale of log odds as wide as they were or, where the run was not sure enough, wider.
+    /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each); these are calibrated as the
+    /// probabilities of their run are, so that they spread around these, on the scale of log odds as wide as they were or, where the run was not sure enough, wider.
     ///
     /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
     /// excluded), fewer than two draws.
@@ -618,37 +508,17 @@ impl IqgmeFit {
         level: f64,
         draws: usize,
     ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
-        check_level(level)?;
-        check_draws(draws, 2)?;
         self.classifies()?;
-        let rows = self.rows(table)?;
-        let by_run = self.by_run(&rows, Experts::Integrated)?;
-        let extents = self.extents(table);
-        let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
-            .into_par_iter()
-            .map(|draw| {
-                let k = self.pick(draw, Of::Classes);
-                let run = &self.wire.runs[k];
-                let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
-                let drawn = self.predictors[k].draw(&run.state, &run.spread, &mut rng)?;
-                let rows = rows.on(run.scale);
-                let others = drawn.probabilities(rows, Experts::AtMeans)?;
-                let drawn = with_first_class(others);
-                Ok(self
-                    .wire
-                    .foretold
-                    .surety(run.sharpness, &run.shifts)
-                    .moved_all(drawn, &by_run[k], &extents))
-            })
-            .collect::<Result<_, IqgmeError>>()?;
-        let means = self.average(&by_run, &extents);
-        Ok(class_intervals(means, &drawn, level))
+        let rows = scales::rows(&self.stored.units, table)?;
+        let how = (Experts::Integrated, None);
+        let parts = self.parts(&rows, |run| run.stacking_weight, how);
+        member::intervals(&parts, level, draws, (self.stored.config.seed, 0, INTERVAL))
     }
 
     /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); one
     /// entry more holds what is left for components without training rows, where the truncation has room for these.
     pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        self.predictors[0].responsibilities(&self.wire.units.rows(table)?, Gate::Marginal)
+        self.predictors[0].responsibilities(&self.own_units().rows(table)?, Gate::Marginal)
     }
 
     /// The most probable component of each row.
@@ -659,17 +529,11 @@ impl IqgmeFit {
 
     /// Log predictive density of the observed features of each row, in the user's units; low values are anomalies. Zero for a row without any.
     pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        let rows = self.wire.units.rows(table)?;
-        let mut standardised = vec![f64::NEG_INFINITY; table.n_rows()];
-        for (weight, predictor) in self.weighed() {
-            for (sum, density) in standardised
-                .iter_mut()
-                .zip(predictor.ln_density(&rows, Gate::Marginal)?)
-            {
-                *sum = ln_add_exp(*sum, weight.ln() + density);
-            }
-        }
-        Ok(self.wire.units.ln_density(table, standardised))
+        let rows = [self.own_units().rows(table)?];
+        let how = (Experts::Integrated, None);
+        let parts = self.parts(&rows, |run| run.elbo_weight, how);
+        let standardised = member::ln_density(&parts, table.n_rows())?;
+        Ok(self.own_units().ln_density(table, standardised))
     }
 
     /// Completes new rows: posterior mean and standard deviation of every missing cell given the observed cells of its row. For the rows of training:
@@ -678,16 +542,16 @@ impl IqgmeFit {
     /// Hide columns first ([`Table::hide`]) to get the conditional distribution of any columns given any others. A constant column is completed by
     /// its constant.
     pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
-        self.wire.units.impute(table, self.cells_by_row(table)?)
+        self.own_units().impute(table, self.cells_by_row(table)?)
     }
 
     /// `draws` completed tables, each a joint draw from the predictive distribution of the missing cells, for multiple imputation.
     pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
-        let rows = self.wire.units.rows(table)?;
-        self.wire.units.impute_draws(table, draws, |draw| {
+        let rows = self.own_units().rows(table)?;
+        self.own_units().impute_draws(table, draws, |draw| {
             let key = |row: usize| [0, draw as u64, IMPUTE, row as u64];
-            let rng = |row: usize| stream(self.wire.config.seed, key(row));
-            let predictor = &self.predictors[self.pick(draw as u64, Of::Features)];
+            let rng = |row: usize| stream(self.stored.config.seed, key(row));
+            let predictor = &self.predictors[self.pick(draw as u64)];
             predictor.draw_missing(&rows, Gate::Marginal, rng)
         })
     }
@@ -732,7 +596,7 @@ impl IqgmeFit {
 
     /// As [`cells`](Self::cells), of every row; in parallel, and rows with the same missing columns together.
     pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
-        Ok(self.wire.units.cells(table, self.missing_cells(table)?))
+        Ok(self.own_units().cells(table, self.missing_cells(table)?))
     }
 
     /// Number of components that have at least one training row, in expectation.
@@ -743,7 +607,7 @@ impl IqgmeFit {
 
     /// Expected numbers of training rows of the components of the best run.
     fn sizes(&self) -> impl Iterator<Item = f64> {
-        let base = self.wire.config.mean_strength;
+        let base = self.stored.config.mean_strength;
         let components = self.state().components.iter();
         components.map(move |component| component.strength - base)
     }
@@ -753,13 +617,13 @@ impl IqgmeFit {
     pub fn components(&self) -> Vec<ComponentSummary> {
         let state = self.state();
         let (weights, weight_sds) = (state.sticks.expected_weights(), state.sticks.weight_sd());
-        let base = self.wire.config.mean_strength;
-        let units = &self.wire.units;
+        let base = self.stored.config.mean_strength;
+        let units = self.own_units();
         let n_utilities = state.n_utilities();
         let summary = |h: usize| {
             let component = &state.components[h];
             let (mean, covariance) = units.gaussian(component);
-            let experts = &self.wire.runs[0].spread[h * n_utilities..][..n_utilities];
+            let experts = &self.stored.runs[0].laplace_experts[h * n_utilities..][..n_utilities];
             let (classifier, utilities) = units.classifiers(experts);
             ComponentSummary {
                 weight: weights[h],
@@ -786,7 +650,7 @@ impl IqgmeFit {
         check_inside("threshold", threshold)?;
         check_draws(draws, 1)?;
         let sticks = &self.state().sticks;
-        let mut rng = stream(self.wire.config.seed, [0, 0, COUNT, 0]);
+        let mut rng = stream(self.stored.config.seed, [0, 0, COUNT, 0]);
         let weights = |out: &mut [f64]| sticks.sample_weights(out, &mut rng);
         Ok(dominant_count_distribution(
             sticks.truncation(),
@@ -802,51 +666,17 @@ impl IqgmeFit {
         (alpha.shape(), alpha.rate())
     }
 
-    /// How far the rows of a table let runs be put right.
-    fn extents(&self, table: &Table) -> Vec<f64> {
-        let wire = &self.wire;
-        wire.foretold.extents(table, &wire.units.active)
-    }
-
     /// An error for a fit without labels.
     fn classifies(&self) -> Result<(), IqgmeError> {
-        if self.wire.classes.is_empty() {
+        if self.stored.classes.is_empty() {
             return Err(IqgmeError::Unlabelled);
         }
         Ok(())
     }
 
-    /// Probabilities of the classes by each run that has a part in answers, before they are put right: run, row, class.
-    fn by_run(
-        &self,
-        rows: &ByScale<Rows>,
-        experts: Experts,
-    ) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
-        let of_run = |(run, predictor): (&Run, &Predictor)| {
-            let others = predictor.probabilities(rows.on(run.scale), experts)?;
-            Ok(with_first_class(others))
-        };
-        let runs = self.wire.runs.iter().zip(&self.predictors);
-        runs.map(of_run).collect()
-    }
-
-    /// The rows of a table on each scale.
-    fn rows(&self, table: &Table) -> Result<ByScale<Rows>, IqgmeError> {
-        scales::rows(&self.wire.units, self.wire.scores.as_ref(), table)
-    }
-
-    /// The average of these runs by their votes, each put right as far as rows let it.
-    fn average(&self, by_run: &[Vec<Vec<f64>>], extents: &[f64]) -> Vec<Vec<f64>> {
-        let votes = self.wire.runs.iter().map(|run| Vote {
-            weight: run.vote,
-            surety: self.wire.foretold.surety(run.sharpness, &run.shifts),
-        });
-        stacking::average(votes.zip(by_run), extents)
-    }
-
     /// For each row and each missing feature the components of all runs.
     fn missing_cells(&self, table: &Table) -> Result<Vec<Vec<Vec<CellTerm>>>, IqgmeError> {
-        let rows = self.wire.units.rows(table)?;
+        let rows = self.own_units().rows(table)?;
         let mut all: Vec<Vec<Vec<CellTerm>>> = Vec::new();
         for (weight, predictor) in self.weighed() {
             let mut cells = predictor.missing_cells(&rows, Gate::Marginal)?;
@@ -868,103 +698,56 @@ impl IqgmeFit {
 }
 
 impl Saved for IqgmeFit {
-    const MODEL: &'static str = "npb-iqgme/fit";
+    const MODEL: &'static str = "npb-iqgme/fit/2";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Wire;
+    type Content = Stored;
     type Error = IqgmeError;
 
-    fn content(&self) -> &Wire {
-        &self.wire
+    fn content(&self) -> &Stored {
+        &self.stored
     }
 
-    fn from_content(wire: Wire) -> Result<Self, IqgmeError> {
+    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
-        wire.config.validate()?;
-        wire.units.check().map_err(saved)?;
-        if wire.classes.len() == 1 || wire.runs.is_empty() {
+        stored.config.validate()?;
+        scales::check(&stored.units).map_err(saved)?;
+        let (n_classes, runs) = (stored.classes.len(), &stored.runs);
+        if n_classes == 1 || runs.is_empty() || runs[0].elbo_weight == 0.0 {
             return Err(saved("classes or runs: impossible number".to_owned()));
         }
-        let p = wire.units.active.len();
-        if let Some(scores) = &wire.scores {
-            scores.check(&wire.units).map_err(saved)?;
-        }
-        let n_own = n_on_own_scale(&wire.runs);
-        let on_scores = &wire.runs[n_own..];
-        let in_place = |run: &Run| run.scale == FeatureScale::NormalScores && run.weight == 0.0;
-        let possible = n_own > 0 && (on_scores.is_empty() || wire.scores.is_some());
-        if !(possible && on_scores.iter().all(in_place)) {
+        let n_own = n_on_own_scale(runs);
+        let in_place = |run: &Member| {
+            run.scale == FeatureScale::NormalScores
+                && run.elbo_weight == 0.0
+                && stored.units.len() == 2
+        };
+        if n_own == 0 || !runs[n_own..].iter().all(in_place) {
             return Err(saved("scales of the runs".to_owned()));
         }
-        let proper = wire.covariance.shape() == (p, p);
-        if !proper || Cholesky::new(wire.covariance.as_ref()).is_err() {
-            return Err(saved("covariance: impossible value or size".to_owned()));
-        }
-        distinct(&wire.classes).map_err(|twice| saved(twice.to_string()))?;
-        wire.foretold.check(wire.classes.len()).map_err(saved)?;
-        check_total("weights", wire.runs.iter().map(|run| run.weight)).map_err(saved)?;
-        check_total("votes", wire.runs.iter().map(|run| run.vote)).map_err(saved)?;
-        for (k, run) in wire.runs.iter().enumerate() {
-            check_part(
-                k,
-                run.weight,
-                &wire.foretold.surety(run.sharpness, &run.shifts),
-                wire.classes.len(),
-            )
-            .map_err(saved)?;
-            if !(0.0..=1.0).contains(&run.vote) {
-                return Err(saved(format!("vote of run {k}: {}", run.vote)));
-            }
-            if run.state.sticks.truncation() != wire.config.truncation {
+        distinct(&stored.classes).map_err(|twice| saved(twice.to_string()))?;
+        check_weights("ELBO weights", runs.iter().map(|run| run.elbo_weight)).map_err(saved)?;
+        let weights = runs.iter().map(|run| run.stacking_weight);
+        check_weights("stacking weights", weights).map_err(saved)?;
+        let p = stored.units[0].active.len();
+        for (k, run) in runs.iter().enumerate() {
+            run.calibration.check(n_classes).map_err(saved)?;
+            if run.state.sticks.truncation() != stored.config.truncation {
                 return Err(saved(format!("truncation of run {k}")));
             }
             run.state
-                .check(
-                    wire.units.active.len(),
-                    wire.classes.len().saturating_sub(1),
-                )
+                .check(p, n_classes.saturating_sub(1))
                 .map_err(saved)?;
-            if run.spread.len() != run.state.experts.len() {
+            if run.laplace_experts.len() != run.state.experts.len() {
                 return Err(saved(format!("number of experts of run {k}")));
             }
-            check_experts(&run.spread, wire.units.active.len()).map_err(saved)?;
+            check_experts(&run.laplace_experts, p).map_err(saved)?;
         }
-        Self::from_wire(wire)
+        Self::from_stored(stored)
     }
 }
 
 /// How many runs are on the features' own scale; they come first.
-fn n_on_own_scale<'a>(runs: impl IntoIterator<Item = &'a Run>) -> usize {
-    let own = |run: &&Run| run.scale == FeatureScale::Standardised;
+fn n_on_own_scale<'a>(runs: impl IntoIterator<Item = &'a Member>) -> usize {
+    let own = |run: &&Member| run.scale == FeatureScale::Standardised;
     runs.into_iter().take_while(own).count()
-}
-
-/// Of the second of two classes.
-fn second(probabilities: Vec<Vec<f64>>) -> Vec<f64> {
-    probabilities.into_iter().map(|p| p[1]).collect()
-}
-
-/// Draws are kept until all of them are there.
-pub(crate) fn check_draws(draws: usize, least: usize) -> Result<(), IqgmeError> {
-    if (least..=100_000).contains(&draws) {
-        return Ok(());
-    }
-    let rule = match least {
-        1 => "between 1 and 100000",
-        _ => "between 2 and 100000",
-    };
-    Err(IqgmeError::Argument {
-        argument: "draws",
-        value: draws.to_string(),
-        rule,
-    })
-}
-
-/// Mean and standard deviation of a mixture.
-pub(crate) fn mixture_moments(terms: &[CellTerm]) -> (f64, f64) {
-    let mean: f64 = terms.iter().map(|t| t.weight * t.mean).sum();
-    let variance: f64 = terms
-        .iter()
-        .map(|t| t.weight * (t.sd * t.sd + (t.mean - mean).powi(2)))
-        .sum();
-    (mean, variance.sqrt())
 }

@@ -28,10 +28,10 @@ use rayon::prelude::*;
 use crate::data::IqgmeData;
 use crate::prior::Prior;
 use crate::rows::Pattern;
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 use crate::vb::prior_failed;
 use crate::{IqgmeError, multinomial, start};
-use config::{GibbsConfig, GibbsMove, StickRule};
+use config::{GibbsConfig, GibbsMove};
 use rows::{Drawn, Laws};
 use state::{GibbsParameters, GibbsState, n_missing};
 
@@ -86,7 +86,7 @@ pub struct IqgmeSampler<'d> {
     /// By sorted position, then feature; missing ones filled in.
     values: Vec<f64>,
     /// Of the rows as they are; none when they have changed.
-    stats: Option<Stats>,
+    stats: Option<SufficientStats>,
     ln_likelihood: f64,
     sweep: u64,
     /// How often this sweep has asked for streams.
@@ -105,19 +105,11 @@ impl<'d> IqgmeSampler<'d> {
         let from = starts[chain as usize % starts.len()];
         let (n_components, responsibilities) =
             start::responsibilities(data, &config.model, from, chain)?;
-        let largest = |row: &[f64]| crate::fit::most_probable(row) as u32;
-        let mut labels: Vec<u32> = responsibilities
+        let largest = |row: &[f64]| crate::answers::most_probable(row) as u32;
+        let labels: Vec<u32> = responsibilities
             .chunks_exact(n_components)
             .map(largest)
             .collect();
-        let room = match config.sticks {
-            StickRule::Slice => n_components,
-            StickRule::Blocked(room) => {
-                // Components too many join those that there are.
-                labels.iter_mut().for_each(|label| *label %= room as u32);
-                room
-            }
-        };
         let n_coefficients = data.rows.n_utilities * (data.rows.n_features + 1);
         let parameters = GibbsParameters {
             expert_means: vec![0.0; n_coefficients],
@@ -129,7 +121,7 @@ impl<'d> IqgmeSampler<'d> {
         sampler.labels = labels;
         sampler.values = values;
         sampler.utilities = data.utilities_by_position(&data.first_soft_labels());
-        sampler.start(room)?;
+        sampler.start(n_components)?;
         Ok(sampler)
     }
 
@@ -146,7 +138,7 @@ impl<'d> IqgmeSampler<'d> {
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         let saved = |what: String| IqgmeError::Saved { what };
-        state.check(data, config.sticks).map_err(saved)?;
+        state.check(data).map_err(saved)?;
         if trace.names() != SCALARS {
             return Err(saved("the trace holds other scalars".to_owned()));
         }
@@ -200,10 +192,10 @@ impl<'d> IqgmeSampler<'d> {
         })
     }
 
-    /// Parameters given the labels of the start, `room` components; experts that know nothing yet would let the gate explain the class labels.
-    fn start(&mut self, room: usize) -> Result<(), IqgmeError> {
+    /// Parameters given the labels of the start, in so many components; experts that know nothing yet would let the gate explain the class labels.
+    fn start(&mut self, n_components: usize) -> Result<(), IqgmeError> {
         let rng = &mut self.rng();
-        self.push_prior_components(room, rng);
+        self.push_prior_components(n_components, rng);
         self.concentration();
         self.components()?;
         if self.data.rows.n_utilities == 0 {
@@ -277,10 +269,6 @@ impl<'d> IqgmeSampler<'d> {
     /// Features that are missing in the row at a sorted position.
     fn missing_at(&self, position: usize) -> &'d [usize] {
         missing_at(self.data, position)
-    }
-
-    fn observed_at(&self, position: usize) -> &'d [usize] {
-        &pattern_at(self.data, position).observed
     }
 
     /// Scalars of the sweeps made by [`run`](Self::run): concentration, number of components with rows, share of rows of the largest one, and log-likelihood
@@ -396,20 +384,13 @@ impl<'d> IqgmeSampler<'d> {
 
     fn rows(&mut self) -> Result<(), IqgmeError> {
         let rows = &self.data.rows;
-        let blocked = self.config.sticks != StickRule::Slice;
-        let slices = if blocked {
-            vec![0.0; rows.len()]
-        } else {
-            let (weights, streams) = (self.parameters.weights().0, self.streams());
-            rows::slices(rows, &self.labels, &weights, streams)
-        };
-        if !blocked {
-            let least = slices.iter().copied().fold(1.0, f64::min);
-            self.extend_below(least)?;
-        }
+        let (weights, streams) = (self.parameters.weights().0, self.streams());
+        let slices = rows::slices(rows, &self.labels, &weights, streams);
+        let least = slices.iter().copied().fold(1.0, f64::min);
+        self.extend_below(least)?;
         self.stats = None;
         let (sweep, streams) = (self.sweep, self.streams());
-        let laws = Laws::new(&self.parameters, blocked, rows, sweep)?;
+        let laws = Laws::new(&self.parameters, rows, sweep)?;
         let drawn = Drawn {
             labels: &mut self.labels,
             utilities: &mut self.utilities,
@@ -421,7 +402,7 @@ impl<'d> IqgmeSampler<'d> {
     }
 
     /// Statistics of the rows as they are.
-    fn refresh(&mut self) -> Stats {
+    fn refresh(&mut self) -> SufficientStats {
         let n = self.parameters.components.len();
         let kept = self.stats.take();
         kept.unwrap_or_else(|| {

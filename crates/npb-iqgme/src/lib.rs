@@ -35,38 +35,40 @@
 //! | what | where |
 //! |---|---|
 //! | fit in one call | [`fit`], [`fit_unlabelled`]; with checkpoints [`fit_with_checkpoints`], [`Every`] |
-//! | settings | [`IqgmeConfig`], [`Start`], [`PriorScale`] |
+//! | settings | [`IqgmeConfig`], [`Init`], [`FeatureScale`] |
 //! | questions to a fit: probabilities and intervals, clusters, densities, imputation, summaries | [`IqgmeFit`] |
 //! | drive the inference: single updates, bound, stop and resume | [`IqgmeData`], [`IqgmeVb`], [`VbUpdate`], [`Bound`] |
 //! | the posterior | [`IqgmeState`], [`Component`], [`Expert`], [`ExpertPrior`] |
 //! | many tasks that share components and experts | [`fit_tasks`], [`fit_tasks_with_checkpoints`], [`Task`], [`TasksConfig`], [`MultiTaskFit`], [`AtomSummary`], [`Atoms`]; driven by hand [`MultiTaskData`], [`MultiTaskVb`] |
 //! | the exact posterior by Gibbs sampling | [`fit_gibbs`], [`GibbsFit`], [`IqgmeSampler`], [`GibbsMove`] |
 //! | so many components and no more, by EM | [`fit_qgme`], [`QgmeFit`] |
-//! | many features, few rows: the factor-analytic variant | [`fit_factor`], [`FactorFit`], [`FactorConfig`]; driven by hand [`FactorData`], [`FactorVb`], [`FactorUpdate`], [`FactorState`]; by Gibbs sampling [`FactorSampler`], [`FactorMove`] |
+//! | many features, few rows: the factor-analytic variant | [`fit_factor`], [`FactorFit`], [`FactorConfig`]; driven by hand [`FactorData`], [`FactorVb`], [`FactorUpdate`], [`FactorState`] |
 //! | errors | [`IqgmeError`] |
 
+// Tests of the crate share simulations with the integration tests, which name it.
+#[cfg(test)]
+extern crate self as npb_iqgme;
+
+mod answers;
 mod bound;
-mod checkpoints;
 mod conditional;
 mod config;
 mod data;
+mod e_step;
 mod em;
+mod ensemble;
 mod error;
 mod factor;
 mod fit;
 mod gibbs;
-mod margins;
+mod laplace;
 mod mixture;
 mod multinomial;
-mod pass;
+mod normal_scores;
 mod predict;
 mod prior;
 mod responsibilities;
 mod rows;
-mod runs;
-mod scales;
-mod spread;
-mod stacking;
 mod start;
 mod state;
 mod stats;
@@ -75,24 +77,24 @@ mod units;
 mod vb;
 mod vectorised;
 
+pub use answers::{
+    ClassifierSummary, ComponentSummary, Evaluation, Imputation, MissingCell, ProbabilityInterval,
+};
 pub use bound::Bound;
-pub use checkpoints::fit_with_checkpoints;
-pub use config::{FeatureScale, IqgmeConfig, PriorScale, RowFamily, Start};
+pub use config::{FeatureScale, Init, IqgmeConfig};
 pub use data::IqgmeData;
 pub use em::{QgmeConfig, QgmeFit, fit_qgme};
+pub use ensemble::calibration::Calibration;
 pub use error::IqgmeError;
 pub use factor::{
-    FactorBound, FactorComponent, FactorConfig, FactorData, FactorDraw, FactorExpert, FactorFit,
-    FactorMove, FactorRun, FactorSampler, FactorStart, FactorState, FactorUpdate, FactorVb,
-    FeatureFactor, RowEffect, RowEffects, fit_factor, fit_factor_with_checkpoints,
+    FactorBound, FactorComponent, FactorConfig, FactorData, FactorExpert, FactorFit, FactorInit,
+    FactorMember, FactorState, FactorUpdate, FactorVb, FeatureFactor, fit_factor,
+    fit_factor_with_checkpoints,
 };
-pub use fit::{
-    ClassifierSummary, ComponentSummary, Evaluation, Imputation, IqgmeFit, MissingCell,
-    ProbabilityInterval, Run, fit, fit_unlabelled,
-};
+pub use fit::{IqgmeFit, Member, fit, fit_unlabelled, fit_with_checkpoints};
 pub use gibbs::IqgmeSampler;
 pub use gibbs::checkpoints::fit_gibbs_with_checkpoints;
-pub use gibbs::config::{GibbsConfig, GibbsMove, StickRule};
+pub use gibbs::config::{GibbsConfig, GibbsMove};
 pub use gibbs::fit::{GibbsChain, GibbsDraw, GibbsFit, ScalarSummary, TrainingCell, fit_gibbs};
 pub use gibbs::state::{DrawnComponent, GibbsParameters, GibbsState};
 pub use mixture::Mixture;
@@ -105,6 +107,7 @@ pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use tasks::{
     AtomSummary, Atoms, Gaussians, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task,
-    TaskRun, TaskStart, TaskState, TaskUpdate, TasksConfig, fit_tasks, fit_tasks_with_checkpoints,
+    TaskInit, TaskMember, TaskState, TaskUpdate, TasksConfig, fit_tasks,
+    fit_tasks_with_checkpoints,
 };
 pub use vb::{IqgmeVb, VbUpdate};

@@ -3,7 +3,6 @@
 use npb_linalg::faer::Mat;
 use serde::{Deserialize, Serialize};
 
-use crate::gibbs::config::StickRule;
 use crate::gibbs::state::{DrawnComponent, GibbsParameters};
 use crate::predict::Predictor;
 use crate::{Expert, IqgmeError};
@@ -37,7 +36,7 @@ impl Mixture {
             expert_precisions: vec![1.0; width],
             ..GibbsParameters::none()
         };
-        as_state.check(p, n_utilities, StickRule::Slice)
+        as_state.check(p, n_utilities)
     }
 
     pub(crate) fn predictor(&self) -> Result<Predictor, IqgmeError> {
@@ -45,7 +44,7 @@ impl Mixture {
         let means = Mat::from_fn(p, self.components.len(), |j, h| self.components[h].mean[j]);
         let precisions = self.components.iter().map(|c| c.precision.clone());
         let expert = |w: &Vec<f64>| Expert {
-            tied: false,
+            at_prior: false,
             mean: w.clone(),
             covariance: Mat::identity(p + 1, p + 1),
         };

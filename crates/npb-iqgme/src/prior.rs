@@ -5,12 +5,8 @@ use npb_linalg::faer::{Mat, Scale};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 
 use crate::IqgmeConfig;
-use crate::config::PriorScale;
 use crate::rows::Rows;
 use crate::state::{Component, Expected, ExpertPrior};
-
-/// Factor by which the learned scale of the components' prior may differ from the one it starts with.
-const MOST_RESCALED: f64 = 10.0;
 
 /// Rounds of fitting the covariance of all rows, at most; and how little a correlation moves in the last.
 const FITTING_ROUNDS: usize = 50;
@@ -21,10 +17,6 @@ const FITTING_ROWS: usize = 2048;
 /// Priors in standardised, centred units, in the form of the posterior that a vacant component and its expert have.
 #[derive(Clone, Debug)]
 pub(crate) struct Prior {
-    /// `c` in `B_0^-1 = c S`.
-    pub(crate) scale: f64,
-    /// `c` before it is learned.
-    first_scale: f64,
     /// `p(mu_h, Lambda_h)`, with `m_0 = 0`.
     pub(crate) component: Component,
     pub(crate) expected: Expected,
@@ -40,22 +32,14 @@ impl Prior {
     ) -> Result<Self, NotPositiveDefinite> {
         let n_coefficients = n_utilities.max(1) * (covariance.nrows() + 1);
         let p = covariance.nrows();
-        let excess = config.dof_excess + config.dof_per_feature * p as f64;
-        let dof = p as f64 + excess;
-        // E[Lambda^-1] = B_0^-1 / (nu_0 - P - 1); E[Lambda] = nu_0 B_0.
-        let scale = match config.prior_scale {
-            PriorScale::Covariance | PriorScale::Bound => excess - 1.0,
-            PriorScale::Precision => dof,
-        };
+        let dof = p as f64 + config.dof_excess + config.dof_per_feature * p as f64;
         let component = Component {
             mean: vec![0.0; p],
             strength: config.mean_strength,
             dof,
-            scale_inverse: covariance * Scale(scale),
+            scale_inverse: covariance * Scale(Self::scale(config, p)),
         };
         Ok(Self {
-            scale,
-            first_scale: scale,
             expected: component.expected()?,
             component,
             expert: ExpertPrior {
@@ -67,28 +51,10 @@ impl Prior {
         })
     }
 
-    /// The scale at which the bound of `n_components` components is highest, whose expected precisions have `trace` in all: `sum tr(S nu_h B_h)`. It stays
-    /// within a factor of [`MOST_RESCALED`] of the first one: components whose rows agree in a feature, as rows do in features of few values, would have
-    /// a density without bound, and draw it towards zero.
-    pub(crate) fn best_scale(&self, n_components: usize, trace: f64) -> f64 {
-        let p = self.component.mean.len();
-        let best = self.component.dof * (p * n_components) as f64 / trace;
-        best.clamp(
-            self.first_scale / MOST_RESCALED,
-            self.first_scale * MOST_RESCALED,
-        )
-    }
-
-    /// `B_0^-1 = scale * covariance`.
-    pub(crate) fn set_scale(
-        &mut self,
-        scale: f64,
-        covariance: &Mat<f64>,
-    ) -> Result<(), NotPositiveDefinite> {
-        self.scale = scale;
-        self.component.scale_inverse = covariance * Scale(scale);
-        self.expected = self.component.expected()?;
-        Ok(())
+    /// `c` in `B_0^-1 = c S`: `E[Lambda^-1] = B_0^-1 / (nu_0 - P - 1)` is the covariance `S` of all rows (the thesis read with `B_0 = S^-1`).
+    pub(crate) fn scale(config: &IqgmeConfig, p: usize) -> f64 {
+        let excess = config.dof_excess + config.dof_per_feature * p as f64;
+        excess - 1.0
     }
 }
 
@@ -259,34 +225,23 @@ mod tests {
 
     use super::*;
 
-    /// What is said of all rows: the mean of the inverse Wishart law of covariances, or that of the Wishart law of precisions.
+    /// The mean of the inverse Wishart law of covariances.
     #[test]
     fn the_prior_expects_the_covariance_of_all_rows() {
         let covariance = mat![[2.0, 0.6], [0.6, 0.9]];
-        for prior_scale in [
-            PriorScale::Covariance,
-            PriorScale::Bound,
-            PriorScale::Precision,
-        ] {
-            let config = IqgmeConfig {
-                prior_scale,
-                dof_excess: 3.0,
-                dof_per_feature: 0.5,
-                ..IqgmeConfig::default()
-            };
-            let prior = Prior::new(&config, &covariance, 1).unwrap();
-            let Component {
-                dof, scale_inverse, ..
-            } = prior.component;
-            assert_eq!(dof, 6.0);
-            let divisor = match prior_scale {
-                PriorScale::Precision => dof,
-                _ => dof - 2.0 - 1.0,
-            };
-            for (i, j) in [(0, 0), (1, 0), (1, 1)] {
-                let apart = scale_inverse[(i, j)] / divisor - covariance[(i, j)];
-                assert!(apart.abs() < 1e-12, "{prior_scale:?} {i} {j}: {apart}");
-            }
+        let config = IqgmeConfig {
+            dof_excess: 3.0,
+            dof_per_feature: 0.5,
+            ..IqgmeConfig::default()
+        };
+        let prior = Prior::new(&config, &covariance, 1).unwrap();
+        let Component {
+            dof, scale_inverse, ..
+        } = prior.component;
+        assert_eq!(dof, 6.0);
+        for (i, j) in [(0, 0), (1, 0), (1, 1)] {
+            let apart = scale_inverse[(i, j)] / (dof - 2.0 - 1.0) - covariance[(i, j)];
+            assert!(apart.abs() < 1e-12, "{i} {j}: {apart}");
         }
     }
 }

@@ -7,7 +7,7 @@ use npb_linalg::condition::{Gaussian, Scratch};
 use rand::{Rng, RngExt};
 
 use crate::IqgmeError;
-use crate::config::{IqgmeConfig, Start};
+use crate::config::{Init, IqgmeConfig};
 use crate::data::IqgmeData;
 use crate::vb::IqgmeVb;
 
@@ -17,18 +17,32 @@ const MIXTURE_ITERATIONS: u64 = 100;
 /// Key of the random stream of starts.
 const START: u64 = 1;
 
+impl<'d> IqgmeVb<'d> {
+    /// Starts a run from responsibilities given by `start`; `restart` selects the random numbers.
+    pub fn new(
+        data: &'d IqgmeData,
+        config: IqgmeConfig,
+        start: Init,
+        restart: u64,
+    ) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let first = responsibilities(data, &config, start, restart)?;
+        Self::from_responsibilities(data, config, first)
+    }
+}
+
 /// Number of components and responsibilities (by sorted position): each row wholly in the component of its cluster, larger clusters first.
 pub(crate) fn responsibilities(
     data: &IqgmeData,
     config: &IqgmeConfig,
-    start: Start,
+    start: Init,
     restart: u64,
 ) -> Result<(usize, Vec<f64>), IqgmeError> {
     let points = completed(data)?;
     let mut rng = stream(config.seed, [restart, 0, START, 0]);
     let n = data.rows.len();
     let clusters = match start {
-        Start::KMeans(clusters) => {
+        Init::KMeans(clusters) => {
             let members: Vec<usize> = (0..n).collect();
             let centres = k_means(&points, &members, clusters.min(config.truncation), &mut rng);
             members
@@ -36,8 +50,8 @@ pub(crate) fn responsibilities(
                 .map(|&i| nearest(&points[i], &centres).0)
                 .collect()
         }
-        Start::Mixture(clusters) => return mixture(data, config, clusters, restart),
-        Start::PerClass(clusters) => per_class(
+        Init::Mixture(clusters) => return mixture(data, config, clusters, restart),
+        Init::PerClass(clusters) => per_class(
             data,
             &points,
             clusters.min(config.truncation.div_ceil(data.rows.n_utilities + 1)),
@@ -73,7 +87,7 @@ fn mixture(
         tolerance: 1e-5,
         ..config.clone()
     };
-    let mut vb = IqgmeVb::new(&features, config, Start::KMeans(clusters), restart)?;
+    let mut vb = IqgmeVb::new(&features, config, Init::KMeans(clusters), restart)?;
     vb.run(|_, _| ControlFlow::Continue(()))?;
     Ok(vb.into_responsibilities())
 }

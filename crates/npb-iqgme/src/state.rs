@@ -3,10 +3,10 @@
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::ParameterError;
-use npb_priors::dist::{NormalGamma, NormalWishart, Wishart};
+use npb_priors::dist::{Gamma, NormalGamma, NormalWishart, Wishart};
 use npb_priors::dp::StickFactor;
 
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 use serde::{Deserialize, Serialize};
 
 /// `q(mu_h, Lambda_h)`: `mu | Lambda ~ N(mean, (strength Lambda)^-1)`, `Lambda ~ W(scale_inverse^-1, dof)`.
@@ -25,12 +25,12 @@ pub struct Component {
 
 /// `q(w_h) = N(mean, covariance)`; the intercept is the last entry.
 ///
-/// An expert without labelled rows is tied to the prior that all experts share: `q(w_h | zeta, lambda) = p(w_h | zeta, lambda)`. Then `mean` and
+/// An expert without labelled rows is at the prior that all experts share: `q(w_h | zeta, lambda) = p(w_h | zeta, lambda)`. Then `mean` and
 /// `covariance` are location and scale of its marginal, a Student-t.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Expert {
-    /// Tied to the shared prior.
-    pub tied: bool,
+    /// Whether it is at the shared prior.
+    pub at_prior: bool,
     /// Length P + 1.
     pub mean: Vec<f64>,
     /// (P + 1) x (P + 1).
@@ -68,9 +68,9 @@ impl ExpertPrior {
         }
     }
 
-    /// `q(zeta, lambda)` with this prior, given the free ones of some experts, as many for each component as there are utilities. Tied experts follow the prior and do not enter.
+    /// `q(zeta, lambda)` with this prior, given the free ones of some experts, as many for each component as there are utilities. Experts at the prior follow it and do not enter.
     pub(crate) fn given(&self, experts: &[Expert], n_utilities: usize) -> Self {
-        let n_free = experts.iter().filter(|e| !e.tied).count() / n_utilities;
+        let n_free = experts.iter().filter(|e| !e.at_prior).count() / n_utilities;
         let mut prior = self.clone();
         prior.strength += n_free as f64;
         prior.shape += 0.5 * n_free as f64;
@@ -78,7 +78,7 @@ impl ExpertPrior {
         for i in 0..prior.mean.len() {
             let (k, p) = (i / width, i % width);
             let of_utility = experts.iter().skip(k).step_by(n_utilities);
-            let free: Vec<&Expert> = of_utility.filter(|e| !e.tied).collect();
+            let free: Vec<&Expert> = of_utility.filter(|e| !e.at_prior).collect();
             let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
             let squares: f64 = free
                 .iter()
@@ -109,11 +109,9 @@ pub struct IqgmeState {
     pub experts: Vec<Expert>,
     /// `q(zeta, lambda)`.
     pub expert_prior: ExpertPrior,
-    /// `c` in `B_0^-1 = c S`, with `S` the covariance of all rows.
-    pub prior_scale: f64,
     /// Locations `mu_i` of `q(t_i)`, normals with variance 1 cut to the region of the row's class: by row of the training table, then utility; 0
-    /// for an unlabelled row, and nothing of use for one with holes under [`RowFamily::Joint`](crate::RowFamily::Joint), whose factor follows from the rest.
-    pub soft_labels: Vec<f64>,
+    /// for an unlabelled row.
+    pub utility_means: Vec<f64>,
 }
 
 impl IqgmeState {
@@ -136,19 +134,19 @@ impl IqgmeState {
         check_atoms(
             &self.components,
             &self.experts,
-            (&self.expert_prior, self.prior_scale),
+            &self.expert_prior,
             p,
             n_utilities,
         )?;
-        expect(finite(&self.soft_labels), "soft labels")
+        expect(finite(&self.utility_means), "utility means")
     }
 }
 
-/// Checks components, experts, their prior and the scale of the components' prior that come from a file: `p` features.
+/// Checks components, experts and their prior that come from a file: `p` features.
 pub(crate) fn check_atoms(
     components: &[Component],
     experts: &[Expert],
-    (prior, prior_scale): (&ExpertPrior, f64),
+    prior: &ExpertPrior,
     p: usize,
     n_utilities: usize,
 ) -> Result<(), String> {
@@ -169,8 +167,8 @@ pub(crate) fn check_atoms(
     }
     check_experts(experts, p)?;
     let mut of_component = experts.chunks(n_utilities.max(1));
-    let alike = |experts: &[Expert]| experts.iter().all(|e| e.tied == experts[0].tied);
-    expect(of_component.all(alike), "tied experts")?;
+    let alike = |experts: &[Expert]| experts.iter().all(|e| e.at_prior == experts[0].at_prior);
+    expect(of_component.all(alike), "experts at the prior")?;
     expect(
         prior.mean.len() == n_utilities.max(1) * (p + 1) && finite(&prior.mean),
         "expert prior mean",
@@ -178,10 +176,7 @@ pub(crate) fn check_atoms(
     expect(prior.rate.len() == prior.mean.len(), "expert prior rate")?;
     let positive = |x: f64| x.is_finite() && x > 0.0;
     expect(prior.rate.iter().all(|&r| positive(r)), "expert prior rate")?;
-    expect(
-        positive(prior.shape) && positive(prior.strength) && positive(prior_scale),
-        "prior",
-    )
+    expect(positive(prior.shape) && positive(prior.strength), "prior")
 }
 
 /// Checks experts that come from a file: `p` features.
@@ -229,7 +224,7 @@ pub(crate) struct Expected {
 
 impl Component {
     /// The posterior of component `h` with this prior, whose mean is zero.
-    pub(crate) fn given(&self, stats: &Stats, h: usize) -> Self {
+    pub(crate) fn given(&self, stats: &SufficientStats, h: usize) -> Self {
         let count = stats.count(h);
         let strength = self.strength + count;
         let mean: Vec<f64> = stats.first(h).iter().map(|x| x / strength).collect();
@@ -269,28 +264,28 @@ fn pivot(error: ParameterError) -> NotPositiveDefinite {
 }
 
 impl Expert {
-    /// The expert of utility `k` of `of`, tied to `prior`.
-    pub(crate) fn tied(prior: &ExpertPrior, k: usize, of: usize) -> Self {
+    /// The expert of utility `k` of `of`, at `prior`.
+    pub(crate) fn at_prior(prior: &ExpertPrior, k: usize, of: usize) -> Self {
         let n = prior.mean.len() / of;
         let first = k * n;
         let scale = |p: usize| (1.0 + 1.0 / prior.strength) / prior.precision(first + p);
         let covariance = Mat::from_fn(n, n, |i, j| if i == j { scale(i) } else { 0.0 });
         Self {
-            tied: true,
+            at_prior: true,
             mean: prior.mean[first..][..n].to_vec(),
             covariance,
         }
     }
 
-    /// The experts of all utilities, tied to `prior`.
-    pub(crate) fn all_tied(prior: &ExpertPrior, of: usize) -> impl Iterator<Item = Self> + '_ {
-        (0..of).map(move |k| Self::tied(prior, k, of))
+    /// The experts of all utilities, at `prior`.
+    pub(crate) fn all_at_prior(prior: &ExpertPrior, of: usize) -> impl Iterator<Item = Self> + '_ {
+        (0..of).map(move |k| Self::at_prior(prior, k, of))
     }
 
     /// The expert of utility `k` of component `h` given the sums over its labelled rows.
     pub(crate) fn given(
         prior: &ExpertPrior,
-        stats: &Stats,
+        stats: &SufficientStats,
         h: usize,
         k: usize,
     ) -> Result<Self, NotPositiveDefinite> {
@@ -319,16 +314,16 @@ impl Expert {
             .collect();
         factor.solve(&mut mean);
         Ok(Self {
-            tied: false,
+            at_prior: false,
             mean,
             covariance: factor.inverse(),
         })
     }
 
-    /// The experts of all components: free ones for those with labelled rows; the others are tied to the shared prior, which costs nothing in the bound. On failure: the component.
+    /// The experts of all components: free ones for those with labelled rows; the others are at the shared prior, which costs nothing in the bound. On failure: the component.
     pub(crate) fn all_given(
         prior: &ExpertPrior,
-        stats: &Stats,
+        stats: &SufficientStats,
     ) -> Result<Vec<Self>, (usize, NotPositiveDefinite)> {
         let n_utilities = stats.n_utilities();
         let each = (0..stats.labelled.weight.len() * n_utilities).map(|i| {
@@ -336,7 +331,7 @@ impl Expert {
             if stats.labelled.weight[h] > 0.0 {
                 Self::given(prior, stats, h, k).map_err(|source| (h, source))
             } else {
-                Ok(Self::tied(prior, k, n_utilities))
+                Ok(Self::at_prior(prior, k, n_utilities))
             }
         });
         each.collect()
@@ -378,4 +373,9 @@ pub(crate) struct ExpertMoments {
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let n = a.len().min(b.len());
     npb_linalg::dot(&a[..n], &b[..n])
+}
+
+/// A Gamma whose parameters are sums of positive numbers.
+pub(crate) fn gamma(shape: f64, rate: f64) -> Gamma {
+    Gamma::new(shape, rate).expect("sums of positive numbers, or checked when read from a file")
 }

@@ -57,7 +57,7 @@ impl Moments {
 
 /// What the updates of the components, experts and sticks, and the bound, need from the rows.
 #[derive(Clone, Debug)]
-pub(crate) struct Stats {
+pub(crate) struct SufficientStats {
     pub(crate) labelled: Moments,
     pub(crate) unlabelled: Moments,
     /// `sum rho <t> x^b` over labelled rows, the intercept last: P+1 rows, a column for each component and utility.
@@ -72,7 +72,7 @@ pub(crate) struct Stats {
     pub(crate) magnitude: f64,
 }
 
-impl Stats {
+impl SufficientStats {
     pub(crate) fn zeros(n_features: usize, components: usize, n_utilities: usize) -> Self {
         Self {
             labelled: Moments::zeros(n_features, components),

@@ -7,24 +7,23 @@
 
 mod atoms;
 mod bound;
-mod checkpoints;
 mod cluster;
 mod config;
 mod data;
 mod fit;
-mod fold;
 mod groups;
 mod local;
+mod new_task;
 mod rows;
-mod stacking;
+mod run;
 mod start;
 mod state;
 mod vb;
 
-pub use checkpoints::fit_tasks_with_checkpoints;
-pub use config::{TaskStart, TasksConfig};
+pub use config::{TaskInit, TasksConfig};
 pub use data::{MultiTaskData, Task};
-pub use fit::{AtomSummary, MultiTaskFit, TaskRun, fit_tasks};
-pub use fold::Atoms;
+pub use fit::{AtomSummary, MultiTaskFit, fit_tasks, fit_tasks_with_checkpoints};
+pub use new_task::Atoms;
+pub use run::TaskMember;
 pub use state::{Gaussians, MultiTaskState, TaskState};
 pub use vb::{MultiTaskVb, TaskUpdate};

@@ -1,42 +1,79 @@
 //! From the user's tables to the model's rows and back.
 
+use std::borrow::Cow;
+
 use npb_data::{Standardiser, Table};
 use npb_linalg::faer::Mat;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
-use crate::data::IqgmeData;
-use crate::fit::{ClassifierSummary, Imputation, MissingCell, check_draws, mixture_moments};
+use crate::answers::{ClassifierSummary, Imputation, MissingCell, check_draws, mixture_moments};
+use crate::config::FeatureScale;
+use crate::normal_scores::NormalScores;
 use crate::predict::CellTerm;
 use crate::rows::Rows;
 use crate::state::{Component, Expert};
 
-/// Units and columns of a fit.
+/// What turns rows of a table into the model's: learned from training.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Units {
+    /// Of the features, where the scale is that of normal scores.
+    pub(crate) scores: Option<NormalScores>,
+    /// Of what the scores make of the table.
     pub(crate) standardiser: Standardiser,
     /// Columns in the model, as positions in the training table.
     pub(crate) active: Vec<usize>,
 }
 
-/// Standardises rows that cross-validation has left out: a value too far from the others for a number is as far as can be. The user's table is not to blame,
-/// and the error would name a row of a part of it.
-pub(crate) fn apply_left_out(
-    standardiser: &Standardiser,
-    table: &Table,
-) -> Result<Table, IqgmeError> {
-    table.check_columns(standardiser.column_names())?;
-    let (mean, sd) = (standardiser.mean(), standardiser.sd());
-    Ok(table.map(|_, j, x| ((x - mean[j]) / sd[j]).clamp(f64::MIN, f64::MAX))?)
-}
-
 impl Units {
-    pub(crate) fn of(data: &IqgmeData) -> Self {
-        Self {
-            standardiser: data.standardiser.clone(),
-            active: data.active.clone(),
-        }
+    /// Of training rows; columns that are constant or have no observed value are left out.
+    pub(crate) fn fit(table: &Table, scale: FeatureScale) -> Result<Self, IqgmeError> {
+        let scores = (scale == FeatureScale::NormalScores).then(|| NormalScores::fit(table));
+        let standardiser = Standardiser::fit(&*on_scores(scores.as_ref(), table)?);
+        let left_out = [
+            standardiser.constant_columns(),
+            standardiser.empty_columns(),
+        ];
+        let varies = |j: &usize| !left_out.iter().any(|columns| columns.contains(j));
+        Ok(Self {
+            active: (0..table.n_cols()).filter(varies).collect(),
+            standardiser,
+            scores,
+        })
+    }
+
+    /// Those of a table whose columns are in the model's units as they are.
+    pub(crate) fn given(table: &Table) -> Result<Self, IqgmeError> {
+        let p = table.n_cols();
+        // Two rows with means zero and standard deviations one.
+        let unit = Table::complete(2, p, [vec![-1.0; p], vec![1.0; p]].concat())?;
+        let unit = unit.with_column_names(table.column_names().to_vec())?;
+        Ok(Self {
+            scores: None,
+            standardiser: Standardiser::fit(&unit),
+            active: (0..p).collect(),
+        })
+    }
+
+    /// The columns of the model of a table with the columns of training, standardised.
+    pub(crate) fn apply(&self, table: &Table) -> Result<Table, IqgmeError> {
+        table.check_columns(self.column_names())?;
+        let scored = on_scores(self.scores.as_ref(), table)?;
+        Ok(self
+            .standardiser
+            .apply(&scored)?
+            .select_columns(&self.active)?)
+    }
+
+    /// As [`apply`](Self::apply), of rows that cross-validation has left out: a value too far from the others for a number is as far as can be. The user's table is
+    /// not to blame, and the error would name a row of a part of it.
+    pub(crate) fn apply_left_out(&self, table: &Table) -> Result<Table, IqgmeError> {
+        table.check_columns(self.column_names())?;
+        let (mean, sd) = (self.standardiser.mean(), self.standardiser.sd());
+        let bounded = |_, j: usize, x: f64| ((x - mean[j]) / sd[j]).clamp(f64::MIN, f64::MAX);
+        let scored = on_scores(self.scores.as_ref(), table)?;
+        Ok(scored.map(bounded)?.select_columns(&self.active)?)
     }
 
     /// Names of all columns of the training table.
@@ -58,26 +95,30 @@ impl Units {
         if !ascending || self.active.last().is_some_and(|&j| j >= n_columns) {
             return Err("columns of the model: not ascending or not in the table".to_owned());
         }
+        let valid = |scores: &NormalScores| scores.is_valid(n_columns);
+        if !self.scores.as_ref().is_none_or(valid) {
+            return Err("normal scores of the columns".to_owned());
+        }
         Ok(())
     }
 
     /// The rows of a table with the columns of training, standardised.
     pub(crate) fn rows(&self, table: &Table) -> Result<Rows, IqgmeError> {
-        self.unlabelled(&self.standardiser.apply(table)?)
+        Ok(unlabelled(&self.apply(table)?))
     }
 
     /// As [`rows`](Self::rows), of rows that cross-validation has left out.
     pub(crate) fn rows_left_out(&self, table: &Table) -> Result<Rows, IqgmeError> {
-        self.unlabelled(&apply_left_out(&self.standardiser, table)?)
+        Ok(unlabelled(&self.apply_left_out(table)?))
     }
 
-    fn unlabelled(&self, standardised: &Table) -> Result<Rows, IqgmeError> {
-        let active = standardised.select_columns(&self.active)?;
-        Ok(Rows::new(&active, &vec![0.0; active.n_rows()]))
-    }
-
+    /// The value of a column in the user's units.
     pub(crate) fn to_units(&self, column: usize, value: f64) -> f64 {
-        self.standardiser.mean()[column] + self.standardiser.sd()[column] * value
+        let value = self.standardiser.mean()[column] + self.standardiser.sd()[column] * value;
+        match &self.scores {
+            None => value,
+            Some(scores) => scores.value(column, value),
+        }
     }
 
     /// Posterior means of the mean and of the covariance of a component, for the columns of the model, in the user's units.
@@ -132,8 +173,13 @@ impl Units {
     pub(crate) fn ln_density(&self, table: &Table, mut standardised: Vec<f64>) -> Vec<f64> {
         let sd = self.standardiser.sd();
         for (row, density) in standardised.iter_mut().enumerate() {
-            let seen = self.active.iter().filter(|&&j| table.is_observed(row, j));
-            *density -= seen.map(|&j| sd[j].ln()).sum::<f64>();
+            for &j in &self.active {
+                let Some(value) = table.get(row, j) else {
+                    continue;
+                };
+                let slope = |scores: &NormalScores| scores.ln_slope(j, value);
+                *density += self.scores.as_ref().map_or(0.0, slope) - sd[j].ln();
+            }
         }
         standardised
     }
@@ -234,15 +280,29 @@ impl Units {
 
     pub(crate) fn fill_constants(&self, table: &Table, filling: &mut Filling) {
         for (row, j) in self.missing_constants(table) {
-            filling.set(row, j, self.standardiser.mean()[j]);
+            filling.set(row, j, self.to_units(j, 0.0));
         }
     }
 
-    fn fill_zeros(&self, table: &Table, filling: &mut Filling) {
+    pub(crate) fn fill_zeros(&self, table: &Table, filling: &mut Filling) {
         for (row, j) in self.missing_constants(table) {
             filling.set(row, j, 0.0);
         }
     }
+}
+
+fn on_scores<'t>(
+    scores: Option<&NormalScores>,
+    table: &'t Table,
+) -> Result<Cow<'t, Table>, IqgmeError> {
+    Ok(match scores {
+        None => Cow::Borrowed(table),
+        Some(scores) => Cow::Owned(scores.apply(table)?),
+    })
+}
+
+fn unlabelled(standardised: &Table) -> Rows {
+    Rows::new(standardised, &vec![0.0; standardised.n_rows()])
 }
 
 /// A table being completed.

@@ -1,6 +1,8 @@
 //! Variational Bayes: the coordinate updates and the loop over them.
 
 pub(crate) mod left_out;
+#[cfg(test)]
+mod tests;
 
 use std::ops::ControlFlow;
 
@@ -9,17 +11,16 @@ use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::{Mat, Scale};
 use npb_priors::dp::StickFactor;
 
-use crate::bound::{Bound, trace_product};
-use crate::config::{PriorScale, Start};
+use crate::bound::Bound;
 use crate::data::IqgmeData;
-use crate::pass::{PassParameters, RowFactors, Update, pass, soft_means};
+use crate::e_step::{PassParameters, RowFactors, RowFamily, Update, pass, soft_means};
 use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
 use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot, expect};
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 use serde::{Deserialize, Serialize};
 
-use crate::{IqgmeConfig, IqgmeError, start};
+use crate::{IqgmeConfig, IqgmeError};
 
 /// Iterations with the responsibilities of the start held fixed.
 pub(crate) const START_ITERATIONS: usize = 10;
@@ -38,8 +39,6 @@ pub enum VbUpdate {
     Sticks,
     /// `q(mu, Lambda)`.
     Components,
-    /// The scale of the Wishart prior, when the configuration leaves it to the bound.
-    PriorScale,
     /// `q(w)`.
     Experts,
     /// `q(zeta, lambda)`.
@@ -50,11 +49,10 @@ pub enum VbUpdate {
 
 impl VbUpdate {
     /// The updates of the parameters, in the order of an iteration; `Rows` comes before them.
-    pub const PARAMETERS: [Self; 7] = [
+    pub const PARAMETERS: [Self; 6] = [
         Self::Order,
         Self::Sticks,
         Self::Components,
-        Self::PriorScale,
         Self::Experts,
         Self::ExpertPrior,
         Self::Concentration,
@@ -70,7 +68,7 @@ impl VbUpdate {
 /// ```
 /// use std::ops::ControlFlow::{Break, Continue};
 /// use npb_iqgme::npb_data::{Labels, Table};
-/// use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeVb, Start};
+/// use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeVb, Init};
 ///
 /// let table = Table::complete(6, 1, vec![-2.0, -1.5, -1.0, 1.0, 1.4, 2.2])?;
 /// let labels = Labels::from_strings(&["a", "a", "b", "a", "b", "b"].map(Some));
@@ -78,7 +76,7 @@ impl VbUpdate {
 /// let data = IqgmeData::new(&table, &labels, &config)?;
 ///
 /// let mut trace = Vec::new();
-/// let mut run = IqgmeVb::new(&data, config.clone(), Start::PerClass(1), 0)?;
+/// let mut run = IqgmeVb::new(&data, config.clone(), Init::PerClass(1), 0)?;
 /// run.run(|report, _state| {
 ///     // `npb_infer::checkpoint::Checkpointer` would write state and trace here, every so many iterations or seconds.
 ///     trace.push(*report);
@@ -96,31 +94,26 @@ pub struct IqgmeVb<'d> {
     prior: Prior,
     state: IqgmeState,
     expected: Vec<Expected>,
-    stats: Stats,
+    stats: SufficientStats,
     /// Locations and means of `q(t)`, by sorted position, then utility.
     locations: Vec<f64>,
     soft: Vec<f64>,
     responsibilities: Responsibilities,
     iteration: u64,
-    /// The bound of the iteration before; NaN at the first.
-    last_bound: f64,
-    /// Whether iterations move the prior scale.
-    scale_is_free: bool,
+    /// The factor of labelled rows with holes; tests try both.
+    family: RowFamily,
     /// What a run has behind it.
     trace: Vec<VbReport>,
 }
 
 impl<'d> IqgmeVb<'d> {
-    /// Starts a run from responsibilities given by `start`; `restart` selects the random numbers.
-    pub fn new(
+    /// Starts a run from so many components and the responsibilities of these, by sorted position.
+    pub(crate) fn from_responsibilities(
         data: &'d IqgmeData,
         config: IqgmeConfig,
-        start: Start,
-        restart: u64,
+        (n_components, responsibilities): (usize, Vec<f64>),
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
-        let (n_components, responsibilities) =
-            start::responsibilities(data, &config, start, restart)?;
         let n_utilities = data.rows.n_utilities;
         let prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
         let state = prior_state(data, &config, &prior, n_components);
@@ -131,7 +124,7 @@ impl<'d> IqgmeVb<'d> {
             prior,
             state,
             expected: Vec::new(),
-            stats: Stats::zeros(data.rows.n_features, n_components, n_utilities),
+            stats: SufficientStats::zeros(data.rows.n_features, n_components, n_utilities),
             soft: soft_means(&locations, &data.rows),
             locations,
             responsibilities: Responsibilities::from_positions(
@@ -140,8 +133,7 @@ impl<'d> IqgmeVb<'d> {
                 &responsibilities,
             ),
             iteration: 0,
-            last_bound: f64::NAN,
-            scale_is_free: false,
+            family: RowFamily::MeanField,
             trace: Vec::new(),
         };
         vb.start()?;
@@ -160,33 +152,28 @@ impl<'d> IqgmeVb<'d> {
         state
             .check(data.rows.n_features, n_utilities)
             .map_err(|what| IqgmeError::Saved { what })?;
-        if state.soft_labels.len() != data.rows.len() * n_utilities
+        if state.utility_means.len() != data.rows.len() * n_utilities
             || state.sticks.truncation() != config.truncation
         {
             return Err(IqgmeError::Saved {
                 what: "the state is of other data or another truncation".to_owned(),
             });
         }
-        let mut prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
-        let scale_is_free = state.prior_scale != prior.scale;
-        prior
-            .set_scale(state.prior_scale, &data.covariance)
-            .map_err(prior_failed)?;
+        let prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
         let n_components = state.components.len();
-        let locations = data.utilities_by_position(&state.soft_labels);
+        let locations = data.utilities_by_position(&state.utility_means);
         let mut vb = Self {
             data,
             config,
             prior,
             expected: Vec::new(),
-            stats: Stats::zeros(data.rows.n_features, n_components, n_utilities),
+            stats: SufficientStats::zeros(data.rows.n_features, n_components, n_utilities),
             soft: soft_means(&locations, &data.rows),
             locations,
             responsibilities: Responsibilities::zeros(data.rows.len(), n_components),
             state,
             iteration: trace.len() as u64,
-            last_bound: trace.last().map_or(f64::NAN, |report| report.elbo),
-            scale_is_free,
+            family: RowFamily::MeanField,
             trace,
         };
         for (h, component) in vb.state.components.iter().enumerate() {
@@ -210,24 +197,23 @@ impl<'d> IqgmeVb<'d> {
         let experts = std::mem::take(&mut self.state.experts);
         self.pass(Update {
             responsibilities: false,
-            soft_labels: false,
-            family: self.config.row_family,
+            utility_means: false,
+            family: self.family,
         })?;
         self.state.experts = experts;
         self.update_parameters()?;
         for _ in 0..START_ITERATIONS {
             self.pass(Update {
                 responsibilities: false,
-                soft_labels: true,
-                family: self.config.row_family,
+                utility_means: true,
+                family: self.family,
             })?;
             self.update_parameters()?;
         }
         Ok(())
     }
 
-    /// One iteration: the rows, then sticks, components, experts, their prior and the concentration; the scale of the components' prior, too, once the
-    /// bound has come to rest without (a scale that may shrink from the start on lets the gate cut components along class boundaries). Returns the bound.
+    /// One iteration: the rows, then sticks, components, experts, their prior and the concentration. Returns the bound.
     pub fn step(&mut self) -> Result<f64, IqgmeError> {
         self.iteration += 1;
         self.apply(VbUpdate::Rows)?;
@@ -238,9 +224,6 @@ impl<'d> IqgmeVb<'d> {
                 value: bound,
             });
         }
-        let little = self.config.tolerance * bound.abs().max(1.0);
-        self.scale_is_free |= (bound - self.last_bound).abs() < little;
-        self.last_bound = bound;
         self.update_parameters()?;
         Ok(bound)
     }
@@ -344,7 +327,7 @@ impl<'d> IqgmeVb<'d> {
             },
         };
         self.stats = pass(rows, &parameters, factors, update, self.iteration)?;
-        self.state.soft_labels = self.data.utilities_by_row(&self.locations);
+        self.state.utility_means = self.data.utilities_by_row(&self.locations);
         Ok(())
     }
 
@@ -363,10 +346,7 @@ impl<'d> IqgmeVb<'d> {
     fn update_parameters(&mut self) -> Result<(), IqgmeError> {
         VbUpdate::PARAMETERS
             .into_iter()
-            .try_for_each(|update| match update {
-                VbUpdate::PriorScale if !self.scale_is_free => Ok(()),
-                _ => self.apply(update),
-            })
+            .try_for_each(|update| self.apply(update))
     }
 
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`VbUpdate::PARAMETERS`].
@@ -374,13 +354,13 @@ impl<'d> IqgmeVb<'d> {
         match update {
             VbUpdate::Labels => self.pass(Update {
                 responsibilities: true,
-                soft_labels: false,
-                family: self.config.row_family,
+                utility_means: false,
+                family: self.family,
             }),
             VbUpdate::Rows => self.pass(Update {
                 responsibilities: true,
-                soft_labels: true,
-                family: self.config.row_family,
+                utility_means: true,
+                family: self.family,
             }),
             VbUpdate::Order => {
                 self.rearrange();
@@ -391,7 +371,6 @@ impl<'d> IqgmeVb<'d> {
                 Ok(())
             }
             VbUpdate::Components => self.update_components(),
-            VbUpdate::PriorScale => self.update_prior_scale(),
             VbUpdate::Experts => self.update_experts(),
             VbUpdate::ExpertPrior => {
                 self.update_expert_prior();
@@ -450,8 +429,8 @@ impl<'d> IqgmeVb<'d> {
     fn push_vacant(&mut self) {
         self.expected.push(self.prior.expected.clone());
         self.state.components.push(self.prior.component.clone());
-        let tied = Expert::all_tied(&self.state.expert_prior, self.data.rows.n_utilities);
-        self.state.experts.extend(tied);
+        let at_prior = Expert::all_at_prior(&self.state.expert_prior, self.data.rows.n_utilities);
+        self.state.experts.extend(at_prior);
         self.stats.push_vacant();
         self.responsibilities.push_vacant();
     }
@@ -484,32 +463,6 @@ impl<'d> IqgmeVb<'d> {
         self.state.sticks.update_sticks(&counts);
     }
 
-    /// The scale of the Wishart prior at which the bound is highest, from the occupied components.
-    fn update_prior_scale(&mut self) -> Result<(), IqgmeError> {
-        if self.config.prior_scale != PriorScale::Bound || self.data.rows.n_features == 0 {
-            return Ok(());
-        }
-        let occupied: Vec<usize> = (0..self.expected.len())
-            .filter(|&h| self.stats.count(h) > 0.0)
-            .collect();
-        let trace: f64 = occupied
-            .iter()
-            .map(|&h| trace_product(&self.data.covariance, &self.expected[h].precision))
-            .sum();
-        let scale = self.prior.best_scale(occupied.len(), trace);
-        self.prior
-            .set_scale(scale, &self.data.covariance)
-            .map_err(prior_failed)?;
-        self.state.prior_scale = scale;
-        for h in 0..self.expected.len() {
-            if self.stats.count(h) == 0.0 {
-                self.state.components[h] = self.prior.component.clone();
-                self.expected[h] = self.prior.expected.clone();
-            }
-        }
-        Ok(())
-    }
-
     fn update_components(&mut self) -> Result<(), IqgmeError> {
         for h in 0..self.state.components.len() {
             let component = self.prior.component.given(&self.stats, h);
@@ -525,12 +478,12 @@ impl<'d> IqgmeVb<'d> {
         Ok(())
     }
 
-    fn experts_given(&self, stats: &Stats) -> Result<Vec<Expert>, IqgmeError> {
+    fn experts_given(&self, stats: &SufficientStats) -> Result<Vec<Expert>, IqgmeError> {
         let experts = Expert::all_given(&self.state.expert_prior, stats);
         experts.or_else(|(h, source)| self.numerical("expert precision", h, Err(source)))
     }
 
-    /// The prior that the free experts share. Tied experts follow it and do not enter.
+    /// The prior that the free experts share. Experts at the prior follow it and do not enter.
     fn update_expert_prior(&mut self) {
         if self.state.experts.is_empty() {
             return;
@@ -538,8 +491,8 @@ impl<'d> IqgmeVb<'d> {
         self.state.expert_prior = self.shared_prior(&self.state.experts);
         let n_utilities = self.data.rows.n_utilities;
         for (i, expert) in self.state.experts.iter_mut().enumerate() {
-            if expert.tied {
-                *expert = Expert::tied(&self.state.expert_prior, i % n_utilities, n_utilities);
+            if expert.at_prior {
+                *expert = Expert::at_prior(&self.state.expert_prior, i % n_utilities, n_utilities);
             }
         }
     }
@@ -581,13 +534,12 @@ fn prior_state(
     n_components: usize,
 ) -> IqgmeState {
     let n_utilities = data.rows.n_utilities;
-    let experts = || Expert::all_tied(&prior.expert, n_utilities);
+    let experts = || Expert::all_at_prior(&prior.expert, n_utilities);
     IqgmeState {
         sticks: StickFactor::new(config.truncation, config.concentration).expect("validated"),
         components: vec![prior.component.clone(); n_components],
         experts: (0..n_components).flat_map(|_| experts()).collect(),
         expert_prior: prior.expert.clone(),
-        prior_scale: prior.scale,
-        soft_labels: vec![0.0; data.rows.len() * n_utilities],
+        utility_means: vec![0.0; data.rows.len() * n_utilities],
     }
 }

@@ -80,3 +80,20 @@ impl Columns {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows without labels have no say: neither in the units, nor in which columns vary.
+    #[test]
+    fn units_are_those_of_the_training_rows() {
+        let cells = [1.0, 5.0, 3.0, 5.0, 100.0, 7.0, f64::NAN, 9.0];
+        let table = Table::from_nan_coded(4, 2, &cells).unwrap();
+        let columns = Columns::learn(&table, &[0, 1]).unwrap();
+        assert_eq!((columns.kept(), columns.constant()), (&[0][..], &[1][..]));
+        let applied = columns.apply(&table).unwrap();
+        let column: Vec<Option<f64>> = (0..4).map(|i| applied.get(i, 0)).collect();
+        assert_eq!(column, [Some(-1.0), Some(1.0), Some(98.0), None]);
+    }
+}

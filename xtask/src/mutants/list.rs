@@ -27,6 +27,9 @@ pub(super) struct Fault {
     pub(super) what: String,
     /// The kind of test that ought to see it.
     pub(super) seen_by: String,
+    /// Names of tests, or parts of them, that are run first: those that are known to see it. The others run when these pass.
+    #[serde(default)]
+    pub(super) tests: Vec<String>,
 }
 
 /// The faults of a list.

@@ -80,12 +80,13 @@ impl Tree {
         }))
     }
 
-    /// Runs test programs one after the other until one fails or the time is over.
-    pub(super) fn test(&self, suite: &Suite, limit: Duration) -> Result<Tests> {
+    /// Runs test programs one after the other until one fails or the time is over; of each the tests that match one of the names, or all.
+    pub(super) fn test(&self, suite: &Suite, names: &[String], limit: Duration) -> Result<Tests> {
         let end = Instant::now() + limit;
         for program in &suite.programs {
             let mut command = Command::new(program);
             command
+                .args(names)
                 .current_dir(&suite.folder)
                 .env("CARGO_MANIFEST_DIR", &suite.folder);
             let tests = run(command, &self.target.join("tests.txt"), end)?;

@@ -25,12 +25,15 @@ pub(crate) struct LeftOut {
 }
 
 const STYLE: &str = "\
-body{font:15px/1.5 system-ui,sans-serif;max-width:1320px;margin:2rem auto;padding:0 1rem;color:#222}\
-h1,h2,h3{line-height:1.2}h2{margin-top:2.5rem;border-top:1px solid #ddd;padding-top:1rem}\
-table{border-collapse:collapse;margin:.5rem 0 1rem;font-size:13px}\
-th,td{padding:.15rem .6rem;text-align:left;border-bottom:1px solid #eee}th{border-bottom:2px solid #bbb}\
-td.n{text-align:right;font-variant-numeric:tabular-nums}code{background:#f4f4f4;padding:0 .2rem}\
-svg{max-width:100%;height:auto}.failed{color:#a00;font-weight:bold}.quiet{color:#666}";
+:root{color-scheme:light dark;--ink:#222;--quiet:#666;--line:#ddd;--soft:#f4f4f4;--bad:#a00;--paper:#fff}\
+@media(prefers-color-scheme:dark){:root{--ink:#ddd;--quiet:#999;--line:#444;--soft:#2a2a2a;--bad:#f77;--paper:#181818}}\
+body{font:15px/1.5 system-ui,sans-serif;max-width:1320px;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--paper)}\
+h1,h2,h3{line-height:1.2}h2{margin-top:2.5rem;border-top:1px solid var(--line);padding-top:1rem}\
+.wide{overflow-x:auto}table{border-collapse:collapse;margin:.5rem 0 1rem;font-size:13px}\
+th,td{padding:.15rem .6rem;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}th{border-bottom:2px solid var(--quiet)}\
+td.n{text-align:right;font-variant-numeric:tabular-nums}code{background:var(--soft);padding:0 .2rem;overflow-wrap:anywhere}\
+figure{margin:1rem 0}figure svg{max-width:100%;height:auto;background:#fff;border-radius:4px}\
+.failed{color:var(--bad);font-weight:bold}.quiet{color:var(--quiet)}";
 
 /// The whole page.
 pub(crate) fn page(
@@ -55,7 +58,7 @@ pub(crate) fn page(
         .map(|(name, value)| vec![(*name).to_owned(), value.clone()])
         .collect();
     table(&mut page, &[], &facts);
-    contents(&mut page, sections);
+    summary(&mut page, sections);
     if !left_out.is_empty() {
         page += "<h2>Left out</h2><p>These experiments need data that is not there:</p>";
         let rows: Vec<Vec<String>> = left_out
@@ -81,22 +84,59 @@ fn push(page: &mut String, text: std::fmt::Arguments<'_>) {
     page.push_str(&text.to_string());
 }
 
-fn contents(page: &mut String, sections: &[Section]) {
-    *page += "<ul>";
+/// What each paper says, what was found, and whether the two agree.
+fn summary(page: &mut String, sections: &[Section]) {
+    *page += "<h2>Summary</h2><div class=\"wide\"><table><tr><th>experiment</th><th>the paper</th><th>here</th></tr>";
     for section in sections {
         let id = escape(&section.id);
-        let state = if section.report.is_ok() {
-            ""
-        } else {
-            " <span class=\"failed\">failed</span>"
+        let found = match &section.report {
+            Ok(report) => escape(&found(report)),
+            Err(_) => "<span class=\"failed\">failed</span>".to_owned(),
         };
-        let what = escape(&section.what);
+        let paper = match section.paper.is_empty() {
+            true => escape(&section.what),
+            false => escape(&section.paper),
+        };
         push(
             page,
-            format_args!("<li><a href=\"#{id}\">{id}</a> {what}{state}</li>"),
+            format_args!(
+                "<tr><td><a href=\"#{id}\">{id}</a></td><td>{paper}</td><td>{found}</td></tr>"
+            ),
         );
     }
-    *page += "</ul>\n";
+    *page += "</table></div>\n";
+}
+
+/// How many of the printed numbers are met within two standard errors of the trials, or, without any, what is to be known first.
+fn found(report: &Report) -> String {
+    let (mut n, mut met, mut judged) = (0, 0, 0);
+    for row in &report.results {
+        let Some(paper) = row.paper else { continue };
+        n += 1;
+        if let Some(sd) = row.sd {
+            judged += 1;
+            let error = sd / (row.trials as f64).sqrt();
+            met += usize::from((row.mean - paper).abs() <= 2.0 * error);
+        }
+    }
+    let first = report.notes.first().map_or("", String::as_str);
+    if n == 0 {
+        let pictures = match report.figures.len() {
+            0 => "numbers below".to_owned(),
+            1 => "picture below".to_owned(),
+            n => format!("{n} pictures below"),
+        };
+        return match first.is_empty() {
+            true => format!("no printed numbers to compare with; {pictures}"),
+            false => first.to_owned(),
+        };
+    }
+    let compared = format!("{n} printed numbers beside ours");
+    let judged = match judged {
+        0 => "one trial each, so that none can be judged".to_owned(),
+        judged => format!("{met} of {judged} within two standard errors of our trials"),
+    };
+    format!("{compared}: {judged}. {first}")
 }
 
 fn section(page: &mut String, section: &Section) {
@@ -214,7 +254,7 @@ pub(crate) fn short(value: f64) -> String {
 }
 
 fn table(page: &mut String, header: &[&str], rows: &[Vec<String>]) {
-    *page += "<table>";
+    *page += "<div class=\"wide\"><table>";
     if !header.is_empty() {
         *page += "<tr>";
         for name in header {
@@ -234,7 +274,7 @@ fn table(page: &mut String, header: &[&str], rows: &[Vec<String>]) {
         }
         *page += "</tr>";
     }
-    *page += "</table>\n";
+    *page += "</table></div>\n";
 }
 
 fn escape(text: &str) -> String {

@@ -15,7 +15,7 @@ pub(crate) fn facts(project: &Path) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn revision(project: &Path) -> String {
+pub(crate) fn revision(project: &Path) -> String {
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
         output(command.args(arguments).current_dir(project))

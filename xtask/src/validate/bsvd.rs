@@ -139,9 +139,9 @@ impl Model {
                 Likelihood::Gaussian => (8.0, 64.0),
                 _ => (1.0, 4.0),
             },
-            row_spread: extras,
-            column_spread: extras,
-            spread_shape_range: (6.0, 24.0),
+            row_factor_precision: extras,
+            column_factor_precision: extras,
+            factor_precision_shape_range: (6.0, 24.0),
             sweeps: SweepPlan {
                 burn_in: 0,
                 keep: 1,
@@ -207,7 +207,8 @@ impl Model {
     ) -> SideState {
         let config = &self.config;
         let (noise_shape, noise_weights) = weights(&config.noise_shapes(), n, noise, rng);
-        let (factor_shape, factor_weights) = weights(&config.spread_shapes(), n, spread, rng);
+        let (factor_shape, factor_weights) =
+            weights(&config.factor_precision_shapes(), n, spread, rng);
         let intercept_precision = gamma(config.intercept, rng);
         let coefficient_precision: Vec<f64> =
             (0..q).map(|_| gamma(config.coefficient, rng)).collect();
@@ -358,11 +359,15 @@ impl JointModel for Model {
         let rank = scales.len();
         let features = |f: &Option<Features>| f.as_ref().map_or(0, Features::n_features);
         let (of_rows, of_columns) = (features(&self.side.rows), features(&self.side.columns));
-        let rows = (config.row_intercepts, config.row_noise, config.row_spread);
+        let rows = (
+            config.row_intercepts,
+            config.row_noise,
+            config.row_factor_precision,
+        );
         let columns = (
             config.column_intercepts,
             config.column_noise,
-            config.column_spread,
+            config.column_factor_precision,
         );
         BsvdState {
             candidates: config.candidates,
@@ -470,9 +475,9 @@ fn calibrate_likelihood(
     let model = Model::new(likelihood, (12, 10), true, quantities)?;
     let (replications, draws, burn_in, thin) = match (plan.scale, likelihood) {
         (Scale::Smoke, _) => (20, 9, 5, 1),
-        (Scale::Quick, Likelihood::Gaussian) => (500, 99, 100, 5),
+        (Scale::Quick, Likelihood::Gaussian) => (1_000, 99, 100, 5),
         // Behind a link the data say less and latent entries, drawn each sweep, make mixing slower and sweeps dearer.
-        (Scale::Quick, _) => (250, 49, 100, 10),
+        (Scale::Quick, _) => (1_000, 49, 100, 10),
         (Scale::Paper, _) => (2_000, 99, 300, 15),
     };
     let test = Calibration {

@@ -5,12 +5,12 @@ use npb_hbrec::{
     Recommender, RecommenderConfig,
 };
 use npb_infer::Xoshiro256PlusPlus;
-use npb_infer::testing::JointModel;
+use npb_infer::testing::{Calibration, JointModel};
 use npb_priors::dist::Gamma;
 use npb_priors::dp::sample_urn;
 use rand::{Rng, RngExt};
 
-use super::{Check, Findings, Plan, alarms};
+use super::{Check, Findings, Plan, alarms, calibration};
 use crate::Result;
 use crate::experiments::{SurveyModel, simulated_survey};
 use crate::reproduce::{Report, ResultRow, Scale, TextTable, short};
@@ -21,6 +21,11 @@ pub(super) const CHECKS: &[Check] = &[
         id: "hbrec/false-alarms",
         what: "joint-distribution test of the samplers of the infinite model at 20 consecutive seeds, one assignment move at a time",
         run: false_alarms,
+    },
+    Check {
+        id: "hbrec/ranks",
+        what: "ranks of concentration, number of clusters and chances of likes among posterior draws of the infinite model",
+        run: ranks,
     },
     Check {
         id: "hbrec/calibration",
@@ -37,6 +42,18 @@ const SHAPES: [f64; 2] = [0.8, 1.2];
 struct Infinite {
     model: BernoulliItems,
     config: GibbsConfig,
+}
+
+impl Infinite {
+    fn new(assignment: GibbsMove) -> Result<Self> {
+        Ok(Self {
+            model: BernoulliItems::new(vec![SHAPES; ITEMS])?,
+            config: GibbsConfig {
+                schedule: vec![assignment, GibbsMove::Parameters, GibbsMove::Concentration],
+                ..Default::default()
+            },
+        })
+    }
 }
 
 impl JointModel for Infinite {
@@ -138,19 +155,32 @@ fn false_alarms(plan: &Plan) -> Result<Findings> {
     ];
     let mut models = Vec::new();
     for (name, assignment) in moves {
-        let model = Infinite {
-            model: BernoulliItems::new(vec![SHAPES; ITEMS])?,
-            config: GibbsConfig {
-                schedule: vec![assignment, GibbsMove::Parameters, GibbsMove::Concentration],
-                ..Default::default()
-            },
-        };
+        let model = Infinite::new(assignment)?;
         models.push((
             name.to_owned(),
             alarms::consecutive(plan, &model, chains, length),
         ));
     }
     alarms::findings(models, "npb:hbrec")
+}
+
+fn ranks(plan: &Plan) -> Result<Findings> {
+    let (replications, draws, burn_in, thin) = match plan.scale {
+        Scale::Smoke => (20, 9, 50, 5),
+        Scale::Quick => (1_000, 99, 100, 5),
+        Scale::Paper => (2_000, 99, 300, 15),
+    };
+    let test = Calibration {
+        seed: plan.seed,
+        replications,
+        draws,
+        burn_in,
+        thin,
+        false_alarm: 0.001,
+    };
+    let model = Infinite::new(GibbsMove::Auxiliary { components: 2 })?;
+    let setting = format!("users={USERS};items={ITEMS}");
+    calibration::calibrate(&model, &test, &setting, "npb:hbrec")
 }
 
 /// Probabilities given to held-out ratings of new users, over surveys in which items are shown at random.
@@ -176,8 +206,8 @@ fn calibration(plan: &Plan) -> Result<Findings> {
         let recommender = Recommender::fit(&likes, None, &config)?;
         for ratings in new {
             let (given, held_out) = ratings.split_at(20.min(ratings.len()));
-            let p =
-                recommender.probabilities(&recommender.profile(&Likes::new(model.items, given)?)?);
+            let p = recommender
+                .probabilities(&recommender.profile(&Likes::new(model.items, given)?)?)?;
             probabilities.extend(held_out.iter().map(|h| p[h.0 as usize].clamp(0.0, 1.0)));
             liked.extend(held_out.iter().map(|h| h.1));
         }

@@ -1,7 +1,5 @@
 //! Checks of npb-iqgme's Gibbs samplers: small tables drawn from the model, with missing cells and rows without labels, under proper priors.
 
-mod factor;
-
 use std::cell::RefCell;
 
 use npb_infer::testing::{Calibration, JointModel};
@@ -9,7 +7,7 @@ use npb_infer::{SweepPlan, Trace, Xoshiro256PlusPlus, stream};
 use npb_iqgme::npb_data::{Labels, Table};
 use npb_iqgme::{
     DrawnComponent, GibbsConfig, GibbsParameters, GibbsState, IqgmeConfig, IqgmeData, IqgmeError,
-    IqgmeSampler, StickRule,
+    IqgmeSampler,
 };
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
@@ -20,38 +18,26 @@ use rand::{Rng, RngExt};
 use super::{Check, Findings, Plan, alarms, calibration};
 use crate::Result;
 use crate::reproduce::Scale;
-use factor::FactorModel;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "iqgme/calibration",
         what: "ranks of concentration, a weight, missing cells and a predicted probability among posterior draws of the Gibbs sampler",
-        run: |plan| calibrate(plan, 2, StickRule::Slice),
-    },
-    Check {
-        id: "iqgme/calibration-blocked",
-        what: "the same, sticks that end with the fifth component",
-        run: |plan| calibrate(plan, 2, StickRule::Blocked(5)),
+        run: |plan| calibrate(plan, 2),
     },
     Check {
         id: "iqgme/calibration-three-classes",
         what: "the same, three classes",
-        run: |plan| calibrate(plan, 3, StickRule::Slice),
-    },
-    Check {
-        id: "iqgme/calibration-factor",
-        what: "ranks of concentration, a weight, missing cells, a predicted probability and more among posterior draws of the factor-analytic sampler",
-        run: calibrate_factor,
+        run: |plan| calibrate(plan, 3),
     },
     Check {
         id: "iqgme/false-alarms",
-        what: "joint-distribution test of whole sweeps at 20 consecutive seeds: two classes, three classes, blocked sticks, factor-analytic",
+        what: "joint-distribution test of whole sweeps at 20 consecutive seeds: two classes, three classes",
         run: false_alarms,
     },
 ];
 
 const METHOD: &str = "npb:iqgme/gibbs";
-const FACTOR_METHOD: &str = "npb:iqgme-mfa/gibbs";
 /// Key of the random stream that draws which cells are observed.
 const MASK: u64 = 9;
 /// Features of a row.
@@ -78,7 +64,7 @@ struct Data {
 }
 
 impl Model {
-    fn new(n_rows: usize, n_classes: usize, sticks: StickRule) -> Self {
+    fn new(n_rows: usize, n_classes: usize) -> Self {
         let rng = &mut stream(0, [0, 0, 0, MASK]);
         Self {
             config: GibbsConfig {
@@ -96,7 +82,6 @@ impl Model {
                     },
                     ..IqgmeConfig::default()
                 },
-                sticks,
                 sweeps: SweepPlan {
                     burn_in: 0,
                     keep: 1,
@@ -189,15 +174,11 @@ impl Model {
     /// Labels and sticks, as many of these as the labels ask for.
     fn sticks(&self, concentration: f64, rng: &mut Xoshiro256PlusPlus) -> (Vec<u32>, Vec<f64>) {
         let mut ln_rests: Vec<f64> = Vec::new();
-        let last = match self.config.sticks {
-            StickRule::Slice => usize::MAX,
-            StickRule::Blocked(n) => n - 1,
-        };
         let mut labels = Vec::new();
         for _ in 0..self.n_rows() {
             let mut u = rng.random::<f64>().ln();
             let mut h = 0;
-            while h < last {
+            loop {
                 if ln_rests.len() == h {
                     ln_rests.push(-exponential(rng) / concentration);
                 }
@@ -210,14 +191,8 @@ impl Model {
             }
             labels.push(h as u32);
         }
-        if self.config.sticks == StickRule::Slice {
-            let n = labels.iter().max().map_or(1, |h| *h as usize + 1);
-            ln_rests.truncate(n);
-        } else {
-            while ln_rests.len() < last {
-                ln_rests.push(-exponential(rng) / concentration);
-            }
-        }
+        let n = labels.iter().max().map_or(1, |h| *h as usize + 1);
+        ln_rests.truncate(n);
         (labels, ln_rests)
     }
 
@@ -271,10 +246,7 @@ impl JointModel for Model {
         let gamma = Gamma::new(config.concentration.shape, config.concentration.rate);
         let concentration = gamma.map_or(f64::NAN, |law| law.sample(rng));
         let (labels, ln_rests) = self.sticks(concentration, rng);
-        let n = match self.config.sticks {
-            StickRule::Slice => ln_rests.len(),
-            StickRule::Blocked(n) => n,
-        };
+        let n = ln_rests.len();
         let components: Vec<DrawnComponent> = (0..n).filter_map(|_| Self::component(rng)).collect();
         let shared = NormalGamma::new(
             0.0,
@@ -388,7 +360,7 @@ impl JointModel for Model {
 fn design(plan: &Plan) -> (usize, Calibration) {
     let (n_rows, replications, draws, burn_in, thin) = match plan.scale {
         Scale::Smoke => (10, 20, 9, 5, 1),
-        Scale::Quick => (40, 500, 49, 100, 10),
+        Scale::Quick => (40, 1_000, 49, 100, 10),
         Scale::Paper => (100, 2_000, 99, 500, 20),
     };
     let test = Calibration {
@@ -402,23 +374,11 @@ fn design(plan: &Plan) -> (usize, Calibration) {
     (n_rows, test)
 }
 
-fn calibrate(plan: &Plan, n_classes: usize, sticks: StickRule) -> Result<Findings> {
+fn calibrate(plan: &Plan, n_classes: usize) -> Result<Findings> {
     let (n_rows, test) = design(plan);
-    let model = Model::new(n_rows, n_classes, sticks);
-    let sticks = match sticks {
-        StickRule::Slice => "slice".to_owned(),
-        StickRule::Blocked(room) => format!("blocked_{room}"),
-    };
-    let setting = format!("rows={n_rows};features={P};classes={n_classes};sticks={sticks}");
+    let model = Model::new(n_rows, n_classes);
+    let setting = format!("rows={n_rows};features={P};classes={n_classes}");
     calibration::calibrate(&model, &test, &setting, METHOD)
-}
-
-fn calibrate_factor(plan: &Plan) -> Result<Findings> {
-    let (n_rows, mut test) = design(plan);
-    // Its sweeps cost little, and it has no move that exchanges the labels of clusters.
-    (test.burn_in, test.thin) = (5 * test.burn_in, 5 * test.thin);
-    let setting = format!("rows={n_rows};features={}", factor::P);
-    calibration::calibrate(&FactorModel::new(n_rows), &test, &setting, FACTOR_METHOD)
 }
 
 fn false_alarms(plan: &Plan) -> Result<Findings> {
@@ -428,17 +388,11 @@ fn false_alarms(plan: &Plan) -> Result<Findings> {
         Scale::Paper => 200,
     };
     let mut found = Vec::new();
-    for (name, n_classes, sticks) in [
-        ("two classes", 2, StickRule::Slice),
-        ("three classes", 3, StickRule::Slice),
-        ("two classes, blocked sticks", 2, StickRule::Blocked(5)),
-    ] {
-        let model = Model::new(8, n_classes, sticks);
+    for (name, n_classes) in [("two classes", 2), ("three classes", 3)] {
+        let model = Model::new(8, n_classes);
         let outcomes = alarms::consecutive(plan, &model, 64, length);
         found.push((name.to_owned(), outcomes));
     }
-    let outcomes = alarms::consecutive(plan, &FactorModel::new(8), 64, length);
-    found.push(("factor-analytic".to_owned(), outcomes));
     alarms::findings(found, METHOD)
 }
 

@@ -222,7 +222,7 @@ fn calibrate(plan: &Plan) -> Result<Findings> {
     let (replications, draws, burn_in, thin) = match plan.scale {
         // The chain starts at another draw of the prior, which a few sweeps do not forget.
         Scale::Smoke => (20, 9, 100, 5),
-        Scale::Quick => (500, 99, 100, 5),
+        Scale::Quick => (1_000, 99, 100, 5),
         Scale::Paper => (2_000, 99, 300, 15),
     };
     let test = Calibration {

@@ -146,7 +146,7 @@ fn calibrate(plan: &Plan) -> Result<Findings> {
     let (replications, draws, burn_in, thin) = match plan.scale {
         // Chains start from the prior: shorter burn-ins give alarms of their own.
         Scale::Smoke => (50, 9, 100, 10),
-        Scale::Quick => (500, 99, 100, 10),
+        Scale::Quick => (1_000, 99, 100, 10),
         Scale::Paper => (2_000, 99, 300, 20),
     };
     let test = Calibration {

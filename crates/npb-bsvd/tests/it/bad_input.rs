@@ -126,23 +126,26 @@ fn levels_and_counts_out_of_range() {
     );
 
     let binomial = config(Likelihood::Binomial);
-    let hits = |h: f64| ratings(2, 2, &[entry(0, 0, 1.0), entry(1, 0, h)]);
+    let successes = |h: f64| ratings(2, 2, &[entry(0, 0, 1.0), entry(1, 0, h)]);
     let trials = |n: f64| ratings(2, 2, &[entry(0, 0, 2.0), entry(1, 0, n)]);
     let message = |h: &Ratings, n: &Ratings| {
         BsvdData::binomial(h, n, none(), &binomial)
             .unwrap_err()
             .to_string()
     };
-    let more = message(&hits(4.0), &trials(3.0));
-    assert!(more.contains("row 1, column 0: 4 hits are more"), "{more}");
-    assert!(message(&hits(0.0), &trials(0.0)).contains("row 1, column 0: 0 trials"));
-    assert!(message(&hits(0.5), &trials(3.0)).contains("row 1, column 0: 0.5"));
+    let more = message(&successes(4.0), &trials(3.0));
+    assert!(
+        more.contains("row 1, column 0: 4 successes are more"),
+        "{more}"
+    );
+    assert!(message(&successes(0.0), &trials(0.0)).contains("row 1, column 0: 0 trials"));
+    assert!(message(&successes(0.5), &trials(3.0)).contains("row 1, column 0: 0.5"));
     let elsewhere = ratings(2, 2, &[entry(0, 0, 2.0), entry(1, 1, 3.0)]);
-    assert!(message(&hits(1.0), &elsewhere).contains("row 1, column 0"));
+    assert!(message(&successes(1.0), &elsewhere).contains("row 1, column 0"));
     let fewer = ratings(2, 2, &[entry(0, 0, 1.0)]);
     assert!(message(&fewer, &trials(3.0)).contains("row 1, column 0"));
     assert!(matches!(
-        BsvdData::new(&hits(1.0), none(), &binomial),
+        BsvdData::new(&successes(1.0), none(), &binomial),
         Err(BsvdError::Config(out)) if out.field == "likelihood"
     ));
 }
@@ -182,9 +185,11 @@ fn settings_out_of_range() {
     case("rank_a", |c| c.rank_a = 0.0);
     case("rank_b", |c| c.rank_b = f64::NAN);
     case("noise", |c| c.noise.rate = -1.0);
-    case("spread_shape_range.0", |c| c.spread_shape_range.0 = -1.0);
-    case("spread_shape_range.1", |c| {
-        c.spread_shape_range.1 = f64::NAN
+    case("factor_precision_shape_range.0", |c| {
+        c.factor_precision_shape_range.0 = -1.0
+    });
+    case("factor_precision_shape_range.1", |c| {
+        c.factor_precision_shape_range.1 = f64::NAN
     });
     case("noise_shape_range.0", |c| c.noise_shape_range.0 = f64::NAN);
     case("noise_shape_range.0", |c| c.noise_shape_range.0 = 0.0);

@@ -4,9 +4,7 @@ use std::ops::ControlFlow;
 
 use rand::RngExt;
 
-use npb_bsvd::{
-    BsvdConfig, BsvdData, BsvdFit, BsvdSampler, Cells, Saved, SideInformation, fit, fit_chains,
-};
+use npb_bsvd::{BsvdConfig, BsvdData, BsvdFit, BsvdSampler, Cells, Saved, SideInformation, fit};
 
 use crate::predicted::config;
 use crate::simulated::{Simulated, low_rank};
@@ -17,14 +15,11 @@ fn simulated() -> Simulated {
 
 fn chains(data: &Simulated, config: &BsvdConfig, n: usize) -> BsvdFit {
     let cells = Cells::of(&data.hidden);
-    fit_chains(
-        &data.observed,
-        SideInformation::default(),
-        &cells,
-        config,
-        n,
-    )
-    .unwrap()
+    let config = BsvdConfig {
+        chains: n,
+        ..config.clone()
+    };
+    fit(&data.observed, SideInformation::default(), &cells, &config).unwrap()
 }
 
 /// The largest R-hat of scalars whose names begin like this.

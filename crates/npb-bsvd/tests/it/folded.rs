@@ -149,7 +149,7 @@ fn a_new_row_has_its_exact_conditional_in_every_draw() {
     let (ratings, side) = featured();
     let config = BsvdConfig {
         row_noise: false,
-        row_spread: false,
+        row_factor_precision: false,
         ..config(80, 100)
     };
     let fit = fit(&ratings, side, &Cells::default(), &config).unwrap();
@@ -188,7 +188,7 @@ fn a_new_row_finds_out_how_noisy_it_is() {
     let config = BsvdConfig {
         stored_draws: 400,
         noise_shape_range: (2.0, 4.0),
-        spread_shape_range: (2.0, 4.0),
+        factor_precision_shape_range: (2.0, 4.0),
         ..config(100, 400)
     };
     let fit = fit(&ratings, side, &Cells::default(), &config).unwrap();

@@ -1,9 +1,9 @@
-//! Probit likelihoods: predictions of levels and hits, and new rows with such entries.
+//! Probit likelihoods: predictions of levels and successes, and new rows with such entries.
 
 use npb_bsvd::npb_data::{Rating, Ratings};
 use npb_bsvd::{
-    BsvdConfig, BsvdError, BsvdFit, CellPosterior, Cells, Entries, Hits, Likelihood,
-    SideInformation, fit,
+    BsvdConfig, BsvdError, BsvdFit, CellPosterior, Cells, Entries, Likelihood, SideInformation,
+    Successes, fit,
 };
 use npb_infer::stream;
 use rand::RngExt;
@@ -47,21 +47,21 @@ fn ordinal() -> (Ratings, Ratings) {
 
 const TRIALS: u32 = 12;
 
-/// Hits of all cells, some of them hidden.
-fn hits() -> (Ratings, Ratings) {
+/// Successes of all cells, some of them hidden.
+fn successes() -> (Ratings, Ratings) {
     simulated(|x, noise| (0..TRIALS).filter(|_| x + noise() > 0.0).count() as f64)
 }
 
 /// The same number of trials everywhere.
-fn trials(hits: &Ratings) -> Ratings {
-    let entries: Vec<Rating> = hits
+fn trials(successes: &Ratings) -> Ratings {
+    let entries: Vec<Rating> = successes
         .iter()
         .map(|e| Rating {
             value: f64::from(TRIALS),
             ..e
         })
         .collect();
-    Ratings::new(hits.n_rows(), hits.n_cols(), &entries).unwrap()
+    Ratings::new(successes.n_rows(), successes.n_cols(), &entries).unwrap()
 }
 
 fn config(likelihood: Likelihood, burn_in: u64, keep: u64) -> BsvdConfig {
@@ -134,31 +134,31 @@ fn levels_have_probabilities_and_whole_quantiles() {
         .sum();
     assert!(found.ln_density > base / hidden.n_observed() as f64 + 0.1);
     assert!(matches!(
-        cell.ln_hits(1, 2),
+        cell.ln_successes(1, 2),
         Err(BsvdError::Likelihood { .. })
     ));
 }
 
 #[test]
-fn hits_have_probabilities() {
-    let (seen, hidden) = hits();
+fn successes_have_probabilities() {
+    let (seen, hidden) = successes();
     let (seen_trials, hidden_trials) = (trials(&seen), trials(&hidden));
-    let entries = Hits {
-        hits: &seen,
+    let entries = Successes {
+        successes: &seen,
         trials: &seen_trials,
     };
     let fit = fitted(&entries, &config(Likelihood::Binomial, 100, 100));
     let cell = fit.cell(3, 4).unwrap();
     let mut total = 0.0;
     for h in 0..=7 {
-        total += cell.ln_hits(h, 7).unwrap().exp();
-        assert!((cell.hits_cdf(h, 7).unwrap() - total).abs() < 1e-10);
+        total += cell.ln_successes(h, 7).unwrap().exp();
+        assert!((cell.successes_cdf(h, 7).unwrap() - total).abs() < 1e-10);
     }
     assert!((total - 1.0).abs() < 1e-10);
-    assert!((cell.ln_hits(1, 1).unwrap().exp() - cell.mean()).abs() < 1e-12);
+    assert!((cell.ln_successes(1, 1).unwrap().exp() - cell.mean()).abs() < 1e-12);
     assert_eq!(cell.level_probabilities().len(), 2);
-    let held_out = Hits {
-        hits: &hidden,
+    let held_out = Successes {
+        successes: &hidden,
         trials: &hidden_trials,
     };
     let found = fit.evaluate_hits(&held_out).unwrap();
@@ -170,7 +170,7 @@ fn hits_have_probabilities() {
         .map(|e| (e.value / f64::from(TRIALS) - mean).powi(2))
         .sum();
     assert!(found.rmse < 0.7 * (base / hidden.n_observed() as f64).sqrt());
-    assert!(cell.ln_hits(3, 2).is_err());
+    assert!(cell.ln_successes(3, 2).is_err());
 }
 
 /// Mean squared difference of posterior means in posterior standard deviations, and ratio of the mean variances.
@@ -242,30 +242,30 @@ fn a_new_row_of_levels_agrees_with_a_fit_that_had_it() {
     let error = |entry: (usize, f64)| fit.fold_in_row(&[entry], &[]).unwrap_err().to_string();
     assert!(error((2, 5.0)).contains("column 2: 5"));
     assert!(error((2, 1.5)).contains("levels"));
-    assert!(fit.fold_in_row_hits(&[(0, 1, 2)], &[]).is_err());
+    assert!(fit.fold_in_row_successes(&[(0, 1, 2)], &[]).is_err());
 }
 
 #[test]
 fn a_new_row_of_hits_agrees_with_a_fit_that_had_it() {
-    let (seen, _) = hits();
+    let (seen, _) = successes();
     let refit = {
         let trials = trials(&seen);
-        let entries = Hits {
-            hits: &seen,
+        let entries = Successes {
+            successes: &seen,
             trials: &trials,
         };
         fitted(&entries, &config(Likelihood::Binomial, 200, 500))
     };
     let (before, own) = without_last(&seen);
     let trials = trials(&before);
-    let entries = Hits {
-        hits: &before,
+    let entries = Successes {
+        successes: &before,
         trials: &trials,
     };
     let fit = fitted(&entries, &config(Likelihood::Binomial, 200, 500));
     let columns: Vec<usize> = (0..50).filter(|j| own.iter().all(|e| e.0 != *j)).collect();
     let own: Vec<(usize, u32, u32)> = own.iter().map(|&(j, h)| (j, h as u32, TRIALS)).collect();
-    let folded = fit.fold_in_row_hits(&own, &[]).unwrap();
+    let folded = fit.fold_in_row_successes(&own, &[]).unwrap();
     let (difference, variances) = compare(
         |j| moments(&folded.cell(j).unwrap()),
         |j| moments(&refit.cell(59, j).unwrap()),
@@ -274,7 +274,7 @@ fn a_new_row_of_hits_agrees_with_a_fit_that_had_it() {
     assert!(difference < 0.15, "{difference}");
     assert!((variances - 1.0).abs() < 0.3, "{variances}");
     assert!(fit.fold_in_row(&[(0, 1.0)], &[]).is_err());
-    assert!(fit.fold_in_row_hits(&[(0, 3, 2)], &[]).is_err());
+    assert!(fit.fold_in_row_successes(&[(0, 3, 2)], &[]).is_err());
     // A longer chain, with trials, is one that was planned longer.
     let short = fitted(&entries, &config(Likelihood::Binomial, 20, 10));
     let long = fitted(&entries, &config(Likelihood::Binomial, 20, 15));

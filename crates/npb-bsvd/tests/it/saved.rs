@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use npb_bsvd::{
-    Acquisition, BsvdFit, Cells, Features, Saved, SideInformation, fit, fit_with_checkpoints,
-};
+use npb_bsvd::{Acquisition, BsvdFit, Cells, Features, Saved, SideInformation, fit, fit_watched};
 use npb_infer::checkpoint::Every;
 use npb_infer::testing::attack_file;
+use npb_infer::watch::Progress;
+use npb_infer::{Stop, Watch};
 
 use crate::predicted::config;
 use crate::simulated::low_rank;
@@ -76,6 +76,7 @@ fn stopped_fits_go_on_in_the_same_bits() {
     // Fewer stored draws than kept ones: which are stored goes by how many were kept.
     let config = npb_bsvd::BsvdConfig {
         stored_draws: 3,
+        chains: 2,
         ..config(6, 8)
     };
     let whole = fit(&data.observed, SideInformation::default(), &cells, &config);
@@ -83,19 +84,17 @@ fn stopped_fits_go_on_in_the_same_bits() {
     let folder = std::env::temp_dir().join(format!("npb-bsvd-stops-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let run = |path: &std::path::Path, last: u64, config| {
-        let side = SideInformation::default();
-        let every = Every::sweeps(3);
-        fit_with_checkpoints(
+        let watch = Watch::new(|progress: &Progress<'_>| match progress.step == last {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        });
+        let watch = watch.with_checkpoint(path, Every::sweeps(3));
+        fit_watched(
             &data.observed,
-            side,
+            SideInformation::default(),
             &cells,
             config,
-            path,
-            every,
-            |report| match report.sweep == last {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            },
+            &watch,
         )
     };
     let mut found = Vec::new();
@@ -112,4 +111,38 @@ fn stopped_fits_go_on_in_the_same_bits() {
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(found.iter().all(|fit| *fit == whole));
     assert!(error.to_string().contains("delete it"), "{error}");
+}
+
+#[test]
+fn a_watched_fit_hears_of_every_chain_and_stops() {
+    let data = low_rank(33, (10, 8), 2, 0.7, 0.3);
+    let config = npb_bsvd::BsvdConfig {
+        chains: 3,
+        ..config(4, 6)
+    };
+    let run = |most: u64| {
+        let (mut shares, mut parts) = (Vec::new(), std::collections::BTreeSet::new());
+        let watch = Watch::new(|progress: &Progress<'_>| {
+            shares.push(progress.share);
+            parts.insert(progress.part.to_owned());
+            match progress.step >= most {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        let side = SideInformation::default();
+        let fit = fit_watched(&data.observed, side, &Cells::default(), &config, &watch).unwrap();
+        drop(watch);
+        (fit, shares, parts)
+    };
+    let (fit, shares, parts) = run(u64::MAX);
+    assert!(
+        shares.is_sorted() && shares.last() == Some(&1.0),
+        "{shares:?}"
+    );
+    assert_eq!(parts.len(), 3);
+    assert_eq!((fit.stop, fit.config.chains), (Stop::Completed, 3));
+    let (fit, shares, _) = run(5);
+    assert!(fit.stop == Stop::Cancelled && shares.iter().all(|s| *s < 0.6));
+    assert!(fit.moments.draws <= 3);
 }

@@ -214,7 +214,7 @@ fn rates_of_hits_come_back() {
     let ease: Vec<f64> = (0..m)
         .map(|_| 0.5 * rng.sample::<f64, _>(StandardNormal))
         .collect();
-    let (mut hits, mut trials) = (Vec::new(), Vec::new());
+    let (mut successes, mut trials) = (Vec::new(), Vec::new());
     let mut cells = Cells::default();
     let mut rates = Vec::new();
     for i in 0..n {
@@ -235,7 +235,7 @@ fn rates_of_hits_come_back() {
             let found = (0..count)
                 .filter(|_| x + rng.sample::<f64, _>(StandardNormal) > 0.0)
                 .count();
-            hits.push(Rating {
+            successes.push(Rating {
                 row,
                 column,
                 value: found as f64,
@@ -250,7 +250,7 @@ fn rates_of_hits_come_back() {
     let table = |entries: &[Rating]| Ratings::new(n, m, entries).unwrap();
     let config = config(Likelihood::Binomial);
     let side = SideInformation::default();
-    let data = BsvdData::binomial(&table(&hits), &table(&trials), side, &config).unwrap();
+    let data = BsvdData::binomial(&table(&successes), &table(&trials), side, &config).unwrap();
     let mut sampler = BsvdSampler::new(&data, config.clone()).unwrap();
     let mut record = Record::new(&data, &config, cells).unwrap();
     sampler

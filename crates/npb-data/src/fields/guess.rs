@@ -1,9 +1,7 @@
 //! What the values of a column suggest that it measures.
 
-use super::Measure;
-use crate::MixedColumn;
+use crate::{Measure, MixedColumn};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
 /// What a column was taken for, why, and what else it could be.
@@ -31,6 +29,8 @@ const FEW_ROWS: usize = 20;
 const LARGE_MEAN: f64 = 100.0;
 /// At most so many distinct whole numbers are mentioned as possible codes or grades.
 const MANY_CODES: usize = 20;
+/// More texts than this, a new one in most rows, are names.
+const MANY_TEXTS: usize = 50;
 /// Above this skewness a logarithm is tried.
 const SKEWED: f64 = 1.0;
 
@@ -38,9 +38,9 @@ const SKEWED: f64 = 1.0;
 pub(crate) fn guess(name: &str, column: &MixedColumn) -> FieldGuess {
     let found = match column {
         MixedColumn::Real(values) => of_reals(&observed(values)),
-        MixedColumn::Count(values) => of_counts(&observed(values)),
-        MixedColumn::Categorical { levels, codes } => of_levels(levels, &observed(codes)),
-        MixedColumn::Binary { levels, values } => of_pair(levels, &observed(values)),
+        MixedColumn::Count(values) => of_counts(&observed(values), name),
+        MixedColumn::Categorical { levels, codes } => of_levels(levels.len(), sizes(codes)),
+        MixedColumn::Binary { levels, values } => of_pair(levels.each_ref(), sizes(values)),
     };
     FieldGuess {
         column: name.to_owned(),
@@ -70,45 +70,61 @@ fn found(
     }
 }
 
-fn of_pair(levels: &[String; 2], values: &[bool]) -> FieldGuess {
-    let n_distinct = (0..2)
-        .filter(|&k| values.iter().any(|&v| usize::from(v) == k))
-        .count();
-    let why = format!("two values, {:?} and {:?}", levels[0], levels[1]);
-    let others = [Measure::Categorical, Measure::Ordinal];
-    found(Measure::Binary, why, &others, (values.len(), n_distinct))
-}
-
-fn of_levels(levels: &[String], codes: &[u32]) -> FieldGuess {
-    let mut seen: Vec<u32> = codes.to_vec();
+/// Number of observed cells, and of distinct values among them.
+fn sizes<T: Copy + Ord>(cells: &[Option<T>]) -> (usize, usize) {
+    let mut seen = observed(cells);
+    let n_observed = seen.len();
     seen.sort_unstable();
     seen.dedup();
-    let sizes = (codes.len(), seen.len());
-    let why = format!("{} levels of text", levels.len());
+    (n_observed, seen.len())
+}
+
+/// The guess for a column of two texts; `sizes` as in [`FieldGuess`].
+pub(crate) fn of_pair(levels: [&String; 2], sizes: (usize, usize)) -> FieldGuess {
+    let why = format!("two values, {:?} and {:?}", levels[0], levels[1]);
+    let others = [Measure::Categorical, Measure::Ordinal];
+    found(Measure::Binary, why, &others, sizes)
+}
+
+/// The guess for a column of texts.
+pub(crate) fn of_levels(n_levels: usize, sizes: (usize, usize)) -> FieldGuess {
+    let why = match n_levels {
+        1 => "one level of text".to_owned(),
+        _ => format!("{n_levels} levels of text"),
+    };
     let mut guess = found(Measure::Categorical, why, &[Measure::Ordinal], sizes);
-    if sizes.0 >= FEW_ROWS && sizes.1 == sizes.0 {
+    let (n_observed, n_distinct) = sizes;
+    if n_observed >= FEW_ROWS && n_distinct == n_observed {
         guess.identifier = true;
         guess.why += ", a different one in every row";
+    } else if n_distinct > MANY_TEXTS && 10 * n_distinct > 8 * n_observed {
+        guess.identifier = true;
+        guess.why += &format!(" in {n_observed} rows: names, or free text");
     }
     guess
 }
 
-fn of_counts(values: &[u64]) -> FieldGuess {
-    let mut tally: BTreeMap<u64, usize> = BTreeMap::new();
-    for &v in values {
-        *tally.entry(v).or_default() += 1;
-    }
-    let (n, n_distinct) = (values.len(), tally.len());
-    let (Some((&min, _)), Some((&max, _))) = (tally.first_key_value(), tally.last_key_value())
-    else {
+/// The guess for a column of whole numbers.
+pub(crate) fn of_counts(values: &[u64], name: &str) -> FieldGuess {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let (Some(&min), Some(&max)) = (sorted.first(), sorted.last()) else {
         return nothing_observed();
     };
-    let once = tally.values().filter(|&&count| count == 1).count();
-    let range = format!("{n_distinct} distinct whole numbers from {min} to {max}");
+    let runs = || sorted.chunk_by(|a, b| a == b);
+    let (n, n_distinct) = (values.len(), runs().count());
+    let once = runs().filter(|run| run.len() == 1).count();
+    let range = match n_distinct {
+        1 => format!("always {min}"),
+        _ => format!("{n_distinct} distinct whole numbers from {min} to {max}"),
+    };
     let sizes = (n, n_distinct);
-    let numbers_rows = n >= FEW_ROWS && n_distinct == n && max - min == n as u64 - 1;
-    if numbers_rows {
-        let why = format!("{range}, consecutive and a different one in every row");
+    if n >= FEW_ROWS && n_distinct == n && (max - min == n as u64 - 1 || names_rows(name)) {
+        let how = match max - min == n as u64 - 1 {
+            true => "consecutive and",
+            false => "by its name an identifier,",
+        };
+        let why = format!("{range}, {how} a different one in every row");
         let mut guess = found(Measure::Count, why, &[Measure::Real], sizes);
         guess.identifier = true;
         return guess;
@@ -133,7 +149,8 @@ fn of_counts(values: &[u64]) -> FieldGuess {
     found(Measure::Count, range, &others, sizes)
 }
 
-fn of_reals(values: &[f64]) -> FieldGuess {
+/// The guess for a column of numbers.
+pub(crate) fn of_reals(values: &[f64]) -> FieldGuess {
     if values.is_empty() {
         return nothing_observed();
     }
@@ -157,6 +174,16 @@ fn of_reals(values: &[f64]) -> FieldGuess {
     let why = format!("numbers from {min} to {max}, {}", shape.why);
     let sizes = (values.len(), sorted.len());
     found(shape.measure, why, &others, sizes)
+}
+
+/// The name of a column says that it names rows.
+fn names_rows(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let last = name.rsplit([' ', '_', '-', '.']).next().unwrap_or_default();
+    [
+        "id", "ids", "key", "uuid", "pid", "index", "no", "nr", "number",
+    ]
+    .contains(&last)
 }
 
 fn nothing_observed() -> FieldGuess {

@@ -1,6 +1,6 @@
 //! Attribute-relation files (ARFF), dense and sparse.
 
-use super::delimited::parse_number;
+use super::numbers::Numbers;
 use super::text::{Encoding, Text};
 use super::{ReadError, ReadProblem};
 use crate::{MixedColumn, MixedTable};
@@ -235,7 +235,7 @@ impl Attribute {
         match &mut self.cells {
             Cells::Numbers(values) if missing => values.push(None),
             Cells::Numbers(values) => {
-                values.push(Some(parse_number(&value.text)?).filter(|v| !v.is_nan()))
+                values.push(Some(Numbers::PLAIN.parse(&value.text)?).filter(|v| !v.is_nan()))
             }
             Cells::Levels { codes, .. } if missing => codes.push(None),
             Cells::Levels {

@@ -1,8 +1,9 @@
 //! Delimited text: comma, tab, blanks or any other separator.
 
+use super::numbers::Numbers;
 use super::text::{Encoding, Text, line_ends};
 use super::{ReadError, ReadProblem};
-use crate::names::{check_distinct, default_names};
+use crate::names::{check_distinct, default_names, missing_marks};
 use crate::{DataError, Labels, Table};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -54,6 +55,10 @@ pub struct DelimitedOptions {
     pub trim: bool,
     /// Lines that begin with this ASCII character are skipped.
     pub comment: Option<char>,
+    /// What stands before decimals: a point or a comma.
+    pub decimal: char,
+    /// What stands between groups of three digits, if anything: `1,234.5`, `1.234,5`, `1 234`.
+    pub thousands: Option<char>,
     /// How bytes become characters.
     pub encoding: Encoding,
     /// Columns to leave out, such as identifiers.
@@ -65,12 +70,12 @@ impl Default for DelimitedOptions {
         Self {
             separator: Separator::Char(','),
             header: true,
-            missing: ["", "?", "NA", "N/A", "NaN", "nan", "NULL", "null"]
-                .map(str::to_owned)
-                .to_vec(),
+            missing: missing_marks(),
             quote: Some('"'),
             trim: true,
             comment: None,
+            decimal: '.',
+            thousands: None,
             encoding: Encoding::Utf8,
             skip: Vec::new(),
         }
@@ -98,18 +103,42 @@ impl DelimitedOptions {
         }
         self.quote.map_or(Ok(()), |quote| ascii("quote", quote))?;
         self.comment.map_or(Ok(()), |mark| ascii("comment", mark))?;
-        match &self.separator {
-            Separator::Char(separator) if self.quote == Some(*separator) => {
-                Err(ReadProblem::Options {
-                    option: "quote",
-                    rule: "must differ from the separator",
-                })
+        let broken = |option, rule| Err(ReadProblem::Options { option, rule });
+        if self
+            .quote
+            .is_some_and(|quote| self.separator == Separator::Char(quote))
+        {
+            return broken("quote", "must differ from the separator");
+        }
+        if !['.', ','].contains(&self.decimal) {
+            return broken("decimal", "must be a point or a comma");
+        }
+        match self.thousands {
+            Some(mark)
+                if mark == self.decimal || mark.is_alphanumeric() || ['+', '-'].contains(&mark) =>
+            {
+                broken(
+                    "thousands",
+                    "must not be the decimal mark, a sign, a letter or a digit",
+                )
             }
             _ => Ok(()),
         }
     }
 
+    /// How numbers are written.
+    pub(crate) fn numbers(&self) -> Numbers {
+        Numbers {
+            decimal: self.decimal,
+            thousands: self.thousands,
+        }
+    }
+
     fn trimmed<'a>(&self, field: &'a str) -> &'a str {
+        let plain = |b: Option<&u8>| b.is_some_and(|b| (b'!'..=b'~').contains(b));
+        if plain(field.as_bytes().first()) && plain(field.as_bytes().last()) {
+            return field;
+        }
         // Line ends stay, so that errors can count them.
         let blank = |c: char| c.is_whitespace() && c != '\n' && c != '\r';
         if self.trim {
@@ -239,6 +268,7 @@ fn numbers(
 ) -> Result<(Table, Vec<Option<String>>), ReadError> {
     let text = Text::read(file, input, options.encoding)?;
     let (mut values, mut labels, mut n_rows) = (Vec::new(), Vec::new(), 0);
+    let numbers = options.numbers();
     let layout = for_each_row(&text, options, label.as_slice(), |row| {
         n_rows += 1;
         labels.extend(
@@ -248,9 +278,12 @@ fn numbers(
                 .map(|&j| row.cell(j).map(str::to_owned)),
         );
         for &j in &row.layout.kept {
-            values.push(row.cell(j).map_or(Ok(f64::NAN), |cell| {
-                parse_number(cell).map_err(|p| row.error_at(j, p))
-            })?);
+            let number = row.cell(j).map(|cell| numbers.parse(cell));
+            values.push(
+                number
+                    .unwrap_or(Ok(f64::NAN))
+                    .map_err(|p| row.error_at(j, p))?,
+            );
         }
         Ok(())
     })?;
@@ -260,28 +293,13 @@ fn numbers(
     Ok((table, labels))
 }
 
-/// A finite number, or NaN for a missing value.
-pub(crate) fn parse_number(text: &str) -> Result<f64, ReadProblem> {
-    match text.parse::<f64>() {
-        Ok(value) if !value.is_infinite() => Ok(value),
-        Ok(_) => Err(ReadProblem::cell(
-            text,
-            "a finite number; correct it or mark it as missing",
-        )),
-        Err(_) => Err(ReadProblem::cell(
-            text,
-            "a number or a missing mark; correct it, or add it to the missing marks",
-        )),
-    }
-}
-
 /// Which columns there are and which of them are wanted.
 #[derive(Debug)]
 pub(crate) struct Layout {
     /// Names of all columns of the file.
-    names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// The names come from the file.
-    header: bool,
+    pub(crate) header: bool,
     /// Columns that make up the table.
     pub(crate) kept: Vec<usize>,
     /// Columns taken out for another use, in the order asked for.
@@ -441,20 +459,19 @@ fn for_each_record(
         (Separator::Char(separator), Some(quote)) if text.text.contains(quote) => {
             return for_each_quoted_record(text, *separator, quote, options, visit);
         }
-        (Separator::Char(separator), _) => Some(separator.to_string()),
-        (Separator::Text(separator), _) => Some(separator.clone()),
-        (Separator::Blanks, _) => None,
+        (separator, _) => separator,
     };
     for (number, line) in text.lines() {
         if options.comment.is_some_and(|mark| line.starts_with(mark)) {
             continue;
         }
-        let fields: Vec<&str> = match &separator {
-            Some(separator) => line
-                .split(separator.as_str())
-                .map(|f| options.trimmed(f))
-                .collect(),
-            None => line.split_whitespace().collect(),
+        let fields: Vec<&str> = match separator {
+            Separator::Char(mark) => line.split(*mark).map(|f| options.trimmed(f)).collect(),
+            Separator::Text(mark) => {
+                let fields = line.split(mark.as_str());
+                fields.map(|f| options.trimmed(f)).collect()
+            }
+            Separator::Blanks => line.split_whitespace().collect(),
         };
         if fields.is_empty() || (fields.len() == 1 && fields[0].trim().is_empty()) {
             continue;

@@ -1,6 +1,7 @@
 //! What is wrong with a file, and where.
 
 use crate::DataError;
+use crate::schema::SchemaError;
 
 /// A file that cannot be read: which, where and why.
 ///
@@ -102,6 +103,29 @@ pub enum ReadProblem {
         /// Number of distinct values.
         found: usize,
     },
+    /// A level that is not listed.
+    #[error(
+        "{level:?} is not one of the declared levels {known}; correct it, add it to the levels, or let the option unseen_levels be \"missing\""
+    )]
+    UnseenLevel {
+        /// The level, cut to 40 characters.
+        level: String,
+        /// The first levels that are listed.
+        known: String,
+    },
+    /// A feature that the schema has and the file has not.
+    #[error(
+        "there is no column {column:?}, which the schema has; add it, or let the option missing_columns be \"missing\". {known}"
+    )]
+    MissingColumn {
+        /// Name of the column.
+        column: String,
+        /// The columns that there are.
+        known: String,
+    },
+    /// A schema that cannot be used.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
     /// Sparse rows that would fill far more memory than the file.
     #[error(
         "sparse rows fill more than {limit} cells; too sparse for a table, convert the file to triplets"
@@ -170,6 +194,20 @@ impl ReadProblem {
         }
     }
 
+    pub(crate) fn unseen_level(level: &str, known: &[String]) -> Self {
+        Self::UnseenLevel {
+            level: excerpt(level),
+            known: first_of(known),
+        }
+    }
+
+    pub(crate) fn missing_column(column: &str, known: &[String]) -> Self {
+        Self::MissingColumn {
+            column: column.to_owned(),
+            known: format!("The file has {}", first_of(known)),
+        }
+    }
+
     pub(crate) fn header(text: &str, rule: &'static str) -> Self {
         Self::Header {
             text: excerpt(text),
@@ -184,4 +222,13 @@ fn excerpt(text: &str) -> String {
         None => text.to_owned(),
         Some((end, _)) => format!("{}...", &text[..end]),
     }
+}
+
+/// The first ten names, quoted, and how many more there are.
+pub(crate) fn first_of(names: &[String]) -> String {
+    let mut first: Vec<String> = names.iter().take(10).map(|n| format!("{n:?}")).collect();
+    if names.len() > first.len() {
+        first.push(format!("{} more", names.len() - first.len()));
+    }
+    first.join(", ")
 }

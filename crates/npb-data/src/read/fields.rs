@@ -1,10 +1,12 @@
 //! Delimited text with columns that are measured alone or together.
 
-use super::delimited::{Column, DelimitedOptions, Row, for_each_row, parse_number};
-use super::mixed::{Wanted, fill, survey};
+use super::by_schema::{Cells, UnseenLevels, fill};
+use super::delimited::{Column, DelimitedOptions, Row, for_each_row};
+use super::survey::survey;
 use super::text::Text;
 use super::{ReadError, ReadProblem};
-use crate::{ColumnKind, DataError, Field, FieldGuess, Measure, MixedColumn, MixedTable};
+use crate::schema::ColumnSchema;
+use crate::{DataError, Field, FieldGuess, Measure, MixedColumn, MixedTable};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 
@@ -51,8 +53,11 @@ pub struct FieldTable {
 
 /// Reads a table, guesses what each column measures and reports why; `declared` overrides guesses and joins columns.
 ///
+/// For files that are read once. Where a later file is to be read alike, write down a [`Schema`](crate::schema::Schema) and use [`super::with_schema`];
+/// guesses and cells are the same there.
+///
 /// # Errors
-/// As [`super::mixed_table()`]; list entries, levels and row numbers that do not fit are named with line and column;
+/// As [`super::table()`]; cells that do not fit what was declared, list entries, levels and row numbers that do not fit are named with line and column;
 /// [`ReadProblem::Data`] with the errors of [`Field::check_all`].
 ///
 /// ```
@@ -112,25 +117,17 @@ impl Declared {
         }
     }
 
-    fn wanted(&self) -> Wanted {
-        let mut wanted = Wanted::from(kind_of(self.measure));
-        if self.measure == Measure::Network {
+    /// How each of its columns is read.
+    fn column(&self, name: &str) -> ColumnSchema {
+        let levels = match self.measure {
             // Some columns may hold no link at all.
-            wanted.levels = Some(["0", "1"].map(str::to_owned).to_vec());
-        } else if !self.levels.is_empty() {
-            wanted.levels = Some(self.levels.clone());
+            Measure::Network => Some(["0", "1"].map(str::to_owned).to_vec()),
+            _ => Some(self.levels.clone()).filter(|levels| !levels.is_empty()),
+        };
+        ColumnSchema {
+            levels,
+            ..ColumnSchema::measuring(name, self.measure)
         }
-        wanted
-    }
-}
-
-/// The kind of column that holds a measure.
-fn kind_of(measure: Measure) -> ColumnKind {
-    match measure {
-        Measure::Count => ColumnKind::Count,
-        Measure::Binary | Measure::Network => ColumnKind::Binary,
-        Measure::Categorical | Measure::Ordinal => ColumnKind::Categorical,
-        _ => ColumnKind::Real,
     }
 }
 
@@ -140,34 +137,43 @@ fn read_singles(
     options: &DelimitedOptions,
     declared: &[&Declared],
 ) -> Result<(MixedTable, Vec<Field>, Vec<FieldGuess>), ReadError> {
-    let (layout, surveys) = survey(text, options)?;
-    let wanted: Vec<Wanted> = surveys.iter().map(|s| s.guess().into()).collect();
-    let as_written = fill(text, options, &layout, &surveys, &wanted)?;
-    let (mut fields, guesses) = Field::guess_all(&as_written);
-    let mut wanted: Vec<Wanted> = guesses.iter().map(|g| kind_of(g.measure).into()).collect();
+    let (layout, _, surveys) = survey(text, options)?;
+    let names = layout.kept_names();
+    let guesses = surveys
+        .iter()
+        .zip(&names)
+        .map(|(survey, name)| survey.guess(name));
+    let guesses: Vec<FieldGuess> = guesses.collect();
+    let mut columns: Vec<ColumnSchema> = guesses
+        .iter()
+        .map(|guess| ColumnSchema::measuring(&guess.column, guess.measure))
+        .collect();
+    let mut fields: Vec<Option<Field>> = guesses
+        .iter()
+        .enumerate()
+        .map(|(j, guess)| Some(Field::new(&guess.column, guess.measure, vec![j])))
+        .collect();
     for d in declared {
         let find = |column| layout.find_kept(text, column);
-        let positions = d
-            .columns()
-            .iter()
-            .map(find)
-            .collect::<Result<Vec<_>, _>>()?;
-        positions.iter().for_each(|&j| wanted[j] = d.wanted());
-        fields.push(Field::new(&d.name, d.measure, positions));
+        let positions = d.columns().iter().map(find);
+        let positions: Vec<usize> = positions.collect::<Result<_, _>>()?;
+        for &j in &positions {
+            columns[j] = d.column(&names[j]);
+            // A guess gives way to declarations of its column.
+            fields[j] = None;
+        }
+        fields.push(Some(Field::new(&d.name, d.measure, positions)));
     }
-    // A guess gives way to declarations of its column.
-    let is_declared = |j: usize| {
-        fields[guesses.len()..]
-            .iter()
-            .any(|f| f.columns.contains(&j))
-    };
-    let keep: Vec<bool> = (0..fields.len())
-        .map(|k| k >= guesses.len() || !is_declared(k))
-        .collect();
-    let mut keep = keep.into_iter();
-    fields.retain(|_| keep.next() == Some(true));
+    let mut fields: Vec<Field> = fields.into_iter().flatten().collect();
     fields.sort_by_key(|f| f.columns.first().copied());
-    let table = fill(text, options, &layout, &surveys, &wanted)?;
+    let place = |_: &_| Ok(layout.kept.iter().copied().map(Some).collect());
+    let filled = fill(text, options, UnseenLevels::Error, &columns, place)?;
+    let column = |cells| match cells {
+        Cells::Column(column) => Some(column),
+        Cells::Texts(_) | Cells::None => None,
+    };
+    let columns = filled.cells.into_iter().filter_map(column).collect();
+    let table = MixedTable::new(names, columns).map_err(|e| text.error(e.into()))?;
     Ok((table, fields, guesses))
 }
 
@@ -215,7 +221,10 @@ fn entries(
         if options.missing.iter().any(|mark| mark == entry) {
             return Ok(None);
         }
-        parse_number(entry).map(|v| Some(v).filter(|v| !v.is_nan()))
+        options
+            .numbers()
+            .parse(entry)
+            .map(|v| Some(v).filter(|v| !v.is_nan()))
     };
     cell.split(separator).map(number).collect()
 }

@@ -2,21 +2,26 @@
 //!
 //! Every reader takes the name of the file (used in errors only) and any [`Read`](std::io::Read), holds the whole input in memory,
 //! and uses memory in proportion to it, whatever sizes a header claims. No reader panics, whatever the bytes. Text must be UTF-8
-//! (a byte order mark is skipped), or Latin-1 where [`DelimitedOptions::encoding`] says so. Lines end in LF, CR LF or CR.
+//! (a byte order mark is skipped), or Latin-1 where [`DelimitedOptions::encoding`] says so; what gzip has compressed is recognised. Lines end in LF, CR LF or CR.
 //! Errors count lines and columns from 1.
 
 mod arff;
+mod by_schema;
 mod delimited;
 mod documents;
 mod error;
 mod fields;
 mod given;
 mod matrix_market;
-mod mixed;
+mod numbers;
 mod ratings;
+mod survey;
 mod text;
 
 pub use arff::{Arff, arff};
+pub use by_schema::{
+    MissingColumns, ReadingReport, ReadingRules, UnseenLevel, UnseenLevels, with_schema,
+};
 pub use delimited::{
     Column, DelimitedOptions, Separator, StringTable, delimited_strings, labelled_table, table,
 };
@@ -25,6 +30,5 @@ pub use error::{ReadError, ReadProblem};
 pub use fields::{Declared, FieldTable, Source, field_table};
 pub use given::{GivenMask, GivenSplit, given_masks, given_splits, row_numbers};
 pub use matrix_market::{MatrixMarket, matrix_market};
-pub use mixed::{ColumnGuess, mixed_table};
 pub use ratings::{MovieLens, RatingFile, movielens, triplets};
 pub use text::Encoding;

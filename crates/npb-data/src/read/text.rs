@@ -1,6 +1,7 @@
 //! The input as text, with line numbers.
 
 use super::{ReadError, ReadProblem};
+use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 
@@ -14,6 +15,9 @@ pub enum Encoding {
     Latin1,
 }
 
+/// First bytes of what gzip has compressed.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// A whole file, decoded.
 pub(crate) struct Text {
     pub(crate) file: String,
@@ -21,7 +25,7 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Reads and decodes everything.
+    /// Reads and decodes everything; what is compressed by gzip is recognised by its first bytes.
     pub(crate) fn read(
         file: &str,
         mut input: impl Read,
@@ -31,6 +35,13 @@ impl Text {
         input
             .read_to_end(&mut bytes)
             .map_err(|e| ReadError::new(file, ReadProblem::Io(e)))?;
+        if bytes.starts_with(&GZIP) {
+            let mut plain = Vec::new();
+            MultiGzDecoder::new(bytes.as_slice())
+                .read_to_end(&mut plain)
+                .map_err(|e| ReadError::new(file, ReadProblem::Io(e)))?;
+            bytes = plain;
+        }
         let text = match encoding {
             Encoding::Latin1 => bytes.iter().map(|&b| char::from(b)).collect(),
             Encoding::Utf8 => {

@@ -4,6 +4,7 @@ use crate::rng;
 use npb_data::read::{
     self, Column, DelimitedOptions, Encoding, MatrixMarket, MovieLens, ReadError, Separator,
 };
+use npb_data::schema::Schema;
 use npb_data::{MixedTable, Rating, Table};
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
@@ -215,11 +216,49 @@ fn mixed_columns() {
         ],
         |bytes| {
             let options = DelimitedOptions::default();
-            let kinds = [(Column::from(0), npb_data::ColumnKind::Categorical)];
-            if let Ok((table, guesses)) = read::mixed_table("hostile", bytes, &options, &kinds) {
-                assert_eq!(guesses.len(), table.n_cols());
-            }
-            read::mixed_table("hostile", bytes, &options, &[]).map(|(table, _)| mixed_cells(&table))
+            let guess = Schema::guess("hostile", bytes, &options)?;
+            let again = Schema::from_toml(&guess.to_toml()).expect("what was written is read");
+            assert_eq!(again, guess.schema);
+            let rules = read::ReadingRules::default();
+            let (data, report) = read::with_schema("hostile", bytes, &again, &rules)?;
+            assert!(report.skipped.is_empty() && report.unseen.is_empty());
+            Ok(mixed_cells(&data.features))
+        },
+    );
+}
+
+#[test]
+fn files_read_by_a_schema_of_another() {
+    let schema = Schema::from_toml(
+        r#"columns = [
+            { name = "n", kind = "count", role = "label" },
+            { name = "s", kind = "categorical", levels = ["x", "1"] },
+            { name = "d", kind = "date", date = { order = "dmy", unit = "hours" } },
+            { name = "p", kind = "positive" },
+            { name = "w", kind = "real", role = "weight" },
+            { name = "i", kind = "identifier", role = "row_id" },
+        ]"#,
+    );
+    let schema = schema.expect("valid");
+    let rules = read::ReadingRules {
+        layout: DelimitedOptions {
+            decimal: ',',
+            thousands: Some('.'),
+            separator: Separator::Char(';'),
+            ..DelimitedOptions::default()
+        },
+        missing_columns: read::MissingColumns::Missing,
+        ..read::ReadingRules::default()
+    };
+    survives(
+        &[
+            "n;s;d;p;w;i\n1;x;1.2.2024 13:15;1.234,5;1;a\n2;1;?;?;0;b\n",
+            "p;z;w\n0,5;\"x\";2\n1;y;3\n",
+        ],
+        |bytes| {
+            let (data, _) = read::with_schema("hostile", bytes, &schema, &rules)?;
+            assert_eq!((data.features.n_cols(), data.fields.len()), (3, 3));
+            Ok(mixed_cells(&data.features))
         },
     );
 }

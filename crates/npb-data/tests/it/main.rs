@@ -13,6 +13,7 @@ mod metrics;
 mod mixed;
 mod ratings;
 mod real;
+mod schema;
 mod splits;
 mod table;
 mod targets;

@@ -1,9 +1,10 @@
 //! Counts of real files, as their descriptions state them. Needs `NPB_DATA_DIR`.
 
 use npb_data::read::{
-    self, Column, DelimitedOptions, Encoding, MovieLens, Separator, mixed_table, movielens,
+    self, Column, DelimitedOptions, Encoding, MovieLens, ReadingRules, Separator, movielens,
 };
-use npb_data::{ColumnKind, Labels, MixedColumn, Ratings, Split, Table, splits};
+use npb_data::schema::{Kind, Role, Schema};
+use npb_data::{ColumnKind, Labels, MixedColumn, MixedTable, Ratings, Split, Table, splits};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -407,16 +408,37 @@ fn movielens_1m() {
     assert_eq!((movies.rows.len(), movies.column_names.len()), (3883, 3));
 }
 
+/// A file by the schema that it suggests, identifiers included.
+fn as_guessed(dir: &Path, name: &str, options: &DelimitedOptions) -> (Schema, MixedTable) {
+    let file = || File::open(dir.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let guess = Schema::guess(name, file(), options).unwrap_or_else(|e| panic!("{e}"));
+    let mut schema = guess.schema.clone();
+    for column in schema
+        .columns
+        .iter_mut()
+        .filter(|c| c.kind == Kind::Identifier)
+    {
+        (column.kind, column.role) = (Kind::Real, Role::Feature);
+    }
+    let rules = ReadingRules {
+        layout: options.clone(),
+        ..ReadingRules::default()
+    };
+    let read = read::with_schema(name, file(), &schema, &rules).unwrap_or_else(|e| panic!("{e}"));
+    (guess.schema, read.0.features)
+}
+
 #[test]
 fn mixed_tables() {
     let Some(dir) = data_dir() else { return };
     let name = "ames-housing/AmesHousing.csv";
-    let (ames, guesses) = mixed_table(name, open(&dir, name), &DelimitedOptions::default(), &[])
-        .unwrap_or_else(|e| panic!("{e}"));
+    let (schema, ames) = as_guessed(&dir, name, &DelimitedOptions::default());
     assert_eq!(
         (ames.n_rows(), ames.n_cols(), ames.n_missing()),
         (2930, 82, 13_278 + 719)
     );
+    let left_out = schema.with_role(Role::Ignored).map(|c| c.name.as_str());
+    assert_eq!(left_out.collect::<Vec<_>>(), ["Order", "PID"]);
     let missing = |name: &str| {
         ames.column(ames.column_index(name).expect("a column"))
             .n_missing()
@@ -429,11 +451,15 @@ fn mixed_tables() {
         ),
         (490, 2917, 1)
     );
-    let numeric = guesses
+    let numeric = ames
+        .columns()
         .iter()
-        .filter(|g| [ColumnKind::Real, ColumnKind::Count].contains(&g.kind))
-        .count();
-    assert_eq!(numeric, 39, "columns that hold only numbers");
+        .filter(|c| [ColumnKind::Real, ColumnKind::Count].contains(&c.kind()));
+    assert_eq!(
+        numeric.count(),
+        38,
+        "39 columns hold only numbers, one of them codes"
+    );
     assert!(matches!(
         ames.column(ames.column_index("Street").expect("a column")),
         MixedColumn::Binary { .. }
@@ -443,8 +469,7 @@ fn mixed_tables() {
         ("adult/adult.data.gz", 32_561, 2399, 1836 + 1843 + 583),
         ("adult/adult.test.gz", 16_281, 1221, 963 + 966 + 274),
     ] {
-        let (adult, _) = mixed_table(name, open(&dir, name), &no_header(), &[])
-            .unwrap_or_else(|e| panic!("{e}"));
+        let (_, adult) = as_guessed(&dir, name, &no_header());
         assert_eq!(
             (adult.n_rows(), adult.n_cols(), adult.n_missing()),
             (n_rows, 15, missing)

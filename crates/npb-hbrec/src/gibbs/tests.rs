@@ -405,6 +405,10 @@ fn evidence_is_the_product_of_predictions() {
     let (one, two) = (model.fit(&first).unwrap(), model.fit(&both).unwrap());
     let step = model.ln_evidence(&two) - model.ln_evidence(&one);
     assert!((step - (1.0 - model.predict_alone(&one, &1)).ln()).abs() < 1e-12);
+    // Two users who share an item: the second is predicted from the first.
+    let pooled = model.fit_weighted(&[(&both, 1.0), (&first, 1.0)]).unwrap();
+    let step = model.ln_evidence(&pooled) - model.ln_evidence(&two);
+    assert!((step - model.predict_alone(&two, &0).ln()).abs() < 1e-12);
     let linear = LinearTask::new(gaussian(1.5), 0.7).unwrap();
     let (x, y) = ([1.0, 0.5], 0.3);
     let none = linear.fit(&Task::new(2, &[], &[]).unwrap()).unwrap();

@@ -43,9 +43,10 @@ impl Recommender {
     /// The utility of the own model is the sum `item + shared_tastes + content + constant`, all columns of content counted.
     ///
     /// # Errors
-    /// [`HbrecError::NoSuchItem`].
+    /// [`HbrecError::NoSuchItem`]; a profile of another recommender.
     pub fn reasons(&self, profile: &Profile, item: usize, n: usize) -> Result<Reasons, HbrecError> {
         self.check_item(item)?;
+        self.fit.check_user(&profile.user)?;
         let model = self.fit.model();
         let (row, mode) = (model.prior().row(item), profile.user.alone.mode());
         let columns = self.columns();

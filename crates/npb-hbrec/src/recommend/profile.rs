@@ -111,14 +111,18 @@ impl Recommender {
     /// How likely the user likes an item.
     ///
     /// # Errors
-    /// [`HbrecError::NoSuchItem`].
+    /// [`HbrecError::NoSuchItem`]; a profile of another recommender.
     pub fn chance(&self, profile: &Profile, item: usize) -> Result<Chance, HbrecError> {
         self.check_item(item)?;
+        self.fit.check_user(&profile.user)?;
         Ok(self.chance_of(profile, item))
     }
 
     /// Probability of a like for every item, rated ones included.
-    pub fn probabilities(&self, profile: &Profile) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// A profile of another recommender.
+    pub fn probabilities(&self, profile: &Profile) -> Result<Vec<f64>, HbrecError> {
         self.fit.predict_all(&profile.user)
     }
 
@@ -160,15 +164,26 @@ impl Recommender {
     }
 
     /// The `l` items that the user most probably likes, among those it has not rated; fewer when there are no more.
-    pub fn top(&self, profile: &Profile, l: usize) -> Vec<Recommendation> {
-        self.best(profile, l, &self.probabilities(profile))
+    ///
+    /// # Errors
+    /// A profile of another recommender.
+    pub fn top(&self, profile: &Profile, l: usize) -> Result<Vec<Recommendation>, HbrecError> {
+        Ok(self.best(profile, l, &self.probabilities(profile)?))
     }
 
     /// The `l` best items under *one draw* from what is possible for this user (Thompson sampling): lists that show what might be liked, so that their ratings teach
     /// much. Equal seeds give equal lists; chances are those of [`chance`](Self::chance).
-    pub fn explore(&self, profile: &Profile, l: usize, seed: u64) -> Vec<Recommendation> {
+    ///
+    /// # Errors
+    /// A profile of another recommender.
+    pub fn explore(
+        &self,
+        profile: &Profile,
+        l: usize,
+        seed: u64,
+    ) -> Result<Vec<Recommendation>, HbrecError> {
         let rng = &mut stream(seed, [0, 0, EXPLORE, 0]);
-        self.best(profile, l, &self.fit.draw(&profile.user, rng))
+        Ok(self.best(profile, l, &self.fit.draw(&profile.user, rng)?))
     }
 
     /// Unseen items by score, ties by number.

@@ -39,6 +39,7 @@ fn a_user_without_ratings_has_the_weights_of_the_prior() {
     assert!(
         fitted
             .predict_all(&nobody)
+            .unwrap()
             .iter()
             .all(|p| (0.0..=1.0).contains(p))
     );
@@ -56,13 +57,15 @@ fn all_likes_and_empty_users_are_ordinary() {
     for config in [config(), HbrecConfig::printed()] {
         let fitted = fit(&likes, Some(&content(12, 1)), &config).unwrap();
         let fan = fitted.user(&users[31]).unwrap();
-        let p = fitted.predict_all(&fan);
+        let p = fitted.predict_all(&fan).unwrap();
         assert!(p.iter().all(|p| *p > 0.1 && *p <= 1.0), "{p:?}");
     }
     // Everybody likes everything.
     let all = LikeMatrix::from_users(12, vec![users[31].clone(); 5]).unwrap();
     let fitted = fit(&all, None, &config()).unwrap();
-    let p = fitted.predict_all(&fitted.user(&users[31]).unwrap());
+    let p = fitted
+        .predict_all(&fitted.user(&users[31]).unwrap())
+        .unwrap();
     assert!(p.iter().all(|p| *p > 0.5 && p.is_finite()));
     let nobody = LikeMatrix::from_users(12, vec![Likes::default(); 3]).unwrap();
     for config in [config(), HbrecConfig::printed()] {

@@ -153,13 +153,13 @@ fn damaged_files_are_refused_or_valid() {
     let new = Likes::new(6, &[(0, true), (5, false)]).unwrap();
     let exercise = |fit: &HbrecFit| {
         if let Ok(user) = fit.user(&new) {
-            fit.predict_all(&user);
+            let _ = fit.predict_all(&user);
         }
         fit.to_bytes().unwrap();
     };
     let bytes = fitted.to_bytes().unwrap();
     attack_file(&bytes, 2000, 1, HbrecFit::from_bytes, exercise).unwrap();
-    let user = |fit: &HbrecFit| fit.predict_all(&fit.user(&new).unwrap());
+    let user = |fit: &HbrecFit| fit.predict_all(&fit.user(&new).unwrap()).unwrap();
     assert_eq!(user(&HbrecFit::from_bytes(&bytes).unwrap()), user(&fitted));
 
     let model = BernoulliItems::new(vec![[0.5, 0.5]; 6]).unwrap();

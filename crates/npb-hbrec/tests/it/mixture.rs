@@ -184,6 +184,25 @@ fn own_atom_and_responsibilities_are_left_out() {
         if !fitted {
             assert!(twice.weights[4] > 0.0 && known.own_weight > twice.own_weight);
         }
+        // The weights of all others, without what this user gave to them when they were fitted; by the definition.
+        let xi = &mixture.weights().xi;
+        let density = |k: usize| model.ln_likelihood(&mixture.atoms()[k], &users[4]).exp();
+        let mass = |xi: &[f64]| -> Vec<f64> {
+            let of = |k: usize| if k == 4 { 0.0 } else { xi[k] * density(k) };
+            (0..12).map(of).collect()
+        };
+        let given = mass(xi);
+        let all: f64 = given.iter().sum();
+        let share = |k: usize| if fitted { given[k] / all } else { 0.0 };
+        let left: Vec<f64> = (0..12).map(|k| (xi[k] - share(k)).max(0.0)).collect();
+        let others: f64 = mass(&left).iter().sum();
+        let alone = model.ln_evidence(&model.fit(&users[4]).unwrap()).exp();
+        let own = alone / (alone + others);
+        assert!(
+            (known.own_weight - own).abs() < 1e-9,
+            "{fitted}: {} {own}",
+            known.own_weight
+        );
     }
 }
 
@@ -200,7 +219,10 @@ fn adding_a_user_is_one_fit() {
     // The weights were fitted without it: only its own atom is left out.
     let known = fitted.database_user(&new, 40).unwrap();
     assert!((known.own_weight - newcomer.own_weight).abs() < 1e-9);
-    assert!((fitted.predict_all(&known)[3] - fitted.predict_all(&newcomer)[3]).abs() < 1e-6);
+    assert!(
+        (fitted.predict_all(&known).unwrap()[3] - fitted.predict_all(&newcomer).unwrap()[3]).abs()
+            < 1e-6
+    );
     assert_eq!(fitted.weights().xi[..40], before.xi[..]);
     assert_eq!(
         (fitted.weights().xi[40], fitted.weights().tau),
@@ -215,14 +237,16 @@ fn adding_a_user_is_one_fit() {
     .unwrap();
     let (a, b) = (fitted.user(&new).unwrap(), mixture.user(&new).unwrap());
     assert!((a.own_weight - b.own_weight).abs() < 1e-4);
-    let all = fitted.predict_all(&a);
+    let all = fitted.predict_all(&a).unwrap();
     for (item, p) in all.iter().enumerate() {
         assert!((p - mixture.predict(&b, &item)).abs() < 1e-4);
         assert!((p - fitted.predict(&a, item).unwrap()).abs() < 1e-5);
     }
     // Draws average to the prediction.
     let mut rng = stream(5, [0; 4]);
-    let draws: Vec<Vec<f64>> = (0..4000).map(|_| fitted.draw(&a, &mut rng)).collect();
+    let draws: Vec<Vec<f64>> = (0..4000)
+        .map(|_| fitted.draw(&a, &mut rng).unwrap())
+        .collect();
     let unrated = (0..20)
         .find(|&i| !new.items().contains(&(i as u32)))
         .unwrap();

@@ -108,7 +108,7 @@ fn every_filter_learns_a_new_users_taste() {
             }
             let recommender = Recommender::fit(&ratings, Some(&content), &config).unwrap();
             let profile = recommender.profile(&even()).unwrap();
-            let probabilities = recommender.probabilities(&profile);
+            let probabilities = recommender.probabilities(&profile).unwrap();
             let mean = |odd: usize| {
                 let own = (2 + odd..ITEMS as usize).step_by(2);
                 own.map(|i| probabilities[i]).sum::<f64>() / 11.0
@@ -116,7 +116,7 @@ fn every_filter_learns_a_new_users_taste() {
             let (even, odd) = (mean(0), mean(1));
             let least = if identity_alone { 0.15 } else { 0.25 };
             assert!(even > odd + least, "{filter:?} {base:?}: {even} {odd}");
-            let top = recommender.top(&profile, 100);
+            let top = recommender.top(&profile, 100).unwrap();
             assert!(top.iter().all(|r| (0.0..=0.5).contains(&r.chance.sd)));
             // The chance of one item and the probabilities of all are two ways to one number.
             assert!(
@@ -132,7 +132,7 @@ fn what_was_seen_is_left_out_and_lists_are_sorted() {
     let (ratings, features) = survey(40, 12);
     let recommender = Recommender::fit(&ratings, Some(&content(&features)), &quick()).unwrap();
     let profile = recommender.profile(&even()).unwrap();
-    let top = recommender.top(&profile, 100);
+    let top = recommender.top(&profile, 100).unwrap();
     assert_eq!(top.len(), ITEMS as usize - 4);
     assert!(top.iter().all(|r| r.item > 3));
     assert!(
@@ -145,7 +145,10 @@ fn what_was_seen_is_left_out_and_lists_are_sorted() {
     // A user of the database has its own items left out, and its own point mass.
     let known = recommender.user_profile(5).unwrap();
     assert_eq!(known.seen(), ratings.row(5).0);
-    assert_eq!(recommender.top(&known, 100).len(), ITEMS as usize - 12);
+    assert_eq!(
+        recommender.top(&known, 100).unwrap().len(),
+        ITEMS as usize - 12
+    );
     assert!(matches!(
         recommender.user_profile(40),
         Err(HbrecError::NoSuchUser { user: 40, .. })
@@ -218,6 +221,7 @@ fn explored_lists_vary_and_repeat_with_the_seed() {
     let list = |seed| -> Vec<usize> {
         recommender
             .explore(&profile, 5, seed)
+            .unwrap()
             .iter()
             .map(|r| r.item)
             .collect()
@@ -329,7 +333,7 @@ fn bad_input_is_named() {
     let all = Ratings::new(20, ITEMS as usize, &all).unwrap();
     let recommender = Recommender::fit(&all, Some(&content), &quick()).unwrap();
     let profile = recommender.profile(&Likes::default()).unwrap();
-    let probabilities = recommender.probabilities(&profile);
+    let probabilities = recommender.probabilities(&profile).unwrap();
     assert!(
         probabilities.iter().all(|p| (0.8..=1.0).contains(p)),
         "{probabilities:?}"
@@ -358,7 +362,7 @@ fn bits_are_equal_on_any_number_of_threads_and_after_loading() {
         assert_eq!(on(threads).to_bytes().unwrap(), bytes);
     }
     let loaded = Recommender::from_bytes(&bytes).unwrap();
-    let both = [&one, &loaded].map(|r| r.probabilities(&r.profile(&even()).unwrap()));
+    let both = [&one, &loaded].map(|r| r.probabilities(&r.profile(&even()).unwrap()).unwrap());
     assert_eq!(both[0], both[1]);
 }
 
@@ -451,7 +455,7 @@ fn a_profile_of_chosen_examples_may_be_anybodys() {
     let pairs: Vec<(u32, bool)> = (0..8).map(|item| (item, item % 2 == 0)).collect();
     let likes = Likes::new(ITEMS as usize, &pairs).unwrap();
     let expected = |profile| {
-        let p = recommender.probabilities(&profile);
+        let p = recommender.probabilities(&profile).unwrap();
         p[8..].iter().sum::<f64>() / (p.len() - 8) as f64
     };
     let counted = expected(recommender.profile(&likes).unwrap());

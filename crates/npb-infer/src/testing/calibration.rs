@@ -164,14 +164,18 @@ impl Calibration {
             self.replications >= 1 && self.draws >= 1,
             "at least one replication and draw: {self:?}"
         );
+        let test = Self {
+            seed: super::moved(self.seed),
+            ..*self
+        };
         let names = model.names();
         let ranks: Vec<Vec<usize>> = (0..self.replications as u64)
             .into_par_iter()
-            .map(|r| self.replicate(model, names.len(), r))
+            .map(|r| test.replicate(model, names.len(), r))
             .collect();
         let uniform = UniformRanks::new(self.replications, self.draws);
         let level = self.false_alarm / names.len() as f64;
-        let null = uniform.null(self.seed, level);
+        let null = uniform.null(test.seed, level);
         let check = |(summary, name): (usize, &String)| {
             let ranks: Vec<usize> = ranks.iter().map(|r| r[summary]).collect();
             CalibrationCheck {

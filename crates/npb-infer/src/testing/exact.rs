@@ -206,9 +206,10 @@ impl ExactTest {
             self.chains >= 8 && self.length >= 1,
             "at least 8 chains and 1 sweep: {self:?}"
         );
+        let seed = super::moved(self.seed);
         // One count per point and, last, one for everywhere else.
         let visits = |chain: u64| {
-            let rng = &mut stream(self.seed, [chain, 0, CHAIN, 0]);
+            let rng = &mut stream(seed, [chain, 0, CHAIN, 0]);
             let mut state = start(exact.draw(rng));
             let mut visits = vec![0_u64; exact.points.len() + 1];
             for _ in 0..self.length {

@@ -187,11 +187,15 @@ impl JointTest {
             self.chains >= 8 && self.length >= 1,
             "at least 8 chains and 1 step: {self:?}"
         );
+        let test = Self {
+            seed: super::moved(self.seed),
+            ..*self
+        };
         let names = model.names();
-        let prior = PriorRanks::new(model, names.len(), self.seed);
+        let prior = PriorRanks::new(model, names.len(), test.seed);
         let differences: Vec<Vec<f64>> = (0..self.chains as u64)
             .into_par_iter()
-            .map(|chain| self.difference(model, &prior, chain))
+            .map(|chain| test.difference(model, &prior, chain))
             .collect();
         JointReport {
             checks: checks(&names, &differences),

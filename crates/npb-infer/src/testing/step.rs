@@ -63,12 +63,13 @@ impl StepTest {
     /// With fewer than 8 replications, or a summary of another length than its names.
     pub fn run<M: JointModel>(&self, model: &M) -> JointReport {
         assert!(self.replications >= 8, "at least 8 draws: {self:?}");
+        let seed = super::moved(self.seed);
         let names = model.names();
-        let prior = PriorRanks::new(model, names.len(), self.seed);
+        let prior = PriorRanks::new(model, names.len(), seed);
         let differences: Vec<Vec<f64>> = (0..self.replications as u64)
             .into_par_iter()
             .map(|item| {
-                let rng = &mut stream(self.seed, [0, 0, STEP, item]);
+                let rng = &mut stream(seed, [0, 0, STEP, item]);
                 let mut state = model.prior(rng);
                 let data = model.simulate(&state, rng);
                 let mut sum = vec![0.0; 2 * names.len()];

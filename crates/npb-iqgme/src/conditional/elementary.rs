@@ -171,7 +171,7 @@ pub(crate) fn ln_normal_cdf(x: f64) -> f64 {
     }
 }
 
-/// What a row's soft label needs: t ~ N(mu, 1) cut to t > 0.
+/// What a row's expected utility needs: t ~ N(mu, 1) cut to t > 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoftLabel {
     /// `<t>`.

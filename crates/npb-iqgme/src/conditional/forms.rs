@@ -4,8 +4,7 @@ use npb_linalg::Cholesky;
 use npb_linalg::faer::MatRef;
 use pulp::{Arch, Simd, WithSimd};
 
-use super::memory::Memory;
-use super::padded;
+use super::memory::{Memory, padded};
 
 /// Registers of rows that go through a form together: with two columns at a time, eight independent sums hide the latency of an addition.
 const WINDOW: usize = 4;

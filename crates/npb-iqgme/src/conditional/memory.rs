@@ -2,6 +2,14 @@
 
 const LINE: usize = 64 / size_of::<f64>();
 
+/// Rows of features, and of components (lanes), are padded to a multiple of this number: the widest register.
+pub(crate) const REGISTER: usize = 8;
+
+/// The padded length of a row.
+pub(crate) fn padded(len: usize) -> usize {
+    len.max(1).next_multiple_of(REGISTER)
+}
+
 /// Numbers in a buffer that only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {

@@ -2,8 +2,8 @@
 
 use pulp::Arch;
 
-use super::REGISTER;
 use super::elementary::{LEAST, exp, ln};
+use super::memory::REGISTER;
 use crate::vectorised::vectorised;
 
 /// `ln sum e^x` in two parts, so that a difference from it keeps the digits of the small part.

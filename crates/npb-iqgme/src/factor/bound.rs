@@ -4,12 +4,12 @@ use npb_linalg::NotPositiveDefinite;
 use npb_priors::GammaPrior;
 use npb_priors::dist::{Gamma, NormalGamma};
 
-use super::effects::{EffectLaw, EffectRows};
 use super::experts;
-use super::features::{self, gamma};
+use super::features;
 use super::rows::{Cluster, RowFactors, Rows, scores};
 use super::state::FactorState;
 use crate::FactorConfig;
+use crate::state::gamma;
 
 /// The evidence lower bound in parts; `total()` is the bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,11 +21,11 @@ pub struct FactorBound {
     /// Minus the divergence of `q(s | z)` from its prior.
     pub factors: f64,
     /// `E ln p(t | s, z, w)` and the entropy of `q(t)`.
-    pub soft_labels: f64,
+    pub utility_means: f64,
     /// Minus the divergences of `q(V)` and `q(alpha)` from their priors.
     pub sticks: f64,
     /// `ln p(b)`.
-    pub switches: f64,
+    pub indicators: f64,
     /// Minus the divergences of `q(theta, psi)`, `q(gamma)`, `q(u)` and `q(kappa)` from their priors.
     pub loadings: f64,
     /// Minus the divergences of `q(w)`, `q(zeta, lambda)`, `q(v)` and `q(tau)` from their priors.
@@ -41,9 +41,9 @@ impl FactorBound {
             self.labels,
             self.features,
             self.factors,
-            self.soft_labels,
+            self.utility_means,
             self.sticks,
-            self.switches,
+            self.indicators,
             self.loadings,
             self.experts,
         ]
@@ -93,8 +93,6 @@ pub(crate) struct Labelled<'a> {
     pub(crate) soft: &'a [f64],
     /// By row the logarithm of the probability of the region of its class.
     pub(crate) ln_masses: &'a [f64],
-    pub(crate) effects: &'a EffectRows,
-    pub(crate) law: &'a EffectLaw,
 }
 
 /// The bound of a posterior.
@@ -110,13 +108,6 @@ pub(crate) fn bound(
     let n = clusters.len();
     let terms = rows.terms(&clusters, factors);
     let scores = scores(rows.labels, &clusters, factors);
-    let each = state.row_effects.iter();
-    let effects: Vec<[Vec<f64>; 2]> = each
-        .map(|effect| {
-            let variances = labelled.law.variances(labelled.effects, &effect.variance);
-            [labelled.law.at(labelled.effects, &effect.mean), variances]
-        })
-        .collect();
     let mut sum = Sums::default();
     for (i, row) in terms.chunks_exact(n).enumerate() {
         let mut score_second = 0.0;
@@ -136,15 +127,13 @@ pub(crate) fn bound(
         if rows.labels.is_labelled(i) {
             let of_row = |by_row| rows.labels.of_row(by_row, i);
             let [mu, t, scores] = [labelled.locations, labelled.soft, &scores].map(of_row);
-            sum.soft_labels(labelled.ln_masses[i]);
+            sum.utility_means(labelled.ln_masses[i]);
             let mut square = 0.0;
-            for (k, [effects, variances]) in effects.iter().enumerate() {
-                let (score, effect) = (scores[k], effects[i]);
-                score_second += 2.0 * score * effect + effect * effect + variances[i];
-                sum.soft_labels(t[k] * (score + effect - mu[k]));
-                square += mu[k] * mu[k];
+            for ((t, score), mu) in t.iter().zip(scores).zip(mu) {
+                sum.utility_means(t * (score - mu));
+                square += mu * mu;
             }
-            sum.soft_labels(-0.5 * (score_second - square));
+            sum.utility_means(-0.5 * (score_second - square));
         }
     }
     let (divergence, size) = features::divergence(state, &priors.noise);
@@ -157,24 +146,22 @@ pub(crate) fn bound(
     if let Some(prior) = &priors.cluster {
         others += state.noise.iter().map(|g| g.kl(prior)).sum::<f64>();
     }
-    let [ln_on, ln_off] = config.ln_switch();
-    let on = state.switches.iter().flatten().filter(|b| **b).count() as f64;
+    let [ln_on, ln_off] = config.ln_indicator();
+    let on = state.indicators.iter().flatten().filter(|b| **b).count() as f64;
     let off = (n * config.max_factors) as f64 - on;
     let sticks = state.sticks.elbo();
-    let mut experts = experts::bound(state, &priors.expert)?;
-    let divergence_of = |effect| labelled.law.divergence(effect);
-    experts -= state.row_effects.iter().map(divergence_of).sum::<f64>();
-    let switches = on * ln_on + off * ln_off;
+    let experts = experts::bound(state, &priors.expert)?;
+    let indicators = on * ln_on + off * ln_off;
     Ok(FactorBound {
         labels: sum.labels,
         features: sum.features,
         factors: sum.factors,
-        soft_labels: sum.soft_labels,
+        utility_means: sum.utility_means,
         sticks,
-        switches,
+        indicators,
         loadings: -divergence - others,
         experts,
-        magnitude: sum.magnitude + size + others + sticks.abs() + switches.abs() + experts.abs(),
+        magnitude: sum.magnitude + size + others + sticks.abs() + indicators.abs() + experts.abs(),
     })
 }
 
@@ -183,7 +170,7 @@ struct Sums {
     labels: f64,
     features: f64,
     factors: f64,
-    soft_labels: f64,
+    utility_means: f64,
     magnitude: f64,
 }
 
@@ -203,8 +190,8 @@ impl Sums {
         self.magnitude += term.abs();
     }
 
-    fn soft_labels(&mut self, term: f64) {
-        self.soft_labels += term;
+    fn utility_means(&mut self, term: f64) {
+        self.utility_means += term;
         self.magnitude += term.abs();
     }
 }

@@ -1,206 +1,13 @@
 //! Training rows and rows to predict, ready for the updates.
 
-use npb_data::{Labels, Mask, PatternIndex, Standardiser, Table};
-use npb_linalg::faer::Mat;
+use npb_data::{Labels, PatternIndex, Table};
 use npb_priors::dist::probit_moments;
 use npb_priors::special::ln_phi;
-use serde::{Deserialize, Serialize};
 
-use super::effects::{Effects, RowsOfBoth};
-use crate::config::FeatureScale;
-use crate::data::{
-    check_spans, class_of_rows, classes_seen, distinct, given_units, not_empty, varying_columns,
-};
-use crate::margins::Margins;
-use crate::units::apply_left_out;
+use super::cells::Cells;
+use crate::data::{check_spans, class_of_rows, classes_seen, distinct, not_empty};
+use crate::units::Units;
 use crate::{FactorConfig, IqgmeError, multinomial};
-
-/// Values further out than this many standard deviations are moved here, so that their squares are finite.
-const FARTHEST: f64 = 1e100;
-
-/// Rows with holes, features as columns, standardised.
-#[derive(Clone, Debug)]
-pub(crate) struct Cells {
-    /// n x P on the model's scale, zero where missing.
-    pub(crate) x: Mat<f64>,
-    /// n x P as they are in the table but for location and scale, zero where missing.
-    pub(crate) plain: Mat<f64>,
-    /// Rows by the features that they miss.
-    pub(crate) patterns: PatternIndex,
-    /// Logarithm of the mean absolute value of what is observed of a row; none where that is nothing but zeros.
-    pub(crate) ln_spreads: Vec<Option<f64>>,
-}
-
-/// Mean and standard deviation of the rows' log spreads in training: the units of [`RowEffects::spread`](crate::RowEffects).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SpreadUnits {
-    pub(crate) location: f64,
-    pub(crate) scale: f64,
-}
-
-impl SpreadUnits {
-    pub(super) fn of(ln_spreads: &[Option<f64>]) -> Self {
-        let known = || ln_spreads.iter().flatten();
-        let n = known().count().max(1) as f64;
-        let location = known().sum::<f64>() / n;
-        let square = known()
-            .map(|x| (x - location) * (x - location))
-            .sum::<f64>()
-            / n;
-        // Rows that are all alike have no spread to speak of.
-        let scale = if square > 1e-20 { square.sqrt() } else { 1.0 };
-        Self { location, scale }
-    }
-
-    /// Spreads of rows in these units; zero for a row of which nothing is known.
-    pub(crate) fn apply(&self, cells: &Cells) -> Vec<f64> {
-        let unit = |ln: &Option<f64>| ln.map_or(0.0, |ln| (ln - self.location) / self.scale);
-        cells.ln_spreads.iter().map(unit).collect()
-    }
-}
-
-impl Cells {
-    /// `table`: rows on the model's scale; `plain`: the same rows on their own.
-    pub(crate) fn new(table: &Table, plain: &Table) -> Self {
-        let (n, p) = (table.n_rows(), table.n_cols());
-        let value = |i: usize, j: usize| bounded(table, i, j);
-        let patterns = table.patterns();
-        let mut ln_spreads = vec![None; n];
-        for pattern in patterns.iter() {
-            let seen = pattern.observed.len() as f64;
-            for &i in &pattern.rows {
-                let sum: f64 = pattern.observed.iter().map(|&j| value(i, j).abs()).sum();
-                ln_spreads[i] = (sum > 0.0).then(|| (sum / seen).ln());
-            }
-        }
-        Self {
-            x: Mat::from_fn(n, p, value),
-            plain: Mat::from_fn(n, p, |i, j| bounded(plain, i, j)),
-            patterns,
-            ln_spreads,
-        }
-    }
-
-    /// By feature: what these rows have of it, of one of the two matrices.
-    pub(crate) fn observed(&self, of: &Mat<f64>, rows: &[usize]) -> Vec<Vec<f64>> {
-        let patterns = &self.patterns;
-        let mut observed: Vec<Vec<f64>> = vec![Vec::new(); self.n_features()];
-        for &i in rows {
-            for &j in &patterns.patterns()[patterns.pattern_of_row(i)].observed {
-                observed[j].push(of[(i, j)]);
-            }
-        }
-        observed
-    }
-
-    pub(crate) fn n_rows(&self) -> usize {
-        self.x.nrows()
-    }
-
-    pub(crate) fn n_features(&self) -> usize {
-        self.x.ncols()
-    }
-
-    /// Features by the rows that miss them.
-    pub(crate) fn columns(&self) -> PatternIndex {
-        let (n, p) = (self.n_rows(), self.n_features());
-        let mut observed = Mask::new(p, n, true).expect("as large as the table");
-        for pattern in self.patterns.patterns() {
-            for &i in &pattern.rows {
-                for &j in &pattern.missing {
-                    observed.set(j, i, false);
-                }
-            }
-        }
-        PatternIndex::new(&observed)
-    }
-}
-
-/// A cell, not too far out; zero where it is missing.
-fn bounded(table: &Table, row: usize, column: usize) -> f64 {
-    let value = table.get(row, column).unwrap_or(0.0);
-    value.clamp(-FARTHEST, FARTHEST)
-}
-
-/// What turns rows of a table into the model's: learned from training.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Units {
-    pub(crate) margins: Margins,
-    /// Of what the margins make of the table.
-    pub(crate) standardiser: Standardiser,
-    /// Of the table.
-    plain: Standardiser,
-    /// Table columns in the model: those that vary.
-    pub(crate) active: Vec<usize>,
-}
-
-impl Units {
-    /// Those of tables that are in the model's units as they are.
-    fn given(table: &Table) -> Result<Self, IqgmeError> {
-        let standardiser = given_units(table)?;
-        Ok(Self {
-            margins: Margins(None),
-            plain: standardiser.clone(),
-            standardiser,
-            active: (0..table.n_cols()).collect(),
-        })
-    }
-
-    pub(crate) fn fit(table: &Table, scale: FeatureScale) -> Result<Self, IqgmeError> {
-        let margins = match scale {
-            FeatureScale::Standardised => Margins(None),
-            FeatureScale::NormalScores => Margins::normal_scores(table),
-        };
-        let standardiser = Standardiser::fit(&margins.apply(table)?);
-        Ok(Self {
-            active: varying_columns(table, &standardiser),
-            plain: Standardiser::fit(table),
-            standardiser,
-            margins,
-        })
-    }
-
-    /// Rows in the units and columns of training.
-    pub(crate) fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {
-        table.check_columns(self.standardiser.column_names())?;
-        let standardised = self.standardiser.apply(&self.margins.apply(table)?)?;
-        self.of_both(&standardised, &self.plain.apply(table)?)
-    }
-
-    /// As [`cells`](Self::cells), of rows that cross-validation has left out.
-    pub(crate) fn cells_left_out(&self, table: &Table) -> Result<Cells, IqgmeError> {
-        table.check_columns(self.standardiser.column_names())?;
-        let scores = self.margins.apply(table)?;
-        self.of_both(
-            &apply_left_out(&self.standardiser, &scores)?,
-            &apply_left_out(&self.plain, table)?,
-        )
-    }
-
-    fn of_both(&self, standardised: &Table, plain: &Table) -> Result<Cells, IqgmeError> {
-        let active = |table: &Table| table.select_columns(&self.active);
-        Ok(Cells::new(&active(standardised)?, &active(plain)?))
-    }
-
-    /// The value of a column in the user's units.
-    pub(crate) fn to_table(&self, column: usize, value: f64) -> f64 {
-        let score = self.standardiser.mean()[column] + self.standardiser.sd()[column] * value;
-        self.margins.value(column, score)
-    }
-
-    /// What is wrong with units that come from a file.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let n_columns = self.standardiser.column_names().len();
-        let ascending = self.active.windows(2).all(|w| w[0] < w[1]);
-        if !ascending || self.active.last().is_some_and(|&j| j >= n_columns) {
-            return Err("columns of the model: not ascending or not in the table".to_owned());
-        }
-        if !self.margins.is_valid(n_columns) || self.plain.column_names().len() != n_columns {
-            return Err("scales of the columns".to_owned());
-        }
-        Ok(())
-    }
-}
 
 /// The class of each row, and what follows from it.
 #[derive(Clone, Debug)]
@@ -234,12 +41,6 @@ impl RowLabels {
     /// Numbers of row `i`, of a table with one for each utility.
     pub(crate) fn of_row<'a>(&self, by_row: &'a [f64], i: usize) -> &'a [f64] {
         &by_row[i * self.n_utilities..][..self.n_utilities]
-    }
-
-    /// Numbers of one utility, by row.
-    pub(crate) fn of_utility(&self, by_row: &[f64], k: usize) -> Vec<f64> {
-        let own = by_row.iter().skip(k).step_by(self.n_utilities);
-        own.copied().collect()
     }
 
     /// A number for each row and utility: in the region of its class for a labelled row, else 0.
@@ -278,9 +79,6 @@ pub struct FactorData {
     /// Features by the rows that miss them; `rows` of a pattern are features, `missing` are rows.
     pub(crate) columns: PatternIndex,
     pub(crate) labels: RowLabels,
-    /// What rows say of their labels whatever their clusters, and the training rows.
-    pub(crate) effects: Effects,
-    pub(crate) effect_rows: RowsOfBoth,
     pub(crate) units: Units,
     pub(crate) classes: Vec<String>,
     pub(crate) n_labelled: usize,
@@ -290,19 +88,13 @@ impl FactorData {
     /// Checks and prepares a table with one label (or none) for each row.
     ///
     /// Columns that are constant or have no observed value are left out of the model. Errors: no rows, no columns, another number of labels than
-    /// rows, one class only, two values of a column with a difference that is beyond f64, a configuration value out of range. `config.row_effects` is read here.
+    /// rows, one class only, two values of a column with a difference that is beyond f64, a configuration value out of range.
     pub fn new(table: &Table, labels: &Labels, config: &FactorConfig) -> Result<Self, IqgmeError> {
         config.validate()?;
         not_empty(table)?;
         let classes = classes_seen(labels)?;
         check_spans(table)?;
-        Self::with_units(
-            table,
-            labels,
-            classes,
-            Units::fit(table, config.scale)?,
-            config,
-        )
+        Self::with_units(table, labels, classes, Units::fit(table, config.scale)?)
     }
 
     /// Takes rows as they are, in units in which features are of the size that the priors expect: for data drawn from the model, and whenever units are known
@@ -326,7 +118,7 @@ impl FactorData {
                 rule: "two or more",
             });
         }
-        Self::with_units(table, labels, classes, Units::given(table)?, config)
+        Self::with_units(table, labels, classes, Units::given(table)?)
     }
 
     fn with_units(
@@ -334,18 +126,13 @@ impl FactorData {
         labels: &Labels,
         classes: Vec<String>,
         units: Units,
-        config: &FactorConfig,
     ) -> Result<Self, IqgmeError> {
         let labels = RowLabels::new(class_of_rows(table, labels, &classes)?, classes.len());
-        let cells = units.cells(table)?;
-        let labelled = labels.labelled();
-        let effects = Effects::new(&cells, &labelled, &config.row_effects);
+        let cells = Cells::new(&units.apply(table)?);
         Ok(Self {
             columns: cells.columns(),
-            effect_rows: effects.rows(&cells, &labelled),
-            effects,
             cells,
-            n_labelled: labelled.len(),
+            n_labelled: labels.labelled().len(),
             labels,
             units,
             classes,

@@ -53,7 +53,7 @@ impl LabelStats {
     }
 }
 
-/// Free experts for the clusters with labelled rows; the others are tied to the shared prior.
+/// Free experts for the clusters with labelled rows; the others are at the shared prior.
 ///
 /// On failure: the cluster whose precision is not positive definite.
 pub(crate) fn update(
@@ -75,7 +75,7 @@ pub(crate) fn update(
             state.experts[h * n_utilities + k] = if stats.weight > 0.0 {
                 free(prior, &own, &stats, k).map_err(|source| (h, source))?
             } else {
-                FactorExpert::tied(prior, &own)
+                FactorExpert::at_prior(prior, &own)
             };
         }
     }
@@ -99,7 +99,7 @@ fn free(
     let inverse = factor.inverse();
     let n = prior.len();
     let mut expert = FactorExpert {
-        tied: false,
+        at_prior: false,
         mean: vec![0.0; n],
         covariance: Mat::zeros(n, n),
     };
@@ -119,8 +119,8 @@ pub(crate) fn update_prior(state: &mut FactorState, prior: &NormalGamma) {
         let (k, l) = (place / (n_factors + 1), place % (n_factors + 1));
         let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
         let of_utility = state.experts.iter().skip(k).step_by(n_utilities);
-        for (expert, used) in of_utility.zip(&state.switches) {
-            if !expert.tied && (l == n_factors || used[l]) {
+        for (expert, used) in of_utility.zip(&state.indicators) {
+            if !expert.at_prior && (l == n_factors || used[l]) {
                 n += 1.0;
                 sum += expert.mean[l];
                 squares += expert.mean[l].powi(2) + expert.covariance[(l, l)];
@@ -135,10 +135,10 @@ pub(crate) fn update_prior(state: &mut FactorState, prior: &NormalGamma) {
                 .expect("sums of positive numbers");
     }
     for i in 0..state.experts.len() {
-        if state.experts[i].tied {
+        if state.experts[i].at_prior {
             let own = state.expert_coordinates(i / n_utilities);
             let prior = state.expert_prior_of(i % n_utilities);
-            state.experts[i] = FactorExpert::tied(prior, &own);
+            state.experts[i] = FactorExpert::at_prior(prior, &own);
         }
     }
 }
@@ -154,7 +154,7 @@ pub(crate) fn bound(state: &FactorState, prior: &NormalGamma) -> Result<f64, Not
     let mut value = 0.0;
     let n_utilities = state.n_utilities();
     for (i, expert) in state.experts.iter().enumerate() {
-        if expert.tied {
+        if expert.at_prior {
             continue;
         }
         let own = state.expert_coordinates(i / n_utilities);

@@ -3,13 +3,14 @@
 use npb_data::PatternIndex;
 use npb_linalg::faer::{Accum, Mat, MatMut, Par, linalg::matmul::matmul};
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
+
 use npb_priors::dist::Gamma;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::data::{FactorData, RowLabels};
 use super::rows::{Cluster, RowFactors};
-use super::state::FactorState;
+use super::state::{Derived, FactorState};
+use crate::state::gamma;
 
 /// Features at a time in products whose results are by feature.
 const FEATURE_BLOCK: usize = 64;
@@ -132,43 +133,6 @@ impl RowMoments<'_> {
     }
 }
 
-/// What follows from `V`, by group of features.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Derived {
-    /// `ln|V|`.
-    pub(crate) ln_det: Vec<f64>,
-    /// Diagonal of `V^-1`.
-    pub(crate) precision: Vec<Vec<f64>>,
-}
-
-impl Derived {
-    pub(crate) fn new(covariance: &[Mat<f64>]) -> Result<Self, NotPositiveDefinite> {
-        let each: Vec<(f64, Vec<f64>)> = covariance
-            .par_iter()
-            .map(|v| {
-                let factor = Cholesky::new(v.as_ref())?;
-                let inverse = factor.inverse();
-                Ok((factor.ln_det(), diagonal(&inverse)))
-            })
-            .collect::<Result<_, _>>()?;
-        let (ln_det, precision) = each.into_iter().unzip();
-        Ok(Self { ln_det, precision })
-    }
-
-    /// Whether it may be of so many groups of features in `d` coordinates.
-    pub(crate) fn fits(&self, groups: usize, d: usize) -> bool {
-        let positive =
-            |of: &Vec<f64>| of.len() == d && of.iter().all(|v| v.is_finite() && *v > 0.0);
-        let finite = self.ln_det.iter().all(|v| v.is_finite());
-        let lengths = [self.ln_det.len(), self.precision.len()];
-        lengths == [groups; 2] && finite && self.precision.iter().all(positive)
-    }
-}
-
-fn diagonal(matrix: &Mat<f64>) -> Vec<f64> {
-    (0..matrix.ncols()).map(|j| matrix[(j, j)]).collect()
-}
-
 /// The optimal `q(theta, psi)`.
 pub(crate) fn update(
     state: &mut FactorState,
@@ -278,9 +242,4 @@ pub(crate) fn worth_dropping(state: &FactorState, prior: &Gamma, l: usize) -> f6
             * (own.mean() * second - 1.0 - own.mean_ln() + features.derived.precision[g][l].ln());
     }
     value + own.kl(prior)
-}
-
-/// A Gamma whose parameters are sums of positive numbers.
-pub(crate) fn gamma(shape: f64, rate: f64) -> Gamma {
-    Gamma::new(shape, rate).expect("sums of positive numbers, or checked when read from a file")
 }

@@ -1,46 +1,50 @@
 //! The result of a fit, and what can be asked of it.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use npb_data::{Labels, Table};
-use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
+use npb_infer::checkpoint::Every;
+use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Xoshiro256PlusPlus, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
-use npb_priors::dist::{Dirichlet, pick};
-use npb_priors::special::ln_add_exp;
+use npb_priors::dist::pick;
 use rand::RngExt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::config::FactorStart;
-use super::data::{Cells, FactorData, Units};
-use super::effects::{Effects, RowsOfBoth};
+use super::cells::Cells;
+use super::config::FactorInit;
+use super::data::FactorData;
 use super::predict::{Drawn, Predictor};
-use super::scale;
-use super::stacking::votes;
 use super::state::{FactorExpert, FactorState};
 use super::vb::{FactorUpdate, FactorVb};
+use crate::answers::{
+    ALL_CLASSES, ALL_INTERVALS, Evaluation, check_draws, most_probable, of_second_class, second,
+    with_first_class,
+};
 use crate::data::{class_of_rows, two_classes};
-use crate::fit::{
-    ALL_CLASSES, ALL_INTERVALS, Evaluation, check_draws, most_probable, with_first_class,
-};
-use crate::runs::{
-    check_level, check_part, check_total, class_intervals, of_second_class, run_all, weigh,
-};
-use crate::stacking::{self, FoundFrom, Vote, Votes};
-use crate::units::Filling;
+use crate::ensemble::calibration::Calibration;
+use crate::ensemble::crossval::{HeldOut, Side, held_out};
+use crate::ensemble::member::{self, Part, Predictive};
+use crate::ensemble::stacking::{by_bounds, check_weights, stacked};
+use crate::ensemble::train::{Checkpoints, Model, Planned, cancelled, planned, train};
+use crate::units::{Filling, Units};
 use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
+
+/// Iterations of a run without a fold, at most: its held-out prediction is settled before its bound is.
+const FOLD_ITERATIONS: u64 = 15;
+/// The name in the files of folds.
+const FOLD: &str = "npb-iqgme/factor/fold/2";
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;
 const IMPUTE: u64 = 3;
-const PICK: u64 = 5;
 
 /// Fits the factor-analytic variant: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or more, rows may be unlabelled (all of them, too: then there is no
-/// classifier). Cost: seconds of a core for tens of rows and hundreds of columns (20 with the default for 60 x 200); fewer `starts`, or `folds = 0`, take less. With labels every run is made `config.folds` times more, with at most 15 iterations each, to find its weight; with
-/// [`RowEffects::learn_variance`](crate::RowEffects::learn_variance) so is a run without factors for each of five scales of the steps. Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
+/// classifier). Cost: seconds of a core for tens of rows and hundreds of columns (20 with the default for 60 x 200); fewer `starts`, or `folds = 0`, take less. With labels every run is made `config.folds` times more, with at most 15 iterations each, to find its weight. Errors: see [`FactorData::new`]. Runs are made in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 ///
 /// ```
 /// use npb_iqgme::npb_data::{Labels, Table};
@@ -63,45 +67,175 @@ pub fn fit_factor(
     labels: &Labels,
     config: &FactorConfig,
 ) -> Result<FactorFit, IqgmeError> {
-    let mut data = FactorData::new(table, labels, config)?;
-    let config = &scale::learned(&mut data, table, labels, config, None)?;
-    let runs = make_runs(&data, config, |_, start, restart| {
-        let mut vb = FactorVb::new(&data, config.clone(), start, restart)?;
-        let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-        FactorRun::new(start, outcome, vb)
-    })?;
-    let votes = votes(table, labels, &data, config, None)?;
-    FactorFit::new(data, config.clone(), runs, votes)
+    let data = FactorData::new(table, labels, config)?;
+    fit_on(data, (table, labels), config, None)
 }
 
-/// All runs that the configuration asks for, in parallel: `make` gets the number of the run, its start and its restart.
-pub(crate) fn make_runs(
-    data: &FactorData,
+/// As [`fit_factor`], with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and
+/// returns the same bits as if it had never stopped.
+///
+/// Files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints) and [`fit_factor`].
+pub fn fit_factor_with_checkpoints(
+    table: &Table,
+    labels: &Labels,
     config: &FactorConfig,
-    make: impl Fn(usize, FactorStart, u64) -> Result<FactorRun, IqgmeError> + Sync,
-) -> Result<Vec<FactorRun>, IqgmeError> {
-    let starts = if data.n_labelled > 0 {
-        &config.starts
-    } else {
-        &config.unlabelled_starts
+    path: impl AsRef<Path>,
+    every: Every,
+    watch: impl Fn(usize, &VbReport) -> ControlFlow<()> + Sync,
+) -> Result<FactorFit, IqgmeError> {
+    let data = FactorData::new(table, labels, config)?;
+    let checkpoints = Checkpoints {
+        path: path.as_ref(),
+        every,
+        data: fingerprint(&data),
+        watch: &watch,
     };
-    run_all(starts, config.restarts, make)
+    fit_on(data, (table, labels), config, Some(&checkpoints))
+}
+
+fn fit_on(
+    data: FactorData,
+    (table, labels): (&Table, &Labels),
+    config: &FactorConfig,
+    checkpoints: Option<&Checkpoints<'_>>,
+) -> Result<FactorFit, IqgmeError> {
+    let starts = match data.n_labelled {
+        0 => &config.unlabelled_starts,
+        _ => &config.starts,
+    };
+    let plan = (&planned(starts, 1)[..], config.restarts);
+    let data = [data];
+    let runs = train::<Factors, _>(&data, plan, config, checkpoints, FactorMember::new)?;
+    let [data] = data;
+    if cancelled(runs.iter().map(|run| &run.stop)) {
+        return Ok(FactorFit::new(data, config.clone(), runs, None));
+    }
+    let limited = FactorConfig {
+        max_iterations: config.max_iterations.min(FOLD_ITERATIONS),
+        ..config.clone()
+    };
+    let sizes = [config.folds, runs.len()];
+    let files = checkpoints.map(|checkpoints| (checkpoints, FOLD, config));
+    let held_out = held_out(
+        &[labels],
+        &data.classes,
+        sizes,
+        config.seed,
+        files,
+        |sides| {
+            let Side { kept, left_out } = &sides[0];
+            let (rows, names) = (table.select_rows(kept), labels.select_rows(kept));
+            let kept = [FactorData::new(&rows, &names, &limited)?];
+            let cells = kept[0].units.apply_left_out(&table.select_rows(left_out))?;
+            let cells = Cells::new(&cells);
+            train::<Factors, _>(&kept, plan, &limited, None, |_, _, vb| {
+                let state = vb.into_state();
+                let others = Predictor::new(&state).probabilities(&state, &cells)?;
+                Ok(with_first_class(others).concat())
+            })
+        },
+    )?;
+    Ok(FactorFit::new(data, config.clone(), runs, held_out))
+}
+
+/// A number that is, but for chance, another one for other rows or labels.
+fn fingerprint(data: &FactorData) -> u64 {
+    let cells = &data.cells;
+    let missing = cells.patterns.iter().flat_map(|p| {
+        let rows = p.rows.iter().map(|&i| i as u64);
+        rows.chain(p.missing.iter().map(|&j| j as u64))
+    });
+    let values = (0..cells.n_features()).flat_map(|j| cells.x.col_as_slice(j));
+    let numbers = values.map(|value| value.to_bits());
+    let class = |class: &Option<usize>| class.map_or(u64::MAX, |class| class as u64);
+    let labels = data.labels.class.iter().map(class);
+    let content = [cells.n_rows() as u64, cells.n_features() as u64];
+    let content = content.into_iter().chain(missing).chain(numbers);
+    let content = content.chain(labels);
+    content.fold(0, |sum, word| stream(sum, [word, 0, 0, 0]).random())
+}
+
+/// The factor-analytic model.
+struct Factors;
+
+impl Model for Factors {
+    type Config = FactorConfig;
+    type Data = FactorData;
+    type Init = FactorInit;
+    type State = FactorState;
+    type Vb<'d> = FactorVb<'d>;
+    const FILE: &'static str = "npb-iqgme/factor/run/2";
+
+    fn limits(config: &FactorConfig) -> VbLimits {
+        config.limits()
+    }
+
+    fn begin<'d>(
+        data: &'d FactorData,
+        config: &FactorConfig,
+        init: FactorInit,
+        restart: u64,
+    ) -> Result<FactorVb<'d>, IqgmeError> {
+        FactorVb::new(data, config.clone(), init, restart)
+    }
+
+    fn resume<'d>(
+        data: &'d FactorData,
+        config: &FactorConfig,
+        state: FactorState,
+        trace: Vec<VbReport>,
+    ) -> Result<FactorVb<'d>, IqgmeError> {
+        FactorVb::resume(data, config.clone(), state, trace)
+    }
+
+    fn run(
+        vb: &mut FactorVb<'_>,
+        watch: &mut dyn FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, IqgmeError> {
+        vb.run(watch)
+    }
+
+    fn state<'a>(vb: &'a FactorVb<'_>) -> &'a FactorState {
+        vb.state()
+    }
+}
+
+/// A run as questions see it.
+struct FactorView<'a>(&'a FactorState);
+
+impl Predictive for FactorView<'_> {
+    type Rows = Cells;
+
+    fn class_probabilities(&self, cells: &Cells) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let others = Predictor::new(self.0).probabilities(self.0, cells)?;
+        Ok(with_first_class(others))
+    }
+
+    fn drawn_class_probabilities(
+        &self,
+        cells: &Cells,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let drawn = Predictor::draw(self.0, rng).map_err(failed)?;
+        Ok(with_first_class(drawn.probabilities(self.0, cells)?))
+    }
+
+    fn ln_density(&self, cells: &Cells) -> Result<Vec<f64>, IqgmeError> {
+        Predictor::new(self.0).ln_density(self.0, cells)
+    }
 }
 
 /// One run: where it started, how it went, and the posterior it ended in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct FactorRun {
+pub struct FactorMember {
     /// Its start.
-    pub start: FactorStart,
-    /// Its weight in densities and missing cells, by its bound; zero for a run that was not kept, and for one without factors beside those with factors.
-    pub weight: f64,
-    /// Its weight in class probabilities, by the labels that it foretells (`config.folds`), or else `weight`.
-    pub vote: f64,
-    /// The power to which the probabilities of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold. Rows of which less is seen than usual in training are put right by less.
-    pub sharpness: f64,
-    /// What is added to the logarithms of the classes' probabilities after that, before these are made to sum to one, found from the same labels; 0 for the first
-    /// class, and none at all where nothing was foretold.
-    pub shifts: Vec<f64>,
+    pub start: FactorInit,
+    /// Its weight in densities and missing cells, by its bound; zero for one that was not kept.
+    pub elbo_weight: f64,
+    /// Its weight in class probabilities, by held-out prediction (`config.folds`), or else as in densities.
+    pub stacking_weight: f64,
+    /// How its class probabilities are calibrated, found from held-out prediction.
+    pub calibration: Calibration,
     /// Bound and relative change, iteration by iteration.
     pub trace: Vec<VbReport>,
     /// Why it ended.
@@ -110,14 +244,14 @@ pub struct FactorRun {
     pub state: FactorState,
     /// For each cluster of the state the expected number of training rows.
     pub sizes: Vec<f64>,
-    /// For each cluster and column of the state the probability that the cluster uses the column, the other switches as they are.
-    pub use_probabilities: Vec<Vec<f64>>,
+    /// For each cluster and column of the state the probability that the cluster uses the column, the other indicators as they are.
+    pub inclusion_probabilities: Vec<Vec<f64>>,
 }
 
-impl FactorRun {
+impl FactorMember {
     /// A run that has ended.
-    pub(crate) fn new(
-        start: FactorStart,
+    fn new(
+        (_, start): Planned<FactorInit>,
         outcome: VbOutcome,
         mut vb: FactorVb<'_>,
     ) -> Result<Self, IqgmeError> {
@@ -125,14 +259,13 @@ impl FactorRun {
         vb.apply(FactorUpdate::Rows)?;
         Ok(Self {
             start,
-            weight: 0.0,
-            vote: 0.0,
-            sharpness: 1.0,
-            shifts: Vec::new(),
+            elbo_weight: 0.0,
+            stacking_weight: 0.0,
+            calibration: Calibration::default(),
             trace: outcome.trace,
             stop: outcome.stop,
             sizes: vb.sizes(),
-            use_probabilities: vb.use_probabilities()?,
+            inclusion_probabilities: vb.inclusion_probabilities()?,
             state: vb.into_state(),
         })
     }
@@ -156,7 +289,7 @@ pub struct FactorComponent {
     pub mean: Vec<f64>,
     /// Columns of the loadings that it uses.
     pub factors: Vec<usize>,
-    /// Probability of each dimension 0, 1, .. L: the number of columns that it uses, switches taken one by one.
+    /// Probability of each dimension 0, 1, .. L: the number of columns that it uses, indicators taken one by one.
     pub dimension: Vec<f64>,
     /// Effects of its factors on the probit score, in the order of `factors`, and their standard deviations; none without labels or with more than two classes.
     pub effects: Option<Vec<(f64, f64)>>,
@@ -166,141 +299,133 @@ pub struct FactorComponent {
 
 /// What is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Wire {
+pub struct Stored {
     config: FactorConfig,
     units: Units,
-    effects: Effects,
     classes: Vec<String>,
-    /// Labels of training, by class.
-    labels: Vec<u64>,
-    foretold: FoundFrom,
     /// The best run first.
-    runs: Vec<FactorRun>,
+    runs: Vec<FactorMember>,
 }
 
 /// A fitted factor-analytic model. Questions and answers are in the user's units, columns in the order of training.
 ///
-/// Imputations and densities average over the runs by their weights, class probabilities by their votes; clusters and loadings are those of the best run,
-/// which is one with factors if any is: bounds of runs with other effects of rows are no measure beside its own.
+/// Imputations and densities average over the runs by their bounds, class probabilities by their stacking weights; clusters and loadings are those of the best run.
 #[derive(Clone, Debug)]
 pub struct FactorFit {
-    wire: Wire,
+    stored: Stored,
 }
 
 impl FactorFit {
-    pub(crate) fn new(
+    fn new(
         data: FactorData,
         config: FactorConfig,
-        mut runs: Vec<FactorRun>,
-        votes: Option<Votes>,
-    ) -> Result<Self, IqgmeError> {
-        let by_labels = votes.is_some();
-        let foretold = votes
-            .as_ref()
-            .map_or(FoundFrom::NOTHING, |v| v.from.clone());
-        for (run, vote) in runs.iter_mut().zip(votes.into_iter().flat_map(|v| v.each)) {
-            run.vote = vote.weight;
-            (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
-        }
-        runs.sort_by(|a, b| b.elbo().total_cmp(&a.elbo()));
-        runs.sort_by_key(|run| run.start.without_factors());
-        let describe = |run: &&FactorRun| !run.start.without_factors();
-        let n_with_factors = runs.iter().filter(describe).count();
-        let describing = match n_with_factors {
-            0 => &mut runs[..],
-            n => &mut runs[..n],
-        };
-        let n_observed = data.n_observed().max(1);
-        let weights = weigh(describing, FactorRun::elbo, config.averaging, n_observed);
-        for (run, weight) in describing.iter_mut().zip(weights) {
-            run.weight = weight;
-            if !by_labels {
-                run.vote = weight;
+        mut runs: Vec<FactorMember>,
+        held_out: Option<HeldOut>,
+    ) -> Self {
+        let by_labels = held_out.is_some();
+        if let Some(held_out) = held_out {
+            // The bound says little of the labels and less of so many features: even where labels are few.
+            let (n, even) = (runs.len(), vec![1.0 / runs.len() as f64; runs.len()]);
+            for (run, found) in runs.iter_mut().zip(stacked(&held_out, n, &even)) {
+                (run.stacking_weight, run.calibration) = found;
             }
         }
-        let of_class = |class: usize| {
-            let own = data.labels.class.iter().filter(|c| **c == Some(class));
-            own.count() as u64
-        };
-        Ok(Self {
-            wire: Wire {
+        let n_observed = data.n_observed().max(1);
+        let temperature = config.elbo_temperature;
+        let weights = by_bounds(&mut runs, FactorMember::elbo, temperature, n_observed);
+        for (run, weight) in runs.iter_mut().zip(weights) {
+            run.elbo_weight = weight;
+            if !by_labels {
+                run.stacking_weight = weight;
+            }
+        }
+        Self {
+            stored: Stored {
                 config,
-                labels: (0..data.classes.len()).map(of_class).collect(),
                 units: data.units,
-                effects: data.effects,
                 classes: data.classes,
-                foretold,
                 runs,
             },
-        })
+        }
+    }
+
+    /// The runs as members, by these weights.
+    fn parts<'a>(
+        &'a self,
+        cells: &'a Cells,
+        weight: impl Fn(&FactorMember) -> f64,
+    ) -> Vec<Part<'a, FactorView<'a>>> {
+        let part = |run: &'a FactorMember| Part {
+            weight: weight(run),
+            calibration: &run.calibration,
+            rows: cells,
+            member: FactorView(&run.state),
+        };
+        let parts = self.stored.runs.iter().map(part);
+        parts.filter(|part| part.weight > 0.0).collect()
     }
 
     /// The runs that say something of the features.
-    fn describing(&self) -> impl Iterator<Item = &FactorRun> {
-        self.wire.runs.iter().filter(|run| run.weight > 0.0)
-    }
-
-    /// The runs that say something of the labels.
-    fn voting(&self) -> impl Iterator<Item = &FactorRun> {
-        self.wire.runs.iter().filter(|run| run.vote > 0.0)
+    fn describing(&self) -> impl Iterator<Item = &FactorMember> {
+        self.stored.runs.iter().filter(|run| run.elbo_weight > 0.0)
     }
 
     /// Class names; with two, probabilities are of the second. Empty for a fit without labels.
     pub fn classes(&self) -> &[String] {
-        &self.wire.classes
+        &self.stored.classes
     }
 
     /// Names of all columns of the training table.
     pub fn column_names(&self) -> &[String] {
-        self.wire.units.standardiser.column_names()
+        self.stored.units.standardiser.column_names()
     }
 
     /// Columns in the model, as positions in the training table.
     pub fn model_columns(&self) -> &[usize] {
-        &self.wire.units.active
+        &self.stored.units.active
     }
 
     /// Columns left out of the model: constant in training, or without any observed value.
     pub fn ignored_columns(&self) -> Vec<usize> {
         (0..self.column_names().len())
-            .filter(|j| self.wire.units.active.binary_search(j).is_err())
+            .filter(|j| self.stored.units.active.binary_search(j).is_err())
             .collect()
     }
 
     /// The configuration of the fit. If the variance of the steps was learned, it has this variance, to be learned no more: it makes the same fit.
     pub fn config(&self) -> &FactorConfig {
-        &self.wire.config
+        &self.stored.config
     }
 
     /// All runs, the best first: those without factors after those that may have some.
-    pub fn runs(&self) -> &[FactorRun] {
-        &self.wire.runs
+    pub fn members(&self) -> &[FactorMember] {
+        &self.stored.runs
     }
 
     /// The variational posterior of the best run, in standardised units.
     pub fn state(&self) -> &FactorState {
-        &self.wire.runs[0].state
+        &self.stored.runs[0].state
     }
 
     /// Bound and relative change of the best run, iteration by iteration.
     pub fn trace(&self) -> &[VbReport] {
-        &self.wire.runs[0].trace
+        &self.stored.runs[0].trace
     }
 
     /// Why the best run ended.
     pub fn stop(&self) -> &Stop {
-        &self.wire.runs[0].stop
+        &self.stored.runs[0].stop
     }
 
     /// Number of clusters that have at least one training row, in expectation.
     pub fn n_clusters(&self) -> usize {
-        let sizes = &self.wire.runs[0].sizes;
+        let sizes = &self.stored.runs[0].sizes;
         sizes.iter().filter(|size| **size >= 1.0).count()
     }
 
     /// The clusters of the best run, larger ones first.
     pub fn components(&self) -> Vec<FactorComponent> {
-        let run = &self.wire.runs[0];
+        let run = &self.stored.runs[0];
         let state = &run.state;
         let weights = state.sticks.expected_weights();
         let cluster = |h: usize| {
@@ -318,14 +443,14 @@ impl FactorFit {
                 weight: weights[h],
                 size: run.sizes[h],
                 mean: self
-                    .wire
+                    .stored
                     .units
                     .active
                     .iter()
                     .enumerate()
                     .map(mean)
                     .collect(),
-                dimension: sum_of_switches(&run.use_probabilities[h]),
+                dimension: sum_of_indicators(&run.inclusion_probabilities[h]),
                 effects: two_classes.then(|| utilities.remove(0)),
                 utilities,
                 factors,
@@ -338,7 +463,7 @@ impl FactorFit {
     /// [`model_columns`](Self::model_columns), a column for each factor in use.
     pub fn loadings(&self) -> Mat<f64> {
         let state = self.state();
-        Mat::from_fn(self.wire.units.active.len(), state.n_factors(), |k, l| {
+        Mat::from_fn(self.stored.units.active.len(), state.n_factors(), |k, l| {
             state.features.mean[(k, l)]
         })
     }
@@ -347,87 +472,32 @@ impl FactorFit {
     ///
     /// Errors: as there; a fit with more than two classes.
     pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        two_classes(&self.wire.classes, "predict_proba", ALL_CLASSES)?;
+        two_classes(&self.stored.classes, "predict_proba", ALL_CLASSES)?;
         let all = self.predict_classes(table)?;
-        Ok(all.into_iter().map(|of_row| of_row[1]).collect())
+        Ok(second(all))
     }
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), factors and missing features integrated out, experts by moment
-    /// matching. Steps and linear effects of features are at their posterior means: a posterior that factorises overstates what they leave uncertain.
-    /// Each run is put right by its [`sharpness`](FactorRun::sharpness) and [`shifts`](FactorRun::shifts). A row without any observed feature gets the shares of the
-    /// classes among the labels of training.
+    /// matching.
+    /// Each run is [calibrated](FactorMember::calibration). A row without any observed feature gets the model's marginal class probability.
     ///
     /// Cost: see [`FactorVb`]; with more than two classes seven integrals for each row and cluster. Errors: other columns than in training, a fit without labels.
     pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         self.classifies()?;
         let cells = self.cells(table)?;
-        let by_run = self.by_run(&cells, &self.wire.effects.of(&cells))?;
-        Ok(self.probabilities(&cells, &by_run, &self.extents(table)))
-    }
-
-    fn probabilities(
-        &self,
-        cells: &Cells,
-        by_run: &[Vec<Vec<f64>>],
-        extents: &[f64],
-    ) -> Vec<Vec<f64>> {
-        let mut probabilities = self.average(by_run, extents);
-        let shares = self.shares();
-        for i in Self::unseen(cells) {
-            probabilities[i] = (0..shares.dim()).map(|class| shares.mean(class)).collect();
-        }
-        probabilities
-    }
-
-    /// Probabilities of the classes by each run that votes, before they are put right: run, row, class.
-    fn by_run(&self, cells: &Cells, rows: &RowsOfBoth) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
-        let of_run = |run: &FactorRun| {
-            let effects = (&self.wire.effects, rows);
-            let others = Predictor::new(&run.state).probabilities(&run.state, cells, effects)?;
-            Ok(with_first_class(others))
-        };
-        self.voting().map(of_run).collect()
-    }
-
-    /// How far the rows of a table let runs be put right.
-    fn extents(&self, table: &Table) -> Vec<f64> {
-        let wire = &self.wire;
-        wire.foretold.extents(table, &wire.units.active)
-    }
-
-    /// The average of the runs that vote, each put right as far as rows let it.
-    fn average(&self, by_run: &[Vec<Vec<f64>>], extents: &[f64]) -> Vec<Vec<f64>> {
-        let runs = self.voting().map(|run| Vote {
-            weight: run.vote,
-            surety: self.wire.foretold.surety(run.sharpness, &run.shifts),
-        });
-        stacking::average(runs.zip(by_run), extents)
-    }
-
-    /// Rows of which nothing is seen. What runs say of them is what they would say of a row without effects, not of a row that might have any: they get the
-    /// shares of the classes among the labels of training, with half a label more of each class.
-    fn unseen(cells: &Cells) -> Vec<usize> {
-        let n_features = cells.n_features();
-        let patterns = cells.patterns.iter();
-        let unseen = patterns.filter(|pattern| pattern.missing.len() == n_features);
-        unseen.flat_map(|pattern| pattern.rows.clone()).collect()
-    }
-
-    fn shares(&self) -> Dirichlet {
-        let each = self.wire.labels.iter().map(|n| *n as f64 + 0.5);
-        Dirichlet::new(each.collect()).expect("positive")
+        member::class_probabilities(&self.parts(&cells, |run| run.stacking_weight))
     }
 
     /// The most probable class of each row.
     pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
-        let name = |p: Vec<f64>| self.wire.classes[most_probable(&p)].as_str();
+        let name = |p: Vec<f64>| self.stored.classes[most_probable(&p)].as_str();
         Ok(self.predict_classes(table)?.into_iter().map(name).collect())
     }
 
     /// How well the labelled rows of a table are predicted. Errors: as [`predict_classes`](Self::predict_classes); no labelled row; a label that is not a class of
     /// the fit.
     pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
-        let classes = class_of_rows(table, labels, &self.wire.classes)?;
+        let classes = class_of_rows(table, labels, &self.stored.classes)?;
         Evaluation::new(&self.predict_classes(table)?, &classes)
     }
 
@@ -439,16 +509,13 @@ impl FactorFit {
         level: f64,
         draws: usize,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        check_level(level)?;
-        check_draws(draws, 2)?;
-        two_classes(&self.wire.classes, "predict_interval", ALL_INTERVALS)?;
+        two_classes(&self.stored.classes, "predict_interval", ALL_INTERVALS)?;
         let all = self.predict_class_intervals(table, level, draws)?;
         Ok(of_second_class(all))
     }
 
-    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are put right as the
-    /// probabilities of their run are, so that they spread around what is foretold, on the scale of log odds as wide as they were or, where the run was not sure enough, wider.
-    /// With steps ([`RowEffects::steps`](crate::RowEffects::steps)) they are wide, often next to all of (0, 1): the posterior has a variance of its own for each of many steps and overstates that of their sum.
+    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are calibrated as the
+    /// probabilities of their run are, so that they spread around these, on the scale of log odds as wide as they were or, where the run was not sure enough, wider.
     ///
     /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
     /// excluded), fewer than two draws.
@@ -458,37 +525,10 @@ impl FactorFit {
         level: f64,
         draws: usize,
     ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
-        check_level(level)?;
-        check_draws(draws, 2)?;
         self.classifies()?;
         let cells = self.cells(table)?;
-        let rows = self.wire.effects.of(&cells);
-        let by_run = self.by_run(&cells, &rows)?;
-        let extents = self.extents(table);
-        let unseen = Self::unseen(&cells);
-        let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
-            .into_par_iter()
-            .map(|draw| {
-                let (k, run) = self.pick(draw);
-                let state = &run.state;
-                let mut rng = stream(self.wire.config.seed, [0, draw, INTERVAL, 0]);
-                let predictor = Predictor::draw(state, &mut rng).map_err(failed)?;
-                let effects = (&self.wire.effects, &rows);
-                let others = predictor.probabilities(state, &cells, effects)?;
-                let drawn = with_first_class(others);
-                let mut moved = self
-                    .wire
-                    .foretold
-                    .surety(run.sharpness, &run.shifts)
-                    .moved_all(drawn, &by_run[k], &extents);
-                for &i in &unseen {
-                    self.shares().sample(&mut moved[i], &mut rng);
-                }
-                Ok(moved)
-            })
-            .collect::<Result<_, IqgmeError>>()?;
-        let probabilities = self.probabilities(&cells, &by_run, &extents);
-        Ok(class_intervals(probabilities, &drawn, level))
+        let parts = self.parts(&cells, |run| run.stacking_weight);
+        member::intervals(&parts, level, draws, (self.stored.config.seed, 0, INTERVAL))
     }
 
     /// Probabilities of the clusters given the observed features, one vector for each row, in the order of [`components`](Self::components).
@@ -506,22 +546,9 @@ impl FactorFit {
     /// Log density of the observed features of each row at the posterior means of the parameters, in the user's units. Zero for a row without any.
     pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         let cells = self.cells(table)?;
-        let sd = self.wire.units.standardiser.sd();
-        let mut density = vec![f64::NEG_INFINITY; table.n_rows()];
-        for run in self.describing() {
-            let own = Predictor::new(&run.state).ln_density(&run.state, &cells)?;
-            for (sum, own) in density.iter_mut().zip(own) {
-                *sum = ln_add_exp(*sum, run.weight.ln() + own);
-            }
-        }
-        for (row, density) in density.iter_mut().enumerate() {
-            for &j in &self.wire.units.active {
-                if let Some(value) = table.get(row, j) {
-                    *density += self.wire.units.margins.ln_slope(j, value) - sd[j].ln();
-                }
-            }
-        }
-        Ok(density)
+        let parts = self.parts(&cells, |run| run.elbo_weight);
+        let standardised = member::ln_density(&parts, table.n_rows())?;
+        Ok(self.stored.units.ln_density(table, standardised))
     }
 
     /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row. On the scale of normal
@@ -536,19 +563,17 @@ impl FactorFit {
             let filled = Predictor::new(&run.state).missing_cells(&run.state, &cells)?;
             sums.resize(filled.len(), [0.0; 2]);
             for (sum, cell) in sums.iter_mut().zip(&filled) {
-                sum[0] += run.weight * cell.mean;
-                sum[1] += run.weight * (cell.variance + cell.mean * cell.mean);
+                sum[0] += run.elbo_weight * cell.mean;
+                sum[1] += run.elbo_weight * (cell.variance + cell.mean * cell.mean);
             }
             places = filled;
         }
         let mut mean = Filling::new(table);
         let mut sd = Filling::new(&table.map(|_, _, _| 0.0)?);
-        for (row, j) in self.missing_constants(table) {
-            mean.set(row, j, self.to_units(j, 0.0));
-            sd.set(row, j, 0.0);
-        }
+        self.stored.units.fill_constants(table, &mut mean);
+        self.stored.units.fill_zeros(table, &mut sd);
         for (place, [first, second]) in places.iter().zip(sums) {
-            let column = self.wire.units.active[place.feature];
+            let column = self.stored.units.active[place.feature];
             mean.set(place.row, column, self.to_units(column, first));
             let own = (second - first * first).max(0.0).sqrt();
             let half = |score: f64| 0.5 * self.to_units(column, score);
@@ -567,21 +592,19 @@ impl FactorFit {
     pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
         check_draws(draws, 1)?;
         let cells = self.cells(table)?;
-        let seed = self.wire.config.seed;
-        let runs: Vec<&FactorRun> = self.describing().collect();
+        let seed = self.stored.config.seed;
+        let runs: Vec<&FactorMember> = self.describing().collect();
         let completed = |draw: u64| {
             let mut rng = stream(seed, [0, draw, IMPUTE, 0]);
-            let chosen = pick(runs.iter().map(|run| run.weight), rng.random()).unwrap_or(0);
+            let chosen = pick(runs.iter().map(|run| run.elbo_weight), rng.random()).unwrap_or(0);
             let state = &runs[chosen].state;
             let parameters = Drawn::new(state, &mut rng).map_err(failed)?;
             let of_row = |row: usize| stream(seed, [1, draw, IMPUTE, row as u64]);
             let predictor = Predictor::new(state);
             let mut filled = Filling::new(table);
-            for (row, j) in self.missing_constants(table) {
-                filled.set(row, j, self.to_units(j, 0.0));
-            }
+            self.stored.units.fill_constants(table, &mut filled);
             for (row, p, value) in predictor.draw_missing(state, &cells, &parameters, of_row)? {
-                let column = self.wire.units.active[p];
+                let column = self.stored.units.active[p];
                 let value = self.to_units(column, value);
                 filled.set(row, column, value.clamp(f64::MIN, f64::MAX));
             }
@@ -590,97 +613,66 @@ impl FactorFit {
         (0..draws as u64).into_par_iter().map(completed).collect()
     }
 
-    /// Missing cells of columns that were constant in training.
-    fn missing_constants<'a>(
-        &'a self,
-        table: &'a Table,
-    ) -> impl Iterator<Item = (usize, usize)> + 'a {
-        let columns = self.wire.units.standardiser.constant_columns().iter();
-        let cells = columns.flat_map(|&j| (0..table.n_rows()).map(move |row| (row, j)));
-        cells.filter(|&(row, j)| !table.is_observed(row, j))
-    }
-
     fn classifies(&self) -> Result<(), IqgmeError> {
-        if self.wire.classes.is_empty() {
+        if self.stored.classes.is_empty() {
             Err(IqgmeError::Unlabelled)
         } else {
             Ok(())
         }
     }
 
-    /// One of the runs that vote and its place among them, drawn by weight.
-    fn pick(&self, draw: u64) -> (usize, &FactorRun) {
-        let u = stream(self.wire.config.seed, [0, draw, PICK, 0]).random();
-        let runs: Vec<&FactorRun> = self.voting().collect();
-        let chosen = pick(runs.iter().map(|run| run.vote), u).unwrap_or(0);
-        (chosen, runs[chosen])
-    }
-
     fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {
-        self.wire.units.cells(table)
+        Ok(Cells::new(&self.stored.units.apply(table)?))
     }
 
     fn to_units(&self, column: usize, value: f64) -> f64 {
-        self.wire.units.to_table(column, value)
+        self.stored.units.to_units(column, value)
     }
 }
 
 impl Saved for FactorFit {
-    const MODEL: &'static str = "npb-iqgme/factor";
+    const MODEL: &'static str = "npb-iqgme/factor/2";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Wire;
+    type Content = Stored;
     type Error = IqgmeError;
 
-    fn content(&self) -> &Wire {
-        &self.wire
+    fn content(&self) -> &Stored {
+        &self.stored
     }
 
-    fn from_content(wire: Wire) -> Result<Self, IqgmeError> {
+    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
-        wire.config.validate()?;
-        wire.units.check().map_err(saved)?;
-        let n_features = wire.units.active.len();
-        if !wire.effects.is_valid(n_features) {
-            return Err(saved("effects of rows".to_owned()));
-        }
-        let n_classes = wire.classes.len();
-        if n_classes == 1 || wire.labels.len() != n_classes || wire.runs.is_empty() {
+        stored.config.validate()?;
+        stored.units.check().map_err(saved)?;
+        let (n_classes, runs) = (stored.classes.len(), &stored.runs);
+        if n_classes == 1 || runs.is_empty() || runs[0].elbo_weight == 0.0 {
             return Err(saved("classes or runs: impossible number".to_owned()));
         }
-        let n_utilities = n_classes.saturating_sub(1);
-        wire.foretold.check(wire.classes.len()).map_err(saved)?;
-        check_total("weights", wire.runs.iter().map(|run| run.weight)).map_err(saved)?;
-        check_total("votes", wire.runs.iter().map(|run| run.vote)).map_err(saved)?;
-        for (k, run) in wire.runs.iter().enumerate() {
-            check_part(
-                k,
-                run.weight,
-                &wire.foretold.surety(run.sharpness, &run.shifts),
-                n_classes,
-            )
-            .map_err(saved)?;
-            if !(0.0..=1.0).contains(&run.vote) {
-                return Err(saved(format!("vote of run {k}: {}", run.vote)));
-            }
-            let law = wire.effects.law(run.state.linear());
+        let (p, n_utilities) = (stored.units.active.len(), n_classes.saturating_sub(1));
+        check_weights("ELBO weights", runs.iter().map(|run| run.elbo_weight)).map_err(saved)?;
+        let weights = runs.iter().map(|run| run.stacking_weight);
+        check_weights("stacking weights", weights).map_err(saved)?;
+        for (k, run) in runs.iter().enumerate() {
+            run.calibration.check(n_classes).map_err(saved)?;
             run.state
-                .check(n_features, n_utilities, &law, &wire.config)
+                .check(p, n_utilities, &stored.config)
                 .map_err(saved)?;
             let (n, l) = (run.state.n_clusters(), run.state.n_factors());
             let probable = |p: &f64| (0.0..=1.0).contains(p);
-            let switches = run.use_probabilities.len() == n
-                && (run.use_probabilities.iter()).all(|p| p.len() == l && p.iter().all(probable));
+            let indicators = run.inclusion_probabilities.len() == n
+                && (run.inclusion_probabilities.iter())
+                    .all(|p| p.len() == l && p.iter().all(probable));
             let sizes = run.sizes.len() == n && run.sizes.iter().all(|s| s.is_finite());
-            if !switches || !sizes {
+            if !indicators || !sizes {
                 return Err(saved(format!("clusters of run {k}")));
             }
         }
-        Ok(Self { wire })
+        Ok(Self { stored })
     }
 }
 
-/// Distribution of a sum of independent switches.
-fn sum_of_switches(probabilities: &[f64]) -> Vec<f64> {
+/// Distribution of a sum of independent indicators.
+fn sum_of_indicators(probabilities: &[f64]) -> Vec<f64> {
     let mut distribution = vec![1.0];
     for &p in probabilities {
         let mut next = vec![0.0; distribution.len() + 1];

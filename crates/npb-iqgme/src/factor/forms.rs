@@ -9,7 +9,7 @@ use npb_data::Pattern;
 use npb_linalg::faer::{Accum, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
 use rayon::prelude::*;
 
-use super::data::Cells;
+use super::cells::Cells;
 use super::state::{FactorState, submatrix};
 
 /// Features at a time in sums over features: a fixed number, so that sums do not depend on the number of threads.

@@ -13,23 +13,22 @@ use npb_priors::special::{ln_normalize, ln_phi};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
-pub use self::draw::FactorDraw;
+pub(crate) use self::draw::FactorDraw;
 use self::draw::{LEAST_CONCENTRATION, first_draw, normal_gamma, precision};
 use super::bound::Priors;
+use super::cells::Cells;
 use super::data::FactorData;
-use super::effects::{EffectLaw, EffectRows};
-use super::features::{FeatureStats, gamma};
+use super::features::FeatureStats;
 use super::forms::Forms;
 use super::rows::{Cluster, OwnGram, Spread, multiply, shared};
 use super::state::FactorState;
-use super::vb::interleaved;
+use crate::answers::{ALL_CLASSES, with_first_class};
 use crate::config::check_length;
 use crate::data::two_classes;
-use crate::fit::{ALL_CLASSES, with_first_class};
 use crate::multinomial::probabilities_sharing;
 use crate::state::expect;
+use crate::state::gamma;
 use crate::{FactorConfig, IqgmeError, multinomial};
 
 mod draw;
@@ -43,13 +42,12 @@ const MOVE: u64 = 21;
 const RESUMED: u64 = 1 << 31;
 
 /// One move of the sampler. Each leaves the posterior as it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FactorMove {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FactorMove {
     /// Cluster, score and factors of every row, jointly.
     Rows,
-    /// Each switch with the factors that it switches.
-    Switches,
+    /// Each indicator with the factors that it governs.
+    Indicators,
     /// The clusters' noise.
     ClusterNoise,
     /// Weights of the clusters.
@@ -64,17 +62,13 @@ pub enum FactorMove {
     Experts,
     /// The prior that the experts share.
     ExpertPrior,
-    /// What rows say of their labels whatever their clusters.
-    RowEffect,
-    /// Precisions of the steps.
-    EffectScales,
 }
 
 impl FactorMove {
     /// The moves of a sweep, in order.
-    pub const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Rows,
-        Self::Switches,
+        Self::Indicators,
         Self::ClusterNoise,
         Self::Sticks,
         Self::Concentration,
@@ -82,30 +76,12 @@ impl FactorMove {
         Self::Scales,
         Self::Experts,
         Self::ExpertPrior,
-        Self::RowEffect,
-        Self::EffectScales,
     ];
 }
 
 /// A Gibbs sampler for the factor-analytic variant. Costs as [`crate::FactorVb`], all `N` clusters and `L` columns counted.
-///
-/// ```
-/// use npb_iqgme::npb_data::{Labels, Table};
-/// use npb_iqgme::{FactorConfig, FactorData, FactorSampler, FactorStart, FactorVb};
-///
-/// let table = Table::complete(4, 3, vec![-2.0, -1.5, -1.0, 1.0, 1.4, 2.2, -1.8, -1.6, -0.7, 0.9, 1.5, 2.0])?;
-/// let labels = Labels::from_strings(&["a", "b", "a", "b"].map(Some));
-/// let config = FactorConfig { truncation: 3, max_factors: 2, ..FactorConfig::default() };
-/// let data = FactorData::new(&table, &labels, &config)?;
-/// let start = FactorVb::new(&data, config.clone(), FactorStart::Pooled(1), 0)?.into_state();
-/// let mut sampler = FactorSampler::new(&data, config, &start, 0)?;
-/// for _ in 0..10 { sampler.sweep()?; }
-/// assert_eq!(sampler.draw().labels.len(), 4);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub struct FactorSampler<'d> {
+pub(crate) struct FactorSampler<'d> {
     data: &'d FactorData,
-    law: EffectLaw,
     config: FactorConfig,
     priors: Priors,
     moves: Vec<FactorMove>,
@@ -119,37 +95,28 @@ pub struct FactorSampler<'d> {
 }
 
 impl<'d> FactorSampler<'d> {
-    /// A chain that starts at a draw from a variational posterior; clusters and columns that it does not have are drawn from the prior. `config.scale` and
-    /// `config.row_effects` are those that `data` was prepared with, whatever they are here.
-    pub fn new(
+    /// A chain that starts at a draw from a variational posterior; clusters and columns that it does not have are drawn from the prior. `config.scale` is that
+    /// which `data` was prepared with, whatever it is here.
+    pub(crate) fn new(
         data: &'d FactorData,
         config: FactorConfig,
         start: &FactorState,
         chain: u64,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
-        let linear = start.linear();
-        let law = data.effects.law(linear);
         start
-            .check(
-                data.cells.n_features(),
-                data.labels.n_utilities,
-                &law,
-                &config,
-            )
+            .check(data.cells.n_features(), data.labels.n_utilities, &config)
             .map_err(|what| IqgmeError::Saved { what })?;
         let mut rng = stream(config.seed, [chain, 0, FIRST, 0]);
         let priors = Priors::new(&config);
-        let effects = (&law, data.effect_rows.rows(linear));
-        let draw =
-            first_draw(data, effects, (&config, &priors), start, &mut rng).map_err(|source| {
-                IqgmeError::Numerical {
-                    iteration: 0,
-                    block: "start",
-                    component: 0,
-                    source,
-                }
-            })?;
+        let draw = first_draw(data, (&config, &priors), start, &mut rng).map_err(|source| {
+            IqgmeError::Numerical {
+                iteration: 0,
+                block: "start",
+                component: 0,
+                source,
+            }
+        })?;
         let mut sampler = Self::at(data, config, draw, chain, 0);
         sampler.apply(FactorMove::Rows)?;
         Ok(sampler)
@@ -160,7 +127,7 @@ impl<'d> FactorSampler<'d> {
     ///
     /// # Errors
     /// A configuration out of range; a draw of other data or another configuration.
-    pub fn resume(
+    pub(crate) fn resume(
         data: &'d FactorData,
         config: FactorConfig,
         draw: FactorDraw,
@@ -168,8 +135,7 @@ impl<'d> FactorSampler<'d> {
         sweep: u64,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
-        let law = data.effects.law(draw.linear);
-        draw.check(data, &law, &config)
+        draw.check(data, &config)
             .and_then(|()| expect(sweep < u64::MAX, "sweep"))
             .map_err(|what| IqgmeError::Saved { what })?;
         Ok(Self::at(data, config, draw, chain, sweep))
@@ -184,7 +150,6 @@ impl<'d> FactorSampler<'d> {
     ) -> Self {
         Self {
             data,
-            law: data.effects.law(draw.linear),
             priors: Priors::new(&config),
             config,
             moves: FactorMove::ALL.to_vec(),
@@ -196,28 +161,23 @@ impl<'d> FactorSampler<'d> {
         }
     }
 
-    /// Sweeps made so far.
-    pub fn sweeps(&self) -> u64 {
-        self.sweep
-    }
-
     /// Sets the moves of a sweep, in order; without this they are [`FactorMove::ALL`].
     ///
     /// # Errors
     /// No moves.
-    pub fn with_moves(mut self, moves: &[FactorMove]) -> Result<Self, IqgmeError> {
+    pub(crate) fn with_moves(mut self, moves: &[FactorMove]) -> Result<Self, IqgmeError> {
         check_length("moves", moves.len(), "moves")?;
         self.moves = moves.to_vec();
         Ok(self)
     }
 
     /// The current draw.
-    pub fn draw(&self) -> &FactorDraw {
+    pub(crate) fn draw(&self) -> &FactorDraw {
         &self.draw
     }
 
     /// Makes every move once.
-    pub fn sweep(&mut self) -> Result<(), IqgmeError> {
+    pub(crate) fn sweep(&mut self) -> Result<(), IqgmeError> {
         self.sweep += 1;
         self.uses = 0;
         for k in 0..self.moves.len() {
@@ -226,9 +186,9 @@ impl<'d> FactorSampler<'d> {
         Ok(())
     }
 
-    /// Makes the sweeps of `plan`; `watch` sees every sweep and the draw it ends with. Monitored: concentration, occupied clusters, switches that are
-    /// on in them, mean log noise precision, log probability of the labels given factors, experts and effects of rows.
-    pub fn run(
+    /// Makes the sweeps of `plan`; `watch` sees every sweep and the draw it ends with. Monitored: concentration, occupied clusters, indicators that are
+    /// on in them, mean log noise precision, log probability of the labels given factors and experts.
+    pub(crate) fn run(
         &mut self,
         plan: &SweepPlan,
         mut watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
@@ -236,7 +196,7 @@ impl<'d> FactorSampler<'d> {
         let names = [
             "concentration",
             "clusters",
-            "switches",
+            "indicators",
             "ln_noise",
             "ln_labels",
         ];
@@ -255,7 +215,7 @@ impl<'d> FactorSampler<'d> {
     }
 
     /// Probability of the second of two classes for each row by the current draw, as [`predict_classes`](Self::predict_classes) has those of all. Errors: as there; more than two classes.
-    pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+    pub(crate) fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         two_classes(&self.data.classes, "predict_proba", ALL_CLASSES)?;
         let all = self.predict_classes(table)?;
         Ok(all.into_iter().map(|of_row| of_row[1]).collect())
@@ -263,17 +223,13 @@ impl<'d> FactorSampler<'d> {
 
     /// Probabilities of the classes for each row by the current draw, factors and missing features integrated out. Errors: other columns than in training, no
     /// labels in training.
-    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub(crate) fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         if self.data.n_labelled == 0 {
             return Err(IqgmeError::Unlabelled);
         }
-        let cells = self.data.units.cells(table)?;
+        let cells = Cells::new(&self.data.units.apply(table)?);
         let forms = Forms::new(&self.draw.features(), &cells);
-        let rows = self.data.effects.of(&cells);
-        let rows = rows.rows(self.draw.linear);
         let n = self.draw.n_utilities();
-        let effects = self.draw.row_effects.iter();
-        let effects = interleaved(effects.map(|effect| self.law.at(rows, effect)).collect());
         let clusters = self.draw.clusters();
         let mut probabilities = vec![vec![0.0; n]; cells.n_rows()];
         let (mut means, mut part) = (vec![0.0; n], vec![0.0; n]);
@@ -290,7 +246,7 @@ impl<'d> FactorSampler<'d> {
                 for (h, (s, weight)) in located.iter().zip(weights).enumerate() {
                     let moments = self.draw.moments(h, &clusters[h].used);
                     for (k, mean) in means.iter_mut().enumerate() {
-                        *mean = moments.score(k, s) + effects[i * n + k];
+                        *mean = moments.score(k, s);
                     }
                     let shared = shared(&moments.slopes, &spreads[h].covariance);
                     probabilities_sharing(&means, &vec![1.0; n], &shared, &mut part);
@@ -307,7 +263,7 @@ impl<'d> FactorSampler<'d> {
     }
 
     /// Conditional means of the missing cells of the training rows given the draw, row by row and then by feature, in standardised units.
-    pub fn missing_means(&self) -> Vec<f64> {
+    pub(crate) fn missing_means(&self) -> Vec<f64> {
         let n_factors = self.draw.loading_precisions.len();
         let mut means = Vec::new();
         for pattern in self.data.cells.patterns.iter() {
@@ -315,7 +271,7 @@ impl<'d> FactorSampler<'d> {
                 let h = self.draw.labels[i];
                 for &p in &pattern.missing {
                     let theta = |d: usize| self.draw.coefficients[(p, d)];
-                    let used = (0..n_factors).filter(|&l| self.draw.switches[h][l]);
+                    let used = (0..n_factors).filter(|&l| self.draw.indicators[h][l]);
                     let common: f64 = used.map(|l| theta(l) * self.draw.factors[(l, i)]).sum();
                     means.push(common + theta(n_factors + h));
                 }
@@ -325,13 +281,13 @@ impl<'d> FactorSampler<'d> {
     }
 
     /// Makes one move.
-    pub fn apply(&mut self, which: FactorMove) -> Result<(), IqgmeError> {
+    pub(crate) fn apply(&mut self, which: FactorMove) -> Result<(), IqgmeError> {
         self.uses += 1;
         let key = [self.chain, self.sweep, MOVE, self.uses];
         let mut rng = stream(self.config.seed, key);
         match which {
             FactorMove::Rows => return self.move_rows(rng.random()),
-            FactorMove::Switches => self.move_switches(&mut rng),
+            FactorMove::Indicators => self.move_indicators(&mut rng),
             FactorMove::ClusterNoise => self.move_cluster_noise(&mut rng),
             FactorMove::Sticks => self.move_sticks(&mut rng),
             FactorMove::Concentration => self.move_concentration(&mut rng),
@@ -339,13 +295,6 @@ impl<'d> FactorSampler<'d> {
             FactorMove::Scales => self.move_scales(&mut rng),
             FactorMove::Experts => return self.move_experts(&mut rng),
             FactorMove::ExpertPrior => self.move_expert_prior(&mut rng),
-            FactorMove::RowEffect => self.move_row_effect(&mut rng),
-            FactorMove::EffectScales => {
-                for (k, effect) in self.draw.row_effects.iter().enumerate() {
-                    let drawn = self.law.draw_precisions(effect, &mut rng);
-                    self.draw.effect_precisions[k] = drawn;
-                }
-            }
         }
         Ok(())
     }
@@ -374,7 +323,6 @@ impl<'d> FactorSampler<'d> {
         self.prepare_forms();
         let forms = self.forms.as_ref().expect("prepared");
         let clusters = self.draw.clusters();
-        let effects = self.effects();
         // With one utility it is integrated out with the factors; several are given, and drawn anew after them.
         let n_utilities = self.draw.n_utilities();
         let several = n_utilities > 1;
@@ -399,14 +347,13 @@ impl<'d> FactorSampler<'d> {
                 };
                 let row = |&i: &usize| {
                     let mut rng = stream(seed, [0, 0, 0, i as u64]);
-                    let of_row = &effects[i * n_utilities..][..n_utilities];
                     let given = given.as_ref().filter(|_| self.data.labels.is_labelled(i));
                     let (clusters, spreads) = match given {
                         Some(given) => (&with_experts, given),
                         None => (&clusters, &spreads),
                     };
                     let laws = (&clusters[..], &grams[..], &spreads[..], given.is_some());
-                    let row = self.draw_row(forms, laws, (i, of_row), &mut rng);
+                    let row = self.draw_row(forms, laws, i, &mut rng);
                     row.map_err(|(h, source)| self.failed("factors", h, source))
                 };
                 pattern.rows.par_iter().map(row).collect()
@@ -427,24 +374,21 @@ impl<'d> FactorSampler<'d> {
         &self,
         forms: &Forms,
         (clusters, grams, spreads, given): (&[Cluster], &[OwnGram], &[Spread], bool),
-        (i, effects): (usize, &[f64]),
+        i: usize,
         rng: &mut Xoshiro256PlusPlus,
     ) -> Result<DrawnRow, (usize, NotPositiveDefinite)> {
         let class = self.data.labels.class[i];
         let sign = |class: usize| if class > 0 { 1.0 } else { -1.0 };
-        let given = given.then(|| {
-            let each = self.draw.scores_of(i).iter().zip(effects);
-            each.map(|(t, effect)| t - effect).collect::<Vec<f64>>()
-        });
+        let given = given.then(|| self.draw.scores_of(i));
         let mut logs = Vec::with_capacity(clusters.len());
         let mut means = Vec::with_capacity(clusters.len());
         for (h, (cluster, spread)) in clusters.iter().zip(spreads).enumerate() {
-            let (s, mut ln) = cluster.posterior(forms, i, &grams[h], given.as_deref(), spread);
+            let (s, mut ln) = cluster.posterior(forms, i, &grams[h], given, spread);
             if let (Some(class), None) = (class, &given) {
                 let score = self
                     .draw
                     .score(&self.draw.experts[h], &cluster.used, &s, spread);
-                ln += ln_phi(sign(class) * (score.mean + effects[0]) / score.variance.sqrt());
+                ln += ln_phi(sign(class) * score.mean / score.variance.sqrt());
             }
             logs.push(ln);
             means.push(s);
@@ -463,19 +407,18 @@ impl<'d> FactorSampler<'d> {
         if let (Some(class), Some(_)) = (class, &given) {
             scores.copy_from_slice(self.draw.scores_of(i));
             let moments = self.draw.moments(label, used);
-            let each = effects.iter().enumerate();
-            let locations: Vec<f64> = each.map(|(k, e)| moments.score(k, &own) + e).collect();
+            let locations: Vec<f64> = (0..scores.len()).map(|k| moments.score(k, &own)).collect();
             multinomial::draw(class, &locations, &mut scores, rng);
         } else if let Some(class) = class {
-            let (expert, of_row) = (&self.draw.experts[label], effects[0]);
+            let expert = &self.draw.experts[label];
             let score = self.draw.score(expert, used, &at_mean, spread);
             let sd = score.variance.sqrt();
-            let t = sd * sample_probit((score.mean + of_row) / sd, class > 0, rng);
+            let t = sd * sample_probit(score.mean / sd, class > 0, rng);
             // A joint draw of factors and score, moved to the score that was drawn.
             let slope: Vec<f64> = used.iter().map(|&l| expert[l]).collect();
             let intercept = expert[self.draw.loading_precisions.len()];
             let noise: f64 = rng.sample(StandardNormal);
-            let joint = dot(&slope, &own) + intercept + of_row + noise;
+            let joint = dot(&slope, &own) + intercept + noise;
             let gain = multiply(&spread.covariance, &slope);
             for (s, gain) in own.iter_mut().zip(gain) {
                 *s += gain * (t - joint) / score.variance;
@@ -495,20 +438,20 @@ impl<'d> FactorSampler<'d> {
         })
     }
 
-    fn move_switches(&mut self, rng: &mut Xoshiro256PlusPlus) {
+    fn move_indicators(&mut self, rng: &mut Xoshiro256PlusPlus) {
         self.prepare_forms();
         let forms = self.forms.as_ref().expect("prepared");
-        let [ln_on, ln_off] = self.config.ln_switch();
+        let [ln_on, ln_off] = self.config.ln_indicator();
         let n_factors = self.draw.loading_precisions.len();
         let index = &self.data.cells.patterns;
-        let left = self.left_to_experts();
+        let left = &self.draw.scores;
         let n_utilities = self.draw.n_utilities();
         for h in 0..self.config.truncation {
             let members: Vec<usize> = (0..self.data.n_rows())
                 .filter(|&i| self.draw.labels[i] == h)
                 .collect();
             for l in 0..n_factors {
-                // Precision and pull of the factor of each row if the switch is on.
+                // Precision and pull of the factor of each row if the indicator is on.
                 let ons: Vec<(f64, f64)> = members
                     .iter()
                     .map(|&i| {
@@ -520,7 +463,7 @@ impl<'d> FactorSampler<'d> {
                     .collect();
                 let evidence: f64 = ons.iter().map(|(c, r)| 0.5 * (r * r / c - c.ln())).sum();
                 let on = rng.random::<f64>() < 1.0 / (1.0 + (ln_off - ln_on - evidence).exp());
-                self.draw.switches[h][l] = on;
+                self.draw.indicators[h][l] = on;
                 for (&i, (c, r)) in members.iter().zip(ons) {
                     let z: f64 = rng.sample(StandardNormal);
                     self.draw.factors[(l, i)] = if on { r / c + z / c.sqrt() } else { z };
@@ -657,7 +600,7 @@ impl<'d> FactorSampler<'d> {
             return Ok(());
         }
         let n_factors = self.draw.loading_precisions.len();
-        let left = self.left_to_experts();
+        let left = &self.draw.scores;
         let n_utilities = self.draw.n_utilities();
         for place in 0..self.draw.experts.len() {
             let (h, k) = (place / n_utilities, place % n_utilities);
@@ -687,54 +630,16 @@ impl<'d> FactorSampler<'d> {
         Ok(())
     }
 
-    /// What each row adds to the scores of its label whatever its cluster: row, utility; 0 without a label.
-    fn effects(&self) -> Vec<f64> {
-        let rows = self.effect_rows();
-        let each = self.draw.row_effects.iter();
-        interleaved(each.map(|effect| self.law.at(rows, effect)).collect())
-    }
-
-    fn effect_rows(&self) -> &'d EffectRows {
-        self.data.effect_rows.rows(self.draw.linear)
-    }
-
-    /// Log probability of the labels given factors, experts and effects of rows.
+    /// Log probability of the labels given factors and experts.
     fn ln_labels(&self) -> f64 {
-        let effects = self.effects();
         let mut means = vec![0.0; self.draw.n_utilities()];
         let mut ln_label = |i: usize| {
-            let each = self.draw.of_experts(i).into_iter();
-            let effects = self.data.labels.of_row(&effects, i);
-            let locations: Vec<f64> = each.zip(effects).map(|(score, e)| score + e).collect();
-            self.data.labels.moments(i, &locations, &mut means)
+            self.data
+                .labels
+                .moments(i, &self.draw.of_experts(i), &mut means)
         };
         let labelled = self.data.labels.labelled().into_iter();
         labelled.map(&mut ln_label).sum()
-    }
-
-    /// Scores less what the rows add to them.
-    fn left_to_experts(&self) -> Vec<f64> {
-        let rows = self.draw.scores.iter().zip(self.effects());
-        rows.map(|(t, effect)| t - effect).collect()
-    }
-
-    fn move_row_effect(&mut self, rng: &mut Xoshiro256PlusPlus) {
-        let left = |i: usize| -> Vec<f64> {
-            let each = self.draw.scores_of(i).iter().zip(self.draw.of_experts(i));
-            each.map(|(t, score)| t - score).collect()
-        };
-        let left: Vec<Vec<f64>> = (0..self.data.n_rows()).map(left).collect();
-        let rows = self.effect_rows();
-        for k in 0..self.draw.n_utilities() {
-            let left: Vec<f64> = left.iter().map(|of_row| of_row[k]).collect();
-            self.law.go_round(
-                rows,
-                &left,
-                &self.draw.effect_precisions[k],
-                &mut self.draw.row_effects[k],
-                |_, mean, variance| mean + variance.sqrt() * rng.sample::<f64, _>(StandardNormal),
-            );
-        }
     }
 
     fn move_expert_prior(&mut self, rng: &mut Xoshiro256PlusPlus) {
@@ -742,7 +647,7 @@ impl<'d> FactorSampler<'d> {
             return;
         }
         let prior = &self.priors.expert;
-        let (n_utilities, n) = (self.draw.n_utilities(), self.draw.switches.len() as f64);
+        let (n_utilities, n) = (self.draw.n_utilities(), self.draw.indicators.len() as f64);
         let width = self.draw.loading_precisions.len() + 1;
         for place in 0..self.draw.expert_prior.len() {
             let (k, l) = (place / width, place % width);

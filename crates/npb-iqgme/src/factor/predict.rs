@@ -7,22 +7,21 @@ use npb_priors::special::log_sum_exp;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
-use super::data::{Cells, RowLabels};
-use super::effects::{Effects, RowsOfBoth};
-use super::features::{gamma, noise};
+use super::cells::Cells;
+use super::data::RowLabels;
+use super::features::noise;
 use super::forms::{Features, Forms};
 use super::rows::{Cluster, RowFactors, Rows, Spread, multiply, quadratic, shared};
-use super::state::{FactorExpert, FactorState, RowEffect, submatrix};
+use super::state::{FactorExpert, FactorState, submatrix};
 use crate::IqgmeError;
 use crate::multinomial::probabilities_sharing;
+use crate::state::gamma;
 
 /// The parameters as predictions see them: those of a posterior, or a draw from it.
 pub(crate) struct Predictor {
     clusters: Vec<Cluster>,
     /// Cluster, utility.
     experts: Vec<Expert>,
-    /// Means of `q(v)`, or a draw, by utility.
-    row_effects: Vec<Vec<f64>>,
     /// None at the means.
     drawn: Option<Drawn>,
 }
@@ -69,16 +68,7 @@ impl Predictor {
                 covariance: Some(submatrix(&expert.covariance, own)),
             }
         };
-        Self::with(
-            state,
-            &weights,
-            noise,
-            expert,
-            (
-                state.row_effects.iter().map(|e| e.mean.clone()).collect(),
-                None,
-            ),
-        )
+        Self::with(state, &weights, noise, expert, None)
     }
 
     /// A draw of all parameters from their posterior.
@@ -93,14 +83,12 @@ impl Predictor {
         let experts: Vec<Vec<f64>> = (0..state.experts.len())
             .map(|i| draw_expert(state, i, rng))
             .collect::<Result<_, _>>()?;
-        let effects = state.row_effects.iter().map(|e| e.draw(rng)).collect();
         let noise = |h: usize| kappas.get(h).map_or((1.0, 0.0), |k: &f64| (*k, k.ln()));
         let expert = |i: usize, own: &[usize]| Expert {
             mean: own.iter().map(|&l| experts[i][l]).collect(),
             covariance: None,
         };
-        let rest = (effects, Some(drawn));
-        Ok(Self::with(state, &weights, noise, expert, rest))
+        Ok(Self::with(state, &weights, noise, expert, Some(drawn)))
     }
 
     fn with(
@@ -108,7 +96,7 @@ impl Predictor {
         weights: &[f64],
         noise: impl Fn(usize) -> (f64, f64),
         expert: impl Fn(usize, &[usize]) -> Expert,
-        (row_effects, drawn): (Vec<Vec<f64>>, Option<Drawn>),
+        drawn: Option<Drawn>,
     ) -> Self {
         let n = state.n_clusters();
         let total: f64 = weights[..n].iter().sum();
@@ -128,7 +116,6 @@ impl Predictor {
             experts: (0..state.experts.len())
                 .map(|i| expert(i, &state.expert_coordinates(i / state.n_utilities())))
                 .collect(),
-            row_effects,
             drawn,
         }
     }
@@ -196,27 +183,13 @@ impl Predictor {
         })
     }
 
-    /// Probabilities of all classes but the first of each row. `effects`: the rows' own, which a draw knows for certain.
+    /// Probabilities of all classes but the first of each row.
     pub(crate) fn probabilities(
         &self,
         state: &FactorState,
         cells: &Cells,
-        (effects, rows): (&Effects, &RowsOfBoth),
     ) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let linear = state.linear();
-        let (law, rows) = (effects.law(linear), rows.rows(linear));
         let n_utilities = state.n_utilities();
-        let of_rows: Vec<Vec<f64>> = self
-            .row_effects
-            .iter()
-            .map(|effect| law.at(rows, effect))
-            .collect();
-        let of_effects = |effect: &RowEffect| match self.drawn {
-            Some(_) => vec![0.0; cells.n_rows()],
-            // A posterior that factorises over thousands of steps overstates what these leave uncertain.
-            None => law.variances(rows, &law.spread_alone(&effect.variance)),
-        };
-        let of_effects: Vec<Vec<f64>> = state.row_effects.iter().map(of_effects).collect();
         self.solve(
             state,
             cells,
@@ -245,8 +218,8 @@ impl Predictor {
                             let s = factors.means[h].col_as_slice(i);
                             for (k, expert) in experts.iter().enumerate() {
                                 let (score, variance) = expert.score(s);
-                                means[k] = score + of_rows[k][i];
-                                variances[k] = 1.0 + variance + traces[k] + of_effects[k][i];
+                                means[k] = score;
+                                variances[k] = 1.0 + variance + traces[k];
                             }
                             probabilities_sharing(&means, &variances, &shared, &mut part);
                             let sums = probabilities[i].iter_mut().zip(&part);
@@ -502,7 +475,7 @@ pub(crate) fn draw_expert(
     let own = state.expert_coordinates(i / n_utilities);
     let prior = state.expert_prior_of(i % n_utilities);
     let mut drawn = vec![0.0; expert.mean.len()];
-    if expert.tied {
+    if expert.at_prior {
         for &l in &own {
             let (mean, precision) = prior[l].sample(rng);
             drawn[l] = mean + rng.sample::<f64, _>(StandardNormal) / precision.sqrt();

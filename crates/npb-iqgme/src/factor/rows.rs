@@ -107,7 +107,7 @@ impl Cluster {
             let (noise, ln_noise) = state.noise_moments(h);
             let used = state.used(h);
             let experts = state.experts_of(h);
-            let free = experts.first().is_some_and(|expert| !expert.tied);
+            let free = experts.first().is_some_and(|expert| !expert.at_prior);
             Self {
                 mean: state.n_factors() + h,
                 noise,

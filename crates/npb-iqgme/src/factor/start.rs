@@ -5,7 +5,7 @@ use npb_linalg::faer::{Accum, Mat, MatRef, Par, linalg::matmul::matmul};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
-use super::config::FactorStart;
+use super::config::FactorInit;
 use super::data::FactorData;
 use super::rows::{RowFactors, Spread};
 use crate::start::{by_size, k_means, nearest};
@@ -23,35 +23,31 @@ const K_MEANS_TRIES: usize = 10;
 /// Power iterations for principal components: a start need not be exact.
 const POWER_ITERATIONS: usize = 4;
 
-/// Switches and `q(s, z)` of the start.
+/// Indicators and `q(s, z)` of the start.
 pub(crate) struct Beginning {
-    pub(crate) switches: Vec<Vec<bool>>,
+    pub(crate) indicators: Vec<Vec<bool>>,
     pub(crate) factors: RowFactors,
 }
 
 pub(crate) fn beginning(
     data: &FactorData,
     config: &FactorConfig,
-    start: FactorStart,
+    start: FactorInit,
     restart: u64,
 ) -> Result<Beginning, IqgmeError> {
     let mut rng = stream(config.seed, [restart, 0, START, 0]);
     let n = data.n_rows();
     let largest = config.max_factors.min(n.saturating_sub(1));
     let all: Vec<usize> = (0..n).collect();
-    // One cluster without factors needs no components.
-    let points = match start {
-        FactorStart::NoFactors(1) | FactorStart::Linear(_) => vec![Vec::new(); n],
-        _ => scores(&data.cells.x, largest, &mut rng),
-    };
+    let points = scores(&data.cells.x, largest, &mut rng);
     let clusters = clusters(data, config, start, &points, &mut rng);
     let n_clusters = clusters.iter().max().map_or(1, |m| m + 1);
     let residuals = residuals(data, &clusters, n_clusters);
-    let mut switches = vec![Vec::new(); n_clusters];
+    let mut indicators = vec![Vec::new(); n_clusters];
     // Standardised scores of every row, column by column.
     let mut columns: Vec<Vec<f64>> = Vec::new();
     let groups: Vec<(Vec<usize>, Vec<usize>, usize)> = match start {
-        FactorStart::Own(_) => (0..n_clusters)
+        FactorInit::Own(_) => (0..n_clusters)
             .map(|h| {
                 let members: Vec<usize> = (0..n).filter(|&i| clusters[i] == h).collect();
                 let share = (config.max_factors / n_clusters).max(1);
@@ -59,7 +55,6 @@ pub(crate) fn beginning(
                 (vec![h], members, number)
             })
             .collect(),
-        FactorStart::NoFactors(_) | FactorStart::Linear(_) => Vec::new(),
         _ => vec![((0..n_clusters).collect(), all, largest)],
     };
     for (users, members, number) in groups {
@@ -76,27 +71,30 @@ pub(crate) fn beginning(
                 column[i] = scale * s[l];
             }
             columns.push(column);
-            for (h, switches) in switches.iter_mut().enumerate() {
-                switches.push(users.contains(&h));
+            for (h, indicators) in indicators.iter_mut().enumerate() {
+                indicators.push(users.contains(&h));
             }
         }
     }
-    let factors = first_factors(data, &clusters, &switches, &columns);
-    Ok(Beginning { switches, factors })
+    let factors = first_factors(data, &clusters, &indicators, &columns);
+    Ok(Beginning {
+        indicators,
+        factors,
+    })
 }
 
 fn first_factors(
     data: &FactorData,
     clusters: &[usize],
-    switches: &[Vec<bool>],
+    indicators: &[Vec<bool>],
     columns: &[Vec<f64>],
 ) -> RowFactors {
-    let (n, n_clusters) = (clusters.len(), switches.len());
+    let (n, n_clusters) = (clusters.len(), indicators.len());
     let mut responsibilities = vec![0.0; n * n_clusters];
     for (i, &h) in clusters.iter().enumerate() {
         responsibilities[i * n_clusters + h] = 1.0;
     }
-    let used: Vec<Vec<usize>> = switches
+    let used: Vec<Vec<usize>> = indicators
         .iter()
         .map(|b| (0..b.len()).filter(|&l| b[l]).collect())
         .collect();
@@ -123,21 +121,18 @@ fn first_factors(
 fn clusters(
     data: &FactorData,
     config: &FactorConfig,
-    start: FactorStart,
+    start: FactorInit,
     points: &[Vec<f64>],
     rng: &mut Xoshiro256PlusPlus,
 ) -> Vec<usize> {
     let n = data.n_rows();
     let wanted = start.clusters().min(config.truncation);
-    if let FactorStart::BySpread(_) = start {
-        return by_spread(data, wanted);
-    }
     let of_class = |class: usize| -> Vec<usize> {
         let own = |i: &usize| data.labels.class[*i] == Some(class);
         (0..n).filter(own).collect()
     };
     let parts: Vec<Vec<usize>> = match start {
-        FactorStart::PerClass(_) if data.n_labelled > 0 => {
+        FactorInit::PerClass(_) if data.n_labelled > 0 => {
             (0..data.classes.len()).rev().map(of_class).collect()
         }
         _ => vec![(0..n).collect()],
@@ -166,30 +161,6 @@ fn clusters(
         .iter()
         .map(|rank| used.binary_search(rank).expect("is among them"))
         .collect()
-}
-
-/// Rows in order of the mean square of what is observed of them, cut into groups of one size; larger squares first.
-fn by_spread(data: &FactorData, groups: usize) -> Vec<usize> {
-    let n = data.n_rows();
-    let x = &data.cells.x;
-    let mut squares = vec![0.0; n];
-    for pattern in data.cells.patterns.iter() {
-        for &i in &pattern.rows {
-            let sum: f64 = pattern
-                .observed
-                .iter()
-                .map(|&j| x[(i, j)] * x[(i, j)])
-                .sum();
-            squares[i] = sum / pattern.observed.len().max(1) as f64;
-        }
-    }
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&a, &b| squares[b].total_cmp(&squares[a]));
-    let mut assigned = vec![0; n];
-    for (rank, i) in order.into_iter().enumerate() {
-        assigned[i] = rank * groups.min(n) / n;
-    }
-    assigned
 }
 
 /// The tightest of several k-means: which of its optima one ends in is chance.

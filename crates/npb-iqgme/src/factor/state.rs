@@ -1,13 +1,12 @@
 //! The variational posterior of everything but the rows' own factors.
 
-use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
+use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::{Gamma, NormalGamma};
 use npb_priors::dp::StickFactor;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::effects::EffectLaw;
-use super::features::Derived;
 use crate::FactorConfig;
 use crate::state::expect;
 
@@ -31,33 +30,52 @@ pub struct FeatureFactor {
     pub(crate) derived: Derived,
 }
 
+/// What follows from `V`, by group of features.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Derived {
+    /// `ln|V|`.
+    pub(crate) ln_det: Vec<f64>,
+    /// Diagonal of `V^-1`.
+    pub(crate) precision: Vec<Vec<f64>>,
+}
+
+impl Derived {
+    pub(crate) fn new(covariance: &[Mat<f64>]) -> Result<Self, NotPositiveDefinite> {
+        let each: Vec<(f64, Vec<f64>)> = covariance
+            .par_iter()
+            .map(|v| {
+                let factor = Cholesky::new(v.as_ref())?;
+                let inverse = factor.inverse();
+                Ok((factor.ln_det(), diagonal(&inverse)))
+            })
+            .collect::<Result<_, _>>()?;
+        let (ln_det, precision) = each.into_iter().unzip();
+        Ok(Self { ln_det, precision })
+    }
+
+    /// Whether it may be of so many groups of features in `d` coordinates.
+    pub(crate) fn fits(&self, groups: usize, d: usize) -> bool {
+        let positive =
+            |of: &Vec<f64>| of.len() == d && of.iter().all(|v| v.is_finite() && *v > 0.0);
+        let finite = self.ln_det.iter().all(|v| v.is_finite());
+        let lengths = [self.ln_det.len(), self.precision.len()];
+        lengths == [groups; 2] && finite && self.precision.iter().all(positive)
+    }
+}
+
 /// `q(w_h) = N(mean, covariance)` over the L factors and, last, the intercept.
 ///
 /// Coordinates of factors that the cluster does not use are zero; they follow the prior that all experts share and cost nothing. So does a whole
-/// expert without labelled rows (`tied`); then `mean` and `covariance` are location and scale of the prior's marginal, a Student-t.
+/// expert without labelled rows (`at_prior`); then `mean` and `covariance` are location and scale of the prior's marginal, a Student-t.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FactorExpert {
-    /// Tied to the shared prior.
-    pub tied: bool,
+    /// Whether it is at the shared prior.
+    pub at_prior: bool,
     /// Length L + 1.
     pub mean: Vec<f64>,
     /// (L + 1) x (L + 1).
     #[serde(with = "npb_linalg::saved")]
     pub covariance: Mat<f64>,
-}
-
-/// `q(v_j) = N(mean, variance)` of what rows say of their labels whatever their clusters, and `q(tau_j)` of the steps among them: the effect of the spread first, where it
-/// is in the model, then the steps or the linear effects, feature by feature.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RowEffect {
-    /// Prior variance of the sum of linear effects; none where features have steps.
-    pub linear: Option<f64>,
-    /// Means.
-    pub mean: Vec<f64>,
-    /// Variances.
-    pub variance: Vec<f64>,
-    /// Prior precisions of the steps.
-    pub precisions: Vec<Gamma>,
 }
 
 /// One variational posterior, in the standardised units of the fit. Only clusters with rows and columns of the loadings that some cluster uses are
@@ -67,7 +85,7 @@ pub struct FactorState {
     /// `q(V), q(alpha)`.
     pub sticks: StickFactor,
     /// `b_hl`: for each of the K clusters, which of the L columns it uses.
-    pub switches: Vec<Vec<bool>>,
+    pub indicators: Vec<Vec<bool>>,
     /// `q(theta, psi)`.
     pub features: FeatureFactor,
     /// `q(gamma_l)`, length L.
@@ -80,16 +98,14 @@ pub struct FactorState {
     pub experts: Vec<FactorExpert>,
     /// `q(zeta_l, lambda_l)` of the L factors and, last, the intercept, for each utility in turn.
     pub expert_prior: Vec<NormalGamma>,
-    /// `q(v)` and `q(tau)`, by utility; empty when no row has a label.
-    pub row_effects: Vec<RowEffect>,
     /// Locations of `q(t_i)`, normals with variance 1 cut to the region of the row's class: by row, then utility; 0 for an unlabelled row.
-    pub soft_labels: Vec<f64>,
+    pub utility_means: Vec<f64>,
 }
 
 impl FactorState {
     /// K.
     pub fn n_clusters(&self) -> usize {
-        self.switches.len()
+        self.indicators.len()
     }
 
     /// L.
@@ -114,15 +130,10 @@ impl FactorState {
         &self.expert_prior[k * width..][..width]
     }
 
-    /// Prior variance of the sum of linear effects; none where features have steps.
-    pub(crate) fn linear(&self) -> Option<f64> {
-        self.row_effects.first().and_then(|effect| effect.linear)
-    }
-
     /// Columns that cluster `h` uses.
     pub fn used(&self, h: usize) -> Vec<usize> {
         (0..self.n_factors())
-            .filter(|&l| self.switches[h][l])
+            .filter(|&l| self.indicators[h][l])
             .collect()
     }
 
@@ -153,9 +164,9 @@ impl FactorState {
             .copied()
             .chain(clusters.iter().map(|h| n_factors + h))
             .collect();
-        self.switches = clusters
+        self.indicators = clusters
             .iter()
-            .map(|&h| columns.iter().map(|&l| self.switches[h][l]).collect())
+            .map(|&h| columns.iter().map(|&l| self.indicators[h][l]).collect())
             .collect();
         let features = &mut self.features;
         features.mean = Mat::from_fn(features.mean.nrows(), kept.len(), |p, k| {
@@ -178,19 +189,18 @@ impl FactorState {
             .map(|place| self.expert_prior[place])
             .collect();
         let expert = |old: &FactorExpert| FactorExpert {
-            tied: old.tied,
+            at_prior: old.at_prior,
             mean: with_intercept.iter().map(|&l| old.mean[l]).collect(),
             covariance: submatrix(&old.covariance, &with_intercept),
         };
         self.experts = experts.iter().map(expert).collect();
     }
 
-    /// Checks sizes and ranges, for a state that comes from a file: `p` features, so many utilities (0: no classifier), rows with these effects.
+    /// Checks sizes and ranges, for a state that comes from a file: `p` features, so many utilities (0: no classifier).
     pub(crate) fn check(
         &self,
         p: usize,
         n_utilities: usize,
-        effects: &EffectLaw,
         config: &FactorConfig,
     ) -> Result<(), String> {
         let (k, l) = (self.n_clusters(), self.n_factors());
@@ -200,7 +210,7 @@ impl FactorState {
             "number of clusters",
         )?;
         expect(l <= config.max_factors, "number of factors")?;
-        expect(self.switches.iter().all(|b| b.len() == l), "switches")?;
+        expect(self.indicators.iter().all(|b| b.len() == l), "indicators")?;
         let features = &self.features;
         expect(
             features.mean.nrows() == p && features.mean.ncols() == d && all_finite(&features.mean),
@@ -239,14 +249,12 @@ impl FactorState {
             expect(all_finite(&expert.covariance), "expert covariance")?;
         }
         let mut of_cluster = self.experts.chunks(n_utilities.max(1));
-        let alike = |experts: &[FactorExpert]| experts.iter().all(|e| e.tied == experts[0].tied);
-        expect(of_cluster.all(alike), "tied experts")?;
-        let mut each = self.row_effects.iter();
-        expect(self.row_effects.len() == n_utilities, "row effects")?;
-        expect(each.all(|effect| effects.fits(effect)), "row effects")?;
+        let alike =
+            |experts: &[FactorExpert]| experts.iter().all(|e| e.at_prior == experts[0].at_prior);
+        expect(of_cluster.all(alike), "experts at the prior")?;
         expect(
-            self.soft_labels.iter().all(|v| v.is_finite()),
-            "soft labels",
+            self.utility_means.iter().all(|v| v.is_finite()),
+            "utility means",
         )
     }
 
@@ -259,11 +267,11 @@ impl FactorState {
 }
 
 impl FactorExpert {
-    /// The expert of coordinates `own`, tied to `prior`.
-    pub(crate) fn tied(prior: &[NormalGamma], own: &[usize]) -> Self {
+    /// The expert of coordinates `own`, at `prior`.
+    pub(crate) fn at_prior(prior: &[NormalGamma], own: &[usize]) -> Self {
         let n = prior.len();
         let mut expert = Self {
-            tied: true,
+            at_prior: true,
             mean: vec![0.0; n],
             covariance: Mat::zeros(n, n),
         };
@@ -295,4 +303,8 @@ pub(crate) fn submatrix(matrix: &Mat<f64>, kept: &[usize]) -> Mat<f64> {
         }
     }
     part
+}
+
+fn diagonal(matrix: &Mat<f64>) -> Vec<f64> {
+    (0..matrix.ncols()).map(|j| matrix[(j, j)]).collect()
 }

@@ -10,23 +10,22 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::bound::{FactorBound, Labelled, Priors, bound};
-use super::config::FactorStart;
+use super::config::FactorInit;
 use super::data::{FactorData, RowLabels};
-use super::effects::{EffectLaw, EffectRows};
 use super::experts;
-use super::features::{self, Derived, FeatureStats, gamma};
+use super::features::{self, FeatureStats};
 use super::forms::{Features, Forms};
+use super::indicators::IndicatorGains;
 use super::rows::{Cluster, RowFactors, Rows, scores};
 use super::start::{Beginning, beginning};
+use super::state::Derived;
 use super::state::{FactorExpert, FactorState, FeatureFactor};
-use super::switches::Judge;
 use crate::state::expect;
+use crate::state::gamma;
 use crate::{FactorConfig, IqgmeError};
 
-/// Iterations with the responsibilities and switches of the start held fixed.
+/// Iterations with the responsibilities and indicators of the start held fixed.
 const START_ITERATIONS: usize = 10;
-/// Rounds of [`FactorVb::settle`] in an iteration, at most.
-const ROUNDS: usize = 200;
 
 /// One coordinate update of the factor-analytic variant. None of them lowers the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,11 +34,11 @@ pub enum FactorUpdate {
     /// `q(s, z)` of every row.
     Rows,
     /// `q(t)` of every row.
-    SoftLabels,
+    Utilities,
     /// `q(kappa)`.
     ClusterNoise,
-    /// The switches, each with the factors, the expert's coordinate and the column that it switches.
-    Switches,
+    /// The indicators, each with the factors, the expert's coordinate and the column that it governs.
+    Indicators,
     /// Larger clusters first; clusters without rows are dropped.
     Order,
     /// `q(V)`.
@@ -52,29 +51,23 @@ pub enum FactorUpdate {
     Experts,
     /// `q(zeta, lambda)`.
     ExpertPrior,
-    /// `q(v)` of every coordinate in turn.
-    RowEffect,
-    /// `q(tau)`.
-    EffectScales,
     /// `q(alpha)`.
     Concentration,
 }
 
 impl FactorUpdate {
     /// The updates in the order of an iteration.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 11] = [
         Self::Rows,
-        Self::SoftLabels,
+        Self::Utilities,
         Self::ClusterNoise,
-        Self::Switches,
+        Self::Indicators,
         Self::Order,
         Self::Sticks,
         Self::Features,
         Self::Scales,
         Self::Experts,
         Self::ExpertPrior,
-        Self::RowEffect,
-        Self::EffectScales,
         Self::Concentration,
     ];
 }
@@ -86,28 +79,24 @@ impl FactorUpdate {
 ///
 /// ```
 /// use npb_iqgme::npb_data::{Labels, Table};
-/// use npb_iqgme::{FactorConfig, FactorData, FactorStart, FactorVb};
+/// use npb_iqgme::{FactorConfig, FactorData, FactorInit, FactorVb};
 ///
 /// let table = Table::complete(4, 3, vec![-2.0, -1.5, -1.0, 1.0, 1.4, 2.2, -1.8, -1.6, -0.7, 0.9, 1.5, 2.0])?;
 /// let labels = Labels::from_strings(&["a", "b", "a", "b"].map(Some));
 /// let config = FactorConfig::default();
 /// let data = FactorData::new(&table, &labels, &config)?;
-/// let mut run = FactorVb::new(&data, config, FactorStart::Pooled(1), 0)?;
+/// let mut run = FactorVb::new(&data, config, FactorInit::Pooled(1), 0)?;
 /// let first = run.step()?;
 /// assert!(run.step()? >= first - 1e-9);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FactorVb<'d> {
     data: &'d FactorData,
-    /// Of what rows say of their labels, by steps or by linear effects.
-    law: EffectLaw,
     config: FactorConfig,
     priors: Priors,
     state: FactorState,
     factors: RowFactors,
-    soft: SoftLabels,
-    /// `<t>` without what the row itself explains of it: what is left to the experts.
-    left: Vec<f64>,
+    soft: Utilities,
     /// Of the current `q(theta, psi)`; none when that has moved.
     forms: Option<Forms>,
     iteration: u64,
@@ -119,18 +108,18 @@ impl<'d> FactorVb<'d> {
     pub fn new(
         data: &'d FactorData,
         config: FactorConfig,
-        start: FactorStart,
+        start: FactorInit,
         restart: u64,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
-        let Beginning { switches, factors } = beginning(data, &config, start, restart)?;
+        let Beginning {
+            indicators,
+            factors,
+        } = beginning(data, &config, start, restart)?;
         let priors = Priors::new(&config);
-        let law = data.effects.law(start.linear());
-        let state = first_state(data, &config, &priors, (&law, switches));
-        let soft = SoftLabels::new(&state.soft_labels, &data.labels);
+        let state = first_state(data, &config, &priors, indicators);
+        let soft = Utilities::new(&state.utility_means, &data.labels);
         let mut vb = Self {
-            law,
-            left: soft.means.clone(),
             soft,
             data,
             config,
@@ -154,21 +143,18 @@ impl<'d> FactorVb<'d> {
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         let saved = |what: String| IqgmeError::Saved { what };
-        let law = data.effects.law(state.linear());
         let n_utilities = data.labels.n_utilities;
         state
-            .check(data.cells.n_features(), n_utilities, &law, &config)
+            .check(data.cells.n_features(), n_utilities, &config)
             .map_err(saved)?;
         let groups = state.features.group.iter().copied();
         let same = groups.eq((0..data.cells.n_features()).map(|p| data.columns.pattern_of_row(p)));
-        if state.soft_labels.len() != data.n_rows() * n_utilities || !same {
+        if state.utility_means.len() != data.n_rows() * n_utilities || !same {
             return Err(saved("the state is of other data".to_owned()));
         }
         let clusters = state.n_clusters();
         let mut vb = Self {
-            law,
-            soft: SoftLabels::new(&state.soft_labels, &data.labels),
-            left: Vec::new(),
+            soft: Utilities::new(&state.utility_means, &data.labels),
             factors: RowFactors {
                 n_clusters: clusters,
                 responsibilities: vec![0.0; clusters * data.n_rows()],
@@ -183,16 +169,14 @@ impl<'d> FactorVb<'d> {
             iteration: trace.len() as u64,
             trace,
         };
-        vb.leave_to_experts();
         vb.rows(false)?;
         Ok(vb)
     }
 
-    /// Parameters are fitted to the responsibilities and switches of the start before these may move.
+    /// Parameters are fitted to the responsibilities and indicators of the start before these may move.
     fn start(&mut self) -> Result<(), IqgmeError> {
         use FactorUpdate::{
-            ClusterNoise, Concentration, EffectScales, ExpertPrior, Experts, Features, RowEffect,
-            Scales, SoftLabels, Sticks,
+            ClusterNoise, Concentration, ExpertPrior, Experts, Features, Scales, Sticks, Utilities,
         };
         for update in [
             Sticks,
@@ -207,15 +191,13 @@ impl<'d> FactorVb<'d> {
         for _ in 0..START_ITERATIONS {
             self.rows(true)?;
             for update in [
-                SoftLabels,
+                Utilities,
                 ClusterNoise,
                 Sticks,
                 Features,
                 Scales,
                 Experts,
                 ExpertPrior,
-                RowEffect,
-                EffectScales,
                 Concentration,
             ] {
                 self.apply(update)?;
@@ -224,11 +206,11 @@ impl<'d> FactorVb<'d> {
         Ok(())
     }
 
-    /// One iteration: [`FactorUpdate::ALL`], and with linear effects the updates of labels, experts and effects until these have settled. Returns the bound after its first two updates.
+    /// One iteration: [`FactorUpdate::ALL`]. Returns the bound after its first two updates.
     pub fn step(&mut self) -> Result<f64, IqgmeError> {
         self.iteration += 1;
         self.apply(FactorUpdate::Rows)?;
-        self.apply(FactorUpdate::SoftLabels)?;
+        self.apply(FactorUpdate::Utilities)?;
         let bound = self.bound()?.total();
         if !bound.is_finite() {
             return Err(IqgmeError::Bound {
@@ -239,30 +221,7 @@ impl<'d> FactorVb<'d> {
         for &update in &FactorUpdate::ALL[2..] {
             self.apply(update)?;
         }
-        if self.state.linear().is_some() {
-            self.settle()?;
-        }
         Ok(bound)
-    }
-
-    /// Regresses labels on linear effects until the labels' part of the bound has converged: the features, which have no part in it when there is one
-    /// cluster without factors, end a run long before.
-    fn settle(&mut self) -> Result<(), IqgmeError> {
-        use FactorUpdate::{ExpertPrior, Experts, RowEffect, SoftLabels};
-        let mut last = f64::NEG_INFINITY;
-        for _ in 0..ROUNDS {
-            self.apply(SoftLabels)?;
-            let bound = self.bound()?;
-            let now = bound.soft_labels + bound.experts;
-            if (now - last).abs() < self.config.tolerance * now.abs().max(1.0) {
-                break;
-            }
-            last = now;
-            for update in [Experts, ExpertPrior, RowEffect] {
-                self.apply(update)?;
-            }
-        }
-        Ok(())
     }
 
     /// Iterates until the bound's relative change falls below the tolerance (twice in a row), or the limit is reached, or `watch` breaks.
@@ -299,29 +258,29 @@ impl<'d> FactorVb<'d> {
         self.factors.counts()
     }
 
-    /// For each cluster and column the probability that the cluster uses it, the other switches as they are; everything that is switched along is
+    /// For each cluster and column the probability that the cluster uses it, the other indicators as they are; everything that goes along is
     /// integrated out or optimised anew.
-    pub fn use_probabilities(&mut self) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub fn inclusion_probabilities(&mut self) -> Result<Vec<Vec<f64>>, IqgmeError> {
         self.prepare_forms();
         let judge = self.judge(self.forms.as_ref().expect("prepared"));
         let state = &self.state;
         let of_cluster = |h: usize| {
-            let gains = self.numerical("switches", h, judge.gains(state, h))?;
+            let gains = self.numerical("indicators", h, judge.gains(state, h))?;
             let probability = |(gain, &on): (f64, &bool)| {
                 let toward_on = if on { -gain } else { gain };
                 1.0 / (1.0 + (-toward_on).exp())
             };
             Ok(gains
                 .into_iter()
-                .zip(&state.switches[h])
+                .zip(&state.indicators[h])
                 .map(probability)
                 .collect())
         };
         (0..state.n_clusters()).map(of_cluster).collect()
     }
 
-    fn judge<'a>(&'a self, forms: &'a Forms) -> Judge<'a> {
-        Judge {
+    fn judge<'a>(&'a self, forms: &'a Forms) -> IndicatorGains<'a> {
+        IndicatorGains {
             rows: self.row_view(forms),
             config: &self.config,
             loading_prior: &self.priors.loading,
@@ -340,12 +299,11 @@ impl<'d> FactorVb<'d> {
     /// columns than this run's.
     pub fn bound_at(&self, state: &FactorState) -> Result<FactorBound, IqgmeError> {
         let (data, own) = (self.data, &self.state);
-        let same = state.switches == own.switches && state.features.group == own.features.group;
+        let same = state.indicators == own.indicators && state.features.group == own.features.group;
         state
             .check(
                 data.cells.n_features(),
                 data.labels.n_utilities,
-                &self.law,
                 &self.config,
             )
             .and_then(|()| expect(same, "clusters or groups of features"))
@@ -363,11 +321,9 @@ impl<'d> FactorVb<'d> {
             state,
             &rows,
             &Labelled {
-                locations: &self.state.soft_labels,
+                locations: &self.state.utility_means,
                 soft: &self.soft.means,
                 ln_masses: &self.soft.ln_masses,
-                effects: self.effect_rows(),
-                law: &self.law,
             },
             &self.factors,
             &self.config,
@@ -381,7 +337,7 @@ impl<'d> FactorVb<'d> {
             patterns: self.data.cells.patterns.patterns(),
             forms,
             labels: &self.data.labels,
-            soft: &self.left,
+            soft: &self.soft.means,
         }
     }
 
@@ -406,9 +362,9 @@ impl<'d> FactorVb<'d> {
     pub fn apply(&mut self, update: FactorUpdate) -> Result<(), IqgmeError> {
         match update {
             FactorUpdate::Rows => return self.rows(false),
-            FactorUpdate::SoftLabels => self.update_soft_labels(),
+            FactorUpdate::Utilities => self.update_soft_labels(),
             FactorUpdate::ClusterNoise => self.update_cluster_noise(),
-            FactorUpdate::Switches => return self.update_switches(),
+            FactorUpdate::Indicators => return self.update_indicators(),
             FactorUpdate::Order => return self.rearrange(),
             FactorUpdate::Sticks => {
                 let counts = self.padded(&self.factors.counts());
@@ -417,18 +373,13 @@ impl<'d> FactorVb<'d> {
             FactorUpdate::Features => return self.update_features(),
             FactorUpdate::Scales => self.update_scales(),
             FactorUpdate::Experts => {
-                let made = experts::update(&mut self.state, self.data, &self.left, &self.factors);
+                let made =
+                    experts::update(&mut self.state, self.data, &self.soft.means, &self.factors);
                 return made.map_err(|failed| self.failed("expert precision", failed));
             }
             FactorUpdate::ExpertPrior => {
                 if !self.state.experts.is_empty() {
                     experts::update_prior(&mut self.state, &self.priors.expert);
-                }
-            }
-            FactorUpdate::RowEffect => self.update_row_effect(),
-            FactorUpdate::EffectScales => {
-                for effect in &mut self.state.row_effects {
-                    self.law.update_precisions(effect);
                 }
             }
             FactorUpdate::Concentration => self.state.sticks.update_alpha(),
@@ -442,38 +393,8 @@ impl<'d> FactorVb<'d> {
     }
 
     fn update_soft_labels(&mut self) {
-        let scores = self.scores().into_iter().zip(self.effects());
-        self.state.soft_labels = scores.map(|(score, effect)| score + effect).collect();
-        self.soft = SoftLabels::new(&self.state.soft_labels, &self.data.labels);
-        self.leave_to_experts();
-    }
-
-    fn leave_to_experts(&mut self) {
-        let rows = self.soft.means.iter().zip(self.effects());
-        self.left = rows.map(|(t, effect)| t - effect).collect();
-    }
-
-    /// What each row says of its label whatever its cluster: row, utility; 0 without a label.
-    fn effects(&self) -> Vec<f64> {
-        let rows = self.effect_rows();
-        let each = self.state.row_effects.iter();
-        interleaved(each.map(|effect| self.law.at(rows, &effect.mean)).collect())
-    }
-
-    fn effect_rows(&self) -> &'d EffectRows {
-        self.data.effect_rows.rows(self.state.linear())
-    }
-
-    fn update_row_effect(&mut self) {
-        let rows = self.scores();
-        let rows = self.soft.means.iter().zip(rows);
-        let left: Vec<f64> = rows.map(|(t, score)| t - score).collect();
-        let rows = self.effect_rows();
-        for (k, effect) in self.state.row_effects.iter_mut().enumerate() {
-            let left = self.data.labels.of_utility(&left, k);
-            self.law.update(rows, &left, effect);
-        }
-        self.leave_to_experts();
+        self.state.utility_means = self.scores();
+        self.soft = Utilities::new(&self.state.utility_means, &self.data.labels);
     }
 
     fn update_cluster_noise(&mut self) {
@@ -505,16 +426,16 @@ impl<'d> FactorVb<'d> {
             .collect();
     }
 
-    fn update_switches(&mut self) -> Result<(), IqgmeError> {
+    fn update_indicators(&mut self) -> Result<(), IqgmeError> {
         self.prepare_forms();
         let forms = self.forms.take().expect("prepared");
         let mut state = self.state.clone();
         let judge = self.judge(&forms);
         for h in 0..state.n_clusters() {
             let flipped = judge.flip(&mut state, h);
-            flipped.map_err(|source| self.failed("switches", (h, source)))?;
+            flipped.map_err(|source| self.failed("indicators", (h, source)))?;
         }
-        let changed = state.switches != self.state.switches;
+        let changed = state.indicators != self.state.indicators;
         self.state = state;
         self.forms = Some(forms);
         if changed {
@@ -529,7 +450,7 @@ impl<'d> FactorVb<'d> {
     fn select(&mut self, clusters: &[usize]) -> Result<(), IqgmeError> {
         let n_factors = self.state.n_factors();
         let columns: Vec<usize> = (0..n_factors)
-            .filter(|&l| clusters.iter().any(|&h| self.state.switches[h][l]))
+            .filter(|&l| clusters.iter().any(|&h| self.state.indicators[h][l]))
             .collect();
         let all = clusters.iter().copied().eq(0..self.state.n_clusters());
         if all && columns.len() == n_factors {
@@ -639,14 +560,14 @@ impl<'d> FactorVb<'d> {
 }
 
 /// What follows from the locations of `q(t)`.
-struct SoftLabels {
+struct Utilities {
     /// `<t_i>`: row, utility; zero for an unlabelled row.
     means: Vec<f64>,
     /// By row: see [`RowLabels::moments`].
     ln_masses: Vec<f64>,
 }
 
-impl SoftLabels {
+impl Utilities {
     fn new(locations: &[f64], labels: &RowLabels) -> Self {
         let mut means = vec![0.0; locations.len()];
         let n = labels.n_utilities.max(1);
@@ -661,25 +582,18 @@ impl SoftLabels {
     }
 }
 
-/// From one vector for each utility, by row, to row and then utility.
-pub(super) fn interleaved(by_utility: Vec<Vec<f64>>) -> Vec<f64> {
-    let n_rows = by_utility.first().map_or(0, Vec::len);
-    let of_row = |i: usize| by_utility.iter().map(move |values| values[i]);
-    (0..n_rows).flat_map(of_row).collect()
-}
-
-/// The posterior before any update: everything at its prior but switches and soft labels.
+/// The posterior before any update: everything at its prior but indicators and expected utilities.
 fn first_state(
     data: &FactorData,
     config: &FactorConfig,
     priors: &Priors,
-    (law, switches): (&EffectLaw, Vec<Vec<bool>>),
+    indicators: Vec<Vec<bool>>,
 ) -> FactorState {
-    let (n_clusters, n_factors) = (switches.len(), switches[0].len());
+    let (n_clusters, n_factors) = (indicators.len(), indicators[0].len());
     let n_utilities = data.labels.n_utilities;
     let expert_prior = vec![priors.expert; n_factors + 1];
     let all: Vec<usize> = (0..=n_factors).collect();
-    let expert = FactorExpert::tied(&expert_prior, &all);
+    let expert = FactorExpert::at_prior(&expert_prior, &all);
     FactorState {
         sticks: StickFactor::new(config.truncation, config.concentration).expect("validated"),
         features: FeatureFactor {
@@ -695,8 +609,7 @@ fn first_state(
         noise: priors.cluster.map_or(Vec::new(), |g| vec![g; n_clusters]),
         experts: vec![expert; n_clusters * n_utilities],
         expert_prior: expert_prior.repeat(n_utilities.max(1)),
-        row_effects: vec![law.first(); n_utilities],
-        soft_labels: data.labels.first_scores(),
-        switches,
+        utility_means: data.labels.first_scores(),
+        indicators,
     }
 }

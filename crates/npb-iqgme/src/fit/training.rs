@@ -3,10 +3,10 @@
 use npb_data::{Labels, Table};
 use npb_infer::stream;
 
-use super::{IMPUTE, Imputation, IqgmeFit, MissingCell, Of, Run, check_draws};
+use super::{IMPUTE, IqgmeFit, Member};
 use crate::IqgmeError;
-use crate::checkpoints::fingerprint;
-use crate::data::IqgmeData;
+use crate::answers::{Imputation, MissingCell, check_draws};
+use crate::data::{IqgmeData, fingerprint};
 use crate::predict::{CellTerm, Gate, Predictor};
 use crate::rows::Rows;
 use crate::units::Filling;
@@ -45,14 +45,14 @@ impl IqgmeFit {
             let mut cells = predictor.missing_cells(row, Gate::Marginal)?;
             Ok(cells.swap_remove(0))
         })?;
-        let units = &self.wire.units;
+        let units = self.own_units();
         let no_terms = |row| vec![Vec::new(); units.missing_columns(table, row).count()];
         let mut terms: Vec<Vec<Vec<CellTerm>>> = (0..table.n_rows()).map(no_terms).collect();
-        for (run, rows) in self.wire.runs.iter().zip(by_run) {
+        for (run, rows) in self.stored.runs.iter().zip(by_run) {
             for (row, cells) in rows {
                 for (to, cell) in terms[row].iter_mut().zip(cells) {
                     to.extend(cell.into_iter().map(|term| CellTerm {
-                        weight: run.weight * term.weight,
+                        weight: run.elbo_weight * term.weight,
                         ..term
                     }));
                 }
@@ -68,7 +68,7 @@ impl IqgmeFit {
         labels: &Labels,
     ) -> Result<Imputation, IqgmeError> {
         let cells = self.cells_left_out(["impute_training", "impute"], table, labels)?;
-        self.wire.units.impute(table, cells)
+        self.own_units().impute(table, cells)
     }
 
     /// `draws` completed training tables for multiple imputation: as [`impute_draws`](Self::impute_draws), each row taken out of the components
@@ -80,9 +80,7 @@ impl IqgmeFit {
         draws: usize,
     ) -> Result<Vec<Table>, IqgmeError> {
         check_draws(draws, 1)?;
-        let runs: Vec<usize> = (0..draws as u64)
-            .map(|draw| self.pick(draw, Of::Features))
-            .collect();
+        let runs: Vec<usize> = (0..draws as u64).map(|draw| self.pick(draw)).collect();
         let of_run = |run: usize| (0..draws).filter(|&draw| runs[draw] == run).collect();
         let of_runs: Vec<Vec<usize>> = (0..self.predictors.len()).map(of_run).collect();
         let question = ["impute_training_draws", "impute_draws"];
@@ -90,7 +88,7 @@ impl IqgmeFit {
             self.rows_left_out(question, table, labels, |run, table_row, row, predictor| {
                 let one = |&draw: &usize| {
                     let key = [0, draw as u64, IMPUTE, table_row as u64];
-                    let rng = |_| stream(self.wire.config.seed, key);
+                    let rng = |_| stream(self.stored.config.seed, key);
                     Ok(predictor
                         .draw_missing(row, Gate::Marginal, rng)?
                         .swap_remove(0))
@@ -99,7 +97,7 @@ impl IqgmeFit {
                     of_runs[run].iter().map(one).collect();
                 draws
             })?;
-        let units = &self.wire.units;
+        let units = self.own_units();
         let mut filled: Vec<Filling> = (0..draws).map(|_| Filling::new(table)).collect();
         filled
             .iter_mut()
@@ -125,11 +123,10 @@ impl IqgmeFit {
         labels: &Labels,
         read: impl Fn(usize, usize, &Rows, &Predictor) -> Result<T, IqgmeError> + Sync,
     ) -> Result<Vec<ByRow<T>>, IqgmeError> {
-        let units = &self.wire.units;
-        let (standardiser, active) = (units.standardiser.clone(), units.active.clone());
-        let classes = self.wire.classes.clone();
-        let data = IqgmeData::with_units(table, labels, standardiser, active, classes)?;
-        if fingerprint(&data) != self.wire.training {
+        let units = self.own_units();
+        let classes = self.stored.classes.clone();
+        let data = IqgmeData::with_units(table, labels, units.clone(), classes)?;
+        if fingerprint(&data) != self.stored.training {
             let rows = table.n_rows();
             return Err(IqgmeError::NotOfTraining {
                 question,
@@ -138,11 +135,11 @@ impl IqgmeFit {
             });
         }
         let has_holes = |row: usize| units.missing_columns(table, row).next().is_some();
-        let of_run = |(k, run): (usize, &Run)| {
-            if run.weight == 0.0 {
+        let of_run = |(k, run): (usize, &Member)| {
+            if run.elbo_weight == 0.0 {
                 return Ok(Vec::new());
             }
-            let (config, state) = (self.wire.config.clone(), run.state.clone());
+            let (config, state) = (self.stored.config.clone(), run.state.clone());
             let mut vb = IqgmeVb::resume(&data, config, state, run.trace.clone())?;
             vb.leave_out(has_holes, |left_out| {
                 // The experts have no part in the features.
@@ -151,7 +148,7 @@ impl IqgmeFit {
                 read(k, left_out.table_row, &left_out.row, &predictor)
             })
         };
-        let runs = self.wire.runs[..self.predictors.len()].iter().enumerate();
+        let runs = self.stored.runs[..self.predictors.len()].iter().enumerate();
         runs.map(of_run).collect()
     }
 }

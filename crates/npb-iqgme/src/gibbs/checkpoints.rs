@@ -13,11 +13,10 @@ use super::config::GibbsConfig;
 use super::fit::{GibbsFit, Record, run};
 use super::state::{GibbsState, n_missing};
 use crate::IqgmeError;
-use crate::checkpoints::fingerprint;
-use crate::data::IqgmeData;
+use crate::data::{IqgmeData, fingerprint};
 
 /// Name in checkpoint files.
-const MODEL: &str = "npb-iqgme/gibbs/run";
+const MODEL: &str = "npb-iqgme/gibbs/run/2";
 
 /// What a checkpoint holds.
 #[derive(Serialize, Deserialize)]

@@ -78,14 +78,6 @@ impl Collapsed {
         })
     }
 
-    /// Becomes a copy of another one, in the memory it has.
-    pub(super) fn copy_from(&mut self, other: &Self) {
-        self.strength = other.strength;
-        self.dof = other.dof;
-        self.ln_det = other.ln_det;
-        self.numbers.copy_from_slice(&other.numbers);
-    }
-
     fn mean(&self) -> &[f64] {
         &self.numbers[..self.n_features]
     }

@@ -1,21 +1,11 @@
 //! What a user may set.
 
 use npb_infer::SweepPlan;
-use npb_infer::ranges::{OutOfRange, at_least, up_to};
+use npb_infer::ranges::{at_least, up_to};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{MOST_COMPONENTS, MOST_RUNS, check_length};
+use crate::config::{MOST_RUNS, check_length};
 use crate::{IqgmeConfig, IqgmeError};
-
-/// How infinitely many sticks are handled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StickRule {
-    /// By slice variables: as many components as a sweep asks for, no truncation.
-    Slice,
-    /// So many components, the last one with what is left of the stick. Labels are drawn among all of them.
-    Blocked(usize),
-}
 
 /// One move of the sampler. Each leaves the posterior as it is, so any list of them does; together they must move everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +17,7 @@ pub enum GibbsMove {
     SplitMerge,
     /// Labels of components: neighbours with their sticks, and pairs without them.
     Swaps,
-    /// The concentration, sticks integrated out (given them where they are blocked), and then the sticks.
+    /// The concentration, sticks integrated out, and then the sticks.
     Concentration,
     /// The sticks.
     Sticks,
@@ -56,11 +46,8 @@ impl GibbsMove {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GibbsConfig {
-    /// Priors, starts (chain c starts as the start numbered c, going round) and seed. What else there is in it concerns variational runs; a sampler has no
-    /// bound and takes [`PriorScale::Bound`](crate::PriorScale::Bound) for `Covariance`.
+    /// Priors, starts (chain c starts as the start numbered c, going round) and seed. What else there is in it concerns variational runs.
     pub model: IqgmeConfig,
-    /// How infinitely many sticks are handled.
-    pub sticks: StickRule,
     /// The moves of a sweep.
     pub moves: Vec<GibbsMove>,
     /// Sweeps of a chain.
@@ -75,7 +62,6 @@ impl Default for GibbsConfig {
     fn default() -> Self {
         Self {
             model: IqgmeConfig::default(),
-            sticks: StickRule::Slice,
             moves: GibbsMove::SWEEP.to_vec(),
             sweeps: SweepPlan {
                 burn_in: 500,
@@ -92,12 +78,6 @@ impl GibbsConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), IqgmeError> {
         self.model.validate().map_err(|e| e.inside("model"))?;
-        if let StickRule::Blocked(components) = self.sticks
-            && !(1..=MOST_COMPONENTS).contains(&components)
-        {
-            let rule = format!("of 1 to {MOST_COMPONENTS} components");
-            return Err(OutOfRange::new("sticks", format!("{:?}", self.sticks), rule).into());
-        }
         check_length("moves", self.moves.len(), "moves")?;
         up_to("chains", self.chains, MOST_RUNS)?;
         at_least("sweeps.keep", self.sweeps.keep, 1)?;

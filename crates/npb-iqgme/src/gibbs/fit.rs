@@ -9,17 +9,16 @@ use npb_priors::special::ln_add_exp;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::config::{GibbsConfig, StickRule};
+use super::config::GibbsConfig;
 use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
 use crate::IqgmeError;
-use crate::data::{IqgmeData, class_of_rows, two_classes};
-use crate::fit::{
+use crate::answers::{
     ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, ProbabilityInterval,
-    most_probable, with_first_class,
+    check_level, check_levels, class_intervals, most_probable, of_second_class, with_first_class,
 };
+use crate::data::{IqgmeData, class_of_rows, two_classes};
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
-use crate::runs::{check_level, check_levels, class_intervals, of_second_class};
 use crate::units::Units;
 
 /// A stored draw breaks its stick, beyond the components that have rows, until less than this is left; one further component takes the rest.
@@ -124,7 +123,7 @@ impl IqgmeSampler<'_> {
         if self.data.n_labelled == 0 {
             return Err(IqgmeError::Unlabelled);
         }
-        let rows = Units::of(self.data).rows(table)?;
+        let rows = self.data.units.rows(table)?;
         let predictor = self.mixture().predictor()?;
         let others = predictor.probabilities(&rows, Experts::AtMeans)?;
         Ok(with_first_class(others))
@@ -137,9 +136,6 @@ impl IqgmeSampler<'_> {
         let key = [self.chain, self.sweep, KEPT, 0];
         let rng = &mut stream(self.config.model.seed, key);
         for more in 0..=MOST_MORE {
-            if self.config().sticks != StickRule::Slice {
-                break;
-            }
             self.push_prior_component(&mut parameters, rng);
             if rest < LEAST_REST || more == MOST_MORE {
                 weights.push(rest);
@@ -250,7 +246,7 @@ pub struct ScalarSummary {
 
 /// What is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Wire {
+pub struct Stored {
     config: GibbsConfig,
     units: Units,
     classes: Vec<String>,
@@ -265,7 +261,7 @@ pub struct Wire {
 /// two classes see [`crate::IqgmeFit::predict_classes`]).
 #[derive(Clone, Debug)]
 pub struct GibbsFit {
-    wire: Wire,
+    stored: Stored,
     predictors: Vec<Predictor>,
 }
 
@@ -278,22 +274,19 @@ impl GibbsFit {
         let mut cells = Vec::new();
         for (row, position) in positions(&data).into_iter().enumerate() {
             let missing = super::missing_at(&data, position).iter();
-            cells.extend(missing.map(|&j| (row as u32, data.active[j] as u32)));
+            cells.extend(missing.map(|&j| (row as u32, data.units.active[j] as u32)));
         }
-        Self::from_wire(Wire {
+        Self::from_stored(Stored {
             config,
-            units: Units {
-                standardiser: data.standardiser,
-                active: data.active,
-            },
+            units: data.units,
             classes: data.classes,
             cells,
             chains,
         })
     }
 
-    fn from_wire(wire: Wire) -> Result<Self, IqgmeError> {
-        let draws: Vec<&GibbsDraw> = wire.chains.iter().flat_map(GibbsChain::draws).collect();
+    fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
+        let draws: Vec<&GibbsDraw> = stored.chains.iter().flat_map(GibbsChain::draws).collect();
         if draws.is_empty() {
             return Err(IqgmeError::NoDraws);
         }
@@ -301,43 +294,48 @@ impl GibbsFit {
             .par_iter()
             .map(|draw| draw.mixture.predictor())
             .collect::<Result<_, IqgmeError>>()?;
-        Ok(Self { wire, predictors })
+        Ok(Self { stored, predictors })
     }
 
     /// Names of the classes that have a labelled row; with two, probabilities are of the second. Empty for a fit without labels.
     pub fn classes(&self) -> &[String] {
-        &self.wire.classes
+        &self.stored.classes
     }
 
     /// Names of all columns of the training table.
     pub fn column_names(&self) -> &[String] {
-        self.wire.units.column_names()
+        self.stored.units.column_names()
     }
 
     /// Columns in the model, as positions in the training table.
     pub fn model_columns(&self) -> &[usize] {
-        &self.wire.units.active
+        &self.stored.units.active
     }
 
     /// Columns left out of the model: constant in training, or without any observed value.
     pub fn ignored_columns(&self) -> Vec<usize> {
-        self.wire.units.ignored_columns()
+        self.stored.units.ignored_columns()
     }
 
     /// The configuration of the fit.
     pub fn config(&self) -> &GibbsConfig {
-        &self.wire.config
+        &self.stored.config
     }
 
     /// The chains.
     pub fn chains(&self) -> &[GibbsChain] {
-        &self.wire.chains
+        &self.stored.chains
     }
 
     /// Split R-hat and effective sample sizes of the scalars of the traces, by name.
     pub fn diagnostics(&self) -> Vec<(String, ChainDiagnostics)> {
-        let traces: Vec<&Trace> = self.wire.chains.iter().map(|chain| &chain.trace).collect();
-        summarise(&traces, &self.wire.config.sweeps)
+        let traces: Vec<&Trace> = self
+            .stored
+            .chains
+            .iter()
+            .map(|chain| &chain.trace)
+            .collect();
+        summarise(&traces, &self.stored.config.sweeps)
     }
 
     /// A scalar of the traces ([`IqgmeSampler::scalar_names`]) at the kept sweeps of all chains. Empty for another name.
@@ -345,9 +343,9 @@ impl GibbsFit {
         let Some(scalar) = SCALARS.iter().position(|s| *s == name) else {
             return Vec::new();
         };
-        let plan = &self.wire.config.sweeps;
+        let plan = &self.stored.config.sweeps;
         let of_chain = |chain: &GibbsChain| chain.trace.kept(plan, scalar);
-        self.wire.chains.iter().flat_map(of_chain).collect()
+        self.stored.chains.iter().flat_map(of_chain).collect()
     }
 
     /// Posterior of the concentration `alpha`, with the quantiles of these levels. Errors: a level that is not between 0 and 1.
@@ -379,7 +377,7 @@ impl GibbsFit {
     /// between 0 and 1.
     pub fn training_cells(&self, levels: &[f64]) -> Result<Vec<TrainingCell>, IqgmeError> {
         check_levels(levels)?;
-        let chains = &self.wire.chains;
+        let chains = &self.stored.chains;
         let kept: f64 = chains.iter().map(|chain| chain.record.kept as f64).sum();
         let counted = || {
             chains
@@ -394,16 +392,16 @@ impl GibbsFit {
             let variance = parts.map(squares).sum::<f64>() / (kept - 1.0).max(1.0);
             let column = column as usize;
             let draws = chains.iter().flat_map(GibbsChain::draws);
-            let values = draws.map(|d| self.wire.units.to_units(column, d.missing[cell]));
+            let values = draws.map(|d| self.stored.units.to_units(column, d.missing[cell]));
             TrainingCell {
                 row: row as usize,
                 column,
-                mean: self.wire.units.to_units(column, mean),
-                sd: variance.sqrt() * self.wire.units.standardiser.sd()[column],
+                mean: self.stored.units.to_units(column, mean),
+                sd: variance.sqrt() * self.stored.units.standardiser.sd()[column],
                 quantiles: quantiles(values.collect(), levels),
             }
         };
-        Ok(self.wire.cells.iter().enumerate().map(of_cell).collect())
+        Ok(self.stored.cells.iter().enumerate().map(of_cell).collect())
     }
 
     /// Probability of the second of two classes for each row.
@@ -425,14 +423,14 @@ impl GibbsFit {
 
     /// The most probable class of each row.
     pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
-        let name = |p: Vec<f64>| self.wire.classes[most_probable(&p)].as_str();
+        let name = |p: Vec<f64>| self.stored.classes[most_probable(&p)].as_str();
         Ok(self.predict_classes(table)?.into_iter().map(name).collect())
     }
 
     /// How well the labelled rows of a table are predicted. Errors: as [`predict_classes`](Self::predict_classes); no labelled row; a label that is not
     /// a class of the fit.
     pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
-        let classes = class_of_rows(table, labels, &self.wire.classes)?;
+        let classes = class_of_rows(table, labels, &self.stored.classes)?;
         Evaluation::new(&self.predict_classes(table)?, &classes)
     }
 
@@ -464,22 +462,22 @@ impl GibbsFit {
 
     /// For each stored draw and row the probabilities of all classes but the first.
     pub fn predict_draws(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
-        if self.wire.classes.is_empty() {
+        if self.stored.classes.is_empty() {
             return Err(IqgmeError::Unlabelled);
         }
-        let rows = self.wire.units.rows(table)?;
+        let rows = self.stored.units.rows(table)?;
         let of_draw = |p: &Predictor| p.probabilities(&rows, Experts::AtMeans);
         self.predictors.par_iter().map(of_draw).collect()
     }
 
     fn two_classes(&self, question: &'static str, instead: &'static str) -> Result<(), IqgmeError> {
-        two_classes(&self.wire.classes, question, instead)
+        two_classes(&self.stored.classes, question, instead)
     }
 
     /// Of all classes but the first.
     fn mean_probabilities(&self, by_draw: &[Vec<Vec<f64>>], n_rows: usize) -> Vec<Vec<f64>> {
         let share = 1.0 / by_draw.len() as f64;
-        let mut sums = vec![vec![0.0; self.wire.classes.len() - 1]; n_rows];
+        let mut sums = vec![vec![0.0; self.stored.classes.len() - 1]; n_rows];
         for draw in by_draw {
             let each = sums.iter_mut().flatten().zip(draw.iter().flatten());
             each.for_each(|(sum, p)| *sum += share * p);
@@ -490,7 +488,7 @@ impl GibbsFit {
 
     /// Log predictive density of the observed features of each row, in the user's units.
     pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        let rows = self.wire.units.rows(table)?;
+        let rows = self.stored.units.rows(table)?;
         let of_draw = |p: &Predictor| p.ln_density(&rows, Gate::AtMeans);
         let by_draw: Vec<Vec<f64>> = self
             .predictors
@@ -503,13 +501,13 @@ impl GibbsFit {
             each.fold(f64::NEG_INFINITY, ln_add_exp) - ln_n
         };
         let standardised = (0..table.n_rows()).map(of_row).collect();
-        Ok(self.wire.units.ln_density(table, standardised))
+        Ok(self.stored.units.ln_density(table, standardised))
     }
 
     /// All missing cells of every row given its observed cells, by column; columns that are not in the model are left out. The terms are the components of
     /// all stored draws: normals.
     pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
-        let rows = self.wire.units.rows(table)?;
+        let rows = self.stored.units.rows(table)?;
         let share = 1.0 / self.predictors.len() as f64;
         let of_draw = |p: &Predictor| {
             let mut cells = p.missing_cells(&rows, Gate::AtMeans)?;
@@ -534,20 +532,20 @@ impl GibbsFit {
                 have.extend(more);
             }
         }
-        Ok(self.wire.units.cells(table, all))
+        Ok(self.stored.units.cells(table, all))
     }
 
     /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row.
     pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
-        self.wire.units.impute(table, self.cells_by_row(table)?)
+        self.stored.units.impute(table, self.cells_by_row(table)?)
     }
 
     /// `draws` completed tables, each a joint draw of the missing cells given one of the stored draws of the parameters, for multiple imputation. Stored draws
     /// take turns, far apart in the chains.
     pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
-        let rows = self.wire.units.rows(table)?;
-        let (seed, stored) = (self.wire.config.model.seed, self.predictors.len());
-        self.wire.units.impute_draws(table, draws, |draw| {
+        let rows = self.stored.units.rows(table)?;
+        let (seed, stored) = (self.stored.config.model.seed, self.predictors.len());
+        self.stored.units.impute_draws(table, draws, |draw| {
             let predictor = &self.predictors[(draw * stored / draws.min(stored)) % stored];
             let rng = |row: usize| stream(seed, [0, draw as u64, IMPUTE, row as u64]);
             predictor.draw_missing(&rows, Gate::AtMeans, rng)
@@ -556,34 +554,34 @@ impl GibbsFit {
 }
 
 impl Saved for GibbsFit {
-    const MODEL: &'static str = "npb-iqgme/gibbs";
+    const MODEL: &'static str = "npb-iqgme/gibbs/2";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Wire;
+    type Content = Stored;
     type Error = IqgmeError;
 
-    fn content(&self) -> &Wire {
-        &self.wire
+    fn content(&self) -> &Stored {
+        &self.stored
     }
 
-    fn from_content(wire: Wire) -> Result<Self, IqgmeError> {
+    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
-        wire.config.validate()?;
-        wire.units.check().map_err(saved)?;
-        if wire.classes.len() == 1 {
+        stored.config.validate()?;
+        stored.units.check().map_err(saved)?;
+        if stored.classes.len() == 1 {
             return Err(saved("classes: impossible number".to_owned()));
         }
         let (p, n_utilities) = (
-            wire.units.active.len(),
-            wire.classes.len().saturating_sub(1),
+            stored.units.active.len(),
+            stored.classes.len().saturating_sub(1),
         );
         let in_model =
-            |(_, j): &(u32, u32)| wire.units.active.binary_search(&(*j as usize)).is_ok();
-        if !wire.cells.iter().all(in_model) {
+            |(_, j): &(u32, u32)| stored.units.active.binary_search(&(*j as usize)).is_ok();
+        if !stored.cells.iter().all(in_model) {
             return Err(saved(
                 "a missing cell is in no column of the model".to_owned(),
             ));
         }
-        for chain in &wire.chains {
+        for chain in &stored.chains {
             if chain.trace.names() != SCALARS {
                 return Err(saved("the trace holds other scalars".to_owned()));
             }
@@ -593,10 +591,10 @@ impl Saved for GibbsFit {
             }
             chain
                 .record
-                .check(p, n_utilities, wire.cells.len())
+                .check(p, n_utilities, stored.cells.len())
                 .map_err(saved)?;
         }
-        Self::from_wire(wire)
+        Self::from_stored(stored)
     }
 }
 

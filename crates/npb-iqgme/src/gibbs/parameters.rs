@@ -12,7 +12,7 @@ use crate::IqgmeError;
 use crate::prior::Prior;
 use crate::rows::Rows;
 use crate::state::Component;
-use crate::stats::{Moments, Stats};
+use crate::stats::{Moments, SufficientStats};
 
 /// Rows that are multiplied in one product.
 const CHUNK: usize = 256;
@@ -24,7 +24,7 @@ pub(super) fn stats(
     values: &[f64],
     utilities: &[f64],
     n_components: usize,
-) -> Stats {
+) -> SufficientStats {
     let mut members = [
         vec![Vec::new(); n_components],
         vec![Vec::new(); n_components],
@@ -74,7 +74,7 @@ pub(super) fn stats(
                 .collect(),
         }
     };
-    Stats {
+    SufficientStats {
         labelled: moments(0),
         unlabelled: moments(1),
         soft: Mat::from_fn(p + 1, n_components * n_utilities, |i, column| {
@@ -82,7 +82,7 @@ pub(super) fn stats(
             let i = if i < p { i } else { p + n_utilities };
             found[h][0][(p + k, i)]
         }),
-        ..Stats::zeros(0, 0, 0)
+        ..SufficientStats::zeros(0, 0, 0)
     }
 }
 
@@ -129,7 +129,7 @@ pub(super) fn draw_prior_expert(means: &[f64], precisions: &[f64], rng: &mut imp
 
 /// Draws the expert of utility `k` of component `h`.
 pub(super) fn draw_expert(
-    stats: &Stats,
+    stats: &SufficientStats,
     [h, k]: [usize; 2],
     parameters: &GibbsParameters,
     rng: &mut impl Rng,

@@ -30,8 +30,6 @@ use crate::vectorised::vectorised;
 pub(super) struct Laws<'a> {
     parameters: &'a GibbsParameters,
     weights: Vec<f64>,
-    /// Blocked sticks: labels are drawn by weight and likelihood; else by likelihood alone, from the components that the slice leaves.
-    blocked: bool,
     means: Mat<f64>,
     /// `(ln|Lambda_h| - P ln(2 pi)) / 2`.
     constant: Vec<f64>,
@@ -45,7 +43,6 @@ pub(super) struct Laws<'a> {
 impl<'a> Laws<'a> {
     pub(super) fn new(
         parameters: &'a GibbsParameters,
-        blocked: bool,
         rows: &Rows,
         sweep: u64,
     ) -> Result<Self, IqgmeError> {
@@ -55,7 +52,6 @@ impl<'a> Laws<'a> {
         let mut laws = Self {
             parameters,
             weights: parameters.weights().0,
-            blocked,
             constant: Vec::with_capacity(n),
             intercepts: Vec::with_capacity(parameters.experts.len()),
             n_utilities,
@@ -105,12 +101,12 @@ impl<'a> Laws<'a> {
         self.weights.len()
     }
 
-    /// What the weight adds to the logarithm for a row with slice variable `u`.
+    /// Labels are drawn by likelihood alone, from the components that the slice variable `u` of a row leaves.
     fn admit(&self, h: usize, u: f64) -> f64 {
-        match (self.blocked, self.weights[h] >= u) {
-            (true, _) => self.weights[h].ln(),
-            (false, true) => 0.0,
-            (false, false) => f64::NEG_INFINITY,
+        if self.weights[h] >= u {
+            0.0
+        } else {
+            f64::NEG_INFINITY
         }
     }
 }
@@ -290,7 +286,7 @@ impl<R: Rng> Worker<'_, '_, R> {
         self.scratch.rest.reserve(n);
         let least = self.slices.iter().copied().fold(f64::INFINITY, f64::min);
         for h in 0..n_components {
-            if self.laws.blocked || self.laws.weights[h] >= least {
+            if self.laws.weights[h] >= least {
                 self.complete_ln(h);
             } else {
                 self.scratch.ln.part_mut(h, n).fill(f64::NEG_INFINITY);

@@ -5,7 +5,6 @@ use npb_linalg::faer::Mat;
 use npb_priors::dp::weights_of_sticks;
 use serde::{Deserialize, Serialize};
 
-use super::config::StickRule;
 use crate::data::IqgmeData;
 use crate::state::{expect, finite};
 
@@ -21,12 +20,12 @@ pub struct DrawnComponent {
 
 /// The parameters, in the standardised units of the fit.
 ///
-/// Components up to the last one with rows; with [`StickRule::Slice`] all further ones are at their prior and not held.
+/// Components up to the last one with rows; all further ones are at their prior and not held.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GibbsParameters {
     /// `alpha`.
     pub concentration: f64,
-    /// `ln(1 - V_h)`; with [`StickRule::Blocked`] the last component has none, its weight is what is left.
+    /// `ln(1 - V_h)`.
     pub ln_rests: Vec<f64>,
     /// `mu_h, Lambda_h`.
     pub components: Vec<DrawnComponent>,
@@ -55,12 +54,7 @@ impl GibbsParameters {
     pub fn weights(&self) -> (Vec<f64>, f64) {
         let mut weights = vec![0.0; self.ln_rests.len()];
         let rest = weights_of_sticks(&self.ln_rests, &mut weights);
-        if weights.len() < self.components.len() {
-            weights.push(rest);
-            (weights, 0.0)
-        } else {
-            (weights, rest)
-        }
+        (weights, rest)
     }
 
     pub(crate) fn n_utilities(&self) -> usize {
@@ -68,22 +62,10 @@ impl GibbsParameters {
     }
 
     /// Checks sizes and ranges: `p` features, so many utilities.
-    pub(crate) fn check(
-        &self,
-        p: usize,
-        n_utilities: usize,
-        sticks: StickRule,
-    ) -> Result<(), String> {
+    pub(crate) fn check(&self, p: usize, n_utilities: usize) -> Result<(), String> {
         let lanes = self.components.len();
-        let n_sticks = match sticks {
-            StickRule::Slice => lanes,
-            StickRule::Blocked(n) => {
-                expect(lanes == n, "number of components")?;
-                n - 1
-            }
-        };
         expect(lanes >= 1, "number of components")?;
-        expect(self.ln_rests.len() == n_sticks, "number of sticks")?;
+        expect(self.ln_rests.len() == lanes, "number of sticks")?;
         expect(self.ln_rests.iter().all(|x| *x <= 0.0), "sticks")?;
         expect(positive(self.concentration), "concentration")?;
         for component in &self.components {
@@ -134,10 +116,9 @@ pub struct GibbsState {
 }
 
 impl GibbsState {
-    pub(crate) fn check(&self, data: &IqgmeData, sticks: StickRule) -> Result<(), String> {
+    pub(crate) fn check(&self, data: &IqgmeData) -> Result<(), String> {
         let rows = &data.rows;
-        self.parameters
-            .check(rows.n_features, rows.n_utilities, sticks)?;
+        self.parameters.check(rows.n_features, rows.n_utilities)?;
         expect(self.sweep < u64::MAX, "sweep")?;
         let n_components = self.parameters.components.len();
         let known = |label: &u32| (*label as usize) < n_components;

@@ -1,15 +1,13 @@
 //! Sticks, concentration and the labels of components.
 
-use npb_priors::dist::Gamma;
 use npb_priors::dp::{
-    draw_concentration_given_labels, draw_sticks_given_labels, ln_neighbour_swap_ratio,
-    ln_weight_swap_ratio, occupied_labels, propose_neighbour_swap,
+    draw_concentration_given_labels, draw_sticks_given_labels, ln_weight_swap_ratio,
+    occupied_labels, propose_neighbour_swap,
 };
 use rand::RngExt;
 use rand_distr::Exp1;
 
 use super::IqgmeSampler;
-use super::config::StickRule;
 use crate::IqgmeError;
 use crate::config::MOST_COMPONENTS;
 
@@ -17,30 +15,18 @@ impl IqgmeSampler<'_> {
     /// Sticks given labels and concentration.
     pub(super) fn sticks(&mut self) {
         let counts = self.counts();
-        let n_sticks = match self.config.sticks {
-            StickRule::Slice => counts.len(),
-            StickRule::Blocked(components) => components - 1,
-        };
         let rng = &mut self.rng();
         let alpha = self.parameters.concentration;
-        self.parameters.ln_rests.resize(n_sticks, 0.0);
+        self.parameters.ln_rests.resize(counts.len(), 0.0);
         draw_sticks_given_labels(&counts, alpha, &mut self.parameters.ln_rests, rng);
     }
 
-    /// The concentration and then the sticks. Without truncation the sticks are integrated out; with it the concentration is drawn given them.
+    /// The concentration, sticks integrated out, and then the sticks.
     pub(super) fn concentration(&mut self) {
         let (counts, prior) = (self.counts(), self.config.model.concentration);
         let rng = &mut self.rng();
         let alpha = self.parameters.concentration;
-        let drawn = match self.config.sticks {
-            StickRule::Slice => draw_concentration_given_labels(alpha, [&counts[..]], prior, rng),
-            StickRule::Blocked(_) => {
-                let sticks = &self.parameters.ln_rests;
-                let shape = prior.shape + sticks.len() as f64;
-                let rate = prior.rate - sticks.iter().sum::<f64>();
-                Gamma::new(shape, rate).map_or(alpha, |law| law.sample(rng))
-            }
-        };
+        let drawn = draw_concentration_given_labels(alpha, [&counts[..]], prior, rng);
         self.parameters.concentration = drawn.clamp(LEAST_CONCENTRATION, f64::MAX);
         self.sticks();
     }
@@ -74,9 +60,6 @@ impl IqgmeSampler<'_> {
 
     /// Forgets the components after the last one with rows: they are at their prior.
     pub(super) fn trim(&mut self) {
-        if self.config.sticks != StickRule::Slice {
-            return;
-        }
         let kept = occupied_labels(&self.counts());
         self.parameters.ln_rests.truncate(kept);
         self.parameters.components.truncate(kept);
@@ -94,25 +77,19 @@ impl IqgmeSampler<'_> {
         let occupied = counts.iter().filter(|count| **count > 0).count();
         let mut room = Ok(());
         for _ in 0..occupied {
-            let swapped = match self.config.sticks {
-                StickRule::Slice => {
-                    // A neighbour may be a new component.
-                    room = self.room_beside(self.parameters.components.len());
-                    if room.is_err() {
-                        break;
-                    }
-                    let alpha = self.parameters.concentration;
-                    let mut sticks = std::mem::take(&mut self.parameters.ln_rests);
-                    let swapped = propose_neighbour_swap(&mut counts, &mut sticks, alpha, rng);
-                    let more = sticks.len() - self.parameters.components.len();
-                    self.parameters.ln_rests = sticks;
-                    self.push_prior_components(more, rng);
-                    counts.resize(self.parameters.components.len(), 0);
-                    former.extend(former.len()..counts.len());
-                    swapped
-                }
-                StickRule::Blocked(_) => self.blocked_swap(&mut counts, rng),
-            };
+            // A neighbour may be a new component.
+            room = self.room_beside(self.parameters.components.len());
+            if room.is_err() {
+                break;
+            }
+            let alpha = self.parameters.concentration;
+            let mut sticks = std::mem::take(&mut self.parameters.ln_rests);
+            let swapped = propose_neighbour_swap(&mut counts, &mut sticks, alpha, rng);
+            let more = sticks.len() - self.parameters.components.len();
+            self.parameters.ln_rests = sticks;
+            self.push_prior_components(more, rng);
+            counts.resize(self.parameters.components.len(), 0);
+            former.extend(former.len()..counts.len());
             if let Some(h) = swapped {
                 self.swap_atoms(h, h + 1);
                 former.swap(h, h + 1);
@@ -133,28 +110,6 @@ impl IqgmeSampler<'_> {
         self.stats = None;
         self.trim();
         room
-    }
-
-    /// As [`propose_neighbour_swap`] for a stick that ends with the last component, which has no stick of its own.
-    fn blocked_swap(
-        &mut self,
-        counts: &mut [usize],
-        rng: &mut npb_infer::Xoshiro256PlusPlus,
-    ) -> Option<usize> {
-        let n = self.parameters.ln_rests.len();
-        if n < 2 {
-            return None;
-        }
-        let h = rng.random_range(0..n - 1);
-        let sticks = &mut self.parameters.ln_rests;
-        let ln_ratio =
-            ln_neighbour_swap_ratio([counts[h], counts[h + 1]], [sticks[h], sticks[h + 1]]);
-        if -rng.sample::<f64, _>(Exp1) >= ln_ratio {
-            return None;
-        }
-        counts.swap(h, h + 1);
-        sticks.swap(h, h + 1);
-        Some(h)
     }
 
     /// Two components with rows whose labels, but not weights, are to be swapped.

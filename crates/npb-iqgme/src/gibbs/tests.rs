@@ -63,7 +63,7 @@ struct Model {
     fault: Fault,
 }
 
-fn model(moves: &[GibbsMove], n_classes: usize, sticks: StickRule, fault: Fault) -> Model {
+fn model(moves: &[GibbsMove], n_classes: usize, fault: Fault) -> Model {
     Model {
         config: GibbsConfig {
             model: IqgmeConfig {
@@ -81,7 +81,6 @@ fn model(moves: &[GibbsMove], n_classes: usize, sticks: StickRule, fault: Fault)
                 expert_mean_strength: 1.5,
                 ..IqgmeConfig::default()
             },
-            sticks,
             moves: moves.to_vec(),
             ..GibbsConfig::default()
         },
@@ -214,7 +213,7 @@ impl Model {
 }
 
 fn region(t: &[f64]) -> usize {
-    let best = crate::fit::most_probable(t);
+    let best = crate::answers::most_probable(t);
     if t[best] > 0.0 { best + 1 } else { 0 }
 }
 
@@ -270,18 +269,11 @@ impl JointModel for Model {
             .sample(rng);
         let mut ln_rests: Vec<f64> = Vec::new();
         let mut labels = Vec::new();
-        let room = match self.config.sticks {
-            StickRule::Slice => usize::MAX,
-            StickRule::Blocked(room) => room,
-        };
         for _ in ROWS {
             let mut u: f64 = rng.random();
             let mut h = 0;
             let mut rest = 1.0;
             loop {
-                if h + 1 == room {
-                    break;
-                }
                 if ln_rests.len() == h {
                     ln_rests.push(-rng.sample::<f64, _>(Exp1) / concentration);
                 }
@@ -295,18 +287,8 @@ impl JointModel for Model {
             }
             labels.push(h as u32);
         }
-        let n = match self.config.sticks {
-            StickRule::Slice => *labels.iter().max().unwrap() as usize + 1,
-            StickRule::Blocked(room) => {
-                while ln_rests.len() + 1 < room {
-                    ln_rests.push(-rng.sample::<f64, _>(Exp1) / concentration);
-                }
-                room
-            }
-        };
-        if self.config.sticks == StickRule::Slice {
-            ln_rests.truncate(n);
-        }
+        let n = *labels.iter().max().unwrap() as usize + 1;
+        ln_rests.truncate(n);
         let mut components = Vec::new();
         for _ in 0..n {
             let (mean, precision) = law.expected.law.sample(rng);
@@ -504,8 +486,8 @@ const TEST: StepTest = StepTest {
 };
 
 /// Each of these moves alone.
-fn assert_right(moves: &[GibbsMove], n_classes: usize, sticks: StickRule) {
-    let report = |step: &GibbsMove| TEST.run(&model(&[*step], n_classes, sticks, Fault::None));
+fn assert_right(moves: &[GibbsMove], n_classes: usize) {
+    let report = |step: &GibbsMove| TEST.run(&model(&[*step], n_classes, Fault::None));
     let failed: Vec<String> = moves
         .iter()
         .map(|step| (step, report(step)))
@@ -514,28 +496,15 @@ fn assert_right(moves: &[GibbsMove], n_classes: usize, sticks: StickRule) {
         .collect();
     assert!(
         failed.is_empty(),
-        "{n_classes} classes, {sticks:?}: {}",
+        "{n_classes} classes: {}",
         failed.join("\n")
     );
 }
 
-const BLOCKED: StickRule = StickRule::Blocked(4);
-
 #[test]
 fn each_move_alone_keeps_the_joint_law() {
-    assert_right(&[GibbsMove::Sticks], 2, StickRule::Slice);
-    assert_right(&GibbsMove::SWEEP, 2, StickRule::Slice);
-}
-
-#[test]
-fn each_blocked_move_alone_keeps_the_joint_law() {
-    let moves = [
-        GibbsMove::Rows,
-        GibbsMove::SplitMerge,
-        GibbsMove::Swaps,
-        GibbsMove::Concentration,
-    ];
-    assert_right(&moves, 2, BLOCKED);
+    assert_right(&[GibbsMove::Sticks], 2);
+    assert_right(&GibbsMove::SWEEP, 2);
 }
 
 #[test]
@@ -546,7 +515,7 @@ fn moves_with_three_classes_keep_the_joint_law() {
         GibbsMove::Experts,
         GibbsMove::ExpertPrior,
     ];
-    assert_right(&moves, 3, StickRule::Slice);
+    assert_right(&moves, 3);
 }
 
 /// Swaps change which labels are in use, so how many are made must not depend on that.
@@ -560,7 +529,7 @@ fn swaps_leave_the_largest_label_as_it_is_on_average() {
 
 /// The z-score of its mean change in one move from draws of the prior.
 fn change_of_largest_label(fault: Fault) -> f64 {
-    let model = model(&[GibbsMove::Swaps], 2, StickRule::Slice, fault);
+    let model = model(&[GibbsMove::Swaps], 2, fault);
     let each = |chain: u64| {
         let rng = &mut npb_infer::stream(1, [chain, 0, 0, 0]);
         let mut state = model.prior(rng);
@@ -586,9 +555,9 @@ fn long(model: &Model) -> JointReport {
 
 #[test]
 fn whole_sweeps_keep_the_joint_law() {
-    for (n_classes, sticks) in [(2, StickRule::Slice), (2, BLOCKED), (3, StickRule::Slice)] {
-        let report = long(&model(&GibbsMove::SWEEP, n_classes, sticks, Fault::None));
-        assert!(report.passed(), "{n_classes} classes, {sticks:?}: {report}");
+    for n_classes in [2, 3] {
+        let report = long(&model(&GibbsMove::SWEEP, n_classes, Fault::None));
+        assert!(report.passed(), "{n_classes} classes: {report}");
     }
 }
 
@@ -596,7 +565,7 @@ fn whole_sweeps_keep_the_joint_law() {
 #[test]
 fn moves_made_twice_keep_the_joint_law() {
     let twice = GibbsMove::SWEEP.map(|step| [step, step]).concat();
-    let report = long(&model(&twice, 2, StickRule::Slice, Fault::None));
+    let report = long(&model(&twice, 2, Fault::None));
     assert!(report.passed(), "{report}");
 }
 
@@ -611,7 +580,7 @@ fn streams_that_moves_share_are_noticed() {
         false_alarm: 0.001,
     };
     for fault in [Fault::None, Fault::SharedStreams] {
-        let report = test.run(&model(&moves, 2, StickRule::Slice, fault));
+        let report = test.run(&model(&moves, 2, fault));
         assert_eq!(report.passed(), fault == Fault::None, "{report}");
     }
 }
@@ -621,24 +590,22 @@ fn assert_caught(fault: Fault) {
 }
 
 fn assert_caught_by(moves: &[GibbsMove], fault: Fault) {
-    assert_caught_in(2, StickRule::Slice, moves, fault);
+    assert_caught_in(2, moves, fault);
 }
 
-fn assert_caught_in(n_classes: usize, sticks: StickRule, moves: &[GibbsMove], fault: Fault) {
-    let report = TEST.run(&model(moves, n_classes, sticks, fault));
+fn assert_caught_in(n_classes: usize, moves: &[GibbsMove], fault: Fault) {
+    let report = TEST.run(&model(moves, n_classes, fault));
     assert!(
         !report.passed(),
-        "{fault:?} was not noticed, {n_classes} classes, {sticks:?}: {report}"
+        "{fault:?} was not noticed, {n_classes} classes: {report}"
     );
 }
 
 #[test]
-fn faults_with_three_classes_and_blocked_sticks_are_noticed() {
+fn faults_with_three_classes_are_noticed() {
     use Fault::{HalfShape, MaskIgnored, NoPriorMean, RateAsScale};
     for fault in [HalfShape, NoPriorMean, MaskIgnored, RateAsScale] {
-        for (n_classes, sticks) in [(3, StickRule::Slice), (2, BLOCKED)] {
-            assert_caught_in(n_classes, sticks, &GibbsMove::SWEEP, fault);
-        }
+        assert_caught_in(3, &GibbsMove::SWEEP, fault);
     }
 }
 

@@ -52,7 +52,7 @@ mod tests {
     /// Four experts whose means are these three coefficients again and again.
     fn experts(means: [[f64; 3]; 4]) -> Vec<Expert> {
         let expert = |mean: [f64; 3]| Expert {
-            tied: false,
+            at_prior: false,
             mean: mean.repeat(P / 3),
             covariance: Mat::from_fn(P, P, |i, j| if i == j { 0.1 } else { 0.02 }),
         };

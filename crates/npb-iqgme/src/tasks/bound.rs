@@ -8,20 +8,20 @@ use crate::Bound;
 use crate::bound::{expert_term, feature_term, soft_term};
 use crate::prior::Prior;
 use crate::state::{Expected, dot};
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 
 /// The bound of `state`, given what the rows of every task give to it and the statistics of the atoms.
 pub(super) fn bound(
     state: &MultiTaskState,
     expected: &[Expected],
     tasks: impl Iterator<Item = RowTerms>,
-    atoms: &Stats,
+    atoms: &SufficientStats,
     prior: &Prior,
 ) -> Result<Bound, NotPositiveDefinite> {
     let mut bound = Bound {
         labels: 0.0,
         features: 0.0,
-        soft_labels: 0.0,
+        utility_means: 0.0,
         sticks: 0.0,
         components: 0.0,
         experts: 0.0,
@@ -36,7 +36,7 @@ pub(super) fn bound(
         let sticks = task.sticks.elbo(&state.alpha) + indicator_term(&task.indicators, &ln_eta);
         bound.labels += stick_fit + rows.label_entropy;
         bound.features += rows.missing_entropy;
-        bound.soft_labels += rows.soft_local;
+        bound.utility_means += rows.soft_local;
         bound.sticks += sticks;
         bound.magnitude += stick_fit.abs() + rows.magnitude + sticks.abs();
     }
@@ -58,9 +58,9 @@ pub(super) fn bound(
         let n_utilities = state.n_utilities();
         for (i, expert) in state.experts.iter().enumerate() {
             let (value, magnitude) = soft_term(expert, atoms, i / n_utilities, i);
-            bound.soft_labels += value;
+            bound.utility_means += value;
             bound.magnitude += magnitude;
-            if !expert.tied {
+            if !expert.at_prior {
                 let term = expert_term(expert, &state.expert_prior, i % n_utilities)?;
                 bound.experts += term;
                 bound.magnitude += term.abs();

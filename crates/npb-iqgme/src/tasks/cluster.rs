@@ -1,6 +1,6 @@
 //! Clusters of tasks, to start from.
 //!
-//! All tasks have the same number of components; those of one cluster share them. A task's rows and labels are foretold by the components that the
+//! All tasks have the same number of components; those of one cluster share them. A task's rows and labels are predicted by the components that the
 //! other tasks of a cluster make: a task never speaks for itself, else it would stay where it is. Tasks are moved one at a time until none wants to.
 
 use npb_infer::stream;
@@ -11,19 +11,18 @@ use rayon::prelude::*;
 use super::TasksConfig;
 use super::data::MultiTaskData;
 use super::groups::atoms;
-use super::local::Local;
-use super::start::TaskBegin;
-use crate::pass::Update;
+use super::local::{Local, TaskBegin};
+use crate::IqgmeError;
+use crate::e_step::{RowFamily, Update};
 use crate::prior::Prior;
 use crate::state::{Component, Expected, Expert};
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 use crate::vb::prior_failed;
-use crate::{IqgmeError, RowFamily};
 
 /// Key of the random stream.
 const CLUSTER: u64 = 9;
 
-/// Random first clusterings; the one after whose moves the tasks are foretold best is kept.
+/// Random first clusterings; the one after whose moves the tasks are predicted best is kept.
 const TRIES: u64 = 4;
 /// Rounds over all tasks.
 const ROUNDS: usize = 10;
@@ -41,13 +40,12 @@ struct Clusters<'d> {
     data: &'d MultiTaskData,
     prior: Prior,
     alpha: ConcentrationFactor,
-    family: RowFamily,
     truncation: usize,
     n_components: usize,
     cluster: Vec<usize>,
     tasks: Vec<Settled>,
     /// Of each cluster.
-    stats: Vec<Stats>,
+    stats: Vec<SufficientStats>,
 }
 
 /// Number of atoms, and the tasks' parts: `tasks` share `n_components` components, whose responsibilities are the first ones of every try.
@@ -66,7 +64,7 @@ pub(super) fn clustered(
             let mut rng = stream(config.single.seed, [restart, k, CLUSTER, 0]);
             let cluster = locals.iter().map(|_| rng.random_range(0..clusters));
             let mut found = Clusters::new(data, config, n_components, cluster.collect(), &locals)?;
-            found.settle()?;
+            found.finalise()?;
             Ok(found)
         })
         .collect::<Result<Vec<_>, IqgmeError>>()?;
@@ -101,12 +99,11 @@ impl<'d> Clusters<'d> {
             data,
             prior,
             alpha: ConcentrationFactor::new(single.concentration).expect("validated"),
-            family: single.row_family,
             truncation: n_components,
             n_components,
             cluster,
             tasks: Vec::with_capacity(locals.len()),
-            stats: vec![Stats::zeros(p, n_components, data.n_utilities()); n_clusters],
+            stats: vec![SufficientStats::zeros(p, n_components, data.n_utilities()); n_clusters],
         };
         for (j, local) in locals.iter().enumerate() {
             let mut local = local.clone();
@@ -126,8 +123,8 @@ impl<'d> Clusters<'d> {
         let expected = vec![self.prior.expected.clone(); self.n_components];
         let held = Update {
             responsibilities: false,
-            soft_labels: false,
-            family: self.family,
+            utility_means: false,
+            family: RowFamily::Structured,
         };
         let sticks = Sticks::new(self.truncation, self.alpha.mean()).expect("validated");
         let atoms = atoms(&components, &expected, &[]);
@@ -146,14 +143,14 @@ impl<'d> Clusters<'d> {
     }
 
     /// Adds a task to a cluster, or takes it out.
-    fn count(&mut self, cluster: usize, stats: &Stats, factor: f64) {
+    fn count(&mut self, cluster: usize, stats: &SufficientStats, factor: f64) {
         for h in 0..self.n_components {
             self.stats[cluster].add(h, factor, stats, h);
         }
     }
 
     /// Moves tasks until none wants to.
-    fn settle(&mut self) -> Result<(), IqgmeError> {
+    fn finalise(&mut self) -> Result<(), IqgmeError> {
         for _ in 0..ROUNDS {
             let mut moved = false;
             for j in 0..self.tasks.len() {
@@ -166,7 +163,7 @@ impl<'d> Clusters<'d> {
         Ok(())
     }
 
-    /// Takes a task out and puts it where the other tasks foretell it best.
+    /// Takes a task out and puts it where the other tasks predict it best.
     fn move_task(&mut self, j: usize) -> Result<bool, IqgmeError> {
         let before = self.cluster[j];
         let stats = self.tasks[j].local.stats.clone();
@@ -227,8 +224,8 @@ impl<'d> Clusters<'d> {
         sticks.update(&shares, self.alpha.mean());
         let update = Update {
             responsibilities: true,
-            soft_labels: true,
-            family: self.family,
+            utility_means: true,
+            family: RowFamily::Structured,
         };
         let indicators = self.one_to_one();
         for _ in 0..PASSES {

@@ -5,33 +5,33 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use super::state::Gaussians;
-use crate::config::{MOST_COMPONENTS, PriorScale, RowFamily, Start, check_length};
+use crate::config::{Init, MOST_COMPONENTS, check_length};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum TaskStart {
+pub enum TaskInit {
     /// All tasks share everything: the components that the single-task start makes of the rows of all tasks together.
-    Pooled(Start),
+    Pooled(Init),
     /// Tasks in clusters, this many at most: tasks of one cluster share everything, those of two nothing. The clusters are found by moving tasks, one
-    /// at a time, to where the other tasks foretell their rows and labels best, from the components that the single-task start makes of all rows.
-    Clustered(usize, Start),
+    /// at a time, to where the other tasks predict their rows and labels best, from the components that the single-task start makes of all rows.
+    Clustered(usize, Init),
     /// No task shares anything: k-means within each task, this many clusters at most for each, and an atom for each cluster (W section 4.4). With more
     /// tasks than atoms each task has one cluster, and tasks with means near each other share an atom.
     Separate(usize),
     /// As `Separate`, with k-means within each class of each task, this many clusters at most for each class.
     SeparatePerClass(usize),
-    /// Tasks in clusters by their labels alone, this many at most: one Gaussian for all rows of all tasks ([`Gaussians::Common`]), and one expert for all
+    /// Tasks in clusters by their labels alone, this many at most: one Gaussian for all rows of all tasks ([`Gaussians::Shared`]), and one expert for all
     /// tasks of a cluster.
-    ByLabels(usize),
+    SharedGaussian(usize),
 }
 
-impl TaskStart {
+impl TaskInit {
     /// What Gaussians the atoms of a run from here have.
     pub fn gaussians(self) -> Gaussians {
         match self {
-            Self::ByLabels(_) => Gaussians::Common,
+            Self::SharedGaussian(_) => Gaussians::Shared,
             _ => Gaussians::Own,
         }
     }
@@ -41,8 +41,8 @@ impl TaskStart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TasksConfig {
-    /// What a fit of one task has too: priors, row family, limits, seed. Its `truncation` is the number of groups of each task, `N`; `concentration` is the prior of the tasks' common `alpha`; `normal_scores` is about runs from this configuration's `starts`. By its `folds` the runs for
-    /// predictions are weighed and put right ([`TaskRun::sharpness`](super::TaskRun::sharpness), [`shifts`](super::TaskRun::shifts)). Where there are none, by bounds and `averaging`, which is 1 by default here: runs that share less fit the
+    /// What a fit of one task has too: priors, limits, seed. Its `truncation` is the number of groups of each task, `N`; `concentration` is the prior of the tasks' common `alpha`; `normal_scores` is about runs from this configuration's `starts`. By its `folds` the runs for
+    /// class probabilities are weighed and calibrated. Where there are none, by bounds and `elbo_temperature`, which is 1 by default here: runs that share less fit the
     /// features less well, not the labels. `starts` and `unlabelled_starts` are not used.
     pub single: IqgmeConfig,
     /// Whether `gamma_0`, how many experts the prior mean (zero) of the experts' common mean is worth, is the power of two at which the bound is highest; the runs begin with
@@ -51,38 +51,34 @@ pub struct TasksConfig {
     /// Largest number of atoms, `S` of the variational family.
     pub atoms: usize,
     /// Prior of the upper concentration `beta`.
-    pub top_concentration: GammaPrior,
-    /// Starts of the runs that predictions average over, each made `single.restarts` times. (With six tasks or fewer the last two of the default make the same run, which counts twice.)
-    pub starts: Vec<TaskStart>,
+    pub global_concentration: GammaPrior,
+    /// Starts of the runs that predictions average over, each made `single.restarts` times.
+    pub starts: Vec<TaskInit>,
     /// Starts of runs for summaries alone. Atoms, the tasks' weights of them and their similarity are of the run with the highest bound of all in which atoms
     /// have Gaussians of their own ([`MultiTaskFit::best`](super::MultiTaskFit::best)): runs that begin by sharing find what the tasks have in common, those that do not tend to predict labels better.
-    pub summary_starts: Vec<TaskStart>,
+    pub summary_starts: Vec<TaskInit>,
 }
 
 impl Default for TasksConfig {
     fn default() -> Self {
         Self {
             single: IqgmeConfig {
-                averaging: 1.0,
-                prior_scale: PriorScale::Covariance,
-                row_family: RowFamily::Joint,
-                normal_scores: true,
+                elbo_temperature: 1.0,
                 ..IqgmeConfig::default()
             },
             learn_expert_mean_strength: true,
             atoms: 50,
-            top_concentration: GammaPrior {
+            global_concentration: GammaPrior {
                 shape: 0.05,
                 rate: 0.05,
             },
             starts: vec![
-                TaskStart::Separate(1),
-                TaskStart::SeparatePerClass(1),
-                TaskStart::Clustered(3, Start::Mixture(10)),
-                TaskStart::ByLabels(6),
-                TaskStart::ByLabels(12),
+                TaskInit::Separate(1),
+                TaskInit::SeparatePerClass(1),
+                TaskInit::Clustered(3, Init::Mixture(10)),
+                TaskInit::SharedGaussian(6),
             ],
-            summary_starts: vec![TaskStart::Pooled(Start::Mixture(10))],
+            summary_starts: vec![TaskInit::Pooled(Init::Mixture(10))],
         }
     }
 }
@@ -92,7 +88,7 @@ impl TasksConfig {
     pub fn validate(&self) -> Result<(), IqgmeError> {
         self.single.validate().map_err(|e| e.inside("single"))?;
         up_to("atoms", self.atoms, MOST_COMPONENTS)?;
-        gamma("top_concentration", self.top_concentration)?;
+        gamma("global_concentration", self.global_concentration)?;
         check_length("starts", self.starts.len(), "starts")?;
         if !self.summary_starts.is_empty() {
             check_length("summary_starts", self.summary_starts.len(), "starts")?;
@@ -112,14 +108,14 @@ impl TasksConfig {
     }
 
     /// What a start must be, if it is not.
-    fn check_start(&self, start: TaskStart) -> Result<(), String> {
+    fn check_start(&self, start: TaskInit) -> Result<(), String> {
         let (clusters, components) = match start {
-            TaskStart::Pooled(start) => (1, size(start)),
-            TaskStart::Clustered(clusters, start) => (clusters, size(start)),
-            TaskStart::Separate(components) | TaskStart::SeparatePerClass(components) => {
+            TaskInit::Pooled(start) => (1, size(start)),
+            TaskInit::Clustered(clusters, start) => (clusters, size(start)),
+            TaskInit::Separate(components) | TaskInit::SeparatePerClass(components) => {
                 (1, components)
             }
-            TaskStart::ByLabels(clusters) => (clusters, 1),
+            TaskInit::SharedGaussian(clusters) => (clusters, 1),
         };
         if !(1..=self.atoms).contains(&clusters) {
             let atoms = self.atoms;
@@ -134,7 +130,7 @@ impl TasksConfig {
     }
 }
 
-fn size(start: Start) -> usize {
-    let (Start::KMeans(clusters) | Start::PerClass(clusters) | Start::Mixture(clusters)) = start;
+fn size(start: Init) -> usize {
+    let (Init::KMeans(clusters) | Init::PerClass(clusters) | Init::Mixture(clusters)) = start;
     clusters
 }

@@ -5,8 +5,8 @@ use npb_data::{DataError, Labels, Table};
 use super::TasksConfig;
 use crate::IqgmeError;
 use crate::data::{IqgmeData, class_of_rows};
+use crate::ensemble::scales;
 use crate::rows::Rows;
-use crate::scales::{self, Scores, Training};
 
 /// Values of a new task that are more standard deviations than this from the mean of the fit's rows are refused: atoms that learn from them add their squares to the
 /// sums over all other rows, of which some digits must be left (from 1e8 on answers change, from 1e12 on they are wrong, then matrices are not positive definite).
@@ -72,25 +72,24 @@ impl MultiTaskData {
         Self::in_units(tasks, pooled)
     }
 
-    /// The same tasks on normal scores; `own`: on the features' own scale.
-    pub(super) fn on_scores(tasks: &[Task<'_>], own: &Self) -> Result<(Scores, Self), IqgmeError> {
+    /// The same tasks on normal scores.
+    pub(super) fn on_scores(&self, tasks: &[Task<'_>]) -> Result<Self, IqgmeError> {
         let (table, labels) = together(tasks)?;
-        let (scores, pooled) = Scores::of(&table, &labels, &own.pooled)?;
-        let data = Self::scored(tasks, &scores, pooled)?;
-        Ok((scores, data))
+        Self::in_units(tasks, self.pooled.on_scores(&table, &labels)?)
     }
 
-    /// Tasks on normal scores, in the units of `pooled`.
-    pub(super) fn scored(
+    /// On the features' own scale and, if members on them are to be trained, on normal scores.
+    pub(super) fn by_scale(
         tasks: &[Task<'_>],
-        scores: &Scores,
-        pooled: IqgmeData,
-    ) -> Result<Self, IqgmeError> {
-        let table = |task: &Task<'_>| scores.table(task.table);
-        let tables: Vec<Table> = tasks.iter().map(table).collect::<Result<_, _>>()?;
-        let each = tasks.iter().zip(&tables);
-        let scored: Vec<Task<'_>> = each.map(|(task, table)| Task { table, ..*task }).collect();
-        Self::in_units(&scored, pooled)
+        config: &TasksConfig,
+    ) -> Result<Vec<Self>, IqgmeError> {
+        let own = Self::new(tasks, config)?;
+        let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
+        let tables: Vec<&Table> = tasks.iter().map(|task| task.table).collect();
+        let active = &own.pooled.units.active;
+        let wanted = scales::scores_wanted(&labels, &tables, active, &config.single);
+        let scored = wanted.then(|| own.on_scores(tasks)).transpose()?;
+        Ok([own].into_iter().chain(scored).collect())
     }
 
     /// Prepares tasks in the units, columns and classes of `pooled`.
@@ -123,32 +122,14 @@ impl MultiTaskData {
     }
 }
 
-/// The tasks of a fit on the scales of their runs.
-pub(super) type TrainingTasks = Training<MultiTaskData>;
-
-impl TrainingTasks {
-    /// On normal scores, too, if runs on them are to be made.
-    pub(super) fn of(tasks: &[Task<'_>], config: &TasksConfig) -> Result<Self, IqgmeError> {
-        let own = MultiTaskData::new(tasks, config)?;
-        let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
-        let tables: Vec<&Table> = tasks.iter().map(|task| task.table).collect();
-        let scored = scales::wanted(&labels, &tables, &own.pooled.active, &config.single);
-        Self::with(own, scored, |own| MultiTaskData::on_scores(tasks, own))
-    }
-}
-
 /// The rows of a task in common units.
 fn one_task(task: &Task<'_>, pooled: &IqgmeData) -> Result<IqgmeData, IqgmeError> {
     let classes = class_of_rows(task.table, task.labels, &pooled.classes)?;
-    let standardised = pooled
-        .standardiser
-        .apply(task.table)?
-        .select_columns(&pooled.active)?;
-    not_too_far(&standardised, task.table, &pooled.active)?;
+    let standardised = pooled.units.apply(task.table)?;
+    not_too_far(&standardised, task.table, &pooled.units.active)?;
     Ok(IqgmeData {
         rows: Rows::with_classes(&standardised, &classes, pooled.n_utilities()),
-        standardiser: pooled.standardiser.clone(),
-        active: pooled.active.clone(),
+        units: pooled.units.clone(),
         classes: pooled.classes.clone(),
         covariance: pooled.covariance.clone(),
         n_labelled: classes.iter().flatten().count(),

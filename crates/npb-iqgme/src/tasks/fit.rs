@@ -1,41 +1,49 @@
 //! The result of a fit of many tasks, and what can be asked of it.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use npb_data::{Labels, Table};
-use npb_infer::{Saved, Stop, VbOutcome, VbReport, stream};
+use npb_infer::checkpoint::Every;
+use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Xoshiro256PlusPlus, stream};
 use npb_linalg::faer::{Mat, Scale};
-use npb_priors::dist::pick;
 use rand::{Rng, RngExt};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::config::{TaskStart, TasksConfig};
-use super::data::{MultiTaskData, Task, TrainingTasks, in_task};
-use super::fold::{Atoms, fold};
-use super::stacking::votes;
+use super::config::{TaskInit, TasksConfig};
+use super::data::{MultiTaskData, Task, in_task};
+use super::new_task::{Atoms, add_task};
+use super::run::{TaskMember, logs};
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
-use crate::config::FeatureScale;
-use crate::data::{class_of_rows, distinct, two_classes};
-use crate::fit::{ALL_CLASSES, ALL_INTERVALS, check_draws, most_probable, with_first_class};
-use crate::predict::{Experts, Gate, Predictor};
-use crate::rows::Rows;
-use crate::runs::{
-    check_level, check_part, check_total, class_intervals, of_second_class, run_all, weigh,
+use crate::answers::{
+    ALL_CLASSES, ALL_INTERVALS, most_probable, of_second_class, second, with_first_class,
 };
-use crate::scales::{self, ByScale, Planned, Scores, planned};
-use crate::stacking::{self, FoundFrom, Vote, Votes};
-use crate::state::{Component, Expert};
+use crate::config::FeatureScale;
+use crate::data::{class_of_rows, distinct, fingerprint, two_classes};
+use crate::ensemble::crossval::{HeldOut, Side, held_out};
+use crate::ensemble::member::{self, MixtureView, Part, Predictive};
+use crate::ensemble::scales;
+use crate::ensemble::stacking::{by_bounds, check_weights, stacked};
+use crate::ensemble::train::{Checkpoints, Model, cancelled, planned, train};
+use crate::predict::{Experts, Gate, Predictor};
+use crate::prior::Prior;
+use crate::rows::Rows;
+use crate::state::Component;
 use crate::units::Units;
 use crate::{
-    ClassifierSummary, Evaluation, Imputation, IqgmeData, IqgmeError, MissingCell,
+    ClassifierSummary, Evaluation, Imputation, IqgmeConfig, IqgmeData, IqgmeError, MissingCell,
     ProbabilityInterval,
 };
 
+/// Iterations of a run without a fold, at most: tasks settle among each other later than the rows of one task.
+const FOLD_ITERATIONS: u64 = 30;
+/// The name in the files of folds.
+const FOLD: &str = "npb-iqgme/tasks/fold/2";
+
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 12;
-const PICK: u64 = 15;
 const IMPUTE: u64 = 16;
 
 /// Fits all tasks together: prepares the data and makes every run that `config.starts` and `summary_starts`, `config.single.restarts` and `normal_scores` ask for.
@@ -69,112 +77,165 @@ const IMPUTE: u64 = 16;
 /// Cost: with labels the runs for predictions are made `config.single.folds` times more, with at most 30 iterations each, to find their weights. Errors: see [`MultiTaskData::new`]. Runs are made in parallel on the caller's rayon pool, and so are the tasks within a run; the result does not
 /// depend on the number of threads.
 pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFit, IqgmeError> {
-    let training = TrainingTasks::of(tasks, config)?;
-    let runs = make_runs(&training, config, |_, planned, restart| {
-        let data = training.data.on(planned.scale);
-        let mut vb = MultiTaskVb::new(data, config.clone(), planned.start, restart)?;
-        let outcome = vb.run(|_, _| ControlFlow::Continue(()))?;
-        TaskRun::new(planned, outcome, vb)
-    })?;
-    let votes = votes(tasks, &training, config, None)?;
-    MultiTaskFit::new(training, config.clone(), runs, votes)
+    fit_on(MultiTaskData::by_scale(tasks, config)?, tasks, config, None)
 }
 
-/// The runs for predictions that the configuration asks for, each to be made `config.single.restarts` times.
-pub(super) fn plan(training: &TrainingTasks, config: &TasksConfig) -> Vec<Planned<TaskStart>> {
-    planned(&config.starts, training.scores.is_some())
-}
-
-/// All runs that the configuration asks for, those for predictions first, in parallel: `make` gets the number of the run, its scale and start, and its restart.
-pub(super) fn make_runs(
-    training: &TrainingTasks,
+/// As [`fit_tasks`], with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and
+/// returns the same bits as if it had never stopped.
+///
+/// Files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints).
+pub fn fit_tasks_with_checkpoints(
+    tasks: &[Task<'_>],
     config: &TasksConfig,
-    make: impl Fn(usize, Planned<TaskStart>, u64) -> Result<TaskRun, IqgmeError> + Sync,
-) -> Result<Vec<TaskRun>, IqgmeError> {
-    let mut runs = plan(training, config);
-    runs.extend(planned(&config.summary_starts, false));
-    run_all(&runs, config.single.restarts, make)
+    path: impl AsRef<Path>,
+    every: Every,
+    watch: impl Fn(usize, &VbReport) -> ControlFlow<()> + Sync,
+) -> Result<MultiTaskFit, IqgmeError> {
+    let data = MultiTaskData::by_scale(tasks, config)?;
+    let prints = data[0].tasks.iter().map(fingerprint);
+    let checkpoints = Checkpoints {
+        path: path.as_ref(),
+        every,
+        data: prints.fold(0, |sum, print| stream(sum, [print, 0, 0, 0]).random()),
+        watch: &watch,
+    };
+    fit_on(data, tasks, config, Some(&checkpoints))
 }
 
-/// One run: where it started, how it went, and the posterior it ended in.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TaskRun {
-    /// Its start.
-    pub start: TaskStart,
-    /// The scale of the features that it is made on.
-    pub scale: FeatureScale,
-    /// Its weight in predictions; zero for a run that was not kept.
-    pub weight: f64,
-    /// The power to which the odds of its classes are raised, found from the labels that it foretells; 1 where nothing was foretold. Rows of which less is seen than usual in training are put right by less.
-    pub sharpness: f64,
-    /// With more than two classes: what is added to the logarithms of the classes' probabilities after that, before these are made to sum to one, found from the same labels;
-    /// 0 for the first class. None with two classes, or where nothing was foretold.
-    pub shifts: Vec<f64>,
-    /// Bound and relative change, iteration by iteration.
-    pub trace: Vec<VbReport>,
-    /// Why it ended.
-    pub stop: Stop,
-    /// The variational posterior, in standardised units of its scale.
-    pub state: MultiTaskState,
+fn fit_on(
+    data: Vec<MultiTaskData>,
+    tasks: &[Task<'_>],
+    config: &TasksConfig,
+    checkpoints: Option<&Checkpoints<'_>>,
+) -> Result<MultiTaskFit, IqgmeError> {
+    let single = &config.single;
+    let for_classes = planned(&config.starts, data.len());
+    let plan = [&for_classes[..], &planned(&config.summary_starts, 1)].concat();
+    let plan = (&plan[..], single.restarts);
+    let runs = train::<Tasks, _>(&data, plan, config, checkpoints, TaskMember::new)?;
+    if cancelled(runs.iter().map(|run| &run.stop)) {
+        return MultiTaskFit::new(data, config.clone(), runs, None);
+    }
+    let limited = TasksConfig {
+        single: IqgmeConfig {
+            max_iterations: single.max_iterations.min(FOLD_ITERATIONS),
+            ..single.clone()
+        },
+        ..config.clone()
+    };
+    let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
+    let sizes = [single.folds, for_classes.len() * single.restarts];
+    let files = checkpoints.map(|checkpoints| (checkpoints, FOLD, config));
+    let classes = &data[0].pooled.classes;
+    let held_out = held_out(&labels, classes, sizes, single.seed, files, |sides| {
+        let fold = Fold::new(tasks, &limited, sides, data.len())?;
+        let plan = (&for_classes[..], single.restarts);
+        train::<Tasks, _>(&fold.kept, plan, &limited, None, |planned, outcome, vb| {
+            fold.predict(&TaskMember::new(planned, outcome, vb)?)
+        })
+    })?;
+    MultiTaskFit::new(data, config.clone(), runs, held_out)
 }
 
-impl TaskRun {
-    /// A run that has ended. Its experts are those of its last `q(lambda)`, so that tasks can be added later.
-    pub(super) fn new(
-        Planned { scale, start }: Planned<TaskStart>,
-        outcome: VbOutcome,
-        mut vb: MultiTaskVb<'_>,
+/// Data without the rows of a fold, by scale, and these: task, scale.
+struct Fold {
+    kept: Vec<MultiTaskData>,
+    left_out: Vec<Vec<Rows>>,
+}
+
+impl Fold {
+    fn new(
+        tasks: &[Task<'_>],
+        config: &TasksConfig,
+        sides: &[Side],
+        n_scales: usize,
     ) -> Result<Self, IqgmeError> {
-        vb.settle()?;
-        Ok(Self {
-            start,
-            scale,
-            weight: 0.0,
-            sharpness: 1.0,
-            shifts: Vec::new(),
-            trace: outcome.trace,
-            stop: outcome.stop,
-            state: vb.into_state(),
-        })
-    }
-
-    /// Its last bound.
-    pub fn elbo(&self) -> f64 {
-        self.trace
-            .last()
-            .map_or(f64::NEG_INFINITY, |report| report.elbo)
-    }
-
-    /// Its atoms and one that stands for all at the prior. The weights are to be replaced by a task's.
-    pub(super) fn predictor(&self) -> Result<Predictor, IqgmeError> {
-        let state = &self.state;
-        let components = state.all_components();
-        let mut experts = state.experts.clone();
-        if !experts.is_empty() {
-            experts.extend(Expert::all_tied(&state.expert_prior, state.n_utilities()));
+        let each = || tasks.iter().zip(sides);
+        let part = |(task, side): (&Task<'_>, &Side)| {
+            let rows = &side.kept;
+            (task.table.select_rows(rows), task.labels.select_rows(rows))
+        };
+        let parts: Vec<(Table, Labels)> = each().map(part).collect();
+        let kept = tasks
+            .iter()
+            .zip(&parts)
+            .map(|(task, (table, labels))| Task {
+                name: task.name,
+                table,
+                labels,
+            });
+        let tasks_kept: Vec<Task<'_>> = kept.collect();
+        let mut kept = vec![MultiTaskData::new(&tasks_kept, config)?];
+        if n_scales > 1 {
+            kept.push(kept[0].on_scores(&tasks_kept)?);
         }
-        let weights = vec![0.0; components.len()];
-        Predictor::from_parts(&components, &experts, weights).map_err(|(component, source)| {
-            IqgmeError::Numerical {
-                iteration: self.trace.len() as u64,
-                block: "covariance",
-                component,
-                source,
-            }
-        })
+        let left_out = |(task, side): (&Task<'_>, &Side)| {
+            let units = kept.iter().map(|data| &data.pooled.units);
+            scales::rows_left_out(units, &task.table.select_rows(&side.left_out))
+        };
+        let left_out = each().map(left_out).collect::<Result<_, _>>()?;
+        Ok(Self { kept, left_out })
     }
 
-    /// Probabilities of the classes for each row of task `j`, before they are sharpened.
-    pub(super) fn probabilities(
-        &self,
-        predictor: &Predictor,
-        j: usize,
-        rows: &Rows,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let weights = logs(self.state.gate_weights(j, Gate::AtMeans));
-        let own = predictor.with_weights(weights);
-        let others = own.probabilities(rows, Experts::Integrated)?;
-        Ok(with_first_class(others))
+    /// Probabilities of the classes, row by row, by a run that was told neither row nor class.
+    fn predict(&self, run: &TaskMember) -> Result<Vec<f64>, IqgmeError> {
+        let predictor = run.predictor()?;
+        let mut found = Vec::new();
+        for (j, rows) in self.left_out.iter().enumerate() {
+            let own = run.predictor_of(&predictor, j);
+            let others = own.probabilities(&rows[run.scale.index()], Experts::Integrated)?;
+            found.extend(with_first_class(others).into_iter().flatten());
+        }
+        Ok(found)
+    }
+}
+
+/// The model of many tasks.
+struct Tasks;
+
+impl Model for Tasks {
+    type Config = TasksConfig;
+    type Data = MultiTaskData;
+    type Init = TaskInit;
+    type State = MultiTaskState;
+    type Vb<'d> = MultiTaskVb<'d>;
+    const FILE: &'static str = "npb-iqgme/tasks/run/2";
+
+    fn limits(config: &TasksConfig) -> VbLimits {
+        config.single.limits()
+    }
+
+    fn begin<'d>(
+        data: &'d MultiTaskData,
+        config: &TasksConfig,
+        init: TaskInit,
+        restart: u64,
+    ) -> Result<MultiTaskVb<'d>, IqgmeError> {
+        MultiTaskVb::new(data, config.clone(), init, restart)
+    }
+
+    fn resume<'d>(
+        data: &'d MultiTaskData,
+        config: &TasksConfig,
+        state: MultiTaskState,
+        trace: Vec<VbReport>,
+    ) -> Result<MultiTaskVb<'d>, IqgmeError> {
+        MultiTaskVb::resume(data, config.clone(), state, trace)
+    }
+
+    fn run(
+        vb: &mut MultiTaskVb<'_>,
+        watch: &mut dyn FnMut(&VbReport, &MultiTaskState) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, IqgmeError> {
+        vb.run(watch)
+    }
+
+    fn finalise(vb: &mut MultiTaskVb<'_>) -> Result<(), IqgmeError> {
+        vb.finalise()
+    }
+
+    fn state<'a>(vb: &'a MultiTaskVb<'_>) -> &'a MultiTaskState {
+        vb.state()
     }
 }
 
@@ -183,7 +244,7 @@ impl TaskRun {
 pub struct AtomSummary {
     /// Expected number of groups, of all tasks together, that point at it.
     pub groups: f64,
-    /// Expected number of training rows behind its Gaussian: those of its groups, or of all tasks where all atoms have one Gaussian ([`Gaussians::Common`]).
+    /// Expected number of training rows behind its Gaussian: those of its groups, or of all tasks where all atoms have one Gaussian ([`Gaussians::Shared`]).
     pub size: f64,
     /// Posterior mean of its mean, for the columns of [`MultiTaskFit::model_columns`].
     pub mean: Vec<f64>,
@@ -197,25 +258,23 @@ pub struct AtomSummary {
 
 /// What is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Wire {
+pub struct Stored {
     config: TasksConfig,
-    units: Units,
-    /// Where there are runs on them.
-    scores: Option<Scores>,
+    /// By scale.
+    units: Vec<Units>,
     classes: Vec<String>,
     tasks: Vec<String>,
-    foretold: FoundFrom,
-    /// Those that predictions average over, those for predictions that have no weight, those for summaries; of each those on normal scores last, and the best first.
-    runs: Vec<TaskRun>,
+    /// Those that class probabilities average over, those for class probabilities that have no weight, those for summaries; of each those on normal scores last, and the best first.
+    runs: Vec<TaskMember>,
 }
 
 /// A fitted model of many tasks. Questions name the task; tables are in the user's units, columns in the order of training.
 ///
-/// Predictions of labels average over the runs by their weights; atoms, the tasks' weights of them, similarities, densities and missing cells are those of the
+/// Class probabilities average over the runs by their stacking weights; atoms, the tasks' weights of them, similarities, densities and missing cells are those of the
 /// [best](Self::best) run.
 #[derive(Clone, Debug)]
 pub struct MultiTaskFit {
-    wire: Wire,
+    stored: Stored,
     /// One for each run that has weight: its atoms, and one that stands for all at the prior.
     predictors: Vec<Predictor>,
     /// The same of the best run, for questions about features.
@@ -223,108 +282,143 @@ pub struct MultiTaskFit {
 }
 
 impl MultiTaskFit {
-    pub(super) fn new(
-        TrainingTasks { data, scores }: TrainingTasks,
+    fn new(
+        data: Vec<MultiTaskData>,
         config: TasksConfig,
-        mut runs: Vec<TaskRun>,
-        votes: Option<Votes>,
+        mut runs: Vec<TaskMember>,
+        held_out: Option<HeldOut>,
     ) -> Result<Self, IqgmeError> {
-        let data = data.own;
-        let by_votes = votes.is_some();
-        let foretold = votes
-            .as_ref()
-            .map_or(FoundFrom::NOTHING, |v| v.from.clone());
-        for (run, vote) in runs.iter_mut().zip(votes.into_iter().flat_map(|v| v.each)) {
-            run.weight = vote.weight;
-            (run.sharpness, run.shifts) = (vote.surety.sharpness, vote.surety.shifts);
+        let (n_own, n_summaries) = (config.starts.len(), config.summary_starts.len());
+        let [n_own, n_summaries] = [n_own, n_summaries].map(|n| n * config.single.restarts);
+        let n = runs.len() - n_summaries;
+        let by_labels = held_out.is_some();
+        if let Some(held_out) = held_out {
+            // The bound says who shares rows, not who shares labels: even where labels are few.
+            let even = |k: usize| 1.0 / if k < n_own { n_own } else { n - n_own } as f64;
+            let prior: Vec<f64> = (0..n).map(even).collect();
+            for (run, found) in runs.iter_mut().zip(stacked(&held_out, n_own, &prior)) {
+                (run.stacking_weight, run.calibration) = found;
+            }
         }
-        let mut summaries =
-            runs.split_off(runs.len() - config.summary_starts.len() * config.single.restarts);
-        let mut on_scores = runs.split_off(config.starts.len() * config.single.restarts);
-        let weights = |runs: &mut [TaskRun]| {
-            let n_observed = data.pooled.n_observed();
-            weigh(runs, TaskRun::elbo, config.single.averaging, n_observed)
+        let mut summaries = runs.split_off(n);
+        let mut on_scores = runs.split_off(n_own);
+        let weights = |runs: &mut [TaskMember]| {
+            let n_observed = data[0].pooled.n_observed();
+            by_bounds(
+                runs,
+                TaskMember::elbo,
+                config.single.elbo_temperature,
+                n_observed,
+            )
         };
         weights(&mut summaries);
         weights(&mut on_scores);
         let by_bound = weights(&mut runs);
-        if !by_votes {
+        if !by_labels {
             for (run, weight) in runs.iter_mut().zip(by_bound) {
-                run.weight = weight;
+                run.stacking_weight = weight;
             }
         }
         runs.extend(on_scores);
-        runs.sort_by_key(|run| run.weight == 0.0);
+        runs.sort_by_key(|run| run.stacking_weight == 0.0);
         runs.extend(summaries);
-        Self::from_wire(Wire {
+        let (classes, tasks) = (data[0].pooled.classes.clone(), data[0].names.clone());
+        Self::from_stored(Stored {
             config,
-            units: Units::of(&data.pooled),
-            scores,
-            classes: data.pooled.classes,
-            tasks: data.names,
-            foretold,
+            units: data.into_iter().map(|data| data.pooled.units).collect(),
+            classes,
+            tasks,
             runs,
         })
     }
 
-    fn from_wire(wire: Wire) -> Result<Self, IqgmeError> {
-        let predictors = wire
+    fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
+        let predictors = stored
             .runs
             .iter()
-            .take_while(|run| run.weight > 0.0)
-            .map(TaskRun::predictor)
+            .take_while(|run| run.stacking_weight > 0.0)
+            .map(TaskMember::predictor)
             .collect::<Result<_, _>>()?;
         Ok(Self {
-            features: best(&wire.runs).predictor()?,
-            wire,
+            features: best(&stored.runs).predictor()?,
+            stored,
             predictors,
         })
     }
 
-    /// The runs that have weight, with their predictors.
-    fn weighed(&self) -> impl Iterator<Item = (&TaskRun, &Predictor)> {
-        self.wire.runs.iter().zip(&self.predictors)
+    /// The units of the features' own scale.
+    fn own_units(&self) -> &Units {
+        &self.stored.units[0]
+    }
+
+    /// The runs that have weight as members, with the weights of task `j`; `rows`: by scale.
+    fn parts<'a>(
+        &'a self,
+        j: usize,
+        rows: &'a [Rows],
+    ) -> Vec<Part<'a, impl Predictive<Rows = Rows> + 'a>> {
+        let part = move |(run, predictor): (&'a TaskMember, &'a Predictor)| Part {
+            weight: run.stacking_weight,
+            calibration: &run.calibration,
+            rows: &rows[run.scale.index()],
+            member: MixtureView {
+                predictor: Cow::Owned(run.predictor_of(predictor, j)),
+                experts: Experts::Integrated,
+                draw: move |rng: &mut Xoshiro256PlusPlus| {
+                    let weights = draw_weights(&run.state, j, rng);
+                    let components = run.state.all_components();
+                    let shared = run.state.gaussians == Gaussians::Shared;
+                    predictor.draw_parts(&components, predictor.experts(), &weights, shared, rng)
+                },
+            },
+        };
+        self.stored
+            .runs
+            .iter()
+            .zip(&self.predictors)
+            .map(part)
+            .collect()
     }
 
     /// Class names; with two, probabilities are of the second. Empty for a fit without labels.
     pub fn classes(&self) -> &[String] {
-        &self.wire.classes
+        &self.stored.classes
     }
 
     /// Names of the tasks, in the order of training.
     pub fn tasks(&self) -> &[String] {
-        &self.wire.tasks
+        &self.stored.tasks
     }
 
     /// Names of all columns of the training tables.
     pub fn column_names(&self) -> &[String] {
-        self.wire.units.column_names()
+        self.own_units().column_names()
     }
 
     /// Columns in the model, as positions in the training tables.
     pub fn model_columns(&self) -> &[usize] {
-        &self.wire.units.active
+        &self.own_units().active
     }
 
     /// Columns left out of the model: constant in training, all tasks together, or without any observed value.
     pub fn ignored_columns(&self) -> Vec<usize> {
-        self.wire.units.ignored_columns()
+        self.own_units().ignored_columns()
     }
 
     /// The configuration of the fit.
     pub fn config(&self) -> &TasksConfig {
-        &self.wire.config
+        &self.stored.config
     }
 
     /// All runs: those that predictions average over, those for predictions that have no weight, those for summaries; of each those on normal scores last, in order of their bounds.
-    pub fn runs(&self) -> &[TaskRun] {
-        &self.wire.runs
+    pub fn members(&self) -> &[TaskMember] {
+        &self.stored.runs
     }
 
     /// The run with the highest bound of those on the features' own scale whose atoms have Gaussians of their own; of all on that scale, if none has. (A run in which all have one is of another
     /// model of the features, and what it says of the tasks is of their labels alone.)
-    pub fn best(&self) -> &TaskRun {
-        best(&self.wire.runs)
+    pub fn best(&self) -> &TaskMember {
+        best(&self.stored.runs)
     }
 
     /// The variational posterior of the [best](Self::best) run, in standardised units.
@@ -343,10 +437,10 @@ impl MultiTaskFit {
     }
 
     fn position(&self, task: &str) -> Result<usize, IqgmeError> {
-        let found = self.wire.tasks.iter().position(|name| name == task);
+        let found = self.stored.tasks.iter().position(|name| name == task);
         found.ok_or_else(|| IqgmeError::UnknownTask {
             task: task.to_owned(),
-            tasks: self.wire.tasks.clone(),
+            tasks: self.stored.tasks.clone(),
         })
     }
 
@@ -355,57 +449,34 @@ impl MultiTaskFit {
     /// Errors: as there; a fit with more than two classes.
     pub fn predict_proba(&self, task: &str, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         self.position(task)?;
-        two_classes(&self.wire.classes, "predict_proba", ALL_CLASSES)?;
+        two_classes(&self.stored.classes, "predict_proba", ALL_CLASSES)?;
         let all = self.predict_classes(task, table)?;
-        Ok(all.into_iter().map(|of_row| of_row[1]).collect())
+        Ok(second(all))
     }
 
     /// Probabilities of all classes, for each row of a task in the order of [`classes`](Self::classes): atoms weighed by the task's own weights and as
-    /// normal densities of the observed features at the posterior means; experts and missing features integrated out by moment matching; each run as sure as its
-    /// [`sharpness`](TaskRun::sharpness) and [`shifts`](TaskRun::shifts) say.
+    /// normal densities of the observed features at the posterior means; experts and missing features integrated out by moment matching; each run
+    /// [calibrated](TaskMember::calibration).
     ///
     /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern; with more than two classes an integral for each atom, seven where cells are missing. Errors: no such task, other columns than in training, a fit
     /// without labels.
     pub fn predict_classes(&self, task: &str, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let j = self.position(task)?;
         self.classifies()?;
-        let by_run = self.by_run(j, &self.rows_by_scale(task, table)?)?;
-        Ok(self.average(&by_run, &self.extents(table)))
+        member::class_probabilities(&self.parts(j, &self.rows_by_scale(task, table)?))
     }
 
     /// An error for a fit without labels.
     fn classifies(&self) -> Result<(), IqgmeError> {
-        if self.wire.classes.is_empty() {
+        if self.stored.classes.is_empty() {
             return Err(IqgmeError::Unlabelled);
         }
         Ok(())
     }
 
-    /// Probabilities of the classes for each row of task `j` by each run that has weight, before they are sharpened: run, row, class.
-    fn by_run(&self, j: usize, rows: &ByScale<Rows>) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
-        self.weighed()
-            .map(|(run, predictor)| run.probabilities(predictor, j, rows.on(run.scale)))
-            .collect()
-    }
-
-    /// How far the rows of a table let runs be put right.
-    fn extents(&self, table: &Table) -> Vec<f64> {
-        let wire = &self.wire;
-        wire.foretold.extents(table, &wire.units.active)
-    }
-
-    /// The average of the runs that have weight, each put right as far as rows let it.
-    fn average(&self, by_run: &[Vec<Vec<f64>>], extents: &[f64]) -> Vec<Vec<f64>> {
-        let runs = self.weighed().map(|(run, _)| Vote {
-            weight: run.weight,
-            surety: self.wire.foretold.surety(run.sharpness, &run.shifts),
-        });
-        stacking::average(runs.zip(by_run), extents)
-    }
-
     /// The most probable class of each row of a task.
     pub fn predict(&self, task: &str, table: &Table) -> Result<Vec<&str>, IqgmeError> {
-        let classes = &self.wire.classes;
+        let classes = &self.stored.classes;
         let name = |probabilities: Vec<f64>| classes[most_probable(&probabilities)].as_str();
         let probabilities = self.predict_classes(task, table)?;
         Ok(probabilities.into_iter().map(name).collect())
@@ -422,7 +493,7 @@ impl MultiTaskFit {
     ) -> Result<Evaluation, IqgmeError> {
         self.position(task)?;
         self.classifies()?;
-        let classes = class_of_rows(table, labels, &self.wire.classes)
+        let classes = class_of_rows(table, labels, &self.stored.classes)
             .map_err(|source| in_task(task, source))?;
         Evaluation::new(&self.predict_classes(task, table)?, &classes)
             .map_err(|source| in_task(task, source))
@@ -435,7 +506,7 @@ impl MultiTaskFit {
         let predictor = self.of_task(task)?;
         let rows = self.rows(task, table)?;
         let standardised = predictor.ln_density(&rows, Gate::Marginal)?;
-        Ok(self.wire.units.ln_density(table, standardised))
+        Ok(self.own_units().ln_density(table, standardised))
     }
 
     /// Completes rows of a task: posterior mean and standard deviation of every missing cell given the observed cells of its row, by the same rules as
@@ -445,7 +516,7 @@ impl MultiTaskFit {
     /// a column that had no observed value in training stays missing.
     pub fn impute(&self, task: &str, table: &Table) -> Result<Imputation, IqgmeError> {
         let cells = self.cells_by_row(task, table)?;
-        let imputed = self.wire.units.impute(table, cells);
+        let imputed = self.own_units().impute(table, cells);
         imputed.map_err(|source| in_task(task, source))
     }
 
@@ -459,8 +530,8 @@ impl MultiTaskFit {
         let j = self.position(task)? as u64;
         let predictor = self.of_task(task)?;
         let rows = self.rows(task, table)?;
-        let seed = self.wire.config.single.seed;
-        self.wire.units.impute_draws(table, draws, |draw| {
+        let seed = self.stored.config.single.seed;
+        self.own_units().impute_draws(table, draws, |draw| {
             let rng = |row: usize| stream(seed, [j, draw as u64, IMPUTE, row as u64]);
             predictor.draw_missing(&rows, Gate::Marginal, rng)
         })
@@ -470,7 +541,7 @@ impl MultiTaskFit {
     ///
     /// Each is a mixture of Student-t, one for each atom and one for all atoms at the prior, weighed by the task's own [weights](Self::task_weights) and by how
     /// probable the observed cells are under the atoms. All is of the [best](Self::best) run, not averaged: weights of runs say who predicts labels, and runs by
-    /// labels ([`Gaussians::Common`]) are of another model of the features, with one Gaussian for all tasks; they answer only if there are no others. Rows are taken
+    /// labels ([`Gaussians::Shared`]) are of another model of the features, with one Gaussian for all tasks; they answer only if there are no others. Rows are taken
     /// for new ones: a row of training is used twice for its own holes, which come out somewhat too sure.
     ///
     /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern; rows in parallel. Errors: no such task, other columns than in training.
@@ -482,7 +553,7 @@ impl MultiTaskFit {
         let predictor = self.of_task(task)?;
         let rows = self.rows(task, table)?;
         let terms = predictor.missing_cells(&rows, Gate::Marginal)?;
-        Ok(self.wire.units.cells(table, terms))
+        Ok(self.own_units().cells(table, terms))
     }
 
     /// The atoms of the best run with a task's weights.
@@ -500,16 +571,14 @@ impl MultiTaskFit {
         level: f64,
         draws: usize,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        check_level(level)?;
-        check_draws(draws, 2)?;
         self.position(task)?;
-        two_classes(&self.wire.classes, "predict_interval", ALL_INTERVALS)?;
+        two_classes(&self.stored.classes, "predict_interval", ALL_INTERVALS)?;
         let all = self.predict_class_intervals(task, table, level, draws)?;
         Ok(of_second_class(all))
     }
 
     /// Probabilities of all classes, for each row of a task in the order of [`classes`](Self::classes), with central intervals that hold `level` of the
-    /// posterior, by `draws` draws of all parameters; these are put right as the probabilities of their run are, so that they spread around what is foretold, on the scale of log odds as wide as they were
+    /// posterior, by `draws` draws of all parameters; these are calibrated as the probabilities of their run are, so that they spread around these, on the scale of log odds as wide as they were
     /// or, where the run was not sure enough, wider.
     ///
     /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
@@ -521,50 +590,17 @@ impl MultiTaskFit {
         level: f64,
         draws: usize,
     ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
-        check_level(level)?;
-        check_draws(draws, 2)?;
         let j = self.position(task)?;
         self.classifies()?;
         let rows = self.rows_by_scale(task, table)?;
-        let by_run = self.by_run(j, &rows)?;
-        let extents = self.extents(table);
-        let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
-            .into_par_iter()
-            .map(|draw| {
-                let (k, run, predictor) = self.pick(draw);
-                let mut rng = stream(self.wire.config.single.seed, [j as u64, draw, INTERVAL, 0]);
-                let weights = draw_weights(&run.state, j, &mut rng);
-                let components = run.state.all_components();
-                let shared = run.state.gaussians == Gaussians::Common;
-                let experts = predictor.experts();
-                let drawn =
-                    predictor.draw_parts(&components, experts, &weights, shared, &mut rng)?;
-                let rows = rows.on(run.scale);
-                let others = drawn.probabilities(rows, Experts::AtMeans)?;
-                let drawn = with_first_class(others);
-                Ok(self
-                    .wire
-                    .foretold
-                    .surety(run.sharpness, &run.shifts)
-                    .moved_all(drawn, &by_run[k], &extents))
-            })
-            .collect::<Result<_, IqgmeError>>()?;
-        let means = self.average(&by_run, &extents);
-        Ok(class_intervals(means, &drawn, level))
-    }
-
-    /// One of the runs that have weight and its place among them (they come first of all runs), drawn by weight.
-    fn pick(&self, draw: u64) -> (usize, &TaskRun, &Predictor) {
-        let u = stream(self.wire.config.single.seed, [0, draw, PICK, 0]).random();
-        let weights = self.weighed().map(|(run, _)| run.weight);
-        let chosen = pick(weights, u).unwrap_or(0);
-        (chosen, &self.wire.runs[chosen], &self.predictors[chosen])
+        let key = (self.stored.config.single.seed, j as u64, INTERVAL);
+        member::intervals(&self.parts(j, &rows), level, draws, key)
     }
 
     /// The atoms of the best run in the user's units, in the order of [`task_weights`](Self::task_weights): those that groups of more tasks point at first.
     pub fn atoms(&self) -> Vec<AtomSummary> {
-        let (state, units) = (self.state(), &self.wire.units);
-        let base = self.wire.config.single.mean_strength;
+        let (state, units) = (self.state(), self.own_units());
+        let base = self.stored.config.single.mean_strength;
         let n_utilities = state.n_utilities();
         let masses = state.atom_masses();
         let summary = |(s, component): (usize, &Component)| {
@@ -591,7 +627,7 @@ impl MultiTaskFit {
     /// How alike the tasks are in the best run: `exp(-D)`, with `D` the mean of the two divergences (Kullback-Leibler) between the tasks' weights of
     /// the atoms. J x J, symmetric, ones on the diagonal.
     pub fn similarity(&self) -> Mat<f64> {
-        let n = self.wire.tasks.len();
+        let n = self.stored.tasks.len();
         let weights: Vec<Vec<f64>> = (0..n).map(|j| self.state().weights(j)).collect();
         Mat::from_fn(n, n, |i, j| (-divergence(&weights[i], &weights[j])).exp())
     }
@@ -607,53 +643,51 @@ impl MultiTaskFit {
                 task: task.name.to_owned(),
             });
         }
-        let mut wire = self.wire.clone();
-        // The covariance of the rows of training is the prior's scale matrix, but for its scale.
-        let state = self.state();
-        let units = IqgmeData {
-            rows: Rows::of_features(wire.units.active.len()),
-            standardiser: wire.units.standardiser.clone(),
-            active: wire.units.active.clone(),
-            classes: wire.classes.clone(),
-            covariance: &state.vacant.scale_inverse * Scale(1.0 / state.prior_scale),
-            n_labelled: usize::from(!wire.classes.is_empty()),
-        };
-        let mut data = MultiTaskData::in_units(std::slice::from_ref(task), units)?;
-        data.pooled.rows.clone_from(&data.tasks[0].rows);
-        let on_scores = |scores: &Scores| {
-            let tasks = std::slice::from_ref(task);
-            let mut data = MultiTaskData::scored(tasks, scores, scores.no_rows(&wire.classes))?;
+        let mut stored = self.stored.clone();
+        let mut by_scale = Vec::with_capacity(stored.units.len());
+        let prior_scale = Prior::scale(&stored.config.single, stored.units[0].active.len());
+        for (scale, units) in FeatureScale::ALL.into_iter().zip(&stored.units) {
+            let on_scale = |run: &&TaskMember| run.scale == scale;
+            let Some(run) = self.stored.runs.iter().find(on_scale) else {
+                break;
+            };
+            // The covariance of the rows of training is the prior's scale matrix, but for its scale.
+            let units = IqgmeData {
+                rows: Rows::of_features(units.active.len()),
+                units: units.clone(),
+                classes: stored.classes.clone(),
+                covariance: &run.state.vacant.scale_inverse * Scale(1.0 / prior_scale),
+                n_labelled: usize::from(!stored.classes.is_empty()),
+            };
+            let mut data = MultiTaskData::in_units(std::slice::from_ref(task), units)?;
             data.pooled.rows.clone_from(&data.tasks[0].rows);
-            Ok::<_, IqgmeError>(data)
-        };
-        let data = ByScale {
-            scores: wire.scores.as_ref().map(on_scores).transpose()?,
-            own: data,
-        };
-        wire.tasks.push(task.name.to_owned());
-        for run in &mut wire.runs {
-            run.state = fold(data.on(run.scale), &wire.config, &run.state, atoms)
+            by_scale.push(data);
+        }
+        stored.tasks.push(task.name.to_owned());
+        for run in &mut stored.runs {
+            let data = &by_scale[run.scale.index()];
+            run.state = add_task(data, &stored.config, &run.state, atoms)
                 .map_err(|source| in_task(task.name, source))?;
         }
-        Self::from_wire(wire)
+        Self::from_stored(stored)
     }
 
     /// Rows of a task on each scale.
-    fn rows_by_scale(&self, task: &str, table: &Table) -> Result<ByScale<Rows>, IqgmeError> {
-        let rows = scales::rows(&self.wire.units, self.wire.scores.as_ref(), table);
+    fn rows_by_scale(&self, task: &str, table: &Table) -> Result<Vec<Rows>, IqgmeError> {
+        let rows = scales::rows(&self.stored.units, table);
         rows.map_err(|source| in_task(task, source))
     }
 
     /// Rows of a task, whose name goes along with errors.
     fn rows(&self, task: &str, table: &Table) -> Result<Rows, IqgmeError> {
-        let rows = self.wire.units.rows(table);
+        let rows = self.own_units().rows(table);
         rows.map_err(|source| in_task(task, source))
     }
 }
 
 /// The run that [`MultiTaskFit::best`] speaks of; of equal ones the first.
-fn best(runs: &[TaskRun]) -> &TaskRun {
-    let rank = |run: &TaskRun| {
+fn best(runs: &[TaskMember]) -> &TaskMember {
+    let rank = |run: &TaskMember| {
         let own_scale = run.scale == FeatureScale::Standardised;
         let own_gaussians = run.state.gaussians == Gaussians::Own;
         (own_scale, own_gaussians, run.elbo())
@@ -665,63 +699,47 @@ fn best(runs: &[TaskRun]) -> &TaskRun {
 }
 
 impl Saved for MultiTaskFit {
-    const MODEL: &'static str = "npb-iqgme/tasks";
+    const MODEL: &'static str = "npb-iqgme/tasks/2";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Wire;
+    type Content = Stored;
     type Error = IqgmeError;
 
-    fn content(&self) -> &Wire {
-        &self.wire
+    fn content(&self) -> &Stored {
+        &self.stored
     }
 
-    fn from_content(wire: Wire) -> Result<Self, IqgmeError> {
+    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
         let saved = |what: String| IqgmeError::Saved { what };
-        wire.config.validate()?;
-        wire.units.check().map_err(saved)?;
-        if wire.classes.len() == 1 || wire.runs.is_empty() || wire.tasks.is_empty() {
+        stored.config.validate()?;
+        scales::check(&stored.units).map_err(saved)?;
+        let (n_classes, runs, tasks) = (stored.classes.len(), &stored.runs, &stored.tasks);
+        if n_classes == 1 || runs.is_empty() || tasks.is_empty() {
             return Err(saved(
                 "classes, tasks or runs: impossible number".to_owned(),
             ));
         }
-        distinct(&wire.classes).map_err(|twice| saved(twice.to_string()))?;
-        wire.foretold.check(wire.classes.len()).map_err(saved)?;
-        check_total("weights", wire.runs.iter().map(|run| run.weight)).map_err(saved)?;
-        if let Some(k) = (1..wire.tasks.len()).find(|&k| wire.tasks[..k].contains(&wire.tasks[k])) {
-            return Err(saved(format!("task {:?} twice", wire.tasks[k])));
+        distinct(&stored.classes).map_err(|twice| saved(twice.to_string()))?;
+        let weights = runs.iter().map(|run| run.stacking_weight);
+        check_weights("stacking weights", weights).map_err(saved)?;
+        if let Some(k) = (1..tasks.len()).find(|&k| tasks[..k].contains(&tasks[k])) {
+            return Err(saved(format!("task {:?} twice", tasks[k])));
         }
-        if let Some(scores) = &wire.scores {
-            scores.check(&wire.units).map_err(saved)?;
-        }
-        let own_scale = |run: &TaskRun| run.scale == FeatureScale::Standardised;
-        if !wire.runs.iter().any(own_scale)
-            || (wire.scores.is_none() && !wire.runs.iter().all(own_scale))
+        let known = |run: &TaskMember| run.scale.index() < stored.units.len();
+        let own_scale = |run: &TaskMember| run.scale == FeatureScale::Standardised;
+        if runs[0].stacking_weight == 0.0 || !runs.iter().all(known) || !runs.iter().any(own_scale)
         {
-            return Err(saved("scales of the runs".to_owned()));
+            return Err(saved("scales or weights of the runs".to_owned()));
         }
-        for (k, run) in wire.runs.iter().enumerate() {
-            check_part(
-                k,
-                run.weight,
-                &wire.foretold.surety(run.sharpness, &run.shifts),
-                wire.classes.len(),
-            )
-            .map_err(saved)?;
-            let truncations = [wire.config.single.truncation, wire.config.atoms];
+        let truncations = [stored.config.single.truncation, stored.config.atoms];
+        for run in runs {
+            run.calibration.check(n_classes).map_err(saved)?;
+            let (p, n_utilities) = (stored.units[0].active.len(), n_classes.saturating_sub(1));
             run.state
-                .check(
-                    wire.units.active.len(),
-                    wire.tasks.len(),
-                    wire.classes.len().saturating_sub(1),
-                    truncations,
-                )
+                .check(p, tasks.len(), n_utilities, truncations)
                 .map_err(saved)?;
         }
-        Self::from_wire(wire)
+        Self::from_stored(stored)
     }
-}
-
-fn logs(weights: Vec<f64>) -> Vec<f64> {
-    weights.into_iter().map(f64::ln).collect()
 }
 
 /// One draw of the weights by which a class probability of task `j` weighs the atoms.

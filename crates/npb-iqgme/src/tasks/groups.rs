@@ -11,7 +11,7 @@ use npb_linalg::{Cholesky, NotPositiveDefinite};
 
 use crate::bound::bilinear;
 use crate::conditional::Linear;
-use crate::pass::Terms;
+use crate::e_step::Terms;
 use crate::state::{Component, Expected, Expert, dot};
 
 /// What the groups need of an atom, computed once for all tasks.
@@ -28,7 +28,7 @@ pub(super) struct Atom<'a> {
 
 /// The moments of an atom's expert.
 struct AtomExpert<'a> {
-    tied: bool,
+    at_prior: bool,
     mean: &'a [f64],
     /// `<w w'>`.
     second: Mat<f64>,
@@ -38,7 +38,7 @@ impl<'a> AtomExpert<'a> {
     fn new(expert: &'a Expert) -> Self {
         let (mean, n) = (&expert.mean, expert.mean.len());
         Self {
-            tied: expert.tied,
+            at_prior: expert.at_prior,
             mean,
             second: Mat::from_fn(n, n, |i, j| expert.covariance[(i, j)] + mean[i] * mean[j]),
         }
@@ -46,9 +46,9 @@ impl<'a> AtomExpert<'a> {
 }
 
 impl Atom<'_> {
-    /// Whether rows with labels may be its own: experts that are tied to their prior take none.
+    /// Whether rows with labels may be its own: experts that are at their prior take none.
     pub(super) fn takes_labels(&self) -> bool {
-        self.experts.iter().all(|expert| !expert.tied)
+        self.experts.iter().all(|expert| !expert.at_prior)
     }
 }
 

@@ -4,18 +4,18 @@ use npb_priors::dp::{ConcentrationFactor, Sticks};
 
 use super::groups::{Atom, Groups};
 use crate::bound::{feature_term, soft_term};
-use crate::pass::{PassParameters, RowFactors, Update, pass, soft_means};
+use crate::e_step::{PassParameters, RowFactors, Update, pass, soft_means};
 use crate::responsibilities::Responsibilities;
 use crate::rows::Rows;
 use crate::state::{Component, Expected, Expert, dot};
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 use crate::{IqgmeData, IqgmeError};
 
 /// What a run keeps of one task beside its part of the posterior.
 #[derive(Clone, Debug)]
 pub(super) struct Local {
     /// Of its groups.
-    pub(super) stats: Stats,
+    pub(super) stats: SufficientStats,
     /// Locations and means of `q(t)`, by sorted position.
     pub(super) locations: Vec<f64>,
     soft: Vec<f64>,
@@ -30,14 +30,14 @@ impl Local {
         n_groups: usize,
     ) -> Self {
         Self {
-            stats: Stats::zeros(task.rows.n_features, n_groups, task.rows.n_utilities),
+            stats: SufficientStats::zeros(task.rows.n_features, n_groups, task.rows.n_utilities),
             soft: soft_means(&locations, &task.rows),
             locations,
             responsibilities,
         }
     }
 
-    /// With the labels for soft labels, as a run starts.
+    /// With the labels for utility means, as a run starts.
     pub(super) fn begin(
         task: &IqgmeData,
         responsibilities: Responsibilities,
@@ -46,7 +46,7 @@ impl Local {
         Self::new(task, task.first_locations(), responsibilities, n_groups)
     }
 
-    /// Soft labels as a run starts.
+    /// Utility means as a run starts.
     pub(super) fn restart(&mut self, task: &IqgmeData) {
         self.locations = task.first_locations();
         self.soft = soft_means(&self.locations, &task.rows);
@@ -141,4 +141,11 @@ pub(super) fn parameters(
         unlabelled,
     } = Groups::new(atoms, indicators, ln_weights, p, n_utilities).map_err(failed)?;
     PassParameters::from_terms(means, labelled, unlabelled, rows).map_err(failed)
+}
+
+/// One task's part of a start.
+pub(super) struct TaskBegin {
+    pub(super) local: Local,
+    /// The atom of each group.
+    pub(super) atoms: Vec<usize>,
 }

@@ -5,10 +5,10 @@ use rayon::prelude::*;
 use super::groups::Atom;
 use super::local::{Local, parameters};
 use super::state::{Gaussians, TaskState};
-use crate::pass::{PassParameters, Update};
+use crate::e_step::{PassParameters, Update};
 use crate::responsibilities::Responsibilities;
 use crate::rows::Rows;
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 use crate::{IqgmeData, IqgmeError};
 
 /// Iterations from one in which whole tasks are offered all atoms to the next.
@@ -37,7 +37,7 @@ impl<'a> PassAtoms<'a> {
         rows: &Rows,
         iteration: u64,
     ) -> Result<Self, IqgmeError> {
-        let n = if gaussians == Gaussians::Common {
+        let n = if gaussians == Gaussians::Shared {
             each.len()
         } else {
             0
@@ -60,7 +60,7 @@ pub(super) struct RowTerms {
     pub(super) label_entropy: f64,
     /// Entropy of `q(x^m)`.
     pub(super) missing_entropy: f64,
-    /// See [`Stats::soft_local`].
+    /// See [`SufficientStats::soft_local`].
     pub(super) soft_local: f64,
     /// Sum of absolute values.
     pub(super) magnitude: f64,
@@ -91,7 +91,7 @@ impl TaskRows {
         gaussians: Gaussians,
     ) -> Option<Self> {
         let n = task.rows.len() * task.rows.n_utilities;
-        let soft = &part.soft_labels;
+        let soft = &part.utility_means;
         match gaussians {
             Gaussians::Own => {
                 let n_groups = part.indicators.len();
@@ -103,7 +103,7 @@ impl TaskRows {
                 let local = Local::new(task, locations, responsibilities, n_groups);
                 Some(Self::Groups(Box::new(local)))
             }
-            Gaussians::Common => {
+            Gaussians::Shared => {
                 let n_groups = usize::from(task.rows.len() > 0);
                 let n_atoms = part.indicators.first().map_or(0, Vec::len);
                 if part.indicators.len() != n_groups || soft.len() != n * n_atoms {
@@ -177,7 +177,7 @@ impl TaskRows {
     }
 
     /// Statistics of group `h` if it points at atom `s`: whose, and which entry of them; and what the bound holds of the rows besides.
-    pub(super) fn under(&self, h: usize, s: usize) -> (&Stats, usize, f64) {
+    pub(super) fn under(&self, h: usize, s: usize) -> (&SufficientStats, usize, f64) {
         match self {
             Self::Groups(local) => (&local.stats, h, 0.0),
             Self::Whole { by_atom, .. } => {
@@ -196,7 +196,7 @@ impl TaskRows {
             soft_local: 0.0,
             magnitude: 0.0,
         };
-        let mut add = |sigma: f64, stats: &Stats| {
+        let mut add = |sigma: f64, stats: &SufficientStats| {
             terms.label_entropy += sigma * stats.label_entropy;
             terms.missing_entropy += sigma * stats.missing_entropy;
             terms.soft_local += sigma * stats.soft_local;
@@ -232,8 +232,8 @@ impl TaskRows {
         }
     }
 
-    /// Locations of `q(t)`, as [`TaskState::soft_labels`] has them.
-    pub(super) fn soft_labels(&self, task: &IqgmeData) -> Vec<f64> {
+    /// Locations of `q(t)`, as [`TaskState::utility_means`] has them.
+    pub(super) fn utility_means(&self, task: &IqgmeData) -> Vec<f64> {
         match self {
             Self::Groups(local) => task.utilities_by_row(&local.locations),
             Self::Whole { by_atom, .. } => {

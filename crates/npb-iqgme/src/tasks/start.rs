@@ -6,12 +6,12 @@ use rand::RngExt;
 
 use super::TasksConfig;
 use super::cluster;
-use super::config::TaskStart;
+use super::config::TaskInit;
 use super::data::MultiTaskData;
-use super::local::Local;
+use super::local::{Local, TaskBegin};
 use super::state::TaskState;
 use super::vb::MultiTaskVb;
-use crate::config::Start;
+use crate::config::Init;
 use crate::responsibilities::Responsibilities;
 use crate::rows::Rows;
 use crate::{IqgmeData, IqgmeError, start};
@@ -24,30 +24,37 @@ const LABELS: u64 = 8;
 const TRIES: usize = 8;
 const TRIAL_ITERATIONS: usize = 10;
 
-/// One task's part of a start.
-pub(super) struct TaskBegin {
-    pub(super) local: Local,
-    /// The atom of each group.
-    pub(super) atoms: Vec<usize>,
+impl<'d> MultiTaskVb<'d> {
+    /// Starts a run; `restart` selects the random numbers of `start`.
+    pub fn new(
+        data: &'d MultiTaskData,
+        config: TasksConfig,
+        start: TaskInit,
+        restart: u64,
+    ) -> Result<Self, IqgmeError> {
+        config.validate()?;
+        let begin = begin(data, &config, start, restart)?;
+        Self::begin(data, &config, start, begin)
+    }
 }
 
 /// Number of atoms, and the tasks' parts.
-pub(super) fn begin(
+fn begin(
     data: &MultiTaskData,
     config: &TasksConfig,
-    start: TaskStart,
+    start: TaskInit,
     restart: u64,
 ) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
     match start {
-        TaskStart::Pooled(start) => pooled(data, config, config.atoms, start, restart),
-        TaskStart::Clustered(clusters, start) => {
+        TaskInit::Pooled(start) => pooled(data, config, config.atoms, start, restart),
+        TaskInit::Clustered(clusters, start) => {
             let most = config.atoms / clusters;
             let (n, tasks) = pooled(data, config, most, start, restart)?;
             cluster::clustered(data, config, clusters, n, tasks, restart)
         }
-        TaskStart::Separate(clusters) => separate(data, config, clusters, false, restart),
-        TaskStart::SeparatePerClass(clusters) => separate(data, config, clusters, true, restart),
-        TaskStart::ByLabels(most) => by_labels(data, config, most, restart),
+        TaskInit::Separate(clusters) => separate(data, config, clusters, false, restart),
+        TaskInit::SeparatePerClass(clusters) => separate(data, config, clusters, true, restart),
+        TaskInit::SharedGaussian(most) => by_labels(data, config, most, restart),
     }
 }
 
@@ -90,7 +97,7 @@ fn tried(
     config: &TasksConfig,
     clusters: &[usize],
 ) -> Result<(f64, Vec<usize>), IqgmeError> {
-    let start = TaskStart::ByLabels(clusters.len());
+    let start = TaskInit::SharedGaussian(clusters.len());
     let mut vb = MultiTaskVb::begin(data, config, start, whole(data, clusters))?;
     let mut bound = f64::NEG_INFINITY;
     for _ in 0..TRIAL_ITERATIONS {
@@ -150,7 +157,7 @@ fn pooled(
     data: &MultiTaskData,
     config: &TasksConfig,
     most: usize,
-    start: Start,
+    start: Init,
     restart: u64,
 ) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
     let mut single = config.single.clone();
@@ -205,9 +212,9 @@ fn separate(
         }
         let restart = restart * n_tasks as u64 + j as u64;
         let start = if by_class {
-            Start::PerClass(clusters)
+            Init::PerClass(clusters)
         } else {
-            Start::KMeans(clusters)
+            Init::KMeans(clusters)
         };
         let (n, values) = start::responsibilities(task, &config.single, start, restart)?;
         let responsibilities = Responsibilities::from_positions(&task.rows, n, &values);

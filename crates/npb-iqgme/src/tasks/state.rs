@@ -13,7 +13,7 @@ pub enum Gaussians {
     /// Each its own; the rows of a task are shared out among its groups.
     Own,
     /// All one and the same, so that atoms differ in their experts alone; a task has one group, and the atom that it points at is told by the labels.
-    Common,
+    Shared,
 }
 
 /// One task's part of the posterior.
@@ -24,8 +24,8 @@ pub struct TaskState {
     /// `q(c_jh)`: for each group that has rows, larger ones first, the probabilities of the atoms. The other groups, up to the truncation, have
     /// `q(c_jh | U) = p(c_jh | U)`.
     pub indicators: Vec<Vec<f64>>,
-    /// Locations of `q(t)` by row of the task's table, then utility; 0 for an unlabelled row, and nothing of use for one with holes under [`RowFamily::Joint`](crate::RowFamily::Joint), whose factor follows from the rest. With [`Gaussians::Common`] for each atom in turn, if it is the task's.
-    pub soft_labels: Vec<f64>,
+    /// Locations of `q(t)` by row of the task's table, then utility; 0 for an unlabelled row, and nothing of use for one with holes, whose factor is of its utility, too, and follows from the rest. With [`Gaussians::Shared`] for each atom in turn, if it is the task's.
+    pub utility_means: Vec<f64>,
 }
 
 /// One variational posterior, in the standardised units of the fit.
@@ -49,8 +49,6 @@ pub struct MultiTaskState {
     pub expert_mean_strength: f64,
     /// All further atoms: `q(mu, Lambda)` at the prior.
     pub vacant: Component,
-    /// `c` in `B_0^-1 = c S`, with `S` the covariance of the rows of all tasks.
-    pub prior_scale: f64,
 }
 
 impl MultiTaskState {
@@ -58,7 +56,7 @@ impl MultiTaskState {
     pub(crate) fn n_gaussians(&self) -> usize {
         match self.gaussians {
             Gaussians::Own => self.components.len(),
-            Gaussians::Common => self.components.len().min(1),
+            Gaussians::Shared => self.components.len().min(1),
         }
     }
 
@@ -67,7 +65,7 @@ impl MultiTaskState {
         let mut components = self.components.clone();
         components.push(match self.gaussians {
             Gaussians::Own => self.vacant.clone(),
-            Gaussians::Common => self.components.first().unwrap_or(&self.vacant).clone(),
+            Gaussians::Shared => self.components.first().unwrap_or(&self.vacant).clone(),
         });
         components
     }
@@ -118,10 +116,10 @@ impl MultiTaskState {
         self.experts.len() / self.components.len().max(1)
     }
 
-    /// Whether the experts of atom `s` are tied to their prior.
-    pub(crate) fn is_tied(&self, s: usize) -> bool {
+    /// Whether the experts of atom `s` are at their prior.
+    pub(crate) fn is_at_prior(&self, s: usize) -> bool {
         let first = self.experts.get(s * self.n_utilities());
-        first.is_some_and(|expert| expert.tied)
+        first.is_some_and(|expert| expert.at_prior)
     }
 
     /// Checks sizes and ranges, for a state that comes from a file: `p` features, `n_tasks` tasks, so many utilities (0: no classifier), truncations `[N, S]`.
@@ -147,8 +145,8 @@ impl MultiTaskState {
                 expect(valid, "indicators")?;
             }
             expect(
-                task.soft_labels.iter().all(|t| t.is_finite()),
-                "soft labels",
+                task.utility_means.iter().all(|t| t.is_finite()),
+                "utility means",
             )?;
         }
         let n_experts = self.components.len() * n_utilities;
@@ -158,7 +156,7 @@ impl MultiTaskState {
             strength.is_finite() && strength > 0.0,
             "strength of the experts' mean",
         )?;
-        let prior = (&self.expert_prior, self.prior_scale);
+        let prior = &self.expert_prior;
         check_atoms(&self.components, &self.experts, prior, p, n_utilities)?;
         check_atoms(
             std::slice::from_ref(&self.vacant),

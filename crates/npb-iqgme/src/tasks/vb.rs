@@ -11,18 +11,17 @@ use serde::{Deserialize, Serialize};
 
 use super::atoms::{best_mean_strength, ln_strength_prior};
 use super::bound::bound;
-use super::config::{TaskStart, TasksConfig};
+use super::config::{TaskInit, TasksConfig};
 use super::data::MultiTaskData;
 use super::groups::atoms;
+use super::local::TaskBegin;
 use super::rows::{PassAtoms, TaskRows, one_hot};
-use super::start::{TaskBegin, begin};
 use super::state::{Gaussians, MultiTaskState, TaskState};
-use crate::bound::{Bound, feature_term, soft_term, trace_product};
-use crate::config::PriorScale;
-use crate::pass::Update;
+use crate::bound::{Bound, feature_term, soft_term};
+use crate::e_step::{RowFamily, Update};
 use crate::prior::Prior;
 use crate::state::{Component, Expected, Expert, dot, expect};
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 use crate::vb::{START_ITERATIONS, prior_failed};
 use crate::{IqgmeData, IqgmeError};
 
@@ -38,19 +37,17 @@ pub enum TaskUpdate {
     /// `q(x^m, z)`, then `q(t)`, of every row, in one pass.
     Rows,
     /// The order of the groups of every task, larger ones first, those without rows dropped; then `q(V)` of tasks where it changed.
-    GroupOrder,
+    LocalOrder,
     /// `q(V)` of every task.
-    GroupSticks,
+    LocalSticks,
     /// `q(c)`: the atoms that groups point at.
     Indicators,
     /// The order of the atoms, those of more groups first, those of none dropped; then `q(U)` if it changed.
     AtomOrder,
     /// `q(U)`.
-    TopSticks,
+    GlobalSticks,
     /// `q(mu, Lambda)`.
     Components,
-    /// The scale of the Wishart prior, when the configuration leaves it to the bound.
-    PriorScale,
     /// `q(w)`.
     Experts,
     /// `q(zeta, lambda)`, and `gamma_0` if the configuration leaves it to the bound.
@@ -61,14 +58,13 @@ pub enum TaskUpdate {
 
 impl TaskUpdate {
     /// The updates of the parameters, in the order of an iteration; `Rows` comes before them.
-    pub const PARAMETERS: [Self; 10] = [
-        Self::GroupOrder,
-        Self::GroupSticks,
+    pub const PARAMETERS: [Self; 9] = [
+        Self::LocalOrder,
+        Self::LocalSticks,
         Self::Indicators,
         Self::AtomOrder,
-        Self::TopSticks,
+        Self::GlobalSticks,
         Self::Components,
-        Self::PriorScale,
         Self::Experts,
         Self::ExpertPrior,
         Self::Concentrations,
@@ -79,7 +75,7 @@ impl TaskUpdate {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
     /// Of the atoms.
-    pub(super) stats: Option<Stats>,
+    pub(super) stats: Option<SufficientStats>,
     /// Groups that point at each atom.
     pub(super) masses: Vec<f64>,
     pub(super) n_tasks: usize,
@@ -93,14 +89,14 @@ pub(super) struct Held {
 ///
 /// ```
 /// use npb_iqgme::npb_data::{Labels, Table};
-/// use npb_iqgme::{MultiTaskData, MultiTaskVb, Task, TaskStart, TasksConfig};
+/// use npb_iqgme::{MultiTaskData, MultiTaskVb, Task, TaskInit, TasksConfig};
 ///
 /// let table = Table::complete(6, 1, vec![-2.0, -1.4, -1.0, 1.0, 1.5, 2.2])?;
 /// let labels = Labels::from_strings(&["no", "no", "no", "yes", "yes", "yes"].map(Some));
 /// let task = |name| Task { name, table: &table, labels: &labels };
 /// let config = TasksConfig::default();
 /// let data = MultiTaskData::new(&[task("here"), task("there")], &config)?;
-/// let mut vb = MultiTaskVb::new(&data, config, TaskStart::Separate(1), 0)?;
+/// let mut vb = MultiTaskVb::new(&data, config, TaskInit::Separate(1), 0)?;
 /// let first = vb.step()?;
 /// assert!(vb.step()? >= first);
 /// assert_eq!(vb.state().tasks.len(), 2);
@@ -114,7 +110,7 @@ pub struct MultiTaskVb<'d> {
     expected: Vec<Expected>,
     rows: Vec<TaskRows>,
     /// Of the atoms: the tasks' sums by `q(c)`, and what is held.
-    stats: Stats,
+    stats: SufficientStats,
     /// Of tasks that are not here.
     held: Held,
     iteration: u64,
@@ -125,23 +121,11 @@ pub struct MultiTaskVb<'d> {
 }
 
 impl<'d> MultiTaskVb<'d> {
-    /// Starts a run; `restart` selects the random numbers of `start`.
-    pub fn new(
-        data: &'d MultiTaskData,
-        config: TasksConfig,
-        start: TaskStart,
-        restart: u64,
-    ) -> Result<Self, IqgmeError> {
-        config.validate()?;
-        let begin = begin(data, &config, start, restart)?;
-        Self::begin(data, &config, start, begin)
-    }
-
     /// A run with the parameters fitted to its start.
     pub(super) fn begin(
         data: &'d MultiTaskData,
         config: &TasksConfig,
-        start: TaskStart,
+        start: TaskInit,
         (n_atoms, tasks): (usize, Vec<TaskBegin>),
     ) -> Result<Self, IqgmeError> {
         let n_utilities = data.n_utilities();
@@ -156,7 +140,7 @@ impl<'d> MultiTaskVb<'d> {
             part.indicators = atoms.map(|&s| one_hot(s, n_atoms)).collect();
             rows.push(match state.gaussians {
                 Gaussians::Own => TaskRows::Groups(Box::new(begin.local)),
-                Gaussians::Common => TaskRows::whole(task, &vec![begin.local.locations; n_atoms]),
+                Gaussians::Shared => TaskRows::whole(task, &vec![begin.local.locations; n_atoms]),
             });
         }
         let mut vb = Self {
@@ -166,7 +150,7 @@ impl<'d> MultiTaskVb<'d> {
             state,
             expected: Vec::new(),
             rows,
-            stats: Stats::zeros(p, n_atoms, n_utilities),
+            stats: SufficientStats::zeros(p, n_atoms, n_utilities),
             held: Held::default(),
             iteration: 0,
             trace: Vec::new(),
@@ -194,19 +178,16 @@ impl<'d> MultiTaskVb<'d> {
             .ok_or_else(|| IqgmeError::Saved {
                 what: "the state is of other data".to_owned(),
             })?;
-        let mut prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)
+        let prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)
             .map_err(prior_failed)?;
         let limits = config.single.limits();
-        prior
-            .set_scale(state.prior_scale, &data.pooled.covariance)
-            .map_err(prior_failed)?;
         let mut vb = Self {
             data,
             config,
             prior,
             expected: Vec::new(),
             rows,
-            stats: Stats::zeros(p, state.components.len(), n_utilities),
+            stats: SufficientStats::zeros(p, state.components.len(), n_utilities),
             held: Held::default(),
             state,
             iteration: trace.len() as u64,
@@ -228,10 +209,10 @@ impl<'d> MultiTaskVb<'d> {
         };
         let expected = self.numerical("shared covariance", 0, shared.expected())?;
         self.expected = vec![expected; self.state.components.len()];
-        let family = self.config.single.row_family;
-        let held = |soft_labels| Update {
+        let family = RowFamily::Structured;
+        let held = |utility_means| Update {
             responsibilities: false,
-            soft_labels,
+            utility_means,
             family,
         };
         self.pass(held(false), false)?;
@@ -283,7 +264,7 @@ impl<'d> MultiTaskVb<'d> {
     }
 
     /// Ends a run: experts become those of the last `q(lambda)`, so that tasks can be added later.
-    pub(super) fn settle(&mut self) -> Result<(), IqgmeError> {
+    pub(super) fn finalise(&mut self) -> Result<(), IqgmeError> {
         if !self.settled {
             self.apply(TaskUpdate::Experts)?;
             self.settled = true;
@@ -352,7 +333,7 @@ impl<'d> MultiTaskVb<'d> {
         &self,
         state: &MultiTaskState,
         expected: &[Expected],
-        stats: &Stats,
+        stats: &SufficientStats,
     ) -> Result<Bound, IqgmeError> {
         let each = self.rows.iter().zip(&state.tasks);
         let tasks = each.map(|(rows, part)| rows.terms(&part.indicators));
@@ -374,22 +355,21 @@ impl<'d> MultiTaskVb<'d> {
 
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`TaskUpdate::PARAMETERS`].
     pub fn apply(&mut self, update: TaskUpdate) -> Result<(), IqgmeError> {
-        let family = self.config.single.row_family;
-        let rows = |soft_labels| Update {
+        let family = RowFamily::Structured;
+        let rows = |utility_means| Update {
             responsibilities: true,
-            soft_labels,
+            utility_means,
             family,
         };
         match update {
             TaskUpdate::Labels => self.pass(rows(false), true)?,
             TaskUpdate::Rows => self.pass(rows(true), true)?,
-            TaskUpdate::GroupOrder => self.order_groups(),
-            TaskUpdate::GroupSticks => self.update_group_sticks(),
+            TaskUpdate::LocalOrder => self.order_groups(),
+            TaskUpdate::LocalSticks => self.update_group_sticks(),
             TaskUpdate::Indicators => self.update_indicators()?,
             TaskUpdate::AtomOrder => self.order_atoms(),
-            TaskUpdate::TopSticks => self.update_top_sticks(),
+            TaskUpdate::GlobalSticks => self.update_top_sticks(),
             TaskUpdate::Components => self.update_components()?,
-            TaskUpdate::PriorScale => self.update_prior_scale()?,
             TaskUpdate::Experts => self.update_experts()?,
             TaskUpdate::ExpertPrior => self.update_expert_prior(),
             TaskUpdate::Concentrations => self.update_concentrations(),
@@ -423,16 +403,16 @@ impl<'d> MultiTaskVb<'d> {
     fn store_rows(&mut self) {
         let each = self.data.tasks.iter().zip(&mut self.state.tasks);
         for ((task, part), rows) in each.zip(&self.rows) {
-            part.soft_labels = rows.soft_labels(task);
+            part.utility_means = rows.utility_means(task);
         }
     }
 
     /// The tasks' statistics summed by the indicators of `state`.
-    fn summed(&self, state: &MultiTaskState) -> Stats {
+    fn summed(&self, state: &MultiTaskState) -> SufficientStats {
         let p = self.data.pooled.rows.n_features;
         let mut sums = match &self.held.stats {
             Some(held) => held.clone(),
-            None => Stats::zeros(p, state.components.len(), self.data.n_utilities()),
+            None => SufficientStats::zeros(p, state.components.len(), self.data.n_utilities()),
         };
         for (part, rows) in state.tasks.iter().zip(&self.rows) {
             for (h, indicator) in part.indicators.iter().enumerate() {
@@ -486,12 +466,12 @@ impl<'d> MultiTaskVb<'d> {
         self.state.top.expected_ln_weights(&mut ln_eta);
         let (components, experts) = (&self.state.components, &self.state.experts);
         let (expected, n_utilities) = (&self.expected, self.data.n_utilities());
-        let term = |s: usize, stats: &Stats, h: usize, labelled: bool| {
+        let term = |s: usize, stats: &SufficientStats, h: usize, labelled: bool| {
             let mut value = ln_eta[s] + feature_term(&components[s], &expected[s], stats, h).0;
             if labelled {
                 let of_atom = experts[s * n_utilities..][..n_utilities].iter().enumerate();
                 for (k, expert) in of_atom {
-                    value += if expert.tied {
+                    value += if expert.at_prior {
                         f64::NEG_INFINITY
                     } else {
                         soft_term(expert, stats, h, h * n_utilities + k).0
@@ -517,7 +497,7 @@ impl<'d> MultiTaskVb<'d> {
                     if !value.is_finite() {
                         return Err(IqgmeError::Bound { iteration, value });
                     }
-                    settle(indicator);
+                    finalise(indicator);
                 }
                 Ok(())
             })
@@ -567,7 +547,7 @@ impl<'d> MultiTaskVb<'d> {
     }
 
     fn update_components(&mut self) -> Result<(), IqgmeError> {
-        if self.state.gaussians == Gaussians::Common {
+        if self.state.gaussians == Gaussians::Shared {
             return self.update_common_component();
         }
         for s in 0..self.state.components.len() {
@@ -582,7 +562,7 @@ impl<'d> MultiTaskVb<'d> {
     fn update_common_component(&mut self) -> Result<(), IqgmeError> {
         let n_atoms = self.state.components.len();
         let p = self.data.pooled.rows.n_features;
-        let mut sum = Stats::zeros(p, 1, self.data.n_utilities());
+        let mut sum = SufficientStats::zeros(p, 1, self.data.n_utilities());
         for s in 0..n_atoms {
             sum.add(0, 1.0, &self.stats, s);
         }
@@ -590,24 +570,6 @@ impl<'d> MultiTaskVb<'d> {
         let expected = self.numerical("covariance", 0, component.expected())?;
         self.state.components = vec![component; n_atoms];
         self.expected = vec![expected; n_atoms];
-        Ok(())
-    }
-
-    /// The scale of the Wishart prior at which the bound is highest, from the atoms with rows.
-    fn update_prior_scale(&mut self) -> Result<(), IqgmeError> {
-        let covariance = &self.data.pooled.covariance;
-        if self.config.single.prior_scale != PriorScale::Bound || covariance.nrows() == 0 {
-            return Ok(());
-        }
-        let trace = |expected: &Expected| trace_product(covariance, &expected.precision);
-        let n = self.state.n_gaussians();
-        let trace: f64 = self.expected[..n].iter().map(trace).sum();
-        let scale = self.prior.best_scale(n, trace);
-        self.prior
-            .set_scale(scale, covariance)
-            .map_err(prior_failed)?;
-        self.state.prior_scale = scale;
-        self.state.vacant = self.prior.component.clone();
         Ok(())
     }
 
@@ -631,8 +593,8 @@ impl<'d> MultiTaskVb<'d> {
         }
         let prior = prior.given(&state.experts, n_utilities);
         for (i, expert) in state.experts.iter_mut().enumerate() {
-            if expert.tied {
-                *expert = Expert::tied(&prior, i % n_utilities, n_utilities);
+            if expert.at_prior {
+                *expert = Expert::at_prior(&prior, i % n_utilities, n_utilities);
             }
         }
         self.state.expert_prior = prior;
@@ -664,7 +626,7 @@ impl<'d> MultiTaskVb<'d> {
 }
 
 /// Zeros for probabilities that do not count; the rest adds up to one.
-fn settle(indicator: &mut [f64]) {
+fn finalise(indicator: &mut [f64]) {
     let mut sum = 0.0;
     for sigma in indicator.iter_mut() {
         if *sigma < INACTIVE {
@@ -713,12 +675,12 @@ fn prior_state(
     let task = |task: &IqgmeData| TaskState {
         sticks: sticks.clone(),
         indicators: Vec::new(),
-        soft_labels: vec![0.0; task.rows.len() * task.rows.n_utilities],
+        utility_means: vec![0.0; task.rows.len() * task.rows.n_utilities],
     };
-    let experts = || Expert::all_tied(&prior.expert, data.n_utilities());
+    let experts = || Expert::all_at_prior(&prior.expert, data.n_utilities());
     MultiTaskState {
         gaussians: Gaussians::Own,
-        top: StickFactor::new(config.atoms, config.top_concentration).expect("validated"),
+        top: StickFactor::new(config.atoms, config.global_concentration).expect("validated"),
         tasks: data.tasks.iter().map(task).collect(),
         alpha,
         components: vec![prior.component.clone(); n_atoms],
@@ -726,7 +688,6 @@ fn prior_state(
         expert_prior: prior.expert.clone(),
         expert_mean_strength: prior.expert.strength,
         vacant: prior.component.clone(),
-        prior_scale: prior.scale,
     }
 }
 

@@ -4,10 +4,10 @@ use rayon::prelude::*;
 
 use super::{IqgmeVb, VbUpdate};
 use crate::IqgmeError;
-use crate::pass::{PassParameters, RowFactors, Update, pass};
+use crate::e_step::{PassParameters, RowFactors, Update, pass};
 use crate::rows::Rows;
 use crate::state::IqgmeState;
-use crate::stats::Stats;
+use crate::stats::SufficientStats;
 
 /// A training row, and what is left of the posterior without it.
 pub(crate) struct LeftOut {
@@ -15,7 +15,7 @@ pub(crate) struct LeftOut {
     pub(crate) table_row: usize,
     /// The row alone, without its label.
     pub(crate) row: Rows,
-    /// Components, experts and sticks given the factors of all other rows. Soft labels and hyperparameters are those of all rows.
+    /// Components, experts and sticks given the factors of all other rows. Expected utilities and hyperparameters are those of all rows.
     pub(crate) state: IqgmeState,
 }
 
@@ -57,8 +57,8 @@ impl IqgmeVb<'_> {
         };
         let update = Update {
             responsibilities: true,
-            soft_labels: false,
-            family: self.config.row_family,
+            utility_means: false,
+            family: self.family,
         };
         let part = pass(&row, parameters, factors, update, self.iteration)?;
         let mut stats = self.stats.clone();
@@ -73,7 +73,7 @@ impl IqgmeVb<'_> {
     }
 
     /// Components, experts and sticks given these statistics, the hyperparameters as they are.
-    fn state_given(&self, stats: &Stats) -> Result<IqgmeState, IqgmeError> {
+    fn state_given(&self, stats: &SufficientStats) -> Result<IqgmeState, IqgmeError> {
         let mut state = self.state.clone();
         for (h, component) in state.components.iter_mut().enumerate() {
             *component = self.prior.component.given(stats, h);
@@ -94,7 +94,7 @@ mod tests {
     use npb_linalg::faer::Mat;
 
     use super::*;
-    use crate::{IqgmeConfig, IqgmeData, PriorScale, Start};
+    use crate::{Init, IqgmeConfig, IqgmeData};
 
     /// Fourteen rows of three features; the fifth has a hole, every third no label.
     fn example() -> (Table, Labels) {
@@ -121,7 +121,6 @@ mod tests {
         ask: impl FnOnce(&mut IqgmeVb<'_>) -> T,
     ) -> T {
         let config = IqgmeConfig {
-            prior_scale: PriorScale::Covariance,
             truncation: n_components,
             ..Default::default()
         };
@@ -131,7 +130,7 @@ mod tests {
         };
         let data =
             IqgmeData::in_given_units(table, labels, &classes, &Mat::identity(3, 3)).unwrap();
-        let mut vb = IqgmeVb::new(&data, config, Start::KMeans(n_components), 0).unwrap();
+        let mut vb = IqgmeVb::new(&data, config, Init::KMeans(n_components), 0).unwrap();
         vb.run(|_, _| ControlFlow::Continue(())).unwrap();
         ask(&mut vb)
     }
@@ -161,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Its label is not in the expert either: with the other soft labels held, the expert is a linear regression on them.
+    /// Its label is not in the expert either: with the other expected utilities held, the expert is a linear regression on them.
     #[test]
     fn a_label_is_left_out_with_its_row() {
         let (table, labels) = example();

@@ -3,7 +3,7 @@
 use npb_data::{Labels, Table};
 use npb_iqgme::npb_priors::GammaPrior;
 use npb_iqgme::{
-    GibbsConfig, IqgmeConfig, IqgmeError, QgmeConfig, Start, fit, fit_gibbs, fit_qgme,
+    GibbsConfig, Init, IqgmeConfig, IqgmeError, QgmeConfig, fit, fit_gibbs, fit_qgme,
     fit_unlabelled,
 };
 
@@ -71,7 +71,7 @@ fn every_configuration_value_is_checked_by_name() {
         (
             "starts",
             IqgmeConfig {
-                starts: vec![Start::KMeans(usize::MAX)],
+                starts: vec![Init::KMeans(usize::MAX)],
                 ..good.clone()
             },
         ),
@@ -174,7 +174,7 @@ fn every_configuration_value_is_checked_by_name() {
         (
             "starts",
             IqgmeConfig {
-                starts: vec![Start::KMeans(0)],
+                starts: vec![Init::KMeans(0)],
                 ..good.clone()
             },
         ),
@@ -349,7 +349,7 @@ fn lists_and_large_numbers_are_shown_as_they_were_given() {
         change(&mut config);
         config.validate().unwrap_err().to_string()
     };
-    let starts = [Start::PerClass(2), Start::Mixture(3), Start::KMeans(0)];
+    let starts = [Init::PerClass(2), Init::Mixture(3), Init::KMeans(0)];
     for (message, wanted) in [
         (
             said(&|c| c.starts = Vec::new()),

@@ -8,7 +8,7 @@ use npb_infer::storage::{from_bytes, to_bytes};
 use npb_infer::testing::{same_bits_on_threads, same_bits_when_resumed};
 use npb_infer::{Stop, VbReport};
 use npb_iqgme::{
-    Every, IqgmeConfig, IqgmeData, IqgmeError, IqgmeVb, Saved, Start, fit, fit_with_checkpoints,
+    Every, Init, IqgmeConfig, IqgmeData, IqgmeError, IqgmeVb, Saved, fit, fit_with_checkpoints,
 };
 
 use crate::data::{config, three_gaussians};
@@ -17,7 +17,7 @@ use crate::data::{config, three_gaussians};
 fn same_on_1_2_and_4_threads() {
     let (table, labels) = three_gaussians(1, 400, 3, 0.3, 0.2);
     let config = IqgmeConfig {
-        starts: vec![Start::KMeans(3), Start::PerClass(2)],
+        starts: vec![Init::KMeans(3), Init::PerClass(2)],
         normal_scores: true,
         restarts: 2,
         ..config(1)
@@ -36,15 +36,12 @@ fn same_on_1_2_and_4_threads() {
 #[test]
 fn same_after_a_stop() {
     let (table, labels) = three_gaussians(2, 100, 1, 0.3, 0.1);
-    let config = IqgmeConfig {
-        prior_scale: npb_iqgme::PriorScale::Bound,
-        ..config(2)
-    };
+    let config = IqgmeConfig { ..config(2) };
     let data = IqgmeData::new(&table, &labels, &config).unwrap();
     type Half<'d> = (IqgmeVb<'d>, Vec<npb_infer::VbReport>);
     let start = || {
         (
-            IqgmeVb::new(&data, config.clone(), Start::KMeans(4), 0).unwrap(),
+            IqgmeVb::new(&data, config.clone(), Init::KMeans(4), 0).unwrap(),
             Vec::new(),
         )
     };
@@ -92,7 +89,7 @@ fn checkpoints(name: &str) -> (PathBuf, PathBuf) {
 fn a_fit_that_was_stopped_or_killed_goes_on_to_the_same_bits() {
     let (table, labels) = three_gaussians(5, 150, 1, 0.2, 0.1);
     let config = IqgmeConfig {
-        starts: vec![Start::Mixture(4), Start::PerClass(2)],
+        starts: vec![Init::Mixture(4), Init::PerClass(2)],
         normal_scores: true,
         max_iterations: 40,
         ..config(5)
@@ -114,7 +111,7 @@ fn a_fit_that_was_stopped_or_killed_goes_on_to_the_same_bits() {
             ControlFlow::Break(())
         }
     });
-    assert!(stopped.runs().iter().all(|run| run.trace.len() == 6));
+    assert!(stopped.members().iter().all(|run| run.trace.len() == 6));
     assert_eq!(stopped.stop(), &Stop::Cancelled);
     assert_ne!(stopped.to_bytes().unwrap(), wanted);
     // Who stops does not wait for what the folds say.
@@ -155,7 +152,7 @@ fn a_fit_that_was_stopped_or_killed_goes_on_to_the_same_bits() {
 fn a_checkpoint_of_something_else_is_refused() {
     let (table, labels) = three_gaussians(6, 60, 0, 0.2, 0.0);
     let config = IqgmeConfig {
-        starts: vec![Start::PerClass(1)],
+        starts: vec![Init::PerClass(1)],
         max_iterations: 3,
         ..config(6)
     };
@@ -171,7 +168,7 @@ fn a_checkpoint_of_something_else_is_refused() {
         ..config.clone()
     };
     let another_start = IqgmeConfig {
-        starts: vec![Start::KMeans(2)],
+        starts: vec![Init::KMeans(2)],
         ..config.clone()
     };
     let (other, other_labels) = three_gaussians(8, 60, 0, 0.2, 0.0);

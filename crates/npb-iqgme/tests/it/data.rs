@@ -2,57 +2,12 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::stream;
-use npb_iqgme::{Imputation, IqgmeConfig, ProbabilityInterval, Start};
+use npb_iqgme::{Imputation, ProbabilityInterval};
+
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
-/// Three Gaussians in a row, each cut by its own line (W 3.5.1), with further columns of noise; `missing` of the cells removed, `unlabelled` of the labels.
-pub(crate) fn three_gaussians(
-    seed: u64,
-    n: usize,
-    noise_columns: usize,
-    missing: f64,
-    unlabelled: f64,
-) -> (Table, Labels) {
-    let mut rng = stream(seed, [0, 0, 7, 0]);
-    let p = 2 + noise_columns;
-    let (mut values, mut seen, mut labels) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..n {
-        let k = rng.random_range(0..3usize);
-        let (centre, c11, c21, c22) = [
-            (-3.0, 0.72, -0.5, 0.69),
-            (1.0, 0.69, 0.28, 0.79),
-            (5.0, 0.72, -0.5, 0.69),
-        ][k];
-        let (slope, intercept) = [(0.75, 2.25), (-0.58, 0.58), (0.75, -3.75)][k];
-        let (a, b): (f64, f64) = (rng.sample(StandardNormal), rng.sample(StandardNormal));
-        let x = centre + c11 * a;
-        let y = c21 * a + c22 * b;
-        values.extend([x, y]);
-        values.extend((0..noise_columns).map(|_| rng.sample::<f64, _>(StandardNormal)));
-        seen.extend((0..p).map(|_| rng.random::<f64>() >= missing));
-        let label = if y > slope * x + intercept {
-            "up"
-        } else {
-            "down"
-        };
-        labels.push((rng.random::<f64>() >= unlabelled).then_some(label));
-    }
-    (
-        Table::new(n, p, values, &seen).unwrap(),
-        Labels::from_strings(&labels),
-    )
-}
-
-pub(crate) fn config(seed: u64) -> IqgmeConfig {
-    IqgmeConfig {
-        truncation: 8,
-        starts: vec![Start::KMeans(4)],
-        max_iterations: 200,
-        seed,
-        ..IqgmeConfig::default()
-    }
-}
+pub(crate) use crate::gaussians::{config, three_gaussians};
 
 /// Gaussians at the corners of a square, the class by the diagonal; a fifth of the cells removed.
 pub(crate) fn corners(seed: u64, n: usize) -> (Table, Labels) {
@@ -73,7 +28,7 @@ pub(crate) fn corners(seed: u64, n: usize) -> (Table, Labels) {
     )
 }
 
-/// Checks intervals of the probabilities of all classes: they are about what is foretold, and neither points nor all
+/// Checks intervals of the probabilities of all classes: they are about what is predicted, and neither points nor all
 /// that is possible.
 pub(crate) fn intervals_agree(
     intervals: &[Vec<ProbabilityInterval>],

@@ -3,7 +3,6 @@
 mod bits;
 mod bound;
 pub(crate) mod data;
-mod gibbs;
 mod input;
 mod multiclass;
 mod recovery;

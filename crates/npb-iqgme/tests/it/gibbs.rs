@@ -6,8 +6,8 @@ use npb_data::{Labels, Table};
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_infer::{Stop, SweepPlan};
 use npb_iqgme::{
-    Every, GibbsConfig, GibbsFit, GibbsMove, IqgmeData, IqgmeError, IqgmeSampler, Saved, StickRule,
-    fit, fit_gibbs, fit_gibbs_with_checkpoints,
+    Every, GibbsConfig, GibbsFit, GibbsMove, IqgmeData, IqgmeError, IqgmeSampler, Saved, fit,
+    fit_gibbs, fit_gibbs_with_checkpoints,
 };
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
@@ -56,13 +56,10 @@ fn chains_go_on_from_checkpoints_in_the_same_bits() {
     let (table, labels) = three_gaussians(2, 80, 1, 0.3, 0.2);
     let folder = std::env::temp_dir().join(format!("npb-iqgme-gibbs-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    for sticks in [StickRule::Slice, StickRule::Blocked(6)] {
-        let config = GibbsConfig {
-            sticks,
-            ..chains(2, 6, 24)
-        };
+    {
+        let config = chains(2, 6, 24);
         let whole = fit_gibbs(&table, &labels, &config).unwrap();
-        let path = folder.join(format!("{sticks:?}"));
+        let path = folder.join("chains");
         let every = Every::sweeps(4);
         let go = |stop: u64| {
             fit_gibbs_with_checkpoints(&table, &labels, &config, &path, every, |_, report| {
@@ -147,13 +144,6 @@ fn bad_configurations_are_named() {
             },
         ),
         (
-            "sticks",
-            GibbsConfig {
-                sticks: StickRule::Blocked(0),
-                ..good.clone()
-            },
-        ),
-        (
             "stored_draws",
             GibbsConfig {
                 stored_draws: 0,
@@ -217,15 +207,14 @@ fn mostly_three(clusters: &[f64]) -> bool {
 fn clusters_cells_and_probabilities_of_simulated_data() {
     let (table, labels) = three_gaussians(7, 300, 0, 0.2, 0.1);
     let (complete, _) = three_gaussians(7, 300, 0, 0.0, 0.1);
-    for sticks in [StickRule::Slice, StickRule::Blocked(8)] {
+    {
         let config = GibbsConfig {
-            sticks,
             stored_draws: 100,
             ..chains(7, 100, 200)
         };
         let fitted = fit_gibbs(&table, &labels, &config).unwrap();
         let clusters = fitted.cluster_distribution();
-        assert!(mostly_three(&clusters), "{sticks:?}: {clusters:?}");
+        assert!(mostly_three(&clusters), "{clusters:?}");
         let cells = fitted.training_cells(&[0.05, 0.95]).unwrap();
         assert_eq!(cells.len(), table.n_missing());
         let covered = cells.iter().filter(|cell| {
@@ -233,10 +222,10 @@ fn clusters_cells_and_probabilities_of_simulated_data() {
             cell.quantiles[0] < truth && truth < cell.quantiles[1]
         });
         let share = covered.count() as f64 / cells.len() as f64;
-        assert!((0.83..0.97).contains(&share), "{sticks:?}: {share}");
+        assert!((0.83..0.97).contains(&share), "{share}");
         let (new, truth) = three_gaussians(8, 400, 0, 0.0, 0.0);
         let found = fitted.evaluate(&new, &truth).unwrap();
-        assert!(found.accuracy > 0.9, "{sticks:?}: {found:?}");
+        assert!(found.accuracy > 0.9, "{found:?}");
         for interval in fitted.predict_interval(&new, 0.9).unwrap() {
             assert!(interval.lower <= interval.upper && interval.upper <= 1.0);
         }
@@ -368,7 +357,7 @@ fn a_concentration_beyond_all_bounds_is_an_error() {
     ) = (1e10, 1e-10);
     let error = fit_gibbs(&table, &labels, &config).unwrap_err().to_string();
     assert!(
-        error.contains("4096 components") && error.contains("blocked sticks"),
+        error.contains("4096 components") && error.contains("smaller mean"),
         "{error}"
     );
 }
@@ -464,14 +453,6 @@ fn no_move_holds_more_components_than_there_may_be() {
         }
         assert!(refused);
     }
-    // Sticks that end ask for none: as many components as there may be are no reason to refuse.
-    let config = GibbsConfig {
-        sticks: StickRule::Blocked(4096),
-        ..chains(21, 1, 1)
-    };
-    let data = IqgmeData::new(&table, &no_labels(&table), &config.model).unwrap();
-    let mut sampler = IqgmeSampler::new(&data, config, 0).unwrap();
-    sampler.apply(GibbsMove::Swaps).unwrap();
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 mod bad_input;
 mod bits;
-mod bound;
 mod data;
 mod em;
 mod extremes;
 mod factor;
+mod gaussians;
 mod gibbs;
 mod multiclass;
 mod prediction;

@@ -3,7 +3,7 @@
 use npb_data::{Labels, Table};
 use npb_infer::stream;
 use npb_infer::testing::BoundMonitor;
-use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeFit, IqgmeVb, Saved, Start, VbUpdate, fit};
+use npb_iqgme::{Init, IqgmeConfig, IqgmeData, IqgmeFit, IqgmeVb, Saved, VbUpdate, fit};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -47,7 +47,7 @@ fn bound_never_falls_after_any_single_update() {
         let (table, labels) = sectors(seed, 60, 3 + seed as usize % 2, missing, unlabelled);
         let config = config(seed);
         let data = IqgmeData::new(&table, &labels, &config).unwrap();
-        let start = [Start::KMeans(4), Start::PerClass(2)][seed as usize % 2];
+        let start = [Init::KMeans(4), Init::PerClass(2)][seed as usize % 2];
         let mut vb = IqgmeVb::new(&data, config, start, 0).unwrap();
         let mut monitor = BoundMonitor::new();
         for iteration in 0..20 {
@@ -135,7 +135,7 @@ fn two_classes_are_the_same_model() {
 fn fits_are_saved_continued_and_refuse_what_they_cannot_say() {
     let (table, labels) = sectors(5, 120, 3, 0.2, 0.3);
     let two_runs = IqgmeConfig {
-        starts: vec![Start::KMeans(3), Start::PerClass(1)],
+        starts: vec![Init::KMeans(3), Init::PerClass(1)],
         ..config(5)
     };
     let model = fit(&table, &labels, &two_runs).unwrap();
@@ -147,8 +147,9 @@ fn fits_are_saved_continued_and_refuse_what_they_cannot_say() {
 
     // The first class is unlike the others: beside it they are shifted, and stay so.
     let shifts = |model: &IqgmeFit| -> Vec<Vec<f64>> {
-        let runs = model.runs().iter();
-        runs.map(|run| run.shifts.clone()).collect()
+        let runs = model.members().iter();
+        runs.map(|run| run.calibration.class_offset.clone())
+            .collect()
     };
     let shifted = |of: &Vec<f64>| of.len() == 3 && of[0] == 0.0 && of[1] != 0.0 && of[2] != 0.0;
     assert!(shifts(&model).iter().all(shifted), "{:?}", shifts(&model));

@@ -3,7 +3,7 @@
 use npb_data::{Labels, Table};
 use npb_infer::stream;
 use npb_iqgme::{
-    Atoms, FeatureScale, IqgmeConfig, IqgmeFit, MultiTaskFit, Saved, Start, Task, TaskStart,
+    Atoms, FeatureScale, Init, IqgmeConfig, IqgmeFit, MultiTaskFit, Saved, Task, TaskInit,
     TasksConfig, fit, fit_tasks,
 };
 use rand::RngExt;
@@ -14,7 +14,7 @@ use crate::data::three_gaussians;
 /// As of other tests, with two starts on each scale.
 fn config(seed: u64) -> IqgmeConfig {
     IqgmeConfig {
-        starts: vec![Start::KMeans(1), Start::PerClass(1)],
+        starts: vec![Init::KMeans(1), Init::PerClass(1)],
         normal_scores: true,
         ..crate::data::config(seed)
     }
@@ -52,8 +52,8 @@ fn with_and_without(table: &Table, labels: &Labels, seed: u64) -> (IqgmeFit, Iqg
 
 fn on(scale: FeatureScale) -> impl Fn(&IqgmeFit) -> f64 {
     move |fitted| {
-        let runs = fitted.runs().iter().filter(|run| run.scale == scale);
-        runs.map(|run| run.vote).sum()
+        let runs = fitted.members().iter().filter(|run| run.scale == scale);
+        runs.map(|run| run.stacking_weight).sum()
     }
 }
 
@@ -90,9 +90,9 @@ fn labels_choose_the_scale_that_tells_more() {
 fn what_is_said_of_features_is_of_their_own_scale() {
     let (table, labels) = skewed(3, 80, 0.3);
     let (both, own) = with_and_without(&table, &labels, 3);
-    assert_eq!(both.runs().len(), 4);
-    assert_eq!(both.runs()[0].elbo(), own.runs()[0].elbo());
-    assert!(both.runs()[2..].iter().all(|run| run.weight == 0.0));
+    assert_eq!(both.members().len(), 4);
+    assert_eq!(both.members()[0].elbo(), own.members()[0].elbo());
+    assert!(both.members()[2..].iter().all(|run| run.elbo_weight == 0.0));
     let (a, b) = (
         both.impute(&table).unwrap().completed,
         own.impute(&table).unwrap().completed,
@@ -113,7 +113,7 @@ fn runs_on_scores_are_made_where_they_can_say_more() {
     let (table, labels) = three_gaussians(5, 60, 1, 0.2, 0.0);
     let n_runs = |table: &Table, config: &IqgmeConfig| {
         let fitted = fit(table, &labels, config).unwrap();
-        fitted.runs().len()
+        fitted.members().len()
     };
     assert_eq!(n_runs(&table, &config(5)), 4);
     let halves = table.map(|_, _, x| f64::from(u8::from(x > 0.0))).unwrap();
@@ -145,7 +145,7 @@ fn many_tasks_have_both_scales() {
         .collect();
     let fitted = |normal_scores: bool| {
         let mut config = TasksConfig {
-            starts: vec![TaskStart::Separate(1), TaskStart::ByLabels(2)],
+            starts: vec![TaskInit::Separate(1), TaskInit::SharedGaussian(2)],
             ..super::tasks::data::config(2)
         };
         config.single.normal_scores = normal_scores;

@@ -1,7 +1,7 @@
 //! The factor model without labels.
 
 use npb_infer::storage;
-use npb_infer::testing::{BoundMonitor, check_stationary};
+use npb_infer::testing::{BoundMonitor, check_stationary, largest_z};
 use npb_priors::ibp::IbpFactor;
 
 use npb_linalg::faer::Mat;
@@ -10,7 +10,7 @@ use super::*;
 use crate::config::Concentration;
 use crate::factors::gibbs::{IbpDraw, IbpGibbsConfig, IbpSampler};
 use crate::factors::{Factors, Items};
-use crate::state::Spread;
+use crate::state::{FactorState, Spread};
 
 type Update = fn(&mut Factors<'_>);
 
@@ -72,6 +72,78 @@ fn a_bound_with_half_of_a_variance_would_be_seen_to_fall() {
             .check("noise, 2% more", &factors.elbo_terms())
             .is_err()
     );
+}
+
+/// Runs and numbers of features are compared by the bound, so that its constants count: without the part of the sticks, which npb-priors checks, it is the
+/// mean of `ln p(X | Z, W) p(W) / (q(Z) q(W))` under q, by draws.
+#[test]
+fn the_bound_is_the_mean_of_its_definition() {
+    for (number, missing) in [(500, 0.0), (501, 0.3)] {
+        let rng = &mut case(number);
+        let table = table(8, 3, missing, rng);
+        let items = Items::from_rows(&table);
+        let config = FactorConfig {
+            truncation: 2,
+            warm_up: 0,
+            ..FactorConfig::default()
+        };
+        let mut factors = Factors::start(&items, config, 1).unwrap();
+        for _ in 0..3 {
+            factors.sweep(1, None).unwrap();
+        }
+        let terms = factors.elbo_terms();
+        let bound = terms[..6].iter().sum::<f64>() + terms[8];
+        let draws: Vec<Vec<f64>> = (0..4000)
+            .map(|_| vec![ln_ratio(&factors.state, &table, rng)])
+            .collect();
+        let z = largest_z(&draws, &[bound]);
+        assert!(
+            z < 4.5,
+            "missing {missing}: {z} standard errors from {bound}"
+        );
+    }
+}
+
+/// One draw of it, two features.
+fn ln_ratio(state: &FactorState, table: &Table, rng: &mut Xoshiro256PlusPlus) -> f64 {
+    let ln_normal = |x: f64, variance: f64| {
+        -0.5 * (std::f64::consts::TAU * variance).ln() - 0.5 * x * x / variance
+    };
+    let mut total = 0.0;
+    let mut on = Mat::<f64>::zeros(2, table.n_rows());
+    for i in 0..table.n_rows() {
+        for k in 0..2 {
+            let p = state.indicators[(k, i)];
+            let is_on = rng.random::<f64>() < p;
+            total -= if is_on { p.ln() } else { (-p).ln_1p() };
+            on[(k, i)] = f64::from(u8::from(is_on));
+        }
+    }
+    for j in 0..table.n_cols() {
+        let (first, cross, second) = match &state.spread {
+            Spread::Shared(s) => (s[(0, 0)], s[(0, 1)], s[(1, 1)]),
+            Spread::Own(v) => (v[(0, j)], 0.0, v[(1, j)]),
+        };
+        let a = first.sqrt() * normal(rng);
+        let rest = second - cross * cross / first;
+        let b = rest.sqrt() * normal(rng);
+        total -= ln_normal(a, first) + ln_normal(b, rest);
+        let w = [
+            state.loadings[(0, j)] + a,
+            state.loadings[(1, j)] + b + cross / first * a,
+        ];
+        total += w
+            .iter()
+            .map(|&w| ln_normal(w, state.loading_variance))
+            .sum::<f64>();
+        for i in 0..table.n_rows() {
+            if let Some(x) = table.get(i, j) {
+                let fitted = on[(0, i)] * w[0] + on[(1, i)] * w[1];
+                total += ln_normal(x - fitted, state.noise_variance);
+            }
+        }
+    }
+    total
 }
 
 #[test]

@@ -64,10 +64,10 @@ pub(super) fn one_noise(config: BsvdConfig) -> BsvdConfig {
 }
 
 /// One precision of the factors of all rows, as in the thesis.
-fn one_spread(config: BsvdConfig) -> BsvdConfig {
+fn one_factor_precision(config: BsvdConfig) -> BsvdConfig {
     BsvdConfig {
-        row_spread: false,
-        column_spread: false,
+        row_factor_precision: false,
+        column_factor_precision: false,
         ..config
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn fixed_rank(rank: usize, config: BsvdConfig) -> BsvdConfig {
         candidates: rank,
         max_candidates: rank,
         rank_a: 1e300,
-        ..one_spread(one_noise(config))
+        ..one_factor_precision(one_noise(config))
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn global_mean(config: BsvdConfig) -> BsvdConfig {
         row_intercepts: false,
         column_intercepts: false,
         feature_links: false,
-        ..one_spread(one_noise(config))
+        ..one_factor_precision(one_noise(config))
     }
 }
 

@@ -160,7 +160,7 @@ fn learned<'a>(
             };
             Box::new(move |user| {
                 let profile = recommender.user_profile(user)?;
-                Ok(recommender.probabilities(&profile))
+                Ok(recommender.probabilities(&profile)?)
             })
         }
         Method::Content => Box::new(move |user| {

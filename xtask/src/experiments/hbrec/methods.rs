@@ -336,7 +336,7 @@ impl Learned<'_> {
                     true => recommender.profile_of_chosen(&likes)?,
                     false => recommender.profile(&likes)?,
                 };
-                Predicted::probabilities(recommender.probabilities(&profile))
+                Predicted::probabilities(recommender.probabilities(&profile)?)
             }
         })
     }

@@ -4,9 +4,7 @@ use std::time::Instant;
 
 use npb_data::metrics;
 use npb_infer::SweepPlan;
-use npb_iqgme::{
-    GibbsConfig, GibbsFit, IqgmeConfig, IqgmeFit, MissingCell, PriorScale, fit, fit_gibbs,
-};
+use npb_iqgme::{GibbsConfig, GibbsFit, IqgmeConfig, IqgmeFit, MissingCell, fit, fit_gibbs};
 
 use super::mcar::IONOSPHERE;
 use super::mcar::data::{Cell, Data, Sides};
@@ -132,7 +130,6 @@ fn setting(train: f64) -> String {
 /// The default, but for the prior scale: that of the sampler, which has no bound to learn it by.
 fn variational_config(seed: u64) -> IqgmeConfig {
     IqgmeConfig {
-        prior_scale: PriorScale::Covariance,
         seed,
         ..IqgmeConfig::default()
     }
@@ -163,8 +160,12 @@ fn run(data: &Data, task: &Task, cell: &Cell, run_seed: u64, seed: u64) -> Resul
         metrics::auc(&turned, &sides.test_positive)
     };
     let Task::Gibbs(gibbs) = task else {
-        let iterations: usize = variational.runs().iter().map(|run| run.trace.len()).sum();
-        let runs = variational.runs().len() as f64;
+        let iterations: usize = variational
+            .members()
+            .iter()
+            .map(|run| run.trace.len())
+            .sum();
+        let runs = variational.members().len() as f64;
         return Ok(Outcome::metrics([
             ("auc", auc(variational.predict_proba(&sides.test)?)?),
             ("iterations", iterations as f64 / runs),

@@ -4,7 +4,7 @@ use std::fs;
 
 use npb_data::{Labels, Table};
 use npb_infer::stream;
-use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeState, IqgmeVb, Start};
+use npb_iqgme::{Init, IqgmeConfig, IqgmeData, IqgmeState, IqgmeVb};
 use rand::{Rng, RngExt};
 
 use crate::Result;
@@ -119,7 +119,7 @@ fn setting(case: Case, rows: usize) -> String {
 fn config() -> IqgmeConfig {
     IqgmeConfig {
         truncation: COMPONENTS,
-        starts: vec![Start::KMeans(COMPONENTS)],
+        starts: vec![Init::KMeans(COMPONENTS)],
         ..IqgmeConfig::default()
     }
 }
@@ -161,12 +161,12 @@ fn simulated(case: Case, n_rows: usize, seed: u64) -> Result<(Table, Labels)> {
 fn start(case: Case, n_rows: usize, seed: u64) -> Result<IqgmeState> {
     let (table, labels) = simulated(case, START_ROWS, seed)?;
     let data = IqgmeData::new(&table, &labels, &config())?;
-    let mut vb = IqgmeVb::new(&data, config(), Start::KMeans(COMPONENTS), 0)?;
+    let mut vb = IqgmeVb::new(&data, config(), Init::KMeans(COMPONENTS), 0)?;
     for _ in 0..3 {
         vb.step()?;
     }
     let mut state = vb.into_state();
-    state.soft_labels = vec![0.0; n_rows];
+    state.utility_means = vec![0.0; n_rows];
     Ok(state)
 }
 

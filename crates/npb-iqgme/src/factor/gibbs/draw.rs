@@ -6,18 +6,16 @@ use npb_linalg::{NotPositiveDefinite, dot};
 use npb_priors::dist::{Beta, Gamma, NormalGamma, pick};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
-use serde::{Deserialize, Serialize};
 
 use crate::FactorConfig;
 use crate::factor::bound::Priors;
 use crate::factor::data::FactorData;
-use crate::factor::effects::{EffectLaw, EffectRows};
-use crate::factor::features::gamma;
 use crate::factor::forms::{Features, Forms};
 use crate::factor::predict::{Drawn, draw_expert};
 use crate::factor::rows::{Cluster, ExpertMoments, RowFactors, Spread, multiply};
 use crate::factor::state::{FactorState, all_finite};
 use crate::state::expect;
+use crate::state::gamma;
 
 /// Smallest and largest precision: beyond them squares are not finite.
 const PRECISIONS: [f64; 2] = [1e-100, 1e100];
@@ -26,50 +24,42 @@ const PRECISIONS: [f64; 2] = [1e-100, 1e100];
 pub(super) const LEAST_CONCENTRATION: f64 = 1e-12;
 
 /// One draw from the posterior, in standardised units: `N` clusters, `L` factors.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct FactorDraw {
+#[derive(Clone, Debug)]
+pub(crate) struct FactorDraw {
     /// `alpha`.
-    pub concentration: f64,
+    pub(crate) concentration: f64,
     /// `ln pi_h`, length N.
-    pub ln_weights: Vec<f64>,
+    pub(crate) ln_weights: Vec<f64>,
     /// `sum ln(1 - V_h)` over the sticks before the last.
-    pub ln_rest: f64,
+    pub(crate) ln_rest: f64,
     /// `b_hl`, N x L.
-    pub switches: Vec<Vec<bool>>,
+    pub(crate) indicators: Vec<Vec<bool>>,
     /// `[a_p; mu_1p .. mu_Np]` as rows, P x (L + N).
-    #[serde(with = "npb_linalg::saved")]
-    pub coefficients: Mat<f64>,
+    pub(crate) coefficients: Mat<f64>,
     /// `psi_p`.
-    pub noise: Vec<f64>,
+    pub(crate) noise: Vec<f64>,
     /// `kappa_h`, all 1 when the configuration fixes them.
-    pub cluster_noise: Vec<f64>,
+    pub(crate) cluster_noise: Vec<f64>,
     /// `gamma_l`.
-    pub loading_precisions: Vec<f64>,
+    pub(crate) loading_precisions: Vec<f64>,
     /// `u`.
-    pub mean_precision: f64,
+    pub(crate) mean_precision: f64,
     /// `w`, the intercept last: for each of the N clusters one of length L + 1 for each utility (one with two classes or none, C - 1 with C of them).
-    pub experts: Vec<Vec<f64>>,
+    pub(crate) experts: Vec<Vec<f64>>,
     /// `(zeta_l, lambda_l)`, the intercept last, for each utility in turn.
-    pub expert_prior: Vec<(f64, f64)>,
-    /// Prior variance of the sum of linear effects; none where features have steps.
-    pub linear: Option<f64>,
-    /// `v`, see [`RowEffect`](crate::RowEffect), by utility.
-    pub row_effects: Vec<Vec<f64>>,
-    /// `tau`, of the steps, by utility.
-    pub effect_precisions: Vec<Vec<f64>>,
+    pub(crate) expert_prior: Vec<(f64, f64)>,
     /// `z_i`.
-    pub labels: Vec<usize>,
+    pub(crate) labels: Vec<usize>,
     /// `s_i` as columns, L x n.
-    #[serde(with = "npb_linalg::saved")]
-    pub factors: Mat<f64>,
+    pub(crate) factors: Mat<f64>,
     /// `t_i`, by row and then utility; 0 for an unlabelled row.
-    pub scores: Vec<f64>,
+    pub(crate) scores: Vec<f64>,
 }
 
 /// Law of a row's score with its factors integrated out.
 pub(super) struct Score {
-    pub(super) mean: f64,
-    pub(super) variance: f64,
+    pub(crate) mean: f64,
+    pub(crate) variance: f64,
 }
 
 impl FactorDraw {
@@ -86,19 +76,19 @@ impl FactorDraw {
     pub(super) fn clusters(&self) -> Vec<Cluster> {
         let n_factors = self.loading_precisions.len();
         let cluster = |h: usize| Cluster {
-            used: (0..n_factors).filter(|&l| self.switches[h][l]).collect(),
+            used: (0..n_factors).filter(|&l| self.indicators[h][l]).collect(),
             mean: n_factors + h,
             noise: self.cluster_noise[h],
             ln_noise: self.cluster_noise[h].ln(),
             ln_weight: self.ln_weights[h],
             expert: None,
         };
-        (0..self.switches.len()).map(cluster).collect()
+        (0..self.indicators.len()).map(cluster).collect()
     }
 
     /// Experts of each cluster.
     pub(super) fn n_utilities(&self) -> usize {
-        self.experts.len() / self.switches.len()
+        self.experts.len() / self.indicators.len()
     }
 
     /// The experts of cluster `h`.
@@ -147,12 +137,12 @@ impl FactorDraw {
 
     /// `[b o s; 1]`.
     pub(super) fn seen_by_expert(&self, h: usize, i: usize) -> Vec<f64> {
-        let switch = |(l, &on): (usize, &bool)| if on { self.factors[(l, i)] } else { 0.0 };
-        let factors = self.switches[h].iter().enumerate().map(switch);
+        let indicator = |(l, &on): (usize, &bool)| if on { self.factors[(l, i)] } else { 0.0 };
+        let factors = self.indicators[h].iter().enumerate().map(indicator);
         factors.chain([1.0]).collect()
     }
 
-    /// Precision and pull of one factor of row `i` of cluster `h`, the others given, if its switch is on. `left`: a label's scores less what the row adds.
+    /// Precision and pull of one factor of row `i` of cluster `h`, the others given, if its indicator is on. `left`: a label's scores.
     pub(super) fn one_factor(
         &self,
         forms: &Forms,
@@ -165,7 +155,7 @@ impl FactorDraw {
         let n_factors = self.loading_precisions.len();
         let kappa = self.cluster_noise[h];
         let others: Vec<usize> = (0..n_factors)
-            .filter(|&m| m != l && self.switches[h][m])
+            .filter(|&m| m != l && self.indicators[h][m])
             .collect();
         let s = |m: usize| self.factors[(m, i)];
         let explained: f64 = others.iter().map(|&m| gram[(m, l)] * s(m)).sum();
@@ -200,12 +190,7 @@ impl FactorDraw {
     }
 
     /// What is wrong with a draw that a user hands in.
-    pub(super) fn check(
-        &self,
-        data: &FactorData,
-        effects: &EffectLaw,
-        config: &FactorConfig,
-    ) -> Result<(), String> {
+    pub(super) fn check(&self, data: &FactorData, config: &FactorConfig) -> Result<(), String> {
         let (n, p) = (data.n_rows(), data.cells.n_features());
         let (clusters, columns) = (config.truncation, config.max_factors);
         let finite = |values: &[f64], size: usize| {
@@ -218,9 +203,9 @@ impl FactorDraw {
         expect(positive(&scalars, 2), "concentration, precision of means")?;
         let sticks = finite(&self.ln_weights, clusters) && self.ln_rest.is_finite();
         expect(sticks, "weights")?;
-        let switches = self.switches.len() == clusters;
-        let each = self.switches.iter().all(|b| b.len() == columns);
-        expect(switches && each, "switches")?;
+        let indicators = self.indicators.len() == clusters;
+        let each = self.indicators.iter().all(|b| b.len() == columns);
+        expect(indicators && each, "indicators")?;
         let loadings = shape(&self.coefficients, (p, columns + clusters));
         expect(loadings, "loadings and means")?;
         expect(positive(&self.noise, p), "noise precisions")?;
@@ -237,16 +222,6 @@ impl FactorDraw {
         let prior = self.expert_prior.len() == n_utilities * (columns + 1);
         let prior = prior && self.expert_prior.iter().all(proper);
         expect(prior, "prior of the experts")?;
-        let size = effects.size();
-        let steps = size - effects.first_step();
-        let number = (self.row_effects.len(), self.effect_precisions.len());
-        let effects = number == (n_utilities, n_utilities)
-            && self.row_effects.iter().all(|v| finite(v, size))
-            && self
-                .effect_precisions
-                .iter()
-                .all(|tau| positive(tau, steps));
-        expect(effects, "row effects")?;
         let labels = self.labels.len() == n && self.labels.iter().all(|h| *h < clusters);
         expect(labels, "labels")?;
         expect(shape(&self.factors, (columns, n)), "factors")?;
@@ -261,7 +236,7 @@ impl FactorDraw {
     }
 
     pub(super) fn prior_precisions(&self) -> Vec<f64> {
-        let means = vec![self.mean_precision; self.switches.len()];
+        let means = vec![self.mean_precision; self.indicators.len()];
         self.loading_precisions
             .iter()
             .copied()
@@ -269,11 +244,11 @@ impl FactorDraw {
             .collect()
     }
 
-    /// Concentration, occupied clusters, switches that are on in them, mean log noise precision.
+    /// Concentration, occupied clusters, indicators that are on in them, mean log noise precision.
     pub(super) fn scalars(&self) -> [f64; 4] {
-        let mut occupied = vec![false; self.switches.len()];
+        let mut occupied = vec![false; self.indicators.len()];
         self.labels.iter().for_each(|&h| occupied[h] = true);
-        let used = self.switches.iter().zip(&occupied).filter(|(_, o)| **o);
+        let used = self.indicators.iter().zip(&occupied).filter(|(_, o)| **o);
         let on = used.flat_map(|(b, _)| b).filter(|b| **b).count();
         let ln_noise: f64 = self.noise.iter().map(|psi| psi.ln()).sum();
         [
@@ -300,7 +275,6 @@ pub(super) fn normal_gamma(law: &NormalGamma, rng: &mut impl Rng) -> (f64, f64) 
 
 pub(super) fn first_draw(
     data: &FactorData,
-    effects: (&EffectLaw, &EffectRows),
     (config, priors): (&FactorConfig, &Priors),
     start: &FactorState,
     rng: &mut Xoshiro256PlusPlus,
@@ -310,7 +284,7 @@ pub(super) fn first_draw(
     let (k, l) = (start.n_clusters(), start.n_factors());
     let drawn = Drawn::new(start, rng)?;
     let n_utilities = data.labels.n_utilities.max(1);
-    let mut draw = FactorDraw::prior(config, priors, effects, [p, n_utilities], rng);
+    let mut draw = FactorDraw::prior(config, priors, [data.n_rows(), p, n_utilities], rng);
     draw.concentration = start.sticks.alpha_mean().max(LEAST_CONCENTRATION);
     let mut weights = vec![0.0; clusters];
     start.sticks.sample_weights(&mut weights, rng);
@@ -320,7 +294,7 @@ pub(super) fn first_draw(
         .collect();
     for h in 0..k {
         for c in 0..columns {
-            draw.switches[h][c] = c < l && start.switches[h][c];
+            draw.indicators[h][c] = c < l && start.indicators[h][c];
         }
         if let Some(noise) = start.noise.get(h) {
             draw.cluster_noise[h] = precision(noise, rng);
@@ -348,12 +322,6 @@ pub(super) fn first_draw(
         prior[columns] = normal_gamma(&of_start[l], rng);
     }
     draw.mean_precision = precision(&start.mean_precision, rng);
-    draw.linear = start.linear();
-    for (k, effect) in start.row_effects.iter().enumerate() {
-        draw.row_effects[k] = effect.draw(rng);
-        let precisions = effect.precisions.iter();
-        draw.effect_precisions[k] = precisions.map(|law| precision(law, rng)).collect();
-    }
     for i in 0..start.experts.len() {
         let expert = draw_expert(start, i, rng)?;
         draw.experts[i][..l].copy_from_slice(&expert[..l]);
@@ -367,15 +335,13 @@ pub(super) fn first_draw(
 }
 
 impl FactorDraw {
-    /// A draw from the prior, for rows with these effects and `p` features; scores of all rows.
+    /// A draw from the prior, for `n` rows and `p` features; scores of all rows.
     pub(super) fn prior(
         config: &FactorConfig,
         priors: &Priors,
-        (law, rows): (&EffectLaw, &EffectRows),
-        [p, n_utilities]: [usize; 2],
+        [n, p, n_utilities]: [usize; 3],
         rng: &mut Xoshiro256PlusPlus,
     ) -> Self {
-        let n = rows.n_rows();
         let (clusters, columns) = (config.truncation, config.max_factors);
         let concentration = gamma(config.concentration.shape, config.concentration.rate)
             .sample(rng)
@@ -388,8 +354,8 @@ impl FactorDraw {
             ln_left += ln_not;
         }
         ln_weights[clusters - 1] = ln_left;
-        let on = config.ln_switch()[0].exp();
-        let switches = (0..clusters)
+        let on = config.ln_indicator()[0].exp();
+        let indicators = (0..clusters)
             .map(|_| (0..columns).map(|_| rng.random::<f64>() < on).collect())
             .collect();
         let noise: Vec<f64> = (0..p).map(|_| precision(&priors.noise, rng)).collect();
@@ -421,13 +387,11 @@ impl FactorDraw {
             .map(|_| pick(weights.iter().copied(), rng.random()).unwrap_or(0))
             .collect();
         let factors = Mat::from_fn(columns, n, |_, _| rng.sample(StandardNormal));
-        let effects = (0..n_utilities).map(|_| law.draw_prior(rng));
-        let (row_effects, effect_precisions): (Vec<_>, Vec<_>) = effects.unzip();
         let mut draw = Self {
             concentration,
             ln_weights,
             ln_rest: ln_left,
-            switches,
+            indicators,
             coefficients,
             noise,
             cluster_noise,
@@ -435,22 +399,14 @@ impl FactorDraw {
             mean_precision,
             experts,
             expert_prior,
-            linear: law.linear(),
-            row_effects,
-            effect_precisions,
             labels,
             factors,
             scores: vec![0.0; n * n_utilities],
         };
-        let of_rows: Vec<Vec<f64>> = draw
-            .row_effects
-            .iter()
-            .map(|effect| law.at(rows, effect))
-            .collect();
         for i in 0..n {
             for (k, of_expert) in draw.of_experts(i).into_iter().enumerate() {
                 let z: f64 = rng.sample(StandardNormal);
-                draw.scores[i * n_utilities + k] = of_expert + of_rows[k][i] + z;
+                draw.scores[i * n_utilities + k] = of_expert + z;
             }
         }
         draw

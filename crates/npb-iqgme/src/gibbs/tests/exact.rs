@@ -37,7 +37,7 @@ fn parameters(n_utilities: usize) -> GibbsParameters {
     let of_component = |h: &[[f64; 3]; 2]| h.map(|w| w.to_vec())[..n_utilities].to_vec();
     GibbsParameters {
         concentration: 1.0,
-        ln_rests: vec![0.6_f64.ln(), 0.5_f64.ln()],
+        ln_rests: vec![0.6_f64.ln(), 0.5_f64.ln(), -700.0],
         components: vec![
             component([0.0, 0.3], mat![[1.2, 0.4], [0.4, 0.9]]),
             component([0.6, -0.4], mat![[0.8, -0.3], [-0.3, 0.5]]),
@@ -89,10 +89,7 @@ fn drawn(row: Row, n_classes: usize) -> Vec<Vec<f64>> {
     let labels = Labels::from_codes(classes.clone(), codes).unwrap();
     let covariance = Mat::identity(P, P);
     let data = IqgmeData::in_given_units(&table, &labels, &classes, &covariance).unwrap();
-    let config = GibbsConfig {
-        sticks: StickRule::Blocked(3),
-        ..GibbsConfig::default()
-    };
+    let config = GibbsConfig::default();
     let n_missing = row.seen.iter().filter(|seen| !**seen).count();
     let mut utilities = first_utilities(row.class, n_utilities).repeat(COPIES);
     utilities.extend(first_utilities(row.class.or(Some(0)), n_utilities));
@@ -105,7 +102,16 @@ fn drawn(row: Row, n_classes: usize) -> Vec<Vec<f64>> {
     };
     let trace = Trace::new(IqgmeSampler::scalar_names());
     let mut sampler = IqgmeSampler::resume(&data, config, 0, state, trace).unwrap();
-    sampler.apply(GibbsMove::Rows).unwrap();
+    // With slices of zero every component is open to a row, and its label is drawn by likelihood alone.
+    let streams = sampler.streams();
+    let laws = Laws::new(&sampler.parameters, &data.rows, 0).unwrap();
+    let drawn = Drawn {
+        labels: &mut sampler.labels,
+        utilities: &mut sampler.utilities,
+        values: &mut sampler.values,
+    };
+    let slices = vec![0.0; COPIES + 1];
+    rows::draw(&data.rows, &laws, &slices, drawn, 0, streams).unwrap();
     let after = sampler.state();
     (0..COPIES)
         .map(|i| {
@@ -140,8 +146,6 @@ fn grid(row: Row) -> Vec<[f64; P]> {
 fn expected(row: Row, n_classes: usize, spread: bool) -> Vec<f64> {
     let n = n_classes - 1;
     let parameters = parameters(n);
-    let (weights, rest) = parameters.weights();
-    let weights = [&weights[..], &[rest]].concat();
     let utilities = first_utilities(row.class, n);
     let (mut total, mut means) = (0.0, Vec::new());
     for (h, component) in parameters.components.iter().enumerate() {
@@ -150,7 +154,7 @@ fn expected(row: Row, n_classes: usize, spread: bool) -> Vec<f64> {
             let m = &component.precision;
             let along = |j: usize| d[j] * (m[(j, 0)] * d[0] + m[(j, 1)] * d[1]);
             let ln_det = (m[(0, 0)] * m[(1, 1)] - m[(0, 1)] * m[(1, 0)]).ln();
-            weights[h] * (0.5 * (ln_det - along(0) - along(1))).exp()
+            (0.5 * (ln_det - along(0) - along(1))).exp()
         };
         let score = |x: &[f64; P], k: usize| {
             let w = &parameters.experts[h * n + k];

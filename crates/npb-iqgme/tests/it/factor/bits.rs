@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use npb_infer::Stop;
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_iqgme::{
-    Every, FactorConfig, FactorData, FactorFit, FactorStart, FactorVb, FeatureScale, IqgmeError,
-    RowEffects, Saved, fit_factor, fit_factor_with_checkpoints,
+    Every, FactorConfig, FactorData, FactorFit, FactorInit, FactorVb, FeatureScale, IqgmeError,
+    Saved, fit_factor, fit_factor_with_checkpoints,
 };
 
 use super::data::{Simulation, config};
@@ -15,16 +15,11 @@ fn several() -> FactorConfig {
     FactorConfig {
         scale: FeatureScale::NormalScores,
         starts: vec![
-            FactorStart::Pooled(2),
-            FactorStart::PerClass(1),
-            FactorStart::NoFactors(1),
-            FactorStart::Linear(2.0),
+            FactorInit::Pooled(2),
+            FactorInit::PerClass(1),
+            FactorInit::Own(2),
         ],
         max_iterations: 15,
-        row_effects: RowEffects {
-            learn_variance: true,
-            ..RowEffects::default()
-        },
         ..config(1)
     }
 }
@@ -73,7 +68,7 @@ fn a_fit_that_was_stopped_goes_on_to_the_same_bits() {
     assert_eq!(stopped.stop(), &Stop::Cancelled);
     assert_ne!(stopped.to_bytes().unwrap(), wanted);
     let fold = folder.join("run.fold0");
-    assert!(!fold.exists() && folder.join("run.steps.fold0").exists());
+    assert!(!fold.exists());
     assert_eq!(go_on(&config, 99).unwrap().to_bytes().unwrap(), wanted);
     assert!(fold.exists());
     // Once more: nothing is left to do.
@@ -83,8 +78,8 @@ fn a_fit_that_was_stopped_goes_on_to_the_same_bits() {
         ..config.clone()
     };
     assert!(matches!(go_on(&other, 99), Err(IqgmeError::Saved { .. })));
-    // Other values of the same order are other data.
-    let stretched = table.map(|_, _, x| x.powi(3)).unwrap();
+    // So are other values of another order.
+    let stretched = table.map(|_, _, x| x * x).unwrap();
     let every = Every::sweeps(4);
     let again = fit_factor_with_checkpoints(&stretched, &labels, &config, &path, every, |_, _| {
         ControlFlow::Continue(())
@@ -112,7 +107,7 @@ fn a_run_goes_on_from_any_state_in_the_same_bits() {
         };
         let data = FactorData::new(&table, &labels, &config).unwrap();
         let (mut states, mut trace) = (Vec::new(), Vec::new());
-        let mut whole = FactorVb::new(&data, config.clone(), FactorStart::Pooled(2), 0).unwrap();
+        let mut whole = FactorVb::new(&data, config.clone(), FactorInit::Pooled(2), 0).unwrap();
         whole
             .run(|report, state| {
                 states.push(state.clone());
@@ -145,7 +140,7 @@ fn damaged_files_are_errors_or_valid_fits() {
     let (table, labels, _) = simulation.draw(3);
     let config = FactorConfig {
         max_factors: 2,
-        starts: vec![FactorStart::Pooled(1), FactorStart::Linear(2.0)],
+        starts: vec![FactorInit::Pooled(1), FactorInit::PerClass(1)],
         max_iterations: 5,
         ..several()
     };

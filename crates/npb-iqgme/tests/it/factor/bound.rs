@@ -1,21 +1,16 @@
 //! The bound: never falls, and every update is at its optimum.
 
-use std::ops::ControlFlow;
-
 use npb_infer::testing::{BoundMonitor, check_stationary};
-use npb_iqgme::{FactorConfig, FactorData, FactorStart, FactorState, FactorUpdate, FactorVb};
+use npb_iqgme::{FactorConfig, FactorData, FactorInit, FactorState, FactorUpdate, FactorVb};
 use npb_priors::dist::{Gamma, NormalGamma};
 
 use super::data::{Simulation, config};
 
-const STARTS: [FactorStart; 7] = [
-    FactorStart::Pooled(3),
-    FactorStart::Own(2),
-    FactorStart::PerClass(2),
-    FactorStart::Pooled(1),
-    FactorStart::BySpread(2),
-    FactorStart::NoFactors(2),
-    FactorStart::Linear(3.0),
+const STARTS: [FactorInit; 4] = [
+    FactorInit::Pooled(3),
+    FactorInit::Own(2),
+    FactorInit::PerClass(2),
+    FactorInit::Pooled(1),
 ];
 
 /// Every other eight of three classes.
@@ -73,7 +68,7 @@ fn never_falls() {
 
 #[test]
 fn a_bound_with_a_term_left_out_falls() {
-    // Without the divergence of the loadings, or without the prior of the switches.
+    // Without the divergence of the loadings, or without the prior of the indicators.
     let without = |which: usize| {
         (0..24).any(|seed| first_fall(seed, |_, vb| -vb.bound().unwrap().terms()[which]).is_some())
     };
@@ -88,7 +83,7 @@ fn converged(seed: u64) -> (FactorData, FactorConfig) {
 
 /// Checks that the bound is highest at some parameters of the state after `update`.
 fn check(
-    (seed, start): (u64, FactorStart),
+    (seed, start): (u64, FactorInit),
     update: FactorUpdate,
     parameters: impl Fn(&FactorState) -> Vec<f64>,
     set: impl Fn(&mut FactorState, &[f64]),
@@ -99,16 +94,8 @@ fn check(
         vb.step().unwrap();
     }
     vb.apply(FactorUpdate::Rows).unwrap();
-    vb.apply(FactorUpdate::SoftLabels).unwrap();
-    // Coordinates that are updated one by one are at the optimum of all when they no longer move.
-    let times = if update == FactorUpdate::RowEffect {
-        2000
-    } else {
-        1
-    };
-    for _ in 0..times {
-        vb.apply(update).unwrap();
-    }
+    vb.apply(FactorUpdate::Utilities).unwrap();
+    vb.apply(update).unwrap();
     let state = vb.state().clone();
     let at = parameters(&state);
     check_stationary(&at, 1e-5, |values| {
@@ -123,7 +110,7 @@ fn check(
 fn updates_are_where_the_bound_is_highest() {
     // Seed 1: holes, all rows labelled. Seed 3: no holes, some rows without labels.
     for seed in [1, 3] {
-        let clusters = (seed, FactorStart::Pooled(2));
+        let clusters = (seed, FactorInit::Pooled(2));
         check(
             clusters,
             FactorUpdate::Features,
@@ -204,29 +191,6 @@ fn updates_are_where_the_bound_is_highest() {
                 }
             },
         );
-        for start in [clusters.1, FactorStart::Linear(3.0)] {
-            check(
-                (seed, start),
-                FactorUpdate::RowEffect,
-                |state| {
-                    let effect = &state.row_effects[0];
-                    let variances = effect.variance.iter().map(|v| v.ln());
-                    effect.mean.iter().copied().chain(variances).collect()
-                },
-                |state, values| {
-                    let effect = &mut state.row_effects[0];
-                    let (means, variances) = values.split_at(effect.mean.len());
-                    effect.mean = means.to_vec();
-                    effect.variance = variances.iter().map(|v| v.exp()).collect();
-                },
-            );
-        }
-        check(
-            clusters,
-            FactorUpdate::EffectScales,
-            |state| logs(&state.row_effects[0].precisions),
-            |state, values| state.row_effects[0].precisions = gammas(values),
-        );
         check(
             clusters,
             FactorUpdate::ExpertPrior,
@@ -247,52 +211,20 @@ fn updates_are_where_the_bound_is_highest() {
 }
 
 #[test]
-fn linear_effects_have_settled_when_a_run_of_them_ends() {
-    let simulation = Simulation {
-        n: 150,
-        p: 60,
-        ..Simulation::small()
-    };
-    let (table, labels, _) = simulation.draw(5);
-    let config = FactorConfig::default();
-    let data = FactorData::new(&table, &labels, &config).unwrap();
-    let mut vb = FactorVb::new(&data, config, FactorStart::Linear(3.0), 0).unwrap();
-    vb.run(|_, _| ControlFlow::Continue(())).unwrap();
-    let of_labels = |vb: &mut FactorVb<'_>| {
-        let bound = vb.bound().unwrap();
-        bound.soft_labels + bound.experts
-    };
-    let at_the_end = of_labels(&mut vb);
-    for _ in 0..2000 {
-        for update in [
-            FactorUpdate::SoftLabels,
-            FactorUpdate::Experts,
-            FactorUpdate::ExpertPrior,
-            FactorUpdate::RowEffect,
-        ] {
-            vb.apply(update).unwrap();
-        }
-    }
-    // A run that ends by the whole bound leaves 0.02 to be gained here.
-    let gained = of_labels(&mut vb) - at_the_end;
-    assert!(gained.abs() < 1e-3, "{gained} of {at_the_end}");
-}
-
-#[test]
 fn switches_are_no_better_the_other_way() {
-    // After the run every single flip, whatever it switches found anew, would lower the bound.
+    // After the run every single flip, whatever it indicators found anew, would lower the bound.
     let (data, config) = converged(3);
-    let mut vb = FactorVb::new(&data, config, FactorStart::Pooled(2), 0).unwrap();
+    let mut vb = FactorVb::new(&data, config, FactorInit::Pooled(2), 0).unwrap();
     for _ in 0..60 {
         vb.step().unwrap();
     }
     vb.apply(FactorUpdate::Rows).unwrap();
     for (used, probabilities) in vb
         .state()
-        .switches
+        .indicators
         .clone()
         .iter()
-        .zip(vb.use_probabilities().unwrap())
+        .zip(vb.inclusion_probabilities().unwrap())
     {
         for (&on, p) in used.iter().zip(probabilities) {
             assert_eq!(on, p > 0.5, "{p}");
@@ -304,7 +236,7 @@ fn switches_are_no_better_the_other_way() {
 fn a_posterior_of_another_run_is_refused() {
     let (data, config) = converged(1);
     let run = |start| FactorVb::new(&data, config.clone(), start, 0).unwrap();
-    let (one, other) = (run(FactorStart::Pooled(1)), run(FactorStart::PerClass(2)));
+    let (one, other) = (run(FactorInit::Pooled(1)), run(FactorInit::PerClass(2)));
     let error = one.bound_at(other.state()).unwrap_err().to_string();
     assert!(error.contains("clusters or groups"), "{error}");
 }

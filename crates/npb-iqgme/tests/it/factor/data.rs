@@ -2,7 +2,7 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::stream;
-use npb_iqgme::{FactorConfig, FactorStart, FeatureScale};
+use npb_iqgme::{FactorConfig, FactorInit, FeatureScale};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -92,8 +92,8 @@ pub(crate) fn config(seed: u64) -> FactorConfig {
         scale: FeatureScale::Standardised,
         truncation: 6,
         max_factors: 5,
-        starts: vec![FactorStart::Pooled(2)],
-        unlabelled_starts: vec![FactorStart::Own(2)],
+        starts: vec![FactorInit::Pooled(2)],
+        unlabelled_starts: vec![FactorInit::Own(2)],
         max_iterations: 100,
         seed,
         ..FactorConfig::default()

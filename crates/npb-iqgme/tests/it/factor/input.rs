@@ -1,7 +1,7 @@
 //! Whatever a user hands in: an error that names the place, or a finite result.
 
 use npb_data::{Labels, Table};
-use npb_iqgme::{FactorConfig, FactorStart, FeatureScale, IqgmeError, RowEffects, fit_factor};
+use npb_iqgme::{FactorConfig, FactorData, FactorInit, FeatureScale, IqgmeError, fit_factor};
 
 use super::data::{Simulation, config};
 
@@ -40,14 +40,14 @@ fn errors_name_what_is_wrong() {
 #[test]
 fn every_configuration_value_is_checked_by_name() {
     type Change = fn(&mut FactorConfig);
-    let changes: [(&str, Change); 30] = [
+    let changes: [(&str, Change); 23] = [
         ("truncation", |c| c.truncation = 0),
         ("max_factors", |c| c.max_factors = 0),
         ("restarts", |c| c.restarts = 0),
         ("concentration", |c| c.concentration.shape = 0.0),
         ("concentration", |c| c.concentration.rate = f64::NAN),
-        ("switch_on", |c| c.switch_on = -1.0),
-        ("switch_off", |c| c.switch_off = 0.0),
+        ("indicator_on", |c| c.indicator_on = -1.0),
+        ("indicator_off", |c| c.indicator_off = 0.0),
         ("loading", |c| c.loading.shape = f64::INFINITY),
         ("loading", |c| c.loading.rate = 0.0),
         ("mean", |c| c.mean.shape = 0.0),
@@ -58,20 +58,13 @@ fn every_configuration_value_is_checked_by_name() {
         ("expert", |c| c.expert.shape = 0.0),
         ("expert", |c| c.expert.rate = 0.0),
         ("expert_mean_strength", |c| c.expert_mean_strength = 0.0),
-        ("row_effects.spread", |c| c.row_effects.spread = -1.0),
-        ("row_effects.steps", |c| c.row_effects.steps = 1000),
-        ("row_effects.variance", |c| c.row_effects.variance = 0.0),
-        ("row_effects.variance", |c| c.row_effects.variance = 1e300),
-        ("row_effects.shape", |c| c.row_effects.shape = f64::NAN),
         ("folds", |c| c.folds = 1),
         ("folds", |c| c.folds = 101),
         ("max_iterations", |c| c.max_iterations = 0),
         ("tolerance", |c| c.tolerance = f64::NAN),
-        ("starts", |c| c.starts = vec![FactorStart::Own(0)]),
-        ("starts", |c| c.starts = vec![FactorStart::Linear(0.0)]),
-        ("starts", |c| c.starts = vec![FactorStart::Linear(f64::NAN)]),
+        ("starts", |c| c.starts = vec![FactorInit::Own(0)]),
         ("unlabelled_starts", |c| {
-            c.unlabelled_starts = vec![FactorStart::Linear(-1.0)];
+            c.unlabelled_starts = vec![FactorInit::Pooled(0)];
         }),
     ];
     for (field, change) in changes {
@@ -81,28 +74,6 @@ fn every_configuration_value_is_checked_by_name() {
         assert!(message.contains(field), "{field}: {message}");
     }
     FactorConfig::default().validate().unwrap();
-}
-
-#[test]
-fn the_ends_of_the_range_of_the_effects_of_rows_fit() {
-    let (table, labels, _) = Simulation::small().draw(1);
-    for change in [
-        |e: &mut RowEffects| e.variance = 1e10,
-        |e: &mut RowEffects| e.variance = 1e-10,
-        |e: &mut RowEffects| e.shape = 1e10,
-        |e: &mut RowEffects| e.shape = 1e-10,
-        |e: &mut RowEffects| e.spread = 1e10,
-        |e: &mut RowEffects| e.spread = 1e-10,
-        |e: &mut RowEffects| e.spread = 0.0,
-    ] {
-        let mut config = config(1);
-        config.row_effects.learn_variance = true;
-        config.starts.extend([1e-10, 1e10].map(FactorStart::Linear));
-        change(&mut config.row_effects);
-        let fit = fit_factor(&table, &labels, &config).unwrap();
-        let probability = fit.predict_proba(&table).unwrap();
-        assert!(probability.iter().all(|p| (0.0..=1.0).contains(p)));
-    }
 }
 
 /// Rows that are hard on the numbers.
@@ -182,7 +153,7 @@ fn hard_tables_give_finite_answers() {
             let config = FactorConfig {
                 scale,
                 max_iterations: 20,
-                starts: vec![FactorStart::Pooled(2), FactorStart::Linear(2.0)],
+                starts: vec![FactorInit::Pooled(2), FactorInit::Own(2)],
                 ..config(1)
             };
             let fit = fit_factor(&table, &names, &config)
@@ -242,4 +213,12 @@ fn columns_are_known_by_name_and_f32_tables_are_taken() {
     let single: Vec<f32> = (0..12).map(|k| k as f32 * 0.5).collect();
     let table = Table::from_nan_coded(4, 3, &single).unwrap();
     fit_factor(&table, &labels(&["a", "a", "b", "b"]), &config(0)).unwrap();
+}
+
+#[test]
+fn given_units_are_taken_as_they_are() {
+    let (table, labels, _) = Simulation::small().draw(5);
+    let data = FactorData::in_given_units(&table, &labels, &["a", "b"], &config(5));
+    let error = data.err().unwrap().to_string();
+    assert!(error.contains("not one of the classes"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! Input that cannot be right is named; input that only looks odd is taken.
 
 use npb_data::{Labels, Table};
-use npb_iqgme::{Atoms, IqgmeError, Start, Task, TaskStart, TasksConfig, fit_tasks};
+use npb_iqgme::{Atoms, Init, IqgmeError, Task, TaskInit, TasksConfig, fit_tasks};
 
 use super::data::{Tasks, config, one_task, two_kinds};
 
@@ -95,12 +95,12 @@ fn odd_tasks_are_taken() {
         (none, Labels::from_strings::<&str>(&[])),
     ]);
     for start in [
-        TaskStart::Pooled(Start::KMeans(3)),
-        TaskStart::Separate(2),
-        TaskStart::Clustered(3, Start::PerClass(1)),
-        TaskStart::SeparatePerClass(1),
-        TaskStart::ByLabels(1),
-        TaskStart::ByLabels(4),
+        TaskInit::Pooled(Init::KMeans(3)),
+        TaskInit::Separate(2),
+        TaskInit::Clustered(3, Init::PerClass(1)),
+        TaskInit::SeparatePerClass(1),
+        TaskInit::SharedGaussian(1),
+        TaskInit::SharedGaussian(4),
     ] {
         let config = TasksConfig {
             starts: vec![start],
@@ -129,13 +129,13 @@ fn configurations_out_of_range_are_named() {
             .to_string()
     };
     assert!(said(&|c| c.atoms = 0).contains("atoms"));
-    assert!(said(&|c| c.top_concentration.rate = -1.0).contains("top_concentration"));
+    assert!(said(&|c| c.global_concentration.rate = -1.0).contains("global_concentration"));
     assert!(said(&|c| c.starts.clear()).contains("starts"));
     assert!(said(&|c| c.single.folds = 101).contains("folds"));
     assert!(said(&|c| c.single.truncation = 0).contains("single.truncation"));
     for start in [
-        TaskStart::Clustered(5, Start::KMeans(1)),
-        TaskStart::ByLabels(5),
+        TaskInit::Clustered(5, Init::KMeans(1)),
+        TaskInit::SharedGaussian(5),
     ] {
         let few = said(&|c| {
             c.atoms = 2;
@@ -143,7 +143,7 @@ fn configurations_out_of_range_are_named() {
         });
         assert!(few.contains("starts") && few.contains('5'), "{few}");
     }
-    assert!(said(&|c| c.starts = vec![TaskStart::ByLabels(0)]).contains("starts"));
+    assert!(said(&|c| c.starts = vec![TaskInit::SharedGaussian(0)]).contains("starts"));
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn values_far_out_in_training_are_named_or_taken() {
             (table.map(far).unwrap(), labels)
         };
         let config = TasksConfig {
-            starts: vec![TaskStart::Separate(1), TaskStart::ByLabels(2)],
+            starts: vec![TaskInit::Separate(1), TaskInit::SharedGaussian(2)],
             ..config(6)
         };
         fit_tasks(&Tasks::new((0..3).map(task).collect()).borrowed(), &config)
@@ -336,22 +336,22 @@ fn starts_out_of_range_are_named_with_their_place() {
         "{text}"
     );
     for (start, shown) in [
-        (TaskStart::ByLabels(0), "ByLabels(0)"),
-        (TaskStart::ByLabels(99), "ByLabels(99)"),
+        (TaskInit::SharedGaussian(0), "SharedGaussian(0)"),
+        (TaskInit::SharedGaussian(99), "SharedGaussian(99)"),
         (
-            TaskStart::Clustered(0, Start::KMeans(2)),
+            TaskInit::Clustered(0, Init::KMeans(2)),
             "Clustered(0, KMeans(2))",
         ),
         (
-            TaskStart::Clustered(2, Start::KMeans(0)),
+            TaskInit::Clustered(2, Init::KMeans(0)),
             "Clustered(2, KMeans(0))",
         ),
         (
-            TaskStart::Pooled(Start::Mixture(5000)),
+            TaskInit::Pooled(Init::Mixture(5000)),
             "Pooled(Mixture(5000))",
         ),
-        (TaskStart::Separate(0), "Separate(0)"),
-        (TaskStart::SeparatePerClass(0), "SeparatePerClass(0)"),
+        (TaskInit::Separate(0), "Separate(0)"),
+        (TaskInit::SeparatePerClass(0), "SeparatePerClass(0)"),
     ] {
         let text = said(&|c| c.starts.push(start));
         assert!(

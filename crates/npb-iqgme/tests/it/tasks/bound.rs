@@ -2,22 +2,19 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::testing::{BoundMonitor, check_stationary};
-use npb_iqgme::{
-    MultiTaskData, MultiTaskState, MultiTaskVb, PriorScale, RowFamily, Start, TaskStart, TaskUpdate,
-};
+use npb_iqgme::{Init, MultiTaskData, MultiTaskState, MultiTaskVb, TaskInit, TaskUpdate};
 
 use super::data::{Tasks, config, labelled_kind, one_task, two_kinds};
 
-const UPDATES: [TaskUpdate; 12] = [
+const UPDATES: [TaskUpdate; 11] = [
     TaskUpdate::Labels,
     TaskUpdate::Rows,
-    TaskUpdate::GroupOrder,
-    TaskUpdate::GroupSticks,
+    TaskUpdate::LocalOrder,
+    TaskUpdate::LocalSticks,
     TaskUpdate::Indicators,
     TaskUpdate::AtomOrder,
-    TaskUpdate::TopSticks,
+    TaskUpdate::GlobalSticks,
     TaskUpdate::Components,
-    TaskUpdate::PriorScale,
     TaskUpdate::Experts,
     TaskUpdate::ExpertPrior,
     TaskUpdate::Concentrations,
@@ -33,14 +30,14 @@ fn random_tasks(seed: u64) -> Tasks {
     Tasks::new(sizes.iter().enumerate().map(task).collect())
 }
 
-pub(super) fn starts(seed: u64) -> TaskStart {
+pub(super) fn starts(seed: u64) -> TaskInit {
     [
-        TaskStart::Pooled(Start::KMeans(5)),
-        TaskStart::Separate(2),
-        TaskStart::Clustered(2, Start::KMeans(3)),
-        TaskStart::Pooled(Start::Mixture(4)),
-        TaskStart::ByLabels(3),
-        TaskStart::SeparatePerClass(1),
+        TaskInit::Pooled(Init::KMeans(5)),
+        TaskInit::Separate(2),
+        TaskInit::Clustered(2, Init::KMeans(3)),
+        TaskInit::Pooled(Init::Mixture(4)),
+        TaskInit::SharedGaussian(3),
+        TaskInit::SeparatePerClass(1),
     ][(seed as usize + seed as usize / 6) % 6]
 }
 
@@ -49,14 +46,7 @@ fn never_falls_after_any_single_update() {
     for seed in 0..24 {
         let tasks = random_tasks(seed);
         let mut config = config(seed);
-        config.single.row_family =
-            [RowFamily::Joint, RowFamily::UtilityApart][seed as usize / 4 % 2];
         config.learn_expert_mean_strength = seed % 3 > 0;
-        config.single.prior_scale = [
-            PriorScale::Covariance,
-            PriorScale::Precision,
-            PriorScale::Bound,
-        ][seed as usize / 2 % 3];
         let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
         let mut vb = MultiTaskVb::new(&data, config, starts(seed), 0).unwrap();
         never_falls(&mut vb, 30, seed);
@@ -83,7 +73,7 @@ pub(super) fn never_falls(vb: &mut MultiTaskVb<'_>, iterations: usize, seed: u64
 
 /// Runs a few iterations, makes one update, and checks the bound's derivative in the parameters that `set` writes.
 fn stationary(
-    start: TaskStart,
+    start: TaskInit,
     update: TaskUpdate,
     parameters: impl Fn(&MultiTaskState) -> Vec<f64>,
     set: impl Fn(&mut MultiTaskState, &[f64]),
@@ -105,7 +95,7 @@ fn stationary(
     check_stationary(&parameters(vb.state()), 1e-5, bound).is_ok()
 }
 
-const SHARED: TaskStart = TaskStart::Pooled(Start::KMeans(4));
+const SHARED: TaskInit = TaskInit::Pooled(Init::KMeans(4));
 
 fn atom_mean(state: &MultiTaskState) -> Vec<f64> {
     state.components[0].mean.clone()
@@ -133,7 +123,7 @@ fn highest_at_the_learned_strength() {
     let tasks = two_kinds(5, 4, 40, 0.2, 0.2);
     let config = config(5);
     let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
-    let mut vb = MultiTaskVb::new(&data, config, TaskStart::Separate(1), 0).unwrap();
+    let mut vb = MultiTaskVb::new(&data, config, TaskInit::Separate(1), 0).unwrap();
     for _ in 0..3 {
         vb.step().unwrap();
     }
@@ -157,7 +147,7 @@ fn highest_at_the_learned_strength() {
 /// Where all atoms have one Gaussian: the bound is highest when they move together, and not when one of them does.
 #[test]
 fn stationary_in_the_common_gaussian() {
-    let (start, update) = (TaskStart::ByLabels(3), TaskUpdate::Components);
+    let (start, update) = (TaskInit::SharedGaussian(3), TaskUpdate::Components);
     let together = |state: &mut MultiTaskState, x: &[f64]| {
         for component in &mut state.components {
             component.mean.copy_from_slice(x);
@@ -173,7 +163,7 @@ fn stationary_in_the_experts() {
     let set = |state: &mut MultiTaskState, x: &[f64]| {
         state.experts[0].mean.copy_from_slice(x);
     };
-    for start in [SHARED, TaskStart::ByLabels(3)] {
+    for start in [SHARED, TaskInit::SharedGaussian(3)] {
         assert!(stationary(start, TaskUpdate::Experts, parameters, set));
         assert!(!stationary(start, TaskUpdate::Labels, parameters, set));
     }
@@ -189,7 +179,7 @@ fn stationary_in_the_indicators() {
     ]);
     let config = config(1);
     let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
-    let start = TaskStart::Pooled(Start::KMeans(3));
+    let start = TaskInit::Pooled(Init::KMeans(3));
     let mut vb = MultiTaskVb::new(&data, config, start, 0).unwrap();
     vb.apply(TaskUpdate::Indicators).unwrap();
     let sharp = |state: &MultiTaskState| state.tasks[2].indicators[0].clone();
@@ -224,7 +214,7 @@ fn stationary_in_the_indicators_of_whole_tasks() {
     let tasks = Tasks::new(parts);
     let config = config(2);
     let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
-    let mut vb = MultiTaskVb::new(&data, config, TaskStart::ByLabels(3), 0).unwrap();
+    let mut vb = MultiTaskVb::new(&data, config, TaskInit::SharedGaussian(3), 0).unwrap();
     for _ in 0..5 {
         vb.step().unwrap();
     }
@@ -262,7 +252,7 @@ fn labelled_tasks_point_at_atoms_that_take_labels() {
     let tasks = Tasks::new(parts);
     let config = config(3);
     let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
-    let mut vb = MultiTaskVb::new(&data, config.clone(), TaskStart::ByLabels(3), 0).unwrap();
+    let mut vb = MultiTaskVb::new(&data, config.clone(), TaskInit::SharedGaussian(3), 0).unwrap();
     for _ in 0..3 {
         vb.step().unwrap();
     }
@@ -271,11 +261,11 @@ fn labelled_tasks_point_at_atoms_that_take_labels() {
     let n_atoms = state.components.len();
     state.components.push(state.components[0].clone());
     let mut expert = state.experts[0].clone();
-    expert.tied = true;
+    expert.at_prior = true;
     state.experts.push(expert);
     for (j, task) in state.tasks.iter_mut().enumerate() {
-        let per_atom = task.soft_labels.len() / n_atoms;
-        task.soft_labels.extend_from_within(..per_atom);
+        let per_atom = task.utility_means.len() / n_atoms;
+        task.utility_means.extend_from_within(..per_atom);
         task.indicators[0].push(0.0);
         if j == 2 {
             task.indicators[0].fill(0.0);
@@ -296,7 +286,7 @@ fn a_posterior_of_another_run_is_refused() {
     let config = config(6);
     let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
     let run = |start| MultiTaskVb::new(&data, config.clone(), start, 0).unwrap();
-    let (one, other) = (run(TaskStart::Separate(1)), run(TaskStart::Separate(2)));
+    let (one, other) = (run(TaskInit::Separate(1)), run(TaskInit::Separate(2)));
     let error = one.bound_at(other.state()).unwrap_err().to_string();
     assert!(error.contains("number of atoms or groups"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::stream;
-use npb_iqgme::{IqgmeConfig, Start, Task, TaskStart, TasksConfig};
+use npb_iqgme::{Init, IqgmeConfig, Task, TaskInit, TasksConfig};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -123,7 +123,7 @@ pub(crate) fn config(seed: u64) -> TasksConfig {
             ..TasksConfig::default().single
         },
         atoms: 12,
-        starts: vec![TaskStart::Pooled(Start::KMeans(4)), TaskStart::Separate(2)],
+        starts: vec![TaskInit::Pooled(Init::KMeans(4)), TaskInit::Separate(2)],
         summary_starts: Vec::new(),
         ..TasksConfig::default()
     }

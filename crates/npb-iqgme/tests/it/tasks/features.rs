@@ -3,7 +3,7 @@
 use npb_data::{Labels, Table};
 use npb_infer::stream;
 use npb_iqgme::{
-    Atoms, Component, Gaussians, MissingCell, MultiTaskFit, Saved, Start, Task, TaskStart,
+    Atoms, Component, Gaussians, Init, MissingCell, MultiTaskFit, Saved, Task, TaskInit,
     TasksConfig, fit_tasks,
 };
 use npb_priors::special::ln_gamma;
@@ -41,8 +41,8 @@ fn unlabelled() -> Tasks {
 fn fitted(tasks: &Tasks) -> MultiTaskFit {
     let config = TasksConfig {
         starts: vec![
-            TaskStart::Separate(1),
-            TaskStart::Clustered(2, Start::KMeans(1)),
+            TaskInit::Separate(1),
+            TaskInit::Clustered(2, Init::KMeans(1)),
         ],
         ..config(31)
     };
@@ -135,7 +135,7 @@ fn densities_and_cells_are_those_of_the_formulas() {
         (truth.select_columns(&[0, 1]).unwrap(), labels)
     };
     let tasks = Tasks::new((0..2).map(pairs).collect());
-    for start in [TaskStart::Pooled(Start::KMeans(1)), TaskStart::Separate(2)] {
+    for start in [TaskInit::Pooled(Init::KMeans(1)), TaskInit::Separate(2)] {
         let starts = vec![start];
         let config = TasksConfig {
             starts,
@@ -229,10 +229,10 @@ fn features_are_those_of_the_best_run_with_gaussians_of_its_own() {
         };
         fit_tasks(&tasks.borrowed(), &config).unwrap()
     };
-    let summary = TaskStart::Clustered(2, Start::KMeans(1));
-    let model = fitted(vec![TaskStart::ByLabels(2)], vec![summary]);
+    let summary = TaskInit::Clustered(2, Init::KMeans(1));
+    let model = fitted(vec![TaskInit::SharedGaussian(2)], vec![summary]);
     assert_eq!(model.best().start, summary);
-    assert_eq!(model.best().weight, 0.0);
+    assert_eq!(model.best().stacking_weight, 0.0);
     assert_eq!(model.trace().last(), model.best().trace.last());
     assert_eq!(model.stop(), &model.best().stop);
     let alone = fitted(vec![summary], Vec::new());
@@ -245,10 +245,10 @@ fn features_are_those_of_the_best_run_with_gaussians_of_its_own() {
         of(a) == of(b)
     };
     assert!(same(&model, &alone));
-    let labels_only = fitted(vec![TaskStart::ByLabels(2)], Vec::new());
+    let labels_only = fitted(vec![TaskInit::SharedGaussian(2)], Vec::new());
     assert!(!same(&model, &labels_only));
     // Where there is no other run, its one Gaussian answers.
-    assert_eq!(labels_only.state().gaussians, Gaussians::Common);
+    assert_eq!(labels_only.state().gaussians, Gaussians::Shared);
     let cells = labels_only.cells_by_row("task 1", &rows).unwrap();
     let one = |cell: &MissingCell| {
         let means: Vec<f64> = cell.terms.iter().map(|t| t.mean).collect();

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table, metrics};
 use npb_iqgme::{
-    Atoms, Every, Gaussians, IqgmeConfig, MultiTaskFit, Saved, Start, Task, TaskStart, TasksConfig,
+    Atoms, Every, Gaussians, Init, IqgmeConfig, MultiTaskFit, Saved, Task, TaskInit, TasksConfig,
     fit, fit_tasks, fit_tasks_with_checkpoints,
 };
 use rayon::ThreadPoolBuilder;
@@ -24,8 +24,8 @@ fn tasks_of_one_kind_are_alike_and_help_each_other() {
     let tasks = two_kinds(1, 6, 12, 0.2, 0.0);
     let config = TasksConfig {
         starts: vec![
-            TaskStart::Pooled(Start::Mixture(4)),
-            TaskStart::Clustered(2, Start::KMeans(3)),
+            TaskInit::Pooled(Init::Mixture(4)),
+            TaskInit::Clustered(2, Init::KMeans(3)),
         ],
         ..config(1)
     };
@@ -74,9 +74,9 @@ fn kinds_of_labels_are_told_apart_where_features_say_nothing() {
         };
         fit_tasks(&tasks.borrowed(), &config).unwrap()
     };
-    let model = fitted(vec![TaskStart::ByLabels(4)]);
+    let model = fitted(vec![TaskInit::SharedGaussian(4)]);
     let state = model.state();
-    assert_eq!(state.gaussians, Gaussians::Common);
+    assert_eq!(state.gaussians, Gaussians::Shared);
     for (j, i) in (0..8).flat_map(|j| (0..j).map(move |i| (j, i))) {
         let similarity = model.similarity()[(j, i)];
         assert!(
@@ -93,7 +93,7 @@ fn kinds_of_labels_are_told_apart_where_features_say_nothing() {
         )
         .unwrap()
     };
-    let apart = fitted(vec![TaskStart::Separate(1)]);
+    let apart = fitted(vec![TaskInit::Separate(1)]);
     for kind in [0, 1] {
         let (by_labels, alone) = (of_kind(&model, kind), of_kind(&apart, kind));
         assert!(by_labels > 0.9 && by_labels > alone, "{by_labels} {alone}");
@@ -108,13 +108,13 @@ fn kinds_of_labels_are_told_apart_where_features_say_nothing() {
             .all(|i| 0.0 <= i.lower && i.lower <= i.upper && i.upper <= 1.0)
     );
     // Beside a run whose atoms have Gaussians of their own it is not the one that summaries are of.
-    let both = fitted(vec![TaskStart::ByLabels(4), TaskStart::Separate(1)]);
-    assert_eq!(both.best().start, TaskStart::Separate(1));
+    let both = fitted(vec![TaskInit::SharedGaussian(4), TaskInit::Separate(1)]);
+    assert_eq!(both.best().start, TaskInit::Separate(1));
     let weight = both
-        .runs()
+        .members()
         .iter()
-        .find(|run| run.start == TaskStart::ByLabels(4));
-    assert!(weight.unwrap().weight > 0.6);
+        .find(|run| run.start == TaskInit::SharedGaussian(4));
+    assert!(weight.unwrap().stacking_weight > 0.6);
     // A new task with a few labels is put where it belongs, whether or not the others' experts learn from it.
     let (table, labels) = labelled_kind(123, 1, 12);
     let new = Task {
@@ -147,22 +147,24 @@ fn cut_locally(seed: u64, n: usize) -> (Table, Labels) {
     (table.clone(), Labels::from_strings(&labels))
 }
 
-/// One Gaussian for each task against shared local experts: labels that are foretold say which is right.
+/// One Gaussian for each task against shared local experts: labels that are predicted say which is right.
 #[test]
 fn labels_that_are_foretold_decide_what_runs_weigh() {
     let tasks = Tasks::new((0..5).map(|j| cut_locally(40 + j, 24)).collect());
-    let sharing = TaskStart::Clustered(2, Start::KMeans(3));
+    let sharing = TaskInit::Clustered(2, Init::KMeans(3));
     let fitted = |folds| {
         let mut config = TasksConfig {
-            starts: vec![TaskStart::Separate(1), sharing],
+            starts: vec![TaskInit::Separate(1), sharing],
             ..config(4)
         };
         config.single.folds = folds;
         fit_tasks(&tasks.borrowed(), &config).unwrap()
     };
     let weight = |fit: &MultiTaskFit| {
-        let mut runs = fit.runs().iter();
-        runs.find(|run| run.start == sharing).unwrap().weight
+        let mut runs = fit.members().iter();
+        runs.find(|run| run.start == sharing)
+            .unwrap()
+            .stacking_weight
     };
     let (table, labels) = cut_locally(99, 400);
     let loss = |fit: &MultiTaskFit| -> f64 {
@@ -176,45 +178,17 @@ fn labels_that_are_foretold_decide_what_runs_weigh() {
     let (by_labels, by_bounds) = (fitted(4), fitted(0));
     assert!(weight(&by_labels) > 0.9, "{}", weight(&by_labels));
     assert!(weight(&by_bounds) < 0.8, "{}", weight(&by_bounds));
-    // The same labels say how sure the runs may be; where none is foretold nothing is said.
-    let sharpness =
-        |fit: &MultiTaskFit| -> Vec<f64> { fit.runs().iter().map(|run| run.sharpness).collect() };
+    // The same labels say how sure the runs may be; where none is predicted nothing is said.
+    let sharpness = |fit: &MultiTaskFit| -> Vec<f64> {
+        fit.members()
+            .iter()
+            .map(|run| run.calibration.inverse_temperature)
+            .collect()
+    };
     assert!(sharpness(&by_labels).iter().all(|s| *s != 1.0));
     assert_eq!(sharpness(&by_bounds), [1.0; 2]);
     let (new, old) = (loss(&by_labels), loss(&by_bounds));
     assert!(new < old - 0.02, "{new} {old}");
-}
-
-/// All rows of training are complete, so a third of the power is used where a feature of three is seen, and none where none is.
-#[test]
-fn rows_are_put_right_as_far_as_they_are_seen() {
-    let tasks = Tasks::new((0..3).map(|j| one_task(70 + j, 0, 30, 0.0, 0.0)).collect());
-    let fitted = |folds| {
-        let mut config = TasksConfig {
-            starts: vec![TaskStart::Separate(1)],
-            summary_starts: Vec::new(),
-            ..config(5)
-        };
-        config.single.folds = folds;
-        fit_tasks(&tasks.borrowed(), &config).unwrap()
-    };
-    let (put_right, as_it_is) = (fitted(5), fitted(0));
-    let sharpness = put_right.runs()[0].sharpness;
-    assert!(sharpness != 1.0);
-    let cells: [bool; 12] = std::array::from_fn(|k| k % 3 < k / 3);
-    let rows = Table::new(4, 3, vec![0.7; 12], &cells).unwrap();
-    let ln_odds = |fit: &MultiTaskFit| -> Vec<f64> {
-        let each = fit.predict_proba(tasks.name(0), &rows).unwrap();
-        each.into_iter().map(|p| (p / (1.0 - p)).ln()).collect()
-    };
-    for (seen, (found, plain)) in ln_odds(&put_right)
-        .iter()
-        .zip(ln_odds(&as_it_is))
-        .enumerate()
-    {
-        let wanted = sharpness.powf(seen as f64 / 3.0) * plain;
-        assert!((found - wanted).abs() < 1e-9, "{seen}: {found} {wanted}");
-    }
 }
 
 /// Kind 0 lies to the left, kind 1 to the right, and their classes are cut at zero of the third feature, the other way about.
@@ -231,7 +205,7 @@ fn atoms_are_told_in_the_units_of_the_table() {
     };
     let tasks = Tasks::new((0..4).map(stretched).collect());
     let config = TasksConfig {
-        starts: vec![TaskStart::Pooled(Start::KMeans(4))],
+        starts: vec![TaskInit::Pooled(Init::KMeans(4))],
         ..config(7)
     };
     let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
@@ -287,13 +261,13 @@ fn threads_and_files_change_nothing() {
     let tasks = two_kinds(3, 5, 40, 0.3, 0.2);
     let config = TasksConfig {
         starts: vec![
-            TaskStart::Pooled(Start::KMeans(4)),
-            TaskStart::Separate(2),
-            TaskStart::ByLabels(2),
+            TaskInit::Pooled(Init::KMeans(4)),
+            TaskInit::Separate(2),
+            TaskInit::SharedGaussian(2),
         ],
-        summary_starts: vec![TaskStart::Clustered(2, Start::KMeans(2))],
+        summary_starts: vec![TaskInit::Clustered(2, Init::KMeans(2))],
         single: IqgmeConfig {
-            averaging: 1e9,
+            elbo_temperature: 1e9,
             normal_scores: true,
             ..config(3).single
         },
@@ -316,12 +290,16 @@ fn threads_and_files_change_nothing() {
 
     let model = MultiTaskFit::from_bytes(&one).unwrap();
     // Runs without weight, that for summaries alone among them, come last; what is said of atoms may be of them.
-    let weights: Vec<bool> = model.runs().iter().map(|run| run.weight > 0.0).collect();
+    let weights: Vec<bool> = model
+        .members()
+        .iter()
+        .map(|run| run.stacking_weight > 0.0)
+        .collect();
     assert!(weights[0] && !weights[weights.len() - 1] && weights.is_sorted_by(|a, b| a >= b));
     assert_eq!(
         model.best().elbo(),
         model
-            .runs()
+            .members()
             .iter()
             .filter(|r| r.state.gaussians == Gaussians::Own)
             .map(|r| r.elbo())
@@ -363,7 +341,7 @@ fn many_small_tasks_run() {
     };
     let tasks = Tasks::new((0..139).map(task).collect());
     let config = TasksConfig {
-        starts: vec![TaskStart::Pooled(Start::Mixture(4))],
+        starts: vec![TaskInit::Pooled(Init::Mixture(4))],
         ..config(4)
     };
     let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
@@ -383,7 +361,7 @@ fn many_small_tasks_run() {
         ..config
     };
     let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
-    assert_eq!(model.runs().len(), 11);
+    assert_eq!(model.members().len(), 9);
     assert!(auc(&model, "task 0", 0) > 0.7 && auc(&model, "task 1", 1) > 0.7);
 }
 
@@ -448,9 +426,9 @@ fn a_new_task_finds_its_place() {
 fn a_stopped_fit_goes_on_in_the_same_bits() {
     let mut config = TasksConfig {
         starts: vec![
-            TaskStart::Pooled(Start::KMeans(4)),
-            TaskStart::Separate(2),
-            TaskStart::ByLabels(3),
+            TaskInit::Pooled(Init::KMeans(4)),
+            TaskInit::Separate(2),
+            TaskInit::SharedGaussian(3),
         ],
         ..config(8)
     };
@@ -480,10 +458,15 @@ fn a_stopped_fit_goes_on_in_the_same_bits() {
     go(3).unwrap();
     let stopped = go(7).unwrap();
     // Weighed by bounds, without folds, and not sharpened.
-    assert!(stopped.runs().iter().all(|run| run.sharpness == 1.0));
+    assert!(
+        stopped
+            .members()
+            .iter()
+            .all(|run| run.calibration.inverse_temperature == 1.0)
+    );
     assert!(!folder.join("run.fold0").exists());
     // Stopped at the iteration that is one run's last one anyway.
-    go(whole.runs()[0].trace.len() as u64).unwrap();
+    go(whole.members()[0].trace.len() as u64).unwrap();
     let resumed = go(u64::MAX).unwrap();
     assert!(folder.join("run.fold0").exists());
     let again = go(0).unwrap();
@@ -523,7 +506,7 @@ fn tasks_without_a_common_atom_are_not_alike_whatever_the_truncation() {
     let tasks: Vec<Task> = tasks.collect();
     for truncation in [20, 2] {
         let mut config = TasksConfig {
-            starts: vec![TaskStart::Separate(2)],
+            starts: vec![TaskInit::Separate(2)],
             summary_starts: vec![],
             ..TasksConfig::default()
         };

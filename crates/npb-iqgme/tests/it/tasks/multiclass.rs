@@ -4,8 +4,8 @@ use npb_data::{Labels, Table};
 use npb_infer::stream;
 use npb_infer::testing::{attack_file, check_stationary, same_bits_on_threads};
 use npb_iqgme::{
-    AtomSummary, Atoms, IqgmeConfig, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb,
-    Saved, Start, Task, TaskRun, TaskStart, TaskUpdate, TasksConfig, fit, fit_tasks,
+    AtomSummary, Atoms, Init, IqgmeConfig, MultiTaskData, MultiTaskFit, MultiTaskState,
+    MultiTaskVb, Saved, Task, TaskInit, TaskMember, TaskUpdate, TasksConfig, fit, fit_tasks,
 };
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -42,7 +42,10 @@ fn bound_is_stationary_in_the_experts_of_every_utility() {
     let tasks = alike(3, &[40, 40, 20], 4, 0.2, 0.2);
     let config = config(3);
     let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
-    for start in [TaskStart::Pooled(Start::KMeans(3)), TaskStart::ByLabels(2)] {
+    for start in [
+        TaskInit::Pooled(Init::KMeans(3)),
+        TaskInit::SharedGaussian(2),
+    ] {
         let mut vb = MultiTaskVb::new(&data, config.clone(), start, 0).unwrap();
         for _ in 0..3 {
             vb.step().unwrap();
@@ -58,7 +61,7 @@ fn bound_is_stationary_in_the_experts_of_every_utility() {
         vb.apply(TaskUpdate::Rows).unwrap();
         vb.apply(TaskUpdate::Experts).unwrap();
         for i in 0..vb.state().experts.len() {
-            if !vb.state().experts[i].tied {
+            if !vb.state().experts[i].at_prior {
                 derivative(&vb, i).unwrap();
             }
         }
@@ -74,9 +77,9 @@ fn tasks_of_three_classes_help_each_other() {
     let tasks = alike(1, &[20; 6], 3, 0.1, 0.0);
     let config = TasksConfig {
         starts: vec![
-            TaskStart::Pooled(Start::KMeans(4)),
-            TaskStart::SeparatePerClass(1),
-            TaskStart::ByLabels(3),
+            TaskInit::Pooled(Init::KMeans(4)),
+            TaskInit::SeparatePerClass(1),
+            TaskInit::SharedGaussian(3),
         ],
         ..config(1)
     };
@@ -92,8 +95,10 @@ fn tasks_of_three_classes_help_each_other() {
     }
     assert!(together < alone - 0.1, "{together} {alone}");
     // What labels say of the sharpness of runs is said of three classes, too, and is worth something.
-    let put_right = |run: &TaskRun| run.sharpness != 1.0 && run.shifts.len() == 3;
-    assert!(model.runs().iter().all(put_right));
+    let put_right = |run: &TaskMember| {
+        run.calibration.inverse_temperature != 1.0 && run.calibration.class_offset.len() == 3
+    };
+    assert!(model.members().iter().all(put_right));
     let unsharpened = TasksConfig {
         single: IqgmeConfig {
             folds: 0,
@@ -153,7 +158,7 @@ fn a_class_of_one_task_alone_is_known_to_all() {
 fn fits_are_saved_grow_and_refuse_what_they_cannot_say() {
     let tasks = alike(5, &[40, 40, 30], 3, 0.2, 0.2);
     let config = TasksConfig {
-        starts: vec![TaskStart::Pooled(Start::KMeans(4)), TaskStart::Separate(2)],
+        starts: vec![TaskInit::Pooled(Init::KMeans(4)), TaskInit::Separate(2)],
         ..config(5)
     };
     let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
@@ -228,8 +233,8 @@ fn a_new_task_of_three_classes_finds_its_kind() {
     let parts = (0..6).map(|j| turned(j, j as usize % 2, 50, 0.15));
     let tasks = Tasks::new(parts.collect());
     for (start, held) in [
-        (TaskStart::ByLabels(4), 1e-9),
-        (TaskStart::Separate(1), 1e-5),
+        (TaskInit::SharedGaussian(4), 1e-9),
+        (TaskInit::Separate(1), 1e-5),
     ] {
         let mut config = TasksConfig {
             starts: vec![start],
@@ -284,9 +289,9 @@ fn threads_change_nothing() {
     let tasks = alike(6, &[20, 30, 0, 7], 3, 0.2, 0.1);
     let mut config = TasksConfig {
         starts: vec![
-            TaskStart::Pooled(Start::KMeans(3)),
-            TaskStart::SeparatePerClass(1),
-            TaskStart::ByLabels(2),
+            TaskInit::Pooled(Init::KMeans(3)),
+            TaskInit::SeparatePerClass(1),
+            TaskInit::SharedGaussian(2),
         ],
         ..config(6)
     };
@@ -302,7 +307,10 @@ fn threads_change_nothing() {
 fn damaged_files_are_errors_or_valid_fits() {
     let tasks = alike(7, &[9, 8], 3, 0.2, 0.1);
     let mut config = TasksConfig {
-        starts: vec![TaskStart::Pooled(Start::KMeans(2)), TaskStart::ByLabels(1)],
+        starts: vec![
+            TaskInit::Pooled(Init::KMeans(2)),
+            TaskInit::SharedGaussian(1),
+        ],
         ..config(7)
     };
     config.single.truncation = 3;

@@ -16,11 +16,6 @@ fn config() -> FactorConfig {
     FactorConfig {
         truncation: 2,
         max_factors: 2,
-        row_effects: RowEffects {
-            spread: 0.0,
-            steps: 0,
-            ..RowEffects::default()
-        },
         ..FactorConfig::default()
     }
 }
@@ -36,7 +31,7 @@ fn draw(sign: f64) -> FactorDraw {
         concentration: 1.0,
         ln_weights: vec![0.55_f64.ln(), 0.45_f64.ln()],
         ln_rest: 0.45_f64.ln(),
-        switches: vec![vec![true, true], vec![true, false]],
+        indicators: vec![vec![true, true], vec![true, false]],
         coefficients: Mat::from_fn(3, 4, |p, d| coefficients[p][d]),
         noise: vec![2.0, 1.0, 1.5],
         cluster_noise: vec![0.8, 1.3],
@@ -44,9 +39,6 @@ fn draw(sign: f64) -> FactorDraw {
         mean_precision: 1.0,
         experts: vec![vec![1.6, -1.2, 0.3], vec![-2.0, 0.5, -0.4]],
         expert_prior: vec![(0.0, 1.0); 3],
-        linear: None,
-        row_effects: vec![Vec::new()],
-        effect_precisions: vec![Vec::new()],
         labels: (0..COPIES).map(|i| i % 2).collect(),
         factors: Mat::zeros(2, COPIES),
         scores: vec![sign; COPIES],
@@ -74,27 +66,23 @@ fn functions(h: usize, s: [f64; 2], t: f64) -> Vec<f64> {
 fn drawn(sign: f64) -> Vec<Vec<f64>> {
     let mask = Mask::from_fn(COPIES, 3, |_, p| OBSERVED[p]).unwrap();
     let table = Table::from_parts([ROW; COPIES].concat(), mask).unwrap();
-    let cells = Cells::new(&table, &table);
+    let cells = Cells::new(&table);
     let labelled: Vec<usize> = match sign {
         0.0 => Vec::new(),
         _ => (0..COPIES).collect(),
     };
     let class = (sign != 0.0).then_some(usize::from(sign > 0.0));
     let config = config();
-    let effects = Effects::new(&cells, &labelled, &config.row_effects);
     let data = FactorData {
         columns: cells.columns(),
-        effect_rows: effects.rows(&cells, &labelled),
         cells,
         labels: RowLabels::new(vec![class; COPIES], 2),
-        effects,
         units: Units::fit(&table, FeatureScale::Standardised).unwrap(),
         classes: vec!["a".to_owned(), "b".to_owned()],
         n_labelled: labelled.len(),
     };
     let mut sampler = FactorSampler {
         data: &data,
-        law: data.effects.law(None),
         priors: Priors::new(&config),
         config,
         moves: Vec::new(),
@@ -125,7 +113,7 @@ fn expected(sign: f64, spread: bool) -> Vec<f64> {
     let (mut total, mut means) = (0.0, vec![0.0; 18]);
     for h in 0..2 {
         let seen = |s: &[f64; 2]| {
-            let on = |l: usize| f64::from(u8::from(draw.switches[h][l]));
+            let on = |l: usize| f64::from(u8::from(draw.indicators[h][l]));
             [s[0] * on(0), s[1] * on(1)]
         };
         let density = |s: &[f64; 2]| {

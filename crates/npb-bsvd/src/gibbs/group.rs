@@ -1,0 +1,230 @@
+//! Moves of groups of unknowns that leave every latent value as it is: location, scale and mixing of components.
+
+use npb_data::Features;
+use npb_linalg::row_regression::{Real, draw_coefficients};
+use npb_priors::dist::sample_ln_gig;
+use rayon::prelude::*;
+
+use super::{BsvdSampler, LOCATION, MIXING, SCALE, finite};
+use crate::BsvdError;
+use crate::links::deviations;
+use crate::mixing::{Moments, exchange};
+use crate::normals::normals;
+use crate::products::squared_deviations;
+use crate::regression::{Regressors, fill_design};
+use crate::side::Side;
+use crate::state::SideState;
+
+impl BsvdSampler<'_> {
+    /// What the intercepts of a side and the means on the other side can exchange without any latent value changing: the offset, the means of the
+    /// factors (all factors of a component move along) and the means of the coefficients (likewise). The amounts are the coefficients of a regression
+    /// of the intercepts, and are drawn together.
+    pub(super) fn location(&mut self, side: Side) -> Result<(), BsvdError> {
+        let mut rng = self.rng(LOCATION, u64::from(side == Side::Columns));
+        let Self {
+            data,
+            config,
+            state,
+            memory,
+            sweep,
+            ..
+        } = self;
+        let (giving, taking, features, n) = match side {
+            Side::Rows => (
+                &mut state.rows,
+                &mut state.columns,
+                &data.side.rows,
+                data.n_rows(),
+            ),
+            Side::Columns => (
+                &mut state.columns,
+                &mut state.rows,
+                &data.side.columns,
+                data.n_cols(),
+            ),
+        };
+        if giving.intercepts.is_empty() {
+            return Ok(());
+        }
+        let features = features.as_ref().filter(|_| config.common_coefficients);
+        let regressors = Regressors {
+            rank: if config.factor_means {
+                state.scales.len()
+            } else {
+                0
+            },
+            intercept: true,
+            features: features.map_or(0, Features::n_features),
+        };
+        fill_design(
+            &regressors,
+            giving,
+            &state.scales,
+            features,
+            &[],
+            n,
+            &mut memory.design,
+        );
+        let layout = regressors.layout();
+        for (line, &intercept) in memory
+            .design
+            .chunks_exact_mut(layout.stride)
+            .zip(&giving.intercepts)
+        {
+            line[layout.width] = intercept;
+        }
+        let sums = &mut memory.totals;
+        sums.clear();
+        sums.resize(layout.sums_len(), 0.0);
+        // In double precision: a large precision of the intercepts would turn rounding into negative pivots.
+        let block = layout.cells_in_block() * layout.stride;
+        let mut double = Vec::with_capacity(block);
+        for lines in memory.design.chunks(block) {
+            double.clear();
+            double.extend(lines.iter().map(|&x| f64::from(x)));
+            f64::add_products(memory.arch, &double, layout, false, sums);
+        }
+        let rank = regressors.rank;
+        let means = taking.factor_mean[..rank].iter();
+        let prior = means
+            .map(|&mean| (1.0, mean))
+            .chain([(config.offset_precision, state.offset)])
+            .chain(
+                taking.coefficient_mean[..regressors.features]
+                    .iter()
+                    .map(|&mean| (taking.common_precision, mean)),
+            );
+        for (r, (precision, value)) in prior.enumerate() {
+            for v in &mut sums[r * layout.stride..][..=r] {
+                *v *= giving.intercept_precision;
+            }
+            sums[r * layout.stride + r] += precision;
+            let linear = &mut sums[layout.width * layout.stride + r];
+            *linear = *linear * giving.intercept_precision - precision * value;
+        }
+        let amounts = &mut memory.lengths;
+        amounts.resize(layout.width, 0.0);
+        normals(amounts, &mut rng);
+        let mut column = vec![0.0; layout.stride];
+        let mut mean = vec![0.0; layout.width];
+        let drawn = draw_coefficients(memory.arch, layout, sums, &mut column, amounts, &mut mean);
+        drawn.map_err(|bad| BsvdError::Numerical {
+            sweep: *sweep,
+            block: "means against intercepts of side",
+            item: usize::from(side == Side::Columns),
+            pivot: bad.pivot,
+            value: bad.value,
+        })?;
+        for (line, intercept) in memory
+            .design
+            .chunks_exact(layout.stride)
+            .zip(&mut giving.intercepts)
+        {
+            let given: f64 = line
+                .iter()
+                .zip(&*amounts)
+                .map(|(&x, t)| f64::from(x) * t)
+                .sum();
+            *intercept = (f64::from(*intercept) - given) as f32;
+        }
+        state.offset += amounts[rank];
+        shift(
+            &mut taking.factors,
+            &mut taking.factor_mean,
+            &amounts[..rank],
+        );
+        shift(
+            &mut taking.coefficients,
+            &mut taking.coefficient_mean,
+            &amounts[rank + 1..],
+        );
+        finite(*sweep, "offset", state.offset)
+    }
+
+    /// For each component and each side: the factor and its mean grow by a number and the scale shrinks by it. The likelihood does not see it; the
+    /// number's square is generalised inverse Gaussian.
+    pub(super) fn scale(&mut self) {
+        for (side, name) in [(Side::Rows, 0), (Side::Columns, 1)] {
+            let mut rng = self.rng(SCALE, name);
+            let state = &mut self.state;
+            let rank = state.scales.len();
+            let own = match side {
+                Side::Rows => &mut state.rows,
+                Side::Columns => &mut state.columns,
+            };
+            if rank == 0 {
+                return;
+            }
+            let memory = &mut self.memory;
+            let lengths = &mut memory.lengths;
+            deviations(
+                own,
+                side.features(&self.data.side),
+                rank,
+                &mut memory.design,
+            );
+            squared_deviations(&memory.design, &vec![0.0; rank], lengths);
+            let means = f64::from(u8::from(self.config.factor_means));
+            let links = own.links.len() / rank;
+            let n = (own.factors.len() / rank + links) as f64 + means;
+            let scales = state.scales.iter_mut().zip(&mut own.factor_mean);
+            for (k, (length, (s, mean))) in lengths.iter_mut().zip(scales).enumerate() {
+                let own_links = &mut own.links[k * links..(k + 1) * links];
+                let squares: f64 = own_links.iter().map(|b| b * b).sum();
+                *length += *mean * *mean + own.link_precision * squares;
+                let prior = state.scale_precision * *s * *s;
+                let usable =
+                    length.is_finite() && *length > 0.0 && prior.is_finite() && prior > 0.0;
+                let growth = if usable {
+                    (0.5 * sample_ln_gig(0.5 * (n - 1.0), *length, prior, &mut rng)).exp()
+                } else {
+                    1.0
+                };
+                *s = (*s / growth).max(f64::MIN_POSITIVE);
+                *mean *= growth;
+                own_links.iter_mut().for_each(|b| *b *= growth);
+                *length = growth;
+            }
+            let lines = own.factors.par_chunks_exact_mut(rank).with_min_len(1024);
+            lines.for_each(|line| {
+                for (x, &growth) in line.iter_mut().zip(&*lengths) {
+                    *x = (f64::from(*x) * growth) as f32;
+                }
+            });
+        }
+    }
+
+    /// Exchanges between components; see [`exchange`].
+    pub(super) fn mixing(&mut self) {
+        if self.state.rank() < 2 {
+            return;
+        }
+        let mut rng = self.rng(MIXING, 0);
+        let (state, memory) = (&mut self.state, &mut self.memory);
+        let known = &self.data.side;
+        let mut moments = |side: Side, own: &SideState| {
+            Moments::new(memory.arch, own, side.features(known), &mut memory.design)
+        };
+        let mut rows = moments(Side::Rows, &state.rows);
+        let mut columns = moments(Side::Columns, &state.columns);
+        exchange(&mut rows, &mut columns, &state.scales, &mut rng);
+        rows.apply(&mut state.rows);
+        columns.apply(&mut state.columns);
+    }
+}
+
+/// All lines of a table, and their means, move by the same amounts.
+fn shift(table: &mut [f32], means: &mut [f64], amounts: &[f64]) {
+    if amounts.is_empty() {
+        return;
+    }
+    for line in table.chunks_exact_mut(amounts.len()) {
+        for (x, t) in line.iter_mut().zip(amounts) {
+            *x = (f64::from(*x) + t) as f32;
+        }
+    }
+    means
+        .iter_mut()
+        .zip(amounts)
+        .for_each(|(mean, t)| *mean += t);
+}

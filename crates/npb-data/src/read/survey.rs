@@ -1,0 +1,267 @@
+//! What the text of columns looks like, and the schema that it suggests.
+
+use super::ReadError;
+use super::delimited::{DelimitedOptions, Layout, Row, for_each_row};
+use super::numbers::Numbers;
+use super::text::Text;
+use crate::fields::guess::{FieldGuess, of_counts, of_levels, of_pair, of_reals};
+use crate::mixed::MAX_COUNT;
+use crate::schema::{
+    ColumnGuess, ColumnSchema, DateOrder, DateScale, Kind, Role, Schema, SchemaGuess,
+};
+use std::collections::HashSet;
+use std::io::Read;
+
+/// So many distinct texts of a column of numbers are kept: no column of numbers with more is taken for one of levels.
+const MANY_TEXTS: usize = 1000;
+
+impl Schema {
+    /// The schema that a file suggests, and why: kinds from the texts of the columns, identifiers and empty columns left out.
+    ///
+    /// What cannot be known from the texts, such as whether the numbers 1 to 5 are counts or grades, is in [`ColumnGuess::others`]. Memory: the file and its
+    /// numbers; two passes.
+    ///
+    /// # Errors
+    /// As [`read::table`](crate::read::table()), but any text is a valid cell.
+    ///
+    /// ```
+    /// use npb_data::schema::{Kind, Schema};
+    /// let text: String = (0..40).map(|i| format!("A{i},{},3.{}.2024\n", i % 7, 1 + i % 9)).collect();
+    /// let guess = Schema::guess("visits.csv", format!("patient,visits,last\n{text}").as_bytes(), &Default::default())?;
+    /// let kinds: Vec<Kind> = guess.schema.columns.iter().map(|c| c.kind).collect();
+    /// assert_eq!(kinds, [Kind::Identifier, Kind::Count, Kind::Date]);
+    /// assert!(guess.guesses[2].others[0].date.is_some());      // month first would do as well
+    /// # Ok::<(), npb_data::read::ReadError>(())
+    /// ```
+    pub fn guess(
+        file: &str,
+        input: impl Read,
+        options: &DelimitedOptions,
+    ) -> Result<SchemaGuess, ReadError> {
+        let text = Text::read(file, input, options.encoding)?;
+        let (layout, n_rows, surveys) = survey(&text, options)?;
+        let names = layout.kept.iter().map(|&j| layout.names[j].as_str());
+        let (columns, guesses) = surveys
+            .into_iter()
+            .zip(names)
+            .map(|(survey, name)| survey.column(name))
+            .unzip();
+        Ok(SchemaGuess {
+            schema: Schema {
+                missing: options.missing.clone(),
+                columns,
+                blocks: Vec::new(),
+            },
+            guesses,
+            file: file.to_owned(),
+            n_rows,
+        })
+    }
+}
+
+/// What the text of one column looks like.
+pub(super) struct Survey {
+    /// Distinct texts; of a column of numbers no more than [`MANY_TEXTS`].
+    distinct: HashSet<String>,
+    /// Texts were given up.
+    many: bool,
+    n_observed: usize,
+    /// The cells, while all are numbers.
+    numbers: Option<Vec<f64>>,
+    whole: bool,
+    counts: bool,
+    /// Orders in which all cells are dates.
+    orders: Vec<DateOrder>,
+}
+
+/// Looks at every cell: the columns, the number of rows, and what the kept columns look like.
+pub(super) fn survey(
+    text: &Text,
+    options: &DelimitedOptions,
+) -> Result<(Layout, usize, Vec<Survey>), ReadError> {
+    let mut surveys: Vec<Survey> = Vec::new();
+    let mut n_rows = 0;
+    let numbers = options.numbers();
+    let layout = for_each_row(text, options, &[], |row: &Row<'_>| {
+        n_rows += 1;
+        surveys.resize_with(row.layout.kept.len(), Survey::new);
+        for (&j, survey) in row.layout.kept.iter().zip(&mut surveys) {
+            if let Some(cell) = row.cell(j) {
+                survey.see(cell, numbers);
+            }
+        }
+        Ok(())
+    })?;
+    surveys.resize_with(layout.kept.len(), Survey::new);
+    // Texts that were given up before the first cell that is no number are needed after all.
+    if surveys.iter().any(|s| s.many && s.numbers.is_none()) {
+        for_each_row(text, options, &[], |row: &Row<'_>| {
+            for (&j, survey) in row.layout.kept.iter().zip(&mut surveys) {
+                if survey.many && survey.numbers.is_none() {
+                    row.cell(j).into_iter().for_each(|cell| survey.keep(cell));
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok((layout, n_rows, surveys))
+}
+
+impl Survey {
+    fn new() -> Self {
+        Self {
+            distinct: HashSet::new(),
+            many: false,
+            n_observed: 0,
+            numbers: Some(Vec::new()),
+            whole: true,
+            counts: true,
+            orders: DateOrder::ALL.to_vec(),
+        }
+    }
+
+    fn see(&mut self, cell: &str, how: Numbers) {
+        self.n_observed += 1;
+        if let Some(numbers) = &mut self.numbers {
+            match how.value(cell).filter(|v| v.is_finite()) {
+                Some(value) => {
+                    numbers.push(value);
+                    self.whole &= value.fract() == 0.0;
+                    self.counts &=
+                        value >= 0.0 && value.fract() == 0.0 && value <= MAX_COUNT as f64;
+                }
+                None => self.numbers = None,
+            }
+        }
+        let given_up = self.many && self.numbers.is_some();
+        if !given_up && !self.distinct.contains(cell) {
+            self.orders
+                .retain(|&order| DateScale::days(order).number(cell).is_some());
+            self.keep(cell);
+            if self.numbers.is_some() && self.distinct.len() > MANY_TEXTS {
+                (self.many, self.distinct) = (true, HashSet::new());
+            }
+        }
+    }
+
+    fn keep(&mut self, cell: &str) {
+        if !self.distinct.contains(cell) {
+            self.distinct.insert(cell.to_owned());
+        }
+    }
+
+    /// What the column measures.
+    pub(super) fn guess(&self, name: &str) -> FieldGuess {
+        let n_observed = self.n_observed;
+        let found = match (&self.numbers, self.levels().as_slice()) {
+            (Some(numbers), _) if numbers.is_empty() => of_reals(&[]),
+            (numbers, [low, high]) if !self.many && self.is_pair(numbers.is_some()) => {
+                of_pair([low, high], (n_observed, 2))
+            }
+            (Some(numbers), _) if self.counts => {
+                of_counts(&numbers.iter().map(|&v| v as u64).collect::<Vec<_>>(), name)
+            }
+            (Some(numbers), _) => of_reals(numbers),
+            (None, levels) => of_levels(levels.len(), (n_observed, levels.len())),
+        };
+        FieldGuess {
+            column: name.to_owned(),
+            ..found
+        }
+    }
+
+    /// Two distinct texts are two levels when neither is a number, or both are whole numbers and occur again.
+    fn is_pair(&self, numbers: bool) -> bool {
+        let values = || self.distinct.iter().map(|text| text.parse::<f64>().ok());
+        if !numbers {
+            return values().all(|value| value.is_none());
+        }
+        // One number may be written in two ways, such as `1` and `1.0`.
+        let different: HashSet<Option<u64>> = values().map(|v| v.map(f64::to_bits)).collect();
+        self.whole && self.n_observed > 2 && different.len() == 2
+    }
+
+    /// The distinct texts, sorted.
+    fn levels(&self) -> Vec<String> {
+        sorted_levels(self.distinct.iter().cloned().collect())
+    }
+
+    /// The column of a schema, and why.
+    fn column(self, name: &str) -> (ColumnSchema, ColumnGuess) {
+        let guess = self.guess(name);
+        let measured = ColumnSchema::measuring(name, guess.measure);
+        let mut others: Vec<ColumnSchema> = guess
+            .others
+            .iter()
+            .map(|&m| ColumnSchema::measuring(name, m))
+            .collect();
+        let mut why = guess.why;
+        let column = match self.orders.as_slice() {
+            _ if self.n_observed == 0 => {
+                others.clear();
+                why = "nothing observed: left out".to_owned();
+                ColumnSchema {
+                    role: Role::Ignored,
+                    ..measured
+                }
+            }
+            [order, rest @ ..] => {
+                others = rest.iter().map(|&order| dated(name, order)).collect();
+                why = self.dates(*order);
+                dated(name, *order)
+            }
+            [] if guess.identifier => {
+                others.insert(0, measured);
+                why = format!("{why}: left out");
+                ColumnSchema {
+                    role: Role::Ignored,
+                    ..ColumnSchema::new(name, Kind::Identifier)
+                }
+            }
+            [] if measured.kind.has_levels() => ColumnSchema {
+                levels: Some(self.levels()),
+                ..measured
+            },
+            [] => measured,
+        };
+        let (n_observed, n_distinct) = (guess.n_observed, guess.n_distinct);
+        (
+            column,
+            ColumnGuess {
+                why,
+                others,
+                n_observed,
+                n_distinct,
+            },
+        )
+    }
+
+    /// Why a column is one of dates.
+    fn dates(&self, order: DateOrder) -> String {
+        let scale = DateScale::days(order);
+        let days = self.distinct.iter().filter_map(|cell| scale.number(cell));
+        let (first, last) = days.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| {
+            (a.min(v), b.max(v))
+        });
+        let text = |day: f64| scale.text(day.floor()).unwrap_or_default();
+        format!("dates from {} to {}", text(first), text(last))
+    }
+}
+
+fn dated(name: &str, order: DateOrder) -> ColumnSchema {
+    ColumnSchema {
+        date: Some(DateScale::days(order)),
+        ..ColumnSchema::new(name, Kind::Date)
+    }
+}
+
+/// Levels sorted as numbers when all are numbers, else as text.
+pub(super) fn sorted_levels(mut levels: Vec<String>) -> Vec<String> {
+    levels.sort_unstable();
+    let numbers: Option<Vec<f64>> = levels.iter().map(|level| level.parse().ok()).collect();
+    if numbers.is_some() {
+        let number = |level: &String| level.parse::<f64>().unwrap_or(f64::NAN);
+        levels.sort_by(|a, b| number(a).total_cmp(&number(b)));
+    }
+    levels
+}

@@ -1,0 +1,266 @@
+//! What every fit answers with, and the checks of what it is asked.
+
+use npb_data::Table;
+use npb_infer::diagnostics::quantile;
+use npb_linalg::faer::Mat;
+
+use crate::IqgmeError;
+use crate::predict::CellTerm;
+
+/// What to ask instead of the second of two classes.
+pub(crate) const ALL_CLASSES: &str = "predict_classes gives the probabilities of all of them";
+pub(crate) const ALL_INTERVALS: &str = "predict_class_intervals gives the intervals of all of them";
+
+/// A class probability with its uncertainty.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProbabilityInterval {
+    /// The probability, as [`IqgmeFit::predict_classes`](crate::IqgmeFit::predict_classes) has it.
+    pub mean: f64,
+    /// Lower end of the central interval.
+    pub lower: f64,
+    /// Upper end of the central interval.
+    pub upper: f64,
+}
+
+/// How well labels were predicted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Number of labelled rows.
+    pub rows: usize,
+    /// Share of them whose most probable class is right.
+    pub accuracy: f64,
+    /// Mean of minus the logarithm of the probability of their class.
+    pub log_loss: f64,
+}
+
+impl Evaluation {
+    pub(crate) fn new(
+        probabilities: &[Vec<f64>],
+        classes: &[Option<usize>],
+    ) -> Result<Self, IqgmeError> {
+        let (mut rows, mut right, mut loss) = (0, 0, 0.0);
+        for (probabilities, class) in probabilities.iter().zip(classes) {
+            let Some(class) = *class else { continue };
+            rows += 1;
+            right += usize::from(most_probable(probabilities) == class);
+            loss -= probabilities[class].max(f64::MIN_POSITIVE).ln();
+        }
+        if rows == 0 {
+            return Err(IqgmeError::NoLabels {
+                rows: classes.len(),
+                needs: "a classifier is evaluated by the labels of the rows that it predicts",
+            });
+        }
+        Ok(Self {
+            rows,
+            accuracy: f64::from(right as u32) / rows as f64,
+            log_loss: loss / rows as f64,
+        })
+    }
+}
+
+/// Of equally probable classes the first.
+pub(crate) fn most_probable(probabilities: &[f64]) -> usize {
+    let better = |best: usize, k: usize| {
+        if probabilities[k] > probabilities[best] {
+            k
+        } else {
+            best
+        }
+    };
+    (0..probabilities.len()).fold(0, better)
+}
+
+/// Probabilities of all classes from those of all but the first.
+pub(crate) fn with_first_class(others: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    let of_row = |mut others: Vec<f64>| {
+        let sum: f64 = others.iter().sum();
+        // Integrals may sum to more by their errors.
+        if sum > 1.0 {
+            others.iter_mut().for_each(|p| *p /= sum);
+        }
+        others.insert(0, (1.0 - sum).max(0.0));
+        others
+    };
+    others.into_iter().map(of_row).collect()
+}
+
+/// A completed table. Where a fit reports something else than means and standard deviations, as [`FactorFit::impute`](crate::FactorFit::impute) does, it says so.
+#[derive(Clone, Debug)]
+pub struct Imputation {
+    /// Missing cells hold their posterior means. A column that had no observed value in training stays missing.
+    pub completed: Table,
+    /// Posterior standard deviations; zero at cells that were observed.
+    pub sd: Table,
+}
+
+/// A missing cell given the observed cells of its row, in the user's units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MissingCell {
+    /// Its column in the table.
+    pub column: usize,
+    /// Posterior mean.
+    pub mean: f64,
+    /// Posterior standard deviation.
+    pub sd: f64,
+    /// Its distribution: a mixture, with the components of every run that has weight; of Student-t, or of normals where parameters are points or draws
+    /// ([`QgmeFit`](crate::QgmeFit), [`GibbsFit`](crate::GibbsFit)).
+    pub terms: Vec<CellTerm>,
+}
+
+impl MissingCell {
+    /// The share of its distribution that lies below `x`.
+    pub fn cdf(&self, x: f64) -> f64 {
+        let (below, total) = self.terms.iter().fold((0.0, 0.0), |(below, total), term| {
+            (below + term.weight * term.below(x), total + term.weight)
+        });
+        below / total
+    }
+
+    /// The value below which this share of its distribution lies. Errors: a `level` that is not between 0 and 1, both excluded: the distribution has no
+    /// ends.
+    pub fn quantile(&self, level: f64) -> Result<f64, IqgmeError> {
+        check_level(level)?;
+        let below = |x: f64| self.cdf(x);
+        let (mut low, mut high) = (self.mean, self.mean);
+        let mut reach = self.sd.max(f64::MIN_POSITIVE);
+        while below(low) > level && reach.is_finite() {
+            (low, reach) = (low - reach, 2.0 * reach);
+        }
+        let mut reach = self.sd.max(f64::MIN_POSITIVE);
+        while below(high) < level && reach.is_finite() {
+            (high, reach) = (high + reach, 2.0 * reach);
+        }
+        for _ in 0..100 {
+            let middle = 0.5 * (low + high);
+            if below(middle) < level {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(0.5 * (low + high))
+    }
+}
+
+/// A component in the user's units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComponentSummary {
+    /// Posterior mean of its weight.
+    pub weight: f64,
+    /// Posterior standard deviation of its weight.
+    pub weight_sd: f64,
+    /// Expected number of training rows.
+    pub size: f64,
+    /// Posterior mean of its mean, for the columns of [`IqgmeFit::model_columns`](crate::IqgmeFit::model_columns).
+    pub mean: Vec<f64>,
+    /// Posterior mean of its covariance.
+    pub covariance: Mat<f64>,
+    /// Its classifier; none without labels or with more than two classes.
+    pub classifier: Option<ClassifierSummary>,
+    /// With more than two classes: the classifiers of all classes but the first, by utility. Empty with two classes.
+    pub utilities: Vec<ClassifierSummary>,
+}
+
+/// A component's probit classifier: of the second of two classes or, with more, of the utility of one class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassifierSummary {
+    /// Change of the probit score for one standard deviation (of the training column) of each feature: comparable between features.
+    pub effects: Vec<f64>,
+    /// Posterior standard deviations of the effects.
+    pub effect_sds: Vec<f64>,
+    /// Coefficients in the user's units.
+    pub coefficients: Vec<f64>,
+    /// Intercept in the user's units.
+    pub intercept: f64,
+}
+
+/// Of the second of two classes.
+pub(crate) fn second(probabilities: Vec<Vec<f64>>) -> Vec<f64> {
+    probabilities.into_iter().map(|p| p[1]).collect()
+}
+
+/// Draws are kept until all of them are there.
+pub(crate) fn check_draws(draws: usize, least: usize) -> Result<(), IqgmeError> {
+    if (least..=100_000).contains(&draws) {
+        return Ok(());
+    }
+    let rule = match least {
+        1 => "between 1 and 100000",
+        _ => "between 2 and 100000",
+    };
+    Err(IqgmeError::Argument {
+        argument: "draws",
+        value: draws.to_string(),
+        rule,
+    })
+}
+
+/// Mean and standard deviation of a mixture.
+pub(crate) fn mixture_moments(terms: &[CellTerm]) -> (f64, f64) {
+    let mean: f64 = terms.iter().map(|t| t.weight * t.mean).sum();
+    let variance: f64 = terms
+        .iter()
+        .map(|t| t.weight * (t.sd * t.sd + (t.mean - mean).powi(2)))
+        .sum();
+    (mean, variance.sqrt())
+}
+
+/// The level of an interval or a quantile.
+pub(crate) fn check_level(level: f64) -> Result<(), IqgmeError> {
+    check_inside("level", level)
+}
+
+/// A share, but neither nothing nor all.
+pub(crate) fn check_inside(argument: &'static str, value: f64) -> Result<(), IqgmeError> {
+    if value > 0.0 && value < 1.0 {
+        return Ok(());
+    }
+    Err(IqgmeError::Argument {
+        argument,
+        value: format!("{value:?}"),
+        rule: "between 0 and 1 (both excluded)",
+    })
+}
+
+/// Levels of quantiles of draws, of which the least and the largest are quantiles, too.
+pub(crate) fn check_levels(levels: &[f64]) -> Result<(), IqgmeError> {
+    let outside = levels.iter().find(|level| !(0.0..=1.0).contains(*level));
+    outside.map_or(Ok(()), |level| {
+        Err(IqgmeError::Argument {
+            argument: "levels",
+            value: format!("{level:?}"),
+            rule: "between 0 and 1",
+        })
+    })
+}
+
+/// Central intervals that hold `level` of the draws of the probabilities of all classes, around given means: `means` by row and class, `drawn` by draw, row and class.
+pub(crate) fn class_intervals(
+    means: Vec<Vec<f64>>,
+    drawn: &[Vec<Vec<f64>>],
+    level: f64,
+) -> Vec<Vec<ProbabilityInterval>> {
+    let of_row = |(row, means): (usize, Vec<f64>)| {
+        let of_class = |(class, mean): (usize, f64)| {
+            let values = drawn.iter().map(|draw| draw[row][class]);
+            central_interval(mean, values.collect(), level)
+        };
+        means.into_iter().enumerate().map(of_class).collect()
+    };
+    means.into_iter().enumerate().map(of_row).collect()
+}
+
+/// Those of the second class.
+pub(crate) fn of_second_class(by_row: Vec<Vec<ProbabilityInterval>>) -> Vec<ProbabilityInterval> {
+    by_row.into_iter().map(|of_row| of_row[1]).collect()
+}
+
+fn central_interval(mean: f64, mut values: Vec<f64>, level: f64) -> ProbabilityInterval {
+    values.sort_by(f64::total_cmp);
+    ProbabilityInterval {
+        mean,
+        lower: quantile(&values, 0.5 - 0.5 * level),
+        upper: quantile(&values, 0.5 + 0.5 * level),
+    }
+}

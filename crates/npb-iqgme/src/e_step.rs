@@ -1,0 +1,80 @@
+//! One pass over the rows: missing features, components and expected utilities, in that order for each row, and their sufficient statistics.
+//!
+//! Equations in `docs/iqgme.md`, "Rows". A block of rows at a time: [`complete`] with the rows in vector registers, [`incomplete`] with the components.
+
+mod complete;
+mod incomplete;
+mod joint;
+mod shared;
+mod sides;
+mod sums;
+mod worker;
+
+use rayon::prelude::*;
+
+use crate::IqgmeError;
+use crate::rows::{Block, Rows};
+use crate::stats::SufficientStats;
+pub(crate) use sides::{PassParameters, RowFactors, RowFamily, Terms, Update, soft_means};
+use worker::{Scratch, Totals, Worker};
+
+/// Partial sums: a fixed number, so that results do not depend on the number of threads.
+const CHUNKS: usize = 16;
+
+/// Runs the pass and updates the factors of the rows in place.
+pub(crate) fn pass(
+    rows: &Rows,
+    parameters: &PassParameters,
+    mut factors: RowFactors<'_>,
+    update: Update,
+    iteration: u64,
+) -> Result<SufficientStats, IqgmeError> {
+    let n_components = parameters.n_components();
+    let per_chunk = rows.blocks.len().div_ceil(CHUNKS).max(1);
+    let mut work = Vec::with_capacity(CHUNKS);
+    for blocks in rows.blocks.chunks(per_chunk) {
+        let n = blocks.iter().map(|block| block.rows.len()).sum();
+        let (here, rest) = factors.split(n, n_components, rows.n_utilities);
+        factors = rest;
+        work.push((blocks, here));
+    }
+    let partial: Vec<Result<Totals, IqgmeError>> = work
+        .into_par_iter()
+        .map_init(Scratch::default, |scratch, (blocks, mut factors)| {
+            let mut worker = Worker {
+                rows,
+                parameters,
+                update,
+                iteration,
+                totals: Totals::default(),
+                scratch,
+            };
+            for block in blocks {
+                let n = block.rows.len();
+                let (mut here, rest) = factors.split(n, n_components, rows.n_utilities);
+                factors = rest;
+                worker.block(block, &mut here)?;
+            }
+            Ok(worker.totals)
+        })
+        .collect();
+    let mut totals = Totals::default();
+    for part in partial {
+        totals.add(part?);
+    }
+    totals.finalise(parameters);
+    Ok(totals.stats(rows, n_components))
+}
+
+impl Worker<'_> {
+    /// Updates the rows of a block: `q(x^m, z)`, then `q(t)`, and adds them to the sums.
+    fn block(&mut self, block: &Block, factors: &mut RowFactors<'_>) -> Result<(), IqgmeError> {
+        let side = self.parameters.side(block.labelled);
+        match (&side.complete, &side.incomplete) {
+            (Some(side), _) if block.complete => self.complete_block(block, side, factors),
+            (_, Some(side)) => self.incomplete_block(block, side, factors)?,
+            (_, None) => unreachable!("a side has what its blocks need"),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+//! Held-out prediction: rows with labels are dealt to folds, and members that were trained without a fold predict its labels.
+
+use std::collections::HashMap;
+
+use npb_data::Labels;
+use npb_infer::stream;
+use rand::seq::SliceRandom;
+use rayon::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::train::Checkpoints;
+use crate::IqgmeError;
+
+/// Key of the random stream that deals rows to folds.
+const FOLDS: u64 = 6;
+
+/// Probabilities of the classes that members gave to labels without having seen them.
+pub(crate) struct HeldOut {
+    /// Member; label, class.
+    pub(crate) by_member: Vec<Vec<f64>>,
+    /// The classes, by label.
+    pub(crate) truth: Vec<usize>,
+}
+
+/// The rows of one set of labels, a fold in and a fold out.
+pub(crate) struct Side {
+    pub(crate) kept: Vec<usize>,
+    pub(crate) left_out: Vec<usize>,
+}
+
+/// What each of so many members, trained without a label's row, says of that label. None when there are too few labels, or fewer than two folds are wanted.
+///
+/// `predict(sides)`, one side for each set of labels: trains all members on the rows that are kept and returns their probabilities, member by member, of each row
+/// that is left out. `checkpoints`: where these are kept from fold to fold, if they are, with the name in the files and the configuration.
+pub(crate) fn held_out<C: PartialEq + Serialize + DeserializeOwned + Sync>(
+    sets: &[&Labels],
+    classes: &[String],
+    [n_folds, n_members]: [usize; 2],
+    seed: u64,
+    checkpoints: Option<(&Checkpoints<'_>, &'static str, &C)>,
+    predict: impl Fn(&[Side]) -> Result<Vec<Vec<f64>>, IqgmeError> + Sync,
+) -> Result<Option<HeldOut>, IqgmeError> {
+    let Some(folds) = sides(sets, n_folds, seed) else {
+        return Ok(None);
+    };
+    let by_fold: Vec<Vec<Vec<f64>>> = folds
+        .par_iter()
+        .enumerate()
+        .map(|(fold, sides)| {
+            let Some((checkpoints, model, config)) = checkpoints else {
+                return predict(sides);
+            };
+            let n_labels: usize = sides.iter().map(|side| side.left_out.len()).sum();
+            let sizes = [n_members, n_labels * classes.len()];
+            checkpoints.fold(fold, (model, config), sizes, || predict(sides))
+        })
+        .collect::<Result<_, IqgmeError>>()?;
+    let of_member = |k: usize| by_fold.iter().flat_map(move |fold| fold[k].clone());
+    Ok(Some(HeldOut {
+        by_member: (0..n_members).map(|k| of_member(k).collect()).collect(),
+        truth: truth(sets, classes, &folds),
+    }))
+}
+
+/// The sides of each fold, one for each set of labels; none when there are too few labels, or fewer than two folds are wanted.
+pub(crate) fn sides(sets: &[&Labels], n_folds: usize, seed: u64) -> Option<Vec<Vec<Side>>> {
+    // The only label of a class stays in all members: those without it would not know the class.
+    let dealt = class_counts(sets).into_iter().filter(|(_, n)| *n > 1);
+    let (classes, counts): (Vec<&str>, Vec<usize>) = dealt.unzip();
+    let n_folds = n_folds.min(counts.into_iter().min().unwrap_or(0));
+    if n_folds < 2 || classes.len() < 2 {
+        return None;
+    }
+    let folds = deal(sets, &classes, n_folds, seed);
+    let of_fold = |fold: usize| {
+        let side = |folds: &Vec<Option<usize>>| {
+            let (left_out, kept) = (0..folds.len()).partition(|&i| folds[i] == Some(fold));
+            Side { kept, left_out }
+        };
+        folds.iter().map(side).collect()
+    };
+    Some((0..n_folds).map(of_fold).collect())
+}
+
+/// Number of labels of each class that has some, all sets together.
+fn class_counts<'a>(sets: &[&'a Labels]) -> Vec<(&'a str, usize)> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for labels in sets {
+        for (class, n) in labels.classes().iter().zip(labels.counts()) {
+            match counts.iter_mut().find(|(name, _)| name == class) {
+                Some((_, sum)) => *sum += n,
+                None => counts.push((class, n)),
+            }
+        }
+    }
+    counts.retain(|(_, n)| *n > 0);
+    counts
+}
+
+/// The fold of each row of these classes of each set. Every class is spread evenly, in each set and over all of them.
+fn deal(sets: &[&Labels], classes: &[&str], n_folds: usize, seed: u64) -> Vec<Vec<Option<usize>>> {
+    let mut rng = stream(seed, [0, 0, FOLDS, 0]);
+    let mut dealt = 0;
+    // The fold after that of the last row of a class, going round, whatever set that was in.
+    let mut next: HashMap<&str, usize> = HashMap::new();
+    let mut folds = Vec::with_capacity(sets.len());
+    for labels in sets {
+        let mut of_set = vec![None; labels.n_rows()];
+        let here = labels.classes().iter();
+        for class in here.filter(|class| classes.contains(&class.as_str())) {
+            let own = |&i: &usize| labels.name(i) == Some(class.as_str());
+            let mut rows: Vec<usize> = (0..labels.n_rows()).filter(own).collect();
+            rows.shuffle(&mut rng);
+            let fold = next.entry(class).or_insert(dealt);
+            for i in rows {
+                of_set[i] = Some(*fold % n_folds);
+                *fold += 1;
+                dealt += 1;
+            }
+        }
+        folds.push(of_set);
+    }
+    folds
+}
+
+/// The class of each row that a fold leaves out, by its place in `classes`, in the order in which rows are left out.
+fn truth(sets: &[&Labels], classes: &[String], folds: &[Vec<Side>]) -> Vec<usize> {
+    let class = |labels: &Labels, row: usize| {
+        let name = labels.name(row);
+        classes.iter().position(|c| Some(c.as_str()) == name)
+    };
+    let mut truth = Vec::new();
+    for sides in folds {
+        for (labels, side) in sets.iter().zip(sides) {
+            truth.extend(side.left_out.iter().filter_map(|&row| class(labels, row)));
+        }
+    }
+    truth
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Five tasks with one rare label each: every fold has one of them.
+    #[test]
+    fn a_rare_class_is_spread_over_the_folds_of_all_tasks() {
+        let task = Labels::from_strings(&["a", "a", "a", "a", "b"].map(Some));
+        let sets = [&task; 5];
+        let folds = sides(&sets, 5, 1).unwrap();
+        for fold in &folds {
+            let left_out = fold.iter().flat_map(|side| &side.left_out);
+            assert_eq!(left_out.clone().count(), 5);
+            assert_eq!(left_out.filter(|&&i| i == 4).count(), 1);
+        }
+    }
+
+    #[test]
+    fn the_only_label_of_a_class_stays() {
+        let labels = |n: usize, more: &[&str]| {
+            let names = ["a", "b"].repeat(n);
+            Labels::from_strings(
+                &[&names, more]
+                    .concat()
+                    .into_iter()
+                    .map(Some)
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let folds = sides(&[&labels(4, &["c"])], 5, 1).unwrap();
+        assert_eq!(folds.len(), 4);
+        for fold in &folds {
+            assert!(fold[0].kept.contains(&8) && fold[0].left_out.len() == 2);
+        }
+        // With two of it there are two folds; with two classes, one of them with one label, nothing can be held out.
+        assert_eq!(sides(&[&labels(4, &["c", "c"])], 5, 1).unwrap().len(), 2);
+        let two = Labels::from_strings(&[Some("a"), Some("a"), Some("a"), Some("b")]);
+        assert!(sides(&[&two], 5, 1).is_none());
+    }
+
+    #[test]
+    fn folds_hold_every_class_and_no_unlabelled_row() {
+        let names: Vec<Option<&str>> = (0..30)
+            .map(|i| match i % 10 {
+                0 => Some("rare"),
+                1 => None,
+                _ => Some("often"),
+            })
+            .collect();
+        let labels = Labels::from_strings(&names);
+        let folds = deal(&[&labels], &["rare", "often"], 3, 1).concat();
+        for fold in 0..3 {
+            let members = |name: &str| {
+                let own = |i: &usize| folds[*i] == Some(fold) && names[*i] == Some(name);
+                (0..30).filter(own).count()
+            };
+            assert_eq!(members("rare"), 1);
+            assert_eq!(members("often"), 8);
+        }
+        assert!((0..30).all(|i| folds[i].is_some() == names[i].is_some()));
+    }
+}

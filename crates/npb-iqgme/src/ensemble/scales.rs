@@ -1,0 +1,67 @@
+//! The scales on which members are trained: the features' own, and normal scores of them.
+//!
+//! Features of real tables are skewed and have heavy tails; Gaussians spend components on that, and linear experts lean on outliers. On normal scores they do
+//! not. Which scale tells labels better differs from table to table, and the folds know. Bounds of members on scores are of other numbers than those of the table, so
+//! that these have no part in densities and missing cells.
+//!
+//! What is by scale is a list: the features' own scale first, normal scores second where there are members on them.
+
+use npb_data::{Labels, Table};
+
+use super::crossval;
+use crate::IqgmeError;
+use crate::config::IqgmeConfig;
+use crate::rows::Rows;
+use crate::units::Units;
+
+/// Whether members on scores are to be trained: the configuration wants them, labels say which scale is better, and scores are more than other units, as they are of a
+/// column with three values or more.
+pub(crate) fn scores_wanted(
+    sets: &[&Labels],
+    tables: &[&Table],
+    columns: &[usize],
+    config: &IqgmeConfig,
+) -> bool {
+    let bends = |&j: &usize| {
+        let mut values = tables.iter().flat_map(|table| table.observed_in_column(j));
+        let first = values.next();
+        let second = values.find(|v| Some(*v) != first);
+        values.any(|v| Some(v) != first && Some(v) != second)
+    };
+    let can_weigh = || crossval::sides(sets, config.folds, config.seed).is_some();
+    config.normal_scores && columns.iter().any(bends) && can_weigh()
+}
+
+/// The rows of a table on each scale.
+pub(crate) fn rows(units: &[Units], table: &Table) -> Result<Vec<Rows>, IqgmeError> {
+    units.iter().map(|units| units.rows(table)).collect()
+}
+
+/// As [`rows`], of rows that cross-validation has left out.
+pub(crate) fn rows_left_out<'a>(
+    units: impl IntoIterator<Item = &'a Units>,
+    table: &Table,
+) -> Result<Vec<Rows>, IqgmeError> {
+    let units = units.into_iter();
+    units.map(|units| units.rows_left_out(table)).collect()
+}
+
+/// Checks units by scale that come from a file: of the same columns, the second one of normal scores.
+pub(crate) fn check(units: &[Units]) -> Result<(), String> {
+    let Some((own, scores)) = units.split_first() else {
+        return Err("units: none".to_owned());
+    };
+    own.check()?;
+    let same = |other: &Units| other.active == own.active && other.scores.is_some();
+    if own.scores.is_some() || scores.len() > 1 || !scores.iter().all(same) {
+        return Err("scales of the columns".to_owned());
+    }
+    scores.iter().try_for_each(|scores| {
+        scores.check()?;
+        let n = own.column_names().len();
+        if scores.column_names().len() == n {
+            return Ok(());
+        }
+        Err("normal scores of the columns".to_owned())
+    })
+}

@@ -1,0 +1,268 @@
+//! How uncertain the experts of a run are, once it has ended.
+//!
+//! The variational factor `q(w)` takes the latent utilities for data: its precision `diag<lambda> + sum rho x^b x^b'` is that of utilities that were seen. What is seen are labels, and these say
+//! less: with the means that the run has found, the curvature of their likelihood stands in the place of 1 (linear response; Laplace's approximation at the variational mean).
+
+use npb_linalg::Cholesky;
+use npb_linalg::faer::Mat;
+use npb_priors::special::inverse_mills;
+use rayon::prelude::*;
+
+use crate::IqgmeError;
+use crate::multinomial;
+use crate::predict::{Completed, Predictor};
+use crate::state::{Expert, dot};
+use crate::vb::{IqgmeVb, VbUpdate};
+
+/// Rows with less responsibility than this have no say in an expert.
+const LEAST_RESPONSIBILITY: f64 = 1e-3;
+/// Half the step of a derivative.
+const STEP: f64 = 1e-3;
+
+/// What a labelled row says of the experts of one component.
+struct Part {
+    component: usize,
+    /// Its completed features and the constant 1.
+    row: Vec<f64>,
+    /// By utility: responsibility times curvature.
+    weights: Vec<f64>,
+}
+
+/// The experts of a run that has ended, with the means that it has found and covariances that count its utilities as unknown.
+pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>, IqgmeError> {
+    if vb.state().experts.is_empty() {
+        return Ok(Vec::new());
+    }
+    // The responsibilities at the state where the run ended, whatever it did last.
+    vb.apply(VbUpdate::Labels)?;
+    let vb = &*vb;
+    let state = vb.state();
+    let failed = |component, source| IqgmeError::Numerical {
+        iteration: vb.trace().len() as u64,
+        block: "covariance of the expert",
+        component,
+        source,
+    };
+    let n_utilities = state.n_utilities();
+    let by_component = parts(vb, failed)?;
+    let prior = &state.expert_prior;
+    let spread = |(i, expert): (usize, &Expert)| {
+        let (h, k) = (i / n_utilities, i % n_utilities);
+        if expert.at_prior {
+            return Ok(expert.clone());
+        }
+        let n = expert.mean.len();
+        let own = |j: usize| prior.precision(k * n + j);
+        let mut precision = Mat::from_fn(n, n, |i, j| if i == j { own(i) } else { 0.0 });
+        for part in &by_component[h] {
+            for (j, &x) in part.row.iter().enumerate() {
+                let by = part.weights[k] * x;
+                let column = &mut precision.col_as_slice_mut(j)[j..];
+                for (to, other) in column.iter_mut().zip(&part.row[j..]) {
+                    *to += by * other;
+                }
+            }
+        }
+        let factor = Cholesky::new(precision.as_ref()).map_err(|source| failed(h, source))?;
+        Ok(Expert {
+            covariance: factor.inverse(),
+            ..expert.clone()
+        })
+    };
+    state.experts.par_iter().enumerate().map(spread).collect()
+}
+
+/// For each component what its labelled rows say, in the order of the table.
+fn parts(
+    vb: &IqgmeVb<'_>,
+    failed: impl Fn(usize, npb_linalg::NotPositiveDefinite) -> IqgmeError,
+) -> Result<Vec<Vec<Part>>, IqgmeError> {
+    let (state, rows) = (vb.state(), &vb.data().rows);
+    let (n_components, n_utilities) = (state.components.len(), state.n_utilities());
+    let gate = Predictor::new(state, &state.experts).map_err(|(h, source)| failed(h, source))?;
+    let responsibilities = vb.responsibilities();
+    let mut classes = vec![None; rows.len()];
+    for (&row, class) in rows.order.iter().zip(&rows.classes) {
+        classes[row] = *class;
+    }
+    let takes_part = |row: usize, h: usize| {
+        classes[row].is_some() && responsibilities[row * n_components + h] > LEAST_RESPONSIBILITY
+    };
+    let by_utility = (0..n_utilities)
+        .map(|k| {
+            let of_utility = state.experts.iter().skip(k).step_by(n_utilities);
+            let experts: Vec<Expert> = of_utility.cloned().collect();
+            gate.completed(rows, &experts, takes_part)
+        })
+        .collect::<Result<Vec<Vec<Vec<Completed>>>, _>>()?;
+    let of_row = |i: usize| -> Vec<Part> {
+        let each = (0..by_utility[0][i].len()).map(|at| {
+            let Completed { component, row, .. } = &by_utility[0][i][at];
+            let experts = &state.experts[component * n_utilities..][..n_utilities];
+            let scores: Vec<f64> = experts.iter().map(|e| dot(&e.mean, row)).collect();
+            let variances = by_utility.iter().map(|by_row| by_row[i][at].variance);
+            let variance = 1.0 + variances.sum::<f64>() / n_utilities as f64;
+            let rho = responsibilities[i * n_components + component];
+            let class = classes[i].expect("rows with a part are labelled");
+            Part {
+                component: *component,
+                row: row.clone(),
+                weights: curvatures(class, &scores, variance)
+                    .into_iter()
+                    .map(|curvature| rho * curvature)
+                    .collect(),
+            }
+        });
+        each.collect()
+    };
+    let by_row: Vec<Vec<Part>> = (0..rows.len()).into_par_iter().map(of_row).collect();
+    let mut by_component: Vec<Vec<Part>> = std::iter::repeat_with(Vec::new)
+        .take(n_components)
+        .collect();
+    for part in by_row.into_iter().flatten() {
+        by_component[part.component].push(part);
+    }
+    Ok(by_component)
+}
+
+/// Minus the second derivatives of the log probability of a class (0, or k + 1 for utility k) in each score, utilities being normal with these scores for means and this
+/// variance: from 0 to 1 over the variance.
+fn curvatures(class: usize, scores: &[f64], variance: f64) -> Vec<f64> {
+    let sd = variance.sqrt();
+    let mut locations: Vec<f64> = scores.iter().map(|score| score / sd).collect();
+    if class == 0 || locations.len() == 1 {
+        let sign = if class == 0 { -1.0 } else { 1.0 };
+        let of_utility = |location: &f64| {
+            let toward = sign * location;
+            let hazard = inverse_mills(-toward);
+            hazard * (hazard + toward) / variance
+        };
+        return locations.iter().map(of_utility).collect();
+    }
+    let mut means = vec![0.0; locations.len()];
+    let mut mean = |k: usize, locations: &[f64]| {
+        multinomial::moments(class, locations, &mut means);
+        means[k]
+    };
+    (0..locations.len())
+        .map(|k| {
+            let at = locations[k];
+            locations[k] = at + STEP;
+            let above = mean(k, &locations);
+            locations[k] = at - STEP;
+            let below = mean(k, &locations);
+            locations[k] = at;
+            // The variance of the utility, cut to the region of the class.
+            let left = (above - below) / (2.0 * STEP);
+            (1.0 - left).clamp(0.0, 1.0) / variance
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use npb_data::{Labels, Table};
+    use npb_infer::stream;
+    use npb_priors::special::ln_phi;
+    use rand::RngExt;
+
+    use super::*;
+    use crate::{Init, IqgmeConfig, IqgmeData};
+
+    /// One component, one feature: the posterior of slope and intercept by summing over a grid, its prior at the means that the run has found. The variational factor is too sure
+    /// of both; what is left here is the curvature at a mean that is not the mode.
+    #[test]
+    fn standard_deviations_are_near_those_of_the_exact_posterior() {
+        let mut rng = stream(1, [0, 0, 14, 0]);
+        let x: Vec<f64> = (0..60).map(|_| 4.0 * rng.random::<f64>() - 2.0).collect();
+        let above: Vec<bool> = x
+            .iter()
+            .map(|x| rng.random::<f64>() < 0.5 + 0.2 * x)
+            .collect();
+        let names = above
+            .iter()
+            .map(|a| Some(if *a { "above" } else { "below" }));
+        let labels = Labels::from_strings(&names.collect::<Vec<_>>());
+        let table = Table::complete(60, 1, x).unwrap();
+        let config = IqgmeConfig {
+            truncation: 1,
+            ..IqgmeConfig::default()
+        };
+        let data = IqgmeData::new(&table, &labels, &config).unwrap();
+        let mut vb = IqgmeVb::new(&data, config, Init::KMeans(1), 0).unwrap();
+        vb.run(|_, _| ControlFlow::Continue(())).unwrap();
+        let spread = experts(&mut vb).unwrap();
+        let (state, signs) = (vb.state(), &data.rows.signs);
+        let (plain, prior) = (&state.experts[0], &state.expert_prior);
+        let rows: Vec<f64> = (0..60).map(|position| data.rows.row(position)[0]).collect();
+        let (mut total, mut first, mut second) = (0.0, [0.0; 2], [0.0; 2]);
+        for i in 0..300 {
+            for j in 0..300 {
+                let w = [-1.0 + 0.015 * f64::from(i), -2.0 + 0.0133 * f64::from(j)];
+                let from_prior =
+                    |k: usize| -0.5 * prior.precision(k) * (w[k] - prior.mean[k]).powi(2);
+                let label =
+                    |(position, x): (usize, &f64)| ln_phi(signs[position] * (w[0] * x + w[1]));
+                let ln =
+                    from_prior(0) + from_prior(1) + rows.iter().enumerate().map(label).sum::<f64>();
+                let weight = (ln + 30.0).exp();
+                total += weight;
+                for k in 0..2 {
+                    first[k] += weight * w[k];
+                    second[k] += weight * w[k] * w[k];
+                }
+            }
+        }
+        for k in 0..2 {
+            let sd = (second[k] / total - (first[k] / total).powi(2)).sqrt();
+            let ratio = |expert: &Expert| expert.covariance[(k, k)].sqrt() / sd;
+            let [wide, narrow] = [ratio(&spread[0]), ratio(plain)];
+            assert!(
+                (0.85..1.15).contains(&wide) && narrow < 0.85,
+                "{k}: {wide} {narrow}"
+            );
+            assert_eq!(spread[0].mean, plain.mean);
+        }
+    }
+
+    #[test]
+    fn curvatures_are_second_derivatives() {
+        let step = 1e-3;
+        for variance in [1.0, 2.5] {
+            let sd = f64::sqrt(variance);
+            for score in [-6.0, -1.0, 0.0, 0.7, 5.0] {
+                for (class, sign) in [(0, -1.0), (1, 1.0)] {
+                    let ln = |s: f64| ln_phi(sign * s / sd);
+                    let wanted =
+                        (2.0 * ln(score) - ln(score + step) - ln(score - step)) / (step * step);
+                    let found = curvatures(class, &[score], variance)[0];
+                    assert!(
+                        (found - wanted).abs() < 1e-5,
+                        "{class} {score}: {found} {wanted}"
+                    );
+                }
+            }
+            let scores = [0.4, -0.8, 1.1];
+            for class in 0..4 {
+                let found = curvatures(class, &scores, variance);
+                for k in 0..3 {
+                    // The logarithm of the probability of the region, which `moments` returns.
+                    let ln = |by: f64| {
+                        let moved =
+                            (0..3).map(|j| (scores[j] + if j == k { by } else { 0.0 }) / sd);
+                        multinomial::moments(class, &moved.collect::<Vec<_>>(), &mut [0.0; 3])
+                    };
+                    let wanted = (2.0 * ln(0.0) - ln(step) - ln(-step)) / (step * step);
+                    assert!(
+                        (found[k] - wanted).abs() < 1e-5,
+                        "{class} {k}: {} {wanted}",
+                        found[k]
+                    );
+                    assert!(found[k] > 0.0 && found[k] < 1.0 / variance);
+                }
+            }
+        }
+    }
+}
