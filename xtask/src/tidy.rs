@@ -100,7 +100,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
 mod tests {
     use super::*;
 
-    /// A small project that breaks no rule: one base crate, one model, the comparators and xtask.
+    /// A small project that breaks no rule: one base crate, one model, the command line and xtask.
     fn clean() -> Vec<(String, String)> {
         let package = |name: &str, more: &str| {
             format!(
@@ -135,6 +135,16 @@ mod tests {
             (
                 "xtask/Cargo.toml".into(),
                 package("xtask", "publish = false\n") + "[dependencies]\nnpb-a.workspace = true\n",
+            ),
+            (
+                "crates/npb-cli/Cargo.toml".into(),
+                package("npb-cli", "publish = false\n")
+                    + "[dependencies]\nclap.workspace = true\nnpb-a.workspace = true\n",
+            ),
+            (
+                "crates/npb-cli/src/main.rs".into(),
+                "//! The command.\nfn main() { println!(\"hello\"); std::process::exit(0) }\n"
+                    .into(),
             ),
             (
                 "xtask/src/main.rs".into(),

@@ -82,7 +82,9 @@ impl Schema {
     /// [`SchemaError::NoSuchColumn`].
     pub fn position(&self, name: &str) -> Result<usize, SchemaError> {
         let found = self.columns.iter().position(|c| c.name == name);
-        found.ok_or_else(|| SchemaError::no_such_column(name, &self.columns))
+        found.ok_or_else(|| {
+            SchemaError::no_such_column(name, self.columns.iter().map(|c| c.name.as_str()))
+        })
     }
 
     /// Gives a column a role. An identifier cannot be a feature; a role that one column alone can have is taken from the column that had it.

@@ -119,7 +119,7 @@ impl ItfFit {
 
     /// Labels of a column in all kept draws.
     fn label_draws(&self, column: &str) -> Result<Vec<&[u32]>, ItfError> {
-        let column = self.column_index(column)?;
+        let column = self.places()[self.column_index(column)?].column;
         let labels = self.draws().iter().map(|draw| draw.labels(column));
         let labels: Option<Vec<&[u32]>> = labels.collect();
         labels.ok_or_else(|| ItfError::Argument {

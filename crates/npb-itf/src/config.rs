@@ -35,6 +35,19 @@ impl Structure {
     }
 }
 
+/// Columns of a table that share a joint law.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grouping {
+    /// None.
+    #[default]
+    Off,
+    /// These, by name: see [`ItfData::with_groups`](crate::ItfData::with_groups).
+    Given(Vec<Vec<String>>),
+    /// Those that [`ItfData::find_groups`](crate::ItfData::find_groups) finds.
+    Found,
+}
+
 /// Lower-level concentrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -104,6 +117,9 @@ impl ItfMove {
 pub struct ItfConfig {
     /// Which clusterings the columns have.
     pub structure: Structure,
+    /// Columns that share a joint law, for [`fit`](crate::fit) and [`fit_data`](crate::fit_data); who drives the sampler prepares
+    /// the data.
+    pub groups: Grouping,
     /// Gamma prior of the top-level concentrations α, one for each block.
     pub top_concentration: GammaPrior,
     /// Gamma prior of the lower-level concentrations β.
@@ -137,6 +153,7 @@ impl Default for ItfConfig {
         };
         Self {
             structure: Structure::TensorBlocks,
+            groups: Grouping::Off,
             top_concentration: unit,
             lower_concentration: unit,
             lower_sharing: LowerConcentration::Shared,

@@ -5,6 +5,7 @@ use npb_infer::stream;
 use serde::{Deserialize, Serialize};
 
 use crate::ItfError;
+use crate::groups::{Place, members};
 use crate::kernels::{Cells, Column};
 
 /// Key of the stream for hyperparameters of prototypes, which every chain draws again.
@@ -38,6 +39,7 @@ pub struct ColumnInfo {
 pub struct ItfData {
     n_rows: usize,
     infos: Vec<ColumnInfo>,
+    places: Vec<Place>,
     prototypes: Vec<Column>,
     cells: Vec<Cells>,
 }
@@ -104,16 +106,30 @@ impl ItfData {
                 expected,
             });
         }
-        self.n_rows = found;
-        let levels = (0..law.n_levels().unwrap_or(0)).map(|level| level.to_string());
+        let levels = (0..law.n_levels(0).unwrap_or(0)).map(|level| level.to_string());
         self.infos.push(ColumnInfo {
             name,
             kind: None,
             levels: levels.collect(),
         });
+        self.places.push(Place {
+            column: self.n_columns(),
+            part: None,
+        });
+        self.push_column(law, cells);
+        Ok(())
+    }
+
+    /// Adds a column of the model.
+    pub(crate) fn push_column(&mut self, law: Column, cells: Cells) {
+        self.n_rows = law.n_rows(&cells);
         self.prototypes.push(law);
         self.cells.push(cells);
-        Ok(())
+    }
+
+    /// Says what the columns are, and where.
+    pub(crate) fn describe(&mut self, infos: Vec<ColumnInfo>, places: Vec<Place>) {
+        (self.infos, self.places) = (infos, places);
     }
 
     pub(crate) fn check_not_empty(&self) -> Result<(), ItfError> {
@@ -137,14 +153,29 @@ impl ItfData {
         self.n_rows
     }
 
-    /// Number of columns.
+    /// Number of columns of the model: a group of columns that share a law counts as one.
     pub fn n_columns(&self) -> usize {
         self.cells.len()
     }
 
-    /// What the columns are.
+    /// What the columns are, those of groups one by one.
     pub fn infos(&self) -> &[ColumnInfo] {
         &self.infos
+    }
+
+    /// Where each of these columns is in the model.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// The law of the column of the model that holds a column of the user's.
+    pub(crate) fn law_of(&self, j: usize) -> &Column {
+        &self.prototypes[self.places[j].column]
+    }
+
+    /// Its cells.
+    pub(crate) fn cells_of(&self, j: usize) -> &Cells {
+        &self.cells[self.places[j].column]
     }
 
     /// Kernels without clusters.
@@ -170,10 +201,12 @@ impl ItfData {
             });
         }
         let mut data = Self::new();
-        for ((info, law), cells) in self.infos.iter().zip(&self.prototypes).zip(cells) {
-            data.push(&info.name, law.clone(), cells)?;
+        let members = members(&self.places);
+        for ((law, cells), of_column) in self.prototypes.iter().zip(cells).zip(members) {
+            let name = &self.infos[of_column[0]].name;
+            data.push(name, law.clone(), cells)?;
         }
-        data.infos.clone_from(&self.infos);
+        data.describe(self.infos.clone(), self.places.clone());
         Ok(data)
     }
 }

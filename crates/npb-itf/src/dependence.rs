@@ -28,6 +28,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::gibbs::shuffle;
+use crate::groups::alone;
 use crate::kernel::RowLabels;
 use crate::kernels::{Cells, Column};
 use crate::{Draw, ItfConfig, ItfData, ItfError, ItfFit, ItfMove, ItfRows, ItfSampler, Structure};
@@ -272,14 +273,24 @@ impl ItfFit {
         let p = scores.len();
         let pairs: Vec<(usize, usize)> = (0..p).flat_map(|b| (0..b).map(move |a| (a, b))).collect();
         let n_pairs = pairs.len() as f64;
+        let within = self.within_groups();
         let pair = |(a, b): (usize, usize)| {
             let (n_rows, p_value) = permutation_test(&scores[a], &scores[b], config, [a, b]);
+            let (one, other) = (self.places()[a].column, self.places()[b].column);
+            let information = match (self.places()[a].part, self.places()[b].part) {
+                (Some(part), Some(with)) if one == other => {
+                    let n = self.members()[one].len();
+                    let of_draws = within.iter().map(|d| d[one][part * n + with]);
+                    InformationSummary::new(of_draws.collect(), &config.quantiles)
+                }
+                _ => self.summarise(&config.quantiles, |d| d.mutual_information(one, other)),
+            };
             PairDependence {
                 a,
                 b,
                 n_rows,
-                information: self.summarise(&config.quantiles, |d| d.mutual_information(a, b)),
-                same_block: self.share_of_draws(|d| d.columns[a].block == d.columns[b].block),
+                information,
+                same_block: self.share_of_draws(|d| d.columns[one].block == d.columns[other].block),
                 p_value,
                 adjusted_p_value: (p_value * n_pairs).min(1.0),
                 dependent: p_value <= config.level,
@@ -315,7 +326,19 @@ impl ItfFit {
         settings.validate()?;
         let index = |name| self.column_index(name);
         let (a, b, given) = (index(a)?, index(b)?, index(given)?);
-        Ok(self.summarise(quantiles, |d| d.conditional_mutual_information(a, b, given)))
+        let [a, b, given] = [a, b, given].map(|j| self.places()[j]);
+        match (a.part, b.part) {
+            (Some(part), Some(with)) if a.column == b.column => {
+                let n = self.members()[a.column].len();
+                let of_draw =
+                    |d: &Draw| d.information_within_given(a.column, given.column)[part * n + with];
+                Ok(self.summarise(quantiles, of_draw))
+            }
+            _ => {
+                let [a, b, given] = [a, b, given].map(|place| place.column);
+                Ok(self.summarise(quantiles, |d| d.conditional_mutual_information(a, b, given)))
+            }
+        }
     }
 
     fn summarise(
@@ -338,13 +361,30 @@ impl ItfFit {
             return Err(ItfError::NoRows);
         }
         self.check_columns_of(rows)?;
-        let laws = &self.draws()[0].columns;
-        let scores = (0..laws.len()).into_par_iter().map(|j| {
-            let (law, cells) = (&laws[j].law, &rows.cells()[j]);
+        let scores = (0..self.places().len()).into_par_iter().map(|j| {
+            let place = self.places()[j];
+            let (law, cells) = (self.law(j), &rows.cells()[place.column]);
             let name = &self.columns()[j].name;
-            Scores::of(name, law, cells, config, j as u64)
+            match place.part.and_then(|part| alone(law, cells, part)) {
+                Some((law, cells)) => Scores::of(name, &law, &cells, config, j as u64),
+                None => Scores::of(name, law, cells, config, j as u64),
+            }
         });
         scores.collect()
+    }
+
+    /// For every draw and group the information between its columns, as a matrix; empty for columns that are no group.
+    fn within_groups(&self) -> Vec<Vec<Vec<f64>>> {
+        let of_column = |draw: &Draw, column: usize| match self.groups_at(column) {
+            true => draw.information_within(column),
+            false => Vec::new(),
+        };
+        let of_draw = |draw: &Draw| {
+            (0..draw.columns.len())
+                .map(|c| of_column(draw, c))
+                .collect()
+        };
+        self.draws().par_iter().map(of_draw).collect()
     }
 }
 
@@ -366,7 +406,7 @@ impl Scores {
     ) -> Result<Self, ItfError> {
         let n_rows = law.n_rows(cells);
         let values = values(law, cells, config.seed);
-        if let (Some(values), Some(_)) = (&values, law.n_levels()) {
+        if let (Some(values), Some(_)) = (&values, law.n_levels(0)) {
             let level = |value: &Option<f64>| value.map(|v| v as u32);
             return Ok(Self::Levels(values.iter().map(level).collect()));
         }
@@ -427,7 +467,7 @@ fn order_weight(order: usize) -> f64 {
 }
 
 /// Hermite polynomials of normal scores (ties share their middle rank), orthonormal under the normal law before they are weighted.
-fn of_ranks(values: &[Option<f64>]) -> Vec<[f64; OF_VALUE]> {
+pub(crate) fn of_ranks(values: &[Option<f64>]) -> Vec<[f64; OF_VALUE]> {
     let mut sorted: Vec<f64> = values.iter().flatten().copied().collect();
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len() as f64;

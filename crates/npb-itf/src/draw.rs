@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::ItfConfig;
 use crate::gibbs::Sticks;
 use crate::kernels::Column;
+use crate::numeric::mutual_information;
 use crate::state::ItfState;
 use crate::urn;
 
@@ -218,6 +219,55 @@ impl Draw {
         information
     }
 
+    /// Mutual information between the columns of a group in nats, as a matrix in the order of parts, of laws with the covariances that
+    /// the group's law has, clusters summed out: −ln(1 − R²) / 2, with R² the squared correlation of two numbers, or the share of
+    /// a number's variance that is between levels; of two columns of levels their mutual information itself.
+    pub fn information_within(&self, column: usize) -> Vec<f64> {
+        let own = &self.columns[column];
+        own.law.information(&self.cluster_weights(column, None))
+    }
+
+    /// The same given the latent index of another column, averaged over that; given the group's own index when it is of the group.
+    pub fn information_within_given(&self, column: usize, given: usize) -> Vec<f64> {
+        let own = &self.columns[column];
+        let third = &self.columns[given];
+        if third.block != own.block {
+            return self.information_within(column);
+        }
+        let mut mean = Vec::new();
+        for m in 0..third.n_clusters {
+            let weights = match given == column {
+                true => (0..own.n_clusters)
+                    .map(|k| f64::from(u8::from(k == m)))
+                    .collect(),
+                false => self.cluster_weights(column, Some((given, m))),
+            };
+            let share: f64 = self.cluster_weights(given, None)[m];
+            let information = own.law.information(&weights);
+            mean.resize(information.len(), 0.0);
+            mean.iter_mut()
+                .zip(information)
+                .for_each(|(mean, x)| *mean += share * x);
+        }
+        mean
+    }
+
+    /// Probabilities of the clusters of a column, or of them together with a cluster of another column of its block.
+    fn cluster_weights(&self, column: usize, with: Option<(usize, usize)>) -> Vec<f64> {
+        let own = &self.columns[column];
+        let mut weights = vec![0.0; own.n_clusters];
+        for (r, &top) in self.blocks[own.block].weights.iter().enumerate() {
+            let of = |column: &ColumnDraw, k: usize| match column.weights.is_empty() {
+                true => f64::from(u8::from(r == k)),
+                false => column.weights[r * column.n_clusters + k],
+            };
+            let top = top * with.map_or(1.0, |(j, m)| of(&self.columns[j], m));
+            let weights = weights.iter_mut().enumerate();
+            weights.for_each(|(k, weight)| *weight += top * of(own, k));
+        }
+        weights
+    }
+
     /// Checks a draw that comes from a file.
     pub(crate) fn check(&self, n_rows: usize, two_levels: bool) -> Result<(), String> {
         let positive = |x: f64| x.is_finite() && x > 0.0;
@@ -272,25 +322,6 @@ impl Draw {
         }
         Ok(())
     }
-}
-
-/// Mutual information of a table of probabilities with `n` columns; the table is normalised.
-pub(crate) fn mutual_information(joint: &[f64], n: usize) -> f64 {
-    let total: f64 = joint.iter().sum();
-    let mut columns = vec![0.0; n];
-    for row in joint.chunks_exact(n) {
-        columns.iter_mut().zip(row).for_each(|(sum, p)| *sum += p);
-    }
-    let mut information = 0.0;
-    for row in joint.chunks_exact(n) {
-        let of_row: f64 = row.iter().sum();
-        for (&p, of_column) in row.iter().zip(&columns) {
-            if p > 0.0 {
-                information += p * (p / of_row * (total / of_column)).ln();
-            }
-        }
-    }
-    (information / total).max(0.0)
 }
 
 /// The first `n` weights, the last of them with all that is left.

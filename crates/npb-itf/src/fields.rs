@@ -3,6 +3,8 @@
 use npb_data::{Field, Measure, MixedColumn, MixedTable};
 
 use crate::data::{codes, levels, prototype_stream};
+use crate::find::MAX_NUMBERS;
+use crate::groups::{Place, members, read_members};
 use crate::kernels::{
     Categorical, CellError, Cells, Column, DiagonalNormal, DiagonalNormalData, FullNormal,
     FullNormalData, LogNormal, LogNormalData, Network, NetworkData, Ordinal, OrdinalData, Series,
@@ -11,14 +13,11 @@ use crate::kernels::{
 use crate::predict::in_levels_of_training;
 use crate::{ColumnInfo, ItfData, ItfError};
 
-/// Vectors of more coordinates are taken to be independent within a cluster.
-const MAX_DEPENDENT: usize = 10;
-
 impl ItfData {
     /// One column of the model per field, with a kernel for its measure: [`Normal`](crate::kernels::Normal) for reals
     /// ([`SpikedNormal`](crate::kernels::SpikedNormal) where one value stands out),
     /// [`LogNormal`] for positive numbers, [`NegativeBinomial`](crate::kernels::NegativeBinomial) for counts (large ones: normal),
-    /// [`Categorical`], [`Ordinal`], [`VonMises`], [`FullNormal`] for vectors of up to 10 coordinates ([`DiagonalNormal`] for
+    /// [`Categorical`], [`Ordinal`], [`VonMises`], [`FullNormal`] for vectors of up to 32 coordinates ([`DiagonalNormal`] for
     /// longer ones), [`Series`] of order 1, and [`Network`] (undirected when every link is the same from both sides). Centres
     /// and scales are means and standard deviations of the observed values. Columns of other kernels: [`ItfData::push`].
     ///
@@ -71,7 +70,13 @@ impl ItfData {
     /// # Errors
     /// As [`ItfData::from_fields`]; another number of fields, or cells that do not fit the kernel of their column.
     pub fn read_like(&self, table: &MixedTable, fields: &[Field]) -> Result<Self, ItfError> {
-        read_by(self.laws().iter(), self.infos(), table, fields)
+        read_by(
+            self.laws().iter(),
+            self.infos(),
+            self.places(),
+            table,
+            fields,
+        )
     }
 }
 
@@ -79,6 +84,7 @@ impl ItfData {
 pub(crate) fn read_by<'a>(
     laws: impl Iterator<Item = &'a Column>,
     infos: &[ColumnInfo],
+    places: &[Place],
     table: &MixedTable,
     fields: &[Field],
 ) -> Result<ItfData, ItfError> {
@@ -100,21 +106,27 @@ pub(crate) fn read_by<'a>(
     });
     Field::check_all(&checked.collect::<Vec<_>>(), table)?;
     let mut data = ItfData::new();
-    for ((field, law), info) in fields.iter().zip(laws).zip(infos) {
-        let cells = match (info.kind, &field.columns[..]) {
-            (Some(_), &[column]) => {
-                let column = in_levels_of_training(table.column(column), info)?;
-                let bad = |what| ItfError::Column {
-                    name: field.name.clone(),
-                    what,
+    for (law, of_column) in laws.zip(members(places)) {
+        let field = &fields[of_column[0]];
+        let bad = |what| ItfError::Column {
+            name: field.name.clone(),
+            what,
+        };
+        let cells = match infos[of_column[0]].kind {
+            Some(_) if field.columns.len() == 1 => {
+                let column = |&j: &usize| {
+                    in_levels_of_training(table.column(fields[j].columns[0]), &infos[j])
                 };
-                law.cells_of(&column).map_err(bad)?
+                let columns: Vec<MixedColumn> =
+                    of_column.iter().map(column).collect::<Result<_, _>>()?;
+                read_members(law, &columns.iter().collect::<Vec<_>>()).map_err(bad)?
             }
             _ => cells_of(law, field, table)?,
         };
         data.push(&field.name, law.clone(), cells)?;
     }
     data.check_not_empty()?;
+    data.describe(infos.to_vec(), places.to_vec());
     Ok(data)
 }
 
@@ -174,7 +186,7 @@ fn law_of(field: &Field, table: &MixedTable) -> Result<Column, CellError> {
         Measure::Angle { period } => VonMises::new(period)?.column(rng),
         Measure::Vector => {
             let parts: Vec<(f64, f64)> = (0..field.columns.len()).map(of_part).collect();
-            match parts.len() <= MAX_DEPENDENT {
+            match parts.len() <= MAX_NUMBERS {
                 true => FullNormal::new(&parts)?.column(rng),
                 false => DiagonalNormal::new(&parts)?.column(rng),
             }

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::data::ColumnInfo;
 use crate::draw::Draw;
 use crate::gibbs::{SCALARS, check_state};
-use crate::{ItfConfig, ItfData, ItfError, ItfSampler, ItfState};
+use crate::groups::{Place, are_places, members};
+use crate::kernels::Column;
+use crate::{Grouping, ItfConfig, ItfData, ItfError, ItfSampler, ItfState};
 
 /// Fits the model to a table, every column with the kernel of its kind: all chains of the configuration, in parallel on the
 /// caller's rayon pool.
@@ -29,6 +31,12 @@ pub fn fit(table: &MixedTable, config: &ItfConfig) -> Result<ItfFit, ItfError> {
 /// # Errors
 /// As [`fit`].
 pub fn fit_data(data: &ItfData, config: &ItfConfig) -> Result<ItfFit, ItfError> {
+    let grouped = match &config.groups {
+        Grouping::Off => None,
+        Grouping::Given(groups) => Some(data.with_groups(groups)?),
+        Grouping::Found => Some(data.with_groups(&data.find_groups(config)?)?),
+    };
+    let data = grouped.as_ref().unwrap_or(data);
     let run = |chain| {
         let mut run = ItfRun::new(data, config.clone(), chain)?;
         run.run(|_, _| ControlFlow::Continue(()));
@@ -226,6 +234,7 @@ pub struct Wire {
     config: ItfConfig,
     n_rows: usize,
     columns: Vec<ColumnInfo>,
+    places: Vec<Place>,
     chains: Vec<ChainSummary>,
     draws: Vec<Draw>,
 }
@@ -253,6 +262,7 @@ pub struct Wire {
 #[derive(Clone, Debug)]
 pub struct ItfFit {
     wire: Wire,
+    members: Vec<Vec<usize>>,
 }
 
 impl ItfFit {
@@ -280,6 +290,7 @@ impl ItfFit {
             config: config.clone(),
             n_rows: data.n_rows(),
             columns: data.infos().to_vec(),
+            places: data.places().to_vec(),
             chains: summaries,
             draws,
         };
@@ -296,9 +307,38 @@ impl ItfFit {
         self.wire.n_rows
     }
 
-    /// What the columns are, in the order of training.
+    /// What the columns are, in the order of training, those of groups one by one.
     pub fn columns(&self) -> &[ColumnInfo] {
         &self.wire.columns
+    }
+
+    /// Where each of these columns is among the columns of the [`draws`](Self::draws).
+    pub fn places(&self) -> &[Place] {
+        &self.wire.places
+    }
+
+    /// The columns in every column of the draws, in the order of parts.
+    pub(crate) fn members(&self) -> &[Vec<usize>] {
+        &self.members
+    }
+
+    /// Whether a column of the draws is a group.
+    pub(crate) fn groups_at(&self, column: usize) -> bool {
+        self.wire.places[self.members[column][0]].part.is_some()
+    }
+
+    /// Names of the columns in each group that shares a joint law.
+    pub fn groups(&self) -> Vec<Vec<String>> {
+        let name = |&j: &usize| self.wire.columns[j].name.clone();
+        let groups = (0..self.members.len()).filter(|&column| self.groups_at(column));
+        groups
+            .map(|g| self.members[g].iter().map(name).collect())
+            .collect()
+    }
+
+    /// The law, in the first draw, that a column is part of.
+    pub(crate) fn law(&self, column: usize) -> &Column {
+        &self.wire.draws[0].columns[self.wire.places[column].column].law
     }
 
     /// Position of the column with this name.
@@ -345,7 +385,7 @@ impl Saved for ItfFit {
 
     fn from_content(wire: Wire) -> Result<Self, ItfError> {
         wire.config.validate()?;
-        let n_columns = wire.columns.len();
+        let n_columns = wire.draws.first().map_or(0, |draw| draw.columns.len());
         if wire.draws.is_empty() || wire.chains.is_empty() || n_columns == 0 || wire.n_rows == 0 {
             return Err(ItfError::saved(
                 "no draws, chains, columns or rows: run longer",
@@ -363,15 +403,22 @@ impl Saved for ItfFit {
         }
         for draw in &wire.draws {
             check_draw(draw, &wire.config, wire.n_rows, n_columns)?;
-            for (info, (column, first)) in
-                (wire.columns.iter()).zip(draw.columns.iter().zip(&wire.draws[0].columns))
-            {
-                let n_levels = column.law.n_levels();
-                if n_levels.unwrap_or(0) != info.levels.len() || !column.law.is_like(&first.law) {
+            let laws: Vec<&Column> = draw.columns.iter().map(|column| &column.law).collect();
+            if wire.places.len() != wire.columns.len() || !are_places(&wire.places, &laws) {
+                return Err(ItfError::saved("places of columns"));
+            }
+            for (info, place) in wire.columns.iter().zip(&wire.places) {
+                let law = laws[place.column];
+                let n_levels = law.n_levels(place.part.unwrap_or(0)).unwrap_or(0);
+                let first = &wire.draws[0].columns[place.column].law;
+                if n_levels != info.levels.len() || !law.is_like(first) {
                     return Err(ItfError::saved(format!("column {:?}: its law", info.name)));
                 }
             }
         }
-        Ok(Self { wire })
+        Ok(Self {
+            members: members(&wire.places),
+            wire,
+        })
     }
 }

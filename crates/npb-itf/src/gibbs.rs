@@ -530,15 +530,14 @@ impl<'d> ItfSampler<'d> {
         for attempt in 0..LOWER_ATTEMPTS.max(n_columns.div_ceil(COLUMN_SHARE)) {
             let rng = &mut self.stream(position, attempt as u64);
             let j = rng.random_range(0..n_columns);
-            if self.is_collapsed(j) {
-                self.split_merge_column(j, rng);
-            }
+            self.split_merge_column(j, rng);
         }
     }
 
     fn split_merge_column(&mut self, j: usize, rng: &mut Xoshiro256PlusPlus) {
+        let data = self.data;
         let column = &self.state.columns[j];
-        let (law, cells) = self.law_and_cells(j);
+        let (law, cells) = (&column.law, &data.cells()[j]);
         let top = &self.state.blocks[column.block].labels;
         let rows: Vec<u32> = (0..self.data.n_rows() as u32)
             .filter(|&row| law.is_observed(cells, row as usize))
@@ -547,6 +546,15 @@ impl<'d> ItfSampler<'d> {
         let Some((plan, ln_choice)) = plan(&rows, &column.labels, &counts, rng) else {
             return;
         };
+        let both = [plan.keep, plan.other];
+        let completed = match law.is_collapsed(cells) {
+            true => None,
+            false => match law.completed(cells, &column.labels, both, rng) {
+                Some(completed) => Some(completed),
+                None => return,
+            },
+        };
+        let cells = completed.as_ref().unwrap_or(cells);
         let mut members = members_of(plan, &column.labels);
         shuffle(&mut members, rng);
         let n_top = urn::n_labels(top);
@@ -603,10 +611,10 @@ impl<'d> ItfSampler<'d> {
         let places = if plan.split { [0, 1] } else { [2, 3] };
         column
             .law
-            .urn_draw(cells_of(self.data, j), &stats, places[0], plan.keep, rng);
+            .urn_draw(cells, &stats, places[0], plan.keep, rng);
         column
             .law
-            .urn_draw(cells_of(self.data, j), &stats, places[1], plan.other, rng);
+            .urn_draw(cells, &stats, places[1], plan.other, rng);
     }
 
     fn draw_parameters(&mut self, position: u64) {
@@ -630,10 +638,6 @@ impl<'d> ItfSampler<'d> {
                 column.law.update(cells, labels, pool, &mut rng);
             });
     }
-}
-
-fn cells_of(data: &ItfData, j: usize) -> &Cells {
-    &data.cells()[j]
 }
 
 /// Whether a state fits data and configuration.
@@ -754,7 +758,7 @@ fn levels_as_clusters(
     cells: &Cells,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<Vec<u32>> {
-    law.n_levels().filter(|&n| n <= MAX_START_LEVELS)?;
+    law.n_levels(0).filter(|&n| n <= MAX_START_LEVELS)?;
     let n_rows = law.n_rows(cells);
     let observed: Vec<u32> = (0..n_rows).filter_map(|row| cells.level(row)).collect();
     let any = |rng: &mut Xoshiro256PlusPlus| observed[rng.random_range(0..observed.len())];

@@ -1,15 +1,16 @@
 //! Missing cells filled in: expectations, intervals, draws, and completed tables.
 
+use std::ops::Range;
+
 use npb_data::{Field, MixedColumn, MixedTable};
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use rand::RngExt;
-use rayon::prelude::*;
 
 use crate::fields::read_by;
 use crate::kernel::Part;
-use crate::kernels::Column;
+use crate::kernels::Cells;
 use crate::numeric::pick;
-use crate::predict::{RowInDraw, draw_weights, in_levels_of_training};
+use crate::predict::{Ahead, RowInDraw, draw_weights, in_levels_of_training};
 use crate::{ItfError, ItfFit, ItfRows};
 
 /// Keys of the random streams of questions to a fit.
@@ -133,7 +134,10 @@ impl ItfFit {
             });
         }
         let laws = self.draws()[0].columns.iter().map(|column| &column.law);
-        self.rows_of(&read_by(laws, self.columns(), table, fields)?, training)
+        self.rows_of(
+            &read_by(laws, self.columns(), self.places(), table, fields)?,
+            training,
+        )
     }
 
     /// Every cell with missing parts: expectations, and central intervals that hold `level` of the predictive probability (from 400
@@ -150,13 +154,13 @@ impl ItfFit {
                 rule: "between 0 and 1",
             });
         }
-        let row = |row| {
+        let row = |row, ahead: &Ahead| {
             let targets = self.targets(rows, row);
             if targets.is_empty() {
                 return Vec::new();
             }
             let columns: Vec<usize> = targets.iter().map(|target| target.0).collect();
-            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true).collect();
+            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true, ahead).collect();
             let weights = draw_weights(&asked, rows.training);
             let mut rng = self.question_stream(INTERVAL, row);
             let mut samples = vec![Vec::with_capacity(SAMPLES); targets.len()];
@@ -168,22 +172,38 @@ impl ItfFit {
                     .zip(drawn)
                     .for_each(|(all, parts)| all.push(parts));
             }
-            let cell = |((column, missing), samples): ((usize, Vec<usize>), Vec<Vec<f64>>)| {
+            let cells = |((column, missing), samples): ((usize, Vec<usize>), Vec<Vec<f64>>)| {
                 let (lower, upper) = central(&samples, level);
                 let mut expected = self.expected(rows, row, column, false, &asked, &weights);
                 self.keep_observed(rows, row, column, &mut expected);
-                ImputedCell {
-                    row,
-                    column,
-                    missing,
-                    expected,
-                    lower,
-                    upper,
-                }
+                let law = &self.draws()[0].columns[column].law;
+                let cell = |(column, missing, parts): (usize, Vec<usize>, Range<usize>)| {
+                    let of_parts = match parts.len() {
+                        0 => 0..0,
+                        _ => {
+                            law.place_of_part(parts.start).start
+                                ..law.place_of_part(parts.end - 1).end
+                        }
+                    };
+                    ImputedCell {
+                        row,
+                        column,
+                        missing,
+                        expected: expected[of_parts].to_vec(),
+                        lower: lower[parts.clone()].to_vec(),
+                        upper: upper[parts].to_vec(),
+                    }
+                };
+                let n_parts = law.n_parts(&rows.cells()[column], row);
+                let own = self.own_cells(column, missing, n_parts);
+                own.into_iter().map(cell).collect::<Vec<_>>()
             };
-            targets.into_iter().zip(samples).map(cell).collect()
+            let cells = targets.into_iter().zip(samples).flat_map(cells);
+            let mut cells: Vec<ImputedCell> = cells.collect();
+            cells.sort_by_key(|cell| cell.column);
+            cells
         };
-        let cells: Vec<Vec<ImputedCell>> = (0..rows.n_rows()).into_par_iter().map(row).collect();
+        let cells = self.by_blocks(rows, row);
         let mut cells: Vec<ImputedCell> = cells.into_iter().flatten().collect();
         let places = cells.iter().map(|c| (c.row, c.column, &c.missing[..]));
         for twin in self.twins(rows, places) {
@@ -235,31 +255,42 @@ impl ItfFit {
     /// Rows of a fit with other columns.
     pub fn impute_cell_draws(&self, rows: &ItfRows, n: usize) -> Result<Vec<DrawnCell>, ItfError> {
         self.check_columns_of(rows)?;
-        let row = |row| {
+        let row = |row, ahead: &Ahead| {
             let targets = self.targets(rows, row);
             if targets.is_empty() {
                 return Vec::new();
             }
             let columns: Vec<usize> = targets.iter().map(|target| target.0).collect();
-            let cell = |(column, missing)| DrawnCell {
-                row,
-                column,
-                missing,
-                draws: Vec::with_capacity(n),
+            let cells = |(place, (column, missing)): (usize, (usize, Vec<usize>))| {
+                let law = &self.draws()[0].columns[column].law;
+                let n_parts = law.n_parts(&rows.cells()[column], row);
+                let own = self.own_cells(column, missing, n_parts).into_iter();
+                own.map(move |(column, missing, parts)| {
+                    let cell = DrawnCell {
+                        row,
+                        column,
+                        missing,
+                        draws: Vec::with_capacity(n),
+                    };
+                    (place, parts, cell)
+                })
             };
-            let mut cells: Vec<DrawnCell> = targets.into_iter().map(cell).collect();
-            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true).collect();
+            let cells = targets.into_iter().enumerate().flat_map(cells);
+            let mut cells: Vec<(usize, Range<usize>, DrawnCell)> = cells.collect();
+            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true, ahead).collect();
             let weights = draw_weights(&asked, rows.training);
             let mut rng = self.question_stream(ROWS, row);
             for _ in 0..n {
                 let draw = pick(&weights, rng.random());
                 let drawn = self.draw_cells(rows, row, &columns, draw, &asked[draw], &mut rng);
-                let places = cells.iter_mut().zip(drawn);
-                places.for_each(|(cell, parts)| cell.draws.push(parts));
+                for (place, parts, cell) in &mut cells {
+                    cell.draws.push(drawn[*place][parts.clone()].to_vec());
+                }
             }
-            cells
+            cells.sort_by_key(|(_, _, cell)| cell.column);
+            cells.into_iter().map(|(_, _, cell)| cell).collect()
         };
-        let cells: Vec<Vec<DrawnCell>> = (0..rows.n_rows()).into_par_iter().map(row).collect();
+        let cells = self.by_blocks(rows, row);
         let mut cells: Vec<DrawnCell> = cells.into_iter().flatten().collect();
         let places = cells.iter().map(|c| (c.row, c.column, &c.missing[..]));
         for twin in self.twins(rows, places) {
@@ -283,7 +314,7 @@ impl ItfFit {
         for cell in &cells {
             let n = self.numbers_for_a_part(cell.column);
             let of = |part: usize| &cell.expected[part * n..][..n];
-            let levels = self.law(cell.column).n_levels().is_some();
+            let levels = self.n_levels(cell.column).is_some();
             let best = |part: usize| match levels {
                 true => largest(of(part)) as f64,
                 false => of(part)[0],
@@ -335,29 +366,53 @@ impl ItfFit {
         (0..self.columns().len()).map(|j| vec![j]).collect()
     }
 
-    fn law(&self, column: usize) -> &Column {
-        &self.draws()[0].columns[column].law
+    /// Number of levels of each part of a column.
+    fn n_levels(&self, column: usize) -> Option<usize> {
+        let part = self.places()[column].part;
+        self.law(column).n_levels(part.unwrap_or(0))
     }
 
-    /// How many numbers say what is expected of a part.
+    /// How many numbers say what is expected of a part of a column.
     fn numbers_for_a_part(&self, column: usize) -> usize {
-        self.law(column).n_levels().unwrap_or(1)
+        self.n_levels(column).unwrap_or(1)
     }
 
-    /// The columns of a row with missing parts, and these parts.
+    /// The columns of the user's with missing parts in a cell of a column of the model: which they are, these parts, and where all their
+    /// parts stand in that cell.
+    fn own_cells(
+        &self,
+        column: usize,
+        missing: Vec<usize>,
+        n_parts: usize,
+    ) -> Vec<(usize, Vec<usize>, Range<usize>)> {
+        let of_column = &self.members()[column];
+        match self.places()[of_column[0]].part {
+            None => vec![(of_column[0], missing, 0..n_parts)],
+            Some(_) => (missing.into_iter())
+                .map(|part| (of_column[part], vec![0], part..part + 1))
+                .collect(),
+        }
+    }
+
+    /// The columns of the model with missing parts in a row, and these parts.
     fn targets(&self, rows: &ItfRows, row: usize) -> Vec<(usize, Vec<usize>)> {
-        let gaps = |(j, cells)| (j, self.law(j).gaps(cells, row));
+        let law = |j: usize| &self.draws()[0].columns[j].law;
+        let gaps = |(j, cells)| (j, law(j).gaps(cells, row));
         let all = rows.cells().iter().enumerate().map(gaps);
         all.filter(|(_, missing)| !missing.is_empty()).collect()
     }
 
     /// Takes the rounding of a mean over draws back where there was nothing to average.
     fn keep_observed(&self, rows: &ItfRows, row: usize, column: usize, expected: &mut [f64]) {
-        let n = self.numbers_for_a_part(column);
-        let levels = self.law(column).n_levels().is_some();
-        for (part, numbers) in expected.chunks_exact_mut(n).enumerate() {
-            match self.law(column).part(&rows.cells()[column], row, part) {
-                Part::Observed(level) if levels => {
+        let law = &self.draws()[0].columns[column].law;
+        let cells = &rows.cells()[column];
+        let mut start = 0;
+        for part in 0..law.n_parts(cells, row) {
+            let levels = law.n_levels(part);
+            let numbers = &mut expected[start..][..levels.unwrap_or(1)];
+            start += numbers.len();
+            match law.part(cells, row, part) {
+                Part::Observed(level) if levels.is_some() => {
                     numbers.fill(0.0);
                     numbers[level as usize] = 1.0;
                 }
@@ -377,7 +432,12 @@ impl ItfFit {
         let mut twins = Vec::new();
         for (cell, &(row, column, missing)) in cells.iter().enumerate() {
             for &part in missing {
-                let known = self.law(column).part(&rows.cells()[column], row, part);
+                let known = match self.places()[column].part {
+                    None => self
+                        .law(column)
+                        .part(self.cells_of(rows, column), row, part),
+                    Some(_) => Part::Missing,
+                };
                 let Part::SameAs { row, part: first } = known else {
                     continue;
                 };
@@ -410,7 +470,7 @@ impl ItfFit {
             }
             for row in 0..rows.n_rows() {
                 for (part, &at) in place.iter().enumerate() {
-                    let known = self.law(j).part(&rows.cells()[j], row, part);
+                    let known = self.law(j).part(self.cells_of(rows, j), row, part);
                     if let (None, Part::Observed(value)) = (table.column(at).number(row), known) {
                         set(&mut columns[at], row, value, 0);
                     }
@@ -434,6 +494,11 @@ impl ItfFit {
         for &part in missing {
             set(&mut columns[places[column][part]], row, value(part), least);
         }
+    }
+
+    /// The cells that hold those of a column.
+    fn cells_of<'a>(&self, rows: &'a ItfRows, column: usize) -> &'a Cells {
+        &rows.cells()[self.places()[column].column]
     }
 
     fn question_stream(&self, question: u64, row: usize) -> Xoshiro256PlusPlus {

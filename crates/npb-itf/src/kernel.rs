@@ -51,6 +51,16 @@ pub enum Part {
     },
 }
 
+impl Part {
+    /// The value of an observed part.
+    pub fn value(self) -> Option<f64> {
+        match self {
+            Part::Observed(value) => Some(value),
+            Part::Missing | Part::SameAs { .. } => None,
+        }
+    }
+}
+
 impl From<Option<f64>> for Part {
     fn from(value: Option<f64>) -> Self {
         value.map_or(Part::Missing, Part::Observed)
@@ -154,8 +164,8 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     /// [`expected`](Self::expected) and [`complete`](Self::complete) fill in.
     fn part(&self, data: &Self::Data, row: usize, part: usize) -> Part;
 
-    /// Number of levels when parts are levels 0, 1, ... of a category (ordered or not), `None` when they are numbers.
-    fn n_levels(&self) -> Option<usize>;
+    /// Number of levels of a part that is a level 0, 1, ... of a category (ordered or not), `None` of one that is a number.
+    fn n_levels(&self, part: usize) -> Option<usize>;
 
     /// A number that tells cells of a column apart: two cells with the same one have the same likelihoods, whatever the parameters.
     /// `None` when a cell is too large for that, or when likelihoods depend on other rows. Columns of few different cells are
@@ -238,6 +248,19 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     /// Whether the parameters can be integrated out for these cells: then the functions of this section are called.
     fn is_collapsed(&self, data: &Self::Data) -> bool;
 
+    /// The same cells with what is missing of incomplete ones in two clusters drawn given labels and parameters, for a kernel whose parameters
+    /// can then be integrated out; `None` otherwise. Moves of labels that need this draw what is missing, make their step, and forget it.
+    fn completed(
+        &self,
+        _data: &Self::Data,
+        _labels: &[u32],
+        _clusters: [usize; 2],
+        _params: &Self::Params,
+        _rng: &mut Xoshiro256PlusPlus,
+    ) -> Option<Self::Data> {
+        None
+    }
+
     /// Statistics of no cells.
     fn no_stats(&self) -> Self::Stats;
 
@@ -285,8 +308,8 @@ pub trait Kernel: Clone + Debug + Send + Sync {
 
     // Prediction.
 
-    /// The expected parts of a cell given its cluster and its observed parts: for kernels with levels the probability of
-    /// every level, one part after the other (`n_parts * n_levels` numbers); otherwise one number for each part. Observed
+    /// The expected parts of a cell given its cluster and its observed parts, one after the other: of a part with levels the
+    /// probability of every level, of others one number. Observed
     /// parts count as missing when `ignore_observed`.
     #[allow(clippy::too_many_arguments)] // one question with one answer
     fn expected(

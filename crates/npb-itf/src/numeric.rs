@@ -190,6 +190,25 @@ fn ln_positive(x: f64) -> f64 {
     n * LN_2_HIGH + (2.0 * s + (2.0 * atanh_rest + n * LN_2_LOW))
 }
 
+/// Mutual information of a table of probabilities with `n` columns; the table is normalised.
+pub(crate) fn mutual_information(joint: &[f64], n: usize) -> f64 {
+    let total: f64 = joint.iter().sum();
+    let mut columns = vec![0.0; n];
+    for row in joint.chunks_exact(n) {
+        columns.iter_mut().zip(row).for_each(|(sum, p)| *sum += p);
+    }
+    let mut information = 0.0;
+    for row in joint.chunks_exact(n) {
+        let of_row: f64 = row.iter().sum();
+        for (&p, of_column) in row.iter().zip(&columns) {
+            if p > 0.0 {
+                information += p * (p / of_row * (total / of_column)).ln();
+            }
+        }
+    }
+    (information / total).max(0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

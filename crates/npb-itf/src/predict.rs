@@ -3,6 +3,9 @@
 //! For a new row y the posterior given y as well weighs every kept draw by the density of the observed cells of y; for a row of the
 //! training table, which the draws have seen, all draws count alike.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use npb_data::{MixedColumn, MixedTable};
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::special::{ln_normalize, log_sum_exp};
@@ -11,7 +14,8 @@ use rayon::prelude::*;
 
 use crate::data::{codes, levels};
 use crate::draw::{ColumnDraw, Draw};
-use crate::kernel::RowLabels;
+use crate::groups::{Place, changed, read_members};
+use crate::kernel::{Part, RowLabels};
 use crate::kernels::Cells;
 use crate::numeric::pick;
 use crate::{ColumnInfo, ItfData, ItfError, ItfFit};
@@ -37,13 +41,76 @@ impl ItfRows {
     }
 }
 
+/// Rows that are asked about together.
+const BLOCK: usize = 16;
+/// Clusters of less probability add nothing to what costly kernels expect.
+const NEGLIGIBLE: f64 = 1e-12;
+
+/// Log likelihoods of the cells of some rows in columns whose kernels have many numbers for every cluster: draw by draw, so that these numbers
+/// are read once for all these rows.
+pub(crate) struct Ahead {
+    /// The first of these rows in every column.
+    firsts: Vec<usize>,
+    /// Draw by draw, column by column, row by row; empty for other columns.
+    ln_likelihoods: Vec<Vec<Vec<f64>>>,
+}
+
+impl Ahead {
+    /// `rows(j)`: the rows in column j.
+    fn new(draws: &[Draw], cells: &[Cells], rows: impl Fn(usize) -> Range<usize>) -> Self {
+        let laws = &draws[0].columns;
+        let of_column = |(j, column): (usize, &ColumnDraw)| {
+            let (rows, n) = (rows(j), column.n_clusters);
+            let mut out = vec![0.0; rows.len() * n];
+            if column.law.is_costly() && !rows.is_empty() {
+                let none = RowLabels::NONE;
+                (column.law).ln_likelihoods(&cells[j], rows, n, none, &mut out);
+                return out;
+            }
+            Vec::new()
+        };
+        let of_draw = |draw: &Draw| draw.columns.iter().enumerate().map(of_column).collect();
+        let ln_likelihoods = match laws.iter().any(|column| column.law.is_costly()) {
+            true => draws.iter().map(of_draw).collect(),
+            false => Vec::new(),
+        };
+        Self {
+            firsts: (0..laws.len()).map(|j| rows(j).start).collect(),
+            ln_likelihoods,
+        }
+    }
+
+    fn of(&self, draw: usize, column: &ColumnDraw, j: usize, row: usize) -> Option<&[f64]> {
+        let numbers = &self.ln_likelihoods.get(draw)?[j];
+        let n = column.n_clusters;
+        numbers.get((row - self.firsts[j]) * n..)?.get(..n)
+    }
+}
+
 /// What one draw says about one row.
 pub(crate) struct RowInDraw {
+    /// Log likelihoods that were computed ahead, column by column; empty for other columns.
+    ahead: Vec<Vec<f64>>,
     ln_density: f64,
     /// Probabilities of the top-level clusters given the observed cells, block by block.
     top: Vec<Vec<f64>>,
     /// Their logarithms, also of those that are 0 in numbers.
     ln_top: Vec<Vec<f64>>,
+}
+
+/// A cell, and its log likelihoods in a draw when they were computed ahead.
+#[derive(Clone, Copy)]
+struct Cell<'a> {
+    cells: &'a Cells,
+    row: usize,
+    ahead: Option<&'a [f64]>,
+}
+
+impl RowInDraw {
+    /// Log likelihoods of the cell in a column, if they were computed ahead.
+    fn ahead(&self, column: usize) -> Option<&[f64]> {
+        self.ahead.get(column).map(Vec::as_slice)
+    }
 }
 
 impl ItfFit {
@@ -63,15 +130,21 @@ impl ItfFit {
         self.read(table, true)
     }
 
-    /// Rows of columns that were put together by hand. Those of a kernel that looks at other rows (a network) must be the
+    /// Rows of columns that were put together by hand, grouped as in the fit or not at all. Those of a kernel that looks at other rows (a network) must be the
     /// training rows.
     ///
     /// # Errors
     /// Cells of other kernels than in training, or of other rows where that matters; a kernel that looks at other rows in a fit without
     /// their labels ([`crate::ItfConfig::keep_labels`]).
     pub fn rows_of(&self, data: &ItfData, training: bool) -> Result<ItfRows, ItfError> {
+        // Data from before columns were grouped.
+        let plain = data.places().iter().all(|place| place.part.is_none());
+        let grouped = match plain && !self.groups().is_empty() {
+            true => Some(data.with_groups(&self.groups())?),
+            false => None,
+        };
         let rows = ItfRows {
-            cells: data.cells().to_vec(),
+            cells: grouped.as_ref().unwrap_or(data).cells().to_vec(),
             n_rows: data.n_rows(),
             training,
         };
@@ -86,15 +159,14 @@ impl ItfFit {
             .map(|info| info.name.clone())
             .collect();
         table.check_columns(&names)?;
-        let columns = table
-            .columns()
-            .iter()
-            .zip(self.columns())
-            .zip(&self.draws()[0].columns);
-        let cells = columns.map(|((column, info), draw)| {
-            let column = in_levels_of_training(column, info)?;
-            draw.law.cells_of(&column).map_err(|what| ItfError::Column {
-                name: info.name.clone(),
+        let columns = self.members().iter().zip(&self.draws()[0].columns);
+        let cells = columns.map(|(of_column, draw)| {
+            let column = |&j: &usize| in_levels_of_training(table.column(j), &self.columns()[j]);
+            let columns: Vec<MixedColumn> =
+                of_column.iter().map(column).collect::<Result<_, _>>()?;
+            let columns: Vec<&MixedColumn> = columns.iter().collect();
+            read_members(&draw.law, &columns).map_err(|what| ItfError::Column {
+                name: self.columns()[of_column[0]].name.clone(),
                 what,
             })
         });
@@ -112,7 +184,8 @@ impl ItfFit {
     /// Rows of a fit with other columns.
     pub fn ln_density(&self, rows: &ItfRows) -> Result<Vec<f64>, ItfError> {
         self.check_columns_of(rows)?;
-        Ok(self.ln_density_of(rows, |_| true))
+        let densities = self.ln_densities(rows, |_| true);
+        Ok(densities.iter().map(|ln| ln_mean(ln)).collect())
     }
 
     /// Rows may be those of another fit: as many columns, of the same kinds, and the rows of training where kernels look at other rows.
@@ -126,7 +199,7 @@ impl ItfFit {
             });
         }
         for (j, (column, cells)) in laws.iter().zip(&rows.cells).enumerate() {
-            let name = self.columns()[j].name.clone();
+            let name = self.columns()[self.members()[j][0]].name.clone();
             if !column.law.fits(cells) {
                 return Err(ItfError::OtherKernel { name });
             }
@@ -156,14 +229,10 @@ impl ItfFit {
         self.check_columns_of(rows)?;
         let targets = columns.iter().map(|name| self.column_index(name));
         let targets: Vec<usize> = targets.collect::<Result<_, _>>()?;
-        let row = |row| {
-            let all: Vec<f64> = self
-                .ask(rows, row, |_| true)
-                .map(|r| r.ln_density)
-                .collect();
-            let given: Vec<f64> = (self.ask(rows, row, |j| !targets.contains(&j)))
-                .map(|r| r.ln_density)
-                .collect();
+        let (hidden, alone) = self.without(rows, &targets);
+        let all = self.ln_densities(rows, |_| true);
+        let given = self.ln_densities(&hidden, |j| !alone.contains(&j));
+        let ratio = |(all, given): (Vec<f64>, Vec<f64>)| {
             if rows.training {
                 let ratios: Vec<f64> = all.iter().zip(&given).map(|(a, b)| a - b).collect();
                 ln_mean(&ratios)
@@ -171,7 +240,7 @@ impl ItfFit {
                 ln_mean(&all) - ln_mean(&given)
             }
         };
-        Ok((0..rows.n_rows).into_par_iter().map(row).collect())
+        Ok(all.into_iter().zip(given).map(ratio).collect())
     }
 
     /// Log predictive density of single cells, each given what is shown of its row: for held-out cells. `shown`: rows without these
@@ -189,10 +258,16 @@ impl ItfFit {
     ) -> Result<Vec<f64>, ItfError> {
         self.check_columns_of(shown)?;
         self.check_columns_of(whole)?;
+        let has_gap = |row: usize, column: usize| {
+            let place = self.places()[column];
+            let (law, cells) = (self.law(column), &shown.cells[place.column]);
+            match place.part {
+                None => law.has_gap(cells, row),
+                Some(part) => law.part(cells, row, part) == Part::Missing,
+            }
+        };
         let bad = |&&(row, column): &&(usize, usize)| {
-            row >= shown.n_rows
-                || column >= shown.cells.len()
-                || !(self.draws()[0].columns[column].law).has_gap(&shown.cells[column], row)
+            row >= shown.n_rows || column >= self.places().len() || !has_gap(row, column)
         };
         let bad = cells.iter().find(bad).map(|cell| format!("{cell:?}"));
         let bad = bad.or_else(|| {
@@ -207,29 +282,92 @@ impl ItfFit {
         }
         let mut order: Vec<usize> = (0..cells.len()).collect();
         order.sort_by_key(|&place| cells[place].0);
-        let row = |places: &[usize]| -> Vec<(usize, f64)> {
+        // Of every group what is shown of a row and the one column that is asked about, in this order; of other columns the whole rows.
+        let mut target = vec![0; cells.len()];
+        let joined = |(column, of_column): (usize, &Vec<usize>)| {
+            if !self.groups_at(column) {
+                return whole.cells[column].clone();
+            }
+            let asked = order.iter().filter(|&&at| of_column.contains(&cells[at].1));
+            let asked: Vec<usize> = asked.copied().collect();
+            let law = &self.draws()[0].columns[column].law;
+            let rows: Vec<usize> = asked.iter().map(|&at| cells[at].0).collect();
+            (asked.iter().enumerate()).for_each(|(row, &at)| target[at] = row);
+            let with = |at: usize, part: usize, seen: Option<f64>| match self.places()
+                [cells[asked[at]].1]
+                .part
+                == Some(part)
+            {
+                true => law.part(&whole.cells[column], rows[at], part).value(),
+                false => seen,
+            };
+            changed(law, &shown.cells[column], &rows, with)
+        };
+        let joined: Vec<Cells> = self.members().iter().enumerate().map(joined).collect();
+        let row = |places: &[usize], ahead: &Ahead, of_joined: &Ahead| -> Vec<(usize, f64)> {
             let row = cells[places[0]].0;
-            let asked: Vec<RowInDraw> = self.ask(shown, row, |_| true).collect();
+            let asked: Vec<RowInDraw> = self.ask(shown, row, |_| true, ahead).collect();
             let logs: Vec<f64> = match shown.training {
                 true => vec![0.0; asked.len()],
                 false => asked.iter().map(|r| r.ln_density).collect(),
             };
             let ln_total = log_sum_exp(&logs);
             let density = |&place: &usize| {
-                let column = cells[place].1;
-                let law = &self.draws()[0].columns[column].law;
+                let asked_about = cells[place].1;
+                let (law, column) = (self.law(asked_about), self.places()[asked_about].column);
                 let seen = &shown.cells[column];
                 let seen = law.is_observed(seen, row).then_some(seen);
-                let draws = self.draws().iter().zip(&asked).zip(&logs);
-                let ln = draws.map(|((draw, asked), ln_weight)| {
-                    ln_weight + ln_cell(draw, column, asked, &whole.cells[column], seen, row)
+                let at = match self.groups_at(column) {
+                    true => target[place],
+                    false => row,
+                };
+                let draws = self.draws().iter().zip(&asked).zip(&logs).enumerate();
+                let ln = draws.map(|(number, ((draw, asked), ln_weight))| {
+                    let own = &draw.columns[column];
+                    let whole = Cell {
+                        cells: &joined[column],
+                        row: at,
+                        ahead: of_joined.of(number, own, column, at),
+                    };
+                    let seen = seen.map(|cells| Cell {
+                        cells,
+                        row,
+                        ahead: asked.ahead(column),
+                    });
+                    ln_weight + ln_cell(draw, column, asked, whole, seen)
                 });
                 (place, log_sum_exp(&ln.collect::<Vec<_>>()) - ln_total)
             };
             places.iter().map(density).collect()
         };
         let rows: Vec<&[usize]> = order.chunk_by(|&a, &b| cells[a].0 == cells[b].0).collect();
-        let found: Vec<Vec<(usize, f64)>> = rows.into_par_iter().map(row).collect();
+        let block = |rows: &[&[usize]]| {
+            let places: Vec<usize> = rows.concat();
+            let ends = |column: usize| {
+                let in_column = |&&place: &&usize| self.places()[cells[place].1].column == column;
+                let mut inside = places.iter().filter(in_column);
+                let first = inside.next()?;
+                Some((*first, *inside.next_back().unwrap_or(first)))
+            };
+            let (first, last) = (cells[places[0]].0, cells[places[places.len() - 1]].0);
+            // Rows far apart are asked about one by one.
+            let span = match last - first < 4 * BLOCK {
+                true => first..last + 1,
+                false => 0..0,
+            };
+            let ahead = Ahead::new(self.draws(), &shown.cells, |_| span.clone());
+            let of_joined = |column: usize| match (self.groups_at(column), ends(column)) {
+                (true, Some((first, last))) => target[first]..target[last] + 1,
+                (false, _) if self.draws()[0].columns[column].law.is_costly() => span.clone(),
+                _ => 0..0,
+            };
+            let of_joined = Ahead::new(self.draws(), &joined, of_joined);
+            let rows = rows
+                .iter()
+                .flat_map(|places| row(places, &ahead, &of_joined));
+            rows.collect::<Vec<_>>()
+        };
+        let found: Vec<Vec<(usize, f64)>> = rows.par_chunks(BLOCK).map(block).collect();
         let mut densities = vec![0.0; cells.len()];
         for (place, density) in found.into_iter().flatten() {
             densities[place] = density;
@@ -237,15 +375,33 @@ impl ItfFit {
         Ok(densities)
     }
 
-    fn ln_density_of(&self, rows: &ItfRows, use_column: impl Fn(usize) -> bool + Sync) -> Vec<f64> {
-        let row = |row| {
-            let densities: Vec<f64> = self
-                .ask(rows, row, &use_column)
-                .map(|r| r.ln_density)
-                .collect();
-            ln_mean(&densities)
+    /// Log densities of each row in every draw, by the columns that are used.
+    fn ln_densities(
+        &self,
+        rows: &ItfRows,
+        use_column: impl Fn(usize) -> bool + Sync,
+    ) -> Vec<Vec<f64>> {
+        let row = |row, ahead: &Ahead| {
+            let asked = self.ask(rows, row, &use_column, ahead);
+            asked.map(|r| r.ln_density).collect()
         };
-        (0..rows.n_rows).into_par_iter().map(row).collect()
+        self.by_blocks(rows, row)
+    }
+
+    /// Answers row by row, blocks of rows in parallel.
+    pub(crate) fn by_blocks<T: Send>(
+        &self,
+        rows: &ItfRows,
+        row: impl Fn(usize, &Ahead) -> T + Sync,
+    ) -> Vec<T> {
+        let block = |b: usize| {
+            let range = b * BLOCK..((b + 1) * BLOCK).min(rows.n_rows);
+            let ahead = Ahead::new(self.draws(), &rows.cells, |_| range.clone());
+            range.map(|i| row(i, &ahead)).collect::<Vec<T>>()
+        };
+        let blocks = (0..rows.n_rows.div_ceil(BLOCK)).into_par_iter();
+        let blocks: Vec<Vec<T>> = blocks.map(block).collect();
+        blocks.into_iter().flatten().collect()
     }
 
     /// Predicts one column from the other observed cells of each row (its own cell is not looked at): class probabilities, or the expected
@@ -256,12 +412,41 @@ impl ItfFit {
     pub fn predict(&self, rows: &ItfRows, column: &str) -> Result<Vec<Vec<f64>>, ItfError> {
         self.check_columns_of(rows)?;
         let target = self.column_index(column)?;
-        let row = |row| {
-            let asked: Vec<RowInDraw> = self.ask(rows, row, |j| j != target).collect();
+        let Place { column, part } = self.places()[target];
+        let (hidden, alone) = self.without(rows, &[target]);
+        let row = |row, ahead: &Ahead| {
+            let asked = self.ask(&hidden, row, |j| !alone.contains(&j), ahead);
+            let asked: Vec<RowInDraw> = asked.collect();
             let weights = draw_weights(&asked, rows.training);
-            self.expected(rows, row, target, true, &asked, &weights)
+            let expected = self.expected(&hidden, row, column, part.is_none(), &asked, &weights);
+            match part {
+                None => expected,
+                Some(part) => expected[self.law(target).place_of_part(part)].to_vec(),
+            }
         };
-        Ok((0..rows.n_rows).into_par_iter().map(row).collect())
+        Ok(self.by_blocks(&hidden, row))
+    }
+
+    /// Rows without some columns' cells in groups, and the columns of the model that are other ones of these columns.
+    fn without<'a>(&self, rows: &'a ItfRows, targets: &[usize]) -> (Cow<'a, ItfRows>, Vec<usize>) {
+        let mut hidden = Cow::Borrowed(rows);
+        let mut alone = Vec::new();
+        for (column, of_column) in self.members().iter().enumerate() {
+            if !of_column.iter().any(|j| targets.contains(j)) {
+                continue;
+            }
+            if self.places()[of_column[0]].part.is_none() {
+                alone.push(column);
+                continue;
+            }
+            let shown =
+                |_, part: usize, x: Option<f64>| x.filter(|_| !targets.contains(&of_column[part]));
+            let law = &self.draws()[0].columns[column].law;
+            let all: Vec<usize> = (0..rows.n_rows).collect();
+            let cells = changed(law, &rows.cells[column], &all, shown);
+            hidden.to_mut().cells[column] = cells;
+        }
+        (hidden, alone)
     }
 
     /// Every draw's view of a row, by the observed cells of the columns that are used.
@@ -270,17 +455,30 @@ impl ItfFit {
         rows: &'a ItfRows,
         row: usize,
         use_column: impl Fn(usize) -> bool + 'a,
+        ahead: &'a Ahead,
     ) -> impl Iterator<Item = RowInDraw> + 'a {
         let mut likelihoods = Vec::new();
-        self.draws().iter().map(move |draw| {
+        self.draws().iter().enumerate().map(move |(number, draw)| {
+            let of_column = |(j, column): (usize, &ColumnDraw)| {
+                let ln = ahead.of(number, column, j, row);
+                ln.map_or(Vec::new(), <[f64]>::to_vec)
+            };
+            let of_columns: Vec<Vec<f64>> = match ahead.ln_likelihoods.is_empty() {
+                true => Vec::new(),
+                false => draw.columns.iter().enumerate().map(of_column).collect(),
+            };
             let mut ln_density = 0.0;
             let mut ln_top = Vec::with_capacity(draw.blocks.len());
             let block = |(b, block): (usize, &crate::BlockDraw)| {
                 let mut top: Vec<f64> = block.weights.iter().map(|w| w.ln()).collect();
                 for (j, column) in draw.columns.iter().enumerate() {
                     if column.block == b && use_column(j) {
-                        let cells = &rows.cells[j];
-                        let ln_factor = column.likelihoods(cells, row, draw, j, &mut likelihoods);
+                        let cell = Cell {
+                            cells: &rows.cells[j],
+                            row,
+                            ahead: of_columns.get(j).map(Vec::as_slice),
+                        };
+                        let ln_factor = column.likelihoods(cell, draw, j, &mut likelihoods);
                         ln_density += ln_factor;
                         let mut ln_likelihoods = None;
                         for (r, top) in top.iter_mut().enumerate() {
@@ -289,9 +487,8 @@ impl ItfFit {
                                 sum.ln()
                             } else {
                                 // Too far behind the best cluster of this column for a number, but maybe not in all columns together.
-                                let ln = ln_likelihoods.get_or_insert_with(|| {
-                                    column.ln_likelihoods(cells, row, draw, j)
-                                });
+                                let ln = ln_likelihoods
+                                    .get_or_insert_with(|| column.ln_likelihoods(cell, draw, j));
                                 log_sum_exp(&column.ln_weights(r, ln)) - ln_factor
                             };
                         }
@@ -306,6 +503,7 @@ impl ItfFit {
             };
             let top = draw.blocks.iter().enumerate().map(block).collect();
             RowInDraw {
+                ahead: of_columns,
                 ln_density,
                 top,
                 ln_top,
@@ -338,8 +536,10 @@ impl ItfFit {
                 ignore_observed,
                 &mut likelihoods,
             );
+            // What is costly is not asked where it makes no difference.
+            let least = if own.law.is_costly() { NEGLIGIBLE } else { 0.0 };
             for (cluster, p) in clusters.into_iter().enumerate() {
-                if p == 0.0 {
+                if p <= least {
                     continue;
                 }
                 let mut counts = Vec::new();
@@ -385,8 +585,13 @@ impl ItfFit {
             let cluster = if own.weights.is_empty() {
                 top
             } else {
-                own.likelihoods(cells, row, draw, j, &mut likelihoods);
-                let ln = || own.ln_likelihoods(cells, row, draw, j);
+                let cell = Cell {
+                    cells,
+                    row,
+                    ahead: asked.ahead(j),
+                };
+                own.likelihoods(cell, draw, j, &mut likelihoods);
+                let ln = || own.ln_likelihoods(cell, draw, j);
                 pick(&own.within(top, &likelihoods, ln), rng.random())
             };
             let mut counts = Vec::new();
@@ -418,16 +623,14 @@ impl ColumnDraw {
     }
 
     /// Writes the likelihoods of a cell up to a factor and returns the factor's logarithm.
-    fn likelihoods(
-        &self,
-        cells: &Cells,
-        row: usize,
-        draw: &Draw,
-        column: usize,
-        out: &mut Vec<f64>,
-    ) -> f64 {
+    fn likelihoods(&self, cell: Cell<'_>, draw: &Draw, column: usize, out: &mut Vec<f64>) -> f64 {
         out.clear();
+        if let Some(ln) = cell.ahead.filter(|ln| !ln.is_empty()) {
+            out.extend_from_slice(ln);
+            return crate::numeric::exp_rows(out, self.n_clusters);
+        }
         out.resize(self.n_clusters, 0.0);
+        let Cell { cells, row, .. } = cell;
         let mut counts = Vec::new();
         let others = self.others(draw, column, &mut counts);
         self.law
@@ -435,7 +638,11 @@ impl ColumnDraw {
     }
 
     /// Logarithms of the likelihoods of a cell.
-    fn ln_likelihoods(&self, cells: &Cells, row: usize, draw: &Draw, column: usize) -> Vec<f64> {
+    fn ln_likelihoods(&self, cell: Cell<'_>, draw: &Draw, column: usize) -> Vec<f64> {
+        if let Some(ln) = cell.ahead.filter(|ln| !ln.is_empty()) {
+            return ln.to_vec();
+        }
+        let Cell { cells, row, .. } = cell;
         let mut out = vec![0.0; self.n_clusters];
         let mut counts = Vec::new();
         let others = self.others(draw, column, &mut counts);
@@ -448,13 +655,12 @@ impl ColumnDraw {
     fn add_ln_sums(
         &self,
         mut numbers: Vec<f64>,
-        cells: &Cells,
-        row: usize,
+        cell: Cell<'_>,
         draw: &Draw,
         column: usize,
     ) -> Vec<f64> {
         let mut likelihoods = Vec::new();
-        let ln_factor = self.likelihoods(cells, row, draw, column, &mut likelihoods);
+        let ln_factor = self.likelihoods(cell, draw, column, &mut likelihoods);
         let mut ln_likelihoods = None;
         for (r, number) in numbers.iter_mut().enumerate() {
             let sum = self.sum(r, &likelihoods);
@@ -462,8 +668,8 @@ impl ColumnDraw {
                 *number = *number + ln_factor + sum.ln();
             } else {
                 // Too far behind the best cluster of the column for a number.
-                let ln = ln_likelihoods
-                    .get_or_insert_with(|| self.ln_likelihoods(cells, row, draw, column));
+                let ln =
+                    ln_likelihoods.get_or_insert_with(|| self.ln_likelihoods(cell, draw, column));
                 *number += log_sum_exp(&self.ln_weights(r, ln));
             }
         }
@@ -525,6 +731,11 @@ fn cluster_weights(
 ) -> Vec<f64> {
     let own = &draw.columns[column];
     let top = &asked.top[own.block];
+    let cell = Cell {
+        cells,
+        row,
+        ahead: asked.ahead(column),
+    };
     if own.weights.is_empty() {
         return top.clone();
     }
@@ -532,14 +743,14 @@ fn cluster_weights(
         likelihoods.clear();
         likelihoods.resize(own.n_clusters, 1.0);
     } else {
-        own.likelihoods(cells, row, draw, column, likelihoods);
+        own.likelihoods(cell, draw, column, likelihoods);
     }
     let mut weights = vec![0.0; own.n_clusters];
     for (r, &p) in top.iter().enumerate() {
         if p == 0.0 {
             continue;
         }
-        let ln = || own.ln_likelihoods(cells, row, draw, column);
+        let ln = || own.ln_likelihoods(cell, draw, column);
         for (weight, within) in weights.iter_mut().zip(own.within(r, likelihoods, ln)) {
             *weight += p * within;
         }
@@ -552,15 +763,14 @@ fn ln_cell(
     draw: &Draw,
     column: usize,
     asked: &RowInDraw,
-    cells: &Cells,
-    seen: Option<&Cells>,
-    row: usize,
+    cell: Cell<'_>,
+    seen: Option<Cell<'_>>,
 ) -> f64 {
     let own = &draw.columns[column];
     let ln_top = &asked.ln_top[own.block];
-    let mut terms = own.add_ln_sums(ln_top.clone(), cells, row, draw, column);
+    let mut terms = own.add_ln_sums(ln_top.clone(), cell, draw, column);
     if let Some(seen) = seen {
-        let given = own.add_ln_sums(vec![0.0; ln_top.len()], seen, row, draw, column);
+        let given = own.add_ln_sums(vec![0.0; ln_top.len()], seen, draw, column);
         // What is impossible stays so.
         let possible = terms.iter_mut().zip(given).filter(|(t, _)| t.is_finite());
         possible.for_each(|(term, given)| *term -= given);

@@ -27,6 +27,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     simulated::TABLE_1,
     simulated::TABLE_2,
     cells::TABLE_3,
+    cells::TABLE_4,
     figures::FIGURE_1,
     figures::FIGURE_2,
     figures::FIGURE_3,

@@ -8,8 +8,8 @@ use super::tokens::{find, find_inside, tokens};
 use super::tree::Tree;
 use super::{Project, Violation};
 
-/// Members that know several models; everything else below `crates/` obeys the layers.
-const TOOLS: [&str; 2] = ["xtask", "benches"];
+/// Members that know several models and may print; everything else below `crates/` obeys the layers.
+const TOOLS: [&str; 3] = ["xtask", "benches", "crates/npb-cli"];
 /// Base crates in order, each with the base crates it may use.
 const BASE: [(&str, &[&str]); 4] = [
     ("npb-linalg", &[]),
@@ -55,8 +55,12 @@ fn is_base(name: &str) -> bool {
     BASE.iter().any(|(base, _)| *base == name)
 }
 
+fn is_tool(folder: &str) -> bool {
+    TOOLS.contains(&folder)
+}
+
 fn is_library(manifest: &Manifest) -> bool {
-    manifest.folder.starts_with("crates/")
+    manifest.folder.starts_with("crates/") && !is_tool(&manifest.folder)
 }
 
 fn is_model(manifest: &Manifest) -> bool {
@@ -68,7 +72,7 @@ fn layers(project: &Project) -> Vec<Violation> {
     let members: Vec<&str> = project.members.iter().map(|m| m.name.as_str()).collect();
     let mut broken = Vec::new();
     for member in &project.members {
-        if TOOLS.contains(&member.folder.as_str()) {
+        if is_tool(&member.folder) {
             continue;
         }
         let allowed = |package: &str| match BASE.iter().find(|(base, _)| *base == member.name) {
@@ -235,7 +239,9 @@ fn forbid(
 }
 
 fn in_library_source(path: &str) -> bool {
-    path.starts_with("crates/") && path.split('/').nth(2) == Some("src")
+    let mut parts = path.splitn(4, '/');
+    let member = [parts.next(), parts.next()].map(Option::unwrap_or_default);
+    member[0] == "crates" && parts.next() == Some("src") && !is_tool(&member.join("/"))
 }
 
 fn no_printing_in_libraries(project: &Project) -> Vec<Violation> {

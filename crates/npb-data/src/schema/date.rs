@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// How dates are written and what number stands for one: units since an origin, both in the proleptic Gregorian calendar.
 ///
-/// A date is three numbers (a year of four digits) between `-`, `/` or `.`; after a blank or `T` may follow a time, `hh:mm`, `hh:mm:ss` or `hh:mm:ss.s`, and
+/// A date is three numbers (a year of four digits; the month may be an English name) between `-`, `/` or `.`; after a blank or `T` may follow a time, `hh:mm`, `hh:mm:ss` or `hh:mm:ss.s`, and
 /// `Z` or an offset such as `+02:00`, which is subtracted. Without an offset times are taken as they are written.
 ///
 /// ```
@@ -161,10 +161,10 @@ fn seconds(text: &str, order: DateOrder) -> Option<f64> {
         DateOrder::Dmy => (third, second, first),
         DateOrder::Mdy => (third, first, second),
     };
-    if year.len() != 4 || month.len() > 2 || day.len() > 2 {
+    if year.len() != 4 || day.len() > 2 {
         return None;
     }
-    let (year, month, day) = (digits(year)?, digits(month)?, digits(day)?);
+    let (year, month, day) = (digits(year)?, month_number(month)?, digits(day)?);
     if year == 0 || !(1..=12).contains(&month) || day == 0 || day > month_length(year, month) {
         return None;
     }
@@ -222,6 +222,34 @@ fn digits(text: &str) -> Option<u32> {
     let only_digits =
         !text.is_empty() && text.len() <= 9 && text.bytes().all(|b| b.is_ascii_digit());
     only_digits.then(|| text.parse().ok())?
+}
+
+/// A number of up to two digits, or an English name, whole or its first three letters.
+fn month_number(text: &str) -> Option<u32> {
+    if text.len() < 3 {
+        return digits(text);
+    }
+    let names = [
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+    ];
+    let text = text.to_ascii_lowercase();
+    let is = |name: &&str| **name == text || name[..3] == text;
+    names
+        .iter()
+        .zip(1..)
+        .find(|(name, _)| is(name))
+        .map(|(_, number)| number)
 }
 
 fn month_length(year: u32, month: u32) -> u32 {
@@ -293,6 +321,9 @@ mod tests {
             ("2000-02-29", Some(951_782_400.0)),
             ("70-01-01", None),
             ("1970-01-01-01", None),
+            ("1970-jan-02", Some(86_400.0)),
+            ("1970-February-01", Some(31.0 * 86_400.0)),
+            ("1970-Janu-01", None),
             ("1970/01/01", Some(0.0)),
             ("1970-01/01", None),
             ("", None),

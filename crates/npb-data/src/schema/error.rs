@@ -1,7 +1,5 @@
 //! What can be wrong with a schema.
 
-use super::column::ColumnSchema;
-
 /// A schema that cannot be used: which column or block, and what it must be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -56,18 +54,15 @@ impl SchemaError {
         }
     }
 
-    pub(crate) fn no_such_column(name: &str, columns: &[ColumnSchema]) -> Self {
-        let mut known: Vec<String> = columns
-            .iter()
-            .take(10)
-            .map(|c| format!("{:?}", c.name))
-            .collect();
-        if columns.len() > known.len() {
-            known.push(format!("{} more", columns.len() - known.len()));
+    pub(crate) fn no_such_column<'a>(name: &str, columns: impl Iterator<Item = &'a str>) -> Self {
+        let names: Vec<String> = columns.map(|name| format!("{name:?}")).collect();
+        let mut known = names[..names.len().min(10)].join(", ");
+        if names.len() > 10 {
+            known += &format!(", {} more", names.len() - 10);
         }
         Self::NoSuchColumn {
             name: name.to_owned(),
-            known: known.join(", "),
+            known,
         }
     }
 }

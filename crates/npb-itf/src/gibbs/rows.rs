@@ -29,6 +29,8 @@ const EDGE: f64 = 1e-3;
 const TAIL: f64 = 1e-3;
 /// K grows no further than this; then more rows look beyond it.
 const MAX_STICKS: usize = 512;
+/// Logarithm of the largest weight of a label beyond K.
+const MAX_LN: f64 = 600.0;
 /// Labels are added in groups of this many, so that loops over them fill vector registers.
 const LANES: usize = 4;
 /// A column has kinds of cells when there are so many rows for each.
@@ -584,7 +586,7 @@ impl Block<'_> {
                 Some(lower) => {
                     let seen = lower.n + extra(1 + j as u32);
                     for (k, likelihood) in these[..seen].iter_mut().enumerate() {
-                        *likelihood *= (-ln_edge(k, lower.n)).exp();
+                        *likelihood *= inverse_edge(k, seen, lower.n);
                     }
                     for (r, ln_top) in ln_top.iter_mut().enumerate() {
                         *ln_top += lower.sum(r, &these[..seen]).ln();
@@ -634,6 +636,12 @@ fn ln_edge(label: usize, n: usize) -> f64 {
         Some(beyond) => EDGE.ln() - beyond as f64 * std::f64::consts::LN_2,
         None => 0.0,
     }
+}
+
+/// 1/ξ, up to a number that depends on `seen` alone: that of the last label seen stays within the numbers.
+fn inverse_edge(label: usize, seen: usize, n: usize) -> f64 {
+    let largest = -ln_edge(seen.saturating_sub(1), n);
+    (-ln_edge(label, n) - (largest - MAX_LN).max(0.0)).exp()
 }
 
 impl Lower {
@@ -802,6 +810,19 @@ mod tests {
 
     use super::*;
     use crate::{ItfConfig, ItfData, ItfMove, ItfSampler, Structure};
+
+    /// Labels far beyond the table: weights stay numbers, in the right proportions.
+    #[test]
+    fn weights_beyond_the_edge_stay_finite() {
+        for seen in [5, 40, 1500] {
+            let weight = |k| inverse_edge(k, seen, 4);
+            assert!((0..seen).all(|k| weight(k).is_finite() && weight(k) > 0.0));
+            assert!((weight(4) / weight(3) / EDGE.recip() - 1.0).abs() < 1e-9);
+            let last = weight(seen - 1) / weight(seen - 2);
+            assert!(seen == 5 || (last - 2.0).abs() < 1e-9);
+        }
+        assert_eq!(inverse_edge(7, 9, 4), (-ln_edge(7, 4)).exp());
+    }
 
     #[test]
     fn flags_say_which_slices_lie_below_the_edge() {

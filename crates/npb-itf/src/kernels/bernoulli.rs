@@ -181,7 +181,7 @@ impl Kernel for Bernoulli {
         None
     }
 
-    fn n_levels(&self) -> Option<usize> {
+    fn n_levels(&self, _: usize) -> Option<usize> {
         Some(2)
     }
 

@@ -66,8 +66,33 @@ impl Categorical {
             .then_some(Self { n_levels })
     }
 
+    /// Number of levels.
+    pub fn size(&self) -> usize {
+        self.n_levels
+    }
+
+    /// A draw of a from its prior.
+    pub(super) fn prior_concentration(rng: &mut Xoshiro256PlusPlus) -> f64 {
+        let (location, scale) = LN_CONCENTRATION;
+        normal(location, scale, rng).exp()
+    }
+
+    /// A draw of ln θ given a and the numbers of cells with each level.
+    pub(super) fn draw_ln_theta(
+        &self,
+        a: f64,
+        counts: impl Iterator<Item = f64>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Vec<f64> {
+        let law = Dirichlet::new(counts.map(|n| a + n).collect())
+            .expect("positive and finite concentrations");
+        let mut ln_theta = vec![0.0; self.n_levels];
+        law.sample_ln(&mut ln_theta, rng);
+        ln_theta
+    }
+
     /// ln p(counts) given a: the concentration of every level is the same.
-    fn ln_evidence_at(&self, a: f64, counts: &[u64]) -> f64 {
+    pub(super) fn ln_evidence_at(&self, a: f64, counts: &[u64]) -> f64 {
         let n: u64 = counts.iter().sum();
         let occupied = counts.iter().filter(|&&n| n > 0);
         occupied
@@ -77,17 +102,14 @@ impl Categorical {
     }
 
     /// One random-walk step on ln a given the counts of all clusters, probabilities integrated out.
-    fn move_concentration(
+    pub(super) fn move_concentration(
         &self,
-        params: &mut CategoricalParams,
+        concentration: &mut f64,
         pool: &[Vec<u64>],
         rng: &mut Xoshiro256PlusPlus,
     ) {
         let standard: f64 = normal(0.0, 1.0, rng);
-        let (old, new) = (
-            params.concentration,
-            params.concentration * (STEP * standard).exp(),
-        );
+        let (old, new) = (*concentration, *concentration * (STEP * standard).exp());
         let prior = |a: f64| {
             let z = (a.ln() - LN_CONCENTRATION.0) / LN_CONCENTRATION.1;
             -0.5 * z * z
@@ -99,7 +121,7 @@ impl Categorical {
         };
         let ln_ratio = prior(new) - prior(old) + evidence(new) - evidence(old);
         if rng.random::<f64>().ln() < ln_ratio {
-            params.concentration = new;
+            *concentration = new;
         }
     }
 }
@@ -168,7 +190,7 @@ impl Kernel for Categorical {
         data.code(row).map(f64::from).into()
     }
 
-    fn n_levels(&self) -> Option<usize> {
+    fn n_levels(&self, _: usize) -> Option<usize> {
         Some(self.n_levels)
     }
 
@@ -177,9 +199,8 @@ impl Kernel for Categorical {
     }
 
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> CategoricalParams {
-        let (location, scale) = LN_CONCENTRATION;
         CategoricalParams {
-            concentration: normal(location, scale, rng).exp(),
+            concentration: Self::prior_concentration(rng),
             ln_theta: ClusterTable::new(self.n_levels + 1),
             theta: ClusterTable::new(self.n_levels + 1),
         }
@@ -198,7 +219,7 @@ impl Kernel for Categorical {
         rng: &mut Xoshiro256PlusPlus,
     ) {
         self.tally(data, labels, params, pool);
-        self.move_concentration(params, pool, rng);
+        self.move_concentration(&mut params.concentration, pool, rng);
         for cluster in 0..params.n_clusters() {
             self.draw(params, cluster, &pool[cluster], rng);
         }
@@ -276,13 +297,8 @@ impl Kernel for Categorical {
         stats: &Vec<u64>,
         rng: &mut Xoshiro256PlusPlus,
     ) {
-        let concentrations = stats
-            .iter()
-            .map(|&n| params.concentration + n as f64)
-            .collect();
-        let law = Dirichlet::new(concentrations).expect("positive and finite concentrations");
-        let mut ln_theta = vec![0.0; self.n_levels];
-        law.sample_ln(&mut ln_theta, rng);
+        let counts = stats.iter().map(|&n| n as f64);
+        let ln_theta = self.draw_ln_theta(params.concentration, counts, rng);
         for (level, ln) in ln_theta.into_iter().enumerate() {
             params.ln_theta.set(level, cluster, ln);
             // Not 0: a row always has some cluster with a positive number.

@@ -454,7 +454,7 @@ impl Kernel for Curve {
         seen(data.given[row * data.n_points + part]).into()
     }
 
-    fn n_levels(&self) -> Option<usize> {
+    fn n_levels(&self, _: usize) -> Option<usize> {
         None
     }
 

@@ -195,7 +195,7 @@ impl Kernel for DiagonalNormal {
         data.coordinates[part].value(row).into()
     }
 
-    fn n_levels(&self) -> Option<usize> {
+    fn n_levels(&self, _: usize) -> Option<usize> {
         None
     }
 

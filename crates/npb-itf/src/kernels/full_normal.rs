@@ -1,4 +1,6 @@
-//! Vectors of numbers that depend on each other within a cluster.
+//! Vectors of numbers, with levels beside them, that depend on each other within a cluster.
+
+mod densities;
 
 use std::ops::Range;
 
@@ -6,25 +8,31 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::dist::Wishart;
-use npb_priors::special::{LN_SQRT_2PI, ln_multivariate_gamma};
+use npb_priors::special::{LN_SQRT_2PI, ln_multivariate_gamma, ln_normalize, log_sum_exp};
 use serde::{Deserialize, Serialize};
 
+use super::Categorical;
 use super::band::Band;
-use super::diagonal_normal::transposed;
 use super::support::{
-    CellError, ClusterTable, Hierarchical, clusters_in, pick_ln, positive, positive_gamma,
-    push_drawn, seen, setting, standard,
+    CellError, Hierarchical, clusters_in, pick_ln, positive, positive_gamma, push_drawn, seen,
+    setting, standard,
 };
 use crate::kernel::{Clusters, Kernel, Part, RowLabels};
+use densities::Densities;
 
-/// z ~ N(μ_k, Λ_k⁻¹) in cluster k, z_j = (x_j − centre_j)/scale_j, with a normal-Wishart prior:
-/// Λ_k ~ W((b I)⁻¹, d + 2), so that E Λ_k⁻¹ = b I, and μ_k ~ N(m, (s Λ_k)⁻¹).
+/// z ~ N(μ_k + Σ_l β_k,g(l), Λ_k⁻¹) and levels g(l) ~ θ_kl in cluster k, z_j = (x_j − centre_j)/scale_j: a vector, or, with levels, the general
+/// location model (Olkin and Tate, 1961), in which every level moves the mean of the numbers and so is told by them, as in linear
+/// discriminant analysis.
 ///
-/// m ~ N(0, I), s ~ Gamma(1, 2) and b, uniform on 4^−g, g = 0..9, are learned, as in [`Normal`](super::Normal). Missing coordinates are
-/// integrated out exactly. When no vector is incomplete (a wholly missing one may be), all parameters can be integrated out; otherwise
-/// `update` draws the missing coordinates first.
+/// Λ_k ~ W(d + 1 + e, (e B)⁻¹), so that E Λ_k⁻¹ = B; μ_k ~ N(m, (s Λ_k)⁻¹), the effect of a level β_ka ~ N(m_a, (t Λ_k)⁻¹); θ_kl as
+/// in [`Categorical`]. Learned: m, m_a ~ N(0, I), s ~ Gamma(1, 2), t ~ Gamma(1, 1), e, uniform on 2^g, g = 0..8, and B ~ W(d + 2, I/(d + 2))
+/// with no eigenvalue below 4⁻⁹. So clusters share a covariance as far as the data say that theirs are alike. Missing numbers and levels are
+/// summed out exactly. When no cell is incomplete (a wholly missing one may be), all parameters can be integrated out; otherwise `update`
+/// draws the missing parts first.
 ///
-/// Cost of a likelihood: d² multiplications; with m missing coordinates d² + m³/6.
+/// The numbers are the first parts of a cell, levels follow.
+///
+/// Cost of a likelihood: d² / 2 multiplications; with m missing numbers m d + m³/6 more; for every way to choose missing levels m d more.
 ///
 /// ```
 /// use npb_itf::npb_infer::stream;
@@ -45,36 +53,60 @@ use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 pub struct FullNormal {
     centres: Vec<f64>,
     scales: Vec<f64>,
+    levels: Vec<Categorical>,
 }
 
 /// Cells of vectors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FullNormalData {
     d: usize,
-    /// As they were given, row by row, NaN where missing.
+    /// Numbers as they were given, row by row, NaN where missing.
     given: Vec<f64>,
-    /// z, row by row, NaN where missing.
+    /// z, row by row, 0 where missing.
     z: Vec<f64>,
-    /// Missing coordinates of each row.
+    /// Missing numbers of each row.
     missing: Vec<Vec<usize>>,
-    /// −Σ ln scale over the observed coordinates of each row.
+    /// −Σ ln scale over the observed numbers of each row.
     units: Vec<f64>,
+    /// Levels, row by row.
+    codes: Vec<Option<u32>>,
+    /// Places of the observed levels of each row among all effects.
+    known: Vec<Vec<usize>>,
+    /// Which of `ways` the missing levels of each row are.
+    open: Vec<usize>,
+    ways: Vec<Ways>,
 }
 
-/// Hyperparameters, means and precisions of all clusters.
+/// All ways to choose the levels of some columns.
+#[derive(Clone, Debug, PartialEq)]
+struct Ways {
+    columns: Vec<usize>,
+    /// Places among all effects, way by way.
+    places: Vec<usize>,
+}
+
+/// Hyperparameters and the parameters of all clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FullNormalParams {
-    /// m.
+    /// m, then m_a for every effect.
     mean: Vec<f64>,
     /// s.
     strength: f64,
-    /// b is 4 to minus this.
-    rate: usize,
-    /// Rows as in [`Rows`].
-    table: ClusterTable,
+    /// t.
+    effect_strength: f64,
+    /// e is 2 to this.
+    alike: usize,
+    /// B, its lower triangle packed.
+    scale: Vec<f64>,
+    /// ln |B|.
+    ln_det_scale: f64,
+    /// Of the levels' probabilities, as in [`Categorical`].
+    concentrations: Vec<f64>,
+    /// The numbers of every cluster, in the order of [`Rows`].
+    table: Vec<Vec<f64>>,
 }
 
-/// How many vectors, their sum and the sum of their products.
+/// How many cells, their sum and the sum of their products: indicators of levels first, then numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FullNormalStats {
     n: u64,
@@ -84,19 +116,31 @@ pub struct FullNormalStats {
     products: Vec<f64>,
 }
 
-/// Where numbers of a cluster stand in the table.
+/// Where the numbers of a cluster stand.
 #[derive(Clone, Copy)]
 struct Rows {
     d: usize,
+    effects: usize,
 }
 
 const STRENGTH: (f64, f64) = (1.0, 2.0);
-const RATES: usize = 9;
+const EFFECT_STRENGTH: (f64, f64) = (1.0, 1.0);
+/// Positions of the grid of e.
+const ALIKE: usize = 8;
+/// Least eigenvalue of B: numbers that are functions of each other stay with densities.
+const FLOOR: f64 = 1.0 / 262_144.0;
 /// Values stay within this many scales.
 const LIMIT: f64 = 1e100;
+/// Ways to choose all levels of a cell.
+const MAX_WAYS: usize = 4096;
 
 fn packed(i: usize, j: usize) -> usize {
     i * (i + 1) / 2 + j
+}
+
+/// e at a position of its grid.
+fn alike(g: usize) -> f64 {
+    (1_u64 << g) as f64
 }
 
 impl Rows {
@@ -119,7 +163,7 @@ impl Rows {
         2 * self.d + packed(i, j)
     }
 
-    /// Λ_ij, i >= j.
+    /// Λ_ij.
     fn precision(self, i: usize, j: usize) -> usize {
         2 * self.d + self.triangle() + packed(i.max(j), i.min(j))
     }
@@ -129,8 +173,23 @@ impl Rows {
         2 * (self.d + self.triangle())
     }
 
+    /// β_aj.
+    fn effect(self, a: usize, j: usize) -> usize {
+        self.constant() + 1 + a * self.d + j
+    }
+
+    /// (L'β_a)_j.
+    fn turned_effect(self, a: usize, j: usize) -> usize {
+        self.effect(self.effects + a, j)
+    }
+
+    /// ln θ_a.
+    fn ln_theta(self, a: usize) -> usize {
+        self.effect(2 * self.effects, 0) + a
+    }
+
     fn n(self) -> usize {
-        self.constant() + 1
+        self.ln_theta(self.effects)
     }
 }
 
@@ -138,17 +197,31 @@ impl Rows {
 struct Posterior {
     strength: f64,
     df: f64,
+    /// Expected indicators, then numbers.
     mean: Vec<f64>,
+    /// G of the precision G G' of the effects (times Λ).
+    factor: Band,
+    /// Expected effects times G, effect by effect.
+    pull: Vec<f64>,
     /// B_n⁻¹.
     inverse_scale: Mat<f64>,
 }
 
 impl FullNormal {
-    /// `coordinates`: centre and scale of each (mean and standard deviation, as a rule), at least one; scales from 1e-150 to 1e150.
+    /// Numbers alone. `coordinates`: centre and scale of each (mean and standard deviation, as a rule), at least one; scales from 1e-150 to
+    /// 1e150.
     ///
     /// # Errors
     /// [`CellError::Setting`].
     pub fn new(coordinates: &[(f64, f64)]) -> Result<Self, CellError> {
+        Self::with_levels(coordinates, &[])
+    }
+
+    /// Numbers as in [`new`](Self::new), and beside them columns of so many levels each: no more than 4,096 ways to choose them all.
+    ///
+    /// # Errors
+    /// [`CellError::Setting`].
+    pub fn with_levels(coordinates: &[(f64, f64)], levels: &[usize]) -> Result<Self, CellError> {
         let n = coordinates.len();
         setting("coordinates", n as f64, n >= 1, "at least 1")?;
         for &(centre, scale) in coordinates {
@@ -156,8 +229,27 @@ impl FullNormal {
             let fits = (1e-150..=1e150).contains(&scale);
             setting("scale", scale, fits, "between 1e-150 and 1e150")?;
         }
+        let ways = levels.iter().map(|&n| n as f64).product::<f64>();
+        let laws: Option<Vec<Categorical>> = levels.iter().map(|&n| Categorical::new(n)).collect();
+        let fits = ways <= MAX_WAYS as f64;
+        let rule = "at least 1 in each column, and at most 4,096 ways to choose them all";
+        setting("levels", ways, fits && laws.is_some(), rule)?;
         let (centres, scales) = coordinates.iter().copied().unzip();
-        Ok(Self { centres, scales })
+        Ok(Self {
+            centres,
+            scales,
+            levels: laws.unwrap_or_default(),
+        })
+    }
+
+    /// Number of parts of a cell.
+    pub fn size(&self) -> usize {
+        self.d() + self.levels.len()
+    }
+
+    /// Centre and scale of a number; `None` of a level.
+    pub fn coordinate(&self, part: usize) -> Option<(f64, f64)> {
+        (part < self.d()).then(|| (self.centres[part], self.scales[part]))
     }
 
     fn d(&self) -> usize {
@@ -165,201 +257,610 @@ impl FullNormal {
     }
 
     fn rows(&self) -> Rows {
-        Rows { d: self.d() }
+        Rows {
+            d: self.d(),
+            effects: self.first_effect(self.levels.len()),
+        }
     }
 
-    fn df(&self) -> f64 {
-        (self.d() + 2) as f64
+    fn of_level(&self, column: usize) -> usize {
+        self.levels[column].size()
+    }
+
+    /// Place of the first level of a column among all effects.
+    fn first_effect(&self, column: usize) -> usize {
+        (0..column).map(|l| self.of_level(l)).sum()
+    }
+
+    fn df(&self, params: &FullNormalParams) -> f64 {
+        (self.d() + 1) as f64 + alike(params.alike)
     }
 
     fn in_units(&self, j: usize, z: f64) -> f64 {
         self.centres[j] + self.scales[j] * z
     }
 
+    fn ways(&self, columns: Vec<usize>) -> Ways {
+        let mut ways = vec![Vec::new()];
+        for &l in &columns {
+            let first = self.first_effect(l);
+            let longer = |way: &Vec<usize>| {
+                let way = way.clone();
+                (0..self.of_level(l)).map(move |level| [&way[..], &[first + level]].concat())
+            };
+            ways = ways.iter().flat_map(longer).collect();
+        }
+        Ways {
+            columns,
+            places: ways.concat(),
+        }
+    }
+
+    /// All numbers, and all ways to choose all levels.
+    fn nothing_known(&self) -> (Vec<usize>, Ways) {
+        let every = self.ways((0..self.levels.len()).collect());
+        ((0..self.d()).collect(), every)
+    }
+
+    /// Source: conjugate multivariate regression of the numbers on the indicators of the levels; prior rows of weight s and t stand for
+    /// μ_k and the effects.
     fn posterior(&self, params: &FullNormalParams, stats: &FullNormalStats) -> Posterior {
-        let (d, n) = (self.d(), stats.n as f64);
+        let (d, n, effects) = (self.d(), stats.n as f64, self.rows().effects);
         let strength = params.strength + n;
-        let of_mean = |j: usize| (params.strength * params.mean[j] + stats.sum[j]) / strength;
-        let mean: Vec<f64> = (0..d).map(of_mean).collect();
+        let of_prior = |i: usize| match i.checked_sub(effects) {
+            Some(j) => params.mean[j],
+            None => 0.0,
+        };
+        let all = effects + d;
+        let prior_mean: Vec<f64> = (0..all).map(of_prior).collect();
+        let of_mean = |i: usize| (params.strength * of_prior(i) + stats.sum[i]) / strength;
+        let mean: Vec<f64> = (0..all).map(of_mean).collect();
         let average: Vec<f64> = stats.sum.iter().map(|s| s / n.max(1.0)).collect();
         let weight = params.strength * n / strength;
-        let mut inverse_scale = Mat::zeros(d, d);
-        for i in 0..d {
-            for j in 0..=i {
-                let scatter = stats.products[packed(i, j)] - n * average[i] * average[j];
-                // Rounding must not make a sum of squares negative.
-                let scatter = if i == j { scatter.max(0.0) } else { scatter };
-                let apart = (average[i] - params.mean[i]) * (average[j] - params.mean[j]);
-                inverse_scale[(i, j)] = scatter + weight * apart;
+        // Products about the means, prior rows of the mean included.
+        let mut about = stats.products.clone();
+        for i in 0..all {
+            let apart = weight * (average[i] - of_prior(i));
+            let of_row = n * average[i];
+            let line = &mut about[packed(i, 0)..][..=i];
+            for (x, average) in line.iter_mut().zip(&average) {
+                *x -= of_row * average;
             }
-            inverse_scale[(i, i)] += rate(params.rate);
+            // Rounding must not make a sum of squares negative.
+            line[i] = line[i].max(0.0);
+            for (j, x) in line.iter_mut().enumerate() {
+                *x += apart * (average[j] - prior_mean[j]);
+            }
         }
+        let (t, e) = (params.effect_strength, alike(params.alike));
+        let mut factor = Band::default();
+        factor.reset(effects, effects);
+        for a in 0..effects {
+            (0..=a).for_each(|b| factor.add(a, b, about[packed(a, b)]));
+            factor.add(a, a, t);
+        }
+        factor.factor();
+        // Number by number.
+        let of_effects = |i: usize| (0..effects).map(move |a| params.mean[(1 + a) * d + i]);
+        let mut pulls = vec![0.0; effects * d];
+        let mut inverse_scale = Mat::zeros(d, d);
+        let prior: Vec<f64> = (0..d).flat_map(of_effects).collect();
+        for i in 0..d {
+            let line = &about[packed(effects + i, 0)..][..=effects + i];
+            let (before, own) = pulls.split_at_mut(i * effects);
+            let own = &mut own[..effects];
+            let prior_of = |i: usize| &prior[i * effects..][..effects];
+            for a in 0..effects {
+                own[a] = line[a] + t * prior_of(i)[a];
+            }
+            factor.solve_lower(own);
+            for j in 0..=i {
+                let pull: &[f64] = match j == i {
+                    true => own,
+                    false => &before[j * effects..][..effects],
+                };
+                let mut entry = line[effects + j] + e * params.scale[packed(i, j)];
+                for a in 0..effects {
+                    entry += t * prior_of(i)[a] * prior_of(j)[a] - own[a] * pull[a];
+                }
+                inverse_scale[(i, j)] = entry;
+            }
+        }
+        let pull = (0..effects).flat_map(|a| (0..d).map(move |i| (a, i)));
+        let pull = pull.map(|(a, i)| pulls[i * effects + a]).collect();
         Posterior {
             strength,
-            df: self.df() + n,
+            df: self.df(params) + n,
             mean,
+            factor,
+            pull,
             inverse_scale,
         }
     }
 
-    /// Writes mean and factor of the precision of a cluster.
-    fn set(&self, params: &mut FullNormalParams, cluster: usize, mean: &[f64], l: &Mat<f64>) {
+    /// Writes means, effects and factor of the precision of a cluster.
+    fn set(&self, params: &mut FullNormalParams, cluster: usize, means: &[f64], l: &Mat<f64>) {
         let (d, rows) = (self.d(), self.rows());
         let mut constant = -(d as f64) * LN_SQRT_2PI;
-        for j in 0..d {
-            let turned: f64 = (j..d).map(|i| l[(i, j)] * mean[i]).sum();
-            params.table.set(rows.mean(j), cluster, mean[j]);
-            params.table.set(rows.turned(j), cluster, turned);
-            constant += l[(j, j)].ln();
-            for i in j..d {
-                let product: f64 = (0..=j).map(|k| l[(i, k)] * l[(j, k)]).sum();
-                params.table.set(rows.factor(i, j), cluster, l[(i, j)]);
-                params.table.set(rows.precision(i, j), cluster, product);
+        let entries = (0..d).flat_map(|i| (0..=i).map(move |j| l[(i, j)]));
+        let factor: Vec<f64> = entries.collect();
+        let line = |i: usize| &factor[packed(i, 0)..][..=i];
+        let table = &mut params.table[cluster];
+        for (of, mean) in means.chunks_exact(d).enumerate() {
+            let mut turned = vec![0.0; d];
+            for (i, x) in mean.iter().enumerate() {
+                let entries = turned.iter_mut().zip(line(i));
+                entries.for_each(|(turned, l)| *turned += l * x);
+            }
+            let (first, first_turned) = match of.checked_sub(1) {
+                None => (rows.mean(0), rows.turned(0)),
+                Some(a) => (rows.effect(a, 0), rows.turned_effect(a, 0)),
+            };
+            for j in 0..d {
+                table[first + j] = mean[j];
+                table[first_turned + j] = turned[j];
             }
         }
-        params.table.set(rows.constant(), cluster, constant);
+        for i in 0..d {
+            constant += line(i)[i].ln();
+            for j in 0..=i {
+                let products = line(i).iter().zip(line(j));
+                let product: f64 = products.map(|(x, y)| x * y).sum();
+                table[rows.factor(i, j)] = line(i)[j];
+                table[rows.precision(i, j)] = product;
+            }
+        }
+        table[rows.constant()] = constant;
     }
 
-    /// Fills the missing coordinates of z by conditional means or draws; returns ln p(observed coordinates) in units of z.
-    fn fill(
-        &self,
-        params: &FullNormalParams,
-        cluster: usize,
-        z: &mut [f64],
-        missing: &[usize],
-        work: &mut Work,
-        rng: Option<&mut Xoshiro256PlusPlus>,
-    ) -> f64 {
-        let (d, rows, table) = (self.d(), self.rows(), &params.table);
-        let mean = |j: usize| table.get(rows.mean(j), cluster);
-        let precision = |i: usize, j: usize| table.get(rows.precision(i, j), cluster);
-        missing.iter().for_each(|&j| z[j] = mean(j));
-        work.band.reset(missing.len(), d);
-        work.b.clear();
-        for (a, &i) in missing.iter().enumerate() {
-            let pull: f64 = (0..d).map(|j| precision(i, j) * (z[j] - mean(j))).sum();
-            work.b.push(-pull);
-            missing[..=a]
-                .iter()
-                .enumerate()
-                .for_each(|(b, &j)| work.band.add(a, b, precision(i, j)));
+    /// What a cluster makes of a cell: `work` then holds the conditional laws of its missing numbers, and the logarithms of the
+    /// probabilities (up to a common number) of all ways to choose its missing levels. Missing entries of `work.z` are set.
+    fn condition(one: One<'_>, cell: Known<'_>, work: &mut Work) {
+        let Known {
+            known,
+            missing,
+            ways,
+        } = cell;
+        let d = one.rows.d;
+        work.d.clear();
+        work.d.extend_from_slice(one.mean());
+        for &a in known {
+            work.d
+                .iter_mut()
+                .zip(one.effect(a))
+                .for_each(|(x, e)| *x += e);
         }
-        let mut squares = 0.0;
+        let Work { z, d: apart, .. } = work;
         for j in 0..d {
-            let entry: f64 = (j..d)
-                .map(|i| table.get(rows.factor(i, j), cluster) * (z[i] - mean(i)))
-                .sum();
-            squares += entry * entry;
+            apart[j] = z[j] - apart[j];
+        }
+        for &j in missing {
+            z[j] -= apart[j];
+            apart[j] = 0.0;
+        }
+        work.entries.clear();
+        work.entries.resize(d, 0.0);
+        for (i, &x) in work.d.iter().enumerate().filter(|(_, x)| **x != 0.0) {
+            let entries = work.entries.iter_mut().zip(one.line(i));
+            entries.for_each(|(entry, l)| *entry += l * x);
+        }
+        work.band.reset(missing.len(), d);
+        for (a, &i) in missing.iter().enumerate() {
+            for (b, &j) in missing[..=a].iter().enumerate() {
+                let products = one.line(i).iter().zip(one.line(j));
+                work.band.add(a, b, products.map(|(x, y)| x * y).sum());
+            }
         }
         work.band.factor();
-        work.band.solve_lower(&mut work.b);
-        let gained: f64 = work.b.iter().map(|x| x * x).sum();
-        work.band.finish(&mut work.b, rng);
-        missing
-            .iter()
-            .zip(&work.b)
-            .for_each(|(&j, x)| z[j] = (z[j] + x).clamp(-LIMIT, LIMIT));
-        table.get(rows.constant(), cluster) - 0.5 * (squares - gained)
-            + missing.len() as f64 * LN_SQRT_2PI
-            - work.band.half_ln_det()
+        work.pulls.clear();
+        work.logs.clear();
+        let n_open = ways.columns.len();
+        for w in 0..ways.n() {
+            let way = &ways.places[w * n_open..][..n_open];
+            work.d.clone_from(&work.entries);
+            for &a in way {
+                let turned = one.turned_effect(a);
+                work.d.iter_mut().zip(turned).for_each(|(x, t)| *x -= t);
+            }
+            let first = work.pulls.len();
+            for &i in missing {
+                let products = one.line(i).iter().zip(&work.d);
+                work.pulls.push(-products.map(|(l, x)| l * x).sum::<f64>());
+            }
+            work.band.solve_lower(&mut work.pulls[first..]);
+            let squares: f64 = work.d.iter().map(|x| x * x).sum();
+            let gained: f64 = work.pulls[first..].iter().map(|x| x * x).sum();
+            let ln_p: f64 = way.iter().map(|&a| one.ln_theta(a)).sum();
+            work.logs.push(ln_p - 0.5 * (squares - gained));
+        }
+    }
+
+    /// Draws the missing parts of the cell in `work.z`; returns the way that was chosen.
+    fn fill(one: One<'_>, cell: Known<'_>, work: &mut Work, rng: &mut Xoshiro256PlusPlus) -> usize {
+        let missing = cell.missing;
+        Self::condition(one, cell, work);
+        let way = match work.logs.len() {
+            1 => 0,
+            _ => pick_ln(&mut work.logs, rng),
+        };
+        let m = missing.len();
+        let pull = &mut work.pulls[way * m..][..m];
+        work.band.finish(pull, Some(rng));
+        for (&j, x) in missing.iter().zip(pull) {
+            work.z[j] = (work.z[j] + *x).clamp(-LIMIT, LIMIT);
+        }
+        way
     }
 }
 
-/// b at a position of its grid.
-fn rate(g: usize) -> f64 {
-    0.25f64.powi(g as i32)
+impl FullNormal {
+    /// Mutual information between parts in nats, as a matrix, when clusters have these weights (which need not sum to 1): see
+    /// [`Draw::information_within`](crate::Draw::information_within).
+    pub fn information(&self, params: &FullNormalParams, weights: &[f64]) -> Vec<f64> {
+        let (d, n) = (self.d(), self.size());
+        let total: f64 = weights.iter().sum();
+        let laws: Vec<ClusterLaw> = (weights.iter().enumerate())
+            .filter(|&(_, &w)| w > 1e-6 * total)
+            .filter_map(|(k, &w)| ClusterLaw::new(self, params, k, w / total))
+            .collect();
+        let mean = |of: &dyn Fn(&ClusterLaw) -> f64| -> f64 {
+            laws.iter().map(|law| law.weight * of(law)).sum()
+        };
+        let centre: Vec<f64> = (0..d).map(|j| mean(&|law| law.mean[j])).collect();
+        let covariance = |i: usize, j: usize| {
+            mean(&|law| {
+                law.covariance[(i, j)] + (law.mean[i] - centre[i]) * (law.mean[j] - centre[j])
+            })
+        };
+        let variances: Vec<f64> = (0..d).map(|j| covariance(j, j)).collect();
+        let of_squared = |r: f64| -0.5 * (1.0 - r.clamp(0.0, 1.0 - 1e-12)).ln();
+        // Share of a number's variance between the levels of a column.
+        let between = |j: usize, l: usize| {
+            let levels = self.first_effect(l)..self.first_effect(l + 1);
+            let apart = |law: &ClusterLaw, a: usize| {
+                let effect = |a: usize| law.effects[a * d + j];
+                let shift: f64 = levels.clone().map(|a| law.theta[a] * effect(a)).sum();
+                law.mean[j] - shift + effect(a) - centre[j]
+            };
+            let of_level = |a: usize| {
+                let p = mean(&|law| law.theta[a]);
+                let sum = mean(&|law| law.theta[a] * apart(law, a));
+                if p > 0.0 { sum * sum / p } else { 0.0 }
+            };
+            levels.clone().map(of_level).sum::<f64>()
+        };
+        let of_levels = |l: usize, m: usize| {
+            let columns = self.first_effect(m)..self.first_effect(m + 1);
+            let rows = self.first_effect(l)..self.first_effect(l + 1);
+            let joint = rows.flat_map(|a| columns.clone().map(move |b| (a, b)));
+            let joint = joint.map(|(a, b)| mean(&|law| law.theta[a] * law.theta[b]));
+            crate::numeric::mutual_information(&joint.collect::<Vec<_>>(), self.of_level(m))
+        };
+        let mut matrix = vec![0.0; n * n];
+        for a in 0..n {
+            for b in 0..a {
+                let information = match (a.checked_sub(d), b.checked_sub(d)) {
+                    (None, _) => {
+                        of_squared(covariance(a, b).powi(2) / (variances[a] * variances[b]))
+                    }
+                    (Some(l), None) => of_squared(between(b, l) / variances[b]),
+                    (Some(l), Some(m)) => of_levels(l, m),
+                };
+                matrix[a * n + b] = information;
+                matrix[b * n + a] = information;
+            }
+        }
+        matrix
+    }
+}
+
+/// The law of a cluster, levels summed out of mean and covariance.
+struct ClusterLaw {
+    weight: f64,
+    mean: Vec<f64>,
+    covariance: Mat<f64>,
+    theta: Vec<f64>,
+    effects: Vec<f64>,
+}
+
+impl ClusterLaw {
+    /// `None` when the precision cannot be inverted in numbers.
+    fn new(kernel: &FullNormal, params: &FullNormalParams, k: usize, weight: f64) -> Option<Self> {
+        let (d, n) = (kernel.d(), kernel.rows().effects);
+        let precision = Mat::from_fn(d, d, |i, j| params.precision(k, i, j));
+        let mut covariance = Cholesky::new(precision.as_ref()).ok()?.inverse();
+        let theta: Vec<f64> = (0..n).map(|a| params.probability(k, a)).collect();
+        let effects: Vec<f64> = (0..n).flat_map(|a| params.effect(k, a)).collect();
+        let mut mean = params.mean(k);
+        for l in 0..kernel.levels.len() {
+            let levels = kernel.first_effect(l)..kernel.first_effect(l + 1);
+            let of =
+                |j: usize| -> f64 { levels.clone().map(|a| theta[a] * effects[a * d + j]).sum() };
+            let shift: Vec<f64> = (0..d).map(of).collect();
+            for i in 0..d {
+                mean[i] += shift[i];
+                for j in 0..d {
+                    let product: f64 = (levels.clone())
+                        .map(|a| theta[a] * effects[a * d + i] * effects[a * d + j])
+                        .sum();
+                    covariance[(i, j)] += product - shift[i] * shift[j];
+                }
+            }
+        }
+        Some(Self {
+            weight,
+            mean,
+            covariance,
+            theta,
+            effects,
+        })
+    }
+}
+
+/// The numbers of one cluster.
+#[derive(Clone, Copy)]
+struct One<'a> {
+    rows: Rows,
+    numbers: &'a [f64],
+}
+
+impl<'a> One<'a> {
+    fn new(rows: Rows, params: &'a FullNormalParams, cluster: usize) -> Self {
+        Self {
+            rows,
+            numbers: &params.table[cluster],
+        }
+    }
+
+    fn mean(self) -> &'a [f64] {
+        &self.numbers[self.rows.mean(0)..][..self.rows.d]
+    }
+
+    /// L_i0, ..., L_ii.
+    fn line(self, i: usize) -> &'a [f64] {
+        &self.numbers[self.rows.factor(i, 0)..][..=i]
+    }
+
+    fn effect(self, a: usize) -> &'a [f64] {
+        &self.numbers[self.rows.effect(a, 0)..][..self.rows.d]
+    }
+
+    fn turned_effect(self, a: usize) -> &'a [f64] {
+        &self.numbers[self.rows.turned_effect(a, 0)..][..self.rows.d]
+    }
+
+    fn ln_theta(self, a: usize) -> f64 {
+        self.numbers[self.rows.ln_theta(a)]
+    }
+}
+
+/// What is observed of a cell besides its numbers.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    known: &'a [usize],
+    missing: &'a [usize],
+    ways: &'a Ways,
+}
+
+impl Ways {
+    fn n(&self) -> usize {
+        match self.columns.len() {
+            0 => 1,
+            n_open => self.places.len() / n_open,
+        }
+    }
 }
 
 /// Memory for incomplete vectors.
 #[derive(Default)]
 struct Work {
     band: Band,
-    b: Vec<f64>,
     z: Vec<f64>,
+    d: Vec<f64>,
+    entries: Vec<f64>,
+    pulls: Vec<f64>,
+    logs: Vec<f64>,
 }
 
 impl FullNormalData {
-    /// `rows`: one number per coordinate, finite and within 1e100 scales of the centre, `None` where missing.
+    /// `rows`: one number per coordinate, finite and within 1e100 scales of the centre, then the levels, whole numbers from 0 on; `None`
+    /// where missing.
     ///
     /// # Errors
     /// [`CellError::Parts`] and [`CellError::Value`] naming the row.
     pub fn new(kernel: &FullNormal, rows: &[Vec<Option<f64>>]) -> Result<Self, CellError> {
-        let d = kernel.d();
-        transposed(rows)?;
-        if let Some(first) = rows.first().filter(|r| r.len() != d) {
-            return Err(CellError::Parts {
-                row: 0,
-                found: first.len(),
-                expected: d,
-            });
-        }
+        let (d, n_levels) = (kernel.d(), kernel.levels.len());
         let mut data = Self {
             d,
             given: Vec::with_capacity(rows.len() * d),
             z: Vec::with_capacity(rows.len() * d),
             missing: Vec::with_capacity(rows.len()),
             units: Vec::with_capacity(rows.len()),
+            codes: Vec::with_capacity(rows.len() * n_levels),
+            known: Vec::with_capacity(rows.len()),
+            open: Vec::with_capacity(rows.len()),
+            ways: vec![kernel.ways(Vec::new())],
         };
         for (row, cells) in rows.iter().enumerate() {
-            for (part, cell) in cells.iter().enumerate() {
-                let z = cell.map_or(f64::NAN, |x| {
-                    (x - kernel.centres[part]) / kernel.scales[part]
+            if cells.len() != d + n_levels {
+                return Err(CellError::Parts {
+                    row,
+                    found: cells.len(),
+                    expected: d + n_levels,
                 });
-                if z.abs() > LIMIT {
-                    return Err(CellError::Value {
-                        row,
-                        part,
-                        value: cell.unwrap_or(f64::NAN),
-                        needed: "a number within 1e100 scales of the centre",
-                    });
-                }
-                data.given.push(cell.unwrap_or(f64::NAN));
-                data.z.push(z);
             }
-            let (missing, seen): (Vec<usize>, Vec<usize>) =
-                (0..d).partition(|&j| cells[j].is_none());
-            data.missing.push(missing);
-            data.units
-                .push(-seen.iter().map(|&j| kernel.scales[j].ln()).sum::<f64>());
+            data.push_row(kernel, row, cells)?;
         }
         Ok(data)
     }
 
+    fn push_row(
+        &mut self,
+        kernel: &FullNormal,
+        row: usize,
+        cells: &[Option<f64>],
+    ) -> Result<(), CellError> {
+        let bad = |part: usize, needed| {
+            Err(CellError::Value {
+                row,
+                part,
+                value: cells[part].unwrap_or(f64::NAN),
+                needed,
+            })
+        };
+        let (d, n_levels) = (kernel.d(), kernel.levels.len());
+        for (part, cell) in cells[..d].iter().enumerate() {
+            let z = cell.map_or(0.0, |x| (x - kernel.centres[part]) / kernel.scales[part]);
+            // Not a number is out of range as well.
+            if !(-LIMIT..=LIMIT).contains(&z) {
+                return bad(part, "a number within 1e100 scales of the centre");
+            }
+            self.given.push(cell.unwrap_or(f64::NAN));
+            self.z.push(z);
+        }
+        let mut open = Vec::new();
+        let mut known = Vec::new();
+        for l in 0..n_levels {
+            let cell = cells[d + l];
+            let n = kernel.of_level(l);
+            if cell.is_some_and(|x| x.fract() != 0.0 || !(0.0..n as f64).contains(&x)) {
+                return bad(d + l, "a level of its column");
+            }
+            let code = cell.map(|x| x as u32);
+            match code {
+                Some(code) => known.push(kernel.first_effect(l) + code as usize),
+                None => open.push(l),
+            }
+            self.codes.push(code);
+        }
+        let (missing, shown): (Vec<usize>, Vec<usize>) = (0..d).partition(|&j| cells[j].is_none());
+        self.missing.push(missing);
+        let units: f64 = shown.iter().map(|&j| kernel.scales[j].ln()).sum();
+        self.units.push(-units);
+        self.known.push(known);
+        let place = self.ways.iter().position(|ways| ways.columns == open);
+        self.open.push(place.unwrap_or(self.ways.len()));
+        if place.is_none() {
+            self.ways.push(kernel.ways(open));
+        }
+        Ok(())
+    }
+
     /// z of a row, NaN where missing.
-    pub(super) fn row(&self, row: usize) -> &[f64] {
+    pub(super) fn row(&self, row: usize) -> Vec<f64> {
+        let mut z = self.z[row * self.d..][..self.d].to_vec();
+        self.missing[row].iter().for_each(|&j| z[j] = f64::NAN);
+        z
+    }
+
+    fn numbers(&self, row: usize) -> &[f64] {
         &self.z[row * self.d..][..self.d]
     }
 
+    fn is_seen(&self, row: usize) -> bool {
+        self.missing[row].len() < self.d || !self.known[row].is_empty()
+    }
+
     fn is_partial(&self, row: usize) -> bool {
-        !self.missing[row].is_empty() && self.missing[row].len() < self.d
+        self.is_seen(row) && !(self.missing[row].is_empty() && self.open[row] == 0)
+    }
+
+    fn known(&self, row: usize) -> Known<'_> {
+        Known {
+            known: &self.known[row],
+            missing: &self.missing[row],
+            ways: &self.ways[self.open[row]],
+        }
     }
 }
 
 impl FullNormalStats {
-    fn add_vector(&mut self, z: &[f64], sign: f64) {
+    /// `levels`: places of the levels among all effects.
+    fn add_vector(&mut self, z: &[f64], levels: impl Iterator<Item = usize> + Clone, sign: f64) {
+        let first = self.sum.len() - z.len();
+        for a in levels.clone() {
+            self.sum[a] += sign;
+            for b in levels.clone().filter(|&b| b <= a) {
+                self.products[packed(a, b)] += sign;
+            }
+        }
         for (i, x) in z.iter().enumerate() {
-            self.sum[i] += sign * x;
-            (0..=i).for_each(|j| self.products[packed(i, j)] += sign * x * z[j]);
+            self.sum[first + i] += sign * x;
+            let line = &mut self.products[packed(first + i, 0)..];
+            levels.clone().for_each(|a| line[a] += sign * x);
+            let products = line[first..].iter_mut().zip(&z[..=i]);
+            products.for_each(|(p, y)| *p += sign * x * y);
         }
     }
 }
 
 impl FullNormalParams {
-    /// Mean of a cluster, in units of the scales about the centres.
+    fn d(&self) -> usize {
+        // The larger root of d (d + 1) / 2 = length.
+        let doubled = 8.0 * self.scale.len() as f64 + 1.0;
+        ((doubled.sqrt() - 1.0) / 2.0).round() as usize
+    }
+
+    fn rows(&self) -> Rows {
+        let d = self.d();
+        let effects = self.mean.len() / d.max(1) - 1;
+        Rows { d, effects }
+    }
+
+    /// Mean of a cluster, in units of the scales about the centres: without the effects of levels.
     pub fn mean(&self, cluster: usize) -> Vec<f64> {
-        (0..self.mean.len())
-            .map(|j| self.table.get(j, cluster))
-            .collect()
+        (0..self.d()).map(|j| self.table[cluster][j]).collect()
+    }
+
+    /// By how much a level moves the mean; levels of all columns counted together.
+    pub fn effect(&self, cluster: usize, level: usize) -> Vec<f64> {
+        let rows = self.rows();
+        let entry = |j: usize| self.table[cluster][rows.effect(level, j)];
+        (0..rows.d).map(entry).collect()
+    }
+
+    /// Probability of a level; levels of all columns counted together.
+    pub fn probability(&self, cluster: usize, level: usize) -> f64 {
+        self.table[cluster][self.rows().ln_theta(level)].exp()
     }
 
     /// Entry of the precision matrix of a cluster, in the same units.
     pub fn precision(&self, cluster: usize, i: usize, j: usize) -> f64 {
-        let rows = Rows { d: self.mean.len() };
-        self.table.get(rows.precision(i, j), cluster)
+        self.table[cluster][self.rows().precision(i, j)]
+    }
+
+    /// B.
+    fn scale(&self) -> Mat<f64> {
+        let d = self.d();
+        Mat::from_fn(d, d, |i, j| self.scale[packed(i.max(j), i.min(j))])
     }
 }
 
 clusters_in!(FullNormalParams: table);
+
+/// A draw of B, which has no eigenvalue below the floor; `None` when the draw has one.
+fn draw_scale(
+    inverse_scale: &Mat<f64>,
+    df: f64,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Option<(Vec<f64>, f64)> {
+    let law = Wishart::from_inverse_scale(inverse_scale.as_ref(), df).ok()?;
+    let l = law.sample_factor(rng);
+    let d = l.nrows();
+    let entry = |i: usize, j: usize| (0..=j.min(i)).map(|k| l[(i, k)] * l[(j, k)]).sum::<f64>();
+    let scale = (0..d).flat_map(|i| (0..=i).map(move |j| (i, j)));
+    let scale: Vec<f64> = scale.map(|(i, j)| entry(i, j)).collect();
+    let ln_det = 2.0 * (0..d).map(|j| l[(j, j)].ln()).sum::<f64>();
+    is_above_floor(d, &scale).then_some((scale, ln_det))
+}
+
+fn is_above_floor(d: usize, scale: &[f64]) -> bool {
+    let less = |i: usize, j: usize| {
+        let floor = if i == j { FLOOR } else { 0.0 };
+        scale[packed(i.max(j), i.min(j))] - floor
+    };
+    scale.iter().all(|x| x.is_finite()) && Cholesky::new(Mat::from_fn(d, d, less).as_ref()).is_ok()
+}
 
 impl Kernel for FullNormal {
     type Data = FullNormalData;
@@ -374,19 +875,24 @@ impl Kernel for FullNormal {
     }
 
     fn is_observed(&self, data: &FullNormalData, row: usize) -> bool {
-        data.missing[row].len() < data.d
+        data.is_seen(row)
     }
 
     fn n_parts(&self, _: &FullNormalData, _: usize) -> usize {
-        self.d()
+        self.size()
     }
 
     fn part(&self, data: &FullNormalData, row: usize, part: usize) -> Part {
-        seen(data.given[row * data.d + part]).into()
+        match part.checked_sub(data.d) {
+            None => seen(data.given[row * data.d + part]).into(),
+            Some(l) => (data.codes[row * self.levels.len() + l])
+                .map(f64::from)
+                .into(),
+        }
     }
 
-    fn n_levels(&self) -> Option<usize> {
-        None
+    fn n_levels(&self, part: usize) -> Option<usize> {
+        part.checked_sub(self.d()).map(|l| self.of_level(l))
     }
 
     fn cell_key(&self, _: &FullNormalData, _: usize) -> Option<u64> {
@@ -394,11 +900,29 @@ impl Kernel for FullNormal {
     }
 
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> FullNormalParams {
+        let (d, effects) = (self.d(), self.rows().effects);
+        let df = (d + 2) as f64;
+        let prior = Mat::from_fn(d, d, |i, j| if i == j { df } else { 0.0 });
+        let (scale, ln_det_scale) = loop {
+            if let Some(drawn) = draw_scale(&prior, df, rng) {
+                break drawn;
+            }
+        };
+        let effect_strength = match effects {
+            0 => 1.0,
+            _ => positive_gamma(EFFECT_STRENGTH.0, EFFECT_STRENGTH.1, rng),
+        };
         FullNormalParams {
-            mean: (0..self.d()).map(|_| standard(rng)).collect(),
+            mean: (0..d * (1 + effects)).map(|_| standard(rng)).collect(),
             strength: positive_gamma(STRENGTH.0, STRENGTH.1, rng),
-            rate: pick_ln(&mut [0.0; RATES], rng),
-            table: ClusterTable::new(self.rows().n()),
+            effect_strength,
+            alike: pick_ln(&mut [0.0; ALIKE], rng),
+            scale,
+            ln_det_scale,
+            concentrations: (self.levels.iter())
+                .map(|_| Categorical::prior_concentration(rng))
+                .collect(),
+            table: Vec::new(),
         }
     }
 
@@ -415,24 +939,37 @@ impl Kernel for FullNormal {
         rng: &mut Xoshiro256PlusPlus,
     ) {
         self.tally(data, labels, params, pool);
-        let mut work = Work::default();
-        for row in (0..labels.len()).filter(|&row| data.is_partial(row)) {
-            let cluster = labels[row] as usize;
-            let mut z = std::mem::take(&mut work.z);
-            z.clear();
-            z.extend_from_slice(data.row(row));
-            self.fill(
-                params,
-                cluster,
-                &mut z,
-                &data.missing[row],
-                &mut work,
-                Some(rng),
-            );
-            pool[cluster].add_vector(&z, 1.0);
-            work.z = z;
+        self.complete_each(
+            data,
+            labels,
+            |_| true,
+            params,
+            rng,
+            |row, z, way| {
+                let cell = data.known(row);
+                let levels = cell.known.iter().chain(cell.ways.way(way)).copied();
+                pool[labels[row] as usize].add_vector(z, levels, 1.0);
+            },
+        );
+        for (l, levels) in self.levels.iter().enumerate() {
+            let first = self.first_effect(l);
+            let counts = |stats: &FullNormalStats| -> Vec<u64> {
+                let sums = &stats.sum[first..][..levels.size()];
+                sums.iter().map(|&n| n.round() as u64).collect()
+            };
+            let counts: Vec<Vec<u64>> = pool[..params.n_clusters()].iter().map(counts).collect();
+            levels.move_concentration(&mut params.concentrations[l], &counts, rng);
         }
-        self.redraw(params, pool, rng);
+        // As `redraw`, but clusters without cells are drawn once: hyperparameters do not look at them.
+        let (occupied, empty): (Vec<usize>, Vec<usize>) =
+            (0..params.n_clusters()).partition(|&k| pool[k].n > 0);
+        occupied
+            .iter()
+            .for_each(|&k| self.draw(params, k, &pool[k], rng));
+        self.move_hyperparameters(params, pool, rng);
+        empty
+            .iter()
+            .for_each(|&k| self.draw(params, k, &pool[k], rng));
     }
 
     fn ln_likelihoods(
@@ -444,42 +981,47 @@ impl Kernel for FullNormal {
         _: RowLabels<'_>,
         out: &mut [f64],
     ) {
-        let mut work = Work::default();
-        for (row, out) in rows.zip(out.chunks_exact_mut(n_clusters)) {
-            if !self.is_observed(data, row) {
-                out.fill(0.0);
-            } else if data.is_partial(row) {
-                let mut z = std::mem::take(&mut work.z);
-                for (k, out) in out.iter_mut().enumerate() {
-                    z.clear();
-                    z.extend_from_slice(data.row(row));
-                    let ln = self.fill(params, k, &mut z, &data.missing[row], &mut work, None);
-                    *out = data.units[row] + ln;
-                }
-                work.z = z;
-            } else {
-                let densities = Densities {
-                    rows: self.rows(),
-                    table: &params.table,
-                    z: data.row(row),
-                    units: data.units[row],
-                    out,
-                };
-                pulp::Arch::new().dispatch(densities);
-            }
-        }
+        let densities = Densities {
+            kernel: self,
+            params,
+            data,
+            first: rows.start,
+            n_clusters,
+            out: &mut out[..rows.len() * n_clusters],
+        };
+        pulp::Arch::new().dispatch(densities);
     }
 
     fn is_collapsed(&self, data: &FullNormalData) -> bool {
         (0..data.missing.len()).all(|row| !data.is_partial(row))
     }
 
+    fn completed(
+        &self,
+        data: &FullNormalData,
+        labels: &[u32],
+        clusters: [usize; 2],
+        params: &FullNormalParams,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Option<FullNormalData> {
+        let mut completed = data.clone();
+        let inside = |k: usize| clusters.contains(&k);
+        self.complete_each(data, labels, inside, params, rng, |row, z, way| {
+            completed.z[row * data.d..][..data.d].copy_from_slice(z);
+            completed.missing[row].clear();
+            completed.known[row].extend_from_slice(data.known(row).ways.way(way));
+            completed.open[row] = 0;
+        });
+        Some(completed)
+    }
+
     fn no_stats(&self) -> FullNormalStats {
+        let all = self.d() + self.rows().effects;
         FullNormalStats {
             n: 0,
             units: 0.0,
-            sum: vec![0.0; self.d()],
-            products: vec![0.0; self.rows().triangle()],
+            sum: vec![0.0; all],
+            products: vec![0.0; all * (all + 1) / 2],
         }
     }
 
@@ -495,7 +1037,7 @@ impl Kernel for FullNormal {
         stats.n += 1;
         if !data.is_partial(row) {
             stats.units += data.units[row];
-            stats.add_vector(data.row(row), 1.0);
+            stats.add_vector(data.numbers(row), data.known[row].iter().copied(), 1.0);
         }
     }
 
@@ -506,32 +1048,37 @@ impl Kernel for FullNormal {
         }
         stats.n -= 1;
         stats.units -= data.units[row];
-        stats.add_vector(data.row(row), -1.0);
+        stats.add_vector(data.numbers(row), data.known[row].iter().copied(), -1.0);
     }
 
     fn merge(&self, stats: &mut FullNormalStats, other: &FullNormalStats) {
         stats.n += other.n;
         stats.units += other.units;
-        stats
-            .sum
-            .iter_mut()
-            .zip(&other.sum)
-            .for_each(|(s, o)| *s += o);
+        let sums = stats.sum.iter_mut().zip(&other.sum);
+        sums.for_each(|(s, o)| *s += o);
         let products = stats.products.iter_mut().zip(&other.products);
         products.for_each(|(s, o)| *s += o);
     }
 
     fn ln_evidence(&self, params: &FullNormalParams, stats: &FullNormalStats) -> f64 {
-        let (d, n) = (self.d(), stats.n as f64);
+        let (d, n, df) = (self.d(), stats.n as f64, self.df(params));
+        let effects = self.rows().effects as f64;
         let posterior = self.posterior(params, stats);
         let Ok(factor) = Cholesky::new(posterior.inverse_scale.as_ref()) else {
             return f64::NEG_INFINITY;
         };
-        let of_gamma = ln_multivariate_gamma(d, 0.5 * posterior.df)
-            - ln_multivariate_gamma(d, 0.5 * self.df());
+        let of_gamma =
+            ln_multivariate_gamma(d, 0.5 * posterior.df) - ln_multivariate_gamma(d, 0.5 * df);
         let of_mean = -0.5 * d as f64 * (n / params.strength).ln_1p();
-        let prior = 0.5 * self.df() * d as f64 * rate(params.rate).ln();
-        stats.units + of_gamma + of_mean + prior
+        let of_effects = 0.5 * d as f64 * effects * params.effect_strength.ln()
+            - d as f64 * posterior.factor.half_ln_det();
+        let prior = 0.5 * df * (params.ln_det_scale + d as f64 * alike(params.alike).ln());
+        let of_levels = self.levels.iter().enumerate().map(|(l, levels)| {
+            let counts = &stats.sum[self.first_effect(l)..][..levels.size()];
+            let counts: Vec<u64> = counts.iter().map(|&n| n.round() as u64).collect();
+            levels.ln_evidence_at(params.concentrations[l], &counts)
+        });
+        stats.units + of_levels.sum::<f64>() + of_gamma + of_mean + of_effects + prior
             - 0.5 * posterior.df * factor.ln_det()
             - 0.5 * n * d as f64 * std::f64::consts::PI.ln()
     }
@@ -543,22 +1090,48 @@ impl Kernel for FullNormal {
         stats: &FullNormalStats,
         rng: &mut Xoshiro256PlusPlus,
     ) {
+        let (d, effects) = (self.d(), self.rows().effects);
         let posterior = self.posterior(params, stats);
+        params.table[cluster].resize(self.rows().n(), 0.0);
+        for (l, levels) in self.levels.iter().enumerate() {
+            let first = self.first_effect(l);
+            let counts = &stats.sum[first..][..levels.size()];
+            let ln_theta =
+                levels.draw_ln_theta(params.concentrations[l], counts.iter().copied(), rng);
+            for (level, ln) in ln_theta.into_iter().enumerate() {
+                let row = self.rows().ln_theta(first + level);
+                params.table[cluster][row] = ln;
+            }
+        }
         let law = Wishart::from_inverse_scale(posterior.inverse_scale.as_ref(), posterior.df);
         // Numbers beyond the range of f64 leave the old value; the limit on z keeps them out.
         let Ok(law) = law else { return };
         let l = law.sample_factor(rng);
-        let d = self.d();
-        let mut mean: Vec<f64> = (0..d).map(|_| standard(rng)).collect();
-        for j in (0..d).rev() {
-            let below: f64 = (j + 1..d).map(|i| l[(i, j)] * mean[i]).sum();
-            mean[j] = (mean[j] - below) / l[(j, j)];
-        }
+        // From N(0, I) to N(0, Λ⁻¹).
+        let turn = |x: &mut [f64]| {
+            for j in (0..d).rev() {
+                let below: f64 = (j + 1..d).map(|i| l[(i, j)] * x[i]).sum();
+                x[j] = (x[j] - below) / l[(j, j)];
+            }
+        };
+        let mut means: Vec<f64> = (0..d * (1 + effects)).map(|_| standard(rng)).collect();
+        means.chunks_exact_mut(d).for_each(turn);
+        let (mean, of_effects) = means.split_at_mut(d);
+        let pulls = of_effects.iter_mut().zip(&posterior.pull);
+        pulls.for_each(|(x, pull)| *x += pull);
+        let mut of_number = vec![0.0; effects];
         let sd = posterior.strength.sqrt().recip();
-        mean.iter_mut()
-            .zip(&posterior.mean)
-            .for_each(|(x, m)| *x = m + sd * *x);
-        self.set(params, cluster, &mean, &l);
+        for j in 0..d {
+            (0..effects).for_each(|a| of_number[a] = of_effects[a * d + j]);
+            posterior.factor.solve_upper(&mut of_number);
+            let mut centre = posterior.mean[effects + j];
+            for (a, effect) in of_number.iter().enumerate() {
+                of_effects[a * d + j] = *effect;
+                centre -= posterior.mean[a] * effect;
+            }
+            mean[j] = centre + sd * mean[j];
+        }
+        self.set(params, cluster, &means, &l);
     }
 
     fn expected(
@@ -571,7 +1144,38 @@ impl Kernel for FullNormal {
         _: RowLabels<'_>,
         out: &mut Vec<f64>,
     ) {
-        self.whole(params, cluster, data, row, ignore_observed, None, out);
+        let nothing = ignore_observed.then(|| self.nothing_known());
+        let cell = match &nothing {
+            Some((missing, ways)) => Known {
+                known: &[],
+                missing,
+                ways,
+            },
+            None => data.known(row),
+        };
+        let mut work = Work::default();
+        work.z.extend_from_slice(data.numbers(row));
+        let one = One::new(self.rows(), params, cluster);
+        Self::condition(one, cell, &mut work);
+        let m = cell.missing.len();
+        ln_normalize(&mut work.logs);
+        let mut mean = vec![0.0; m];
+        let mut theta = vec![0.0; self.rows().effects];
+        cell.known.iter().for_each(|&a| theta[a] = 1.0);
+        for (way, &p) in work.logs.iter().enumerate() {
+            let pulls = mean.iter_mut().zip(&work.pulls[way * m..]);
+            pulls.for_each(|(x, pull)| *x += p * pull);
+            cell.ways.way(way).iter().for_each(|&a| theta[a] += p);
+        }
+        work.band.solve_upper(&mut mean);
+        let missing = cell.missing.iter().zip(&mean);
+        missing.for_each(|(&j, x)| work.z[j] = (work.z[j] + x).clamp(-LIMIT, LIMIT));
+        out.clear();
+        for (j, &z) in work.z.iter().enumerate() {
+            let given = seen(data.given[row * data.d + j]).filter(|_| !ignore_observed);
+            out.push(given.unwrap_or_else(|| self.in_units(j, z)));
+        }
+        out.extend(theta);
     }
 
     fn complete(
@@ -585,7 +1189,30 @@ impl Kernel for FullNormal {
         rng: &mut Xoshiro256PlusPlus,
         out: &mut Vec<f64>,
     ) {
-        self.whole(params, cluster, data, row, ignore_observed, Some(rng), out);
+        let nothing = ignore_observed.then(|| self.nothing_known());
+        let cell = match &nothing {
+            Some((missing, ways)) => Known {
+                known: &[],
+                missing,
+                ways,
+            },
+            None => data.known(row),
+        };
+        let mut work = Work::default();
+        work.z.extend_from_slice(data.numbers(row));
+        let one = One::new(self.rows(), params, cluster);
+        let way = Self::fill(one, cell, &mut work, rng);
+        out.clear();
+        for (j, &z) in work.z.iter().enumerate() {
+            let given = seen(data.given[row * data.d + j]).filter(|_| !ignore_observed);
+            out.push(given.unwrap_or_else(|| self.in_units(j, z)));
+        }
+        for l in 0..self.levels.len() {
+            let (first, n) = (self.first_effect(l), self.of_level(l));
+            let mut places = cell.known.iter().chain(cell.ways.way(way));
+            let place = places.find(|&&a| (first..first + n).contains(&a));
+            out.extend(place.map(|a| (a - first) as f64));
+        }
     }
 
     fn simulate(
@@ -595,15 +1222,23 @@ impl Kernel for FullNormal {
         data: &mut FullNormalData,
         rng: &mut Xoshiro256PlusPlus,
     ) {
-        let all: Vec<usize> = (0..self.d()).collect();
-        let mut work = Work::default();
-        let mut z = vec![0.0; self.d()];
+        let (d, n_levels) = (self.d(), self.levels.len());
+        let mut cell = Vec::new();
         for (row, &label) in labels.iter().enumerate() {
-            self.fill(params, label as usize, &mut z, &all, &mut work, Some(rng));
-            for (j, &z) in z.iter().enumerate() {
-                let at = row * data.d + j;
-                if !data.z[at].is_nan() {
-                    (data.z[at], data.given[at]) = (z, self.in_units(j, z));
+            let (cluster, none) = (label as usize, RowLabels::NONE);
+            self.complete(params, cluster, data, row, true, none, rng, &mut cell);
+            for j in (0..d).filter(|j| !data.missing[row].contains(j)) {
+                data.given[row * d + j] = cell[j];
+                data.z[row * d + j] = (cell[j] - self.centres[j]) / self.scales[j];
+            }
+            data.known[row].clear();
+            for (l, code) in data.codes[row * n_levels..][..n_levels]
+                .iter_mut()
+                .enumerate()
+            {
+                if code.is_some() {
+                    *code = Some(cell[d + l] as u32);
+                    data.known[row].push(self.first_effect(l) + cell[d + l] as usize);
                 }
             }
         }
@@ -616,23 +1251,39 @@ impl Kernel for FullNormal {
             .copied()
             .zip(self.scales.iter().copied());
         let coordinates: Vec<(f64, f64)> = coordinates.collect();
-        let same = Self::new(&coordinates).is_ok_and(|k| k == *self);
-        if !same {
-            return Err("vector: centres or scales".to_owned());
-        }
-        let means = params.mean.len() == self.d() && params.mean.iter().all(|m| m.is_finite());
-        if !means || !positive(params.strength) || params.rate >= RATES {
-            return Err("vector: hyperparameters".to_owned());
+        let sizes: Vec<usize> = self.levels.iter().map(Categorical::size).collect();
+        let same = Self::with_levels(&coordinates, &sizes).is_ok_and(|k| k == *self);
+        if !same || self.scales.len() != self.d() {
+            return Err("vector: centres, scales or levels".to_owned());
         }
         let (d, rows) = (self.d(), self.rows());
-        params
-            .table
-            .check("vector", rows.n(), |_, x| x.is_finite())?;
+        let means = params.mean.len() == d * (1 + rows.effects);
+        let ln_det = || Cholesky::new(params.scale().as_ref()).map_or(f64::NAN, |f| f.ln_det());
+        let scale = params.scale.len() == rows.triangle()
+            && is_above_floor(d, &params.scale)
+            && (ln_det() - params.ln_det_scale).abs() < 1e-9 * (1.0 + params.ln_det_scale.abs());
+        let concentrations = params.concentrations.len() == self.levels.len()
+            && params.concentrations.iter().all(|&a| positive(a));
+        if !means
+            || !scale
+            || !concentrations
+            || params.mean.iter().any(|m| !m.is_finite())
+            || !positive(params.strength)
+            || !positive(params.effect_strength)
+            || params.alike >= ALIKE
+        {
+            return Err("vector: hyperparameters".to_owned());
+        }
+        let fits =
+            |numbers: &Vec<f64>| numbers.len() == rows.n() && numbers.iter().all(|x| x.is_finite());
+        if !params.table.iter().all(fits) {
+            return Err("vector: numbers of clusters".to_owned());
+        }
         let mut fresh = params.clone();
         for k in 0..params.table.n_clusters() {
             let at = |i: usize, j: usize| {
                 if i >= j {
-                    params.table.get(rows.factor(i, j), k)
+                    params.table[k][rows.factor(i, j)]
                 } else {
                     0.0
                 }
@@ -641,11 +1292,20 @@ impl Kernel for FullNormal {
             if (0..d).any(|j| !positive(l[(j, j)])) {
                 return Err(format!("vector: precision of cluster {k}"));
             }
-            self.set(&mut fresh, k, &params.mean(k), &l);
+            let effects = (0..rows.effects).flat_map(|a| params.effect(k, a));
+            let means: Vec<f64> = params.mean(k).into_iter().chain(effects).collect();
+            self.set(&mut fresh, k, &means, &l);
             for row in 0..rows.n() {
-                let (a, b) = (fresh.table.get(row, k), params.table.get(row, k));
+                let (a, b) = (fresh.table[k][row], params.table[k][row]);
                 if (a - b).abs() > 1e-9 * (1.0 + a.abs()) {
                     return Err(format!("vector: cluster {k}"));
+                }
+            }
+            for (l, levels) in self.levels.iter().enumerate() {
+                let places = (0..levels.size()).map(|c| rows.ln_theta(self.first_effect(l) + c));
+                let logs: Vec<f64> = places.map(|row| params.table[k][row]).collect();
+                if log_sum_exp(&logs).abs() > 1e-9 {
+                    return Err(format!("vector: levels of cluster {k}"));
                 }
             }
         }
@@ -653,8 +1313,44 @@ impl Kernel for FullNormal {
     }
 }
 
+impl Ways {
+    /// Places of the levels of a way.
+    fn way(&self, way: usize) -> &[usize] {
+        let n_open = self.columns.len();
+        &self.places[way * n_open..][..n_open]
+    }
+}
+
+impl FullNormal {
+    /// Draws what is missing of all incomplete cells in some clusters, and hands on row, numbers and way of the levels.
+    fn complete_each(
+        &self,
+        data: &FullNormalData,
+        labels: &[u32],
+        inside: impl Fn(usize) -> bool,
+        params: &FullNormalParams,
+        rng: &mut Xoshiro256PlusPlus,
+        mut take: impl FnMut(usize, &[f64], usize),
+    ) {
+        let mut of_cluster = vec![Vec::new(); params.n_clusters()];
+        let partial = (0..labels.len()).filter(|&row| data.is_partial(row));
+        partial.for_each(|row| of_cluster[labels[row] as usize].push(row));
+        let mut work = Work::default();
+        let occupied = of_cluster.iter().enumerate();
+        for (k, of_cluster) in occupied.filter(|(k, own)| inside(*k) && !own.is_empty()) {
+            let one = One::new(self.rows(), params, k);
+            for &row in of_cluster {
+                work.z.clear();
+                work.z.extend_from_slice(data.numbers(row));
+                let way = Self::fill(one, data.known(row), &mut work, rng);
+                take(row, &work.z, way);
+            }
+        }
+    }
+}
+
 impl Hierarchical for FullNormal {
-    /// Draws m, s and b given the clusters with cells.
+    /// Draws all hyperparameters but concentrations given the clusters with cells.
     fn move_hyperparameters(
         &self,
         params: &mut FullNormalParams,
@@ -666,48 +1362,26 @@ impl Hierarchical for FullNormal {
             .filter(|&k| pool[k].n > 0)
             .collect();
         let n = occupied.len() as f64;
-        let (table, s) = (&params.table, params.strength);
-        let of_pair = |i: usize, j: usize| {
-            let precisions = occupied.iter().map(|&k| table.get(rows.precision(i, j), k));
-            s * precisions.sum::<f64>() + f64::from(u8::from(i == j))
-        };
-        let precision = Mat::from_fn(d, d, of_pair);
-        let pull = |i: usize| -> f64 {
-            let of_cluster = |&k: &usize| -> f64 {
-                let terms =
-                    (0..d).map(|j| table.get(rows.precision(i, j), k) * table.get(rows.mean(j), k));
-                terms.sum()
-            };
-            s * occupied.iter().map(of_cluster).sum::<f64>()
-        };
-        let mut mean: Vec<f64> = (0..d).map(pull).collect();
-        if let Ok(factor) = Cholesky::new(precision.as_ref()) {
-            factor.sample_canonical(&mut mean, rng);
-            params.mean = mean;
+        // Σ Λ_k over these clusters.
+        let mut sum = Mat::<f64>::zeros(d, d);
+        for i in 0..d {
+            for j in 0..d {
+                let row = rows.precision(i, j);
+                sum[(i, j)] = occupied.iter().map(|&k| params.table[k][row]).sum();
+            }
         }
-        let table = &params.table;
-        let length = |&k: &usize| -> f64 {
-            let entry = |j: usize| -> f64 {
-                let terms = (j..d).map(|i| {
-                    table.get(rows.factor(i, j), k) * (table.get(rows.mean(i), k) - params.mean[i])
-                });
-                terms.sum()
-            };
-            (0..d).map(|j| entry(j).powi(2)).sum()
-        };
-        let lengths: f64 = occupied.iter().map(length).sum();
-        let trace = |&k: &usize| {
-            (0..d)
-                .map(|j| table.get(rows.precision(j, j), k))
-                .sum::<f64>()
-        };
-        let traces: f64 = occupied.iter().map(trace).sum();
+        self.move_means(params, &occupied, &sum, 0..1, rng);
+        let lengths = self.lengths(params, &occupied, 0..1);
         let shape = STRENGTH.0 + 0.5 * n * d as f64;
         params.strength = positive_gamma(shape, STRENGTH.1 + 0.5 * lengths, rng);
-        let mut weights: [f64; RATES] = std::array::from_fn(|g| {
-            0.5 * n * d as f64 * self.df() * rate(g).ln() - 0.5 * rate(g) * traces
-        });
-        params.rate = pick_ln(&mut weights, rng);
+        if rows.effects > 0 {
+            let effects = 1..1 + rows.effects;
+            self.move_means(params, &occupied, &sum, effects.clone(), rng);
+            let lengths = self.lengths(params, &occupied, effects);
+            let shape = EFFECT_STRENGTH.0 + 0.5 * n * (d * rows.effects) as f64;
+            params.effect_strength = positive_gamma(shape, EFFECT_STRENGTH.1 + 0.5 * lengths, rng);
+        }
+        self.move_scale(params, &occupied, &sum, rng);
     }
 
     fn has_cells(&self, stats: &FullNormalStats) -> bool {
@@ -716,78 +1390,96 @@ impl Hierarchical for FullNormal {
 }
 
 impl FullNormal {
-    /// All coordinates of a row: observed ones as they are, the others expected or drawn.
-    #[allow(clippy::too_many_arguments)] // as `Kernel::complete`
-    fn whole(
+    /// Number j of the mean (`of` 0) or of an effect (1, 2, ...) of a cluster.
+    fn place(&self, of: usize, j: usize) -> usize {
+        match of.checked_sub(1) {
+            None => self.rows().mean(j),
+            Some(a) => self.rows().effect(a, j),
+        }
+    }
+
+    /// Draws m, or m_a of some effects.
+    fn move_means(
         &self,
-        params: &FullNormalParams,
-        cluster: usize,
-        data: &FullNormalData,
-        row: usize,
-        ignore_observed: bool,
-        rng: Option<&mut Xoshiro256PlusPlus>,
-        out: &mut Vec<f64>,
+        params: &mut FullNormalParams,
+        occupied: &[usize],
+        sum: &Mat<f64>,
+        which: Range<usize>,
+        rng: &mut Xoshiro256PlusPlus,
     ) {
-        let all: Vec<usize> = (0..self.d()).collect();
-        let missing = if ignore_observed {
-            &all
-        } else {
-            &data.missing[row]
+        let (d, rows) = (self.d(), self.rows());
+        let s = match which.start {
+            0 => params.strength,
+            _ => params.effect_strength,
         };
-        out.clear();
-        out.extend_from_slice(data.row(row));
-        self.fill(params, cluster, out, missing, &mut Work::default(), rng);
-        for (j, out) in out.iter_mut().enumerate() {
-            let given = seen(data.given[row * data.d + j]).filter(|_| !ignore_observed);
-            *out = given.unwrap_or_else(|| self.in_units(j, *out));
+        let entry = |i: usize, j: usize| s * sum[(i, j)] + f64::from(u8::from(i == j));
+        let Ok(factor) = Cholesky::new(Mat::from_fn(d, d, entry).as_ref()) else {
+            return;
+        };
+        for of in which {
+            let table = &params.table;
+            let pull = |i: usize| -> f64 {
+                let of_cluster = |&k: &usize| -> f64 {
+                    let terms = (0..d)
+                        .map(|j| table[k][rows.precision(i, j)] * table[k][self.place(of, j)]);
+                    terms.sum()
+                };
+                s * occupied.iter().map(of_cluster).sum::<f64>()
+            };
+            let mut mean: Vec<f64> = (0..d).map(pull).collect();
+            factor.sample_canonical(&mut mean, rng);
+            params.mean[of * d..][..d].copy_from_slice(&mean);
         }
     }
-}
 
-/// A complete vector in all clusters.
-struct Densities<'a> {
-    rows: Rows,
-    table: &'a ClusterTable,
-    z: &'a [f64],
-    units: f64,
-    out: &'a mut [f64],
-}
-
-impl pulp::NullaryFnOnce for Densities<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(mut self) {
-        let n = self.out.len();
-        let whole = n - n % 4;
-        (0..whole).step_by(4).for_each(|k| self.some::<4>(k));
-        (whole..n).for_each(|k| self.some::<1>(k));
+    /// Σ (β − m)'Λ(β − m) over clusters and some of μ and the effects.
+    fn lengths(&self, params: &FullNormalParams, occupied: &[usize], which: Range<usize>) -> f64 {
+        let (d, rows, table) = (self.d(), self.rows(), &params.table);
+        let length = |of: usize, k: usize| -> f64 {
+            let entry = |j: usize| -> f64 {
+                let terms = (j..d).map(|i| {
+                    table[k][rows.factor(i, j)]
+                        * (table[k][self.place(of, i)] - params.mean[of * d + i])
+                });
+                terms.sum()
+            };
+            (0..d).map(|j| entry(j).powi(2)).sum()
+        };
+        which
+            .map(|of| occupied.iter().map(|&k| length(of, k)).sum::<f64>())
+            .sum()
     }
-}
 
-impl Densities<'_> {
-    /// Clusters k, k + 1, ..., k + N − 1 side by side.
-    #[inline(always)]
-    fn some<const N: usize>(&mut self, k: usize) {
-        let (n, rows) = (self.out.len(), self.rows);
-        let mut squares = [0.0; N];
-        for j in 0..rows.d {
-            let turned = &self.table.row(rows.turned(j), n)[k..k + N];
-            let mut entry = [0.0; N];
-            for i in j..rows.d {
-                let factor = &self.table.row(rows.factor(i, j), n)[k..k + N];
-                for lane in 0..N {
-                    entry[lane] += factor[lane] * self.z[i];
-                }
-            }
-            for lane in 0..N {
-                let e = entry[lane] - turned[lane];
-                squares[lane] += e * e;
-            }
+    /// Draws B, kept where it is when the draw falls below the floor (the exact step for a law cut off there), and e.
+    fn move_scale(
+        &self,
+        params: &mut FullNormalParams,
+        occupied: &[usize],
+        sum: &Mat<f64>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let (d, n) = (self.d(), occupied.len() as f64);
+        let prior = (d + 2) as f64;
+        let e = alike(params.alike);
+        let entry = |i: usize, j: usize| e * sum[(i, j)] + if i == j { prior } else { 0.0 };
+        let inverse_scale = Mat::from_fn(d, d, entry);
+        let df = prior + n * self.df(params);
+        if let Some((scale, ln_det)) = draw_scale(&inverse_scale, df, rng) {
+            (params.scale, params.ln_det_scale) = (scale, ln_det);
         }
-        let constants = &self.table.row(rows.constant(), n)[k..k + N];
-        for lane in 0..N {
-            self.out[k + lane] = self.units + constants[lane] - 0.5 * squares[lane];
-        }
+        let scale = params.scale();
+        let of_constant = |&k: &usize| params.table[k][self.rows().constant()];
+        // Σ ln |Λ_k|, and the trace of B Σ Λ_k.
+        let ln_dets: f64 =
+            2.0 * occupied.iter().map(of_constant).sum::<f64>() + 2.0 * n * d as f64 * LN_SQRT_2PI;
+        let terms = (0..d).flat_map(|i| (0..d).map(move |j| (i, j)));
+        let trace: f64 = terms.map(|(i, j)| scale[(i, j)] * sum[(i, j)]).sum();
+        let mut weights: [f64; ALIKE] = std::array::from_fn(|g| {
+            let (e, df) = (alike(g), (d + 1) as f64 + alike(g));
+            let of_scale = d as f64 * (0.5 * e).ln() + params.ln_det_scale;
+            n * (0.5 * df * of_scale - ln_multivariate_gamma(d, 0.5 * df))
+                + 0.5 * e * (ln_dets - trace)
+        });
+        params.alike = pick_ln(&mut weights, rng);
     }
 }

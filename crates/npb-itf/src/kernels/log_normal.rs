@@ -119,7 +119,7 @@ impl Kernel for LogNormal {
         data.value(row).into()
     }
 
-    fn n_levels(&self) -> Option<usize> {
+    fn n_levels(&self, _: usize) -> Option<usize> {
         None
     }
 

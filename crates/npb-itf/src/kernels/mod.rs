@@ -281,7 +281,7 @@ impl Column {
                 .and_then(|v| SpikedNormalData::new(&fitted.kernel, &v))
                 .map(Cells::SpikedNormal),
             Column::Categorical(fitted) => data::codes(column)
-                .and_then(|codes| CategoricalData::new(fitted.kernel.n_levels()?, &codes))
+                .and_then(|codes| CategoricalData::new(fitted.kernel.n_levels(0)?, &codes))
                 .map(Cells::Categorical),
             Column::NegativeBinomial(_) => counts()
                 .and_then(|v| NegativeBinomialData::new(v).ok())
@@ -290,7 +290,7 @@ impl Column {
                 .and_then(|v| PoissonData::new(v).ok())
                 .map(Cells::Poisson),
             Column::Ordinal(fitted) => data::codes(column)
-                .and_then(|codes| OrdinalData::new(fitted.kernel.n_levels()?, &codes).ok())
+                .and_then(|codes| OrdinalData::new(fitted.kernel.n_levels(0)?, &codes).ok())
                 .map(Cells::Ordinal),
             Column::VonMises(fitted) => numbers()
                 .and_then(|v| VonMisesData::new(fitted.kernel.period(), &v).ok())
@@ -309,14 +309,76 @@ impl Column {
         cells.ok_or_else(|| format!("a {} column does not fit its kernel", column.kind()))
     }
 
+    /// The cells with these parts, row by row, levels as whole numbers; `None` when they do not fit, and for networks.
+    pub(crate) fn cells_of_parts(&self, rows: &[Vec<Option<f64>>]) -> Option<Cells> {
+        let first = |row: &Vec<Option<f64>>| row.first().copied().flatten();
+        let numbers: Vec<Option<f64>> = rows.iter().map(first).collect();
+        let codes = || {
+            numbers
+                .iter()
+                .map(|x| x.map(|x| x as u32))
+                .collect::<Vec<_>>()
+        };
+        let counts = || {
+            numbers
+                .iter()
+                .map(|x| x.map(|x| x as u64))
+                .collect::<Vec<_>>()
+        };
+        match self {
+            Column::Normal(_) => NormalData::new(&numbers).map(Cells::Normal),
+            Column::SpikedNormal(of) => {
+                SpikedNormalData::new(&of.kernel, &numbers).map(Cells::SpikedNormal)
+            }
+            Column::LogNormal(_) => LogNormalData::new(&numbers).ok().map(Cells::LogNormal),
+            Column::Categorical(of) => {
+                CategoricalData::new(of.kernel.size(), &codes()).map(Cells::Categorical)
+            }
+            Column::Ordinal(of) => OrdinalData::new(of.kernel.n_levels(0)?, &codes())
+                .ok()
+                .map(Cells::Ordinal),
+            Column::NegativeBinomial(_) => NegativeBinomialData::new(&counts())
+                .ok()
+                .map(Cells::NegativeBinomial),
+            Column::Poisson(_) => PoissonData::new(&counts()).ok().map(Cells::Poisson),
+            Column::VonMises(of) => VonMisesData::new(of.kernel.period(), &numbers)
+                .ok()
+                .map(Cells::VonMises),
+            Column::Bernoulli(_) => {
+                let row =
+                    |row: &Vec<Option<f64>>| row.iter().map(|x| x.map(|x| x == 1.0)).collect();
+                let rows: Vec<Vec<Option<bool>>> = rows.iter().map(row).collect();
+                BernoulliData::new(rows.first()?.len(), &rows)
+                    .ok()
+                    .map(Cells::Bernoulli)
+            }
+            Column::DiagonalNormal(_) => DiagonalNormalData::new(rows)
+                .ok()
+                .map(Cells::DiagonalNormal),
+            Column::Series(of) => SeriesData::new(&of.kernel, rows).ok().map(Cells::Series),
+            Column::FullNormal(of) => FullNormalData::new(&of.kernel, rows)
+                .ok()
+                .map(Cells::FullNormal),
+            Column::Curve(of) => CurveData::new(&of.kernel, rows).ok().map(Cells::Curve),
+            Column::Network(_) => None,
+        }
+    }
+
     /// Number of clusters with parameters.
     pub fn n_clusters(&self) -> usize {
         for_column!(self, |k, p| p.n_clusters())
     }
 
-    /// Number of levels of a category, `None` for numbers.
-    pub fn n_levels(&self) -> Option<usize> {
-        for_column!(self, |k, p| k.n_levels())
+    /// Number of levels of a part, `None` of one that is a number.
+    pub fn n_levels(&self, part: usize) -> Option<usize> {
+        for_column!(self, |k, p| k.n_levels(part))
+    }
+
+    /// Where what is expected of a part stands in [`expected`](Self::expected).
+    pub(crate) fn place_of_part(&self, part: usize) -> Range<usize> {
+        let size = |part| self.n_levels(part).unwrap_or(1);
+        let start = (0..part).map(size).sum();
+        start..start + size(part)
     }
 
     /// Whether likelihoods depend on the labels of other rows.
@@ -325,6 +387,11 @@ impl Column {
             K::COUPLED
         }
         for_column!(self, |k, p| coupled(k))
+    }
+
+    /// Whether a cluster has so many numbers that cells are better asked about many at a time.
+    pub(crate) fn is_costly(&self) -> bool {
+        matches!(self, Column::FullNormal(_))
     }
 
     /// Whether point predictions are geometric means.
@@ -443,6 +510,23 @@ impl Column {
         for_cells!(self, cells, |k, p, d| k.is_collapsed(d))
     }
 
+    /// See [`Kernel::completed`].
+    pub(crate) fn completed(
+        &self,
+        cells: &Cells,
+        labels: &[u32],
+        clusters: [usize; 2],
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Option<Cells> {
+        match (self, cells) {
+            (Column::FullNormal(law), Cells::FullNormal(data)) => law
+                .kernel
+                .completed(data, labels, clusters, &law.params, rng)
+                .map(Cells::FullNormal),
+            _ => None,
+        }
+    }
+
     /// Makes the statistics those of `n_clusters` clusters without cells.
     pub(crate) fn urn_reset(&self, cells: &Cells, stats: &mut Stats, n_clusters: usize) {
         for_urn!(self, cells, stats, |k, p, d, s| {
@@ -540,6 +624,14 @@ impl Column {
         for_cells!(self, cells, |k, p, d| k.part(d, row, part))
     }
 
+    /// All parts of the cell, as they were given.
+    pub(crate) fn parts(&self, cells: &Cells, row: usize) -> Vec<Option<f64>> {
+        let parts = 0..self.n_parts(cells, row);
+        parts
+            .map(|part| self.part(cells, row, part).value())
+            .collect()
+    }
+
     /// The missing parts of the cell.
     pub fn gaps(&self, cells: &Cells, row: usize) -> Vec<usize> {
         let is_missing = |&part: &usize| !matches!(self.part(cells, row, part), Part::Observed(_));
@@ -561,6 +653,14 @@ impl Column {
         for_cells!(self, cells, |k, p, d| k.n_parts(d, row))
     }
 
+    /// Mutual information between the parts of a vector with or without levels; see [`FullNormal::information`]. Empty for other kernels.
+    pub(crate) fn information(&self, weights: &[f64]) -> Vec<f64> {
+        match self {
+            Column::FullNormal(law) => law.kernel.information(&law.params, weights),
+            _ => Vec::new(),
+        }
+    }
+
     /// Checks a column that comes from a file.
     pub(crate) fn check(&self) -> Result<(), String> {
         for_column!(self, |k, p| k.check(p))
@@ -580,7 +680,7 @@ impl Cells {
     /// The coordinates of a vector or the points of a curve, NaN where missing; `None` for other cells.
     pub(crate) fn coordinates(&self, row: usize) -> Option<Vec<f64>> {
         match self {
-            Cells::FullNormal(data) => Some(data.row(row).to_vec()),
+            Cells::FullNormal(data) => Some(data.row(row)),
             Cells::DiagonalNormal(data) => Some(data.row(row)),
             Cells::Curve(data) => Some(data.row(row).to_vec()),
             _ => None,

@@ -244,7 +244,7 @@ impl Kernel for NegativeBinomial {
         data.value(row).into()
     }
 
-    fn n_levels(&self) -> Option<usize> {
+    fn n_levels(&self, _: usize) -> Option<usize> {
         None
     }
 

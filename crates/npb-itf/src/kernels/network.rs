@@ -549,7 +549,7 @@ impl Kernel for Network {
         None
     }
 
-    fn n_levels(&self) -> Option<usize> {
+    fn n_levels(&self, _: usize) -> Option<usize> {
         Some(2)
     }
 

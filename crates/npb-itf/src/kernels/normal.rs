@@ -74,6 +74,11 @@ impl Normal {
         fits.then_some(Self { centre, scale })
     }
 
+    /// What numbers are measured from, and in which unit.
+    pub fn coordinate(&self) -> (f64, f64) {
+        (self.centre, self.scale)
+    }
+
     fn rate(&self, g: usize) -> f64 {
         self.scale * self.scale * 0.25f64.powi(g as i32)
     }
@@ -161,7 +166,7 @@ impl Kernel for Normal {
         data.value(row).into()
     }
 
-    fn n_levels(&self) -> Option<usize> {
+    fn n_levels(&self, _: usize) -> Option<usize> {
         None
     }
 

@@ -267,7 +267,7 @@ impl Kernel for Ordinal {
         data.code(row).map(f64::from).into()
     }
 
-    fn n_levels(&self) -> Option<usize> {
+    fn n_levels(&self, _: usize) -> Option<usize> {
         Some(self.levels())
     }
 

@@ -161,7 +161,7 @@ impl Kernel for Poisson {
         data.value(row).into()
     }
 
-    fn n_levels(&self) -> Option<usize> {
+    fn n_levels(&self, _: usize) -> Option<usize> {
         None
     }
 

@@ -453,7 +453,7 @@ impl Kernel for Series {
         seen(data.given[row * data.n_times + part]).into()
     }
 
-    fn n_levels(&self) -> Option<usize> {
+    fn n_levels(&self, _: usize) -> Option<usize> {
         None
     }
 

@@ -172,7 +172,7 @@ impl Kernel for SpikedNormal {
         data.value(row).into()
     }
 
-    fn n_levels(&self) -> Option<usize> {
+    fn n_levels(&self, _: usize) -> Option<usize> {
         None
     }
 
@@ -365,7 +365,7 @@ impl Kernel for SpikedNormal {
     }
 
     fn check(&self, params: &SpikedNormalParams) -> Result<(), String> {
-        if !self.at.is_finite() || self.side.n_levels() != Some(2) {
+        if !self.at.is_finite() || self.side.size() != 2 {
             return Err(format!("spike at {}", self.at));
         }
         self.side.check(&params.sides)?;

@@ -247,7 +247,7 @@ impl Kernel for VonMises {
             .into()
     }
 
-    fn n_levels(&self) -> Option<usize> {
+    fn n_levels(&self, _: usize) -> Option<usize> {
         None
     }
 

@@ -7,6 +7,7 @@ mod dependence;
 mod exact;
 mod fields;
 mod gaps;
+mod groups;
 mod kernels;
 mod recovery;
 mod sampler;

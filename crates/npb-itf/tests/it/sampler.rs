@@ -74,6 +74,12 @@ fn with_network() -> ItfData {
     data
 }
 
+/// The real column and the one of three levels share a law, with holes; a binary column beside them.
+fn with_group() -> ItfData {
+    let group = vec![["real", "three"].map(String::from).to_vec()];
+    some_columns(&data(7).with_groups(&group).unwrap(), &[0, 1])
+}
+
 fn size(labels: &[u32], label: u32) -> usize {
     labels.iter().filter(|&&k| k == label).count()
 }
@@ -181,6 +187,11 @@ impl JointModel for Model {
             let cell = match &column.law {
                 Column::Normal(fitted) => fitted.params.mean(labels[0] as usize).atan(),
                 Column::Categorical(fitted) => fitted.params.probability(0, labels[0] as usize),
+                Column::FullNormal(fitted) => {
+                    let mean = fitted.params.mean(labels[0] as usize)[0];
+                    let effect = fitted.params.effect(labels[0] as usize, 1)[0];
+                    (mean + effect).atan() * fitted.params.probability(labels[0] as usize, 1)
+                }
                 Column::Network(fitted) => {
                     let label = |row: usize| labels[row] as usize;
                     fitted.params.probability(label(0), label(1))
@@ -238,6 +249,12 @@ fn fit(law: &Column, cells: &Cells, labels: &[u32]) -> f64 {
         (Column::Categorical(fitted), Cells::Categorical(cells)) => {
             let p = |code| fitted.params.probability(code as usize, label as usize);
             cells.code(row).map(|code| p(code).ln())
+        }
+        (Column::FullNormal(_), _) => {
+            let mut ln = vec![0.0; law.n_clusters()];
+            let (rows, none) = (row..row + 1, npb_itf::RowLabels::NONE);
+            law.ln_likelihoods(cells, rows, ln.len(), none, &mut ln);
+            Some(ln[label as usize])
         }
         _ => None,
     };
@@ -435,6 +452,17 @@ fn concentrations_of_top_level_clusters_leave_the_joint_law_alone() {
         let mut model = model(Structure::Tensor, &[which], FEW_TO_MANY[1]);
         model.config.lower_sharing = LowerConcentration::PerTopCluster;
         check(&model, step(&model, 1500));
+    }
+}
+
+#[test]
+fn moves_of_groups_leave_the_joint_law_alone() {
+    for (which, times) in [(LowerSplitMerge, 4), (Rows, 1), (Parameters, 1)] {
+        for prior in FEW_TO_MANY {
+            let mut model = model(Structure::Tensor, &vec![which; times], prior);
+            model.data = with_group();
+            check(&model, step(&model, 1500));
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use npb_baselines::{
 };
 use npb_data::{ColumnKind, Mask, MixedColumn, MixedTable, splits};
 use npb_infer::stream;
-use npb_itf::{ImputedCell, ItfConfig, ItfData, Structure, fit_data};
+use npb_itf::{Grouping, ImputedCell, ItfConfig, ItfData, Structure, fit_data};
 
 use super::mixed_sets::{self, Mixed};
 use super::tables::{difference, header, with_sd};
@@ -25,6 +25,23 @@ pub(in super::super) const TABLE_3: Experiment = Experiment {
     run,
 };
 
+pub(in super::super) const TABLE_4: Experiment = Experiment {
+    id: "itf/table-4",
+    what: "columns that share a joint law, found: log predictive, errors and coverage of held-out cells",
+    paper: "not in the paper",
+    data: &[
+        "wdbc",
+        "mice-protein",
+        "segment",
+        "ames-housing",
+        "heart-disease",
+        "adult",
+    ],
+    run: run_grouped,
+};
+
+/// The default with groups of columns found.
+const GROUPS: &str = "npb:itf/groups";
 /// Every column a mixture of its own.
 const INDEPENDENT: &str = "independent";
 const CHAINED: &str = "chained";
@@ -32,12 +49,21 @@ const BOOSTED: &str = "boosted";
 const MARGINAL: &str = "marginal";
 
 const METHODS: [(&str, Method); 6] = [
-    (ITF, Method::Mixture(Structure::TensorBlocks)),
-    (DPM, Method::Mixture(Structure::Joint)),
+    (ITF, Method::Mixture(Structure::TensorBlocks, Grouping::Off)),
+    (DPM, Method::Mixture(Structure::Joint, Grouping::Off)),
     (INDEPENDENT, Method::Independent),
     (CHAINED, Method::Chained),
     (BOOSTED, Method::Boosted),
     (MARGINAL, Method::Marginal),
+];
+
+const GROUPED: [(&str, Method); 3] = [
+    (
+        GROUPS,
+        Method::Mixture(Structure::TensorBlocks, Grouping::Found),
+    ),
+    (ITF, Method::Mixture(Structure::TensorBlocks, Grouping::Off)),
+    (CHAINED, Method::Chained),
 ];
 
 const METRICS: [&str; 6] = [
@@ -63,9 +89,9 @@ const SMALL_BUDGET: f32 = 0.3;
 /// Key of the random streams of hidden cells.
 const MASK: u64 = 2;
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Method {
-    Mixture(Structure),
+    Mixture(Structure, Grouping),
     Independent,
     Chained,
     Boosted,
@@ -73,22 +99,44 @@ enum Method {
 }
 
 fn run(context: &Context<'_>) -> Result<Report> {
-    let sets = mixed_sets::load(context)?;
-    let records = context.run_trials(&design(context.scale, &sets), |trial, seed| {
-        let (set, method) = trial.work;
-        let hidden = Hidden::draw(sets[set].table(context.scale, seed)?, seed)?;
-        hidden.run(&sets[set], method, context.scale, seed)
+    run_on(context, &mixed_sets::load(context)?, &METHODS, ITF)
+}
+
+fn run_grouped(context: &Context<'_>) -> Result<Report> {
+    let mut sets = mixed_sets::load_numbers(context)?;
+    sets.extend(mixed_sets::load(context)?);
+    run_on(context, &sets, &GROUPED, GROUPS)
+}
+
+fn run_on(
+    context: &Context<'_>,
+    sets: &[Mixed],
+    methods: &[(&'static str, Method)],
+    own: &str,
+) -> Result<Report> {
+    let design = design(context.scale, sets, methods);
+    let records = context.run_trials(&design, |trial, seed| {
+        let (set, method) = &trial.work;
+        let hidden = Hidden::draw(sets[*set].table(context.scale, seed)?, seed)?;
+        hidden.run(&sets[*set], method, context.scale, seed)
     })?;
     let results = summarise(&records, |_, _, _, _| None);
     Ok(Report {
-        tables: vec![overview(&results), comparison(&records)],
-        notes: notes(&sets),
+        tables: vec![
+            overview(&results, sets, methods),
+            comparison(&records, sets, methods, own),
+        ],
+        notes: notes(sets),
         results,
         ..Default::default()
     })
 }
 
-fn design(scale: Scale, sets: &[Mixed]) -> Vec<Trial<(usize, Method)>> {
+fn design(
+    scale: Scale,
+    sets: &[Mixed],
+    methods: &[(&'static str, Method)],
+) -> Vec<Trial<(usize, Method)>> {
     let n = match scale {
         Scale::Smoke => 1,
         Scale::Quick => 2,
@@ -97,16 +145,16 @@ fn design(scale: Scale, sets: &[Mixed]) -> Vec<Trial<(usize, Method)>> {
     let mut trials = Vec::new();
     for (index, set) in sets.iter().enumerate() {
         for trial in 0..n {
-            for (name, method) in METHODS {
+            for (name, method) in methods {
                 let rows = set.n_rows(scale);
                 let settings = configuration(scale, method, set.n_cols());
                 trials.push(Trial {
                     dataset: set.name.to_owned(),
                     setting: setting(),
-                    method: name.to_owned(),
+                    method: (*name).to_owned(),
                     trial,
                     config: format!("{}\n{rows} rows\n{settings}", set.checksums),
-                    work: (index, method),
+                    work: (index, method.clone()),
                 });
             }
         }
@@ -118,19 +166,24 @@ fn setting() -> String {
     format!("missing={HIDDEN}")
 }
 
-fn configuration(scale: Scale, method: Method, n_cols: usize) -> String {
+fn configuration(scale: Scale, method: &Method, n_cols: usize) -> String {
     match method {
-        Method::Mixture(structure) => format!("{:?}", mixture(scale, structure, 0)),
-        Method::Independent => format!("{:?}", mixture(scale, Structure::Joint, 0)),
+        Method::Mixture(structure, groups) => {
+            format!("{:?}", mixture(scale, *structure, groups.clone(), 0))
+        }
+        Method::Independent => {
+            format!("{:?}", mixture(scale, Structure::Joint, Grouping::Off, 0))
+        }
         Method::Chained => format!("{:?}", chained(scale)),
         Method::Boosted => format!("{:?}", boosted(scale, n_cols, 0)),
         Method::Marginal => String::new(),
     }
 }
 
-fn mixture(scale: Scale, structure: Structure, seed: u64) -> ItfConfig {
+fn mixture(scale: Scale, structure: Structure, groups: Grouping, seed: u64) -> ItfConfig {
     let config = ItfConfig {
         structure,
+        groups,
         seed,
         keep_labels: false,
         ..Default::default()
@@ -213,7 +266,7 @@ impl Hidden {
         })
     }
 
-    fn run(&self, set: &Mixed, method: Method, scale: Scale, seed: u64) -> Result<Outcome> {
+    fn run(&self, set: &Mixed, method: &Method, scale: Scale, seed: u64) -> Result<Outcome> {
         let baseline = |cells: Vec<Cell>| {
             let mut outcome = Outcome::default();
             self.add_errors(&cells, &mut outcome);
@@ -226,14 +279,15 @@ impl Hidden {
                 baseline(boosted_cells(&self.shown, &self.mask, &config)?)
             }
             Method::Marginal => baseline(marginal_cells(&self.shown, &self.mask)?),
-            Method::Mixture(structure) => {
+            Method::Mixture(structure, groups) => {
                 let all: Vec<usize> = (0..self.shown.n_cols()).collect();
                 let mut answers = Answers::default();
-                self.ask(set, &all, &mixture(scale, structure, seed), &mut answers)?;
+                let config = mixture(scale, *structure, groups.clone(), seed);
+                self.ask(set, &all, &config, &mut answers)?;
                 self.score(&answers)
             }
             Method::Independent => {
-                let config = mixture(scale, Structure::Joint, seed);
+                let config = mixture(scale, Structure::Joint, Grouping::Off, seed);
                 let mut answers = Answers::default();
                 for column in 0..self.shown.n_cols() {
                     self.ask(set, &[column], &config, &mut answers)?;
@@ -393,10 +447,14 @@ fn held(value: f64, draws: impl Iterator<Item = f64>) -> f64 {
     (to.min(1.0 - tail) - from.max(tail)).max(0.0) / (to - from)
 }
 
-fn overview(results: &[ResultRow]) -> TextTable {
+fn overview(
+    results: &[ResultRow],
+    sets: &[Mixed],
+    methods: &[(&'static str, Method)],
+) -> TextTable {
     let mut rows = Vec::new();
-    for set in mixed_sets::NAMES {
-        for (method, _) in METHODS {
+    for set in sets.iter().map(|set| set.name) {
+        for &(method, _) in methods {
             let cell = |metric: &str| {
                 let mut found = results.iter();
                 let found =
@@ -414,13 +472,21 @@ fn overview(results: &[ResultRow]) -> TextTable {
 }
 
 /// The default beside the others in log predictive density, and its coverage.
-fn comparison(records: &[Record]) -> TextTable {
+fn comparison(
+    records: &[Record],
+    sets: &[Mixed],
+    methods: &[(&'static str, Method)],
+    own_method: &str,
+) -> TextTable {
     let mut rows = Vec::new();
-    for set in mixed_sets::NAMES {
+    let is_mixture = |method: &Method| matches!(method, Method::Mixture(..) | Method::Independent);
+    let mixtures = methods.iter().filter(|(_, method)| is_mixture(method));
+    let others: Vec<&str> = mixtures.map(|m| m.0).filter(|&m| m != own_method).collect();
+    for set in sets.iter().map(|set| set.name) {
         let own = records.iter().filter(|r| r.key.dataset == set);
         let own: Vec<Record> = own.cloned().collect();
-        for other in [DPM, INDEPENDENT] {
-            let found = difference(&own, &setting(), ITF, other, "ln_predictive");
+        for &other in &others {
+            let found = difference(&own, &setting(), own_method, other, "ln_predictive");
             if let Some((mean, error)) = found {
                 let what = format!("ln_predictive minus that of {other}");
                 let error = error.map_or(String::new(), short);
@@ -429,7 +495,7 @@ fn comparison(records: &[Record]) -> TextTable {
                 rows.push([vec![set.to_owned(), what], numbers.to_vec()].concat());
             }
         }
-        let of_itf = own.iter().filter(|r| r.key.method == ITF);
+        let of_itf = own.iter().filter(|r| r.key.method == own_method);
         let shares = of_itf.filter_map(|r| r.outcome.metrics.get("coverage").copied());
         let shares: Vec<f64> = shares.collect();
         if !shares.is_empty() {
@@ -444,7 +510,9 @@ fn comparison(records: &[Record]) -> TextTable {
         }
     }
     TextTable {
-        title: format!("{ITF} beside other densities on the same cells, and its 90% intervals"),
+        title: format!(
+            "{own_method} beside other densities on the same cells, and its 90% intervals"
+        ),
         header: header(&["data", "what", "mean", "standard error", ""]),
         rows,
     }

@@ -12,9 +12,6 @@ use crate::Result;
 use crate::data::sha256_of_bytes;
 use crate::reproduce::{Context, Scale};
 
-/// The widest, which takes longest, comes last.
-pub(super) const NAMES: [&str; 3] = ["heart-disease", "adult", "ames-housing"];
-
 /// Rows of adult that are used.
 const ADULT_ROWS: usize = 5000;
 /// Rows at smoke scale.
@@ -92,7 +89,58 @@ impl Mixed {
     }
 }
 
-/// The sets of [`NAMES`], in that order.
+/// Tables of numbers that depend on each other, with a class.
+pub(super) fn load_numbers(context: &Context<'_>) -> Result<Vec<Mixed>> {
+    Ok(vec![wdbc(context)?, mice(context)?, segment(context)?])
+}
+
+fn wdbc(context: &Context<'_>) -> Result<Mixed> {
+    let text = fs::read_to_string(context.data_file("wdbc", "wdbc.data"))?;
+    let options = DelimitedOptions {
+        header: false,
+        skip: vec![Column::Index(0)],
+        ..Default::default()
+    };
+    let note = "30 numbers and the diagnosis.";
+    Mixed::read("wdbc", note, text.trim_end(), &options, &[])
+}
+
+/// Rows of mice-protein and of segment that are used, and proteins.
+const MICE_ROWS: usize = 800;
+const SEGMENT_ROWS: usize = 1000;
+const PROTEINS: usize = 30;
+
+fn mice(context: &Context<'_>) -> Result<Mixed> {
+    let text = fs::read_to_string(context.data_file("mice-protein", "Data_Cortex_Nuclear.csv"))?;
+    let names: Vec<&str> = text.lines().next().unwrap_or_default().split(',').collect();
+    // The number of the mouse, then proteins, then how it was treated, then the class.
+    let is_used = |j: usize| (1..=PROTEINS).contains(&j) || j + 1 == names.len();
+    let skipped = (0..names.len()).filter(|&j| !is_used(j));
+    let options = DelimitedOptions {
+        skip: skipped.map(|j| Column::from(names[j])).collect(),
+        ..Default::default()
+    };
+    let note =
+        "the first 30 proteins and the class; 800 rows, drawn for each trial. A mouse has 15 rows.";
+    let mixed = Mixed::read("mice-protein", note, text.trim_end(), &options, &[])?;
+    Ok(Mixed {
+        sample: Some(MICE_ROWS),
+        ..mixed
+    })
+}
+
+fn segment(context: &Context<'_>) -> Result<Mixed> {
+    let text = fs::read_to_string(context.data_file("segment", "segment.csv"))?;
+    let note = "1,000 rows, drawn for each trial.";
+    let options = DelimitedOptions::default();
+    let mixed = Mixed::read("segment", note, text.trim_end(), &options, &[])?;
+    Ok(Mixed {
+        sample: Some(SEGMENT_ROWS),
+        ..mixed
+    })
+}
+
+/// The stand-ins of table 3; the widest, which takes longest, comes last.
 pub(super) fn load(context: &Context<'_>) -> Result<Vec<Mixed>> {
     Ok(vec![heart(context)?, adult(context)?, ames(context)?])
 }

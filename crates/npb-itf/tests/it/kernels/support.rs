@@ -299,29 +299,33 @@ pub(super) fn expected_is_the_mean_of_draws<K: Kernel>(
             &mut cell,
         );
         assert_eq!(cell.len(), kernel.n_parts(data, row));
+        let mut at = 0;
         for (part, &x) in cell.iter().enumerate() {
-            for level in 0..kernel.n_levels().unwrap_or(1) {
-                let (at, y) = match kernel.n_levels() {
-                    Some(n_levels) => (
-                        part * n_levels + level,
-                        f64::from(u8::from(x == level as f64)),
-                    ),
-                    None => (part, x),
+            for level in 0..kernel.n_levels(part).unwrap_or(1) {
+                let y = match kernel.n_levels(part) {
+                    Some(_) => f64::from(u8::from(x == level as f64)),
+                    None => x,
                 };
                 sums[at] += y / n as f64;
                 squares[at] += y * y / n as f64;
+                at += 1;
             }
         }
     }
-    for (at, &exact) in expected.iter().enumerate() {
-        let variance = match kernel.n_levels() {
+    let parts = 0..kernel.n_parts(data, row);
+    let levels = parts.flat_map(|part| {
+        let levels = kernel.n_levels(part);
+        vec![levels; levels.unwrap_or(1)]
+    });
+    for ((at, &exact), levels) in expected.iter().enumerate().zip(levels) {
+        let variance = match levels {
             Some(_) => exact * (1.0 - exact),
             None => (squares[at] - sums[at] * sums[at]).max(0.0),
         };
         let error = (variance / n as f64).sqrt();
         let (found, rounding) = (sums[at], 1e-9 * (1.0 + exact.abs()));
         // One draw more or less of a level that hardly ever occurs.
-        let grain = kernel.n_levels().map_or(0.0, |_| 1.5 / n as f64);
+        let grain = levels.map_or(0.0, |_| 1.5 / n as f64);
         assert!(
             (found - exact).abs() <= 4.5 * error + rounding + grain,
             "part {at}: {found} {exact} +- {error}"

@@ -208,3 +208,133 @@ fn parts_of_vectors() {
     let make = |rows: &[Vec<Option<f64>>]| FullNormalData::new(&kernel, rows).expect("valid");
     parts_are_what_was_given(&kernel, &rows(), make);
 }
+
+/// Two numbers, and columns of two and of three levels.
+fn with_levels(partial: bool) -> (FullNormal, FullNormalData) {
+    let kernel = FullNormal::with_levels(&[(0.0, 1.0), (10.0, 2.0)], &[2, 3]).expect("valid");
+    let row =
+        |x: f64, y: f64, a: u32, b: u32| [x, y, f64::from(a), f64::from(b)].map(Some).to_vec();
+    let mut rows = vec![
+        row(0.5, 9.0, 0, 2),
+        row(-1.0, 12.0, 1, 0),
+        row(1.5, 8.0, 1, 1),
+        vec![M; 4],
+        row(0.1, 11.0, 0, 0),
+        row(-0.4, 10.0, 1, 2),
+        row(0.9, 13.0, 0, 1),
+    ];
+    if partial {
+        rows[0][2] = M;
+        rows[1][0] = M;
+        rows[2][1..].fill(M);
+        rows[4][..2].fill(M);
+        rows[6][3] = M;
+    }
+    let data = FullNormalData::new(&kernel, &rows).expect("valid");
+    (kernel, data)
+}
+
+#[test]
+fn levels_beside_numbers_identities() {
+    let (kernel, data) = with_levels(false);
+    evidence_is_a_chain_of_predictives(&kernel, &data);
+    predictive_is_a_mean_over_draws(&kernel, &data, &[0, 2, 4, 5], 1);
+    let (kernel, data) = with_levels(true);
+    assert!(!kernel.is_collapsed(&data));
+    for row in [0, 1, 2, 4, 6] {
+        expected_is_the_mean_of_draws(&kernel, &data, row, false, RowLabels::NONE);
+    }
+    expected_is_the_mean_of_draws(&kernel, &data, 5, true, RowLabels::NONE);
+}
+
+/// ln p(observed parts) is the sum over missing levels of what the cell with them has, and numbers are integrated out.
+#[test]
+fn missing_levels_are_summed_out_exactly() {
+    let (kernel, _) = with_levels(true);
+    let params = prior(&kernel, &mut rng(6));
+    let rows = |x: Option<f64>| {
+        let one = |a: Option<f64>, b: Option<f64>| vec![x, Some(9.0), a, b];
+        let mut rows = vec![one(M, M)];
+        for a in 0..2 {
+            rows.push(one(Some(f64::from(a)), M));
+            rows.extend((0..3).map(|b| one(Some(f64::from(a)), Some(f64::from(b)))));
+        }
+        rows
+    };
+    for x in [Some(0.7), M] {
+        let data = FullNormalData::new(&kernel, &rows(x)).expect("valid");
+        let p = |row| ln_likelihoods(&kernel, &data, &params, row, RowLabels::NONE).map(f64::exp);
+        for k in 0..CLUSTERS {
+            let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-10 * b, "{a} {b}");
+            close(p(1)[k] + p(5)[k], p(0)[k]);
+            close(p(2)[k] + p(3)[k] + p(4)[k], p(1)[k]);
+        }
+    }
+    // A grid for the missing number.
+    let grid = (-3000..3000).map(|i| vec![Some(0.01 * f64::from(i)), Some(9.0), Some(1.0), M]);
+    let data = FullNormalData::new(&kernel, &grid.collect::<Vec<_>>()).expect("valid");
+    let one = FullNormalData::new(&kernel, &[vec![M, Some(9.0), Some(1.0), M]]).expect("valid");
+    let exact = ln_likelihoods(&kernel, &one, &params, 0, RowLabels::NONE);
+    for k in 0..CLUSTERS {
+        let density = |row| ln_likelihoods(&kernel, &data, &params, row, RowLabels::NONE)[k].exp();
+        let sum: f64 = (0..6000).map(density).sum::<f64>() * 0.01;
+        assert!((sum / exact[k].exp() - 1.0).abs() < 1e-3, "{sum} {exact:?}");
+    }
+}
+
+#[test]
+fn the_joint_law_of_levels_beside_numbers() {
+    for partial in [false, true] {
+        let (kernel, data) = with_levels(partial);
+        let probe = [
+            vec![Some(0.0), Some(10.0), Some(0.0), Some(2.0)],
+            vec![Some(1.0), M, M, Some(1.0)],
+        ];
+        let probe = FullNormalData::new(&kernel, &probe).expect("valid");
+        joint_distribution(kernel, data, probe);
+    }
+}
+
+#[test]
+fn extreme_levels_beside_numbers() {
+    for partial in [false, true] {
+        let (kernel, data) = with_levels(partial);
+        stays_finite(&kernel, &data);
+    }
+    let kernel = FullNormal::with_levels(&[(0.0, 1.0)], &[2]).expect("valid");
+    let rows = [[1.0, 0.0], [1.0, 0.0], [1e60, 1.0], [-1e60, 0.0]].map(|r| r.map(Some).to_vec());
+    stays_finite(
+        &kernel,
+        &FullNormalData::new(&kernel, &rows).expect("valid"),
+    );
+}
+
+#[test]
+fn bad_levels_beside_numbers_are_named() {
+    let (kernel, _) = with_levels(false);
+    for (part, value) in [(2, 2.0), (3, -1.0), (3, 0.5), (2, f64::NAN), (0, f64::NAN)] {
+        let mut row = vec![M; 4];
+        row[part] = Some(value);
+        let error = FullNormalData::new(&kernel, &[vec![M; 4], row]).expect_err("bad");
+        assert!(
+            matches!(error, CellError::Value { row: 1, part: at, .. } if at == part),
+            "{error}"
+        );
+    }
+    assert!(FullNormal::with_levels(&[(0.0, 1.0)], &[0]).is_err());
+    assert!(FullNormal::with_levels(&[(0.0, 1.0)], &[100; 3]).is_err());
+    assert!(FullNormal::with_levels(&[], &[2]).is_err());
+}
+
+#[test]
+fn parts_of_levels_beside_numbers() {
+    let (kernel, _) = with_levels(true);
+    let rows = [
+        vec![Some(0.3), M, Some(1.0), M],
+        vec![M; 4],
+        vec![Some(0.1), Some(9.7), Some(0.0), Some(2.0)],
+        vec![M, M, M, Some(1.0)],
+    ];
+    let make = |rows: &[Vec<Option<f64>>]| FullNormalData::new(&kernel, rows).expect("valid");
+    parts_are_what_was_given(&kernel, &rows, make);
+}

@@ -1,0 +1,575 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Below the verbs in `npb --help`.
+const AFTER: &str = "\
+Data go to standard output or to --out, everything else to standard error; `-` is standard input.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 bad data, 4 not converged (with --require-converged),
+130 interrupted (with --checkpoint the same command goes on later).
+
+  npb schema patients.csv > patients.toml         what the columns are; edit it
+  npb fit classifier patients.csv --label ill -o p.npb
+  npb predict p.npb new.csv --interval 0.9 > probabilities.csv";
+
+/// Nonparametric Bayes for incomplete data: classify, fill, complete, recommend, from files with holes.
+#[derive(Parser, Debug)]
+#[command(name = "npb", version, after_help = AFTER, arg_required_else_help = true)]
+pub(crate) struct Npb {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+    /// Threads [default: all cores]; results do not depend on it.
+    #[arg(long, global = true, value_name = "N", hide_short_help = true)]
+    pub(crate) threads: Option<usize>,
+    /// Say nothing but errors.
+    #[arg(long, short, global = true, hide_short_help = true)]
+    pub(crate) quiet: bool,
+}
+
+/// What is to be done. The kind of model is read from its file.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Verb {
+    /// What the columns of a file are, guessed with reasons, as TOML to edit.
+    Schema(SchemaArgs),
+    /// The settings of a kind of model, as TOML to edit.
+    Config(ConfigArgs),
+    /// Fit a model to a file.
+    #[command(subcommand)]
+    Fit(Fit),
+    /// Classes with probabilities, or ratings with intervals.
+    Predict(PredictArgs),
+    /// Fill the missing cells of a file.
+    Impute(ImputeArgs),
+    /// How usual each row is: the log density of what is known of it; low values are anomalies.
+    Score(ScoreArgs),
+    /// What a row would like best among the columns (ratings).
+    Recommend(RecommendArgs),
+    /// Which ratings would tell most.
+    Next(NextArgs),
+    /// Which columns depend on each other (table).
+    Dependence(DependenceArgs),
+    /// Take the noise out of an image.
+    Denoise(DenoiseArgs),
+    /// Fill the holes of an image.
+    Inpaint(InpaintArgs),
+    /// What is in a model file.
+    Summary(ModelArgs),
+    /// Whether the chains or the bound have settled.
+    Diagnose(ModelArgs),
+    /// The model as the library saves it, for programs in Rust.
+    Export(ExportArgs),
+    /// Completions for a shell.
+    Completions(CompletionsArgs),
+}
+
+/// Kinds of models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModelKind {
+    /// Classes of rows with holes.
+    Classifier,
+    /// Density and clusters of rows with holes.
+    Mixture,
+    /// A matrix most of whose entries are missing.
+    Ratings,
+    /// Columns of mixed kinds: dependence and imputation.
+    Table,
+    /// Many labels at once.
+    Labels,
+    /// Likes of many users with few ratings each.
+    Groups,
+    /// Topics of documents.
+    Topics,
+    /// Images with noise or holes.
+    Image,
+}
+
+/// How files of text are laid out.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Layout of the file")]
+pub(crate) struct Layout {
+    /// Between fields: a character, `tab` or `blanks` [default: tab for .tsv, else comma].
+    #[arg(long, value_name = "MARK")]
+    pub(crate) separator: Option<String>,
+    /// The first line is data; columns are called x0, x1, ...
+    #[arg(long)]
+    pub(crate) no_header: bool,
+    /// One more text that means "missing" (may be repeated).
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) missing: Vec<String>,
+    /// What stands before decimals: `.` or `,`.
+    #[arg(long, value_name = "MARK", default_value_t = '.')]
+    pub(crate) decimal: char,
+    /// What stands between thousands.
+    #[arg(long, value_name = "MARK")]
+    pub(crate) thousands: Option<char>,
+    /// The text is Latin-1, not UTF-8.
+    #[arg(long)]
+    pub(crate) latin1: bool,
+}
+
+/// What to do where a new file is not like that of the fit.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Where a file is not like that of the fit")]
+pub(crate) struct Rules {
+    /// A column that the file lacks.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Rule::Error)]
+    pub(crate) missing_columns: Rule,
+    /// A level never seen.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Rule::Missing)]
+    pub(crate) unseen_levels: Rule,
+    /// A number that its kind cannot be, such as 0 in a positive column.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Rule::Error)]
+    pub(crate) impossible_values: Rule,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Rule {
+    /// Stop and name it.
+    Error,
+    /// Take it as missing.
+    Missing,
+}
+
+/// Where results go.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct Out {
+    /// File to write; replaced only when all is there [default: standard output].
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Format of a table.
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    pub(crate) format: Format,
+}
+
+/// Formats of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Comma-separated, with a header.
+    Csv,
+    /// An array of objects.
+    Json,
+    /// Columns below each other, to be read by people.
+    Table,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SchemaArgs {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// The column to be predicted.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) label: Option<String>,
+    /// The column that names the rows.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+    /// File to write [default: standard output].
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ConfigArgs {
+    /// Kind of model.
+    pub(crate) kind: ModelKind,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    /// File to write [default: standard output].
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Settings of a model.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Settings")]
+pub(crate) struct Settings {
+    /// Settings as TOML; `npb config KIND` writes the default ones.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// One setting, such as `sweeps.keep=200` (may be repeated; stronger than --config).
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Seed of all random numbers.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+/// How a fit runs and where it goes.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "The fit")]
+pub(crate) struct Run {
+    /// The model file to write.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Keep what is reached in this file; the same command goes on from it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// How often: `30s`, `10m`, `2h`.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1m",
+        requires = "checkpoint"
+    )]
+    pub(crate) every: String,
+    /// Exit with code 4, the model written all the same, when the fit has not converged.
+    #[arg(long)]
+    pub(crate) require_converged: bool,
+}
+
+/// The file that a model is fitted to.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Training {
+    /// The file; `-` is standard input.
+    pub(crate) file: PathBuf,
+    /// What the columns are [default: guessed, and reported].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema: Option<PathBuf>,
+    /// The column that names the rows.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) id: Option<String>,
+    /// A column to leave out (may be repeated).
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) ignore: Vec<String>,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Fit {
+    /// Classes of rows with holes: `npb predict` gives probabilities.
+    Classifier(ClassifierArgs),
+    /// Density and clusters of rows with holes: `npb score`, `npb impute`.
+    Mixture(MixtureArgs),
+    /// A matrix most of whose entries are missing: `npb predict`, `npb recommend`.
+    Ratings(Box<RatingsArgs>),
+    /// Columns of mixed kinds: `npb impute`, `npb dependence`.
+    Table(MixtureArgs),
+    /// Many labels of a row at once: `npb predict`.
+    Labels(LabelsArgs),
+    /// Likes of many users with few ratings each: `npb recommend`, new users included.
+    Groups(GroupsArgs),
+    /// Topics of documents, and what they say of a class or a number: `npb predict`.
+    Topics(TopicsArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TopicsArgs {
+    /// The documents, one a line: the class first, then `word:count` pairs, words as numbers from 0.
+    pub(crate) file: PathBuf,
+    /// A number for each document, one a line, to be predicted instead of the class.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) target: Option<PathBuf>,
+    /// The words, one a line.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) words: Option<PathBuf>,
+    /// What stands first in a line is no class.
+    #[arg(long)]
+    pub(crate) no_classes: bool,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LabelsArgs {
+    #[command(flatten)]
+    pub(crate) training: Training,
+    /// A file with a column for each label, of the same rows in the same order or with the column of --id.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: PathBuf,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct GroupsArgs {
+    /// The file: one line for each rating.
+    pub(crate) file: PathBuf,
+    /// The column that names users (or other groups).
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) group: String,
+    /// The column that names items.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) item: String,
+    /// The column of the ratings.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) value: String,
+    /// Ratings from here on are likes.
+    #[arg(long, value_name = "X")]
+    pub(crate) liked: f64,
+    /// Features of items: a file whose first column names them.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) items: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ClassifierArgs {
+    #[command(flatten)]
+    pub(crate) training: Training,
+    /// The column to be predicted [default: that of the schema]. Rows without a label are used, too.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct MixtureArgs {
+    #[command(flatten)]
+    pub(crate) training: Training,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RatingsArgs {
+    /// The file: one line for each rating.
+    pub(crate) file: PathBuf,
+    /// The column that names rows, such as users.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) row: String,
+    /// The column that names columns, such as films.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) column: String,
+    /// The column of the values.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) value: String,
+    /// How values come about.
+    #[arg(long, value_enum, default_value_t = Values::Gaussian)]
+    pub(crate) likelihood: Values,
+    /// Features of rows: a file whose first column names them.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) row_features: Option<PathBuf>,
+    /// Features of columns, likewise.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) column_features: Option<PathBuf>,
+    /// Independent chains, as the setting `chains`.
+    #[arg(long, value_name = "N")]
+    pub(crate) chains: Option<usize>,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+/// Likelihoods of ratings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Values {
+    /// Real numbers with normal noise.
+    Gaussian,
+    /// Levels 1, 2, ... in their order.
+    Ordinal,
+    /// 0 or 1.
+    Binary,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PredictArgs {
+    /// A model file: classifier, labels, topics or ratings.
+    pub(crate) model: PathBuf,
+    /// New rows; for ratings, lines with row and column.
+    pub(crate) file: PathBuf,
+    /// Central intervals that hold this probability.
+    #[arg(long, value_name = "P")]
+    pub(crate) interval: Option<f64>,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+    #[command(flatten)]
+    pub(crate) rules: Rules,
+    #[command(flatten)]
+    pub(crate) out: Out,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ImputeArgs {
+    /// A model file: classifier, mixture or table.
+    pub(crate) model: PathBuf,
+    /// The file to fill.
+    pub(crate) file: PathBuf,
+    /// So many completed tables, drawn, one below the other.
+    #[arg(long, value_name = "N")]
+    pub(crate) draws: Option<usize>,
+    /// The rows are those of the fit.
+    #[arg(long)]
+    pub(crate) training: bool,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+    #[command(flatten)]
+    pub(crate) rules: Rules,
+    #[command(flatten)]
+    pub(crate) out: Out,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ScoreArgs {
+    /// A model file: classifier or mixture.
+    pub(crate) model: PathBuf,
+    /// The rows.
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+    #[command(flatten)]
+    pub(crate) rules: Rules,
+    #[command(flatten)]
+    pub(crate) out: Out,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RecommendArgs {
+    /// A model file: ratings or groups.
+    pub(crate) model: PathBuf,
+    /// The row, by its name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) row: String,
+    /// How many.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// A file of ratings: what this row has rated there is left out.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) exclude: Option<PathBuf>,
+    /// What is best: `mean`, or the probability of a rating, such as 'P(>=4)'.
+    #[arg(long, value_name = "WHAT", default_value = "mean")]
+    pub(crate) by: String,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+    #[command(flatten)]
+    pub(crate) out: Out,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct NextArgs {
+    /// A model file of ratings.
+    pub(crate) model: PathBuf,
+    /// How many.
+    #[arg(long, short, value_name = "N", default_value_t = 10)]
+    pub(crate) n: usize,
+    /// A file of ratings that are known already.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) exclude: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+    #[command(flatten)]
+    pub(crate) out: Out,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DependenceArgs {
+    /// A model file of a table.
+    pub(crate) model: PathBuf,
+    /// The rows to test on, such as those of the fit.
+    pub(crate) file: PathBuf,
+    /// A heat map to write, as SVG.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+    /// Level of the test of each pair.
+    #[arg(long, value_name = "P", default_value_t = 0.01)]
+    pub(crate) level: f64,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+    #[command(flatten)]
+    pub(crate) rules: Rules,
+    #[command(flatten)]
+    pub(crate) out: Out,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DenoiseArgs {
+    /// The image: PNG or TIFF, 8 or 16 bit, grey or colour.
+    pub(crate) image: PathBuf,
+    #[command(flatten)]
+    pub(crate) how: ImageArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct InpaintArgs {
+    /// The image: PNG or TIFF, 8 or 16 bit, grey or colour.
+    pub(crate) image: PathBuf,
+    /// An image of the same size; what is not black there is a hole.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mask: PathBuf,
+    #[command(flatten)]
+    pub(crate) how: ImageArgs,
+}
+
+/// How an image is restored.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ImageArgs {
+    /// The image to write, PNG or TIFF by its name.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Standard deviations of the restored values, as .npy.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sd: Option<PathBuf>,
+    /// Keep what is reached in this file; the same command goes on from it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// How often: `30s`, `10m`, `2h`.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1m",
+        requires = "checkpoint"
+    )]
+    pub(crate) every: String,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ModelArgs {
+    /// A model file.
+    pub(crate) model: PathBuf,
+    #[command(flatten)]
+    pub(crate) out: Out,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExportArgs {
+    /// A model file.
+    pub(crate) model: PathBuf,
+    /// What of it.
+    #[arg(long, value_enum, default_value_t = Part::Model)]
+    pub(crate) part: Part,
+    /// File to write [default: standard output].
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Parts of a model file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// The fit, as the library's `load` reads it.
+    Model,
+    /// The schema, as TOML.
+    Schema,
+    /// The settings, as TOML.
+    Config,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    pub(crate) shell: clap_complete::Shell,
+}

@@ -1,0 +1,238 @@
+//! Files by a schema.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use npb_data::read::{
+    self, DelimitedOptions, Encoding, ImpossibleValues, MissingColumns, ReadError, ReadingRules,
+    Separator, UnseenLevels,
+};
+use npb_data::schema::{Kind, Role, Schema, SchemaData, SchemaError};
+
+use crate::args::{Layout, Rule, Rules, Training};
+use crate::failure::{Failure, Result};
+
+/// Everything in a file, or on standard input for `-`.
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = match path.as_os_str() == "-" {
+        true => io::stdin().lock().read_to_end(&mut bytes),
+        false => File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
+    };
+    read.map_err(|e| Failure::bad_data(format_args!("{}: cannot read: {e}", path.display())))?;
+    Ok(bytes)
+}
+
+/// Everything in a text file.
+pub(crate) fn text(path: &Path) -> Result<String> {
+    String::from_utf8(bytes(path)?)
+        .map_err(|_| Failure::bad_data(format_args!("{}: is not UTF-8 text", path.display())))
+}
+
+impl Layout {
+    /// The options of the readers.
+    pub(crate) fn options(&self, path: &Path) -> Result<DelimitedOptions> {
+        let usual = DelimitedOptions::default();
+        let name = path.to_string_lossy().to_lowercase();
+        let name = name.trim_end_matches(".gz");
+        let tabs = name.ends_with(".tsv") || name.ends_with(".tab");
+        let separator = match self.separator.as_deref() {
+            None if tabs => Separator::Char('\t'),
+            None => Separator::Char(','),
+            Some("tab" | "\\t") => Separator::Char('\t'),
+            Some("blanks") => Separator::Blanks,
+            Some("") => return Err(Failure::usage("--separator must not be empty")),
+            Some(mark) => match mark.chars().collect::<Vec<_>>().as_slice() {
+                [one] if one.is_ascii() => Separator::Char(*one),
+                _ => Separator::Text(mark.to_owned()),
+            },
+        };
+        let mut missing = usual.missing.clone();
+        missing.extend(self.missing.iter().cloned());
+        let encoding = match self.latin1 {
+            true => Encoding::Latin1,
+            false => Encoding::Utf8,
+        };
+        Ok(DelimitedOptions {
+            separator,
+            header: !self.no_header,
+            missing,
+            decimal: self.decimal,
+            thousands: self.thousands,
+            encoding,
+            ..usual
+        })
+    }
+}
+
+/// An error of a reader, in the names of the command line.
+pub(crate) fn unreadable(error: &ReadError) -> Failure {
+    let options = [
+        (
+            "option unseen_levels be \"missing\"",
+            "option --unseen-levels be missing",
+        ),
+        (
+            "option missing_columns be \"missing\"",
+            "option --missing-columns be missing",
+        ),
+        (
+            "option impossible_values be \"missing\"",
+            "option --impossible-values be missing",
+        ),
+        ("option decimal to", "option --decimal to"),
+        ("option thousands to", "option --thousands to"),
+        ("and thousands to", "and --thousands to"),
+        ("set decimal to", "set --decimal to"),
+        ("by the option thousands", "by the option --thousands"),
+        (
+            "names must differ",
+            "names must differ; where the first line is data, say --no-header",
+        ),
+        ("add it to the missing marks", "name it by --missing"),
+        (
+            "or read it as Latin-1 where the reader has that option",
+            "or say --latin1",
+        ),
+    ];
+    let plain = error.to_string();
+    let message = options
+        .iter()
+        .fold(plain, |text, (library, here)| text.replace(library, here));
+    Failure::bad_data(message)
+}
+
+pub(crate) fn bad_schema(path: Option<&Path>, error: &SchemaError) -> Failure {
+    match path {
+        Some(path) => Failure::bad_data(format_args!("{}: {error}", path.display())),
+        None => Failure::usage(error),
+    }
+}
+
+/// A note that is no error.
+pub(crate) fn note(quiet: bool, text: impl std::fmt::Display) {
+    if !quiet {
+        let _ = writeln!(io::stderr(), "npb: {text}");
+    }
+}
+
+/// Lines to standard error about what was not as expected.
+pub(crate) fn warn(quiet: bool, file: &Path, lines: &str) {
+    for line in lines.lines() {
+        note(quiet, format_args!("{}: {line}", file.display()));
+    }
+}
+
+/// The schema of the file of a fit: written by a person, or guessed.
+fn schema_of(training: &Training, bytes: &[u8], quiet: bool) -> Result<Schema> {
+    let file = training.file.display().to_string();
+    if let Some(path) = &training.schema {
+        return Schema::from_toml(&text(path)?).map_err(|e| bad_schema(Some(path), &e));
+    }
+    let options = training.layout.options(&training.file)?;
+    let guess = Schema::guess(&file, bytes, &options).map_err(|e| unreadable(&e))?;
+    let is_number = |name: &str| name.parse::<f64>().is_ok();
+    if !training.layout.no_header && guess.schema.columns.iter().all(|c| is_number(&c.name)) {
+        note(
+            quiet,
+            format_args!(
+                "{file}: the first line is taken for names; where it is data, say --no-header"
+            ),
+        );
+    }
+    for (column, guess) in guess.schema.columns.iter().zip(&guess.guesses) {
+        if column.role == Role::Ignored && training.id.as_ref() != Some(&column.name) {
+            note(
+                quiet,
+                format_args!("{file}: column {:?}: {}", column.name, guess.why),
+            );
+        }
+    }
+    Ok(guess.schema)
+}
+
+/// Reads the file of a fit; `label`: the column to be predicted, if the schema does not say.
+pub(crate) fn training(
+    training: &Training,
+    label: Option<&str>,
+    quiet: bool,
+) -> Result<SchemaData> {
+    let bytes = bytes(&training.file)?;
+    let mut schema = schema_of(training, &bytes, quiet)?;
+    let in_schema =
+        |e: SchemaError| Failure::usage(format_args!("{}: {e}", training.file.display()));
+    if let Some(label) = label {
+        if let Some(old) = schema.columns.iter_mut().find(|c| c.role == Role::Label) {
+            old.role = Role::Ignored;
+        }
+        let at = schema.position(label).map_err(in_schema)?;
+        let column = &mut schema.columns[at];
+        if !column.kind.has_levels() {
+            // Whatever its texts look like, they are classes.
+            (column.kind, column.period, column.date) = (Kind::Categorical, None, None);
+        }
+        schema.set_role(label, Role::Label).map_err(in_schema)?;
+    }
+    if let Some(id) = &training.id {
+        schema.set_role(id, Role::RowId).map_err(in_schema)?;
+    }
+    for name in &training.ignore {
+        schema.set_role(name, Role::Ignored).map_err(in_schema)?;
+    }
+    let rules = ReadingRules {
+        layout: training.layout.options(&training.file)?,
+        ..ReadingRules::default()
+    };
+    let file = training.file.display().to_string();
+    let read = read::with_schema(&file, bytes.as_slice(), &schema, &rules);
+    let (data, report) = read.map_err(|e| unreadable(&e))?;
+    warn(quiet, &training.file, &report.to_string());
+    if data.weights.is_some() || data.groups.is_some() {
+        note(
+            quiet,
+            format_args!(
+                "{file}: this kind of model does not use weights or groups; they are left out"
+            ),
+        );
+    }
+    if data.n_rows == 0 {
+        return Err(Failure::bad_data(format_args!(
+            "{file}: there is no row of data"
+        )));
+    }
+    Ok(data)
+}
+
+/// Reads a new file by the schema of a fit.
+pub(crate) fn like_training(
+    path: &Path,
+    schema: &Schema,
+    layout: &Layout,
+    rules: Rules,
+    quiet: bool,
+) -> Result<SchemaData> {
+    let mut schema = schema.clone();
+    schema.missing.extend(layout.missing.iter().cloned());
+    let rules = ReadingRules {
+        layout: layout.options(path)?,
+        missing_columns: match rules.missing_columns {
+            Rule::Error => MissingColumns::Error,
+            Rule::Missing => MissingColumns::Missing,
+        },
+        unseen_levels: match rules.unseen_levels {
+            Rule::Error => UnseenLevels::Error,
+            Rule::Missing => UnseenLevels::Missing,
+        },
+        impossible_values: match rules.impossible_values {
+            Rule::Error => ImpossibleValues::Error,
+            Rule::Missing => ImpossibleValues::Missing,
+        },
+    };
+    let bytes = bytes(path)?;
+    let file = path.display().to_string();
+    let read = read::with_schema(&file, bytes.as_slice(), &schema, &rules);
+    let (data, report) = read.map_err(|e| unreadable(&e))?;
+    warn(quiet, path, &report.to_string());
+    Ok(data)
+}

@@ -1,0 +1,216 @@
+//! A fit that runs: progress on a terminal, interruption, checkpoints.
+
+use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use npb_infer::Watch;
+use npb_infer::checkpoint::Every;
+use npb_infer::watch::Progress;
+
+use crate::args::Run;
+use crate::failure::{Failure, INTERRUPTED, NOT_CONVERGED, Result};
+use crate::input::note;
+use crate::output::{check_folder, is_no_file};
+
+/// Somebody pressed Ctrl-C.
+static INTERRUPT: AtomicBool = AtomicBool::new(false);
+
+/// How often a terminal hears of progress.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// One fit: what it is told to do beside the fit itself.
+pub(crate) struct Job<'a> {
+    run: &'a Run,
+    pub(crate) every: Every,
+    quiet: bool,
+    terminal: bool,
+    begun: Instant,
+    shown: Mutex<Option<Instant>>,
+}
+
+impl<'a> Job<'a> {
+    /// Checks the options before any work is done.
+    pub(crate) fn new(run: &'a Run, quiet: bool) -> Result<Self> {
+        check_folder(&run.out)?;
+        if is_no_file(&run.out) {
+            let message = format!(
+                "{}: is no ordinary file; name another one by --out",
+                run.out.display()
+            );
+            return Err(Failure::usage(message));
+        }
+        let every = Every::time(duration(&run.every)?);
+        if let Some(path) = &run.checkpoint {
+            check_folder(path)?;
+        }
+        Ok(Self {
+            run,
+            every,
+            quiet,
+            terminal: io::stderr().is_terminal() && !quiet,
+            begun: Instant::now(),
+            shown: Mutex::new(None),
+        })
+    }
+
+    pub(crate) fn checkpoint(&self) -> Option<&Path> {
+        self.run.checkpoint.as_deref()
+    }
+
+    /// Ctrl-C stops the fit after its present step, and a second one the program, from now on.
+    pub(crate) fn listen(&self) -> Result<()> {
+        ctrlc::set_handler(|| {
+            if INTERRUPT.swap(true, Ordering::Relaxed) {
+                std::process::exit(i32::from(INTERRUPTED));
+            }
+        })
+        .map_err(Failure::failed)
+    }
+
+    /// The watch of a fit.
+    pub(crate) fn watch(&self) -> Watch<'_> {
+        let watch = Watch::new(|progress: &Progress<'_>| {
+            self.hear(progress.part, progress.step, progress.share)
+        });
+        match self.checkpoint() {
+            Some(path) => watch.with_checkpoint(path, self.every),
+            None => watch,
+        }
+    }
+
+    /// Tells a terminal how far the fit is, and says whether it is to go on.
+    pub(crate) fn hear(&self, part: &str, step: u64, share: f64) -> ControlFlow<()> {
+        if self.terminal {
+            self.show(part, step, share);
+        }
+        match INTERRUPT.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn show(&self, part: &str, step: u64, share: f64) {
+        let now = Instant::now();
+        let Ok(mut shown) = self.shown.lock() else {
+            return;
+        };
+        if shown.is_some_and(|last| now - last < PAUSE) && share < 1.0 {
+            return;
+        }
+        *shown = Some(now);
+        let spent = now.duration_since(self.begun).as_secs_f64();
+        let left = match share > 0.02 {
+            true => format!(", {} left", seconds(spent * (1.0 - share) / share)),
+            false => String::new(),
+        };
+        let _ = write!(
+            io::stderr(),
+            "\r{:3.0} %  {part}, step {step}{left}    \x1b[K",
+            100.0 * share
+        );
+    }
+
+    /// The line of progress is over.
+    fn end_line(&self) {
+        if self.terminal && self.shown.lock().is_ok_and(|shown| shown.is_some()) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+
+    /// Whether the fit was interrupted: then there is nothing to write.
+    pub(crate) fn finished(&self) -> Result<()> {
+        self.end_line();
+        if !INTERRUPT.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let message = match self.checkpoint() {
+            Some(path) => format!("interrupted; the same command goes on from {}", path.display()),
+            None => "interrupted, nothing is written; with --checkpoint FILE the same command would go on".to_owned(),
+        };
+        Err(Failure::new(INTERRUPTED, message))
+    }
+
+    /// The model is on file: says so, removes the checkpoints, and whether it has converged.
+    pub(crate) fn done(&self, what: &str, converged: bool, checkpoints: &[PathBuf]) -> Result<()> {
+        let whole = |path: &Path| std::fs::canonicalize(path).ok();
+        for path in checkpoints
+            .iter()
+            .filter(|path| whole(path) != whole(&self.run.out))
+        {
+            let _ = std::fs::remove_file(path);
+        }
+        let spent = seconds(self.begun.elapsed().as_secs_f64());
+        note(
+            self.quiet,
+            format_args!("{what}; {spent}; {} written", self.run.out.display()),
+        );
+        match (converged, self.run.require_converged) {
+            (true, _) => Ok(()),
+            (false, false) => {
+                note(
+                    self.quiet,
+                    "not converged: the settings ended it first, or the chains differ",
+                );
+                Ok(())
+            }
+            (false, true) => Err(Failure::new(
+                NOT_CONVERGED,
+                "not converged; the model is written all the same",
+            )),
+        }
+    }
+
+    pub(crate) fn out(&self) -> &Path {
+        &self.run.out
+    }
+}
+
+/// A time as people say it.
+fn seconds(seconds: f64) -> String {
+    match seconds {
+        s if s < 10.0 => format!("{s:.1} s"),
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+/// `30s`, `10m`, `2h`.
+fn duration(text: &str) -> Result<Duration> {
+    let wrong = || {
+        Failure::usage(format_args!(
+            "--every {text}: write a time such as 30s, 10m or 2h"
+        ))
+    };
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let factor = match unit {
+        's' => 1.0,
+        'm' => 60.0,
+        'h' => 3600.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(number * factor).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        assert_eq!(duration("90s").expect("a time"), Duration::from_secs(90));
+        assert_eq!(duration("1.5m").expect("a time"), Duration::from_secs(90));
+        assert_eq!(duration("2h").expect("a time"), Duration::from_secs(7200));
+        for wrong in ["", "s", "10", "-1s", "1d", "nans", "5\u{e9}"] {
+            assert_eq!(
+                duration(wrong).expect_err(wrong).code,
+                crate::failure::USAGE
+            );
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The command `npb`: classify, fill, complete and recommend from files with holes, without writing a program.
+//!
+//! One file for each verb in `verbs`; what they share is above them: options (`args`), readers of files by a schema (`input`), tables written (`sheet`,
+//! `output`), settings of models (`settings`), progress, interruption and checkpoints (`job`), the file that `fit` writes (`model`).
+
+mod args;
+mod failure;
+mod input;
+mod job;
+mod model;
+mod output;
+mod settings;
+mod sheet;
+mod verbs;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let command = match args::Npb::try_parse() {
+        Ok(command) => command,
+        Err(error) => {
+            // Help that nobody reads to its end is no failure.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() {
+                failure::USAGE
+            } else {
+                0
+            });
+        }
+    };
+    match verbs::run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = writeln!(std::io::stderr(), "npb: {failure}");
+            ExitCode::from(failure.code)
+        }
+    }
+}

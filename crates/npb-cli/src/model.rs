@@ -1,0 +1,93 @@
+//! The file that `npb fit` writes: the kind of model, the schema of the file it was fitted to, and the library's saved fit.
+
+use std::path::Path;
+
+use npb_data::schema::Schema;
+use npb_infer::storage::{self, FormatError, StorageError};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Result};
+
+/// Name in the header of the file.
+const MODEL: &str = "npb-cli/model";
+
+/// A fit with what is needed to ask it about new files.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModelFile {
+    /// Kind of model, as in `npb fit KIND`.
+    pub(crate) kind: String,
+    /// The schema as TOML; levels are those that were seen.
+    schema: String,
+    /// The settings as TOML.
+    pub(crate) config: String,
+    /// Name of the file of the fit.
+    pub(crate) file: String,
+    pub(crate) n_rows: u64,
+    /// Names of the columns of row, column and value (ratings, groups), or of the classes (topics).
+    pub(crate) places: Vec<String>,
+    /// Names of the items (groups) or words (topics).
+    pub(crate) names: Vec<String>,
+    /// Ratings from here on are likes (groups).
+    pub(crate) liked: f64,
+    /// The fit: bytes of `npb_infer::Saved::to_bytes`.
+    pub(crate) fit: Vec<u8>,
+}
+
+impl ModelFile {
+    pub(crate) fn new(
+        kind: &str,
+        schema: &Schema,
+        config: String,
+        file: &Path,
+        fit: Vec<u8>,
+    ) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            schema: schema.to_toml(),
+            config,
+            file: file.display().to_string(),
+            n_rows: 0,
+            places: Vec::new(),
+            names: Vec::new(),
+            liked: 0.0,
+            fit,
+        }
+    }
+
+    pub(crate) fn save(&self, path: &Path) -> Result<()> {
+        let saved = storage::save(path, MODEL, env!("CARGO_PKG_VERSION"), self);
+        saved.map_err(Failure::failed)
+    }
+
+    pub(crate) fn load(path: &Path) -> Result<Self> {
+        storage::load(path, MODEL).map_err(|error| match error {
+            StorageError::Format { source: FormatError::OtherModel { found, .. }, .. } if found != MODEL => {
+                Failure::bad_data(format_args!(
+                    "{}: holds a {found:?} of the library, without a schema; `npb fit` writes files that can be asked here",
+                    path.display()
+                ))
+            }
+            error => Failure::bad_data(error),
+        })
+    }
+
+    /// The schema of the file of the fit.
+    pub(crate) fn schema(&self, path: &Path) -> Result<Schema> {
+        Schema::from_toml(&self.schema)
+            .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
+    }
+
+    pub(crate) fn schema_text(&self) -> &str {
+        &self.schema
+    }
+
+    /// A question that this kind of model does not answer.
+    pub(crate) fn cannot(&self, path: &Path, verb: &str, kinds: &str) -> Failure {
+        Failure::usage(format_args!(
+            "{}: is a model of kind {}; `npb {verb}` asks models of kind {kinds}",
+            path.display(),
+            self.kind
+        ))
+    }
+}

@@ -1,0 +1,52 @@
+//! The verbs.
+
+mod describe;
+mod fit;
+mod groups;
+mod images;
+mod labels;
+mod questions;
+mod ratings;
+mod table;
+mod topics;
+
+use clap::CommandFactory;
+
+use crate::args::{Npb, Verb};
+use crate::failure::{Failure, Result};
+use crate::output;
+
+/// Does what the command line says.
+pub(crate) fn run(command: Npb) -> Result<()> {
+    if let Some(threads) = command.threads {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build_global();
+        pool.map_err(|e| Failure::usage(format_args!("--threads {threads}: {e}")))?;
+    }
+    let quiet = command.quiet;
+    match command.verb {
+        Verb::Schema(args) => describe::schema(&args),
+        Verb::Config(args) => {
+            let text = args.kind.config(&args.settings)?;
+            output::bytes(text.as_bytes(), args.out.as_deref())
+        }
+        Verb::Fit(fit) => fit::fit(&fit, quiet),
+        Verb::Predict(args) => questions::predict(&args, quiet),
+        Verb::Impute(args) => questions::impute(&args, quiet),
+        Verb::Score(args) => questions::score(&args, quiet),
+        Verb::Recommend(args) => ratings::recommend(&args),
+        Verb::Next(args) => ratings::next(&args),
+        Verb::Dependence(args) => table::dependence(&args, quiet),
+        Verb::Denoise(args) => images::denoise(&args, quiet),
+        Verb::Inpaint(args) => images::inpaint(&args, quiet),
+        Verb::Summary(args) => describe::summary(&args),
+        Verb::Diagnose(args) => describe::diagnose(&args),
+        Verb::Export(args) => describe::export(&args),
+        Verb::Completions(args) => {
+            let mut script = Vec::new();
+            clap_complete::generate(args.shell, &mut Npb::command(), "npb", &mut script);
+            output::bytes(&script, None)
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! `npb fit`.
+
+use std::path::{Path, PathBuf};
+
+use npb_data::schema::{Design, SchemaData};
+use npb_data::{Labels, Table};
+use npb_infer::Stop;
+use npb_iqgme::{IqgmeConfig, IqgmeError, IqgmeFit, Saved};
+
+use super::{groups, labels, ratings, table, topics};
+use crate::args::{ClassifierArgs, Fit, MixtureArgs, ModelKind};
+use crate::failure::{Failure, Result};
+use crate::input::{self, note};
+use crate::job::Job;
+use crate::model::ModelFile;
+use crate::settings;
+
+/// With more columns of numbers than this, something is said.
+const MANY_COLUMNS: usize = 200;
+
+pub(crate) fn fit(fit: &Fit, quiet: bool) -> Result<()> {
+    match fit {
+        Fit::Classifier(args) => classifier(args, quiet),
+        Fit::Mixture(args) => mixture(args, quiet),
+        Fit::Ratings(args) => ratings::fit(args, quiet),
+        Fit::Table(args) => table::fit(args, quiet),
+        Fit::Labels(args) => labels::fit(args, quiet),
+        Fit::Groups(args) => groups::fit(args, quiet),
+        Fit::Topics(args) => topics::fit(args, quiet),
+    }
+}
+
+/// Whether runs that ended so have settled.
+pub(crate) fn settled(stop: &Stop) -> bool {
+    matches!(stop, Stop::Completed | Stop::Converged { .. })
+}
+
+/// The features as numbers.
+pub(crate) fn numbers(data: &SchemaData, file: &Path, quiet: bool) -> Result<Table> {
+    let design = Design::new(&data.schema);
+    let table = design.table(&data.features).map_err(Failure::bad_data)?;
+    let widest = design
+        .names()
+        .into_iter()
+        .max_by_key(Vec::len)
+        .unwrap_or_default();
+    if table.n_cols() > MANY_COLUMNS && widest.len() > 1 {
+        note(
+            quiet,
+            format_args!(
+                "{}: {} columns of numbers, {} of them for the levels of one column ({}, ...); --ignore leaves columns out",
+                file.display(),
+                table.n_cols(),
+                widest.len(),
+                widest[0]
+            ),
+        );
+    }
+    Ok(table)
+}
+
+fn classifier(args: &ClassifierArgs, quiet: bool) -> Result<()> {
+    let job = Job::new(&args.run, quiet)?;
+    let config: IqgmeConfig = args.settings.read(ModelKind::Classifier)?;
+    config.validate().map_err(Failure::usage)?;
+    let file = &args.training.file;
+    let data = input::training(&args.training, args.label.as_deref(), quiet)?;
+    if data.labels.n_cols() != 1 {
+        return Err(Failure::usage(format_args!(
+            "{}: name the column to be predicted by --label, or give one column the role \"label\" in the schema",
+            file.display()
+        )));
+    }
+    let in_file = |message: &dyn std::fmt::Display| {
+        Failure::bad_data(format_args!("{}: {message}", file.display()))
+    };
+    let labels = data.labels.labels(0).map_err(|e| in_file(&e))?;
+    let table = numbers(&data, file, quiet)?;
+    let fit = run(&table, &labels, &config, &job).map_err(|e| in_file(&e))?;
+    job.finished()?;
+    let what = format!(
+        "{} rows, {} columns of numbers, classes {}",
+        data.n_rows,
+        table.n_cols(),
+        fit.classes().join(", ")
+    );
+    write(
+        ModelKind::Classifier,
+        &fit,
+        &data,
+        file,
+        &config,
+        &job,
+        &what,
+    )
+}
+
+fn mixture(args: &MixtureArgs, quiet: bool) -> Result<()> {
+    let job = Job::new(&args.run, quiet)?;
+    let config: IqgmeConfig = args.settings.read(ModelKind::Mixture)?;
+    config.validate().map_err(Failure::usage)?;
+    let file = &args.training.file;
+    let data = input::training(&args.training, None, quiet)?;
+    let table = numbers(&data, file, quiet)?;
+    let none: Vec<Option<&str>> = vec![None; table.n_rows()];
+    let fit = run(&table, &Labels::from_strings(&none), &config, &job)
+        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", file.display())))?;
+    job.finished()?;
+    let what = format!(
+        "{} rows, {} columns of numbers, {} clusters",
+        data.n_rows,
+        table.n_cols(),
+        fit.n_clusters()
+    );
+    write(ModelKind::Mixture, &fit, &data, file, &config, &job, &what)
+}
+
+fn run(
+    table: &Table,
+    labels: &Labels,
+    config: &IqgmeConfig,
+    job: &Job<'_>,
+) -> std::result::Result<IqgmeFit, IqgmeError> {
+    let Some(path) = job.checkpoint() else {
+        return npb_iqgme::fit(table, labels, config);
+    };
+    // Without a handler the library has no way to stop; with one it stops after an iteration.
+    let _ = job.listen();
+    npb_iqgme::fit_with_checkpoints(table, labels, config, path, job.every, |run, report| {
+        job.hear(&format!("run {}", run + 1), report.iteration, 0.0)
+    })
+}
+
+fn write(
+    kind: ModelKind,
+    fit: &IqgmeFit,
+    data: &SchemaData,
+    file: &Path,
+    config: &IqgmeConfig,
+    job: &Job<'_>,
+    what: &str,
+) -> Result<()> {
+    let bytes = fit.to_bytes().map_err(Failure::failed)?;
+    let mut model = ModelFile::new(
+        kind.name(),
+        &data.schema,
+        settings::text(config)?,
+        file,
+        bytes,
+    );
+    model.n_rows = data.n_rows as u64;
+    model.save(job.out())?;
+    job.done(what, settled(fit.stop()), &beside(job.checkpoint()))
+}
+
+/// Files whose names begin with that of the checkpoint: runs, chains and folds have one each.
+pub(crate) fn beside(checkpoint: Option<&Path>) -> Vec<PathBuf> {
+    let Some(path) = checkpoint else {
+        return Vec::new();
+    };
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let folder = path
+        .parent()
+        .filter(|f| !f.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let is_part = |rest: &str| {
+        rest.is_empty()
+            || rest.starts_with('.')
+                && rest[1..]
+                    .trim_start_matches("fold")
+                    .bytes()
+                    .all(|b| b.is_ascii_digit())
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| {
+            entry
+                .file_name()
+                .to_string_lossy()
+                .strip_prefix(&name)
+                .is_some_and(is_part)
+        })
+        .map(|entry| entry.path())
+        .collect()
+}

@@ -1,0 +1,126 @@
+//! Likes of many users, each with few: a new user needs no new fit.
+
+use npb_data::Ratings;
+use npb_hbrec::{
+    Content, ContentKernel, HbrecConfig, HbrecError, HbrecFit, LikeMatrix, Likes, Saved,
+    fit_watched,
+};
+
+use super::fit::{beside, settled};
+use super::ratings::{features, triplets};
+use crate::args::{GroupsArgs, ModelKind, RecommendArgs};
+use crate::failure::{Failure, Result};
+use crate::job::Job;
+use crate::model::ModelFile;
+use crate::output;
+use crate::settings;
+use crate::sheet::{Cell, Sheet};
+
+pub(crate) fn fit(args: &GroupsArgs, quiet: bool) -> Result<()> {
+    let job = Job::new(&args.run, quiet)?;
+    let config: HbrecConfig = args.settings.read(ModelKind::Groups)?;
+    config.validate().map_err(Failure::usage)?;
+    let places = [&args.group, &args.item, &args.value].map(String::clone);
+    let entries = triplets(&args.file, &places, &args.layout)?;
+    let in_file =
+        |e: &dyn std::fmt::Display| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
+    let ratings: Ratings = entries.ratings().map_err(|e| in_file(&e))?;
+    let likes = LikeMatrix::new(&ratings, args.liked).map_err(|e| in_file(&e))?;
+    let content = match features(
+        args.items.as_deref(),
+        &entries.column_ids,
+        &args.layout,
+        quiet,
+    )? {
+        Some(features) => Some(
+            Content::of_features(&features, ContentKernel::Linear).map_err(Failure::bad_data)?,
+        ),
+        None => None,
+    };
+    job.listen()?;
+    let fit = fit_watched(&likes, content.as_ref(), &config, &job.watch());
+    job.finished()?;
+    let fit = fit.map_err(|e| in_file(&e))?;
+    let bytes = fit.to_bytes().map_err(Failure::failed)?;
+    let schema = npb_data::schema::Schema::default();
+    let mut model = ModelFile::new(
+        ModelKind::Groups.name(),
+        &schema,
+        settings::text(&config)?,
+        &args.file,
+        bytes,
+    );
+    (model.n_rows, model.places, model.names) = (
+        entries.entries.len() as u64,
+        places.to_vec(),
+        entries.column_ids.clone(),
+    );
+    model.liked = args.liked;
+    model.save(job.out())?;
+    let what = format!(
+        "{} ratings, {} users, {} items",
+        entries.entries.len(),
+        entries.row_ids.len(),
+        fit.n_items()
+    );
+    job.done(&what, settled(&fit.stop()), &beside(job.checkpoint()))
+}
+
+/// What a user would like, by what the file of `--exclude` says of that user, who need not have been there at the fit.
+pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
+    if args.by != "mean" {
+        return Err(Failure::usage(
+            "--by: models of kind groups say the probability of a like, and nothing else",
+        ));
+    }
+    let path = args.exclude.as_ref().ok_or_else(|| {
+        Failure::usage("--exclude: name the file that says what this user has rated; models of kind groups learn from it who the user is")
+    })?;
+    let fit = HbrecFit::from_bytes(&model.fit)
+        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", args.model.display())))?;
+    let file = triplets(path, &model.places, &args.layout)?;
+    let row = file
+        .row_ids
+        .iter()
+        .position(|id| *id == args.row)
+        .ok_or_else(|| {
+            Failure::usage(format_args!(
+                "--row: {} says nothing of {:?}",
+                path.display(),
+                args.row
+            ))
+        })?;
+    let item = |column: u32| {
+        model
+            .names
+            .iter()
+            .position(|name| *name == file.column_ids[column as usize])
+    };
+    let rated: Vec<(u32, bool)> = file
+        .entries
+        .iter()
+        .filter(|entry| entry.row as usize == row)
+        .filter_map(|entry| Some((item(entry.column)? as u32, entry.value >= model.liked)))
+        .collect();
+    let predicted = || {
+        let user = fit.user(&Likes::new(fit.n_items(), &rated)?)?;
+        fit.predict_all(&user)
+    };
+    let chances: Vec<f64> = predicted()
+        .map_err(|e: HbrecError| Failure::bad_data(format_args!("{}: {e}", path.display())))?;
+    let mut open: Vec<usize> = (0..chances.len())
+        .filter(|&j| !rated.iter().any(|r| r.0 as usize == j))
+        .collect();
+    open.sort_by(|&a, &b| chances[b].total_cmp(&chances[a]));
+    let mut sheet = Sheet::new(&[
+        model.places.get(1).map_or("item", String::as_str),
+        "P(like)",
+    ]);
+    for &j in open.iter().take(args.top) {
+        sheet.rows.push(vec![
+            Cell::Text(model.names[j].clone()),
+            Cell::Number(chances[j]),
+        ]);
+    }
+    output::sheet(&sheet, &args.out)
+}

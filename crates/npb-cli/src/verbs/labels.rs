@@ -1,0 +1,218 @@
+//! Many labels of a row at once, over one projection of the features.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use npb_data::MixedColumn;
+use npb_data::read::{ReadingRules, with_schema};
+use npb_data::schema::{ColumnSchema, Design, Kind, Role, Schema, SchemaData};
+use npb_regbayes::tasks::{Task, TaskData, fit_watched};
+use npb_regbayes::{MtIlsvmConfig, MtIlsvmFit, RegBayesError, Saved};
+
+use super::fit::{beside, numbers, settled};
+use crate::args::{LabelsArgs, ModelKind, PredictArgs};
+use crate::failure::{Failure, Result};
+use crate::input::{self, unreadable};
+use crate::job::Job;
+use crate::model::ModelFile;
+use crate::output;
+use crate::settings;
+use crate::sheet::{Cell, Sheet};
+
+pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
+    let job = Job::new(&args.run, quiet)?;
+    let config: MtIlsvmConfig = args.settings.read(ModelKind::Labels)?;
+    config.validate().map_err(Failure::usage)?;
+    let file = &args.training.file;
+    let data = input::training(&args.training, None, quiet)?;
+    let labels = read_labels(args, &data)?;
+    let inputs = numbers(&data, file, quiet)?;
+    let in_file =
+        |e: RegBayesError| Failure::bad_data(format_args!("{}: {e}", args.labels.display()));
+    let rows = rows_of_labels(args, &data, &labels)?;
+    let columns = labels
+        .features
+        .columns()
+        .iter()
+        .zip(labels.features.column_names());
+    let tasks = columns
+        .map(|(column, name)| task(name, column, &rows))
+        .collect::<std::result::Result<Vec<_>, _>>();
+    let tasks = TaskData::new(inputs, tasks.map_err(in_file)?).map_err(in_file)?;
+    job.listen()?;
+    let fit = fit_watched(&tasks, &config, &job.watch());
+    job.finished()?;
+    let fit = fit.map_err(in_file)?;
+    let bytes = fit.to_bytes().map_err(Failure::failed)?;
+    let mut schema = data.schema.clone();
+    schema.columns.extend(
+        labels
+            .schema
+            .with_role(Role::Feature)
+            .map(|c| ColumnSchema {
+                role: Role::Label,
+                ..c.clone()
+            }),
+    );
+    schema.validate().map_err(|e| {
+        Failure::bad_data(format_args!(
+            "{}: {e}; names of features and labels must differ",
+            args.labels.display()
+        ))
+    })?;
+    let mut model = ModelFile::new(
+        ModelKind::Labels.name(),
+        &schema,
+        settings::text(&config)?,
+        file,
+        bytes,
+    );
+    model.n_rows = data.n_rows as u64;
+    model.save(job.out())?;
+    let what = format!("{} rows, {} labels", data.n_rows, labels.features.n_cols());
+    job.done(&what, settled(&fit.stop), &beside(job.checkpoint()))
+}
+
+/// The file of the labels: two levels or numbers in each column; a column of the name of the row ids names the rows.
+fn read_labels(args: &LabelsArgs, data: &SchemaData) -> Result<SchemaData> {
+    let path = &args.labels;
+    let bytes = input::bytes(path)?;
+    let (name, layout) = (
+        path.display().to_string(),
+        args.training.layout.options(path)?,
+    );
+    let mut schema = Schema::guess(&name, bytes.as_slice(), &layout)
+        .map_err(|e| unreadable(&e))?
+        .schema;
+    let id = data
+        .schema
+        .with_role(Role::RowId)
+        .next()
+        .map(|c| c.name.clone());
+    for column in &mut schema.columns {
+        column.role = match id.as_ref() == Some(&column.name) {
+            true => Role::RowId,
+            false => Role::Feature,
+        };
+        match column.kind {
+            Kind::Binary => {}
+            Kind::Real | Kind::Count | Kind::Positive if column.role == Role::Feature => {
+                column.kind = Kind::Real
+            }
+            _ if column.role == Role::RowId => {}
+            kind => {
+                return Err(Failure::bad_data(format_args!(
+                    "{name}: column {:?} looks {kind:?}; a label has two values or is a number",
+                    column.name
+                )));
+            }
+        }
+    }
+    let rules = ReadingRules {
+        layout,
+        ..ReadingRules::default()
+    };
+    with_schema(&name, bytes.as_slice(), &schema, &rules)
+        .map(|read| read.0)
+        .map_err(|e| unreadable(&e))
+}
+
+/// For each row of the features the row of the labels.
+fn rows_of_labels(
+    args: &LabelsArgs,
+    data: &SchemaData,
+    labels: &SchemaData,
+) -> Result<Vec<Option<usize>>> {
+    if let (Some(ids), Some(labelled)) = (&data.row_ids, &labels.row_ids) {
+        let at: HashMap<&Option<String>, usize> = labelled.iter().zip(0..).collect();
+        return Ok(ids
+            .iter()
+            .map(|id| at.get(id).copied().filter(|_| id.is_some()))
+            .collect());
+    }
+    match data.n_rows == labels.n_rows {
+        true => Ok((0..data.n_rows).map(Some).collect()),
+        false => Err(Failure::bad_data(format_args!(
+            "{}: has {} rows, {} has {}; give both a column that names the rows, and name it by --id",
+            args.labels.display(),
+            labels.n_rows,
+            args.training.file.display(),
+            data.n_rows
+        ))),
+    }
+}
+
+fn task(
+    name: &str,
+    column: &MixedColumn,
+    rows: &[Option<usize>],
+) -> std::result::Result<Task, RegBayesError> {
+    let number = |row: &Option<usize>| row.and_then(|i| column.number(i));
+    match column {
+        MixedColumn::Binary { values, .. } => {
+            let labels: Vec<Option<bool>> =
+                rows.iter().map(|row| row.and_then(|i| values[i])).collect();
+            Ok(Task::label(name, &labels))
+        }
+        _ => Task::real(name, &rows.iter().map(number).collect::<Vec<_>>()),
+    }
+}
+
+/// Each label of each row with its margin, or each number.
+pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Result<()> {
+    if args.interval.is_some() {
+        return Err(Failure::usage(
+            "--interval: models of kind labels predict margins, not probabilities",
+        ));
+    }
+    let fit = load(model, &args.model)?;
+    let schema = model.schema(&args.model)?;
+    let data = input::like_training(&args.file, &schema, &args.layout, args.rules, quiet)?;
+    let inputs = Design::new(&data.schema)
+        .table(&data.features)
+        .map_err(Failure::bad_data)?;
+    let scores = fit
+        .predict(&inputs)
+        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", args.file.display())))?;
+    let mut sheet = Sheet::of_rows(&data.schema, data.row_ids.as_ref(), data.n_rows);
+    for (m, label) in schema.with_role(Role::Label).enumerate() {
+        let margins = scores.of_task(m);
+        match (scores.labels(m), label.levels.as_deref()) {
+            (Some(found), Some([no, yes])) => {
+                let cells = found
+                    .iter()
+                    .map(|&is| Cell::Text(if is { yes } else { no }.clone()));
+                sheet.push_column(&label.name, cells);
+                sheet.push_column(
+                    format!("margin({})", label.name),
+                    margins.into_iter().map(Cell::Number),
+                );
+            }
+            _ => sheet.push_column(&label.name, margins.into_iter().map(Cell::Number)),
+        }
+    }
+    output::sheet(&sheet, &args.out)
+}
+
+/// The latent features: how much each is used, what it reads, which labels it drives.
+pub(crate) fn features(model: &ModelFile, path: &Path) -> Result<Sheet> {
+    let fit = load(model, path)?;
+    let mut sheet = Sheet::new(&["feature", "expected_use"]);
+    let used = fit.features();
+    sheet.rows = used
+        .iter()
+        .enumerate()
+        .map(|(k, feature)| {
+            vec![
+                Cell::Number((k + 1) as f64),
+                Cell::Number(feature.expected_use),
+            ]
+        })
+        .collect();
+    Ok(sheet)
+}
+
+pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<MtIlsvmFit> {
+    MtIlsvmFit::from_bytes(&model.fit)
+        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
+}

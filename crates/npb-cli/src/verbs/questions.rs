@@ -1,0 +1,232 @@
+//! `npb predict`, `impute` and `score`: questions about new rows.
+
+use std::path::Path;
+
+use npb_data::schema::{Design, Schema, SchemaData};
+use npb_data::{Labels, Table};
+use npb_iqgme::{IqgmeError, IqgmeFit, Saved};
+
+use super::{labels, ratings, table, topics};
+use crate::args::{ImputeArgs, Layout, ModelKind, PredictArgs, Rules, ScoreArgs};
+use crate::failure::{Failure, Result};
+use crate::input;
+use crate::model::ModelFile;
+use crate::output;
+use crate::sheet::{Cell, Sheet};
+
+/// Draws of the parameters behind an interval of a probability.
+const DRAWS: usize = 200;
+
+/// A fit of rows of numbers, with new rows.
+struct Rows {
+    fit: IqgmeFit,
+    data: SchemaData,
+    design: Design,
+    table: Table,
+}
+
+fn is(model: &ModelFile, kind: ModelKind) -> bool {
+    model.kind == kind.name()
+}
+
+fn rows(
+    model: &ModelFile,
+    path: &Path,
+    file: &Path,
+    layout: &Layout,
+    rules: Rules,
+    quiet: bool,
+) -> Result<Rows> {
+    let fit = IqgmeFit::from_bytes(&model.fit)
+        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))?;
+    let schema: Schema = model.schema(path)?;
+    let data = input::like_training(file, &schema, layout, rules, quiet)?;
+    let design = Design::new(&data.schema);
+    let table = design
+        .table(&data.features)
+        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", file.display())))?;
+    Ok(Rows {
+        fit,
+        data,
+        design,
+        table,
+    })
+}
+
+fn in_file(file: &Path) -> impl Fn(IqgmeError) -> Failure + '_ {
+    move |e| Failure::bad_data(format_args!("{}: {e}", file.display()))
+}
+
+fn level(interval: Option<f64>) -> Result<Option<f64>> {
+    match interval {
+        Some(p) if !(p > 0.0 && p < 1.0) => Err(Failure::usage(format_args!(
+            "--interval {p}: must be between 0 and 1"
+        ))),
+        other => Ok(other),
+    }
+}
+
+pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
+    let level = level(args.interval)?;
+    let model = ModelFile::load(&args.model)?;
+    if is(&model, ModelKind::Ratings) {
+        return ratings::predict(args, &model, level.unwrap_or(0.9), quiet);
+    }
+    if is(&model, ModelKind::Labels) {
+        return labels::predict(args, &model, quiet);
+    }
+    if is(&model, ModelKind::Topics) {
+        return topics::predict(args, &model);
+    }
+    if !is(&model, ModelKind::Classifier) {
+        return Err(model.cannot(
+            &args.model,
+            "predict",
+            "classifier, labels, topics or ratings (`npb impute` fills a table)",
+        ));
+    }
+    let Rows {
+        fit, data, table, ..
+    } = rows(
+        &model,
+        &args.model,
+        &args.file,
+        &args.layout,
+        args.rules,
+        quiet,
+    )?;
+    let mut sheet = Sheet::of_rows(&data.schema, data.row_ids.as_ref(), data.n_rows);
+    let probabilities = fit.predict_classes(&table).map_err(in_file(&args.file))?;
+    let best = |row: &Vec<f64>| {
+        let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]).then(b.cmp(&a)));
+        Cell::from(best.map(|k| fit.classes()[k].as_str()))
+    };
+    sheet.push_column("class", probabilities.iter().map(best));
+    let intervals = match level {
+        Some(level) => Some(
+            fit.predict_class_intervals(&table, level, DRAWS)
+                .map_err(in_file(&args.file))?,
+        ),
+        None => None,
+    };
+    for (k, class) in fit.classes().iter().enumerate() {
+        sheet.push_column(
+            format!("P({class})"),
+            probabilities.iter().map(|row| Cell::Number(row[k])),
+        );
+        if let Some(intervals) = &intervals {
+            sheet.push_column(
+                format!("lower({class})"),
+                intervals.iter().map(|row| Cell::Number(row[k].lower)),
+            );
+            sheet.push_column(
+                format!("upper({class})"),
+                intervals.iter().map(|row| Cell::Number(row[k].upper)),
+            );
+        }
+    }
+    output::sheet(&sheet, &args.out)
+}
+
+pub(crate) fn score(args: &ScoreArgs, quiet: bool) -> Result<()> {
+    let model = ModelFile::load(&args.model)?;
+    if !is(&model, ModelKind::Classifier) && !is(&model, ModelKind::Mixture) {
+        return Err(model.cannot(&args.model, "score", "mixture or classifier"));
+    }
+    let Rows {
+        fit, data, table, ..
+    } = rows(
+        &model,
+        &args.model,
+        &args.file,
+        &args.layout,
+        args.rules,
+        quiet,
+    )?;
+    let densities = fit.ln_density(&table).map_err(in_file(&args.file))?;
+    let clusters = fit.clusters(&table).map_err(in_file(&args.file))?;
+    let mut sheet = Sheet::of_rows(&data.schema, data.row_ids.as_ref(), data.n_rows);
+    sheet.push_column("ln_density", densities.into_iter().map(Cell::Number));
+    sheet.push_column(
+        "cluster",
+        clusters.into_iter().map(|k| Cell::Number((k + 1) as f64)),
+    );
+    output::sheet(&sheet, &args.out)
+}
+
+pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
+    if args.draws == Some(0) {
+        return Err(Failure::usage("--draws 0: must be at least 1"));
+    }
+    let model = ModelFile::load(&args.model)?;
+    let (data, tables) = if is(&model, ModelKind::Table) {
+        let fit = table::load(&model, &args.model)?;
+        let schema = model.schema(&args.model)?;
+        let data = input::like_training(&args.file, &schema, &args.layout, args.rules, quiet)?;
+        let tables = table::completed(&fit, &data, args.draws, args.training)
+            .map_err(|e| Failure::bad_data(format_args!("{}: {e}", args.file.display())))?;
+        (data, tables)
+    } else if is(&model, ModelKind::Classifier) || is(&model, ModelKind::Mixture) {
+        let rows = rows(
+            &model,
+            &args.model,
+            &args.file,
+            &args.layout,
+            args.rules,
+            quiet,
+        )?;
+        let numbers = completed_numbers(&rows, args).map_err(in_file(&args.file))?;
+        let back = |numbers: &Table| rows.design.completed(&rows.data.features, numbers);
+        let tables = numbers
+            .iter()
+            .map(back)
+            .collect::<std::result::Result<Vec<_>, _>>();
+        let tables = tables.map_err(Failure::failed)?;
+        (rows.data, tables)
+    } else {
+        return Err(model.cannot(&args.model, "impute", "classifier, mixture or table"));
+    };
+    let mut all = Sheet::default();
+    for (draw, table) in tables.iter().enumerate() {
+        let mut sheet = Sheet::of_rows(&data.schema, data.row_ids.as_ref(), data.n_rows);
+        if args.draws.is_some() {
+            let number = Cell::Number((draw + 1) as f64);
+            sheet.push_column("draw", vec![number; data.n_rows]);
+        }
+        sheet.push_features(&data.schema, table);
+        all.names = sheet.names;
+        all.rows.extend(sheet.rows);
+    }
+    output::sheet(&all, &args.out)
+}
+
+fn completed_numbers(
+    rows: &Rows,
+    args: &ImputeArgs,
+) -> std::result::Result<Vec<Table>, IqgmeError> {
+    let Rows {
+        fit, data, table, ..
+    } = rows;
+    if !args.training {
+        return match args.draws {
+            Some(n) => fit.impute_draws(table, n),
+            None => fit
+                .impute(table)
+                .map(|imputation| vec![imputation.completed]),
+        };
+    }
+    let none: Vec<Option<&str>> = vec![None; data.n_rows];
+    let labels = match data.labels.n_cols() {
+        0 => Labels::from_strings(&none),
+        _ => data
+            .labels
+            .labels(0)
+            .unwrap_or_else(|_| Labels::from_strings(&none)),
+    };
+    match args.draws {
+        Some(n) => fit.impute_training_draws(table, &labels, n),
+        None => fit
+            .impute_training(table, &labels)
+            .map(|imputation| vec![imputation.completed]),
+    }
+}

@@ -1,0 +1,499 @@
+//! Models of matrices most of whose entries are missing.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use npb_bsvd::{
+    Acquisition, BsvdConfig, BsvdError, BsvdFit, Cells, Features, Likelihood, Saved,
+    SideInformation, fit_watched,
+};
+use npb_data::Ratings;
+use npb_data::read::{self, Column, RatingFile, ReadingRules};
+use npb_data::schema::{Design, Role, Schema};
+use npb_infer::Stop;
+
+use super::fit::beside;
+use super::groups;
+use crate::args::{
+    Layout, ModelKind, NextArgs, PredictArgs, RatingsArgs, RecommendArgs, Rule, Values,
+};
+use crate::failure::{Failure, Result};
+use crate::input::{self, note, unreadable};
+use crate::job::Job;
+use crate::model::ModelFile;
+use crate::output;
+use crate::settings;
+use crate::sheet::{Cell, Sheet};
+
+/// R-hat of the noise above this: the chains have not met.
+const RHAT: f64 = 1.1;
+/// So many open cells are looked at for the next ones to ask.
+const CANDIDATES: usize = 20_000;
+
+pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
+    let job = Job::new(&args.run, quiet)?;
+    let mut config: BsvdConfig = args.settings.read(ModelKind::Ratings)?;
+    config.chains = args.chains.unwrap_or(config.chains);
+    let places = [&args.row, &args.column, &args.value].map(String::clone);
+    let entries = triplets(&args.file, &places, &args.layout)?;
+    let in_file =
+        |e: &dyn std::fmt::Display| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
+    let ratings = entries.ratings().map_err(|e| in_file(&e))?;
+    match args.likelihood {
+        Values::Gaussian => {}
+        Values::Binary => config.likelihood = Likelihood::Binary,
+        Values::Ordinal => {
+            config.likelihood = Likelihood::Ordinal {
+                levels: levels(&entries, &args.file)?,
+            }
+        }
+    }
+    config.validate().map_err(Failure::usage)?;
+    let side = SideInformation {
+        rows: features(
+            args.row_features.as_deref(),
+            &entries.row_ids,
+            &args.layout,
+            quiet,
+        )?,
+        columns: features(
+            args.column_features.as_deref(),
+            &entries.column_ids,
+            &args.layout,
+            quiet,
+        )?,
+    };
+    job.listen()?;
+    let fit = fit_watched(&ratings, side, &Cells::default(), &config, &job.watch());
+    job.finished()?;
+    let fit = fit
+        .and_then(|fit| fit.with_names(&entries.row_ids, &entries.column_ids))
+        .map_err(|e| in_file(&e))?;
+    let bytes = fit.to_bytes().map_err(Failure::failed)?;
+    let schema = Schema::default();
+    let mut model = ModelFile::new(
+        ModelKind::Ratings.name(),
+        &schema,
+        settings::text(&config)?,
+        &args.file,
+        bytes,
+    );
+    (model.n_rows, model.places) = (entries.entries.len() as u64, places.to_vec());
+    model.save(job.out())?;
+    let what = format!(
+        "{} ratings, {} rows, {} columns",
+        entries.entries.len(),
+        fit.n_rows(),
+        fit.n_cols()
+    );
+    job.done(&what, settled(&fit), &beside(job.checkpoint()))
+}
+
+fn settled(fit: &BsvdFit) -> bool {
+    let met = |(name, scalar): &(String, npb_infer::diagnostics::ChainDiagnostics)| {
+        !name.contains("noise") || scalar.rhat.is_none_or(|rhat| rhat <= RHAT)
+    };
+    fit.stop != Stop::Cancelled && fit.diagnostics().iter().all(met)
+}
+
+/// Lines of row, column and value.
+pub(crate) fn triplets(file: &Path, places: &[String], layout: &Layout) -> Result<RatingFile> {
+    let [row, column, value] = places else {
+        return Err(Failure::bad_data(
+            "the model file does not say which columns hold row, column and value",
+        ));
+    };
+    let options = layout.options(file)?;
+    let columns = [row, column, value].map(|name| place(name, layout));
+    let bytes = input::bytes(file)?;
+    let name = file.display().to_string();
+    read::triplets(&name, bytes.as_slice(), columns.each_ref(), &options)
+        .map_err(|e| unreadable(&e))
+}
+
+/// A column by name; without a header `x0`, `x1`, ... or 0, 1, ...
+fn place(name: &str, layout: &Layout) -> Column {
+    let number = name.strip_prefix('x').unwrap_or(name).parse();
+    match (layout.no_header, number) {
+        (true, Ok(index)) => Column::Index(index),
+        _ => Column::from(name),
+    }
+}
+
+/// L of ratings 1, ..., L.
+fn levels(entries: &RatingFile, file: &Path) -> Result<u32> {
+    let whole = |v: f64| v.fract() == 0.0 && (1.0..=1000.0).contains(&v);
+    match entries.entries.iter().find(|e| !whole(e.value)) {
+        Some(entry) => Err(Failure::bad_data(format_args!(
+            "{}: the rating {} is no level 1, 2, ...; recode it, or leave --likelihood gaussian",
+            file.display(),
+            entry.value
+        ))),
+        None => Ok(entries
+            .entries
+            .iter()
+            .map(|e| e.value as u32)
+            .max()
+            .unwrap_or(1)
+            .max(2)),
+    }
+}
+
+/// Features of named rows or columns; what a file does not know of a name is the mean of the others.
+pub(crate) fn features(
+    file: Option<&Path>,
+    names: &[String],
+    layout: &Layout,
+    quiet: bool,
+) -> Result<Option<Features>> {
+    let Some(path) = file else { return Ok(None) };
+    let bytes = input::bytes(path)?;
+    let (name, options) = (path.display().to_string(), layout.options(path)?);
+    let mut schema = Schema::guess(&name, bytes.as_slice(), &options)
+        .map_err(|e| unreadable(&e))?
+        .schema;
+    let Some(id) = schema.columns.first().map(|column| column.name.clone()) else {
+        return Err(Failure::bad_data(format_args!(
+            "{name}: has no column; the first one must name what the features are of"
+        )));
+    };
+    schema.set_role(&id, Role::RowId).map_err(Failure::failed)?;
+    let rules = ReadingRules {
+        layout: options,
+        ..ReadingRules::default()
+    };
+    let (data, _) =
+        read::with_schema(&name, bytes.as_slice(), &schema, &rules).map_err(|e| unreadable(&e))?;
+    let table = Design::new(&data.schema)
+        .table(&data.features)
+        .map_err(Failure::failed)?;
+    let ids = data.row_ids.unwrap_or_default();
+    let at: HashMap<&str, usize> = ids
+        .iter()
+        .enumerate()
+        .filter_map(|(i, id)| Some((id.as_deref()?, i)))
+        .collect();
+    let unknown = names
+        .iter()
+        .filter(|name| !at.contains_key(name.as_str()))
+        .count();
+    if unknown > 0 {
+        note(
+            quiet,
+            format_args!(
+                "{name}: nothing about {unknown} of {} names; means stand in",
+                names.len()
+            ),
+        );
+    }
+    let stats = npb_data::Standardiser::fit(&table);
+    let mut values = Vec::with_capacity(names.len() * table.n_cols());
+    for row in names {
+        for j in 0..table.n_cols() {
+            let value = at.get(row.as_str()).and_then(|&i| table.get(i, j));
+            values.push(value.map_or(0.0, |v| (v - stats.mean()[j]) / stats.sd()[j]));
+        }
+    }
+    Features::dense(names.len(), table.n_cols(), &values)
+        .map(Some)
+        .map_err(Failure::failed)
+}
+
+fn load(model: &ModelFile, path: &Path, verb: &str) -> Result<BsvdFit> {
+    if model.kind != ModelKind::Ratings.name() {
+        return Err(model.cannot(path, verb, "ratings"));
+    }
+    BsvdFit::from_bytes(&model.fit)
+        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
+}
+
+/// Pairs of row and column, predicted.
+pub(crate) fn predict(
+    args: &PredictArgs,
+    model: &ModelFile,
+    level: f64,
+    quiet: bool,
+) -> Result<()> {
+    let fit = load(model, &args.model, "predict")?;
+    let bytes = input::bytes(&args.file)?;
+    let options = args.layout.options(&args.file)?;
+    let name = args.file.display().to_string();
+    let lines =
+        read::delimited_strings(&name, bytes.as_slice(), &options).map_err(|e| unreadable(&e))?;
+    let [row, column, _] = model.places.as_slice() else {
+        return Err(Failure::bad_data(format_args!(
+            "{}: does not say which columns hold row and column",
+            args.model.display()
+        )));
+    };
+    let find = |wanted: &String| {
+        let position = match place(wanted, &args.layout) {
+            Column::Index(index) => Some(index).filter(|&j| j < lines.column_names.len()),
+            Column::Name(wanted) => lines.column_names.iter().position(|name| *name == wanted),
+        };
+        position.ok_or_else(|| {
+            Failure::bad_data(format_args!(
+                "{name}: there is no column {wanted:?}, which the fit had"
+            ))
+        })
+    };
+    let (row, column) = (find(row)?, find(column)?);
+    let mut cells = Cells::default();
+    let mut sheet = Sheet::new(&[
+        &model.places[0],
+        &model.places[1],
+        "mean",
+        "sd",
+        "lower",
+        "upper",
+        "predictive_sd",
+        "predictive_lower",
+        "predictive_upper",
+    ]);
+    // Lines that can be predicted.
+    let mut known_lines = Vec::new();
+    let mut unknown: Vec<String> = Vec::new();
+    for (number, line) in lines.rows.iter().enumerate() {
+        let text = |j: usize, what: &str| {
+            line[j].as_deref().ok_or_else(|| {
+                Failure::bad_data(format_args!(
+                    "{name}: row {}: the {what} is missing",
+                    number + 1
+                ))
+            })
+        };
+        let (r, c) = (text(row, "row")?, text(column, "column")?);
+        match (fit.row(r), fit.column(c)) {
+            (Ok(i), Ok(j)) => {
+                cells.rows.push(i as u32);
+                cells.columns.push(j as u32);
+                known_lines.push(number);
+            }
+            (Err(e), _) | (_, Err(e)) => unknown.push(format!("row {}: {e}", number + 1)),
+        }
+        sheet
+            .rows
+            .push(vec![Cell::Text(r.to_owned()), Cell::Text(c.to_owned())]);
+    }
+    if let Some(first) = unknown.first() {
+        if args.rules.unseen_levels == Rule::Error {
+            return Err(Failure::bad_data(format_args!(
+                "{name}: {first}; --unseen-levels missing goes on"
+            )));
+        }
+        note(
+            quiet,
+            format_args!(
+                "{name}: {first}; {} such lines have no prediction",
+                unknown.len()
+            ),
+        );
+    }
+    // What was observed there is not looked at, but must be possible.
+    cells.values = vec![1.0; cells.rows.len()];
+    let predictions = fit
+        .predict_all(&cells, level)
+        .map_err(|e| Failure::bad_data(format_args!("{name}: {e}")))?;
+    for (&line, p) in known_lines.iter().zip(&predictions) {
+        let numbers = [
+            p.mean,
+            p.sd,
+            p.interval.0,
+            p.interval.1,
+            p.predictive_sd,
+            p.predictive_interval.0,
+            p.predictive_interval.1,
+        ];
+        sheet.rows[line].extend(numbers.map(Cell::Number));
+    }
+    let width = sheet.names.len();
+    sheet
+        .rows
+        .iter_mut()
+        .for_each(|row| row.resize(width, Cell::Missing));
+    output::sheet(&sheet, &args.out)
+}
+
+/// Ratings in a file, at the places of the fit; those of unknown rows and columns are left out.
+fn known(
+    exclude: Option<&Path>,
+    fit: &BsvdFit,
+    model: &ModelFile,
+    layout: &Layout,
+) -> Result<Vec<(usize, usize, f64)>> {
+    let Some(path) = exclude else {
+        return Ok(Vec::new());
+    };
+    let file = triplets(path, &model.places, layout)?;
+    let place = |ids: &[String], k: u32| ids[k as usize].clone();
+    let known = file.entries.iter().filter_map(|entry| {
+        let row = fit.row(&place(&file.row_ids, entry.row)).ok()?;
+        let column = fit.column(&place(&file.column_ids, entry.column)).ok()?;
+        Some((row, column, entry.value))
+    });
+    Ok(known.collect())
+}
+
+/// What is best.
+#[derive(Clone, Copy)]
+enum By {
+    Mean,
+    /// Probability of a rating of at least this.
+    AtLeast(f64),
+}
+
+fn by(text: &str) -> Result<By> {
+    let inner = text
+        .trim()
+        .strip_prefix("P(")
+        .and_then(|rest| rest.strip_suffix(')'));
+    match (
+        text.trim(),
+        inner.and_then(|rest| rest.trim().strip_prefix(">=")),
+    ) {
+        ("mean", _) => Ok(By::Mean),
+        (_, Some(number)) => number
+            .trim()
+            .parse()
+            .ok()
+            .filter(|least: &f64| least.is_finite())
+            .map(By::AtLeast)
+            .ok_or_else(|| Failure::usage(format_args!("--by {text}: {number:?} is not a number"))),
+        _ => Err(Failure::usage(format_args!(
+            "--by {text}: write mean, or a probability such as 'P(>=4)'"
+        ))),
+    }
+}
+
+pub(crate) fn recommend(args: &RecommendArgs) -> Result<()> {
+    let how = by(&args.by)?;
+    let model = ModelFile::load(&args.model)?;
+    if model.kind == ModelKind::Groups.name() {
+        return groups::recommend(args, &model);
+    }
+    let fit = load(&model, &args.model, "recommend")?;
+    let row = fit
+        .row(&args.row)
+        .map_err(|e| Failure::usage(format_args!("--row: {e}")))?;
+    let known = known(args.exclude.as_deref(), &fit, &model, &args.layout)?;
+    let rated: Vec<u32> = known
+        .iter()
+        .filter(|k| k.0 == row)
+        .map(|k| k.1 as u32)
+        .collect();
+    let column = model.places.get(1).map_or("column", String::as_str);
+    let failed = |e: BsvdError| Failure::failed(format_args!("{}: {e}", args.model.display()));
+    let sheet = match how {
+        By::Mean => {
+            let mut sheet = Sheet::new(&[column, "mean", "sd", "P(in top)"]);
+            for best in fit.top(row, args.top, &rated).map_err(failed)? {
+                let name = best.name.unwrap_or_else(|| best.index.to_string());
+                sheet.rows.push(vec![
+                    Cell::Text(name),
+                    Cell::Number(best.mean),
+                    Cell::Number(best.sd),
+                    Cell::Number(best.in_top),
+                ]);
+            }
+            sheet
+        }
+        By::AtLeast(least) => {
+            let open = (0..fit.n_cols()).filter(|j| !rated.contains(&(*j as u32)));
+            let chance = |j: usize| {
+                let cell = fit.cell(row, j)?;
+                // Just below, so that a level itself counts.
+                Ok((j, 1.0 - cell.cdf(least - 1e-9), cell.mean(), cell.sd()))
+            };
+            let mut all = open
+                .map(chance)
+                .collect::<std::result::Result<Vec<_>, BsvdError>>()
+                .map_err(failed)?;
+            all.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.2.total_cmp(&a.2)));
+            let mut sheet = Sheet::new(&[column, args.by.trim(), "mean", "sd"]);
+            for (j, chance, mean, sd) in all.into_iter().take(args.top) {
+                let name = fit
+                    .column_names()
+                    .get(j)
+                    .cloned()
+                    .unwrap_or_else(|| j.to_string());
+                sheet.rows.push(vec![
+                    Cell::Text(name),
+                    Cell::Number(chance),
+                    Cell::Number(mean),
+                    Cell::Number(sd),
+                ]);
+            }
+            sheet
+        }
+    };
+    output::sheet(&sheet, &args.out)
+}
+
+pub(crate) fn next(args: &NextArgs) -> Result<()> {
+    let model = ModelFile::load(&args.model)?;
+    let fit = load(&model, &args.model, "next")?;
+    let failed =
+        |e: &dyn std::fmt::Display| Failure::failed(format_args!("{}: {e}", args.model.display()));
+    let known = known(args.exclude.as_deref(), &fit, &model, &args.layout)?;
+    let entry = |&(row, column, value): &(usize, usize, f64)| npb_data::Rating {
+        row: row as u32,
+        column: column as u32,
+        value,
+    };
+    let entries: Vec<_> = known.iter().map(entry).collect();
+    let ratings: Ratings =
+        Ratings::new(fit.n_rows(), fit.n_cols(), &entries).map_err(|e| failed(&e))?;
+    let open = Cells::unobserved(&ratings, CANDIDATES, 0);
+    let wanted = fit
+        .next_cells(&open, args.n, Acquisition::Uncorrelated)
+        .map_err(|e| failed(&e))?;
+    let name = |k: usize| model.places.get(k).map_or("", String::as_str);
+    let mut sheet = Sheet::new(&[name(0), name(1), "sd", "remaining_sd"]);
+    for cell in wanted {
+        sheet.rows.push(vec![
+            Cell::from(fit.row_names().get(cell.row as usize).map(String::as_str)),
+            Cell::from(
+                fit.column_names()
+                    .get(cell.column as usize)
+                    .map(String::as_str),
+            ),
+            Cell::Number(cell.sd),
+            Cell::Number(cell.remaining_sd),
+        ]);
+    }
+    output::sheet(&sheet, &args.out)
+}
+
+/// Posterior of the rank, scalar by scalar: for `npb summary`.
+pub(crate) fn ranks(model: &ModelFile, path: &Path) -> Result<Sheet> {
+    let fit = load(model, path, "summary")?;
+    let ranks = fit.rank_distribution().map_err(Failure::failed)?;
+    let mut sheet = Sheet::new(&["rank", "probability"]);
+    let seen = ranks.iter().enumerate().filter(|(_, p)| **p > 0.0);
+    sheet.rows = seen
+        .map(|(rank, &p)| vec![Cell::Number(rank as f64), Cell::Number(p)])
+        .collect();
+    Ok(sheet)
+}
+
+/// Scalars of the chains.
+pub(crate) fn scalars(
+    model: &ModelFile,
+    path: &Path,
+) -> Result<Vec<(String, npb_infer::diagnostics::ChainDiagnostics)>> {
+    Ok(load(model, path, "diagnose")?.diagnostics())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_best() {
+        assert!(matches!(by("mean"), Ok(By::Mean)));
+        assert!(matches!(by(" P( >= 3.5) "), Ok(By::AtLeast(3.5))));
+        for wrong in ["", "P(4)", "P(>=x)", "P(>=nan)", "sd"] {
+            assert!(by(wrong).is_err(), "{wrong}");
+        }
+    }
+}

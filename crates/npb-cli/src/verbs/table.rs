@@ -1,0 +1,283 @@
+//! Models of columns of mixed kinds.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use npb_data::schema::{Schema, SchemaData};
+use npb_data::{Field, MixedTable};
+use npb_infer::Stop;
+use npb_infer::storage::fingerprint;
+use npb_itf::{Dependence, DependenceConfig, ItfConfig, ItfData, ItfError, ItfFit, ItfRun, Saved};
+use rayon::prelude::*;
+
+use super::fit::beside;
+use crate::args::{DependenceArgs, MixtureArgs, ModelKind};
+use crate::failure::{Failure, Result};
+use crate::input;
+use crate::job::Job;
+use crate::model::ModelFile;
+use crate::output;
+use crate::settings;
+use crate::sheet::{Cell, Sheet};
+
+/// R-hat above this: the chains have not met.
+const RHAT: f64 = 1.05;
+
+pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
+    let job = Job::new(&args.run, quiet)?;
+    let config: ItfConfig = args.settings.read(ModelKind::Table)?;
+    config.validate().map_err(Failure::usage)?;
+    let file = &args.training.file;
+    let read = input::training(&args.training, None, quiet)?;
+    let in_file = |e: ItfError| Failure::bad_data(format_args!("{}: {e}", file.display()));
+    let data = ItfData::from_fields(&read.features, &read.fields).map_err(in_file)?;
+    job.listen()?;
+    let fit = run(&data, &config, &job, &read)?;
+    job.finished()?;
+    let bytes = fit.to_bytes().map_err(Failure::failed)?;
+    let mut model = ModelFile::new(
+        ModelKind::Table.name(),
+        &read.schema,
+        settings::text(&config)?,
+        file,
+        bytes,
+    );
+    model.n_rows = read.n_rows as u64;
+    model.save(job.out())?;
+    let what = format!(
+        "{} rows, {} columns, {} draws",
+        read.n_rows,
+        fit.columns().len(),
+        fit.draws().len()
+    );
+    job.done(&what, settled(&fit), &beside(job.checkpoint()))
+}
+
+/// All chains, watched and checkpointed.
+fn run(data: &ItfData, config: &ItfConfig, job: &Job<'_>, read: &SchemaData) -> Result<ItfFit> {
+    let watch = job.watch();
+    let key = fingerprint(&(config, &read.features, &read.fields)).map_err(Failure::failed)?;
+    let kept = watch
+        .checkpoint::<npb_itf::Checkpoint>(
+            "npb-cli/table",
+            env!("CARGO_PKG_VERSION"),
+            key,
+            config.chains,
+        )
+        .map_err(Failure::failed)?;
+    let total = config.plan().total();
+    let chain = |number: usize| {
+        let mut run = match kept.reached(number) {
+            None => ItfRun::new(data, config.clone(), number as u64),
+            Some(reached) => ItfRun::resume(data, config.clone(), reached),
+        }
+        .map_err(Failure::failed)?;
+        let mut part = watch.part(format!("chain {}", number + 1), 1.0 / config.chains as f64);
+        let mut failed = None;
+        run.run(|report, run| {
+            if let Err(error) = kept.offer(number, report.sweep, || run.checkpoint()) {
+                failed = Some(error);
+                return std::ops::ControlFlow::Break(());
+            }
+            part.report(report.sweep, report.sweep as f64 / total as f64, &[], &[])
+        });
+        kept.write(number, || run.checkpoint())
+            .map_err(Failure::failed)?;
+        failed.map_or_else(|| Ok(run.finish()), |error| Err(Failure::failed(error)))
+    };
+    let chains: Vec<_> = (0..config.chains)
+        .into_par_iter()
+        .map(chain)
+        .collect::<Result<_>>()?;
+    if chains.iter().any(|chain| chain.stop == Stop::Cancelled) {
+        // The caller says so; there may be no draw to make a fit of.
+        job.finished()?;
+    }
+    ItfFit::new(data, config, chains).map_err(Failure::failed)
+}
+
+fn settled(fit: &ItfFit) -> bool {
+    let rhats = fit.diagnostics();
+    !rhats
+        .iter()
+        .any(|(_, scalar)| scalar.rhat.is_some_and(|rhat| rhat > RHAT))
+}
+
+pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<ItfFit> {
+    ItfFit::from_bytes(&model.fit)
+        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
+}
+
+/// Completed rows, or drawn ones.
+pub(crate) fn completed(
+    fit: &ItfFit,
+    data: &SchemaData,
+    draws: Option<usize>,
+    training: bool,
+) -> std::result::Result<Vec<MixedTable>, ItfError> {
+    let (table, fields): (&MixedTable, &[Field]) = (&data.features, &data.fields);
+    match draws {
+        Some(n) => fit.impute_field_draws(table, fields, n, training),
+        None => fit
+            .impute_fields(table, fields, 0.9, training)
+            .map(|imputation| vec![imputation.completed]),
+    }
+}
+
+pub(crate) fn dependence(args: &DependenceArgs, quiet: bool) -> Result<()> {
+    let model = ModelFile::load(&args.model)?;
+    if model.kind != ModelKind::Table.name() {
+        return Err(model.cannot(&args.model, "dependence", "table"));
+    }
+    if let Some(plot) = &args.plot {
+        output::check_folder(plot)?;
+    }
+    let fit = load(&model, &args.model)?;
+    let schema: Schema = model.schema(&args.model)?;
+    let data = input::like_training(&args.file, &schema, &args.layout, args.rules, quiet)?;
+    let in_file = |e: ItfError| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
+    let training = data.n_rows as u64 == model.n_rows;
+    let rows = fit
+        .field_rows(&data.features, &data.fields, training)
+        .map_err(in_file)?;
+    let config = DependenceConfig {
+        level: args.level,
+        ..DependenceConfig::default()
+    };
+    config.validate().map_err(Failure::usage)?;
+    let found = fit.dependence(&rows, &config).map_err(in_file)?;
+    if let Some(plot) = &args.plot {
+        output::bytes(heat_map(&found).as_bytes(), Some(plot))?;
+    }
+    output::sheet(&sheet(&found), &args.out)
+}
+
+/// Pairs, the most dependent first.
+fn sheet(found: &Dependence) -> Sheet {
+    let mut sheet = Sheet::new(&[
+        "a",
+        "b",
+        "rows",
+        "information",
+        "lower",
+        "upper",
+        "same_block",
+        "p_value",
+        "adjusted_p_value",
+        "dependent",
+    ]);
+    let mut pairs: Vec<_> = found.pairs().iter().collect();
+    pairs.sort_by(|x, y| {
+        y.information
+            .mean
+            .total_cmp(&x.information.mean)
+            .then((x.a, x.b).cmp(&(y.a, y.b)))
+    });
+    for pair in pairs {
+        let quantile = |k: usize| Cell::from(pair.information.quantiles.get(k).copied());
+        sheet.rows.push(vec![
+            Cell::Text(found.names()[pair.a].clone()),
+            Cell::Text(found.names()[pair.b].clone()),
+            Cell::Number(pair.n_rows as f64),
+            Cell::Number(pair.information.mean),
+            quantile(0),
+            quantile(2),
+            Cell::Number(pair.same_block),
+            Cell::Number(pair.p_value),
+            Cell::Number(pair.adjusted_p_value),
+            Cell::Text(if pair.dependent { "yes" } else { "no" }.to_owned()),
+        ]);
+    }
+    sheet
+}
+
+const SQUARE: usize = 24;
+
+/// Mutual information of all pairs; a ring marks pairs that the test calls dependent.
+fn heat_map(found: &Dependence) -> String {
+    let names = found.names();
+    let p = names.len();
+    let longest = names
+        .iter()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let margin = 16 + 7 * longest.min(40);
+    let size = margin + p * SQUARE + 16;
+    let most = found
+        .pairs()
+        .iter()
+        .map(|pair| pair.information.mean)
+        .fold(1e-12, f64::max);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {size} {}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+        size + 24
+    );
+    for (k, name) in names.iter().enumerate() {
+        let name = escaped(&name.chars().take(40).collect::<String>());
+        let middle = margin + k * SQUARE + SQUARE / 2;
+        let _ = writeln!(
+            svg,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{name}</text>",
+            margin - 6,
+            middle + 4
+        );
+        let _ = writeln!(
+            svg,
+            "<text transform=\"translate({},{}) rotate(-90)\">{name}</text>",
+            middle + 4,
+            margin - 6
+        );
+        let at = margin + k * SQUARE;
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{at}\" y=\"{at}\" width=\"{SQUARE}\" height=\"{SQUARE}\" fill=\"#dddddd\"/>"
+        );
+    }
+    for pair in found.pairs() {
+        let share = (pair.information.mean / most).clamp(0.0, 1.0).sqrt();
+        let blend = |from: f64, to: f64| (from + share * (to - from)).round() as u8;
+        let colour = format!(
+            "#{:02x}{:02x}{:02x}",
+            blend(255.0, 8.0),
+            blend(255.0, 64.0),
+            blend(255.0, 129.0)
+        );
+        let title = format!(
+            "{} and {}: {:.3} nats, p = {:.3}",
+            escaped(&names[pair.a]),
+            escaped(&names[pair.b]),
+            pair.information.mean,
+            pair.p_value
+        );
+        for (row, column) in [(pair.a, pair.b), (pair.b, pair.a)] {
+            let (x, y) = (margin + column * SQUARE, margin + row * SQUARE);
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{SQUARE}\" height=\"{SQUARE}\" fill=\"{colour}\"><title>{title}</title></rect>"
+            );
+            if pair.dependent {
+                let half = SQUARE / 2;
+                let _ = writeln!(
+                    svg,
+                    "<circle cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"none\" stroke=\"#e6550d\" stroke-width=\"2\"/>",
+                    x + half,
+                    y + half
+                );
+            }
+        }
+    }
+    let _ = writeln!(
+        svg,
+        "<text x=\"8\" y=\"{}\">mutual information, 0 to {most:.2} nats; ring: dependent at the level of the test</text>\n</svg>",
+        size + 14
+    );
+    svg
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}

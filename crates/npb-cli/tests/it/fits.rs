@@ -1,0 +1,613 @@
+//! Fits and questions to them.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use npb_data::read::{DelimitedOptions, ReadingRules, with_schema};
+use npb_data::schema::{Design, Role, Schema};
+use npb_iqgme::{IqgmeConfig, IqgmeFit, Saved};
+
+use crate::{Folder, cells, errors};
+
+/// Patients of two kinds with holes; towns say something, too.
+fn patients(rows: std::ops::Range<usize>) -> String {
+    let mut text = String::from("id,age,marker,town,ill\n");
+    for i in rows {
+        let ill = i % 2 == 1;
+        let noise = (i * 7 % 11) as f64 / 11.0;
+        let age = if i % 9 == 4 {
+            String::new()
+        } else {
+            format!("{}", 30 + 20 * usize::from(ill) + i * 5 % 13)
+        };
+        let marker = if i % 7 == 3 {
+            "NA".to_owned()
+        } else {
+            format!("{:.2}", 1.0 + noise + 2.0 * f64::from(u8::from(ill)))
+        };
+        let town = ["Oslo", "Bergen", "Hamar"][(i / 2 + usize::from(ill)) % 3];
+        let label = if i % 10 == 8 {
+            ""
+        } else if ill {
+            "yes"
+        } else {
+            "no"
+        };
+        text += &format!("p{i},{age},{marker},{town},{label}\n");
+    }
+    text
+}
+
+const SMALL: &str = "--set restarts=1 --set folds=2";
+
+fn classifier(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.write("patients.csv", patients(0..80));
+    folder.npb(&format!(
+        "fit classifier patients.csv --label ill --id id --seed 1 {SMALL} -o p.npb"
+    ));
+    folder
+}
+
+#[test]
+fn a_new_file_is_predicted_whatever_it_looks_like() {
+    let folder = classifier("predict");
+    let all: Vec<Vec<String>> = cells(&folder.npb("predict p.npb patients.csv"));
+    assert_eq!(all[0], ["id", "class", "P(no)", "P(yes)"]);
+    let right = (0..80)
+        .filter(|&i| all[i + 1][1] == ["no", "yes"][i % 2])
+        .count();
+    assert!(right > 72, "{right} of 80");
+    assert_eq!(all[3][0], "p2");
+    // Fewer levels, another order, a column more, no label.
+    folder.write(
+        "new.csv",
+        "town,note,marker,age,id\nOslo,x,3.1,\"55\",a\nOslo,y,,33,b\n",
+    );
+    let new = cells(&folder.npb("predict p.npb new.csv --interval 0.9"));
+    assert_eq!(
+        new[0],
+        [
+            "id",
+            "class",
+            "P(no)",
+            "lower(no)",
+            "upper(no)",
+            "P(yes)",
+            "lower(yes)",
+            "upper(yes)"
+        ]
+    );
+    assert_eq!((new[1][1].as_str(), new[2][1].as_str()), ("yes", "no"));
+    let number = |i: usize, j: usize| new[i][j].parse::<f64>().expect("a number");
+    assert!(number(1, 6) <= number(1, 5) && number(1, 5) <= number(1, 7));
+    // The same rows in another order of columns, other columns beside them, give the same bits.
+    let shuffled: String = patients(0..80)
+        .lines()
+        .map(|line| {
+            let c: Vec<&str> = line.split(',').collect();
+            format!("{},{},z,{},{}\n", c[3], c[2], c[0], c[1])
+        })
+        .collect();
+    folder.write("shuffled.csv", shuffled.replacen("z", "extra", 1));
+    assert_eq!(cells(&folder.npb("predict p.npb shuffled.csv")), all);
+}
+
+#[test]
+fn what_does_not_fit_is_named_with_the_option_that_helps() {
+    let folder = classifier("misfits");
+    folder.write("unseen.csv", "id,age,marker,town\na,50,2.5,Rome\n");
+    let output = folder.run("predict p.npb unseen.csv");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        errors(&output).contains("\"Rome\" is no level of the schema, read as missing"),
+        "{}",
+        errors(&output)
+    );
+    let error = folder.fails("predict p.npb unseen.csv --unseen-levels error", 3);
+    assert!(
+        error.starts_with("npb: unseen.csv:2: column 4 (\"town\"): \"Rome\" is not one of"),
+        "{error}"
+    );
+    assert!(error.contains("--unseen-levels"), "{error}");
+    folder.write("absent.csv", "id,age,town\na,50,Oslo\n");
+    let error = folder.fails("predict p.npb absent.csv", 3);
+    assert!(
+        error.contains("absent.csv: there is no column \"marker\"")
+            && error.contains("--missing-columns"),
+        "{error}"
+    );
+    assert_eq!(
+        cells(&folder.npb("predict p.npb absent.csv --missing-columns missing")).len(),
+        2
+    );
+    folder.write("comma.csv", "id;age;marker;town\na;50;2,5;Oslo\n");
+    let error = folder.fails("predict p.npb comma.csv --separator ;", 3);
+    assert!(
+        error.contains("comma.csv:2: column 3 (\"marker\"): \"2,5\"")
+            && error.contains("--decimal"),
+        "{error}"
+    );
+    assert_eq!(
+        cells(&folder.npb("predict p.npb comma.csv --separator ; --decimal ,")).len(),
+        2
+    );
+    let error = folder.fails("recommend p.npb --row a", 2);
+    assert!(
+        error.contains("kind classifier") && error.contains("ratings"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_fit_of_the_command_line_is_one_of_the_library() {
+    let folder = classifier("library");
+    folder.npb("export p.npb -o fit.bin");
+    let fit = IqgmeFit::load(folder.path("fit.bin")).expect("a fit of the library");
+    let schema = Schema::from_toml(&folder.npb("export p.npb --part schema")).expect("a schema");
+    let config: IqgmeConfig =
+        toml::from_str(&folder.npb("export p.npb --part config")).expect("a configuration");
+    assert_eq!((config.seed, config.restarts), (1, 1));
+    let read = |schema: &Schema| {
+        with_schema(
+            "patients.csv",
+            patients(0..80).as_bytes(),
+            schema,
+            &ReadingRules::default(),
+        )
+        .expect("valid")
+        .0
+    };
+    let data = read(&schema);
+    let table = Design::new(&data.schema)
+        .table(&data.features)
+        .expect("numbers");
+    let by_hand =
+        npb_iqgme::fit(&table, &data.labels.labels(0).expect("labels"), &config).expect("a fit");
+    assert_eq!(
+        by_hand.to_bytes().expect("bytes"),
+        fit.to_bytes().expect("bytes"),
+        "the same bits"
+    );
+    let probabilities = fit.predict_classes(&table).expect("probabilities");
+    let written = cells(&folder.npb("predict p.npb patients.csv"));
+    for (row, written) in probabilities.iter().zip(&written[1..]) {
+        assert_eq!(written[3].parse::<f64>().expect("a number"), row[1]);
+    }
+    // The schema by hand is the one in the file.
+    let guess = Schema::guess(
+        "patients.csv",
+        patients(0..80).as_bytes(),
+        &DelimitedOptions::default(),
+    );
+    let mut guessed = guess.expect("valid").schema;
+    guessed.set_role("ill", Role::Label).expect("a column");
+    guessed.set_role("id", Role::RowId).expect("a column");
+    assert_eq!(read(&guessed).schema, schema);
+}
+
+#[test]
+fn a_schema_edited_by_hand_decides() {
+    let folder = Folder::new("schema");
+    folder.write("patients.csv", patients(0..60));
+    let schema = folder.npb("schema patients.csv --label ill --id id");
+    assert!(
+        schema.contains("kind = \"identifier\", role = \"row_id\"") && schema.contains("# "),
+        "{schema}"
+    );
+    folder.write(
+        "s.toml",
+        schema.replace(
+            "name = \"age\", kind = \"count\"",
+            "name = \"age\", kind = \"count\", role = \"ignored\"",
+        ),
+    );
+    folder.npb(&format!(
+        "fit classifier patients.csv --schema s.toml {SMALL} -o p.npb"
+    ));
+    folder.write("ageless.csv", "marker,town\n1.2,Oslo\n");
+    assert_eq!(cells(&folder.npb("predict p.npb ageless.csv")).len(), 2);
+    folder.write(
+        "s.toml",
+        schema.replace("kind = \"count\"", "kind = \"size\""),
+    );
+    let error = folder.fails("fit mixture patients.csv --schema s.toml -o q.npb", 3);
+    assert!(
+        error.contains("s.toml") && error.contains("size"),
+        "{error}"
+    );
+    assert!(!folder.exists("q.npb"));
+}
+
+#[test]
+fn mixtures_score_and_fill() {
+    let folder = Folder::new("mixture");
+    folder.write("p.csv", patients(0..80));
+    folder.npb(&format!(
+        "fit mixture p.csv --id id --ignore ill {SMALL} -o m.npb"
+    ));
+    folder.write(
+        "odd.csv",
+        "id,age,marker,town\nusual,33,1.5,Oslo\nodd,33,40,Oslo\n",
+    );
+    let scores = cells(&folder.npb("score m.npb odd.csv"));
+    let density = |i: usize| scores[i][1].parse::<f64>().expect("a number");
+    assert!(density(1) > density(2) + 5.0, "{scores:?}");
+    folder.write("holes.csv", "id,age,marker,town\na,,3.2,\nb,32,,Oslo\n");
+    let filled = cells(&folder.npb("impute m.npb holes.csv"));
+    assert_eq!(filled[0], ["id", "age", "marker", "town"]);
+    assert!(
+        filled[1]
+            .iter()
+            .chain(&filled[2])
+            .all(|cell| !cell.is_empty()),
+        "{filled:?}"
+    );
+    assert_eq!(
+        (filled[1][2].as_str(), filled[2][1].as_str()),
+        ("3.2", "32"),
+        "what is observed stays"
+    );
+    let drawn = cells(&folder.npb("impute m.npb holes.csv --draws 3"));
+    assert_eq!(
+        (drawn.len(), drawn[0][1].as_str(), drawn[6][1].as_str()),
+        (7, "draw", "3")
+    );
+    assert!(
+        folder
+            .npb("summary m.npb --format table")
+            .contains("weight")
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&folder.npb("diagnose m.npb --format json")).expect("json");
+    assert!(
+        json.as_array()
+            .is_some_and(|rows| rows.len() > 1 && rows[0]["elbo"].is_number())
+    );
+}
+
+const TABLE: &str = "--set chains=1 --set burn_in=60 --set keep=20 --set thin=1";
+
+#[test]
+fn tables_say_what_depends_on_what() {
+    let folder = Folder::new("table");
+    folder.write("p.csv", patients(0..90));
+    folder.npb(&format!("fit table p.csv --id id {TABLE} -o t.npb"));
+    let pairs = cells(&folder.npb("dependence t.npb p.csv --plot d.svg"));
+    assert_eq!((pairs.len(), pairs[0][0].as_str()), (7, "a"));
+    let of = |a: &str, b: &str| {
+        pairs
+            .iter()
+            .find(|p| (p[0] == a && p[1] == b) || (p[0] == b && p[1] == a))
+            .expect("a pair")
+    };
+    assert_eq!(of("marker", "ill")[9], "yes", "{pairs:?}");
+    assert!(folder.read("d.svg").trim_end().ends_with("</svg>"));
+    let filled = cells(&folder.npb("impute t.npb p.csv --training"));
+    assert!(filled.iter().flatten().all(|cell| !cell.is_empty()));
+    assert!(folder.npb("summary t.npb").contains("marker"));
+    assert!(folder.npb("diagnose t.npb").contains("rhat"));
+}
+
+/// Stars of two tastes.
+fn stars() -> String {
+    let mut text = String::from("user,film,stars\n");
+    for user in 0..24 {
+        for film in 0..15 {
+            if (3 * user + film) % 4 != 0 {
+                text += &format!(
+                    "u{user},f{film},{}\n",
+                    if (user + film) % 2 == 0 { 5 } else { 2 }
+                );
+            }
+        }
+    }
+    text
+}
+
+const RATINGS: &str =
+    "fit ratings r.csv --row user --column film --value stars --seed 3 --set candidates=5";
+
+#[test]
+fn ratings_are_predicted_and_recommended() {
+    let folder = Folder::new("ratings");
+    folder.write("r.csv", stars());
+    folder.write(
+        "users.csv",
+        (0..24)
+            .map(|u| format!("u{u},{}\n", u % 2))
+            .fold("user,kind\n".to_owned(), |a, b| a + &b),
+    );
+    folder.npb(&format!(
+        "{RATINGS} --likelihood ordinal --chains 2 --row-features users.csv -o r.npb"
+    ));
+    folder.write("ask.csv", "film,user\nf0,u0\nf1,u0\n");
+    let asked = cells(&folder.npb("predict r.npb ask.csv --interval 0.5"));
+    assert_eq!(asked[0][..3], ["user", "film", "mean"]);
+    assert!(
+        asked[1][2].parse::<f64>().expect("a number") > 4.0
+            && asked[2][2].parse::<f64>().expect("a number") < 3.5,
+        "{asked:?}"
+    );
+    let best = cells(&folder.npb("recommend r.npb --row u1 --top 3 --exclude r.csv --by P(>=4)"));
+    assert_eq!((best.len(), best[0][1].as_str()), (4, "P(>=4)"));
+    let film: usize = best[1][0][1..].parse().expect("a film");
+    assert!(
+        film % 2 == 1 && (3 + film).is_multiple_of(4),
+        "one that u1 likes and has not rated: {best:?}"
+    );
+    assert_eq!(
+        cells(&folder.npb("next r.npb -n 4 --exclude r.csv")).len(),
+        5
+    );
+    let error = folder.fails("recommend r.npb --row nobody", 2);
+    assert!(error.contains("nobody"), "{error}");
+    folder.write("ask.csv", "film,user\nf0,u0\nf99,u0\n");
+    let output = folder.run("predict r.npb ask.csv");
+    let asked = cells(&String::from_utf8_lossy(&output.stdout));
+    assert!(
+        errors(&output).contains("ask.csv: row 2") && errors(&output).contains("f99"),
+        "{}",
+        errors(&output)
+    );
+    assert!(
+        !asked[1][2].is_empty() && asked[2][2].is_empty(),
+        "{asked:?}"
+    );
+    let error = folder.fails("predict r.npb ask.csv --unseen-levels error", 3);
+    assert!(
+        error.contains("ask.csv: row 2") && error.contains("--unseen-levels"),
+        "{error}"
+    );
+}
+
+/// Interrupts the command as soon as it has written a checkpoint; whether it was still running.
+fn interrupted(folder: &Folder, arguments: &str, checkpoint: &str) -> bool {
+    let mut child = folder
+        .command(arguments)
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the program runs");
+    while !folder.exists(checkpoint) && child.try_wait().expect("a child").is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let id = child.id().to_string();
+    let _ = std::process::Command::new("kill")
+        .args(["-INT", &id])
+        .status();
+    child.wait().expect("a child").code() == Some(130)
+}
+
+#[test]
+fn an_interrupted_fit_goes_on_to_the_same_bits() {
+    let folder = Folder::new("interrupted");
+    folder.write("r.csv", stars());
+    folder.write("p.csv", patients(0..90));
+    let table =
+        "fit table p.csv --id id --set chains=2 --set burn_in=300 --set keep=100 --set thin=1";
+    let cases = [
+        (
+            format!("{RATINGS} --chains 2 --set sweeps.burn_in=400"),
+            "c",
+        ),
+        (table.to_owned(), "c"),
+    ];
+    for (fit, checkpoint) in cases {
+        folder.npb(&format!("{fit} -o whole.npb"));
+        let resumable = format!("{fit} -o parts.npb --checkpoint c --every 0.001s");
+        assert!(
+            interrupted(&folder, &resumable, checkpoint),
+            "{fit}: was done before it was interrupted"
+        );
+        assert!(!folder.exists("parts.npb"));
+        folder.npb(&resumable);
+        folder.npb("export whole.npb -o whole.bin");
+        folder.npb("export parts.npb -o parts.bin");
+        let bytes = |name: &str| std::fs::read(folder.path(name)).expect("a file");
+        assert!(bytes("whole.bin") == bytes("parts.bin"), "{fit}");
+        assert!(
+            !folder
+                .files()
+                .iter()
+                .any(|name| name.starts_with("c.") || name == "c"),
+            "{:?}",
+            folder.files()
+        );
+        std::fs::remove_file(folder.path("parts.npb")).expect("a file");
+    }
+}
+
+#[test]
+fn threads_change_nothing_and_convergence_can_be_required() {
+    let folder = Folder::new("threads");
+    folder.write("p.csv", patients(0..60));
+    for threads in [1, 2, 4] {
+        folder.npb(&format!(
+            "fit table p.csv --id id {TABLE} --set chains=2 --threads {threads} -o t{threads}.npb"
+        ));
+    }
+    let bytes = |n: usize| std::fs::read(folder.path(&format!("t{n}.npb"))).expect("a file");
+    assert!(bytes(1) == bytes(2) && bytes(1) == bytes(4));
+    let error = folder.fails(
+        "fit mixture p.csv --id id --set max_iterations=1 --require-converged -o m.npb",
+        4,
+    );
+    assert!(
+        error.contains("not converged") && folder.exists("m.npb"),
+        "{error}"
+    );
+}
+
+#[test]
+fn images_are_restored() {
+    let folder = Folder::new("images");
+    let clean = |x: u32, y: u32| {
+        if (x / 4 + y / 6).is_multiple_of(2) {
+            60
+        } else {
+            190
+        }
+    };
+    let noisy = image::GrayImage::from_fn(32, 28, |x, y| {
+        image::Luma([(clean(x, y) + (x * 31 + y * 17) % 41 - 20) as u8])
+    });
+    noisy.save(folder.path("in.png")).expect("a file");
+    let holes = image::GrayImage::from_fn(32, 28, |x, y| {
+        image::Luma([if (x * 7 + y * 5) % 4 == 0 { 255 } else { 0 }])
+    });
+    holes.save(folder.path("holes.png")).expect("a file");
+    let small = "--set patch=[4,4] --set model.atoms=16 --set model.sweeps.burn_in=20 --set model.sweeps.keep=20";
+    folder.npb(&format!("denoise in.png -o out.png --sd sd.npy {small}"));
+    folder.npb(&format!(
+        "inpaint in.png --mask holes.png -o full.tiff {small}"
+    ));
+    for name in ["out.png", "full.tiff"] {
+        let found = image::open(folder.path(name)).expect("an image").to_luma8();
+        let error = |image: &image::GrayImage| {
+            let square = |(x, y, p): (u32, u32, &image::Luma<u8>)| {
+                (f64::from(p.0[0]) - f64::from(clean(x, y))).powi(2)
+            };
+            image.enumerate_pixels().map(square).sum::<f64>() / f64::from(32 * 28)
+        };
+        // The two greys differ by 130; noise is up to 20 either way.
+        let most = if name == "out.png" {
+            0.8 * error(&noisy)
+        } else {
+            400.0
+        };
+        assert!(
+            error(&found) < most,
+            "{name}: {} of {}",
+            error(&found),
+            error(&noisy)
+        );
+    }
+    let sd = std::fs::read(folder.path("sd.npy")).expect("a file");
+    assert!(sd.starts_with(b"\x93NUMPY") && sd.len() == 128 + 4 * 32 * 28);
+    let error = folder.fails("inpaint in.png --mask none.png -o x.png", 3);
+    assert!(error.contains("none.png"), "{error}");
+    assert!(folder.fails("denoise in.png -o x.jpg", 2).contains("x.jpg"));
+    folder.write("text.png", "hello");
+    assert!(
+        folder
+            .fails("denoise text.png -o x.png", 3)
+            .contains("text.png")
+    );
+}
+
+#[test]
+fn many_labels_are_predicted_at_once() {
+    let folder = Folder::new("labels");
+    let (mut x, mut y) = ("id,a,b,c\n".to_owned(), "ill,id,tall\n".to_owned());
+    for i in 0..60_usize {
+        let (ill, tall) = (i % 2 == 1, i % 3 == 0);
+        let noise = (i * 7 % 11) as f64 / 11.0;
+        let sign = |is: bool| if is { 1.5 } else { -1.5 };
+        x += &format!(
+            "p{i},{},{:.3},{:.3}\n",
+            if i % 8 == 5 {
+                String::new()
+            } else {
+                format!("{:.3}", sign(ill) + noise)
+            },
+            sign(tall) - noise,
+            noise
+        );
+        // In another order, and not of every row.
+        if i % 10 != 9 {
+            y = y.replacen(
+                "tall\n",
+                &format!(
+                    "tall\n{},p{i},{}\n",
+                    ["no", "yes"][usize::from(ill)],
+                    u8::from(tall)
+                ),
+                1,
+            );
+        }
+    }
+    folder.write("x.csv", x);
+    folder.write("y.csv", y);
+    folder.npb("fit labels x.csv --labels y.csv --id id -o l.npb");
+    let predicted = cells(&folder.npb("predict l.npb x.csv"));
+    assert_eq!(
+        predicted[0],
+        ["id", "ill", "margin(ill)", "tall", "margin(tall)"]
+    );
+    let right = (0..60).filter(|&i| {
+        predicted[i + 1][1] == ["no", "yes"][i % 2]
+            && predicted[i + 1][3] == if i % 3 == 0 { "1" } else { "0" }
+    });
+    assert!(right.count() > 54, "{predicted:?}");
+    assert!(folder.npb("summary l.npb").contains("expected_use"));
+    folder.write("short.csv", "ill\nyes\nno\nyes\n");
+    let error = folder.fails("fit labels x.csv --labels short.csv --id id -o m.npb", 3);
+    assert!(error.contains("short.csv: has 3 rows"), "{error}");
+}
+
+#[test]
+fn new_users_are_recommended_to_without_a_new_fit() {
+    let folder = Folder::new("groups");
+    folder.write("r.csv", stars());
+    folder.npb("fit groups r.csv --group user --item film --value stars --liked 4 -o g.npb");
+    folder.write(
+        "mine.csv",
+        "user,film,stars\nme,f1,5\nme,f2,1\nme,f3,5\nme,unknown,5\n",
+    );
+    let best = cells(&folder.npb("recommend g.npb --row me --exclude mine.csv --top 4"));
+    assert_eq!((best.len(), best[0][1].as_str()), (5, "P(like)"));
+    for row in &best[1..] {
+        let film: usize = row[0][1..].parse().expect("a film");
+        assert!(film % 2 == 1 && film > 3, "{best:?}");
+    }
+    assert!(
+        folder
+            .fails("recommend g.npb --row you --exclude mine.csv", 2)
+            .contains("you")
+    );
+    assert!(
+        folder
+            .fails("recommend g.npb --row me", 2)
+            .contains("--exclude")
+    );
+}
+
+#[test]
+fn topics_say_classes_and_numbers() {
+    let folder = Folder::new("topics");
+    let line = |n: usize| {
+        let (class, first) = if n.is_multiple_of(2) {
+            ("tea", 0)
+        } else {
+            ("sea", 2)
+        };
+        format!("{class} {first}:{} {}:2 4:3\n", 2 + n % 3, first + 1)
+    };
+    folder.write("d.txt", (0..30).map(line).collect::<String>());
+    folder.write(
+        "stars.txt",
+        (0..30)
+            .map(|n| format!("{}\n", if n % 2 == 0 { 1.5 } else { 4.5 }))
+            .collect::<String>(),
+    );
+    folder.write("words.txt", "pot\ncup\nwave\nsalt\nthe\n");
+    folder.npb("fit topics d.txt --words words.txt --set topics=2 -o c.npb");
+    folder.npb("fit topics d.txt --words words.txt --target stars.txt --set topics=2 -o n.npb");
+    folder.write("new.txt", "? 0:4 1:1\n? 2:3 3:3\n");
+    let classes = cells(&folder.npb("predict c.npb new.txt"));
+    assert_eq!(
+        (classes[1][1].as_str(), classes[2][1].as_str()),
+        ("tea", "sea")
+    );
+    let numbers = cells(&folder.npb("predict n.npb new.txt"));
+    let value = |i: usize| numbers[i][1].parse::<f64>().expect("a number");
+    assert!(value(1) < 2.5 && value(2) > 3.5, "{numbers:?}");
+    assert!(folder.npb("summary c.npb").contains("wave"));
+    folder.write("stars.txt", "1\n2\n");
+    let error = folder.fails("fit topics d.txt --target stars.txt -o x.npb", 3);
+    assert!(
+        error.contains("stars.txt: has 2 numbers for 30 documents"),
+        "{error}"
+    );
+}

@@ -1,0 +1,331 @@
+//! Which columns share a joint law: candidates compared by the log densities of cells that were hidden from short fits.
+
+use npb_infer::stream;
+use rand::RngExt;
+use rayon::prelude::*;
+
+use crate::dependence::of_ranks;
+use crate::gibbs::shuffle;
+use crate::kernels::Column;
+use crate::{Grouping, ItfConfig, ItfData, ItfError, fit_data};
+
+/// Numbers in a group, at most: the cost of a sweep grows with their cube.
+pub(crate) const MAX_NUMBERS: usize = 32;
+/// Ways to choose the levels of a group, at most.
+const MAX_WAYS: usize = 256;
+/// Groups of numbers are merged while their correlations are above this on average.
+const ALIKE: f64 = 0.5;
+/// A column of levels joins a group when the F statistic of one of its numbers is at least this.
+const F: f64 = 5.0;
+/// Share of the cells that are hidden.
+const HIDDEN: f64 = 0.1;
+/// Rows that are looked at, at most.
+const MAX_ROWS: usize = 1000;
+/// By how many standard errors a candidate must beat no groups.
+const MARGIN: f64 = 2.0;
+/// The most that one cell counts, in nats.
+const MOST: f64 = 3.0;
+/// Key of the random streams of a search.
+const SEARCH: u64 = u64::MAX - 2;
+
+impl ItfData {
+    /// Groups of columns that share a joint law ([`with_groups`](Self::with_groups)), none when that explains the data no better: of a few candidates
+    /// those under which cells that were hidden from a short fit have a larger mean log density than without groups, by two standard errors, and among
+    /// them the one with most columns together that is not behind the best by two. A cell counts 3 nats at most, either way. Densities are those of all kinds of columns, in the user's units, levels included.
+    ///
+    /// Candidates: all columns of plain numbers together (up to 32), and clusters of them by the correlations of their normal scores; each without
+    /// levels, and with those columns of levels that a number of the group depends on.
+    ///
+    /// Cost: a fit of one chain of 100 sweeps for every candidate, on at most 1,000 rows, in parallel. The result depends on
+    /// the seed of the configuration, not on the number of threads.
+    ///
+    /// # Errors
+    /// A configuration out of range, no rows or columns.
+    pub fn find_groups(&self, config: &ItfConfig) -> Result<Vec<Vec<String>>, ItfError> {
+        config.validate()?;
+        self.check_not_empty()?;
+        if self.places().iter().any(|place| place.part.is_some()) {
+            return Ok(Vec::new());
+        }
+        let candidates = self.candidates();
+        if candidates.is_empty() {
+            return Ok(Vec::new());
+        }
+        let whole = self.some_rows(config.seed)?;
+        let shown = whole.with_hidden(config.seed)?;
+        let short = ItfConfig {
+            chains: 1,
+            burn_in: 60,
+            keep: 10,
+            thin: 4,
+            keep_labels: self.laws().iter().any(Column::is_coupled),
+            groups: Grouping::Off,
+            ..config.clone()
+        };
+        let hidden = hidden_cells(&whole, &shown);
+        let fits = |groups: &[Vec<String>]| explained(&whole, &shown, &hidden, groups, &short);
+        let none = fits(&[]);
+        let of_candidates = candidates.par_iter().map(|groups| fits(groups));
+        let of_candidates: Vec<Result<Vec<f64>, ItfError>> = of_candidates.collect();
+        let none = none?;
+        let mut better = Vec::new();
+        for (groups, densities) in candidates.into_iter().zip(of_candidates) {
+            let densities = densities?;
+            let (ahead, error) = gain(&hidden, &densities, &none);
+            if ahead > MARGIN * error {
+                better.push((groups, densities));
+            }
+        }
+        // The best of them, then the first, with most columns together, that the data cannot tell from it.
+        let best = better.iter().map(|(_, densities)| densities);
+        let best = best.reduce(|best, other| match gain(&hidden, other, best).0 > 0.0 {
+            true => other,
+            false => best,
+        });
+        let is_as_good = |(_, densities): &&(Vec<Vec<String>>, Vec<f64>)| {
+            let (behind, error) = best.map_or((0.0, 0.0), |best| gain(&hidden, best, densities));
+            behind <= MARGIN * error
+        };
+        let chosen = better.iter().find(is_as_good);
+        Ok(chosen.map_or(Vec::new(), |(groups, _)| groups.clone()))
+    }
+
+    /// The groups to compare with none.
+    fn candidates(&self) -> Vec<Vec<Vec<String>>> {
+        let numbers: Vec<usize> = (0..self.infos().len())
+            .filter(|&j| matches!(self.law_of(j), Column::Normal(_)))
+            .collect();
+        let scores: Vec<Vec<Option<f64>>> = numbers.iter().map(|&j| self.scores(j)).collect();
+        let together: Vec<usize> = (0..numbers.len()).collect();
+        // Most columns together first.
+        let mut partitions = Vec::new();
+        if (1..=MAX_NUMBERS).contains(&numbers.len()) {
+            partitions.push(vec![together]);
+        }
+        partitions.push(clusters(&scores));
+        let mut candidates: Vec<Vec<Vec<usize>>> = Vec::new();
+        for partition in partitions {
+            let with_levels = self.with_levels(&partition, &scores);
+            for levels in [with_levels, vec![Vec::new(); partition.len()]] {
+                let groups = partition.iter().zip(levels).map(|(group, levels)| {
+                    let members = group.iter().map(|&g| numbers[g]).chain(levels);
+                    members.collect::<Vec<usize>>()
+                });
+                let groups: Vec<Vec<usize>> = groups.filter(|group| group.len() > 1).collect();
+                if !groups.is_empty() && !candidates.contains(&groups) {
+                    candidates.push(groups);
+                }
+            }
+        }
+        let name = |j: usize| self.infos()[j].name.clone();
+        let named = |groups: Vec<Vec<usize>>| {
+            let groups = groups.into_iter();
+            groups
+                .map(|group| group.into_iter().map(name).collect())
+                .collect()
+        };
+        candidates.into_iter().map(named).collect()
+    }
+
+    /// Normal scores of a column of numbers.
+    fn scores(&self, j: usize) -> Vec<Option<f64>> {
+        let (law, cells) = (self.law_of(j), self.cells_of(j));
+        let values: Vec<Option<f64>> = (0..self.n_rows())
+            .map(|row| law.part(cells, row, 0).value())
+            .collect();
+        let scores = of_ranks(&values).into_iter().zip(&values);
+        scores.map(|([z, ..], value)| value.map(|_| z)).collect()
+    }
+
+    /// Columns of levels for every group of numbers, each where it tells most, those that tell most first.
+    fn with_levels(
+        &self,
+        partition: &[Vec<usize>],
+        scores: &[Vec<Option<f64>>],
+    ) -> Vec<Vec<usize>> {
+        let mut found = Vec::new();
+        for j in 0..self.infos().len() {
+            let Column::Categorical(law) = self.law_of(j) else {
+                continue;
+            };
+            let codes: Vec<Option<u32>> = (0..self.n_rows())
+                .map(|row| self.cells_of(j).level(row))
+                .collect();
+            let told = |group: &Vec<usize>| {
+                let statistics = group.iter().map(|&g| f_statistic(&codes, &scores[g]));
+                statistics.fold(0.0, f64::max)
+            };
+            let told: Vec<f64> = partition.iter().map(told).collect();
+            let best = (0..told.len()).max_by(|&a, &b| told[a].total_cmp(&told[b]));
+            if let Some(group) = best.filter(|&group| told[group] >= F) {
+                found.push((told[group], j, group, law.kernel.size()));
+            }
+        }
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut levels = vec![Vec::new(); partition.len()];
+        let mut ways = vec![1; partition.len()];
+        for (_, j, group, n) in found {
+            if ways[group] * n <= MAX_WAYS {
+                ways[group] *= n;
+                levels[group].push(j);
+            }
+        }
+        levels
+    }
+
+    /// The same data of some rows, all when they depend on each other.
+    fn some_rows(&self, seed: u64) -> Result<Self, ItfError> {
+        if self.n_rows() <= MAX_ROWS || self.laws().iter().any(Column::is_coupled) {
+            return Ok(self.clone());
+        }
+        let mut rows: Vec<u32> = (0..self.n_rows() as u32).collect();
+        shuffle(&mut rows, &mut stream(seed, [SEARCH, 0, 0, 0]));
+        rows.truncate(MAX_ROWS);
+        rows.sort_unstable();
+        let cells = self.laws().iter().zip(self.cells()).map(|(law, cells)| {
+            let parts = rows.iter().map(|&row| law.parts(cells, row as usize));
+            law.cells_of_parts(&parts.collect::<Vec<_>>())
+                .unwrap_or_else(|| cells.clone())
+        });
+        self.with_cells(cells.collect())
+    }
+
+    /// The same data with a tenth of the cells hidden, part by part.
+    fn with_hidden(&self, seed: u64) -> Result<Self, ItfError> {
+        let cells = self.laws().iter().zip(self.cells()).enumerate();
+        let cells = cells.map(|(j, (law, cells))| {
+            let rng = &mut stream(seed, [SEARCH, 1, j as u64, 0]);
+            let mut hidden = |x: Option<f64>| x.filter(|_| rng.random::<f64>() >= HIDDEN);
+            let row = |row| -> Vec<Option<f64>> {
+                law.parts(cells, row).into_iter().map(&mut hidden).collect()
+            };
+            let rows: Vec<Vec<Option<f64>>> = (0..self.n_rows()).map(row).collect();
+            law.cells_of_parts(&rows).unwrap_or_else(|| cells.clone())
+        });
+        self.with_cells(cells.collect())
+    }
+}
+
+/// Rows and columns of the cells, or parts of them, that are hidden in `shown`.
+fn hidden_cells(whole: &ItfData, shown: &ItfData) -> Vec<(usize, usize)> {
+    let is_hidden = |row: usize, j: usize| {
+        let law = whole.law_of(j);
+        law.parts(whole.cells_of(j), row) != law.parts(shown.cells_of(j), row)
+    };
+    let columns = |row| {
+        let columns = (0..whole.infos().len()).filter(move |&j| is_hidden(row, j));
+        columns.map(move |j| (row, j))
+    };
+    (0..whole.n_rows()).flat_map(columns).collect()
+}
+
+/// Log densities of the hidden cells under a fit to what is shown.
+fn explained(
+    whole: &ItfData,
+    shown: &ItfData,
+    hidden: &[(usize, usize)],
+    groups: &[Vec<String>],
+    config: &ItfConfig,
+) -> Result<Vec<f64>, ItfError> {
+    let (shown, whole) = (shown.with_groups(groups)?, whole.with_groups(groups)?);
+    let fit = fit_data(&shown, config)?;
+    let (shown, whole) = (fit.rows_of(&shown, true)?, fit.rows_of(&whole, true)?);
+    fit.ln_held_out(&shown, &whole, hidden)
+}
+
+/// Mean over rows of what cells gain in log density, and its standard error. One cell counts no more than [`MOST`] either way: a cell that
+/// a short fit finds next to impossible says little about a long one.
+fn gain(hidden: &[(usize, usize)], of: &[f64], other: &[f64]) -> (f64, f64) {
+    let mut rows: Vec<f64> = Vec::new();
+    let mut last = None;
+    for ((row, _), (a, b)) in hidden.iter().zip(of.iter().zip(other)) {
+        if last.replace(row) != Some(row) {
+            rows.push(0.0);
+        }
+        let sum = rows.len() - 1;
+        rows[sum] += (a - b).clamp(-MOST, MOST);
+    }
+    let n = rows.len().max(1) as f64;
+    let mean = rows.iter().sum::<f64>() / n;
+    let variance = rows.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+    (mean, (variance / n).sqrt())
+}
+
+/// Correlation over the rows in which both are observed.
+fn correlation(x: &[Option<f64>], y: &[Option<f64>]) -> f64 {
+    let pairs = || x.iter().zip(y).filter_map(|(x, y)| Some(((*x)?, (*y)?)));
+    let n = pairs().count() as f64;
+    if n < 3.0 {
+        return 0.0;
+    }
+    let (a, b) = pairs().fold((0.0, 0.0), |(a, b), (x, y)| (a + x / n, b + y / n));
+    let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
+    for (x, y) in pairs() {
+        xx += (x - a).powi(2);
+        xy += (x - a) * (y - b);
+        yy += (y - b).powi(2);
+    }
+    if xx * yy > 0.0 {
+        xy / (xx * yy).sqrt()
+    } else {
+        0.0
+    }
+}
+
+/// F statistic of one-way analysis of variance: mean square between levels over that within.
+fn f_statistic(codes: &[Option<u32>], x: &[Option<f64>]) -> f64 {
+    let pairs = || {
+        codes
+            .iter()
+            .zip(x)
+            .filter_map(|(c, x)| Some(((*c)? as usize, (*x)?)))
+    };
+    let n_levels = pairs().map(|(c, _)| c + 1).max().unwrap_or(0);
+    let (mut n, mut sums) = (vec![0.0; n_levels], vec![0.0; n_levels]);
+    for (c, x) in pairs() {
+        n[c] += 1.0;
+        sums[c] += x;
+    }
+    let total: f64 = n.iter().sum();
+    let mean = sums.iter().sum::<f64>() / total.max(1.0);
+    let squares: f64 = pairs().map(|(_, x)| (x - mean).powi(2)).sum();
+    let levels = n.iter().zip(&sums).filter(|(n, _)| **n > 0.0);
+    let between: f64 = levels.map(|(n, sum)| n * (sum / n - mean).powi(2)).sum();
+    let occupied = n.iter().filter(|n| **n > 0.0).count() as f64;
+    let (of_between, of_within) = (occupied - 1.0, total - occupied);
+    if of_between < 1.0 || of_within < 1.0 || squares <= 0.0 {
+        return 0.0;
+    }
+    let within = (squares - between).max(1e-9 * squares);
+    between / of_between / (within / of_within)
+}
+
+/// Clusters of columns by average linkage.
+fn clusters(scores: &[Vec<Option<f64>>]) -> Vec<Vec<usize>> {
+    let n = scores.len();
+    let entry = |a: usize| -> Vec<f64> {
+        let of_pair = |b: usize| correlation(&scores[a], &scores[b]).abs();
+        (0..n).map(of_pair).collect()
+    };
+    let alike: Vec<Vec<f64>> = (0..n).into_par_iter().map(entry).collect();
+    let mut clusters: Vec<Vec<usize>> = (0..n).map(|j| vec![j]).collect();
+    loop {
+        let mut best = (ALIKE, None);
+        for b in 0..clusters.len() {
+            for a in 0..b {
+                let (x, y) = (&clusters[a], &clusters[b]);
+                let pairs = x.iter().flat_map(|&i| y.iter().map(move |&j| (i, j)));
+                let sum: f64 = pairs.map(|(i, j)| alike[i][j]).sum();
+                let mean = sum / (x.len() * y.len()) as f64;
+                if mean > best.0 && x.len() + y.len() <= MAX_NUMBERS {
+                    best = (mean, Some((a, b)));
+                }
+            }
+        }
+        let (_, Some((a, b))) = best else {
+            return clusters;
+        };
+        let other = clusters.remove(b);
+        clusters[a].extend(other);
+    }
+}

@@ -1,0 +1,220 @@
+//! Columns of a table that share a joint law.
+//!
+//! A group of columns, numbers with or without levels beside them, is one column of the model: its cells are those of a
+//! [`FullNormal`]. Users go on asking about their own columns; a [`Place`] says where each of these is.
+
+use npb_data::MixedColumn;
+use serde::{Deserialize, Serialize};
+
+use crate::data::{codes, prototype_stream};
+use crate::kernels::{Categorical, Cells, Column, FullNormal, FullNormalData, Normal};
+use crate::{ItfData, ItfError};
+
+/// Where a column of the user's is: a column of the model by itself, or a part of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Position among the columns of the model.
+    pub column: usize,
+    /// Which part of its cells; `None` for a column by itself.
+    pub part: Option<usize>,
+}
+
+/// The user's columns in every column of the model, in the order of parts.
+pub(crate) fn members(places: &[Place]) -> Vec<Vec<usize>> {
+    let n = places.iter().map(|place| place.column + 1).max();
+    let mut members = vec![Vec::new(); n.unwrap_or(0)];
+    for (j, place) in places.iter().enumerate() {
+        members[place.column].push((place.part, j));
+    }
+    let in_order = |mut of_column: Vec<(Option<usize>, usize)>| {
+        of_column.sort_unstable();
+        of_column.into_iter().map(|(_, j)| j).collect()
+    };
+    members.into_iter().map(in_order).collect()
+}
+
+/// Whether places fill columns of the model, in whole or part by part.
+pub(crate) fn are_places(places: &[Place], laws: &[&Column]) -> bool {
+    let inside = places.iter().all(|place| place.column < laws.len());
+    inside
+        && members(places).len() == laws.len()
+        && members(places).iter().zip(laws).all(|(of_column, law)| {
+            let parts: Vec<Option<usize>> = of_column.iter().map(|&j| places[j].part).collect();
+            match law {
+                Column::FullNormal(law) if parts != [None] => {
+                    parts == (0..law.kernel.size()).map(Some).collect::<Vec<_>>()
+                }
+                _ => parts == [None],
+            }
+        })
+}
+
+impl ItfData {
+    /// The same data with groups of columns that share a joint law: a multivariate normal law in each cluster, whose mean the levels move
+    /// ([`FullNormal`]). `groups`: names, no column twice; numbers of the plain [`Normal`] kernel, two at least or one with levels, and
+    /// unordered categories.
+    ///
+    /// ```
+    /// use npb_itf::npb_data::{MixedColumn, MixedTable};
+    /// use npb_itf::{ItfConfig, ItfData, fit_data};
+    ///
+    /// // The second column is about twice the first; one cell is missing.
+    /// let x = |i: usize| (i * 37 % 80) as f64;
+    /// let y = (0..80).map(|i| (i != 7).then_some(2.0 * x(i) + (i % 3) as f64));
+    /// let columns = vec![MixedColumn::Real((0..80).map(|i| Some(x(i))).collect()), MixedColumn::Real(y.collect())];
+    /// let table = MixedTable::new(vec!["x".into(), "y".into()], columns)?;
+    /// let data = ItfData::from_table(&table)?.with_groups(&[vec!["x".into(), "y".into()]])?;
+    /// let fit = fit_data(&data, &ItfConfig { chains: 1, burn_in: 50, keep: 20, ..ItfConfig::default() })?;
+    /// let filled = fit.impute_training(&table, 0.9)?;
+    /// assert!((filled.completed.column(1).number(7).unwrap() - 2.0 * x(7)).abs() < 6.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Names that no column has or that come twice, columns of other kernels, groups too small, or levels that can be chosen in more than
+    /// 4,096 ways.
+    pub fn with_groups(&self, groups: &[Vec<String>]) -> Result<Self, ItfError> {
+        let bad = |value: &str, rule| {
+            Err(ItfError::Argument {
+                argument: "groups",
+                value: value.to_owned(),
+                rule,
+            })
+        };
+        if self.places().iter().any(|place| place.part.is_some()) {
+            return bad("given twice", "given once");
+        }
+        let mut group_of = vec![None; self.infos().len()];
+        let mut orders = Vec::with_capacity(groups.len());
+        for (g, names) in groups.iter().enumerate() {
+            let (mut numbers, mut levels) = (Vec::new(), Vec::new());
+            for name in names {
+                let Some(j) = self.infos().iter().position(|info| info.name == *name) else {
+                    return bad(name, "names of columns");
+                };
+                if group_of[j].replace(g).is_some() {
+                    return bad(name, "each column once");
+                }
+                match self.law_of(j) {
+                    Column::Normal(_) => numbers.push(j),
+                    Column::Categorical(_) => levels.push(j),
+                    _ => return bad(name, "columns of plain numbers or unordered levels"),
+                }
+            }
+            if numbers.is_empty() || numbers.len() + levels.len() < 2 {
+                let rule = "two columns at least, and one of numbers";
+                return bad(&names.join(", "), rule);
+            }
+            // In the order of the table, whatever that of the names.
+            numbers.sort_unstable();
+            levels.sort_unstable();
+            orders.push([numbers, levels].concat());
+        }
+        let mut grouped = Self::new();
+        let mut places = vec![None; self.infos().len()];
+        for j in 0..self.infos().len() {
+            let column = grouped.n_columns();
+            match group_of[j] {
+                None => {
+                    places[j] = Some(Place { column, part: None });
+                    grouped.push_column(self.law_of(j).clone(), self.cells_of(j).clone());
+                }
+                Some(_) if places[j].is_some() => {}
+                Some(g) => {
+                    for (part, &member) in orders[g].iter().enumerate() {
+                        let part = Some(part);
+                        places[member] = Some(Place { column, part });
+                    }
+                    let (law, cells) = self.joined(&orders[g])?;
+                    grouped.push_column(law, cells);
+                }
+            }
+        }
+        grouped.describe(
+            self.infos().to_vec(),
+            places.into_iter().flatten().collect(),
+        );
+        Ok(grouped)
+    }
+
+    /// Law and cells of a group.
+    fn joined(&self, members: &[usize]) -> Result<(Column, Cells), ItfError> {
+        let (mut coordinates, mut levels) = (Vec::new(), Vec::new());
+        let mut rows = vec![Vec::with_capacity(members.len()); self.n_rows()];
+        for &j in members {
+            match (self.law_of(j), self.cells_of(j)) {
+                (Column::Normal(law), Cells::Normal(data)) => {
+                    coordinates.push(law.kernel.coordinate());
+                    let cells = rows.iter_mut().enumerate();
+                    cells.for_each(|(i, row)| row.push(data.value(i)));
+                }
+                (Column::Categorical(law), Cells::Categorical(data)) => {
+                    levels.push(law.kernel.size());
+                    let cells = rows.iter_mut().enumerate();
+                    cells.for_each(|(i, row)| row.push(data.code(i).map(f64::from)));
+                }
+                _ => unreachable!("numbers and levels: checked before"),
+            }
+        }
+        let bad = |e: crate::kernels::CellError| ItfError::Column {
+            name: self.infos()[members[0]].name.clone(),
+            what: e.to_string(),
+        };
+        let kernel = FullNormal::with_levels(&coordinates, &levels).map_err(bad)?;
+        let cells = FullNormalData::new(&kernel, &rows).map_err(bad)?;
+        let law = kernel.column(&mut prototype_stream());
+        Ok((law, Cells::FullNormal(cells)))
+    }
+}
+
+/// The cells of a column of the model, read from the columns of a table that are its parts.
+pub(crate) fn read_members(law: &Column, columns: &[&MixedColumn]) -> Result<Cells, String> {
+    match (law, columns) {
+        (Column::FullNormal(law), _) => {
+            let codes: Vec<_> = columns.iter().map(|column| codes(column)).collect();
+            let cell = |i: usize, j: usize| match &codes[j] {
+                Some(codes) => codes[i].map(f64::from),
+                None => columns[j].number(i),
+            };
+            let n_rows = columns.first().map_or(0, |column| column.len());
+            let row = |i| (0..columns.len()).map(|j| cell(i, j)).collect();
+            let rows: Vec<Vec<Option<f64>>> = (0..n_rows).map(row).collect();
+            FullNormalData::new(&law.kernel, &rows)
+                .map(Cells::FullNormal)
+                .map_err(|e| e.to_string())
+        }
+        (law, &[column]) => law.cells_of(column),
+        _ => Err("several columns for one".to_owned()),
+    }
+}
+
+/// Cells like those of some rows of a group: `change` takes the place among these rows, the part and what is there.
+pub(crate) fn changed(
+    law: &Column,
+    cells: &Cells,
+    rows: &[usize],
+    change: impl Fn(usize, usize, Option<f64>) -> Option<f64>,
+) -> Cells {
+    let row = |(at, &row): (usize, &usize)| -> Vec<Option<f64>> {
+        let parts = law.parts(cells, row).into_iter().enumerate();
+        parts.map(|(part, x)| change(at, part, x)).collect()
+    };
+    let rows: Vec<Vec<Option<f64>>> = rows.iter().enumerate().map(row).collect();
+    (law.cells_of_parts(&rows)).expect("parts of valid cells of a group")
+}
+
+/// A part of a group as a column by itself, with the kernel that it would have without the group.
+pub(crate) fn alone(law: &Column, cells: &Cells, part: usize) -> Option<(Column, Cells)> {
+    let Column::FullNormal(of) = law else {
+        return None;
+    };
+    let rng = &mut prototype_stream();
+    let single = match of.kernel.coordinate(part) {
+        Some((centre, scale)) => Normal::new(centre, scale)?.column(rng),
+        None => Categorical::new(law.n_levels(part)?)?.column(rng),
+    };
+    let value = |row| vec![law.part(cells, row, part).value()];
+    let rows: Vec<Vec<Option<f64>>> = (0..law.n_rows(cells)).map(value).collect();
+    let cells = single.cells_of_parts(&rows)?;
+    Some((single, cells))
+}

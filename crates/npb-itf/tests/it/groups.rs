@@ -1,0 +1,417 @@
+//! Columns that share a joint law: questions about single columns of a group, dependence inside it, groups found.
+
+use npb_data::{MixedColumn, MixedTable};
+use npb_infer::Xoshiro256PlusPlus;
+use npb_infer::testing::{attack_file, same_bits_on_threads};
+use npb_itf::kernels::{Cells, Column, FullNormal};
+use npb_itf::{
+    Clusters, DependenceConfig, Grouping, ItfConfig, ItfData, ItfFit, Kernel, Saved, Structure,
+    fit, fit_data,
+};
+use npb_linalg::Cholesky;
+use npb_linalg::faer::Mat;
+use rand::RngExt;
+use rand_distr::StandardNormal;
+
+use crate::tables::{levels, short};
+
+/// x ~ N(0, 1), y = 3 + 2 x + 2 side + e, side of two kinds, z and day of nothing; deviation of e 0.3. A tenth is missing.
+fn table(n: usize, seed: u64) -> (MixedTable, MixedTable) {
+    let rng = &mut npb_infer::stream(seed, [3; 4]);
+    let normal = |rng: &mut Xoshiro256PlusPlus| -> f64 { rng.sample(StandardNormal) };
+    let mut rows = Vec::new();
+    for _ in 0..n {
+        let side = u32::from(rng.random::<bool>());
+        let x = normal(rng);
+        let y = 3.0 + 2.0 * x + 2.0 * f64::from(side) + 0.3 * normal(rng);
+        rows.push((x, y, side, normal(rng), rng.random_range(0..3)));
+    }
+    let mut made = |hide: f64| {
+        let mut hidden = || rng.random::<f64>() < hide;
+        let mut real = |of: &dyn Fn(usize) -> f64| {
+            MixedColumn::Real((0..n).map(|i| (!hidden()).then(|| of(i))).collect())
+        };
+        let (x, z, y) = (
+            real(&|i| rows[i].0),
+            real(&|i| rows[i].3),
+            real(&|i| rows[i].1),
+        );
+        let mut codes = |of: &dyn Fn(usize) -> u32, names: &[&str]| MixedColumn::Categorical {
+            levels: levels(names),
+            codes: (0..n).map(|i| (!hidden()).then(|| of(i))).collect(),
+        };
+        let side = codes(&|i| rows[i].2, &["left", "right"]);
+        let day = codes(&|i| rows[i].4, &["a", "b", "c"]);
+        let names = ["x", "side", "z", "day", "y"].map(String::from).to_vec();
+        MixedTable::new(names, vec![x, side, z, day, y]).unwrap()
+    };
+    let whole = made(0.0);
+    (made(0.1), whole)
+}
+
+fn xy() -> Vec<Vec<String>> {
+    vec![["y", "side", "x"].map(String::from).to_vec()]
+}
+
+fn given() -> ItfConfig {
+    ItfConfig {
+        groups: Grouping::Given(xy()),
+        burn_in: 100,
+        keep: 30,
+        ..short(Structure::TensorBlocks)
+    }
+}
+
+#[test]
+fn hidden_cells_of_a_group_are_found() {
+    let (shown, whole) = table(150, 1);
+    let fitted = fit(&shown, &given()).unwrap();
+    assert_eq!(
+        fitted.groups(),
+        [["x", "y", "side"].map(String::from).to_vec()]
+    );
+    let filled = fitted.impute_training(&shown, 0.9).unwrap();
+    assert_eq!(filled.completed.n_missing(), 0);
+    let mut squares = Vec::new();
+    let (mut inside, mut n) = (0, 0);
+    let (mut wrong, mut asked) = (0, 0);
+    for cell in &filled.cells {
+        assert_eq!((&cell.missing[..], cell.lower.len()), (&[0][..], 1));
+        match (cell.column, whole.column(cell.column)) {
+            (4, MixedColumn::Real(y)) if shown.is_observed(cell.row, 0) => {
+                let y = y[cell.row].unwrap();
+                if shown.is_observed(cell.row, 1) {
+                    squares.push((cell.expected[0] - y).powi(2));
+                }
+                inside += usize::from(cell.lower[0] <= y && y <= cell.upper[0]);
+                n += 1;
+            }
+            (1, MixedColumn::Categorical { codes, .. })
+                if shown.is_observed(cell.row, 0) && shown.is_observed(cell.row, 4) =>
+            {
+                let total: f64 = cell.expected.iter().sum();
+                assert!((total - 1.0).abs() < 1e-9);
+                let right = cell.expected[1] > 0.5;
+                wrong += usize::from(right != (codes[cell.row] == Some(1)));
+                asked += 1;
+            }
+            _ => {}
+        }
+    }
+    let error = (squares.iter().sum::<f64>() / squares.len() as f64).sqrt();
+    assert!(squares.len() > 8 && error < 0.6, "{error} of 0.3");
+    assert!(inside * 10 >= n * 7, "{inside} of {n} inside");
+    // At a distance of 2 in units of 0.3 levels are told apart.
+    assert!(asked > 8 && wrong == 0, "{wrong} of {asked} wrong");
+    // Observed cells stay bit for bit.
+    for j in 0..5 {
+        for i in (0..150).filter(|&i| shown.is_observed(i, j)) {
+            let pair = [&shown, &filled.completed].map(|t| match t.column(j) {
+                MixedColumn::Real(x) => x[i],
+                MixedColumn::Categorical { codes, .. } => codes[i].map(f64::from),
+                _ => None,
+            });
+            assert_eq!(pair[0], pair[1]);
+        }
+    }
+    let drawn = fitted.impute_draws(&shown, 3, true).unwrap();
+    assert!(drawn.iter().all(|t| t.n_missing() == 0));
+}
+
+/// Of new rows: densities of single cells, conditional densities and predictions are those that densities of whole rows have by Bayes' rule.
+#[test]
+fn questions_about_single_columns_agree_with_densities_of_rows() {
+    let (shown, _) = table(80, 2);
+    let fitted = fit(&shown, &given()).unwrap();
+    let (new, whole) = table(12, 3);
+    let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-8 * (1.0 + b.abs()), "{a} {b}");
+    let density = |t: &MixedTable| fitted.ln_density(&fitted.rows(t).unwrap()).unwrap();
+    for j in 0..5 {
+        let names = new.column_names();
+        // One cell of every row is hidden.
+        let columns = (0..5).map(|k| match (k == j, whole.column(k)) {
+            (false, column) => column.clone(),
+            (true, MixedColumn::Real(x)) => MixedColumn::Real(vec![None; x.len()]),
+            (true, MixedColumn::Categorical { levels, codes }) => MixedColumn::Categorical {
+                levels: levels.clone(),
+                codes: vec![None; codes.len()],
+            },
+            _ => unreachable!(),
+        });
+        let hidden = MixedTable::new(names.to_vec(), columns.collect()).unwrap();
+        let (all, rest) = (density(&whole), density(&hidden));
+        let cells: Vec<(usize, usize)> = (0..12).map(|i| (i, j)).collect();
+        let [some, every] = [&hidden, &whole].map(|t| fitted.rows(t).unwrap());
+        let held_out = fitted.ln_held_out(&some, &every, &cells).unwrap();
+        let conditional = fitted.ln_conditional(&every, &[&names[j]]).unwrap();
+        let predicted = fitted.predict(&every, &names[j]).unwrap();
+        for i in 0..12 {
+            close(held_out[i], all[i] - rest[i]);
+            close(conditional[i], all[i] - rest[i]);
+            if let MixedColumn::Categorical { codes, .. } = whole.column(j) {
+                let p = predicted[i][codes[i].unwrap() as usize];
+                close(p.ln(), all[i] - rest[i]);
+            }
+        }
+        // Its own cell is not looked at.
+        for (a, b) in predicted
+            .iter()
+            .zip(fitted.predict(&some, &names[j]).unwrap())
+        {
+            a.iter().zip(b).for_each(|(a, b)| close(*a, b));
+        }
+    }
+    let two = fitted
+        .ln_conditional(&fitted.rows(&whole).unwrap(), &["x", "z"])
+        .unwrap();
+    let without = whole.select_columns(&[0, 2]).unwrap();
+    assert_eq!(without.n_cols(), 2);
+    assert!(two.iter().all(|x| x.is_finite()));
+}
+
+/// The verdict looks at every column alone, so that groups change no bit of it; information comes from the joint law.
+#[test]
+fn dependence_in_a_group() {
+    let (shown, _) = table(150, 4);
+    let grouped = fit(&shown, &given()).unwrap();
+    let plain = fit(&shown, &short(Structure::TensorBlocks)).unwrap();
+    let config = DependenceConfig {
+        burn_in: 20,
+        keep: 5,
+        permutations: 199,
+        ..DependenceConfig::default()
+    };
+    let ask = |f: &ItfFit| {
+        f.dependence(&f.training_rows(&shown).unwrap(), &config)
+            .unwrap()
+    };
+    let (with, without) = (ask(&grouped), ask(&plain));
+    assert_eq!(with.names(), without.names());
+    for (a, b) in with.pairs().iter().zip(without.pairs()) {
+        assert_eq!(
+            (a.a, a.b, a.p_value, a.n_rows),
+            (b.a, b.b, b.p_value, b.n_rows)
+        );
+    }
+    let pair = |a: &str, b: &str| with.pair(a, b).unwrap();
+    // R² of x and y is 4 / (4 + 1 + 0.09), of side and y 1 / 5.09.
+    let exact = [-0.5 * (1.09_f64 / 5.09).ln(), -0.5 * (4.09_f64 / 5.09).ln()];
+    let found = [pair("x", "y"), pair("side", "y")].map(|p| p.information.mean);
+    for (found, exact) in found.iter().zip(exact) {
+        assert!((found - exact).abs() < 0.35 * exact, "{found} {exact}");
+    }
+    assert!(pair("x", "side").information.mean < 0.1);
+    assert_eq!(pair("x", "y").same_block, 1.0);
+    assert_eq!(with.matrix(0.0, |p| p.information.mean).len(), 25);
+    let given = |third: &str| {
+        let information = grouped.conditional_information("x", "y", third, &[0.5]);
+        information.unwrap().mean
+    };
+    for third in ["side", "z"] {
+        assert!(given(third) > 0.4, "{}", given(third));
+    }
+    assert!(
+        grouped
+            .conditional_information("x", "z", "y", &[0.5])
+            .is_ok()
+    );
+}
+
+/// One cluster: −ln(1 − ρ²) / 2 with ρ from the inverse of the precision; two clusters far apart on both axes: all dependence is between them.
+#[test]
+fn information_of_known_laws() {
+    let rng = &mut npb_infer::stream(5, [1; 4]);
+    let kernel = FullNormal::new(&[(0.0, 1.0); 3]).unwrap();
+    let mut params = kernel.initial(rng);
+    (0..4).for_each(|_| kernel.push_prior(&mut params, rng));
+    let precision = Mat::from_fn(3, 3, |i, j| params.precision(1, i, j));
+    let covariance = Cholesky::new(precision.as_ref()).unwrap().inverse();
+    let found = kernel.information(&params, &[0.0, 2.0, 0.0, 0.0]);
+    for i in 0..3 {
+        for j in (0..3).filter(|&j| j != i) {
+            let r = covariance[(i, j)].powi(2) / (covariance[(i, i)] * covariance[(j, j)]);
+            assert!((found[3 * i + j] + 0.5 * (1.0 - r).ln()).abs() < 1e-9);
+        }
+    }
+    // Against simulated cells, levels and several clusters included.
+    let kernel = FullNormal::with_levels(&[(0.0, 1.0), (1.0, 2.0)], &[2, 3]).unwrap();
+    let mut params = kernel.initial(rng);
+    (0..4).for_each(|_| kernel.push_prior(&mut params, rng));
+    assert_eq!(params.n_clusters(), 4);
+    let weights = [0.4, 0.0, 0.35, 0.25];
+    let rows = vec![vec![None; 4]];
+    let data = npb_itf::kernels::FullNormalData::new(&kernel, &rows).unwrap();
+    let n = 200_000;
+    let mut cell = Vec::new();
+    let (mut sums, mut squares, mut joint) = ([0.0; 4], [[0.0; 4]; 4], [[0.0_f64; 3]; 2]);
+    let mut of_level = [[0.0; 2]; 3];
+    for _ in 0..n {
+        let u: f64 = rng.random();
+        let k = if u < 0.4 {
+            0
+        } else if u < 0.75 {
+            2
+        } else {
+            3
+        };
+        kernel.complete(
+            &params,
+            k,
+            &data,
+            0,
+            true,
+            npb_itf::RowLabels::NONE,
+            rng,
+            &mut cell,
+        );
+        for i in 0..4 {
+            sums[i] += cell[i] / f64::from(n);
+            (0..4).for_each(|j| squares[i][j] += cell[i] * cell[j] / f64::from(n));
+        }
+        joint[cell[2] as usize][cell[3] as usize] += 1.0 / f64::from(n);
+        of_level[cell[3] as usize][0] += 1.0;
+        of_level[cell[3] as usize][1] += cell[0];
+    }
+    let found = kernel.information(&params, &weights);
+    let covariance = |i: usize, j: usize| squares[i][j] - sums[i] * sums[j];
+    let r = covariance(0, 1).powi(2) / (covariance(0, 0) * covariance(1, 1));
+    let close = |a: f64, b: f64| assert!((a - b).abs() < 0.02 + 0.05 * b, "{a} {b}");
+    close(found[1], -0.5 * (1.0 - r).ln());
+    let binary = covariance(0, 2).powi(2) / (covariance(0, 0) * covariance(2, 2));
+    close(found[2], -0.5 * (1.0 - binary).ln());
+    let between = of_level.iter().filter(|l| l[0] > 0.0);
+    let between: f64 = between
+        .map(|[m, sum]| m / f64::from(n) * (sum / m - sums[0]).powi(2))
+        .sum();
+    close(found[3], -0.5 * (1.0 - between / covariance(0, 0)).ln());
+    let mut information = 0.0;
+    for a in 0..2 {
+        for b in (0..3).filter(|&b| joint[a][b] > 0.0) {
+            let column: f64 = joint[0][b] + joint[1][b];
+            let row: f64 = joint[a].iter().sum();
+            information += joint[a][b] * (joint[a][b] / row / column).ln();
+        }
+    }
+    close(found[2 * 4 + 3], information);
+}
+
+#[test]
+fn groups_are_found_where_they_explain_more() {
+    let (shown, _) = table(250, 6);
+    let config = ItfConfig {
+        groups: Grouping::Found,
+        ..short(Structure::TensorBlocks)
+    };
+    let fitted = fit(&shown, &config).unwrap();
+    let groups = fitted.groups();
+    assert_eq!(groups.len(), 1, "{groups:?}");
+    for name in ["x", "y", "side"] {
+        assert!(groups[0].iter().any(|found| found == name), "{groups:?}");
+    }
+    // Independent numbers, and clusters without any correlation inside.
+    let independent = shown.select_columns(&[0, 2, 3]).unwrap();
+    assert!(fit(&independent, &config).unwrap().groups().is_empty());
+    let clustered = crate::tables::grouped(250, 2, 5);
+    let data = ItfData::from_table(&clustered).unwrap();
+    let found = data.find_groups(&config).unwrap();
+    assert!(found.is_empty(), "{found:?}");
+    // Nothing to group.
+    let levels = shown.select_columns(&[1, 3]).unwrap();
+    let data = ItfData::from_table(&levels).unwrap();
+    assert!(data.find_groups(&config).unwrap().is_empty());
+}
+
+#[test]
+fn threads_and_files_change_no_bit_of_groups() {
+    let (shown, _) = table(60, 7);
+    let config = ItfConfig {
+        groups: Grouping::Given(xy()),
+        ..short(Structure::TensorBlocks)
+    };
+    let run = || fit(&shown, &config).unwrap().to_bytes().unwrap();
+    same_bits_on_threads(&[1, 2, 4], run).unwrap();
+    let data = ItfData::from_table(&shown).unwrap();
+    let found = || data.find_groups(&config).unwrap();
+    same_bits_on_threads(&[1, 2], || format!("{:?}", found()).into_bytes()).unwrap();
+    let fitted = fit(&shown, &config).unwrap();
+    let back = ItfFit::from_bytes(&fitted.to_bytes().unwrap()).unwrap();
+    let ask = |f: &ItfFit| {
+        f.impute_cells(&f.training_rows(&shown).unwrap(), 0.8)
+            .unwrap()
+    };
+    assert_eq!(ask(&fitted), ask(&back));
+    // The data of before serves as rows.
+    let rows = fitted.rows_of(&data, true).unwrap();
+    assert_eq!(fitted.impute_cells(&rows, 0.8).unwrap(), ask(&fitted));
+    let (small, _) = table(4, 8);
+    let config = ItfConfig {
+        chains: 1,
+        burn_in: 2,
+        keep: 1,
+        ..config
+    };
+    let bytes = fit(&small, &config).unwrap().to_bytes().unwrap();
+    let touch = |f: &ItfFit| {
+        if let Ok(rows) = f.rows(&small) {
+            let _ = f.ln_density(&rows);
+            let _ = f.predict(&rows, "x");
+            let _ = f.impute_cells(&rows, 0.9);
+        }
+        let _ = f.groups();
+    };
+    attack_file(&bytes, 300, 1, ItfFit::from_bytes, touch).unwrap();
+}
+
+#[test]
+fn every_structure_takes_groups() {
+    let (shown, _) = table(50, 9);
+    for structure in crate::tables::ALL {
+        let config = ItfConfig {
+            groups: Grouping::Given(xy()),
+            ..short(structure)
+        };
+        let fitted = fit(&shown, &config).unwrap();
+        let rows = fitted.training_rows(&shown).unwrap();
+        assert!(
+            fitted
+                .ln_density(&rows)
+                .unwrap()
+                .iter()
+                .all(|d| d.is_finite())
+        );
+        assert!(fitted.co_clustering("y", &[0, 1, 2]).is_ok());
+    }
+}
+
+#[test]
+fn bad_groups_are_named() {
+    let (shown, _) = table(20, 10);
+    let data = ItfData::from_table(&shown).unwrap();
+    let names = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
+    let bad: [(Vec<Vec<String>>, &str); 5] = [
+        (vec![names(&["x", "nobody"])], "nobody"),
+        (vec![names(&["x", "y"]), names(&["y", "z"])], "y"),
+        (vec![names(&["x"])], "x"),
+        (vec![names(&["side", "day"])], "side, day"),
+        (vec![names(&["x", "x"])], "x"),
+    ];
+    for (groups, word) in bad {
+        let message = data.with_groups(&groups).unwrap_err().to_string();
+        assert!(
+            message.contains(word) && message.contains("groups"),
+            "{message}"
+        );
+    }
+    let grouped = data.with_groups(&xy()).unwrap();
+    assert!(grouped.with_groups(&[names(&["z", "day"])]).is_err());
+    assert_eq!((grouped.n_columns(), grouped.infos().len()), (3, 5));
+    assert!(matches!(grouped.cells()[0], Cells::FullNormal(_)));
+    assert!(matches!(grouped.laws()[0], Column::FullNormal(_)));
+    let count = MixedColumn::Count((0..20).map(|i| Some(i % 4)).collect());
+    let columns = vec![shown.column(0).clone(), count];
+    let table = MixedTable::new(names(&["x", "n"]), columns).unwrap();
+    let data = ItfData::from_table(&table).unwrap();
+    assert!(data.with_groups(&[names(&["x", "n"])]).is_err());
+    let fitted = fit_data(&grouped, &short(Structure::TensorBlocks)).unwrap();
+    assert!(fitted.rows(&table).is_err());
+}
