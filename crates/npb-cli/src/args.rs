@@ -120,6 +120,9 @@ pub(crate) struct Rules {
     /// A level never seen.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Rule::Missing)]
     pub(crate) unseen_levels: Rule,
+    /// A number that its kind cannot be, such as 0 in a positive column.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Rule::Error)]
+    pub(crate) impossible_values: Rule,
 }
 
 /// What to do.

@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use npb_data::read::{
-    self, DelimitedOptions, Encoding, MissingColumns, ReadError, ReadingRules, Separator,
-    UnseenLevels,
+    self, DelimitedOptions, Encoding, ImpossibleValues, MissingColumns, ReadError, ReadingRules,
+    Separator, UnseenLevels,
 };
 use npb_data::schema::{Kind, Role, Schema, SchemaData, SchemaError};
 
@@ -76,6 +76,10 @@ pub(crate) fn unreadable(error: &ReadError) -> Failure {
         (
             "option missing_columns be \"missing\"",
             "option --missing-columns be missing",
+        ),
+        (
+            "option impossible_values be \"missing\"",
+            "option --impossible-values be missing",
         ),
         ("option decimal to", "option --decimal to"),
         ("option thousands to", "option --thousands to"),
@@ -219,6 +223,10 @@ pub(crate) fn like_training(
         unseen_levels: match rules.unseen_levels {
             Rule::Error => UnseenLevels::Error,
             Rule::Missing => UnseenLevels::Missing,
+        },
+        impossible_values: match rules.impossible_values {
+            Rule::Error => ImpossibleValues::Error,
+            Rule::Missing => ImpossibleValues::Missing,
         },
     };
     let bytes = bytes(path)?;

@@ -151,7 +151,10 @@ impl<'a> Job<'a> {
         match (converged, self.run.require_converged) {
             (true, _) => Ok(()),
             (false, false) => {
-                note(self.quiet, "not converged; see `npb diagnose`");
+                note(
+                    self.quiet,
+                    "not converged: the settings ended it first, or the chains differ",
+                );
                 Ok(())
             }
             (false, true) => Err(Failure::new(

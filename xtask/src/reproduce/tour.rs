@@ -69,8 +69,8 @@ pub(super) const TOUR: &[Stage] = &[
     ),
     stage(
         "bpfa/fa-gibbs-generated",
-        Scale::Smoke,
-        0.1,
+        Scale::Quick,
+        10.0,
         "npb-bpfa: factors found in a matrix with holes, noise and number not told",
     ),
 ];

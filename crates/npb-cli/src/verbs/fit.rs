@@ -39,20 +39,20 @@ pub(crate) fn settled(stop: &Stop) -> bool {
 pub(crate) fn numbers(data: &SchemaData, file: &Path, quiet: bool) -> Result<Table> {
     let design = Design::new(&data.schema);
     let table = design.table(&data.features).map_err(Failure::bad_data)?;
-    if table.n_cols() > MANY_COLUMNS {
-        let widest = design
-            .names()
-            .into_iter()
-            .max_by_key(Vec::len)
-            .unwrap_or_default();
-        let first = widest.first().cloned().unwrap_or_default();
+    let widest = design
+        .names()
+        .into_iter()
+        .max_by_key(Vec::len)
+        .unwrap_or_default();
+    if table.n_cols() > MANY_COLUMNS && widest.len() > 1 {
         note(
             quiet,
             format_args!(
-                "{}: {} columns of numbers, {} of them of one column ({first}, ...); --ignore leaves columns out",
+                "{}: {} columns of numbers, {} of them for the levels of one column ({}, ...); --ignore leaves columns out",
                 file.display(),
                 table.n_cols(),
-                widest.len()
+                widest.len(),
+                widest[0]
             ),
         );
     }

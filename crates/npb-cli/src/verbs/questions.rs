@@ -70,7 +70,7 @@ pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
     let level = level(args.interval)?;
     let model = ModelFile::load(&args.model)?;
     if is(&model, ModelKind::Ratings) {
-        return ratings::predict(args, &model, level.unwrap_or(0.9));
+        return ratings::predict(args, &model, level.unwrap_or(0.9), quiet);
     }
     if is(&model, ModelKind::Labels) {
         return labels::predict(args, &model, quiet);

@@ -14,7 +14,9 @@ use npb_infer::Stop;
 
 use super::fit::beside;
 use super::groups;
-use crate::args::{Layout, ModelKind, NextArgs, PredictArgs, RatingsArgs, RecommendArgs, Values};
+use crate::args::{
+    Layout, ModelKind, NextArgs, PredictArgs, RatingsArgs, RecommendArgs, Rule, Values,
+};
 use crate::failure::{Failure, Result};
 use crate::input::{self, note, unreadable};
 use crate::job::Job;
@@ -206,7 +208,12 @@ fn load(model: &ModelFile, path: &Path, verb: &str) -> Result<BsvdFit> {
 }
 
 /// Pairs of row and column, predicted.
-pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, level: f64) -> Result<()> {
+pub(crate) fn predict(
+    args: &PredictArgs,
+    model: &ModelFile,
+    level: f64,
+    quiet: bool,
+) -> Result<()> {
     let fit = load(model, &args.model, "predict")?;
     let bytes = input::bytes(&args.file)?;
     let options = args.layout.options(&args.file)?;
@@ -243,8 +250,11 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, level: f64) -> Resu
         "predictive_lower",
         "predictive_upper",
     ]);
+    // Lines that can be predicted.
+    let mut known_lines = Vec::new();
+    let mut unknown: Vec<String> = Vec::new();
     for (number, line) in lines.rows.iter().enumerate() {
-        let known = |j: usize, what: &str| {
+        let text = |j: usize, what: &str| {
             line[j].as_deref().ok_or_else(|| {
                 Failure::bad_data(format_args!(
                     "{name}: row {}: the {what} is missing",
@@ -252,22 +262,39 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, level: f64) -> Resu
                 ))
             })
         };
-        let (r, c) = (known(row, "row")?, known(column, "column")?);
-        let in_row =
-            |e: BsvdError| Failure::bad_data(format_args!("{name}: row {}: {e}", number + 1));
-        cells.rows.push(fit.row(r).map_err(in_row)? as u32);
-        cells.columns.push(fit.column(c).map_err(in_row)? as u32);
-        cells.values.push(0.0);
+        let (r, c) = (text(row, "row")?, text(column, "column")?);
+        match (fit.row(r), fit.column(c)) {
+            (Ok(i), Ok(j)) => {
+                cells.rows.push(i as u32);
+                cells.columns.push(j as u32);
+                known_lines.push(number);
+            }
+            (Err(e), _) | (_, Err(e)) => unknown.push(format!("row {}: {e}", number + 1)),
+        }
         sheet
             .rows
             .push(vec![Cell::Text(r.to_owned()), Cell::Text(c.to_owned())]);
     }
-    // Levels and outcomes have values that must be possible; they are not looked at.
-    cells.values.fill(1.0);
+    if let Some(first) = unknown.first() {
+        if args.rules.unseen_levels == Rule::Error {
+            return Err(Failure::bad_data(format_args!(
+                "{name}: {first}; --unseen-levels missing goes on"
+            )));
+        }
+        note(
+            quiet,
+            format_args!(
+                "{name}: {first}; {} such lines have no prediction",
+                unknown.len()
+            ),
+        );
+    }
+    // What was observed there is not looked at, but must be possible.
+    cells.values = vec![1.0; cells.rows.len()];
     let predictions = fit
         .predict_all(&cells, level)
         .map_err(|e| Failure::bad_data(format_args!("{name}: {e}")))?;
-    for (row, p) in sheet.rows.iter_mut().zip(&predictions) {
+    for (&line, p) in known_lines.iter().zip(&predictions) {
         let numbers = [
             p.mean,
             p.sd,
@@ -277,8 +304,13 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, level: f64) -> Resu
             p.predictive_interval.0,
             p.predictive_interval.1,
         ];
-        row.extend(numbers.map(Cell::Number));
+        sheet.rows[line].extend(numbers.map(Cell::Number));
     }
+    let width = sheet.names.len();
+    sheet
+        .rows
+        .iter_mut()
+        .for_each(|row| row.resize(width, Cell::Missing));
     output::sheet(&sheet, &args.out)
 }
 

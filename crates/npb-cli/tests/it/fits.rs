@@ -343,9 +343,20 @@ fn ratings_are_predicted_and_recommended() {
     let error = folder.fails("recommend r.npb --row nobody", 2);
     assert!(error.contains("nobody"), "{error}");
     folder.write("ask.csv", "film,user\nf0,u0\nf99,u0\n");
-    let error = folder.fails("predict r.npb ask.csv", 3);
+    let output = folder.run("predict r.npb ask.csv");
+    let asked = cells(&String::from_utf8_lossy(&output.stdout));
     assert!(
-        error.contains("ask.csv: row 2") && error.contains("f99"),
+        errors(&output).contains("ask.csv: row 2") && errors(&output).contains("f99"),
+        "{}",
+        errors(&output)
+    );
+    assert!(
+        !asked[1][2].is_empty() && asked[2][2].is_empty(),
+        "{asked:?}"
+    );
+    let error = folder.fails("predict r.npb ask.csv --unseen-levels error", 3);
+    assert!(
+        error.contains("ask.csv: row 2") && error.contains("--unseen-levels"),
         "{error}"
     );
 }

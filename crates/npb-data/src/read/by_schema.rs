@@ -22,6 +22,8 @@ pub struct ReadingRules {
     pub missing_columns: MissingColumns,
     /// A level that the schema does not list.
     pub unseen_levels: UnseenLevels,
+    /// A number that its kind cannot be: 0 in a positive column, 2.5 in one of counts.
+    pub impossible_values: ImpossibleValues,
 }
 
 /// What to do about a feature that a file lacks.
@@ -46,6 +48,17 @@ pub enum UnseenLevels {
     Error,
 }
 
+/// What to do about a number that its kind cannot be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImpossibleValues {
+    /// An error that names line, column and number.
+    #[default]
+    Error,
+    /// The value is missing, and the report says so.
+    Missing,
+}
+
 /// What a file had that the schema does not expect, and the other way round. Displays as one line for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadingReport {
@@ -55,14 +68,16 @@ pub struct ReadingReport {
     pub absent: Vec<String>,
     /// Levels that the schema does not list, read as missing.
     pub unseen: Vec<UnseenLevel>,
+    /// Columns with numbers that their kinds cannot be, read as missing; the first of each.
+    pub impossible: Vec<UnseenLevel>,
 }
 
-/// A level that the schema does not list.
+/// A level that the schema does not list, or a number that its kind cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnseenLevel {
     /// Name of the column.
     pub column: String,
-    /// The level.
+    /// The level, or the number, as written.
     pub level: String,
     /// In how many rows.
     pub n_rows: usize,
@@ -88,6 +103,10 @@ impl fmt::Display for ReadingReport {
         lines.extend(self.unseen.iter().map(|unseen| {
             let UnseenLevel { column, level, n_rows, line } = unseen;
             format!("column {column:?}: {level:?} is no level of the schema, read as missing ({n_rows} rows, first in line {line})")
+        }));
+        lines.extend(self.impossible.iter().map(|unseen| {
+            let UnseenLevel { column, level, n_rows, line } = unseen;
+            format!("column {column:?}: {level:?} is not what the schema says it holds, read as missing ({n_rows} such rows, first in line {line})")
         }));
         f.write_str(&lines.join("\n"))
     }
@@ -130,8 +149,12 @@ pub fn with_schema(
     };
     let mut report = ReadingReport::default();
     let place = |layout: &Layout| places(&text, schema, rules, layout, &mut report);
-    let filled = fill(&text, &options, rules.unseen_levels, &schema.columns, place)?;
-    report.unseen = filled.unseen;
+    let misfits = Misfits {
+        unseen: rules.unseen_levels,
+        impossible: rules.impossible_values,
+    };
+    let filled = fill(&text, &options, misfits, &schema.columns, place)?;
+    (report.unseen, report.impossible) = (filled.unseen, filled.impossible);
     let data = sorted_by_role(schema, filled.cells, filled.n_rows);
     data.map(|data| (data, report))
         .map_err(|problem| text.error(problem))
@@ -251,6 +274,22 @@ pub(super) struct Filled {
     pub(super) cells: Vec<Cells>,
     pub(super) n_rows: usize,
     unseen: Vec<UnseenLevel>,
+    impossible: Vec<UnseenLevel>,
+}
+
+/// What is done about cells that do not fit.
+#[derive(Clone, Copy)]
+pub(super) struct Misfits {
+    unseen: UnseenLevels,
+    impossible: ImpossibleValues,
+}
+
+impl Misfits {
+    /// Each is an error.
+    pub(super) const REFUSED: Misfits = Misfits {
+        unseen: UnseenLevels::Error,
+        impossible: ImpossibleValues::Error,
+    };
 }
 
 /// The cells of one column.
@@ -266,7 +305,7 @@ pub(super) enum Cells {
 pub(super) fn fill(
     text: &Text,
     options: &DelimitedOptions,
-    unseen: UnseenLevels,
+    misfits: Misfits,
     columns: &[ColumnSchema],
     place: impl FnOnce(&Layout) -> Result<Vec<Option<usize>>, ReadError>,
 ) -> Result<Filled, ReadError> {
@@ -275,7 +314,7 @@ pub(super) fn fill(
         let places = place.take().map_or(Ok(Vec::new()), |place| place(layout))?;
         let fillers = columns.iter().zip(places);
         Ok(fillers
-            .map(|(column, at)| Filler::new(column, at, options.numbers(), unseen))
+            .map(|(column, at)| Filler::new(column, at, options.numbers(), misfits))
             .collect())
     };
     let mut fillers: Option<Vec<Filler<'_>>> = None;
@@ -293,6 +332,7 @@ pub(super) fn fill(
         cells: Vec::with_capacity(columns.len()),
         n_rows,
         unseen: Vec::new(),
+        impossible: Vec::new(),
     };
     for filler in fillers {
         filler.finish(text, &layout, &mut filled)?;
@@ -306,7 +346,13 @@ struct Filler<'a> {
     at: Option<usize>,
     numbers: Numbers,
     values: Values<'a>,
+    on_impossible: ImpossibleValues,
+    /// The first number that the kind cannot be, with its line, and how many there are.
+    impossible: Option<(String, u64, usize)>,
 }
+
+const NOT_POSITIVE: &str = "above 0, as a positive column is; correct it, make the column real in the schema, or let the option impossible_values be \"missing\"";
+const NOT_COUNT: &str = "a count (a whole number from 0 to 2^53); correct it, make the column real in the schema, or let the option impossible_values be \"missing\"";
 
 enum Values<'a> {
     Reals(Vec<Option<f64>>),
@@ -339,29 +385,32 @@ impl<'a> Filler<'a> {
         column: &'a ColumnSchema,
         at: Option<usize>,
         numbers: Numbers,
-        unseen: UnseenLevels,
+        misfits: Misfits,
     ) -> Self {
-        let values = match (column.role, column.kind) {
-            (Role::Ignored, _) => Values::Ignored,
-            (role, _) if at.is_none() && role != Role::Feature => Values::Ignored,
-            (Role::RowId | Role::Group, _) | (_, Kind::Identifier) => Values::Texts(Vec::new()),
-            (Role::Weight, _) => Values::Weights(Vec::new()),
-            (_, Kind::Real | Kind::Angle) => Values::Reals(Vec::new()),
-            (_, Kind::Positive) => Values::Positives(Vec::new()),
-            (_, Kind::Count) => Values::Counts(Vec::new()),
-            (_, Kind::Date) => match &column.date {
-                Some(scale) => Values::Dates(scale, Vec::new()),
-                None => Values::Reals(Vec::new()),
-            },
-            (_, Kind::Categorical | Kind::Ordinal | Kind::Binary) => {
-                Values::Levels(Levels::new(column.levels.as_deref(), numbers, unseen))
-            }
-        };
+        let values =
+            match (column.role, column.kind) {
+                (Role::Ignored, _) => Values::Ignored,
+                (role, _) if at.is_none() && role != Role::Feature => Values::Ignored,
+                (Role::RowId | Role::Group, _) | (_, Kind::Identifier) => Values::Texts(Vec::new()),
+                (Role::Weight, _) => Values::Weights(Vec::new()),
+                (_, Kind::Real | Kind::Angle) => Values::Reals(Vec::new()),
+                (_, Kind::Positive) => Values::Positives(Vec::new()),
+                (_, Kind::Count) => Values::Counts(Vec::new()),
+                (_, Kind::Date) => match &column.date {
+                    Some(scale) => Values::Dates(scale, Vec::new()),
+                    None => Values::Reals(Vec::new()),
+                },
+                (_, Kind::Categorical | Kind::Ordinal | Kind::Binary) => Values::Levels(
+                    Levels::new(column.levels.as_deref(), numbers, misfits.unseen),
+                ),
+            };
         Self {
             column,
             at,
             numbers,
             values,
+            on_impossible: misfits.impossible,
+            impossible: None,
         }
     }
 
@@ -412,10 +461,7 @@ impl<'a> Filler<'a> {
             Values::Reals(values) => values.push(number()?),
             Values::Positives(values) => match number()? {
                 Some(value) if value <= 0.0 => {
-                    return Err(ReadProblem::cell(
-                        cell,
-                        "above 0, as a positive column is; correct it, or make the column real in the schema",
-                    ));
+                    return self.push_impossible(cell, line, NOT_POSITIVE);
                 }
                 value => values.push(value),
             },
@@ -432,7 +478,13 @@ impl<'a> Filler<'a> {
                     ));
                 }
             },
-            Values::Counts(values) => values.push(Some(numbers.parse_count(cell)?)),
+            Values::Counts(values) => match numbers.parse_count(cell) {
+                Ok(count) => values.push(Some(count)),
+                Err(_) if number()?.is_some() => {
+                    return self.push_impossible(cell, line, NOT_COUNT);
+                }
+                Err(problem) => return Err(problem),
+            },
             Values::Levels(levels) => levels.push(cell, line, numbers)?,
             Values::Texts(texts) => texts.push(Some(cell.to_owned())),
             Values::Ignored => {}
@@ -440,7 +492,33 @@ impl<'a> Filler<'a> {
         Ok(())
     }
 
+    /// A number that the kind of the column cannot be.
+    fn push_impossible(
+        &mut self,
+        cell: &str,
+        line: u64,
+        rule: &'static str,
+    ) -> Result<(), ReadProblem> {
+        if self.on_impossible == ImpossibleValues::Error {
+            return Err(ReadProblem::cell(cell, rule));
+        }
+        let first = self
+            .impossible
+            .get_or_insert_with(|| (cell.to_owned(), line, 0));
+        first.2 += 1;
+        self.push_missing();
+        Ok(())
+    }
+
     fn finish(self, text: &Text, layout: &Layout, filled: &mut Filled) -> Result<(), ReadError> {
+        if let Some((level, line, n_rows)) = &self.impossible {
+            filled.impossible.push(UnseenLevel {
+                column: self.column.name.clone(),
+                level: level.clone(),
+                n_rows: *n_rows,
+                line: *line,
+            });
+        }
         let cells = match self.values {
             Values::Reals(values)
             | Values::Positives(values)

@@ -1,6 +1,6 @@
 //! Delimited text with columns that are measured alone or together.
 
-use super::by_schema::{Cells, UnseenLevels, fill};
+use super::by_schema::{Cells, Misfits, fill};
 use super::delimited::{Column, DelimitedOptions, Row, for_each_row};
 use super::survey::survey;
 use super::text::Text;
@@ -167,7 +167,7 @@ fn read_singles(
     let mut fields: Vec<Field> = fields.into_iter().flatten().collect();
     fields.sort_by_key(|f| f.columns.first().copied());
     let place = |_: &_| Ok(layout.kept.iter().copied().map(Some).collect());
-    let filled = fill(text, options, UnseenLevels::Error, &columns, place)?;
+    let filled = fill(text, options, Misfits::REFUSED, &columns, place)?;
     let column = |cells| match cells {
         Cells::Column(column) => Some(column),
         Cells::Texts(_) | Cells::None => None,

@@ -20,7 +20,8 @@ mod text;
 
 pub use arff::{Arff, arff};
 pub use by_schema::{
-    MissingColumns, ReadingReport, ReadingRules, UnseenLevel, UnseenLevels, with_schema,
+    ImpossibleValues, MissingColumns, ReadingReport, ReadingRules, UnseenLevel, UnseenLevels,
+    with_schema,
 };
 pub use delimited::{
     Column, DelimitedOptions, Separator, StringTable, delimited_strings, labelled_table, table,

@@ -1,8 +1,8 @@
 //! Schemas: guesses, TOML, and later files read by the schema of the first.
 
 use npb_data::read::{
-    DelimitedOptions, MissingColumns, ReadingReport, ReadingRules, Separator, UnseenLevels,
-    with_schema,
+    DelimitedOptions, ImpossibleValues, MissingColumns, ReadingReport, ReadingRules, Separator,
+    UnseenLevels, with_schema,
 };
 use npb_data::schema::{ColumnSchema, DateOrder, Design, Kind, Role, Schema, SchemaData};
 use npb_data::{Field, Measure, MixedColumn};
@@ -230,6 +230,35 @@ fn cells_that_do_not_fit_are_named() {
         let error = read_by(&format!("y;x\n{text}"), &schema, &rules).expect_err(message);
         assert!(error.contains(message), "{error} | {message}");
     }
+}
+
+#[test]
+fn numbers_that_their_kind_cannot_be_may_be_missing() {
+    let schema =
+        schema("{ name = \"p\", kind = \"positive\" }, { name = \"c\", kind = \"count\" }");
+    let text = "p,c\n0,1\n2,2.5\n-1,3\nnan,4\n";
+    let error = read_by(text, &schema, &ReadingRules::default()).expect_err("0 is not above 0");
+    assert!(error.contains("impossible_values"), "{error}");
+    let rules = ReadingRules {
+        impossible_values: ImpossibleValues::Missing,
+        ..ReadingRules::default()
+    };
+    let (data, report) = read_by(text, &schema, &rules).expect("valid");
+    assert_eq!(
+        data.features.columns(),
+        [
+            MixedColumn::Real(vec![None, Some(2.0), None, None]),
+            MixedColumn::Count(vec![Some(1), None, Some(3), Some(4)]),
+        ]
+    );
+    let found: Vec<_> = report
+        .impossible
+        .iter()
+        .map(|u| (u.column.as_str(), u.level.as_str(), u.n_rows, u.line))
+        .collect();
+    assert_eq!(found, [("p", "0", 2, 2), ("c", "2.5", 1, 3)]);
+    let error = read_by("p,c\n1,many\n", &schema, &rules).expect_err("no number");
+    assert!(error.contains("\"many\" is not a number"), "{error}");
 }
 
 #[test]

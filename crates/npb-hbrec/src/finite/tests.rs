@@ -129,3 +129,12 @@ fn gibbs_leaves_the_joint_law_alone() {
     });
     assert!(!wrong.passed(), "{wrong}");
 }
+
+/// (6) of T: the prior counts like users, and the weights of all atoms sum to one.
+#[test]
+fn weights_given_labels_are_shares_of_users_and_prior() {
+    let rows = vec![vec![0.0, -1.0]; 3];
+    let table = LikelihoodTable::new(2, &rows, &[None; 3]).unwrap();
+    let sampler = FiniteSampler::with_labels(&table, vec![1.5, 0.5], vec![0, 0, 1]).unwrap();
+    assert_eq!(sampler.weights(), [3.5 / 5.0, 1.5 / 5.0]);
+}

@@ -2,8 +2,9 @@
 
 use npb_hbrec::npb_infer::{Stop, stream};
 use npb_hbrec::{
-    AtomRule, BernoulliItems, Concentration, HbrecConfig, LikeMatrix, LikelihoodTable, Likes,
-    Mixture, UserModel, Weights, WeightsConfig, WeightsEm, fit, infer_tau, learn_weights,
+    AtomRule, BernoulliItems, Concentration, HbrecConfig, ItemPrior, LikeMatrix, LikelihoodTable,
+    Likes, Mixture, ProbitItems, UserModel, Weights, WeightsConfig, WeightsEm, fit, infer_tau,
+    learn_weights,
 };
 use rand::RngExt;
 
@@ -275,6 +276,30 @@ fn atoms_at_means_are_nearer_to_one_half() {
         let (a, b) = (model.predict(&map, &item), model.predict(&mean, &item));
         assert!((a - 0.5).abs() >= (b - 0.5).abs());
         assert!((b - model.predict_alone(&posterior, &item)).abs() < 1e-5);
+    }
+}
+
+/// Two loadings that the ratings tie to each other: an atom that stands for the mean has the variance of the whole quadratic form.
+#[test]
+fn atoms_know_how_coefficients_go_together() {
+    let loadings = [1.0, 1.0, 1.2, 0.9, 0.8, 1.1, 1.0, -1.0, 0.7, 0.2];
+    let prior = ItemPrior::new(&[0.1; 5], &loadings, &[0.0; 5], 0.0).unwrap();
+    let model = ProbitItems::new(prior);
+    let data = Likes::new(5, &[(0, true), (1, true), (2, false)]).unwrap();
+    let posterior = model.fit(&data).unwrap();
+    let covariance = posterior.covariance();
+    assert!(covariance[1] < -0.1, "{covariance:?}");
+    let atom = model.atom(&posterior, AtomRule::Mean);
+    for item in [3, 4] {
+        let row = model.prior().row(item);
+        let mean = model.prior().offset(item)
+            + row[0] * posterior.mode()[0]
+            + row[1] * posterior.mode()[1];
+        let variance = row[0] * row[0] * covariance[0]
+            + 2.0 * row[0] * row[1] * covariance[1]
+            + row[1] * row[1] * covariance[3];
+        let expected = mean / (1.0 + variance).sqrt();
+        assert!((model.atom_ratio(&atom, item) - expected).abs() < 1e-5);
     }
 }
 

@@ -178,6 +178,37 @@ fn ratings_make_a_user_surer() {
     );
 }
 
+/// The standard deviation of a chance is that of the probability over draws of the user's taste, not that of the like itself.
+#[test]
+fn the_spread_of_a_chance_is_that_of_draws() {
+    let (ratings, _) = survey(40, 12);
+    let recommender = Recommender::fit(&ratings, None, &quick()).unwrap();
+    for tau in [f64::INFINITY, 1.0] {
+        let bytes = recommender.to_bytes().unwrap();
+        let recommender = Recommender::from_bytes(&bytes).unwrap().with_tau(tau);
+        let recommender = recommender.unwrap();
+        let likes = Likes::new(ITEMS as usize, &[(0, true), (1, false), (2, true)]).unwrap();
+        let profile = recommender.profile(&likes).unwrap();
+        let user = recommender.fitted().user(&likes).unwrap();
+        let rng = &mut stream(5, [0; 4]);
+        let draws: Vec<Vec<f64>> = (0..4000)
+            .map(|_| recommender.fitted().draw(&user, rng).unwrap())
+            .collect();
+        for item in [5, 12, 20] {
+            let chance = recommender.chance(&profile, item).unwrap();
+            let mean = draws.iter().map(|d| d[item]).sum::<f64>() / 4000.0;
+            let square = draws.iter().map(|d| d[item] * d[item]).sum::<f64>() / 4000.0;
+            let sd = (square - mean * mean).sqrt();
+            assert!((chance.probability - mean).abs() < 5.0 * sd / 4000f64.sqrt() + 0.01);
+            assert!(
+                (chance.sd / sd - 1.0).abs() < 0.1,
+                "tau {tau}: {} {sd}",
+                chance.sd
+            );
+        }
+    }
+}
+
 #[test]
 fn reasons_add_up() {
     let (ratings, features) = survey(40, 12);
