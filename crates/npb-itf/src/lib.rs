@@ -46,6 +46,7 @@
 //! | fit in one call | [`fit`], [`fit_data`] |
 //! | settings, moves | [`ItfConfig`], [`Structure`], [`ItfMove`] |
 //! | data: columns of a table, or any kernel with its cells | [`ItfData`], [`kernels`] |
+//! | columns that share a joint law, given or found | [`Grouping`], [`ItfData::with_groups`], [`ItfData::find_groups`], [`Place`] |
 //! | questions to a fit: densities, conditional predictions, imputation, diagnostics | [`ItfFit`], [`ItfRows`], [`Imputation`] |
 //! | kept draws: weights, parameters, labels, mutual information | [`Draw`] |
 //! | which columns depend on each other: mutual information, verdicts at a level | [`Dependence`] |

@@ -396,10 +396,8 @@ impl FullNormal {
                 None => (rows.mean(0), rows.turned(0)),
                 Some(a) => (rows.effect(a, 0), rows.turned_effect(a, 0)),
             };
-            for j in 0..d {
-                table[first + j] = mean[j];
-                table[first_turned + j] = turned[j];
-            }
+            table[first..first + d].copy_from_slice(mean);
+            table[first_turned..first_turned + d].copy_from_slice(&turned);
         }
         for i in 0..d {
             constant += line(i)[i].ln();

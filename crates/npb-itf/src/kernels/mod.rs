@@ -10,7 +10,7 @@
 //! | a direction | [`VonMises`] | always |
 //! | several binary measurements | [`Bernoulli`] | always |
 //! | a vector | [`DiagonalNormal`] | always |
-//! | a vector whose coordinates depend on each other within a cluster | [`FullNormal`] | without incomplete vectors |
+//! | a vector whose coordinates depend on each other within a cluster, with levels beside it or not | [`FullNormal`] | without incomplete vectors |
 //! | a series in time | [`Series`], autoregressive | without gaps; ends may be missing |
 //! | a curve on a grid | [`Curve`], in a wavelet basis | without incomplete curves |
 //! | links to the other rows | [`Network`], stochastic blocks | never |

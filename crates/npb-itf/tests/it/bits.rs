@@ -19,7 +19,15 @@ fn the_number_of_threads_changes_no_bit() {
 
 #[test]
 fn a_resumed_run_ends_in_the_same_bits() {
-    let data = ItfData::from_table(&grouped(80, 2, 2)).unwrap();
+    let plain = ItfData::from_table(&grouped(80, 2, 2)).unwrap();
+    let group = ["g0x0", "g0x1", "g0c"].map(String::from).to_vec();
+    let with_group = plain.with_groups(&[group]).unwrap();
+    for data in [plain, with_group] {
+        resumes(&data);
+    }
+}
+
+fn resumes(data: &ItfData) {
     let config = short(Structure::TensorBlocks);
     let advance = |run: &mut ItfRun<'_>, n: u64| {
         if n == 0 {
@@ -34,9 +42,9 @@ fn a_resumed_run_ends_in_the_same_bits() {
     let save = |run: &ItfRun<'_>| storage::to_bytes("run", "0", &run.checkpoint()).unwrap();
     let load = |bytes: &[u8]| {
         let checkpoint: Checkpoint = storage::from_bytes("run", bytes).unwrap();
-        ItfRun::resume(&data, config.clone(), checkpoint).unwrap()
+        ItfRun::resume(data, config.clone(), checkpoint).unwrap()
     };
-    let start = || ItfRun::new(&data, config.clone(), 1).unwrap();
+    let start = || ItfRun::new(data, config.clone(), 1).unwrap();
     same_bits_when_resumed(11, &[0, 1, 4, 7, 10], start, advance, save, load).unwrap();
 }
 
