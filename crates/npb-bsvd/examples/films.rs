@@ -12,7 +12,8 @@ use npb_bsvd::{Acquisition, BsvdConfig, Cells, SideInformation, fit};
 /// Two tastes; some users are stricter, some days are worse.
 fn made_up() -> String {
     let worse = |user: u32, film: u32| {
-        u32::from(user % 3 == 0) + u32::from(((31 * user + 57 * film) % 97).pow(3) % 89 < 20)
+        u32::from(user.is_multiple_of(3))
+            + u32::from(((31 * user + 57 * film) % 97).pow(3) % 89 < 20)
     };
     let stars = |user: u32, film: u32| 5 - 2 * ((user + film) % 2) - worse(user, film);
     let all = (1..=40).flat_map(|user| (1..=25).map(move |film| (user, film)));
