@@ -107,36 +107,37 @@ fn summary(page: &mut String, sections: &[Section]) {
     *page += "</table></div>\n";
 }
 
-/// How many of the printed numbers are met within two standard errors of the trials, or, without any, what is to be known first.
+/// How many of the printed numbers are met within two standard errors of the trials, and the first of our numbers.
 fn found(report: &Report) -> String {
+    let with_paper = report
+        .results
+        .iter()
+        .filter_map(|row| Some((row, row.paper?)));
     let (mut n, mut met, mut judged) = (0, 0, 0);
-    for row in &report.results {
-        let Some(paper) = row.paper else { continue };
+    for (row, paper) in with_paper {
         n += 1;
         if let Some(sd) = row.sd {
-            judged += 1;
             let error = sd / (row.trials as f64).sqrt();
+            judged += 1;
             met += usize::from((row.mean - paper).abs() <= 2.0 * error);
         }
     }
-    let first = report.notes.first().map_or("", String::as_str);
-    if n == 0 {
-        let pictures = match report.figures.len() {
-            0 => "numbers below".to_owned(),
-            1 => "picture below".to_owned(),
-            n => format!("{n} pictures below"),
-        };
-        return match first.is_empty() {
-            true => format!("no printed numbers to compare with; {pictures}"),
-            false => first.to_owned(),
-        };
-    }
-    let compared = format!("{n} printed numbers beside ours");
-    let judged = match judged {
-        0 => "one trial each, so that none can be judged".to_owned(),
-        judged => format!("{met} of {judged} within two standard errors of our trials"),
+    let compared = match (n, judged) {
+        (0, _) => "No printed numbers.".to_owned(),
+        (n, 0) => format!("Printed numbers beside ours: {n}, of one trial each."),
+        (n, judged) => format!(
+            "Printed numbers beside ours: {n}; {met} of {judged} within two standard errors of our trials."
+        ),
     };
-    format!("{compared}: {judged}. {first}")
+    let ours = report
+        .results
+        .iter()
+        .filter(|row| row.method.starts_with("npb:"));
+    let numbers: Vec<String> = ours
+        .take(3)
+        .map(|row| format!("{} {} ({})", row.metric, short(row.mean), row.setting))
+        .collect();
+    format!("{compared} {}", numbers.join("; "))
 }
 
 fn section(page: &mut String, section: &Section) {
