@@ -149,8 +149,7 @@ impl Run<'_> {
         println!("report: {}", self.out.join("index.html").display());
         println!(
             "\nThere is more: `cargo xtask list` shows every table and figure of the papers, `cargo xtask reproduce ID` runs one,\n\
-             `cargo xtask reproduce --scale smoke` all in some ten minutes, `--scale quick` (up to 20 minutes each) and `--scale paper` (hours each) with \
-             the papers' numbers of trials."
+             `--scale smoke` all of them in seconds each, `--scale quick` in up to 20 minutes each, `--scale paper` with the papers' numbers of trials."
         );
         let missing = experiments::all().map(|experiment| LeftOut {
             id: experiment.id.to_owned(),

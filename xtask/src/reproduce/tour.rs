@@ -10,7 +10,7 @@ pub(super) struct Stage {
     pub(super) scale: Scale,
     /// What one sees there.
     pub(super) shows: &'static str,
-    /// Processor seconds on a machine of 2025.
+    /// Processor seconds that it took when the tour was made, for the line with the remaining time.
     pub(super) seconds: f64,
 }
 

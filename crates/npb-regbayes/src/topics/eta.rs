@@ -216,6 +216,29 @@ impl Setting<'_> {
     }
 }
 
+/// `y mu / delta^2 - ((V - 1) A zbar + diag(A) / 2) / (V delta^2)` with `A = E[eta eta']` (ERRATA R; the tokens of a document share one tilt, so that
+/// "all other tokens" are `(V - 1) zbar`).
+pub(super) fn add_likelihood(
+    mean: &[f64],
+    covariance: &Mat<f64>,
+    y: f64,
+    noise: f64,
+    length: f64,
+    shares: &[f64],
+    out: &mut [f64],
+) {
+    let fitted = dot(mean, shares);
+    let others = (length - 1.0).max(0.0) / length;
+    for (i, t) in out.iter_mut().enumerate() {
+        let spread: f64 = (0..shares.len())
+            .map(|j| covariance[(i, j)] * shares[j])
+            .sum();
+        let product = spread + mean[i] * fitted;
+        let own = covariance[(i, i)] + mean[i] * mean[i];
+        *t += (y * mean[i] - others * product - 0.5 * own / length) / noise;
+    }
+}
+
 impl Eta {
     /// Noise variance that lowers the objective most, and by how much it does: `mean E (y - eta'zbar)^2`, at least a share of the variance of `y`.
     pub(crate) fn best_noise(&self, noise: f64) -> (f64, f64) {
@@ -246,31 +269,15 @@ impl Eta {
         if let (Some(covariance), Standard::Real(values)) = (&self.covariance, setting.responses)
             && setting.costs[row] > 0.0
         {
-            self.add_likelihood(covariance, values[row], setting.noise, length, shares, out);
-        }
-    }
-
-    /// `y mu / delta^2 - ((V - 1) A zbar + diag(A) / 2) / (V delta^2)` with `A = E[eta eta']` (ERRATA R; the tokens of a document share one tilt, so that
-    /// "all other tokens" are `(V - 1) zbar`).
-    fn add_likelihood(
-        &self,
-        covariance: &Mat<f64>,
-        y: f64,
-        noise: f64,
-        length: f64,
-        shares: &[f64],
-        out: &mut [f64],
-    ) {
-        let mean = &self.mean;
-        let fitted = dot(mean, shares);
-        let others = (length - 1.0).max(0.0) / length;
-        for (i, t) in out.iter_mut().enumerate() {
-            let spread: f64 = (0..shares.len())
-                .map(|j| covariance[(i, j)] * shares[j])
-                .sum();
-            let product = spread + mean[i] * fitted;
-            let own = covariance[(i, i)] + mean[i] * mean[i];
-            *t += (y * mean[i] - others * product - 0.5 * own / length) / noise;
+            add_likelihood(
+                &self.mean,
+                covariance,
+                values[row],
+                setting.noise,
+                length,
+                shares,
+                out,
+            );
         }
     }
 

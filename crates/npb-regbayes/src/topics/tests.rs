@@ -10,7 +10,7 @@ use rand::RngExt;
 use super::config::{Form, MedLdaConfig};
 use super::corpus::lengths;
 use super::documents::{Documents, Pass, WordWeights, topic_totals};
-use super::eta::{Setting, Standard};
+use super::eta::{Setting, Standard, add_likelihood};
 
 const K: usize = 3;
 const WORDS: usize = 11;
@@ -222,4 +222,52 @@ fn coefficients_of_the_full_form_are_the_minimum_and_its_moments_those_of_tokens
     };
     assert!((cost(noise) - gain - cost(best)).abs() < 1e-12 && gain >= 0.0);
     assert!(cost(best) < cost(best * 1.01) && cost(best) < cost(best * 0.99));
+}
+
+/// What the likelihood of a response asks of a document: minus the slope of its expected square in each token's own topic shares, times the tokens, the mean over
+/// tokens; by differences of the definition.
+#[test]
+fn the_tilt_of_the_full_form_is_the_slope_of_the_expected_square() {
+    let tokens = [
+        [0.6, 0.3, 0.1],
+        [0.2, 0.5, 0.3],
+        [0.1, 0.1, 0.8],
+        [0.4, 0.4, 0.2],
+    ];
+    let n = tokens.len() as f64;
+    let (y, noise, mean) = (0.7, 0.4, vec![0.5, -1.2, 0.9]);
+    let covariance = Mat::from_fn(K, K, |i, j| if i == j { 0.6 } else { 0.1 });
+    let second = |i: usize, j: usize| covariance[(i, j)] + mean[i] * mean[j];
+    let expected_square = |tokens: &[[f64; K]]| {
+        let mut total = y * y;
+        for (a, first) in tokens.iter().enumerate() {
+            total -= 2.0 * y * dot(&mean, first) / n;
+            for i in 0..K {
+                total += second(i, i) * first[i] / (n * n);
+                for (_, other) in tokens.iter().enumerate().filter(|(b, _)| *b != a) {
+                    let term = |j: usize| second(i, j) * first[i] * other[j] / (n * n);
+                    total += (0..K).map(term).sum::<f64>();
+                }
+            }
+        }
+        total
+    };
+    let slope = |token: usize, topic: usize| {
+        let at = |step: f64| {
+            let mut moved = tokens;
+            moved[token][topic] += step;
+            expected_square(&moved)
+        };
+        (at(1e-4) - at(-1e-4)) / 2e-4
+    };
+    let shares: Vec<f64> = (0..K)
+        .map(|k| tokens.iter().map(|phi| phi[k]).sum::<f64>() / n)
+        .collect();
+    let mut tilt = vec![0.0; K];
+    add_likelihood(&mean, &covariance, y, noise, n, &shares, &mut tilt);
+    for (k, tilt) in tilt.iter().enumerate() {
+        let slopes: f64 = (0..tokens.len()).map(|token| slope(token, k)).sum();
+        let asked = -0.5 * slopes / noise;
+        assert!((tilt - asked).abs() < 1e-8, "topic {k}: {tilt} {asked}");
+    }
 }

@@ -285,6 +285,22 @@ fn an_empty_document_has_the_prior_shares_and_takes_no_part() {
     assert_eq!(fit.shares(&new).unwrap(), [1.0 / 3.0; 3]);
 }
 
+/// alpha is about documents that say something: as many empty ones beside them leave it where it was.
+#[test]
+fn empty_documents_have_no_say_in_alpha() {
+    let filled = corpus(60, 40, 8);
+    let entries: Vec<Rating> = filled.documents.iter().collect();
+    let alpha = |rows: usize| {
+        let documents = Ratings::new(rows, WORDS, &entries).unwrap();
+        let mut responses = filled.responses.clone();
+        responses.resize(rows, 0.0);
+        let fitted = fit(&documents, Response::Real(&responses), &config(3));
+        fitted.unwrap().alpha()
+    };
+    let (without, with) = (alpha(60), alpha(120));
+    assert!((with / without - 1.0).abs() < 0.1, "{without} {with}");
+}
+
 #[test]
 fn bad_input_is_named_and_odd_input_is_fitted() {
     let corpus = corpus(20, 10, 9);
