@@ -5,7 +5,7 @@ use npb_bpfa::{
     BpfaConfig, BpfaRows, BpfaSampler, BpfaState, Centring, Dictionary, Scores, SlabPrior,
     SpikePrior, UsagePrior, fit,
 };
-use npb_infer::testing::{Calibration, JointModel};
+use npb_infer::testing::JointModel;
 use npb_infer::{SweepPlan, Trace, Xoshiro256PlusPlus, stream};
 use npb_priors::dist::{Beta, Gamma};
 use npb_priors::{GammaPrior, beta_bernoulli::WeightPrior};
@@ -319,19 +319,18 @@ impl JointModel for Model {
 }
 
 fn calibrate(plan: &Plan) -> Result<Findings> {
-    let (replications, draws, burn_in, thin) = match plan.scale {
-        Scale::Smoke => (20, 9, 100, 10),
-        Scale::Quick => (1_000, 99, 200, 10),
-        Scale::Paper => (2_000, 99, 500, 20),
-    };
-    let test = Calibration {
-        seed: plan.seed,
-        replications,
-        draws,
-        burn_in,
-        thin,
-        false_alarm: 0.001,
-    };
+    let test = calibration::design(
+        plan,
+        [(20, 9, 100, 10), (1_000, 99, 200, 10), (2_000, 99, 500, 20)],
+    );
     let setting = format!("rows={N};columns={P};atoms={K}");
     calibration::calibrate(&Model::new(), &test, &setting, "npb:bpfa")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn smoke_checks_run_and_write_numbers() {
+        crate::validate::smoke(super::CHECKS);
+    }
 }

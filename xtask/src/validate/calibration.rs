@@ -2,15 +2,32 @@
 
 use npb_infer::testing::{Calibration, CalibrationCheck, CalibrationReport, JointModel};
 
-use super::Findings;
+use super::{Findings, Plan};
 use crate::Result;
 use crate::reproduce::draw::{Bars, Layer, Panel, Shape, colours, picture};
-use crate::reproduce::{Figure, Report, ResultRow, TextTable, short};
+use crate::reproduce::{Figure, Report, ResultRow, Scale, TextTable, short};
 
 /// Levels of the intervals whose coverage is reported.
 const LEVELS: [f64; 2] = [0.5, 0.9];
 /// Bars of a histogram of ranks, at most.
 const BARS: usize = 20;
+
+/// The design of a calibration: data sets, draws, burn-in and thinning at the smoke, quick and paper scale.
+pub(super) fn design(plan: &Plan, scales: [(usize, usize, usize, usize); 3]) -> Calibration {
+    let (replications, draws, burn_in, thin) = match plan.scale {
+        Scale::Smoke => scales[0],
+        Scale::Quick => scales[1],
+        Scale::Paper => scales[2],
+    };
+    Calibration {
+        seed: plan.seed,
+        replications,
+        draws,
+        burn_in,
+        thin,
+        false_alarm: 0.001,
+    }
+}
 
 /// Runs a calibration; `setting` and `method` are those of `results.csv`.
 pub(super) fn calibrate<M: JointModel>(

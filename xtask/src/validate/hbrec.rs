@@ -5,7 +5,7 @@ use npb_hbrec::{
     Recommender, RecommenderConfig,
 };
 use npb_infer::Xoshiro256PlusPlus;
-use npb_infer::testing::{Calibration, JointModel};
+use npb_infer::testing::JointModel;
 use npb_priors::dist::Gamma;
 use npb_priors::dp::sample_urn;
 use rand::{Rng, RngExt};
@@ -165,19 +165,10 @@ fn false_alarms(plan: &Plan) -> Result<Findings> {
 }
 
 fn ranks(plan: &Plan) -> Result<Findings> {
-    let (replications, draws, burn_in, thin) = match plan.scale {
-        Scale::Smoke => (20, 9, 50, 5),
-        Scale::Quick => (1_000, 99, 100, 5),
-        Scale::Paper => (2_000, 99, 300, 15),
-    };
-    let test = Calibration {
-        seed: plan.seed,
-        replications,
-        draws,
-        burn_in,
-        thin,
-        false_alarm: 0.001,
-    };
+    let test = calibration::design(
+        plan,
+        [(20, 9, 50, 5), (1_000, 99, 100, 5), (2_000, 99, 300, 15)],
+    );
     let model = Infinite::new(GibbsMove::Auxiliary { components: 2 })?;
     let setting = format!("users={USERS};items={ITEMS}");
     calibration::calibrate(&model, &test, &setting, "npb:hbrec")

@@ -1,7 +1,7 @@
 //! Checks of npb-itf: small tables of mixed columns drawn from the model, and verdicts on dependence where the truth is known.
 
 use npb_data::{MixedColumn, MixedTable};
-use npb_infer::testing::{Calibration, JointModel};
+use npb_infer::testing::JointModel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_itf::kernels::Column;
 use npb_itf::{
@@ -219,20 +219,11 @@ fn calibrate(plan: &Plan) -> Result<Findings> {
     use Quantity::{Blocks, Clusters, Hidden, Lower, Mean, Top};
     let quantities = [Top, Lower, Blocks, Clusters, Mean, Hidden];
     let model = Model::new(20, Structure::TensorBlocks, &ItfMove::ALL, &quantities)?;
-    let (replications, draws, burn_in, thin) = match plan.scale {
-        // The chain starts at another draw of the prior, which a few sweeps do not forget.
-        Scale::Smoke => (20, 9, 100, 5),
-        Scale::Quick => (1_000, 99, 100, 5),
-        Scale::Paper => (2_000, 99, 300, 15),
-    };
-    let test = Calibration {
-        seed: plan.seed,
-        replications,
-        draws,
-        burn_in,
-        thin,
-        false_alarm: 0.001,
-    };
+    // The chain starts at another draw of the prior, which a few sweeps do not forget.
+    let test = calibration::design(
+        plan,
+        [(20, 9, 100, 5), (1_000, 99, 100, 5), (2_000, 99, 300, 15)],
+    );
     calibration::calibrate(&model, &test, "rows=20;columns=3", METHOD)
 }
 

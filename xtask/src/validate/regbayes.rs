@@ -1,7 +1,7 @@
 //! Checks of npb-regbayes: the Gibbs sampler of the unsupervised factor model, against which the variational posterior is compared.
 
 use npb_infer::Xoshiro256PlusPlus;
-use npb_infer::testing::{Calibration, JointModel};
+use npb_infer::testing::JointModel;
 use npb_priors::GammaPrior;
 use npb_priors::dist::Normal;
 use npb_regbayes::npb_data::{Mask, Table};
@@ -143,20 +143,11 @@ impl JointModel for Model {
 }
 
 fn calibrate(plan: &Plan) -> Result<Findings> {
-    let (replications, draws, burn_in, thin) = match plan.scale {
-        // Chains start from the prior: shorter burn-ins give alarms of their own.
-        Scale::Smoke => (50, 9, 100, 10),
-        Scale::Quick => (1_000, 99, 100, 10),
-        Scale::Paper => (2_000, 99, 300, 20),
-    };
-    let test = Calibration {
-        seed: plan.seed,
-        replications,
-        draws,
-        burn_in,
-        thin,
-        false_alarm: 0.001,
-    };
+    // Chains start from the prior: shorter burn-ins give alarms of their own.
+    let test = calibration::design(
+        plan,
+        [(50, 9, 100, 10), (1_000, 99, 100, 10), (2_000, 99, 300, 20)],
+    );
     let setting = format!("rows={N_ROWS};columns={N_COLUMNS};k={TRUNCATION}");
     calibration::calibrate(&Model::new(true)?, &test, &setting, METHOD)
 }
