@@ -19,7 +19,7 @@ def entries(X):
         values = np.ascontiguousarray(X[2], dtype=np.float64)
         if not len(rows) == len(columns) == len(values):
             raise ValueError(f"{len(rows)} rows, {len(columns)} columns, {len(values)} values: there must be one of each for every entry")
-        shape = X[3] if len(X) == 4 else (int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1)
+        shape = X[3] if len(X) == 4 else (rows.max(initial=0) + 1, columns.max(initial=0) + 1)
         shape = (int(shape[0]), int(shape[1]))
     elif sparse.issparse(X):
         coo = X.tocoo()
@@ -292,7 +292,8 @@ class HybridRecommender(Base):
         ----------
         user : int, a user of the fit; or None for a new one, by what it likes and does not like
         """
-        return self._fit.probabilities(self._user(user, liked, disliked), self._threads())
+        user = self._user(user, liked, disliked)
+        return self._fit.probabilities(user, self._threads())
 
     def recommend(self, user=None, n=10, *, liked=(), disliked=(), explore=None):
         """The n best items that the user has not rated; with a seed in `explore`, those of one draw (Thompson sampling).
@@ -301,5 +302,6 @@ class HybridRecommender(Base):
         -------
         list of dict with `item`, `probability` of a like, and its `sd`
         """
-        found = self._fit.top(self._user(user, liked, disliked), n, explore, self._threads())
+        user = self._user(user, liked, disliked)
+        found = self._fit.top(user, n, explore, self._threads())
         return [dict(zip(("item", "probability", "sd"), one, strict=True)) for one in found]

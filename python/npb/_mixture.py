@@ -32,14 +32,16 @@ def _documented(cls):
     return with_running_doc(cls)
 
 
-class _Iqgme(TableBase):
-    _native = _native.Iqgme
-
+class _Variational(TableBase):
     def _take(self, fit):
         super()._take(fit)
-        self.n_iter_ = max(1, len(fit.trace()))
         self.elbo_ = fit.trace()
+        self.n_iter_ = len(self.elbo_)
         self.converged_ = fit.has_converged()
+
+
+class _Iqgme(_Variational):
+    _native = _native.Iqgme
 
     def _unlabelled(self, X):
         X = self._table(X, reset=True)
@@ -362,7 +364,7 @@ class IncompleteImputer(OneToOneFeatureMixin, TransformerMixin, _Unlabelled):
 
 
 @_documented
-class MultiTaskClassifier(ClassifierMixin, TableBase):
+class MultiTaskClassifier(ClassifierMixin, _Variational):
     """Classification in many tasks that share clusters and classifiers as far as the data say: a hierarchical Dirichlet process mixture of experts.
 
     Parameters
@@ -383,7 +385,8 @@ class MultiTaskClassifier(ClassifierMixin, TableBase):
     Attributes
     ----------
     classes_, tasks_ : arrays
-    n_features_in_, feature_names_in_
+    n_features_in_, feature_names_in_, n_iter_, elbo_, converged_
+        As in :class:`IncompleteClassifier`.
     """
 
     _native = _native.Tasks
@@ -466,7 +469,7 @@ class MultiTaskClassifier(ClassifierMixin, TableBase):
         answers = None
         for task in np.unique(tasks):
             if task not in self.tasks_:
-                raise ValueError(f"tasks: row {np.flatnonzero(tasks == task)[0]} is of task {task!r}, which was not in training")
+                raise ValueError(f"tasks: row {np.flatnonzero(tasks == task)[0]} is of task {task}, which was not in training")
             rows = tasks == task
             found = question(str(task), np.ascontiguousarray(X[rows]))
             if answers is None:

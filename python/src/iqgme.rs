@@ -311,6 +311,16 @@ impl Tasks {
         self.0.column_names().to_vec()
     }
 
+    /// The bound of the best run, iteration by iteration.
+    fn trace<'py>(&self, py: Python<'py>) -> PyResult<Array<'py>> {
+        let bounds: Vec<f64> = self.0.trace().iter().map(|report| report.elbo).collect();
+        array(py, &[bounds.len()], bounds)
+    }
+
+    fn has_converged(&self) -> bool {
+        matches!(self.0.stop(), Stop::Converged { .. })
+    }
+
     /// How alike the tasks are: J x J, from 0 to 1.
     fn similarity<'py>(&self, py: Python<'py>) -> PyResult<Array<'py>> {
         let (all, n) = (self.0.similarity(), self.0.tasks().len());

@@ -14,7 +14,7 @@ use npb_infer::watch::Progress;
 use npb_infer::{Saved, Watch};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::{ThreadPoolBuildError, ThreadPoolBuilder};
 
 /// How often Python is asked whether somebody pressed Ctrl-C.
 const POLL: Duration = Duration::from_millis(50);
@@ -80,7 +80,6 @@ impl How {
             let message = format!("checkpoint_every={}: must be seconds", self.every);
             return Err(PyValueError::new_err(message));
         }
-        let pool = pool(self.threads)?;
         let shared = Shared::default();
         let (checkpoint, every) = (
             self.checkpoint.clone(),
@@ -93,7 +92,7 @@ impl How {
                 Some(path) => watch.with_checkpoint(path, every),
                 None => watch,
             };
-            pool.install(|| work(&watch))
+            on_threads(self.threads, || work(&watch))
         };
         let (outcome, raised) = thread::scope(|scope| {
             let fit = thread::Builder::new()
@@ -113,7 +112,10 @@ impl How {
         if let Some(error) = raised {
             return Err(error);
         }
-        let fit = outcome.map_err(panicked)?.map_err(error)?;
+        let fit = outcome
+            .map_err(panicked)?
+            .map_err(no_threads)?
+            .map_err(error)?;
         self.tell(py, &shared)?;
         if let Some(path) = &self.checkpoint {
             match std::fs::remove_file(path) {
@@ -140,14 +142,21 @@ pub(crate) fn ask<T: Send, E: Error + Send + 'static>(
     threads: usize,
     question: impl FnOnce() -> Result<T, E> + Send,
 ) -> PyResult<T> {
-    let pool = pool(threads)?;
-    py.detach(|| pool.install(question)).map_err(error)
+    let answer = py.detach(|| on_threads(threads, question));
+    answer.map_err(no_threads)?.map_err(error)
 }
 
-/// A pool for one call: none is left behind, and a process that forks afterwards has all of its own.
-fn pool(threads: usize) -> PyResult<ThreadPool> {
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map_err(|e| PyRuntimeError::new_err(e.to_string()))
+/// `work` on threads of its own, which have ended when it returns: none is left behind, and a process that forks afterwards misses none.
+fn on_threads<T: Send>(
+    threads: usize,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, ThreadPoolBuildError> {
+    let pool = ThreadPoolBuilder::new().num_threads(threads);
+    pool.build_scoped(|thread| thread.run(), |pool| pool.install(work))
+}
+
+fn no_threads(error: ThreadPoolBuildError) -> PyErr {
+    PyRuntimeError::new_err(error.to_string())
 }
 
 /// `OSError` for files, else `ValueError`: the crates' errors say what is wrong with data, settings or files, and where.
