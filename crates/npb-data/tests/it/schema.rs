@@ -1,8 +1,8 @@
 //! Schemas: guesses, TOML, and later files read by the schema of the first.
 
 use npb_data::read::{
-    DelimitedOptions, ImpossibleValues, MissingColumns, ReadingReport, ReadingRules, Separator,
-    UnseenLevels, with_schema,
+    DelimitedOptions, ImpossibleValues, MissingColumns, Place, ReadingReport, ReadingRules,
+    Separator, UnseenLevels, with_schema,
 };
 use npb_data::schema::{ColumnSchema, DateOrder, Design, Kind, Role, Schema, SchemaData};
 use npb_data::{Field, Measure, MixedColumn};
@@ -254,9 +254,15 @@ fn numbers_that_their_kind_cannot_be_may_be_missing() {
     let found: Vec<_> = report
         .impossible
         .iter()
-        .map(|u| (u.column.as_str(), u.level.as_str(), u.n_rows, u.line))
+        .map(|u| (u.column.as_str(), u.level.as_str(), u.n_rows, u.place))
         .collect();
-    assert_eq!(found, [("p", "0", 2, 2), ("c", "2.5", 1, 3)]);
+    assert_eq!(
+        found,
+        [
+            ("p", "0", 2, Place::Line(2)),
+            ("c", "2.5", 1, Place::Line(3))
+        ]
+    );
     let error = read_by("p,c\n1,many\n", &schema, &rules).expect_err("no number");
     assert!(error.contains("\"many\" is not a number"), "{error}");
 }
