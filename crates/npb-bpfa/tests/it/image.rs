@@ -221,6 +221,28 @@ fn a_large_image_is_restored_part_by_part() {
     assert!(restore_large(&noisy, &large).is_err());
 }
 
+/// Two parts with the same pixels: one random number for both would give both the same errors.
+#[test]
+fn parts_of_a_large_image_have_random_numbers_of_their_own() {
+    let (lines, width) = (20, 30);
+    let noisy = damaged(&truth(lines, width, 1), 20.0, 0.0, 8);
+    let height = 2 * lines + 4;
+    let twice = |i: usize| noisy.values()[i % (lines * width)];
+    let twice = Image::new(height, width, 1, (0..height * width).map(twice).collect());
+    let config = StreamConfig {
+        image: config(10, 1),
+        sample: 200,
+        part: lines * (width - 4),
+        ..StreamConfig::default()
+    };
+    let restored = restore_large(&twice.unwrap(), &config).unwrap();
+    let restored = restored.image().unwrap();
+    // Pixels whose patches all begin in one part.
+    let alone = 4 * width..lines * width;
+    let same = alone.filter(|&i| restored.values()[i] == restored.values()[i + lines * width]);
+    assert_eq!(same.count(), 0);
+}
+
 fn in_pool<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.unwrap().install(run)
