@@ -424,7 +424,7 @@ fn groups_with_holes_start_in_clusters() {
     let mut column = |shift: f64| {
         let value = |i: usize, rng: &mut Xoshiro256PlusPlus| {
             let noise: f64 = rng.sample(StandardNormal);
-            (rng.random::<f64>() >= 0.1).then(|| shift * (i % 3) as f64 + noise)
+            (rng.random::<f64>() >= 0.1).then_some(shift * (i % 3) as f64 + noise)
         };
         MixedColumn::Real((0..150).map(|i| value(i, rng)).collect())
     };
