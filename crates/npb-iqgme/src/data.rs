@@ -3,11 +3,12 @@
 use npb_data::{DataError, Labels, Table};
 use npb_infer::stream;
 use npb_linalg::faer::Mat;
+use npb_linalg::mixture::Group;
+use npb_linalg::mixture::shrunk_covariance;
 use rand::RngExt;
 
 use crate::config::FeatureScale;
-use crate::prior::shrunk_covariance;
-use crate::rows::{Group, Rows};
+use crate::rows::Rows;
 use crate::units::Units;
 use crate::{IqgmeConfig, IqgmeError};
 

@@ -5,10 +5,12 @@
 //! finite: covariances see `covariance_rows` further rows with the covariance of all data, experts have a ridge. Source: W 3.2.1; X. Liao, H. Li and L. Carin,
 //! "Quadratically gated mixture of experts for incomplete data classification", 2007. Equations in `docs/iqgme.md`.
 
+use npb_data::clusters;
 use npb_data::{Labels, Table};
 use npb_infer::{Saved, Stop, stream};
 use npb_linalg::condition::{Conditional, Gaussian, Scratch};
 use npb_linalg::faer::{Mat, MatRef};
+use npb_linalg::mixture::Pattern;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::probit_moments;
 use npb_priors::special::{ln_phi, log_sum_exp};
@@ -22,7 +24,7 @@ use crate::data::{IqgmeData, at_most_two, class_of_rows};
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
-use crate::rows::{Pattern, Rows};
+use crate::rows::Rows;
 use crate::state::dot;
 use crate::units::Units;
 use crate::{IqgmeConfig, IqgmeError, start};
@@ -287,11 +289,11 @@ impl<'d> Em<'d> {
         let points = start::completed(data)?;
         let mut rng = stream(config.seed, [number, 0, START, 0]);
         let all: Vec<usize> = (0..points.len()).collect();
-        let mut centres = start::k_means(&points, &all, config.components, &mut rng);
+        let mut centres = clusters::k_means(&points, &all, config.components, &mut rng);
         // Its last iteration may have left a centre without points.
         let taken: Vec<usize> = points
             .iter()
-            .map(|x| start::nearest(x, &centres).0)
+            .map(|x| clusters::nearest(x, &centres).0)
             .collect();
         let mut of_centre = 0..centres.len();
         centres.retain(|_| of_centre.next().is_some_and(|h| taken.contains(&h)));
@@ -308,7 +310,7 @@ impl<'d> Em<'d> {
         let p = data.rows.n_features;
         let mut sums: Vec<Sums> = centres.iter().map(|_| Sums::zeros(p)).collect();
         for (i, mut x) in points.into_iter().enumerate() {
-            let h = start::nearest(&x, &centres).0;
+            let h = clusters::nearest(&x, &centres).0;
             x.push(1.0);
             let sign = data.rows.signs[i];
             let utility = LabelledUtility {
@@ -372,12 +374,7 @@ impl<'d> Em<'d> {
         component: usize,
         source: NotPositiveDefinite,
     ) -> IqgmeError {
-        IqgmeError::Numerical {
-            iteration: self.trace.len() as u64,
-            block,
-            component,
-            source,
-        }
+        IqgmeError::numerical(self.trace.len() as u64, block, component, source)
     }
 
     fn laws(&self) -> Result<Vec<Law>, IqgmeError> {

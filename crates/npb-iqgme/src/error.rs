@@ -3,6 +3,7 @@
 use npb_infer::ranges::OutOfRange;
 use npb_infer::storage::{FormatError, StorageError};
 use npb_linalg::NotPositiveDefinite;
+use npb_linalg::lanes::ComponentNotPositiveDefinite;
 
 impl IqgmeError {
     /// What is wrong with a configuration, told of one that has it as its field `outer`.
@@ -11,6 +12,26 @@ impl IqgmeError {
             Self::Config(wrong) => Self::Config(wrong.inside(outer)),
             other => other,
         }
+    }
+
+    /// A matrix that is not positive definite.
+    pub(crate) fn numerical(
+        iteration: u64,
+        block: &'static str,
+        component: usize,
+        source: NotPositiveDefinite,
+    ) -> Self {
+        Self::Numerical {
+            iteration,
+            block,
+            component,
+            source,
+        }
+    }
+
+    /// The same, of the missing features of a pattern.
+    pub(crate) fn missing(iteration: u64) -> impl Fn(ComponentNotPositiveDefinite) -> Self {
+        move |e| Self::numerical(iteration, "missing features", e.component, e.source)
     }
 }
 

@@ -250,12 +250,7 @@ impl Member {
 
     /// A covariance of one of its components that is not positive definite.
     fn failed(&self, (component, source): (usize, NotPositiveDefinite)) -> IqgmeError {
-        IqgmeError::Numerical {
-            iteration: self.trace.len() as u64,
-            block: "covariance",
-            component,
-            source,
-        }
+        IqgmeError::numerical(self.trace.len() as u64, "covariance", component, source)
     }
 
     /// Its last bound.

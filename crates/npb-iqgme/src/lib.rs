@@ -51,7 +51,6 @@ extern crate self as npb_iqgme;
 
 mod answers;
 mod bound;
-mod conditional;
 mod config;
 mod data;
 mod e_step;
@@ -63,7 +62,6 @@ mod fit;
 mod gibbs;
 mod laplace;
 mod mixture;
-mod multinomial;
 mod normal_scores;
 mod predict;
 mod prior;
@@ -75,7 +73,6 @@ mod stats;
 mod tasks;
 mod units;
 mod vb;
-mod vectorised;
 
 pub use answers::{
     ClassifierSummary, ComponentSummary, Evaluation, Imputation, MissingCell, ProbabilityInterval,

@@ -686,10 +686,5 @@ fn sum_of_indicators(probabilities: &[f64]) -> Vec<f64> {
 }
 
 fn failed(source: NotPositiveDefinite) -> IqgmeError {
-    IqgmeError::Numerical {
-        iteration: 0,
-        block: "posterior draw",
-        component: 0,
-        source,
-    }
+    IqgmeError::numerical(0, "posterior draw", 0, source)
 }

@@ -3,6 +3,7 @@
 //! `mu, Lambda` are normal-Wishart given the rows, so a row is Student-t, and so are its missing features given the others. An expert's weights are normal
 //! given the utilities, so a utility is normal. Both laws change by rank one when a row comes in.
 
+use npb_linalg::elementary::vectorised;
 use npb_linalg::faer::MatRef;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::{NormalWishart, Wishart, sample_probit};
@@ -13,7 +14,6 @@ use rand_distr::{Distribution, Gamma, StandardNormal};
 
 use super::state::{DrawnComponent, GibbsParameters};
 use crate::state::{Component, dot};
-use crate::vectorised::vectorised;
 
 /// Posterior of a component and its experts given the rows that were [added](Self::add).
 #[derive(Clone)]

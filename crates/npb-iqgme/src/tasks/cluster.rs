@@ -194,11 +194,8 @@ impl<'d> Clusters<'d> {
     /// The task in cluster `g`, of which it is no part; none if the cluster can say nothing of its labels.
     fn try_task(&self, j: usize, g: usize) -> Result<Option<Settled>, IqgmeError> {
         let stats = &self.stats[g];
-        let failed = |component, source| IqgmeError::Numerical {
-            iteration: 0,
-            block: "component of a cluster of tasks",
-            component,
-            source,
+        let failed = |component, source| {
+            IqgmeError::numerical(0, "component of a cluster of tasks", component, source)
         };
         let (mut components, mut expected): (Vec<Component>, Vec<Expected>) = Default::default();
         let mut experts = Vec::new();

@@ -128,11 +128,8 @@ pub(super) fn parameters(
     rows: &Rows,
     iteration: u64,
 ) -> Result<PassParameters, IqgmeError> {
-    let failed = |(component, source)| IqgmeError::Numerical {
-        iteration,
-        block: "precision of a group",
-        component,
-        source,
+    let failed = |(component, source)| {
+        IqgmeError::numerical(iteration, "precision of a group", component, source)
     };
     let (p, n_utilities) = (rows.n_features, rows.n_utilities);
     let Groups {

@@ -71,12 +71,7 @@ impl TaskMember {
         }
         let weights = vec![0.0; components.len()];
         Predictor::from_parts(&components, &experts, weights).map_err(|(component, source)| {
-            IqgmeError::Numerical {
-                iteration: self.trace.len() as u64,
-                block: "covariance",
-                component,
-                source,
-            }
+            IqgmeError::numerical(self.trace.len() as u64, "covariance", component, source)
         })
     }
 

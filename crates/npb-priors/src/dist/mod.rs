@@ -14,6 +14,7 @@ mod dirichlet;
 mod gamma;
 mod generalised_inverse_gaussian;
 mod inverse_gaussian;
+pub mod multinomial_probit;
 mod normal;
 mod normal_gamma;
 mod normal_wishart;
