@@ -2,6 +2,7 @@
 
 use npb_infer::ranges::OutOfRange;
 use npb_infer::storage::{FormatError, StorageError};
+use npb_infer::watch::CheckpointError;
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::lanes::ComponentNotPositiveDefinite;
 
@@ -59,6 +60,15 @@ impl From<StorageError> for IqgmeError {
                 older => older,
             },
             other => Self::Storage(other),
+        }
+    }
+}
+
+impl From<CheckpointError> for IqgmeError {
+    fn from(error: CheckpointError) -> Self {
+        match error {
+            CheckpointError::Storage(error) => error.into(),
+            other => Self::Checkpoint(other),
         }
     }
 }
@@ -234,6 +244,9 @@ pub enum IqgmeError {
     /// The bytes of a saved fit.
     #[error(transparent)]
     Format(FormatError),
+    /// A checkpoint of another fit.
+    #[error(transparent)]
+    Checkpoint(CheckpointError),
     /// A fit or a checkpoint of an older layout.
     #[error(
         "holds a {found:?} of an older layout, this version reads {expected:?}: fit again, or load it with the version that wrote it"

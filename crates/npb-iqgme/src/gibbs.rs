@@ -3,7 +3,6 @@
 //! The model and its priors are those of the variational runs. Moves are values ([`GibbsMove`]); equations in the repository's
 //! `docs/iqgme-updates.md`, "Moves of the Gibbs sampler".
 
-pub(crate) mod checkpoints;
 mod collapsed;
 pub(crate) mod config;
 pub(crate) mod fit;

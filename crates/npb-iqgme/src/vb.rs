@@ -63,7 +63,7 @@ impl VbUpdate {
 ///
 /// Cost of an iteration: `N P^2` for each row, `N min(|o|, |m|)^3` for each missing pattern, `N P^3` once; memory `O(N + P)` for each row.
 ///
-/// A checkpoint is the state and the trace; a run continued from it ends in the same bits ([`crate::fit_with_checkpoints`] does all this for a whole fit):
+/// A checkpoint is the state and the trace; a run continued from it ends in the same bits ([`crate::fit_watched`] does all this for a whole fit):
 ///
 /// ```
 /// use std::ops::ControlFlow::{Break, Continue};
