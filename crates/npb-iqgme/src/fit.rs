@@ -15,12 +15,11 @@ use serde::{Deserialize, Serialize};
 use crate::answers::{ComponentSummary, check_draws, check_inside, second, with_first_class};
 use crate::config::{FeatureScale, Init};
 use crate::data::{IqgmeData, distinct, fingerprint};
-use crate::ensemble::calibration::Calibration;
 use crate::ensemble::crossval::{self, HeldOut, Side, held_out};
 use crate::ensemble::member::{self, MixtureView, Part, Predictive};
 use crate::ensemble::questions::prelude::*;
 use crate::ensemble::scales;
-use crate::ensemble::stacking::{by_bounds, check_weights, stacked};
+use crate::ensemble::stacking::stacked;
 use crate::ensemble::train::{Model, Planned, Watched, planned};
 use crate::laplace;
 use crate::predict::{CellTerm, Experts, Gate, Predictor};
@@ -28,6 +27,8 @@ use crate::rows::Rows;
 use crate::state::check_experts;
 use crate::vb::IqgmeVb;
 use crate::{Expert, IqgmeConfig, IqgmeState};
+use npb_infer::ensemble::Calibration;
+use npb_infer::ensemble::{by_bounds, check_weights};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;

@@ -81,7 +81,6 @@ pub use bound::Bound;
 pub use config::{FeatureScale, Init, IqgmeConfig};
 pub use data::IqgmeData;
 pub use em::{QgmeConfig, QgmeFit, fit_qgme, fit_qgme_watched};
-pub use ensemble::calibration::Calibration;
 pub use error::IqgmeError;
 pub use factor::{
     FactorBound, FactorComponent, FactorConfig, FactorData, FactorExpert, FactorFit, FactorInit,
@@ -101,6 +100,7 @@ pub use npb_infer;
 pub use npb_infer::Saved;
 pub use npb_infer::Watch;
 pub use npb_infer::checkpoint::Every;
+pub use npb_infer::ensemble::Calibration;
 pub use npb_priors;
 pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};

@@ -227,11 +227,17 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         };
         let name = format!("member {k}");
         let outcome = self.run(&name, self.shares[0], config, &mut vb, |report, state| {
-            trace.lock().expect("one thread").push(*report);
-            let step = report.iteration;
-            self.checkpoint.offer(k, step, || reached(state))
+            let mut trace = trace.lock().expect("one thread");
+            trace.push(*report);
+            // A checkpoint with a whole trace is of a run that has ended.
+            if limits.reached(&trace).is_some() {
+                return Ok(());
+            }
+            drop(trace);
+            self.checkpoint
+                .offer(k, report.iteration, || reached(state))
         })?;
-        if outcome.stop != Stop::Cancelled && !has_ended {
+        if !has_ended && limits.reached(&outcome.trace).is_some() {
             M::finalise(&mut vb)?;
         }
         if !has_ended {

@@ -20,13 +20,14 @@ use super::state::{FactorExpert, FactorState};
 use super::vb::{FactorUpdate, FactorVb};
 use crate::FactorConfig;
 use crate::answers::{check_draws, with_first_class};
-use crate::ensemble::calibration::Calibration;
 use crate::ensemble::crossval::{self, HeldOut, Side, held_out};
 use crate::ensemble::member::{self, Part, Predictive};
 use crate::ensemble::questions::prelude::*;
-use crate::ensemble::stacking::{by_bounds, check_weights, stacked};
+use crate::ensemble::stacking::stacked;
 use crate::ensemble::train::{Model, Planned, Watched, planned};
 use crate::units::Filling;
+use npb_infer::ensemble::Calibration;
+use npb_infer::ensemble::{by_bounds, check_weights};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;

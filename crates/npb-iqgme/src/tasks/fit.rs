@@ -21,13 +21,14 @@ use crate::ensemble::crossval::{self, HeldOut, Side, held_out};
 use crate::ensemble::member::{self, MixtureView, Part, Predictive};
 use crate::ensemble::questions::prelude::*;
 use crate::ensemble::scales;
-use crate::ensemble::stacking::{by_bounds, check_weights, stacked};
+use crate::ensemble::stacking::stacked;
 use crate::ensemble::train::{Model, Watched, planned};
 use crate::predict::{Experts, Gate, Predictor};
 use crate::prior::Prior;
 use crate::rows::Rows;
 use crate::state::Component;
 use crate::{ClassifierSummary, IqgmeConfig, IqgmeData};
+use npb_infer::ensemble::{by_bounds, check_weights};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 12;

@@ -8,10 +8,10 @@ use super::state::MultiTaskState;
 use super::vb::MultiTaskVb;
 use crate::IqgmeError;
 use crate::config::FeatureScale;
-use crate::ensemble::calibration::Calibration;
 use crate::ensemble::train::Planned;
 use crate::predict::{Gate, Predictor};
 use crate::state::Expert;
+use npb_infer::ensemble::Calibration;
 
 /// One run: where it started, how it went, and the posterior it ended in.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -9,6 +9,7 @@
 mod bernoulli;
 mod beta;
 mod categorical;
+pub mod collapsed;
 mod conjugate;
 mod dirichlet;
 mod gamma;
