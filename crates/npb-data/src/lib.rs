@@ -12,6 +12,7 @@
 //! | [`Features`] | known features of the rows or columns of such a matrix, dense or sparse |
 //! | [`Vocabulary`] | which words of documents are counted; the counts are [`Ratings`] |
 //! | [`MixedTable`] | typed columns: real, count, categorical, binary |
+//! | [`RawTable`] | columns of numbers, texts and times before a schema says what they measure |
 //! | [`Image`] | grey, colour or many bands, with missing pixels or entries |
 //! | [`PatchGrid`], [`PatchSums`] | overlapping patches of an image, and the image that patches make together |
 //! | [`Field`] | what columns measure, alone or together: reals, counts, levels, angles, vectors, series, networks |
@@ -50,6 +51,7 @@ mod npy;
 mod patches;
 mod patterns;
 mod ratings;
+mod raw;
 mod standardise;
 mod stats;
 mod table;
@@ -74,6 +76,7 @@ pub use npy::write_npy;
 pub use patches::{PatchGrid, PatchSums};
 pub use patterns::{Pattern, PatternIndex};
 pub use ratings::{Rating, Ratings};
+pub use raw::{RawColumn, RawTable, number_text};
 pub use splits::Split;
 pub use standardise::Standardiser;
 pub use stats::ColumnStats;

@@ -19,8 +19,15 @@ const BASE: [(&str, &[&str]); 4] = [
 ];
 /// Comparators: not a model, not published, on the base crates only.
 const BASELINES: &str = "npb-baselines";
-/// Libraries that exactly one crate may name.
-const FENCED: [(&str, &str); 2] = [("faer", "npb-linalg"), ("statrs", "npb-priors")];
+/// Files of Arrow and Parquet: no model either, for the command line and Python.
+const ARROW: &str = "npb-arrow";
+/// Libraries that exactly one crate may name, with those whose names go on with a hyphen.
+const FENCED: [(&str, &str); 4] = [
+    ("faer", "npb-linalg"),
+    ("statrs", "npb-priors"),
+    ("arrow", ARROW),
+    ("parquet", ARROW),
+];
 /// What a user of one library must never have to build.
 const KEPT_OUT: [&str; 5] = ["clap", "plotters", "ureq", "image", "indicatif"];
 /// Older than the rule that imports run down; each is opened when its modules are laid out anew.
@@ -64,7 +71,9 @@ fn is_library(manifest: &Manifest) -> bool {
 }
 
 fn is_model(manifest: &Manifest) -> bool {
-    is_library(manifest) && !is_base(&manifest.name) && manifest.name != BASELINES
+    is_library(manifest)
+        && !is_base(&manifest.name)
+        && ![BASELINES, ARROW].contains(&manifest.name.as_str())
 }
 
 /// linalg, then priors and data, then infer, then the models (which never see each other), then the tools.

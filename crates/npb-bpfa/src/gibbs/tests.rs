@@ -712,7 +712,8 @@ fn spiky_noise() {
     fails(&model(Fault::SpikeShape), 1500);
 }
 
-/// A site that many rows see is measured once: copies of entries change neither how often its spike is on nor the law of its precision.
+/// A site that many rows see is measured once, and one that no row sees not at all: neither copies of entries nor missing pixels change how often a spike
+/// is on, or the law of the precision.
 #[test]
 fn copies_of_a_site_are_one_measurement() {
     let residuals = [0.1_f32, 2.0, -0.3, 0.8];
@@ -721,11 +722,11 @@ fn copies_of_a_site_are_one_measurement() {
         b: 4.0,
         precision: MILD,
     };
-    let run = |copies: usize| {
+    let run = |copies: usize, unseen: usize| {
         let n = residuals.len();
         let rows = BpfaRows::complete(copies, n, residuals.repeat(copies)).unwrap();
         let sites = (0..(copies * n) as u32).map(|e| e % n as u32).collect();
-        let rows = rows.with_sites(n, sites).unwrap();
+        let rows = rows.with_sites(n + unseen, sites).unwrap();
         let draw = SpikeDraw {
             rows: &rows,
             residuals: rows.all_values(),
@@ -742,7 +743,8 @@ fn copies_of_a_site_are_one_measurement() {
         }
         found
     };
-    let (one, many) = (run(1), run(7));
+    let (one, many) = (run(1, 0), run(7, 0));
+    assert_eq!(one, run(1, 3));
     for (a, b) in one.iter().zip(&many) {
         assert_eq!(a.0.sites, b.0.sites);
         assert!((a.0.precision / b.0.precision - 1.0).abs() < 1e-6);

@@ -78,6 +78,11 @@ fn noise_is_found_and_taken_out() {
         "{:?}",
         restored.noise_sd
     );
+    // 5% on either side of a normal law.
+    let (lower, upper) = restored.interval(0.9).unwrap();
+    for ((lower, upper), sd) in lower.iter().zip(&upper).zip(restored.sd()) {
+        assert!(((upper - lower) / (2.0 * sd) - 1.644_854).abs() < 1e-3);
+    }
     let covered = coverage(&restored, &truth);
     assert!((0.8..0.995).contains(&covered), "{covered}");
     assert_eq!(restored.stop, Stop::Completed);
@@ -219,6 +224,28 @@ fn a_large_image_is_restored_part_by_part() {
     assert_ne!(updated.dictionary, held.dictionary);
     large.image.model.spikes = Some(SpikePrior::default());
     assert!(restore_large(&noisy, &large).is_err());
+}
+
+/// Two parts with the same pixels: one random number for both would give both the same errors.
+#[test]
+fn parts_of_a_large_image_have_random_numbers_of_their_own() {
+    let (lines, width) = (20, 30);
+    let noisy = damaged(&truth(lines, width, 1), 20.0, 0.0, 8);
+    let height = 2 * lines + 4;
+    let twice = |i: usize| noisy.values()[i % (lines * width)];
+    let twice = Image::new(height, width, 1, (0..height * width).map(twice).collect());
+    let config = StreamConfig {
+        image: config(10, 1),
+        sample: 200,
+        part: lines * (width - 4),
+        ..StreamConfig::default()
+    };
+    let restored = restore_large(&twice.unwrap(), &config).unwrap();
+    let restored = restored.image().unwrap();
+    // Pixels whose patches all begin in one part.
+    let alone = 4 * width..lines * width;
+    let same = alone.filter(|&i| restored.values()[i] == restored.values()[i + lines * width]);
+    assert_eq!(same.count(), 0);
 }
 
 fn in_pool<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {

@@ -134,7 +134,7 @@ impl DelimitedOptions {
         }
     }
 
-    fn trimmed<'a>(&self, field: &'a str) -> &'a str {
+    pub(super) fn trimmed<'a>(&self, field: &'a str) -> &'a str {
         let plain = |b: Option<&u8>| b.is_some_and(|b| (b'!'..=b'~').contains(b));
         if plain(field.as_bytes().first()) && plain(field.as_bytes().last()) {
             return field;

@@ -14,6 +14,8 @@ pub struct ReadError {
     pub file: String,
     /// Line, from 1; the last line for something missing at the end of the file.
     pub line: Option<u64>,
+    /// Row, from 1, of a table that has no lines.
+    pub row: Option<u64>,
     /// Column (field within the line), from 1. For [`ReadProblem::InvalidUtf8`] the byte within the line, from 1.
     pub column: Option<usize>,
     /// Name of the column.
@@ -144,6 +146,7 @@ impl ReadError {
         Self {
             file: file.to_owned(),
             line: None,
+            row: None,
             column: None,
             column_name: None,
             problem: Box::new(problem),
@@ -170,6 +173,9 @@ impl ReadError {
         let line = self
             .line
             .map_or_else(String::new, |line| format!(":{line}"));
+        let row = self
+            .row
+            .map_or_else(String::new, |row| format!(": row {row}"));
         let unit = if matches!(*self.problem, ReadProblem::InvalidUtf8) {
             "byte"
         } else {
@@ -182,7 +188,7 @@ impl ReadError {
             .column_name
             .as_ref()
             .map_or_else(String::new, |name| format!(" ({:?})", excerpt(name)));
-        line + &column + &name
+        line + &row + &column + &name
     }
 }
 
@@ -192,6 +198,10 @@ impl ReadProblem {
             text: excerpt(text),
             expected,
         }
+    }
+
+    pub(crate) fn not_finite(text: &str) -> Self {
+        Self::cell(text, "a finite number; correct it or mark it as missing")
     }
 
     pub(crate) fn unseen_level(level: &str, known: &[String]) -> Self {

@@ -1,6 +1,6 @@
 //! Delimited text with columns that are measured alone or together.
 
-use super::by_schema::{Cells, Misfits, fill};
+use super::cells::{Cells, Misfits, fill};
 use super::delimited::{Column, DelimitedOptions, Row, for_each_row};
 use super::survey::survey;
 use super::text::Text;

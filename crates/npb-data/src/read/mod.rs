@@ -7,6 +7,7 @@
 
 mod arff;
 mod by_schema;
+mod cells;
 mod delimited;
 mod documents;
 mod error;
@@ -15,14 +16,12 @@ mod given;
 mod matrix_market;
 mod numbers;
 mod ratings;
+mod rules;
 mod survey;
 mod text;
 
 pub use arff::{Arff, arff};
-pub use by_schema::{
-    ImpossibleValues, MissingColumns, ReadingReport, ReadingRules, UnseenLevel, UnseenLevels,
-    with_schema,
-};
+pub use by_schema::{raw_with_schema, with_schema};
 pub use delimited::{
     Column, DelimitedOptions, Separator, StringTable, delimited_strings, labelled_table, table,
 };
@@ -32,4 +31,7 @@ pub use fields::{Declared, FieldTable, Source, field_table};
 pub use given::{GivenMask, GivenSplit, given_masks, given_splits, row_numbers};
 pub use matrix_market::{MatrixMarket, matrix_market};
 pub use ratings::{MovieLens, RatingFile, movielens, triplets};
+pub use rules::{
+    ImpossibleValues, MissingColumns, Place, ReadingReport, ReadingRules, UnseenLevel, UnseenLevels,
+};
 pub use text::Encoding;

@@ -22,10 +22,7 @@ impl Numbers {
     pub(crate) fn parse(self, text: &str) -> Result<f64, ReadProblem> {
         match self.value(text) {
             Some(value) if !value.is_infinite() => Ok(value),
-            Some(_) => Err(ReadProblem::cell(
-                text,
-                "a finite number; correct it or mark it as missing",
-            )),
+            Some(_) => Err(ReadProblem::not_finite(text)),
             None => Err(ReadProblem::cell(text, self.advice(text))),
         }
     }

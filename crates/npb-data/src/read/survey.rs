@@ -6,9 +6,11 @@ use super::numbers::Numbers;
 use super::text::Text;
 use crate::fields::guess::{FieldGuess, of_counts, of_levels, of_pair, of_reals};
 use crate::mixed::MAX_COUNT;
+use crate::raw::time_text;
 use crate::schema::{
     ColumnGuess, ColumnSchema, DateOrder, DateScale, Kind, Role, Schema, SchemaGuess,
 };
+use crate::{Measure, RawColumn, RawTable, number_text};
 use std::collections::HashSet;
 use std::io::Read;
 
@@ -56,6 +58,95 @@ impl Schema {
             file: file.to_owned(),
             n_rows,
         })
+    }
+
+    /// The schema that a raw table suggests. Numbers and texts are guessed as in [`Schema::guess`]; truth values are binary, times dates, and texts in an order ordinal,
+    /// whatever occurs.
+    pub fn guess_raw(file: &str, table: &RawTable) -> SchemaGuess {
+        let missing = crate::names::missing_marks();
+        let columns = table.names().iter().zip(table.columns());
+        let (columns, guesses) = columns
+            .map(|(name, cells)| guess_raw(name, cells, &missing))
+            .unzip();
+        SchemaGuess {
+            schema: Schema {
+                missing,
+                columns,
+                blocks: Vec::new(),
+            },
+            guesses,
+            file: file.to_owned(),
+            n_rows: table.n_rows(),
+        }
+    }
+}
+
+fn guess_raw(name: &str, cells: &RawColumn, missing: &[String]) -> (ColumnSchema, ColumnGuess) {
+    let mut survey = Survey::new();
+    let is_mark = |text: &str| missing.iter().any(|mark| mark == text);
+    match cells {
+        RawColumn::Numbers(cells) => {
+            let finite = cells.iter().flatten().filter(|v| v.is_finite());
+            finite.for_each(|&v| survey.see_number(v, || number_text(v)));
+        }
+        RawColumn::Whole(cells) => {
+            let cells = cells.iter().flatten();
+            cells.for_each(|&v| survey.see_number(v as f64, || v.to_string()));
+        }
+        RawColumn::Booleans(cells) => {
+            let cells = cells.iter().flatten();
+            cells.for_each(|&v| survey.see(if v { "true" } else { "false" }, Numbers::PLAIN));
+        }
+        RawColumn::Texts {
+            distinct, codes, ..
+        } => {
+            let texts: Vec<&str> = distinct.iter().map(|text| text.trim()).collect();
+            let cells = codes.iter().flatten().map(|&code| texts[code as usize]);
+            let cells = || cells.clone().filter(|text| !is_mark(text));
+            cells().for_each(|text| survey.see(text, Numbers::PLAIN));
+            if survey.many && survey.numbers.is_none() {
+                cells().for_each(|text| survey.keep(text));
+            }
+        }
+        RawColumn::Times(cells) => {
+            let texts = cells.iter().flatten().filter_map(|&v| time_text(v));
+            texts.for_each(|text| survey.see(&text, Numbers::PLAIN));
+        }
+    }
+    // What the types say, the texts need not.
+    let listed = match cells {
+        RawColumn::Booleans(_) => Some((Measure::Binary, vec!["false", "true"], "truth values")),
+        RawColumn::Texts {
+            distinct,
+            ordered: true,
+            ..
+        } => {
+            let levels = distinct.iter().map(|text| text.trim());
+            let levels = levels.filter(|text| !is_mark(text)).collect();
+            Some((Measure::Ordinal, levels, "texts with an order"))
+        }
+        _ => None,
+    };
+    let nothing = survey.n_observed == 0;
+    let (column, guess) = survey.column(name);
+    match listed {
+        Some((measure, levels, why)) if !nothing => {
+            let column = ColumnSchema {
+                levels: Some(levels.into_iter().map(str::to_owned).collect()),
+                ..ColumnSchema::measuring(name, measure)
+            };
+            let others = vec![ColumnSchema::measuring(name, Measure::Categorical)];
+            let why = format!("{why} in the file");
+            (
+                column,
+                ColumnGuess {
+                    why,
+                    others,
+                    ..guess
+                },
+            )
+        }
+        _ => (column, guess),
     }
 }
 
@@ -122,25 +213,49 @@ impl Survey {
 
     fn see(&mut self, cell: &str, how: Numbers) {
         self.n_observed += 1;
-        if let Some(numbers) = &mut self.numbers {
+        if self.numbers.is_some() {
             match how.value(cell).filter(|v| v.is_finite()) {
-                Some(value) => {
-                    numbers.push(value);
-                    self.whole &= value.fract() == 0.0;
-                    self.counts &=
-                        value >= 0.0 && value.fract() == 0.0 && value <= MAX_COUNT as f64;
-                }
+                Some(value) => self.count(value),
                 None => self.numbers = None,
             }
         }
-        let given_up = self.many && self.numbers.is_some();
-        if !given_up && !self.distinct.contains(cell) {
-            self.orders
-                .retain(|&order| DateScale::days(order).number(cell).is_some());
-            self.keep(cell);
-            if self.numbers.is_some() && self.distinct.len() > MANY_TEXTS {
-                (self.many, self.distinct) = (true, HashSet::new());
-            }
+        if !self.has_given_up() {
+            self.see_text(cell);
+        }
+    }
+
+    /// The same for a finite number that is no text yet.
+    fn see_number(&mut self, value: f64, text: impl FnOnce() -> String) {
+        self.n_observed += 1;
+        self.count(value);
+        if !self.has_given_up() {
+            self.see_text(&text());
+        }
+    }
+
+    fn count(&mut self, value: f64) {
+        let Some(numbers) = &mut self.numbers else {
+            return;
+        };
+        numbers.push(value);
+        self.whole &= value.fract() == 0.0;
+        self.counts &= value >= 0.0 && value.fract() == 0.0 && value <= MAX_COUNT as f64;
+    }
+
+    /// Nobody asks for the texts any more.
+    fn has_given_up(&self) -> bool {
+        self.many && self.numbers.is_some()
+    }
+
+    fn see_text(&mut self, cell: &str) {
+        if self.distinct.contains(cell) {
+            return;
+        }
+        self.orders
+            .retain(|&order| DateScale::days(order).number(cell).is_some());
+        self.keep(cell);
+        if self.numbers.is_some() && self.distinct.len() > MANY_TEXTS {
+            (self.many, self.distinct) = (true, HashSet::new());
         }
     }
 

@@ -113,8 +113,23 @@ impl DateScale {
 
     /// The number for a date, `None` for what is no date in this order.
     pub fn number(&self, text: &str) -> Option<f64> {
+        self.of_seconds(seconds(text, self.order)?)
+    }
+
+    /// The number for a time in seconds since 1970.
+    pub(crate) fn of_seconds(&self, seconds_since_epoch: f64) -> Option<f64> {
         let origin = seconds(&self.since, DateOrder::Ymd)?;
-        Some((seconds(text, self.order)? - origin) / self.unit.seconds())
+        Some((seconds_since_epoch - origin) / self.unit.seconds())
+    }
+
+    /// Seconds since 1970 of a number.
+    ///
+    /// ```
+    /// # use npb_data::schema::{DateOrder, DateScale};
+    /// assert_eq!(DateScale::days(DateOrder::Ymd).seconds(1.5), Some(129_600.0));
+    /// ```
+    pub fn seconds(&self, number: f64) -> Option<f64> {
+        Some(number * self.unit.seconds() + seconds(&self.since, DateOrder::Ymd)?)
     }
 
     /// The date of a number, `year-month-day`, with the time where it is not midnight; `None` beyond the years 1 to 9999.
@@ -124,8 +139,7 @@ impl DateScale {
     /// assert_eq!(DateScale::days(DateOrder::Dmy).text(19_782.25).as_deref(), Some("2024-02-29 06:00:00"));
     /// ```
     pub fn text(&self, number: f64) -> Option<String> {
-        let origin = seconds(&self.since, DateOrder::Ymd)?;
-        let at = (number * self.unit.seconds() + origin).round();
+        let at = self.seconds(number)?.round();
         if !YEARS_1_TO_9999.contains(&at) {
             return None;
         }

@@ -1,10 +1,12 @@
 //! Schemas: guesses, TOML, and later files read by the schema of the first.
 
 use npb_data::read::{
-    DelimitedOptions, ImpossibleValues, MissingColumns, ReadingReport, ReadingRules, Separator,
-    UnseenLevels, with_schema,
+    DelimitedOptions, ImpossibleValues, MissingColumns, Place, ReadingReport, ReadingRules,
+    Separator, UnseenLevels, with_schema,
 };
-use npb_data::schema::{ColumnSchema, DateOrder, Design, Kind, Role, Schema, SchemaData};
+use npb_data::schema::{
+    ColumnSchema, DateOrder, DateScale, Design, Kind, Role, Schema, SchemaData,
+};
 use npb_data::{Field, Measure, MixedColumn};
 use proptest::prelude::*;
 use std::io::Write;
@@ -254,9 +256,15 @@ fn numbers_that_their_kind_cannot_be_may_be_missing() {
     let found: Vec<_> = report
         .impossible
         .iter()
-        .map(|u| (u.column.as_str(), u.level.as_str(), u.n_rows, u.line))
+        .map(|u| (u.column.as_str(), u.level.as_str(), u.n_rows, u.place))
         .collect();
-    assert_eq!(found, [("p", "0", 2, 2), ("c", "2.5", 1, 3)]);
+    assert_eq!(
+        found,
+        [
+            ("p", "0", 2, Place::Line(2)),
+            ("c", "2.5", 1, Place::Line(3))
+        ]
+    );
     let error = read_by("p,c\n1,many\n", &schema, &rules).expect_err("no number");
     assert!(error.contains("\"many\" is not a number"), "{error}");
 }
@@ -461,6 +469,22 @@ fn many_numbers_before_a_text_are_levels_all_the_same() {
         (3000, "5998"),
         "sorted as numbers"
     );
+}
+
+#[test]
+fn dates_and_times_come_back_from_their_numbers() {
+    let scale = DateScale::days(DateOrder::Ymd);
+    for text in [
+        "1969-12-31 18:00:00",
+        "1969-12-31",
+        "1900-02-28 00:00:01",
+        "0001-01-01 23:59:59",
+        "1970-01-01",
+        "2024-02-29 06:30:00",
+    ] {
+        let number = scale.number(text).unwrap();
+        assert_eq!(scale.text(number).as_deref(), Some(text), "{number}");
+    }
 }
 
 #[test]

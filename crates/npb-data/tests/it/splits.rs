@@ -167,6 +167,14 @@ fn stratified_splits_keep_class_shares() {
         [1, 2],
         "at least one of each class"
     );
+    // 0.9 of two rows rounds to both.
+    let small = Labels::from_strings(&["a", "a", "b", "b", "b", "b", "b", "b", "b", "b"].map(Some));
+    let split = splits::stratified(&small, 0.9, &mut rng(5)).expect("valid");
+    assert_eq!(
+        small.select_rows(&split.test).counts(),
+        [1, 1],
+        "one of each class is tested"
+    );
 }
 
 #[test]
@@ -190,6 +198,12 @@ fn grouped_splits_keep_groups_whole() {
     folds
         .iter()
         .for_each(|f| assert!(of(&f.train).is_disjoint(&of(&f.test))));
+    // Groups of 12, 4, 4, 4 rows: the large one alone, whatever the order of the draws.
+    let unequal: Vec<usize> = (0..24_usize).map(|i| i.saturating_sub(8) / 4).collect();
+    for seed in 0..10 {
+        let folds = splits::grouped_k_fold(&unequal, 2, &mut rng(seed)).expect("valid");
+        assert!(folds.iter().all(|f| f.test.len() == 12));
+    }
     assert!(matches!(
         splits::grouped_k_fold(&groups, 8, &mut rng(1)),
         Err(SplitError::Folds { items: 7, .. })
