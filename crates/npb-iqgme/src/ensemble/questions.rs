@@ -133,7 +133,9 @@ pub(crate) trait Describes: Answers {
     {
         let rows = Answers::rows(self, task, table)?;
         let mixtures = self.mixtures(task)?;
-        self.units().impute_draws(table, draws, |draw| {
+        // Beyond all rows.
+        let constants = |draw: usize| self.row_rng(task, draw, usize::MAX);
+        self.units().impute_draws(table, draws, constants, |draw| {
             let (_, predictor) = &mixtures[self.chosen(draw, draws)];
             predictor.draw_missing(&rows, Self::GATE, |row| self.row_rng(task, draw, row))
         })

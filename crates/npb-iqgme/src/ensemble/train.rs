@@ -1,7 +1,7 @@
 //! Training the members of an ensemble, each once and again without each fold: watched, stopped and checkpointed in one way.
 
+use std::cell::RefCell;
 use std::ops::ControlFlow;
-use std::sync::Mutex;
 
 use npb_infer::storage::fingerprint;
 use npb_infer::watch::{Checkpoint, CheckpointError};
@@ -219,15 +219,15 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
             }
         };
         let has_ended = limits.reached(&trace).is_some();
-        let trace = Mutex::new(trace);
+        let trace = RefCell::new(trace);
         let reached = |state: &M::State| Reached {
-            trace: trace.lock().expect("one thread").clone(),
+            trace: trace.borrow().clone(),
             state: vec![state.clone()],
             held_out: Vec::new(),
         };
         let name = format!("member {k}");
         let outcome = self.run(&name, self.shares[0], config, &mut vb, |report, state| {
-            let mut trace = trace.lock().expect("one thread");
+            let mut trace = trace.borrow_mut();
             trace.push(*report);
             // A checkpoint with a whole trace is of a run that has ended.
             if limits.reached(&trace).is_some() {

@@ -460,8 +460,7 @@ impl FactorFit {
         }
         let mut mean = Filling::new(table);
         let mut sd = Filling::new(&table.map(|_, _, _| 0.0)?);
-        self.stored.units.fill_constants(table, &mut mean);
-        self.stored.units.fill_zeros(table, &mut sd);
+        self.units().fill_constants(table, &mut mean, &mut sd);
         for (place, [first, second]) in places.iter().zip(sums) {
             let column = self.stored.units.active[place.feature];
             mean.set(place.row, column, self.to_units(column, first));
@@ -492,7 +491,7 @@ impl FactorFit {
             let of_row = |row: usize| stream(seed, [1, draw, IMPUTE, row as u64]);
             let predictor = Predictor::new(state);
             let mut filled = Filling::new(table);
-            self.stored.units.fill_constants(table, &mut filled);
+            self.units().draw_constants(table, &mut filled, &mut rng);
             for (row, p, value) in predictor.draw_missing(state, &cells, &parameters, of_row)? {
                 let column = self.stored.units.active[p];
                 let value = self.to_units(column, value);

@@ -98,9 +98,9 @@ impl IqgmeFit {
             })?;
         let units = self.units();
         let mut filled: Vec<Filling> = (0..draws).map(|_| Filling::new(table)).collect();
-        filled
-            .iter_mut()
-            .for_each(|filled| units.fill_constants(table, filled));
+        for (draw, filled) in filled.iter_mut().enumerate() {
+            units.draw_constants(table, filled, &mut self.row_rng(0, draw, usize::MAX));
+        }
         for (of_run, rows) in of_runs.iter().zip(by_run) {
             for (row, drawn) in rows {
                 for (&draw, values) in of_run.iter().zip(drawn) {
