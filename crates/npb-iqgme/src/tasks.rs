@@ -7,7 +7,6 @@
 
 mod atoms;
 mod bound;
-mod cluster;
 mod config;
 mod data;
 mod fit;

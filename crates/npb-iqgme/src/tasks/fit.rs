@@ -34,7 +34,7 @@ use npb_infer::ensemble::{by_bounds, check_weights};
 const INTERVAL: u64 = 12;
 const IMPUTE: u64 = 16;
 
-/// Fits all tasks together: prepares the data and makes every run that `config.starts` and `summary_starts`, `config.single.restarts` and `normal_scores` ask for.
+/// Fits all tasks together: prepares the data and makes every run that `config.starts`, `config.single.restarts` and `normal_scores` ask for.
 ///
 /// ```
 /// use npb_iqgme::npb_data::{Labels, Table};
@@ -81,13 +81,11 @@ pub fn fit_tasks_watched(
         .map(fingerprint)
         .collect::<Result<_, _>>()?;
     let single = &config.single;
-    let for_classes = planned(&config.starts, data.len());
-    let plan = [&for_classes[..], &planned(&config.summary_starts, 1)].concat();
-    let plan = (&plan[..], single.restarts);
+    let plan = (&planned(&config.starts, data.len())[..], single.restarts);
     let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
     let folds = crossval::sides(&labels, single.folds, single.seed);
-    let n = for_classes.len() * single.restarts;
-    let sizes = [plan.0.len() * single.restarts, n, folds.len()];
+    let n = plan.0.len() * single.restarts;
+    let sizes = [n, n, folds.len()];
     let print = storage::fingerprint(&prints)?;
     let watched = Watched::<Tasks>::new(watch, config, print, plan.0, sizes)?;
     let runs = watched.train(&data, plan, config, TaskMember::new)?;
@@ -98,7 +96,6 @@ pub fn fit_tasks_watched(
     let classes = &data[0].pooled.classes;
     let held_out = held_out(&labels, classes, &folds, n, &watched, |number, sides| {
         let fold = Fold::new(tasks, &limited, sides, data.len())?;
-        let plan = (&for_classes[..], single.restarts);
         watched.train_without(
             number,
             &fold.kept,
@@ -229,7 +226,7 @@ impl Model for Tasks {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AtomSummary {
     /// Expected number of groups, of all tasks together, that point at it.
-    pub groups: f64,
+    pub local_components: f64,
     /// Expected number of training rows behind its Gaussian: those of its groups, or of all tasks where all atoms have one Gaussian ([`Gaussians::Shared`]).
     pub size: f64,
     /// Posterior mean of its mean, for the columns of [`MultiTaskFit::model_columns`].
@@ -250,7 +247,7 @@ pub struct Stored {
     units: Vec<Units>,
     classes: Vec<String>,
     tasks: Vec<String>,
-    /// Those that class probabilities average over, those for class probabilities that have no weight, those for summaries; of each those on normal scores last, and the best first.
+    /// Those that class probabilities average over, then those that have no weight; of each those on normal scores last, and the best first.
     runs: Vec<TaskMember>,
 }
 
@@ -275,9 +272,7 @@ impl MultiTaskFit {
         mut runs: Vec<TaskMember>,
         held_out: Option<HeldOut>,
     ) -> Result<Self, IqgmeError> {
-        let (n_own, n_summaries) = (config.starts.len(), config.summary_starts.len());
-        let [n_own, n_summaries] = [n_own, n_summaries].map(|n| n * config.single.restarts);
-        let n = runs.len() - n_summaries;
+        let (n, n_own) = (runs.len(), config.starts.len() * config.single.restarts);
         let by_labels = held_out.is_some();
         if let Some(held_out) = held_out {
             // The bound says who shares rows, not who shares labels: even where labels are few.
@@ -287,7 +282,6 @@ impl MultiTaskFit {
                 (run.stacking_weight, run.calibration) = found;
             }
         }
-        let mut summaries = runs.split_off(n);
         let mut on_scores = runs.split_off(n_own);
         let weights = |runs: &mut [TaskMember]| {
             let n_observed = data[0].pooled.n_observed();
@@ -298,7 +292,6 @@ impl MultiTaskFit {
                 n_observed,
             )
         };
-        weights(&mut summaries);
         weights(&mut on_scores);
         let by_bound = weights(&mut runs);
         if !by_labels {
@@ -308,7 +301,6 @@ impl MultiTaskFit {
         }
         runs.extend(on_scores);
         runs.sort_by_key(|run| run.stacking_weight == 0.0);
-        runs.extend(summaries);
         let (classes, tasks) = (data[0].pooled.classes.clone(), data[0].names.clone());
         Self::from_stored(Stored {
             config,
@@ -367,7 +359,7 @@ impl MultiTaskFit {
         &self.stored.tasks
     }
 
-    /// All runs: those that predictions average over, those for predictions that have no weight, those for summaries; of each those on normal scores last, in order of their bounds.
+    /// All runs: those that predictions average over, then those that have no weight; of each those on normal scores last, in order of their bounds.
     pub fn members(&self) -> &[TaskMember] {
         &self.stored.runs
     }
@@ -404,7 +396,7 @@ impl MultiTaskFit {
             let experts = &state.experts[s * n_utilities..][..n_utilities];
             let (classifier, utilities) = units.classifiers(experts);
             AtomSummary {
-                groups: masses[s],
+                local_components: masses[s],
                 size: component.strength - base,
                 mean,
                 covariance,

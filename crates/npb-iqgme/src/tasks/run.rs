@@ -20,7 +20,7 @@ pub struct TaskMember {
     pub start: TaskInit,
     /// The scale of the features that it is made on.
     pub scale: FeatureScale,
-    /// Its weight in class probabilities, by held-out prediction or, where there is none, by its bound; zero for one for summaries alone.
+    /// Its weight in class probabilities, by held-out prediction or, where there is none, by its bound.
     pub stacking_weight: f64,
     /// How its class probabilities are calibrated, found from held-out prediction.
     pub calibration: Calibration,

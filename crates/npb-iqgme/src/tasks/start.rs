@@ -6,7 +6,6 @@ use npb_infer::stream;
 use rand::RngExt;
 
 use super::TasksConfig;
-use super::cluster;
 use super::config::TaskInit;
 use super::data::MultiTaskData;
 use super::local::{Local, TaskBegin};
@@ -48,11 +47,6 @@ fn begin(
 ) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
     match start {
         TaskInit::Pooled(start) => pooled(data, config, config.atoms, start, restart),
-        TaskInit::Clustered(clusters, start) => {
-            let most = config.atoms / clusters;
-            let (n, tasks) = pooled(data, config, most, start, restart)?;
-            cluster::clustered(data, config, clusters, n, tasks, restart)
-        }
         TaskInit::Separate(clusters) => separate(data, config, clusters, false, restart),
         TaskInit::SeparatePerClass(clusters) => separate(data, config, clusters, true, restart),
         TaskInit::SharedGaussian(most) => by_labels(data, config, most, restart),

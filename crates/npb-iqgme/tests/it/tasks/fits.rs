@@ -25,7 +25,7 @@ fn tasks_of_one_kind_are_alike_and_help_each_other() {
     let config = TasksConfig {
         starts: vec![
             TaskInit::Pooled(Init::Mixture(4)),
-            TaskInit::Clustered(2, Init::KMeans(3)),
+            TaskInit::Pooled(Init::KMeans(6)),
         ],
         ..config(1)
     };
@@ -151,7 +151,7 @@ fn cut_locally(seed: u64, n: usize) -> (Table, Labels) {
 #[test]
 fn labels_that_are_foretold_decide_what_runs_weigh() {
     let tasks = Tasks::new((0..5).map(|j| cut_locally(40 + j, 24)).collect());
-    let sharing = TaskInit::Clustered(2, Init::KMeans(3));
+    let sharing = TaskInit::Pooled(Init::KMeans(3));
     let fitted = |folds| {
         let mut config = TasksConfig {
             starts: vec![TaskInit::Separate(1), sharing],
@@ -229,7 +229,7 @@ fn atoms_are_told_in_the_units_of_the_table() {
             assert!((sd / 8.0 - 1.0).abs() < 0.3, "{sd}");
             // Both tasks of a kind have it; their score is 4 or -4 for each unit of the third feature, which is 30 here, less what the noise of the
             // label and few rows shrink, and its zero is at 100.
-            assert!(atom.groups > 1.9, "{atom:?}");
+            assert!(atom.local_components > 1.9, "{atom:?}");
             let cut = atom.classifier.as_ref().unwrap();
             let slope = cut.coefficients[2] * 30.0 * -kind;
             assert!(slope > 1.0 && slope < 5.0, "{cut:?}");
@@ -265,7 +265,6 @@ fn threads_and_files_change_nothing() {
             TaskInit::Separate(2),
             TaskInit::SharedGaussian(2),
         ],
-        summary_starts: vec![TaskInit::Clustered(2, Init::KMeans(2))],
         single: IqgmeConfig {
             elbo_temperature: 1e9,
             normal_scores: true,
@@ -357,11 +356,10 @@ fn many_small_tasks_run() {
             ..config.single
         },
         starts: TasksConfig::default().starts,
-        summary_starts: TasksConfig::default().summary_starts,
         ..config
     };
     let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
-    assert_eq!(model.members().len(), 9);
+    assert_eq!(model.members().len(), 8);
     assert!(auc(&model, "task 0", 0) > 0.7 && auc(&model, "task 1", 1) > 0.7);
 }
 
@@ -493,7 +491,6 @@ fn tasks_without_a_common_atom_are_not_alike_whatever_the_truncation() {
     for truncation in [20, 2] {
         let mut config = TasksConfig {
             starts: vec![TaskInit::Separate(2)],
-            summary_starts: vec![],
             ..TasksConfig::default()
         };
         (config.single.truncation, config.single.folds) = (truncation, 0);
