@@ -8,6 +8,7 @@ from npb._labels import MaxMarginTopics, MultiLabelLatentFeatures
 from npb._matrix import BayesianMatrixCompletion, HybridRecommender
 from npb._mixture import IncompleteClassifier, IncompleteImputer, IncompleteMixture, MultiTaskClassifier
 from npb._native import VERSION as __version__
+from npb._tables import MixedTableModel
 
 __all__ = [
     "BayesianMatrixCompletion",
@@ -18,6 +19,7 @@ __all__ = [
     "IncompleteImputer",
     "IncompleteMixture",
     "MaxMarginTopics",
+    "MixedTableModel",
     "MultiLabelLatentFeatures",
     "MultiTaskClassifier",
 ]

@@ -4,7 +4,7 @@ use npb_data::{Labels, Table};
 use npb_infer::Stop;
 use npb_iqgme::{
     Imputation, IqgmeConfig, IqgmeError, IqgmeFit, MissingCell, MultiTaskFit, ProbabilityInterval,
-    Task, TasksConfig, fit, fit_tasks,
+    Task, TasksConfig, fit_tasks_watched, fit_watched,
 };
 use pyo3::prelude::*;
 use rayon::prelude::*;
@@ -100,7 +100,8 @@ impl Iqgme {
     ) -> PyResult<Self> {
         let config: IqgmeConfig = config(settings)?;
         let (table, labels) = (table(&x, &names)?, labels(&codes, classes)?);
-        how.fit(py, |_| fit(&table, &labels, &config)).map(Self)
+        how.fit(py, |watch| fit_watched(&table, &labels, &config, watch))
+            .map(Self)
     }
 
     #[staticmethod]
@@ -287,7 +288,8 @@ impl Tasks {
                 labels,
             })
             .collect();
-        how.fit(py, |_| fit_tasks(&all, &config)).map(Self)
+        how.fit(py, |watch| fit_tasks_watched(&all, &config, watch))
+            .map(Self)
     }
 
     #[staticmethod]

@@ -8,6 +8,7 @@ mod bpfa;
 mod bsvd;
 mod hbrec;
 mod iqgme;
+mod itf;
 mod regbayes;
 mod run;
 
@@ -22,6 +23,8 @@ mod _native {
     use crate::hbrec::Hbrec;
     #[pymodule_export]
     use crate::iqgme::{Iqgme, Tasks};
+    #[pymodule_export]
+    use crate::itf::Itf;
     #[pymodule_export]
     use crate::regbayes::{ManyLabels, Topics};
 

@@ -15,6 +15,7 @@ from npb import (
     FactorAnalysis,
     HybridRecommender,
     MaxMarginTopics,
+    MixedTableModel,
     MultiLabelLatentFeatures,
 )
 
@@ -159,13 +160,54 @@ def test_topics(tmp_path):
         MaxMarginTopics().predict(X)
 
 
+@pytest.mark.parametrize("kind", ["numpy", "pandas", "polars"])
+def test_mixed_tables(kind):
+    rng = np.random.default_rng(7)
+    group = rng.integers(2, size=90)
+    size = np.where(rng.random(90) < 0.2, None, 10 * group + rng.normal(size=90))
+    colour = np.where(rng.random(90) < 0.2, None, np.array(["red", "blue", "grey"])[group + (rng.random(90) < 0.05)])
+    seats = rng.poisson(2 + 6 * group)
+    noise = rng.normal(size=90)
+    columns = {"size": size.tolist(), "colour": colour.tolist(), "seats": seats.tolist(), "noise": noise.tolist()}
+    if kind == "numpy":
+        X = np.array(list(columns.values()), dtype=object).T
+        columns = dict(zip(["x0", "x1", "x2", "x3"], columns.values(), strict=True))
+    else:
+        X = pytest.importorskip(kind).DataFrame(columns)
+    names = list(columns)
+    model = MixedTableModel(burn_in=100, keep=20, thin=2, chains=2).fit(X)
+    done = model.impute(X, training=True)
+    assert type(done) is type(X) and done.shape == X.shape
+    cells = model.predict_cells(X, training=True)
+    by_group = [cell["probabilities"]["red"] for cell in cells if cell["column"] == names[1] and group[cell["row"]] == 0]
+    assert np.mean(by_group) > 0.7
+    sizes = [(cell["lower"], group[cell["row"]] * 10, cell["upper"]) for cell in cells if cell["column"] == names[0]]
+    assert np.mean([low < truth < high for low, truth, high in sizes]) > 0.6
+    dependent = {(p["a"], p["b"]): p["dependent"] for p in model.dependence(X)}
+    assert dependent[(names[0], names[1])] and not dependent[(names[0], names[3])]
+    assert len(model.sample_missing(X, 3)) == 3 and model.score_samples(X).shape == (90,)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.score_samples(X), model.score_samples(X))
+    if kind == "pandas":
+        other = X.copy()
+        other.loc[4, "colour"] = "pink"
+        with pytest.raises(ValueError, match="row 4, column 'colour': the category 'pink' was not in training"):
+            model.impute(other)
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.impute(X[names[::-1]])
+        with pytest.raises(ValueError, match="row 0, column 'seats': 1.5 is not a count"):
+            model.impute(X.assign(seats=[1.5] * 90))
+    with pytest.raises(NotFittedError):
+        MixedTableModel().impute(X)
+
+
 @pytest.mark.parametrize("name", npb.__all__)
 def test_every_parameter_is_a_setting(name):
     cls = getattr(npb, name)
     model = cls()
     clone(model)
     defaults = cls.default_config()
-    running = {"random_state", "n_jobs", "progress", "checkpoint", "checkpoint_every", "numbers"}
+    running = {"random_state", "n_jobs", "progress", "checkpoint", "checkpoint_every", "numbers", "measures"}
     for parameter in set(model.get_params()) - running:
         place, config = model._place(parameter, defaults), defaults
         for key in place:

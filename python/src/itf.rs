@@ -1,0 +1,147 @@
+//! npb-itf: tables of columns of mixed kinds.
+
+use npb_data::{Field, MixedTable};
+use npb_itf::{
+    Dependence, DependenceConfig, ItfConfig, ItfData, ItfFit, PairDependence, fit_data_watched,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arrays::{Array, array, config, diagnostics, dict};
+use crate::run::{How, ask, error, saved};
+
+/// Row, column, expected values of the parts, lower and upper ends.
+type Cells = Vec<(usize, usize, Vec<f64>, Vec<f64>, Vec<f64>)>;
+
+/// A fit of `npb_itf::fit`. Tables are dicts in the shape of `npb_data::MixedTable`, fields those of `npb_data::Field`.
+#[pyclass(module = "npb._native", frozen)]
+pub(crate) struct Itf(ItfFit);
+
+saved!(Itf, ItfFit);
+
+#[pymethods]
+impl Itf {
+    #[staticmethod]
+    fn fit(
+        py: Python<'_>,
+        table: &Bound<'_, PyAny>,
+        fields: &Bound<'_, PyAny>,
+        settings: &Bound<'_, PyAny>,
+        how: How,
+    ) -> PyResult<Self> {
+        let config: ItfConfig = config(settings)?;
+        let (table, fields) = read(table, fields)?;
+        let data = ItfData::from_fields(&table, &fields).map_err(error)?;
+        how.fit(py, |watch| fit_data_watched(&data, &config, watch))
+            .map(Self)
+    }
+
+    #[staticmethod]
+    fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        dict(py, &ItfConfig::default())
+    }
+
+    fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        dict(py, self.0.config())
+    }
+
+    fn diagnostics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        diagnostics(py, &self.0.diagnostics())
+    }
+
+    /// Completed table, and the cells that were missing.
+    fn impute<'py>(
+        &self,
+        py: Python<'py>,
+        table: &Bound<'py, PyAny>,
+        fields: &Bound<'py, PyAny>,
+        level: f64,
+        training: bool,
+        threads: usize,
+    ) -> PyResult<(Bound<'py, PyAny>, Cells)> {
+        let (table, fields) = read(table, fields)?;
+        let found = ask(py, threads, || {
+            self.0.impute_fields(&table, &fields, level, training)
+        })?;
+        let cells = found.cells.into_iter();
+        let cells = cells.map(|c| (c.row, c.column, c.expected, c.lower, c.upper));
+        Ok((dict(py, &found.completed)?, cells.collect()))
+    }
+
+    /// Completed tables, each a joint draw.
+    fn impute_draws<'py>(
+        &self,
+        py: Python<'py>,
+        table: &Bound<'py, PyAny>,
+        fields: &Bound<'py, PyAny>,
+        n: usize,
+        training: bool,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (table, fields) = read(table, fields)?;
+        let found = ask(py, threads, || {
+            self.0.impute_field_draws(&table, &fields, n, training)
+        })?;
+        dict(py, &found)
+    }
+
+    fn ln_density<'py>(
+        &self,
+        py: Python<'py>,
+        table: &Bound<'py, PyAny>,
+        fields: &Bound<'py, PyAny>,
+        training: bool,
+        threads: usize,
+    ) -> PyResult<Array<'py>> {
+        let (table, fields) = read(table, fields)?;
+        let found = ask(py, threads, || {
+            let rows = self.0.field_rows(&table, &fields, training)?;
+            self.0.ln_density(&rows)
+        })?;
+        array(py, &[found.len()], found)
+    }
+
+    /// Pairs of columns, with their mutual information.
+    fn dependence<'py>(
+        &self,
+        py: Python<'py>,
+        table: &Bound<'py, PyAny>,
+        fields: &Bound<'py, PyAny>,
+        level: f64,
+        training: bool,
+        threads: usize,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let (table, fields) = read(table, fields)?;
+        let config = DependenceConfig {
+            level,
+            ..DependenceConfig::default()
+        };
+        let found = ask(py, threads, || {
+            let rows = self.0.field_rows(&table, &fields, training)?;
+            self.0.dependence(&rows, &config)
+        })?;
+        let pairs = found.pairs().iter();
+        pairs.map(|one| pair(py, &found, one)).collect()
+    }
+}
+
+fn read(table: &Bound<'_, PyAny>, fields: &Bound<'_, PyAny>) -> PyResult<(MixedTable, Vec<Field>)> {
+    Ok((config(table)?, config(fields)?))
+}
+
+fn pair<'py>(
+    py: Python<'py>,
+    found: &Dependence,
+    one: &PairDependence,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("a", &found.names()[one.a])?;
+    dict.set_item("b", &found.names()[one.b])?;
+    dict.set_item("information", one.information.mean)?;
+    dict.set_item("sd", one.information.sd)?;
+    dict.set_item("same_block", one.same_block)?;
+    dict.set_item("p_value", one.p_value)?;
+    dict.set_item("adjusted_p_value", one.adjusted_p_value)?;
+    dict.set_item("dependent", one.dependent)?;
+    Ok(dict)
+}
