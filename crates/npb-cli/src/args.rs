@@ -141,9 +141,9 @@ pub(crate) struct Out {
     /// File to write; replaced only when all is there [default: standard output].
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// Format of a table.
-    #[arg(long, value_enum, default_value_t = Format::Csv)]
-    pub(crate) format: Format,
+    /// Format of a table [default: by the name of --out, else csv].
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
 }
 
 /// Formats of tables.
@@ -155,6 +155,24 @@ pub(crate) enum Format {
     Json,
     /// Columns below each other, to be read by people.
     Table,
+    /// Parquet.
+    Parquet,
+    /// An Arrow file (Feather).
+    Arrow,
+}
+
+impl Out {
+    /// The format that is asked for, or that the name of the file says.
+    pub(crate) fn format(&self) -> Format {
+        let name = || self.out.as_ref()?.file_name()?.to_str();
+        let by_name = || match npb_arrow::Format::of_name(name()?)? {
+            npb_arrow::Format::Parquet => Some(Format::Parquet),
+            _ => Some(Format::Arrow),
+        };
+        let is_json = || name().is_some_and(|name| name.to_lowercase().ends_with(".json"));
+        let guessed = || by_name().or_else(|| is_json().then_some(Format::Json));
+        self.format.or_else(guessed).unwrap_or(Format::Csv)
+    }
 }
 
 #[derive(Args, Debug)]

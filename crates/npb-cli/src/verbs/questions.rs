@@ -194,8 +194,7 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
             sheet.push_column("draw", vec![number; data.n_rows]);
         }
         sheet.push_features(&data.schema, table);
-        all.names = sheet.names;
-        all.rows.extend(sheet.rows);
+        all.append(sheet);
     }
     output::sheet(&all, &args.out)
 }

@@ -175,7 +175,7 @@ fn sheet(found: &Dependence) -> Sheet {
     });
     for pair in pairs {
         let quantile = |k: usize| Cell::from(pair.information.quantiles.get(k).copied());
-        sheet.rows.push(vec![
+        sheet.push_row(vec![
             Cell::Text(found.names()[pair.a].clone()),
             Cell::Text(found.names()[pair.b].clone()),
             Cell::Number(pair.n_rows as f64),

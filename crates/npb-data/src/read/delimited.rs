@@ -374,6 +374,11 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
+    /// How numbers are written.
+    pub(crate) fn numbers(&self) -> Numbers {
+        self.options.numbers()
+    }
+
     /// Number of fields.
     pub(crate) fn n_fields(&self) -> usize {
         self.fields.len()
