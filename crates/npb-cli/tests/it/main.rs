@@ -2,6 +2,7 @@
 
 mod files;
 mod fits;
+mod typed;
 
 use std::fs;
 use std::path::{Path, PathBuf};
