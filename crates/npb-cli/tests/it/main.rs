@@ -2,6 +2,7 @@
 
 mod files;
 mod fits;
+mod guide;
 mod typed;
 
 use std::fs;
