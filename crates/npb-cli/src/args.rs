@@ -80,6 +80,8 @@ pub(crate) enum ModelKind {
     Labels,
     /// Likes of many users with few ratings each.
     Groups,
+    /// Classes in many tasks that share what they can.
+    Tasks,
     /// Topics of documents.
     Topics,
     /// Images with noise or holes.
@@ -273,6 +275,8 @@ pub(crate) enum Fit {
     Labels(LabelsArgs),
     /// Likes of many users with few ratings each: `npb recommend`, new users included.
     Groups(GroupsArgs),
+    /// Classes in many tasks, such as places or machines, that share what they can: `npb predict`.
+    Tasks(TasksArgs),
     /// Topics of documents, and what they say of a class or a number: `npb predict`.
     Topics(TopicsArgs),
 }
@@ -350,6 +354,22 @@ pub(crate) struct ClassifierArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct TasksArgs {
+    #[command(flatten)]
+    pub(crate) training: Training,
+    /// The column that says to which task a row belongs.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) task: String,
+    /// The column to be predicted [default: that of the schema]. Rows without a label are used, too.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct MixtureArgs {
     #[command(flatten)]
     pub(crate) training: Training,
@@ -405,7 +425,7 @@ pub(crate) enum Values {
 
 #[derive(Args, Debug)]
 pub(crate) struct PredictArgs {
-    /// A model file: classifier, labels, topics or ratings.
+    /// A model file: classifier, tasks, labels, topics or ratings.
     pub(crate) model: PathBuf,
     /// New rows; for ratings, lines with row and column.
     pub(crate) file: PathBuf,

@@ -234,10 +234,11 @@ fn schema_of(training: &Training, given: &Given, quiet: bool) -> Result<Schema> 
     Ok(guess.schema)
 }
 
-/// Reads the file of a fit; `label`: the column to be predicted, if the schema does not say.
+/// Reads the file of a fit; `label` and `group`: the columns of these roles, if the schema does not say.
 pub(crate) fn training(
     training: &Training,
     label: Option<&str>,
+    group: Option<&str>,
     quiet: bool,
 ) -> Result<SchemaData> {
     let (given, mut schema) = match &training.schema {
@@ -268,6 +269,9 @@ pub(crate) fn training(
     if let Some(id) = &training.id {
         schema.set_role(id, Role::RowId).map_err(in_schema)?;
     }
+    if let Some(group) = group {
+        schema.set_role(group, Role::Group).map_err(in_schema)?;
+    }
     for name in &training.ignore {
         schema.set_role(name, Role::Ignored).map_err(in_schema)?;
     }
@@ -278,7 +282,7 @@ pub(crate) fn training(
     let file = training.file.display().to_string();
     let (data, report) = given.by_schema(&schema, &rules)?;
     warn(quiet, &training.file, &report.to_string());
-    if data.weights.is_some() || data.groups.is_some() {
+    if data.weights.is_some() || (data.groups.is_some() && group.is_none()) {
         note(
             quiet,
             format_args!(

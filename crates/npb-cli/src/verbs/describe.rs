@@ -4,7 +4,7 @@ use npb_data::schema::{Design, Role};
 use npb_infer::diagnostics::ChainDiagnostics;
 use npb_iqgme::{IqgmeFit, Saved};
 
-use super::{labels, ratings, table, topics};
+use super::{labels, ratings, table, tasks, topics};
 use crate::args::{ExportArgs, ModelArgs, ModelKind, Part, SchemaArgs};
 use crate::failure::{Failure, Result};
 use crate::input::{self, Given};
@@ -41,6 +41,7 @@ pub(crate) fn summary(args: &ModelArgs) -> Result<()> {
         "ratings" => ratings::ranks(&model, &args.model)?,
         "labels" => labels::features(&model, &args.model)?,
         "groups" => names(&model),
+        "tasks" => tasks::similarity(&model, &args.model)?,
         "topics" => topics::words(&model, &args.model)?,
         _ => columns(&model, args)?,
     };
@@ -130,6 +131,7 @@ pub(crate) fn diagnose(args: &ModelArgs) -> Result<()> {
         kind => {
             let trace = match kind {
                 "labels" => labels::load(&model, &args.model)?.trace,
+                "tasks" => tasks::load(&model, &args.model)?.trace().to_vec(),
                 "topics" => topics::load(&model, &args.model)?.trace().to_vec(),
                 _ => numbers_fit(&model, args)?.trace().to_vec(),
             };

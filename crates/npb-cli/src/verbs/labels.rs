@@ -24,7 +24,7 @@ pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
     let config: MtIlsvmConfig = args.settings.read(ModelKind::Labels)?;
     config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let data = input::training(&args.training, None, quiet)?;
+    let data = input::training(&args.training, None, None, quiet)?;
     let labels = read_labels(args, &data)?;
     let inputs = numbers(&data, file, quiet)?;
     let in_file =

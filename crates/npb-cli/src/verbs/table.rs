@@ -28,7 +28,7 @@ pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
     let config: ItfConfig = args.settings.read(ModelKind::Table)?;
     config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let read = input::training(&args.training, None, quiet)?;
+    let read = input::training(&args.training, None, None, quiet)?;
     let in_file = |e: ItfError| Failure::bad_data(format_args!("{}: {e}", file.display()));
     let data = ItfData::from_fields(&read.features, &read.fields).map_err(in_file)?;
     job.listen()?;

@@ -629,3 +629,46 @@ fn topics_say_classes_and_numbers() {
         "{error}"
     );
 }
+
+#[test]
+fn tasks_share_what_they_can() {
+    let folder = Folder::new("tasks");
+    let line = |i: usize, labelled: bool| {
+        // In the south signs are the other way round.
+        let (mine, south) = (i % 2 == 1, i % 4 >= 2);
+        let side = if mine != south { 1.5 } else { -1.5 };
+        let noise = (i * 7 % 11) as f64 / 11.0;
+        let second = if i % 9 == 4 {
+            String::new()
+        } else {
+            format!("{:.3}", side - noise)
+        };
+        let place = ["north", "south"][usize::from(south)];
+        let label = if labelled {
+            ["no", "yes"][usize::from(mine)]
+        } else {
+            ""
+        };
+        format!("{place},{:.3},{second},{label}\n", side + noise)
+    };
+    let file = |rows: std::ops::Range<usize>, labelled| {
+        "place,a,b,mine\n".to_owned() + &rows.map(|i| line(i, labelled)).collect::<String>()
+    };
+    folder.write("f.csv", file(0..80, true));
+    folder.write("new.csv", file(80..100, false));
+    folder.npb("fit tasks f.csv --task place --label mine --seed 3 -o t.npb");
+    let predicted = cells(&folder.npb("predict t.npb new.csv --interval 0.9"));
+    assert_eq!(
+        predicted[0][1..5],
+        ["class", "P(no)", "lower(no)", "upper(no)"]
+    );
+    let right = (0..20).filter(|i| predicted[i + 1][1] == ["no", "yes"][i % 2]);
+    assert!(right.count() > 17, "{predicted:?}");
+    assert!(folder.npb("summary t.npb").starts_with("task,north,south"));
+    folder.write("new.csv", "place,a,b\neast,1,1\n");
+    let error = folder.fails("predict t.npb new.csv", 3);
+    assert!(error.contains("east"), "{error}");
+    folder.write("new.csv", "a,b\n1,1\n");
+    let error = folder.fails("predict t.npb new.csv", 3);
+    assert!(error.contains("to which task"), "{error}");
+}
