@@ -695,17 +695,27 @@ mod tests {
             stored_draws: 1,
             ..BsvdConfig::default()
         };
-        let (side, none) = (SideInformation::default(), Cells::default());
-        let fit = crate::fit(&ratings, side, &none, &config).unwrap();
+        // What is known of the rows, the new one's above all, moves the means of its factors far.
+        let known: Vec<f64> = (0..12).map(|i| f64::from(i) - 5.0).collect();
+        let side = SideInformation {
+            rows: Some(Features::dense(12, 1, &known).unwrap()),
+            columns: None,
+        };
+        let fit = crate::fit(&ratings, side, &Cells::default(), &config).unwrap();
         let view = &fit.views(1).unwrap()[0];
         let entries = fit.values(Side::Rows, &[(0, -11.0), (4, 3.0)]).unwrap();
-        let mut work = Work::new(Side::Rows, entries, &[], stream(1, [0; 4]));
+        let mut work = Work::new(Side::Rows, entries, &[9.0], stream(1, [0; 4]));
         work.regressors(view);
         work.factor(0, view).unwrap();
         work.conditional(view.state.noise_precision, true);
         let (own, numbers) = (&view.state.rows, work.pair[0].clone());
-        let apart = numbers.iter().zip(&own.factor_mean);
-        let apart: f64 = apart.map(|(x, mean)| (x - mean).powi(2)).sum();
+        assert!(own.links.iter().any(|b| b.abs() > 0.1), "{:?}", own.links);
+        let means = own.factor_mean.iter().zip(&own.links);
+        let apart = numbers
+            .iter()
+            .zip(means)
+            .map(|(x, (mean, link))| x - (mean + 9.0 * link));
+        let apart: f64 = apart.map(|x| x * x).sum();
         let squares = view.state.noise_precision * work.weighted_squares();
         let mean =
             |shape: f64, n: usize, squares: f64| (shape + 0.5 * n as f64) / (shape + 0.5 * squares);

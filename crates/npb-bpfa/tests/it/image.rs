@@ -78,6 +78,11 @@ fn noise_is_found_and_taken_out() {
         "{:?}",
         restored.noise_sd
     );
+    // 5% on either side of a normal law.
+    let (lower, upper) = restored.interval(0.9).unwrap();
+    for ((lower, upper), sd) in lower.iter().zip(&upper).zip(restored.sd()) {
+        assert!(((upper - lower) / (2.0 * sd) - 1.644_854).abs() < 1e-3);
+    }
     let covered = coverage(&restored, &truth);
     assert!((0.8..0.995).contains(&covered), "{covered}");
     assert_eq!(restored.stop, Stop::Completed);

@@ -816,6 +816,38 @@ fn orders_of_switches_do_not_depend_on_the_state() {
     }
 }
 
+/// Sums of `w`, `w r` and `w r^2` over the entries, with noise weights of rows and columns, are those of a plain loop.
+#[test]
+fn residual_sums_are_those_of_a_plain_loop() {
+    let model = model(&ALL, Fault::None);
+    let rng = &mut stream(2, [0; 4]);
+    for _ in 0..10 {
+        let state = model.prior(rng);
+        let values = model.simulate(&state, rng);
+        let data = model.data(&values, &model.config);
+        let mut sums = [0.0; 3];
+        let mut sizes = 0.0;
+        for (&(i, j), value) in model.cells.iter().zip(&values) {
+            let (i, j) = (i as usize, j as usize);
+            let w = state.rows.noise_weight(i) * state.columns.noise_weight(j);
+            let r = value - state.latent(i, j, &model.side);
+            for (sum, x) in sums.iter_mut().zip([w, w * r, w * r * r]) {
+                *sum += x;
+            }
+            sizes += (w * r).abs();
+        }
+        let trace = Trace::new(BsvdSampler::scalar_names());
+        let mut sampler = BsvdSampler::resume(&data, model.config.clone(), state, trace).unwrap();
+        let found = sampler.residuals().unwrap();
+        for (found, expected) in [found.weight, found.first, found.second].iter().zip(sums) {
+            assert!(
+                (found - expected).abs() < 1e-5 * (sizes + sums[2]),
+                "{found} {expected}"
+            );
+        }
+    }
+}
+
 const PROBITS: [Likelihood; 3] = [
     Likelihood::Ordinal { levels: 4 },
     Likelihood::Binary,

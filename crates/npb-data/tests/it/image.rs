@@ -238,6 +238,23 @@ fn sums_are_those_of_the_definition_in_equal_bits() {
         assert!((f64::from(means[entry]) - mean).abs() < 1e-6);
         assert!((f64::from(variances[entry]) - variance).abs() < 1e-6);
     }
+    // One round and two, merged.
+    let of = |rounds: &[Vec<f32>]| {
+        let mut sums = PatchSums::new(grid, true);
+        for round in rounds {
+            sums.add(|patch, out| write(round, patch, out));
+        }
+        sums
+    };
+    let mut merged = of(&rounds[..1]);
+    merged.merge(&of(&rounds[1..])).unwrap();
+    for (found, expected) in [
+        (merged.means(), &means),
+        (merged.variances().unwrap(), &variances),
+    ] {
+        let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+        assert!(off.fold(0.0, f32::max) < 1e-6);
+    }
     for threads in [2, 4] {
         assert_eq!(summed(threads, false), sums);
         assert_eq!(summed(threads, true), sums);

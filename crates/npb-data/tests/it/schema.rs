@@ -4,7 +4,9 @@ use npb_data::read::{
     DelimitedOptions, ImpossibleValues, MissingColumns, Place, ReadingReport, ReadingRules,
     Separator, UnseenLevels, with_schema,
 };
-use npb_data::schema::{ColumnSchema, DateOrder, Design, Kind, Role, Schema, SchemaData};
+use npb_data::schema::{
+    ColumnSchema, DateOrder, DateScale, Design, Kind, Role, Schema, SchemaData,
+};
 use npb_data::{Field, Measure, MixedColumn};
 use proptest::prelude::*;
 use std::io::Write;
@@ -467,6 +469,22 @@ fn many_numbers_before_a_text_are_levels_all_the_same() {
         (3000, "5998"),
         "sorted as numbers"
     );
+}
+
+#[test]
+fn dates_and_times_come_back_from_their_numbers() {
+    let scale = DateScale::days(DateOrder::Ymd);
+    for text in [
+        "1969-12-31 18:00:00",
+        "1969-12-31",
+        "1900-02-28 00:00:01",
+        "0001-01-01 23:59:59",
+        "1970-01-01",
+        "2024-02-29 06:30:00",
+    ] {
+        let number = scale.number(text).unwrap();
+        assert_eq!(scale.text(number).as_deref(), Some(text), "{number}");
+    }
 }
 
 #[test]

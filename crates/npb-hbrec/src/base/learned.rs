@@ -105,3 +105,29 @@ impl LearnedBase {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A new user's utility of a new item varies by what is not known of the item's mean, and of each loading, whose coefficients have variance one.
+    #[test]
+    fn a_new_item_is_as_uncertain_as_its_mean_and_loadings() {
+        let mut base = LearnedBase {
+            prior: ItemPrior::new(&[0.0], &[1.0, 0.0, 0.5, 0.0], &[0.0], 0.0).unwrap(),
+            regression: vec![vec![0.3, 0.2], vec![0.1, -0.4], vec![0.0, 0.5]],
+            item_variance: vec![1.5, 0.75, 0.75],
+            taste_variance: vec![0.25, 4.0],
+            trace: Vec::new(),
+            stop: Stop::Completed,
+        };
+        let item = base.add_item(Some(&[2.0])).unwrap();
+        // Of the utility 3, of the noise 1.
+        let close = |found: f64, utility: f64| assert!((found - 0.5 * utility).abs() < 1e-12);
+        close(base.prior.offset(item), 0.7);
+        let expected = [-0.7, 1.0, 0.5, 4.0];
+        for (found, utility) in base.prior.row(item).iter().zip(expected) {
+            close(*found, utility);
+        }
+    }
+}

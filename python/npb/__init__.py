@@ -1,0 +1,23 @@
+"""Nonparametric Bayesian learning when data are incomplete: the Rust workspace npb, as scikit-learn estimators.
+
+Missing is NaN (or None, or pd.NA). Long fits release the interpreter, end at Ctrl-C, show their progress and keep checkpoints.
+"""
+
+from npb._images import BetaProcessDenoiser, FactorAnalysis
+from npb._labels import MaxMarginTopics, MultiLabelLatentFeatures
+from npb._matrix import BayesianMatrixCompletion, HybridRecommender
+from npb._mixture import IncompleteClassifier, IncompleteImputer, IncompleteMixture, MultiTaskClassifier
+from npb._native import VERSION as __version__
+
+__all__ = [
+    "BayesianMatrixCompletion",
+    "BetaProcessDenoiser",
+    "FactorAnalysis",
+    "HybridRecommender",
+    "IncompleteClassifier",
+    "IncompleteImputer",
+    "IncompleteMixture",
+    "MaxMarginTopics",
+    "MultiLabelLatentFeatures",
+    "MultiTaskClassifier",
+]

@@ -1,0 +1,46 @@
+"""Class labels, of which some may be missing."""
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from npb._base import is_missing
+
+
+def encoded(y):
+    """Classes in order and the code of each row, -1 for a row without a label (NaN, None, pd.NA).
+
+    Raises ValueError for infinite or continuous labels, and for fewer than two classes.
+    """
+    y = np.asarray(y) if not hasattr(y, "to_numpy") else y.to_numpy()
+    y = column_or_1d(y, warn=True)
+    known = np.ones(len(y), dtype=bool)
+    if y.dtype.kind == "f":
+        known = ~np.isnan(y)
+        if np.isinf(y).any():
+            row = int(np.flatnonzero(np.isinf(y))[0])
+            raise ValueError(f"Input y contains infinity: row {row} is {y[row]}")
+    elif y.dtype.kind == "O":
+        known = ~np.frompyfunc(is_missing, 1, 1)(y).astype(bool)
+    labels = y[known]
+    if labels.dtype.kind == "O" and len(labels):
+        # Labels that were objects only because some are missing.
+        labels = np.array(labels.tolist())
+    if len(labels) == 0:
+        raise ValueError("Input y contains NaN in all rows: a classifier needs rows with labels of two classes or more")
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"the labels have 1 class only, {classes[0]!r}: a classifier needs two or more")
+    all_codes = np.full(len(y), -1, dtype=np.int64)
+    all_codes[known] = codes
+    return classes, all_codes
+
+
+def named(names):
+    """Class names of a file: integers if all are."""
+    try:
+        numbers = [int(name) for name in names]
+    except ValueError:
+        return np.array(names)
+    return np.array(numbers) if [str(n) for n in numbers] == list(names) else np.array(names)

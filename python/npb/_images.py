@@ -1,0 +1,193 @@
+"""Images with noise and holes, and factor analysis of tables (crate npb-bpfa)."""
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from npb import _native
+from npb._base import Base, TableBase, with_running_doc
+
+_MODEL_DOC = """
+    atoms : int, optional
+        Atoms of the dictionary at the start.
+    scores, usage, slab : str or dict, optional
+        Priors of the scores, of which atoms are used, and of the dictionary.
+    noise : dict, optional
+        Gamma prior of the noise precision, {"shape": s, "rate": r}.
+    spikes : dict, optional
+        Prior of large errors in single cells; None for none.
+    sweeps : dict, optional
+        {"burn_in": b, "keep": k, "thin": t}.
+    stored_draws, chains : int, optional"""
+
+
+@with_running_doc
+class BetaProcessDenoiser(Base):
+    """Removes noise from an image and fills its holes, by a dictionary of patches with a beta-process prior, learned from the image itself.
+
+    Parameters
+    ----------
+    Those that are None are chosen to suit the image, as the command `npb denoise` does.
+
+    patch, step : (int, int), optional
+        Height and width of patches, and how far they are apart.
+    bounds : (float, float), optional
+        Between which all values are known to lie.
+    atoms : int, optional
+        Atoms of the dictionary at the start.
+    sweeps : dict, optional
+        {"burn_in": b, "keep": k, "thin": t}.
+    chains : int, optional
+    {running}
+
+    Attributes
+    ----------
+    image_, sd_ : arrays of the shape of the image, single precision, in its units
+        Posterior mean and standard deviation.
+    noise_sd_ : array
+        Standard deviation of the noise: one, or one for each channel.
+    usage_ : array
+        Share of patches that use each atom.
+    """
+
+    _native = _native.Picture
+    _inside = (("model",),)
+
+    def __init__(
+        self,
+        *,
+        patch=None,
+        step=None,
+        bounds=None,
+        atoms=None,
+        sweeps=None,
+        chains=None,
+        random_state=0,
+        n_jobs=None,
+        progress=False,
+        checkpoint=None,
+        checkpoint_every=60.0,
+    ):
+        self.patch = patch
+        self.step = step
+        self.bounds = bounds
+        self.atoms = atoms
+        self.sweeps = sweeps
+        self.chains = chains
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+
+    def fit(self, X, y=None):
+        """Restores an image of shape (height, width) or (height, width, channels); NaN marks missing pixels."""
+        X = np.asarray(X)
+        if X.ndim not in (2, 3) or 0 in X.shape:
+            raise ValueError(f"an image has shape (height, width) or (height, width, channels), found {X.shape}")
+        if X.dtype.kind not in "buif":
+            raise ValueError(f"an image holds numbers, found {X.dtype}")
+        channels = 1 if X.ndim == 2 else X.shape[2]
+        flat = np.ascontiguousarray(X, dtype=np.float64).reshape(X.shape[0], -1)
+        config = self._native.suited_to(flat, channels)
+        fit = self._fit_native(flat, channels, settings=self._settings(config=config))
+        self._take(fit, X.shape)
+        return self
+
+    def _take(self, fit, shape=None):
+        super()._take(fit)
+        mean, sd = fit.mean(), fit.sd()
+        self._shape = shape or (mean.shape[:2] if mean.shape[2] == 1 else mean.shape)
+        self.image_, self.sd_ = mean.reshape(self._shape), sd.reshape(self._shape)
+        self.noise_sd_ = np.array(fit.noise_sd())
+        self.usage_ = np.array(fit.usage())
+
+    def fit_transform(self, X, y=None):
+        """The restored image: posterior means, in the shape and units of X."""
+        return self.fit(X).image_
+
+    def predict_interval(self, level=0.9):
+        """Central intervals of the noise-free pixels: lower and upper ends, in the shape of the image."""
+        check_is_fitted(self)
+        lower, upper = self._fit.interval(level)
+        return lower.reshape(self._shape), upper.reshape(self._shape)
+
+
+@with_running_doc
+class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableBase):
+    """Factor analysis of a table with holes, where the beta process finds which factors are used.
+
+    Parameters
+    ----------
+    Those that are None have the default of the Rust crate: see `default_config()`.
+
+    {model}
+    {running}
+
+    Attributes
+    ----------
+    n_used_ : array
+        Factors in use, in each stored draw.
+    n_features_in_, feature_names_in_
+    """
+
+    _native = _native.Factors
+
+    def __init__(
+        self,
+        *,
+        atoms=None,
+        scores=None,
+        usage=None,
+        slab=None,
+        noise=None,
+        spikes=None,
+        sweeps=None,
+        stored_draws=None,
+        chains=None,
+        random_state=0,
+        n_jobs=None,
+        progress=False,
+        checkpoint=None,
+        checkpoint_every=60.0,
+    ):
+        self.atoms = atoms
+        self.scores = scores
+        self.usage = usage
+        self.slab = slab
+        self.noise = noise
+        self.spikes = spikes
+        self.sweeps = sweeps
+        self.stored_draws = stored_draws
+        self.chains = chains
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+
+    def fit(self, X, y=None):
+        """Fits the model to X, of shape (n, n_features); y is not used."""
+        X = self._table(X, reset=True)
+        self._take(self._fit_native(X, self._names()))
+        return self
+
+    def _take(self, fit):
+        Base._take(self, fit)
+        if not hasattr(self, "n_features_in_"):
+            self.n_features_in_ = fit.n_columns()
+        self.n_used_ = np.array(fit.used_atoms())
+        self._n_features_out = fit.n_factors()
+
+    def transform(self, X):
+        """Scores of rows on the factors of the last stored draw: array of shape (n, n_factors)."""
+        X = self._table(X)
+        return self._fit.transform(X, self._names(), self._threads())
+
+    def impute(self, X):
+        """X with missing cells replaced by their posterior means: array of shape (n, n_features)."""
+        X = self._table(X)
+        return self._fit.impute(X, self._names(), self._threads())
+
+
+FactorAnalysis.__doc__ = FactorAnalysis.__doc__.replace("\n    {model}", _MODEL_DOC)

@@ -1,0 +1,307 @@
+"""Matrices most of whose entries are missing (crate npb-bsvd), recommenders (npb-hbrec)."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from npb import _native
+from npb._base import Base, _numbers, with_running_doc
+
+
+def entries(X):
+    """Shape, rows, columns and values of the observed entries.
+
+    X: an array with NaN where nothing is known, a SciPy sparse matrix whose stored entries (zeros too) are the observed ones, or a tuple
+    (rows, columns, values) or (rows, columns, values, shape).
+    """
+    if isinstance(X, tuple) and len(X) in (3, 4):
+        rows, columns = (_indices(name, index) for name, index in zip(("rows", "columns"), X[:2], strict=True))
+        values = np.ascontiguousarray(X[2], dtype=np.float64)
+        if not len(rows) == len(columns) == len(values):
+            raise ValueError(f"{len(rows)} rows, {len(columns)} columns, {len(values)} values: there must be one of each for every entry")
+        shape = X[3] if len(X) == 4 else (rows.max(initial=0) + 1, columns.max(initial=0) + 1)
+        shape = (int(shape[0]), int(shape[1]))
+    elif sparse.issparse(X):
+        coo = X.tocoo()
+        rows, columns = coo.row.astype(np.uint32), coo.col.astype(np.uint32)
+        values, shape = np.ascontiguousarray(coo.data, dtype=np.float64), coo.shape
+    else:
+        X = check_array(_numbers(X), dtype=np.float64, ensure_all_finite=False)
+        rows, columns = np.nonzero(~np.isnan(X))
+        values, shape = X[rows, columns], X.shape
+        rows, columns = rows.astype(np.uint32), columns.astype(np.uint32)
+    if not np.isfinite(values).all():
+        k = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise ValueError(f"Input X contains infinity or NaN: row {rows[k]}, column {columns[k]} is {values[k]}; leave the entry out or correct it")
+    return shape, rows, columns, values
+
+
+def _indices(name, index):
+    index = np.asarray(index)
+    if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
+        raise ValueError(f"{name}: must be a list of whole numbers from 0")
+    if index.size and not 0 <= index.min() <= index.max() < 2**32:
+        raise ValueError(f"{name}: must be between 0 and 2^32, found {index.min()} and {index.max()}")
+    return np.ascontiguousarray(index, dtype=np.uint32)
+
+
+def _features(features, n, what):
+    """Complete features of n rows or items, or None."""
+    if features is None:
+        return None
+    features = check_array(features, dtype=np.float64, order="C")
+    if len(features) != n:
+        raise ValueError(f"{what} has {len(features)} rows, there are {n}")
+    return features
+
+
+@with_running_doc
+class BayesianMatrixCompletion(Base):
+    """Predicts the missing entries of a matrix by a Bayesian singular value decomposition whose rank is inferred.
+
+    Parameters
+    ----------
+    Those that are None have the default of the Rust crate: see `default_config()`.
+
+    likelihood : str or dict, optional
+        "gaussian", "binary" (entries 0 and 1) or {"ordinal": {"levels": L}} (entries 1, ..., L).
+    candidates, max_candidates : int, optional
+        Candidate components at the start, and at most.
+    rank_a, rank_b : float, optional
+        Prior of the rank: about Poisson(rank_a / rank_b).
+    noise : dict, optional
+        Gamma prior of the noise precision, {"shape": s, "rate": r}.
+    row_noise, column_noise : bool, optional
+        Whether each row (column) has noise of its own.
+    row_intercepts, column_intercepts : bool, optional
+    sweeps : dict, optional
+        {"burn_in": b, "keep": k, "thin": t}.
+    stored_draws : int, optional
+        Draws that stay in the fit, for predictions.
+    chains : int, optional
+    {running}
+
+    Attributes
+    ----------
+    shape_ : (int, int)
+    diagnostics_ : dict
+        R-hat and effective sample sizes of the monitored scalars.
+    rank_distribution_ : array
+        Posterior probabilities of ranks 0, 1, ...
+    """
+
+    _native = _native.Bsvd
+
+    def __init__(
+        self,
+        *,
+        likelihood=None,
+        candidates=None,
+        max_candidates=None,
+        rank_a=None,
+        rank_b=None,
+        noise=None,
+        row_noise=None,
+        column_noise=None,
+        row_intercepts=None,
+        column_intercepts=None,
+        sweeps=None,
+        stored_draws=None,
+        chains=None,
+        random_state=0,
+        n_jobs=None,
+        progress=False,
+        checkpoint=None,
+        checkpoint_every=60.0,
+    ):
+        self.likelihood = likelihood
+        self.candidates = candidates
+        self.max_candidates = max_candidates
+        self.rank_a = rank_a
+        self.rank_b = rank_b
+        self.noise = noise
+        self.row_noise = row_noise
+        self.column_noise = column_noise
+        self.row_intercepts = row_intercepts
+        self.column_intercepts = column_intercepts
+        self.sweeps = sweeps
+        self.stored_draws = stored_draws
+        self.chains = chains
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+
+    def fit(self, X, y=None, *, row_features=None, column_features=None):
+        """Fits the observed entries.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) with NaN where nothing is known; or a sparse matrix whose stored entries are the observed ones; or a tuple
+            (rows, columns, values) or (rows, columns, values, shape)
+        row_features, column_features : arrays of shapes (n, q) and (p, r), complete, of like scales
+        """
+        shape, *cells = entries(X)
+        rows = _features(row_features, shape[0], "row_features")
+        columns = _features(column_features, shape[1], "column_features")
+        self._take(self._fit_native(shape, *cells, rows, columns))
+        return self
+
+    def _take(self, fit):
+        super()._take(fit)
+        self.shape_ = fit.shape()
+        self.diagnostics_ = fit.diagnostics()
+        self.rank_distribution_ = fit.rank_distribution()
+
+    def _cells(self, rows, columns, level=0.9):
+        check_is_fitted(self)
+        rows, columns = _indices("rows", rows), _indices("columns", columns)
+        return self._fit.predict(rows, columns, level, self._threads())
+
+    def predict(self, rows, columns, return_sd=False):
+        """Posterior means of the cells at `rows` and `columns` (lists of equal lengths), and the standard deviations of new entries there if asked."""
+        found = self._cells(rows, columns)
+        return (found[:, 0], found[:, 4]) if return_sd else found[:, 0]
+
+    def predict_interval(self, rows, columns, level=0.9):
+        """Central intervals that hold `level` of new entries at these cells: lower and upper ends, arrays of shape (n_cells,)."""
+        found = self._cells(rows, columns, level)
+        return found[:, 5], found[:, 6]
+
+    def complete(self):
+        """Posterior means of all cells: array of shape (n, p)."""
+        check_is_fitted(self)
+        rows, columns = np.indices(self.shape_).reshape(2, -1)
+        return self.predict(rows, columns).reshape(self.shape_)
+
+    def draws(self, rows, columns):
+        """Noise-free values of cells in every stored draw: array of shape (n_draws, n_cells), single precision."""
+        check_is_fitted(self)
+        return self._fit.draws(_indices("rows", rows), _indices("columns", columns), self._threads())
+
+    def recommend(self, row, n=10, exclude=()):
+        """The n columns with the largest posterior means in a row, without those in `exclude`.
+
+        Returns
+        -------
+        list of dict with `column`, `mean`, `sd` and `in_top`, the probability of being among the n best
+        """
+        check_is_fitted(self)
+        found = self._fit.top(int(row), n, [int(j) for j in exclude], self._threads())
+        return [dict(zip(("column", "mean", "sd", "in_top"), one, strict=True)) for one in found]
+
+    def fold_in(self, columns, values, features=(), level=0.9):
+        """What is believed of a new row, by its entries at `columns`, without a new fit.
+
+        Returns
+        -------
+        mean, lower, upper : arrays of shape (p,); the intervals are of new entries
+        """
+        check_is_fitted(self)
+        pairs = [(int(j), float(v)) for j, v in zip(columns, values, strict=True)]
+        found = self._fit.fold_in(pairs, [float(x) for x in features], level, self._threads())
+        return found[:, 0], found[:, 5], found[:, 6]
+
+
+@with_running_doc
+class HybridRecommender(Base):
+    """Recommends items to users with few ratings, by other users and by the contents of items: nonparametric hierarchical Bayes.
+
+    Parameters
+    ----------
+    Those that are None have the default of the Rust crate: see `default_config()`.
+
+    like_from : float, optional
+        Ratings of this or more are likes: 1 suits ratings of 0 and 1, 4 suits five stars.
+    filter : str, optional
+        "hybrid1" (other users and content), "hybrid2", "content_based" or "collaborative".
+    base : str or dict, optional
+        Base distribution: "standard", or {"learned": {...}}.
+    identity : float, optional
+        Share of the noise of a like that belongs to user and item for good.
+    weights : dict, optional
+        Weights of the users as atoms.
+    most_ratings : int, optional
+        Ratings of a user beyond this number are left out, chosen at random.
+    {running}
+
+    Attributes
+    ----------
+    shape_ : (int, int)
+        Users and items.
+    """
+
+    _native = _native.Hbrec
+    _inside = (("fit",),)
+
+    def __init__(
+        self,
+        *,
+        like_from=None,
+        filter=None,
+        base=None,
+        identity=None,
+        weights=None,
+        most_ratings=None,
+        random_state=0,
+        n_jobs=None,
+        progress=False,
+        checkpoint=None,
+        checkpoint_every=60.0,
+    ):
+        self.like_from = like_from
+        self.filter = filter
+        self.base = base
+        self.identity = identity
+        self.weights = weights
+        self.most_ratings = most_ratings
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+
+    def fit(self, X, y=None, *, item_features=None):
+        """Fits ratings.
+
+        Parameters
+        ----------
+        X : ratings of users (rows) for items (columns), as in :meth:`BayesianMatrixCompletion.fit`
+        item_features : array of shape (n_items, q), complete
+        """
+        shape, *cells = entries(X)
+        features = _features(item_features, shape[1], "item_features")
+        self._take(self._fit_native(shape, *cells, features))
+        return self
+
+    def _take(self, fit):
+        super()._take(fit)
+        self.shape_ = fit.shape()
+
+    def _user(self, user, liked, disliked):
+        check_is_fitted(self)
+        if user is not None:
+            return int(user)
+        return [(int(j), True) for j in liked] + [(int(j), False) for j in disliked]
+
+    def predict_proba(self, user=None, *, liked=(), disliked=()):
+        """Probabilities that a user likes the items: array of shape (n_items,).
+
+        Parameters
+        ----------
+        user : int, a user of the fit; or None for a new one, by what it likes and does not like
+        """
+        user = self._user(user, liked, disliked)
+        return self._fit.probabilities(user, self._threads())
+
+    def recommend(self, user=None, n=10, *, liked=(), disliked=(), explore=None):
+        """The n best items that the user has not rated; with a seed in `explore`, those of one draw (Thompson sampling).
+
+        Returns
+        -------
+        list of dict with `item`, `probability` of a like, and its `sd`
+        """
+        user = self._user(user, liked, disliked)
+        found = self._fit.top(user, n, explore, self._threads())
+        return [dict(zip(("item", "probability", "sd"), one, strict=True)) for one in found]

@@ -1,0 +1,506 @@
+"""Mixtures of experts for numeric tables with holes: classes, clusters, densities, missing cells (crate npb-iqgme)."""
+
+import numpy as np
+from sklearn.base import ClassifierMixin, ClusterMixin, DensityMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from npb import _native
+from npb._base import TableBase, with_running_doc
+from npb._classes import encoded, named
+
+_SETTINGS_DOC = """
+    truncation : int, optional
+        Largest number of components of the variational family.
+    concentration : dict, optional
+        Gamma prior of the concentration of the Dirichlet process, {"shape": s, "rate": r}.
+    mean_strength : float, optional
+        How many rows the prior mean of a component is worth.
+    dof_excess, dof_per_feature : float, optional
+        Degrees of freedom of the Wishart prior with P features: P + dof_excess + dof_per_feature P.
+    restarts : int, optional
+        Runs of every start.
+    elbo_temperature : float, optional
+        How predictions average over runs by their bounds; 0 keeps the best run alone.
+    max_iter : int, optional
+        Iterations of a run, at most.
+    tol : float, optional
+        A run has converged when the bound's relative change falls below this."""
+
+
+def _documented(cls):
+    cls.__doc__ = cls.__doc__.replace("\n    {settings}", _SETTINGS_DOC)
+    return with_running_doc(cls)
+
+
+class _Variational(TableBase):
+    def _take(self, fit):
+        super()._take(fit)
+        self.elbo_ = fit.trace()
+        self.n_iter_ = len(self.elbo_)
+        self.converged_ = fit.has_converged()
+
+
+class _Iqgme(_Variational):
+    _native = _native.Iqgme
+
+    def _unlabelled(self, X):
+        X = self._table(X, reset=True)
+        none = np.full(len(X), -1, dtype=np.int64)
+        self._take(self._fit_native(X, none, [], self._names()))
+        return X
+
+    def impute(self, X):
+        """Completes rows of any kind, in training or new.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, n_features)
+
+        Returns
+        -------
+        mean, sd : arrays of shape (n, n_features), in the units of X
+            Missing cells hold posterior means and standard deviations given the observed cells of their rows; observed cells hold their values and 0.
+            A column that had no value in training stays NaN.
+        """
+        return self._fit_of(X, lambda fit, X: fit.impute(X, self._threads()))
+
+    def predict_interval(self, X, level=0.9):
+        """Central intervals that hold `level` of the posterior of each missing cell.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n, n_features); observed cells hold their values in both.
+        """
+        _check_level(level)
+        tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+        lower, upper = self._fit_of(X, lambda fit, X: fit.impute_quantiles(X, tails, self._threads()))
+        return lower, upper
+
+    def sample_missing(self, X, n_draws=10):
+        """Completed tables, each a joint draw of the missing cells: multiple imputation. Array of shape (n_draws, n, n_features)."""
+        return self._fit_of(X, lambda fit, X: fit.impute_draws(X, n_draws, self._threads()))
+
+    def score_samples(self, X):
+        """Log density of the observed cells of each row, in the units of X (nats); low values are anomalies. Array of shape (n,)."""
+        return self._fit_of(X, lambda fit, X: fit.ln_density(X, self._threads()))
+
+    def _fit_of(self, X, question):
+        X = self._table(X)
+        return question(self._fit, X)
+
+
+def _check_level(level):
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level={level!r}: must be between 0 and 1")
+
+
+@_documented
+class IncompleteClassifier(ClassifierMixin, _Iqgme):
+    """Nonlinear classification of rows with missing features: an infinite mixture of Gaussian clusters, each with its own linear probit classifier.
+
+    Nothing is imputed beforehand: missing features are integrated out, in training and in prediction. Rows may lack labels (NaN or None in y).
+    Probabilities average over several runs that are stacked and calibrated by held-out prediction.
+
+    Parameters
+    ----------
+    Those that are None have the default of the Rust crate: see `default_config()`.
+
+    {settings}
+    expert : dict, optional
+        Gamma prior of the precisions of the experts' coefficients.
+    expert_mean_strength : float, optional
+        How many experts the prior mean of their common mean is worth.
+    starts : list of dict, optional
+        Starts to try, such as [{"k_means": 1}, {"per_class": 2}, {"mixture": 10}].
+    normal_scores : bool, optional
+        Whether runs are made on normal scores of the features, too.
+    folds : int, optional
+        Folds of the held-out prediction by which runs are weighed and calibrated; 0 for none: several times as fast.
+    {running}
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : array of str, for tables with named columns
+    n_iter_ : int, elbo_ : array
+        Iterations of the best run, and its bound after each.
+    converged_ : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from npb import IncompleteClassifier
+    >>> nan = np.nan
+    >>> X = [[-2, -1.9], [-1.7, nan], [-2.2, -2.1], [-1.9, -2.3], [2.1, 1.8], [nan, 2.2], [1.9, 2], [2.3, 1.7]]
+    >>> y = ["low"] * 4 + ["high"] * 4
+    >>> model = IncompleteClassifier().fit(X, y)
+    >>> model.predict([[2, nan], [-2, -2]]).tolist()
+    ['high', 'low']
+    """
+
+    def __init__(
+        self,
+        *,
+        truncation=None,
+        concentration=None,
+        mean_strength=None,
+        dof_excess=None,
+        dof_per_feature=None,
+        expert=None,
+        expert_mean_strength=None,
+        starts=None,
+        restarts=None,
+        normal_scores=None,
+        elbo_temperature=None,
+        folds=None,
+        max_iter=None,
+        tol=None,
+        random_state=0,
+        n_jobs=None,
+        progress=False,
+        checkpoint=None,
+        checkpoint_every=60.0,
+    ):
+        self.truncation = truncation
+        self.concentration = concentration
+        self.mean_strength = mean_strength
+        self.dof_excess = dof_excess
+        self.dof_per_feature = dof_per_feature
+        self.expert = expert
+        self.expert_mean_strength = expert_mean_strength
+        self.starts = starts
+        self.restarts = restarts
+        self.normal_scores = normal_scores
+        self.elbo_temperature = elbo_temperature
+        self.folds = folds
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+
+    def fit(self, X, y):
+        """Fits the classifier.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, n_features); NaN, None or pd.NA is missing
+        y : array of shape (n,); NaN or None for a row without a label
+        """
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        X = self._table(X, reset=True)
+        classes, codes = encoded(y)
+        _check_lengths(X, codes)
+        fit = self._fit_native(X, codes, [str(c) for c in classes], self._names())
+        self.classes_ = classes
+        self._take(fit)
+        return self
+
+    def _take(self, fit):
+        super()._take(fit)
+        if not hasattr(self, "classes_"):
+            if not fit.classes():
+                raise ValueError("the fit was made without labels: load it as IncompleteMixture or IncompleteImputer")
+            self.classes_ = named(fit.classes())
+
+    def predict_proba(self, X):
+        """Probabilities of the classes, in the order of `classes_`: array of shape (n, n_classes)."""
+        return self._fit_of(X, lambda fit, X: fit.predict_proba(X, self._threads()))
+
+    def predict(self, X):
+        """The most probable class of each row: array of shape (n,)."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_interval(self, X, level=0.9, n_draws=200):
+        """Central intervals that hold `level` of the posterior of each probability, by draws of all parameters.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n, n_classes)
+        """
+        _check_level(level)
+        ends = self._fit_of(X, lambda fit, X: fit.predict_interval(X, level, n_draws, self._threads()))
+        return ends[:, :, 0], ends[:, :, 1]
+
+
+def _check_lengths(X, y):
+    if len(X) != len(y):
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(y)]}")
+
+
+class _Unlabelled(_Iqgme):
+    def __init__(
+        self,
+        *,
+        truncation=None,
+        concentration=None,
+        mean_strength=None,
+        dof_excess=None,
+        dof_per_feature=None,
+        unlabelled_starts=None,
+        restarts=None,
+        elbo_temperature=None,
+        max_iter=None,
+        tol=None,
+        random_state=0,
+        n_jobs=None,
+        progress=False,
+        checkpoint=None,
+        checkpoint_every=60.0,
+    ):
+        self.truncation = truncation
+        self.concentration = concentration
+        self.mean_strength = mean_strength
+        self.dof_excess = dof_excess
+        self.dof_per_feature = dof_per_feature
+        self.unlabelled_starts = unlabelled_starts
+        self.restarts = restarts
+        self.elbo_temperature = elbo_temperature
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+
+
+@_documented
+class IncompleteMixture(ClusterMixin, DensityMixin, _Unlabelled):
+    """A Dirichlet process mixture of Gaussians for rows with missing features: clusters, densities, missing cells.
+
+    The number of clusters is found.
+
+    Parameters
+    ----------
+    Those that are None have the default of the Rust crate: see `default_config()`.
+
+    {settings}
+    unlabelled_starts : list of dict, optional
+        Starts to try, such as [{"k_means": 1}, {"k_means": 4}].
+    {running}
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+        Cluster of each row of training.
+    n_clusters_ : int
+        Clusters with at least one row.
+    weights_, means_, covariances_ : arrays of shapes (K,), (K, P), (K, P, P)
+        Posterior means, in the units of X, for the columns of `model_columns_`: constant columns and those without a value are left out.
+    n_features_in_, feature_names_in_, n_iter_, elbo_, converged_
+        As in :class:`IncompleteClassifier`.
+    """
+
+    def fit(self, X, y=None):
+        """Fits the mixture to X, of shape (n, n_features); y is not used."""
+        X = self._unlabelled(X)
+        self.labels_ = self.predict(X)
+        return self
+
+    def _take(self, fit):
+        super()._take(fit)
+        self.n_clusters_ = fit.n_clusters()
+        self.weights_, self.means_, self.covariances_ = fit.components()
+        self.model_columns_ = np.array(fit.model_columns(), dtype=int)
+
+    def predict_proba(self, X):
+        """Probabilities of the components given the observed cells of each row: array of shape (n, K)."""
+        return self._fit_of(X, lambda fit, X: fit.responsibilities(X, self._threads()))
+
+    def predict(self, X):
+        """The most probable component of each row: array of shape (n,)."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    def score(self, X, y=None):
+        """Mean log density of the observed cells of a row."""
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples=1):
+        """Draws new rows from the posterior predictive distribution: array of shape (n_samples, n_features).
+
+        The draws depend on `random_state` of the fit and are the same in each call.
+        """
+        check_is_fitted(self)
+        unknown = np.full((n_samples, self.n_features_in_), np.nan)
+        return self._fit.impute_draws(unknown, 1, self._threads())[0]
+
+
+@_documented
+class IncompleteImputer(OneToOneFeatureMixin, TransformerMixin, _Unlabelled):
+    """Completes rows with missing features by a Dirichlet process mixture of Gaussians: posterior means, intervals, draws.
+
+    Parameters
+    ----------
+    Those that are None have the default of the Rust crate: see `default_config()`.
+
+    {settings}
+    unlabelled_starts : list of dict, optional
+        Starts to try, such as [{"k_means": 1}, {"k_means": 4}].
+    {running}
+
+    Attributes
+    ----------
+    n_features_in_, feature_names_in_, n_iter_, elbo_, converged_
+        As in :class:`IncompleteClassifier`.
+    """
+
+    def fit(self, X, y=None):
+        """Fits the mixture to X, of shape (n, n_features); y is not used."""
+        self._unlabelled(X)
+        return self
+
+    def transform(self, X):
+        """X with missing cells replaced by their posterior means given the observed cells of their rows: array of shape (n, n_features).
+
+        Rows are taken for new ones, those of training too. A column that had no value in training stays NaN.
+        """
+        return self.impute(X)[0]
+
+
+@_documented
+class MultiTaskClassifier(ClassifierMixin, _Variational):
+    """Classification in many tasks that share clusters and classifiers as far as the data say: a hierarchical Dirichlet process mixture of experts.
+
+    Parameters
+    ----------
+    Those that are None have the default of the Rust crate: see `default_config()`.
+
+    atoms : int, optional
+        Largest number of components that tasks share.
+    {settings}
+    expert : dict, optional
+        Gamma prior of the precisions of the experts' coefficients.
+    starts, summary_starts : list of dict, optional
+        Starts of the runs that predictions average over, and of those for summaries.
+    folds : int, optional
+        Folds of the held-out prediction by which runs are weighed; 0 for none: several times as fast.
+    {running}
+
+    Attributes
+    ----------
+    classes_, tasks_ : arrays
+    n_features_in_, feature_names_in_, n_iter_, elbo_, converged_
+        As in :class:`IncompleteClassifier`.
+    """
+
+    _native = _native.Tasks
+    _inside = (("single",),)
+
+    def __init__(
+        self,
+        *,
+        atoms=None,
+        truncation=None,
+        concentration=None,
+        mean_strength=None,
+        dof_excess=None,
+        dof_per_feature=None,
+        expert=None,
+        starts=None,
+        summary_starts=None,
+        restarts=None,
+        elbo_temperature=None,
+        folds=None,
+        max_iter=None,
+        tol=None,
+        random_state=0,
+        n_jobs=None,
+        progress=False,
+        checkpoint=None,
+        checkpoint_every=60.0,
+    ):
+        self.atoms = atoms
+        self.truncation = truncation
+        self.concentration = concentration
+        self.mean_strength = mean_strength
+        self.dof_excess = dof_excess
+        self.dof_per_feature = dof_per_feature
+        self.expert = expert
+        self.starts = starts
+        self.summary_starts = summary_starts
+        self.restarts = restarts
+        self.elbo_temperature = elbo_temperature
+        self.folds = folds
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+
+    def fit(self, X, y, tasks=None):
+        """Fits all tasks.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, n_features), the rows of all tasks; NaN is missing
+        y : array of shape (n,); NaN or None for a row without a label
+        tasks : array of shape (n,), the task of each row; None for one task
+        """
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        X = self._table(X, reset=True)
+        classes, codes = encoded(y)
+        _check_lengths(X, codes)
+        tasks, of_row = np.unique(_tasks(tasks, X), return_inverse=True)
+        names = [str(task) for task in tasks]
+        arguments = (X, codes, [str(c) for c in classes], of_row.astype(np.int64), names, self._names())
+        fit = self._fit_native(*arguments)
+        self.classes_, self.tasks_ = classes, tasks
+        self._take(fit)
+        return self
+
+    def _take(self, fit):
+        super()._take(fit)
+        if not hasattr(self, "classes_"):
+            self.classes_, self.tasks_ = named(fit.classes()), named(fit.tasks())
+
+    def _by_task(self, X, tasks, question):
+        """An array of answers by row, asked task by task."""
+        X = self._table(X)
+        tasks = _tasks(tasks, X)
+        answers = None
+        for task in np.unique(tasks):
+            if task not in self.tasks_:
+                raise ValueError(f"tasks: row {np.flatnonzero(tasks == task)[0]} is of task {task}, which was not in training")
+            rows = tasks == task
+            found = question(str(task), np.ascontiguousarray(X[rows]))
+            if answers is None:
+                answers = np.empty((len(X), *found.shape[1:]))
+            answers[rows] = found
+        return answers
+
+    def predict_proba(self, X, tasks=None):
+        """Probabilities of the classes, in the order of `classes_`: array of shape (n, n_classes)."""
+        return self._by_task(X, tasks, lambda task, X: self._fit.predict_proba(task, X, self._threads()))
+
+    def predict(self, X, tasks=None):
+        """The most probable class of each row: array of shape (n,)."""
+        best = self.predict_proba(X, tasks).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_interval(self, X, tasks=None, level=0.9, n_draws=200):
+        """Central intervals that hold `level` of the posterior of each probability: lower and upper ends, arrays of shape (n, n_classes)."""
+        _check_level(level)
+        ends = self._by_task(X, tasks, lambda task, X: self._fit.predict_interval(task, X, level, n_draws, self._threads()))
+        return ends[:, :, 0], ends[:, :, 1]
+
+    def similarity(self):
+        """How alike the tasks are, from 0 to 1: array of shape (n_tasks, n_tasks), in the order of `tasks_`."""
+        check_is_fitted(self)
+        return self._fit.similarity()
+
+
+def _tasks(tasks, X):
+    if tasks is None:
+        return np.full(len(X), "all")
+    tasks = np.asarray(tasks)
+    _check_lengths(X, tasks)
+    return tasks

@@ -1,0 +1,164 @@
+//! npb-bsvd: matrices most of whose entries are missing.
+
+use npb_bsvd::{
+    BsvdConfig, BsvdError, BsvdFit, Cells, Prediction, Ranked, SideInformation, fit_watched,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arrays::{
+    Array, Matrix, Vector, array, config, diagnostics, dict, features, ratings, vector,
+};
+use crate::run::{How, ask, saved};
+
+/// Numbers of a prediction, in the order of the columns that are handed out.
+const WIDTH: usize = 7;
+
+fn numbers(p: &Prediction) -> [f64; WIDTH] {
+    let (interval, predictive) = (p.interval, p.predictive_interval);
+    [
+        p.mean,
+        p.sd,
+        interval.0,
+        interval.1,
+        p.predictive_sd,
+        predictive.0,
+        predictive.1,
+    ]
+}
+
+/// Mean, sd, interval, and those of a new entry: one row for each cell.
+fn predictions<'py>(py: Python<'py>, found: &[Prediction]) -> PyResult<Array<'py>> {
+    let values = found.iter().flat_map(numbers).collect();
+    array(py, &[found.len(), WIDTH], values)
+}
+
+/// Index, mean, sd, probability of being in the top.
+type Best = Vec<(usize, f64, f64, f64)>;
+
+fn best(ranked: Vec<Ranked>) -> Best {
+    let one = |r: Ranked| (r.index, r.mean, r.sd, r.in_top);
+    ranked.into_iter().map(one).collect()
+}
+
+/// A fit of `npb_bsvd::fit`.
+#[pyclass(module = "npb._native", frozen)]
+pub(crate) struct Bsvd(BsvdFit);
+
+saved!(Bsvd, BsvdFit);
+
+#[pymethods]
+impl Bsvd {
+    #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "one for each argument of Python")]
+    fn fit(
+        py: Python<'_>,
+        shape: (usize, usize),
+        rows: Vector<'_, u32>,
+        columns: Vector<'_, u32>,
+        values: Vector<'_>,
+        row_features: Option<Matrix<'_>>,
+        column_features: Option<Matrix<'_>>,
+        settings: &Bound<'_, PyAny>,
+        how: How,
+    ) -> PyResult<Self> {
+        let config: BsvdConfig = config(settings)?;
+        let entries = ratings(shape, &rows, &columns, &values)?;
+        let side = SideInformation {
+            rows: features(row_features.as_ref())?,
+            columns: features(column_features.as_ref())?,
+        };
+        let none = Cells::default();
+        how.fit(py, |watch| {
+            fit_watched(&entries, side, &none, &config, watch)
+        })
+        .map(Self)
+    }
+
+    #[staticmethod]
+    fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        dict(py, &BsvdConfig::default())
+    }
+
+    fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        dict(py, &self.0.config)
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        (self.0.n_rows(), self.0.n_cols())
+    }
+
+    fn diagnostics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        diagnostics(py, &self.0.diagnostics())
+    }
+
+    /// Posterior probabilities of ranks 0, 1, ...
+    fn rank_distribution<'py>(&self, py: Python<'py>) -> PyResult<Array<'py>> {
+        let ranks = self.0.rank_distribution().map_err(crate::run::error)?;
+        array(py, &[ranks.len()], ranks)
+    }
+
+    fn predict<'py>(
+        &self,
+        py: Python<'py>,
+        rows: Vector<'_, u32>,
+        columns: Vector<'_, u32>,
+        level: f64,
+        threads: usize,
+    ) -> PyResult<Array<'py>> {
+        let cells = Cells {
+            rows: vector(&rows)?.to_vec(),
+            columns: vector(&columns)?.to_vec(),
+            values: Vec::new(),
+        };
+        let found = ask(py, threads, || self.0.predict_all(&cells, level))?;
+        predictions(py, &found)
+    }
+
+    /// Noise-free values of cells: draw, cell.
+    fn draws<'py>(
+        &self,
+        py: Python<'py>,
+        rows: Vector<'_, u32>,
+        columns: Vector<'_, u32>,
+        threads: usize,
+    ) -> PyResult<Array<'py, f32>> {
+        let cells = Cells {
+            rows: vector(&rows)?.to_vec(),
+            columns: vector(&columns)?.to_vec(),
+            values: Vec::new(),
+        };
+        let found = ask(py, threads, || self.0.cell_draws(&cells))?;
+        array(py, &[found.len(), cells.rows.len()], found.concat())
+    }
+
+    fn top(
+        &self,
+        py: Python<'_>,
+        row: usize,
+        n: usize,
+        exclude: Vec<u32>,
+        threads: usize,
+    ) -> PyResult<Best> {
+        ask(py, threads, || self.0.top(row, n, &exclude)).map(best)
+    }
+
+    /// A new row by its entries and features: what is believed of each of its cells.
+    fn fold_in<'py>(
+        &self,
+        py: Python<'py>,
+        entries: Vec<(usize, f64)>,
+        features: Vec<f64>,
+        level: f64,
+        threads: usize,
+    ) -> PyResult<Array<'py>> {
+        let found = ask(py, threads, || {
+            let row = self.0.fold_in_row(&entries, &features)?;
+            let cell = |j: usize| row.cell(j)?.summary(level);
+            (0..self.0.n_cols())
+                .map(cell)
+                .collect::<Result<Vec<_>, BsvdError>>()
+        })?;
+        predictions(py, &found)
+    }
+}

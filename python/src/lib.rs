@@ -1,0 +1,30 @@
+//! `npb._native`: the fits of the model crates as Python classes, a thin layer between NumPy arrays and the crates' own types.
+//!
+//! Settings are dicts in the shape of the crates' configurations, read by their serde implementations: unknown or impossible fields are `ValueError`s that
+//! name them. The estimators that users see are in Python, on top of this.
+
+mod arrays;
+mod bpfa;
+mod bsvd;
+mod hbrec;
+mod iqgme;
+mod regbayes;
+mod run;
+
+/// The module.
+#[pyo3::pymodule(gil_used = true)]
+mod _native {
+    #[pymodule_export]
+    use crate::bpfa::{Factors, Picture};
+    #[pymodule_export]
+    use crate::bsvd::Bsvd;
+    #[pymodule_export]
+    use crate::hbrec::Hbrec;
+    #[pymodule_export]
+    use crate::iqgme::{Iqgme, Tasks};
+    #[pymodule_export]
+    use crate::regbayes::{ManyLabels, Topics};
+
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,174 @@
+"""Matrices, recommenders, images, labels, topics."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import npb
+from npb import (
+    BayesianMatrixCompletion,
+    BetaProcessDenoiser,
+    FactorAnalysis,
+    HybridRecommender,
+    MaxMarginTopics,
+    MultiLabelLatentFeatures,
+)
+
+SHORT = {"burn_in": 150, "keep": 150, "thin": 1}
+
+
+def same_after_pickle_and_file(model, answer, path):
+    whole = answer(model)
+    np.testing.assert_array_equal(answer(pickle.loads(pickle.dumps(model))), whole)
+    model.save(path)
+    np.testing.assert_array_equal(answer(type(model).load(path)), whole)
+
+
+def test_matrix_completion(tmp_path, low_rank):
+    X, full = low_rank
+    model = BayesianMatrixCompletion(sweeps=SHORT, chains=2).fit(X)
+    hidden = np.isnan(X)
+    assert np.sqrt(np.mean((model.complete() - full)[hidden] ** 2)) < 0.4 * full[hidden].std()
+    rows, columns = np.nonzero(hidden)
+    lower, upper = model.predict_interval(rows, columns, level=0.8)
+    assert 0.6 < np.mean((lower <= full[hidden]) & (full[hidden] <= upper)) < 0.95
+    assert model.diagnostics_ and model.rank_distribution_.argmax() == 2
+    best = model.recommend(0, 3, exclude=[1])
+    assert len(best) == 3 and 1 not in [b["column"] for b in best]
+    mean, lower, upper = model.fold_in(np.arange(10), full[0, :10])
+    assert np.corrcoef(mean, full[0])[0, 1] > 0.9 and (lower < upper).all()
+    same_after_pickle_and_file(model, lambda m: m.complete(), tmp_path / "m")
+    # Three ways to say the same.
+    triplets = (*np.nonzero(~hidden), X[~hidden], X.shape)
+    stored = sparse.coo_array((triplets[2], triplets[:2]), shape=X.shape).tocsr()
+    for same in (triplets, stored):
+        np.testing.assert_array_equal(BayesianMatrixCompletion(sweeps=SHORT, chains=2).fit(same).complete(), model.complete())
+
+
+def test_matrix_errors(low_rank):
+    X = low_rank[0].copy()
+    with pytest.raises(NotFittedError):
+        BayesianMatrixCompletion().predict([0], [0])
+    X[3, 4] = np.inf
+    with pytest.raises(ValueError, match="row 3, column 4 is inf"):
+        BayesianMatrixCompletion().fit(X)
+    with pytest.raises(ValueError, match="row 0, column 1"):
+        BayesianMatrixCompletion().fit(([0, 0], [1, 1], [1.0, 2.0]))
+    with pytest.raises(ValueError, match="rows"):
+        BayesianMatrixCompletion().fit(([0.5], [1], [1.0]))
+    with pytest.raises(ValueError, match="row_features has 2 rows"):
+        BayesianMatrixCompletion().fit(low_rank[0], row_features=np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="burnin"):
+        BayesianMatrixCompletion(sweeps={"burnin": 3}).fit(low_rank[0])
+    model = BayesianMatrixCompletion(sweeps={"burn_in": 5, "keep": 5, "thin": 1}).fit(low_rank[0])
+    with pytest.raises(ValueError, match="99"):
+        model.predict([99], [0])
+
+
+def test_recommender(tmp_path):
+    rng = np.random.default_rng(2)
+    taste, kind = rng.integers(2, size=60), rng.integers(2, size=30)
+    liked = (taste[:, None] == kind[None, :]).astype(float)
+    X = np.where(rng.random(liked.shape) < 0.6, np.nan, liked)
+    features = kind[:, None] + 0.1 * rng.normal(size=(30, 1))
+    model = HybridRecommender(like_from=1.0).fit(X, item_features=features)
+    hits = [np.mean(liked[u, [b["item"] for b in model.recommend(u, 5)]]) for u in range(20)]
+    assert np.mean(hits) > 0.8
+    assert not set(np.flatnonzero(~np.isnan(X[0]))) & {b["item"] for b in model.recommend(0, 30)}
+    new = model.predict_proba(liked=np.flatnonzero(kind == 1)[:3], disliked=np.flatnonzero(kind == 0)[:3])
+    assert new[kind == 1].mean() > new[kind == 0].mean() + 0.3
+    assert model.recommend(0, 3, explore=1) == model.recommend(0, 3, explore=1)
+    same_after_pickle_and_file(model, lambda m: m.predict_proba(1), tmp_path / "m")
+    with pytest.raises(ValueError, match="60"):
+        model.predict_proba(60)
+    with pytest.raises(NotFittedError):
+        HybridRecommender().recommend(0)
+
+
+def test_images(tmp_path):
+    rng = np.random.default_rng(3)
+    stripes = 100 + 50 * np.sin(np.arange(40)[:, None] / 3 + np.arange(40)[None, :] / 5)
+    noisy = stripes + 10 * rng.normal(size=stripes.shape)
+    noisy[rng.random(noisy.shape) < 0.2] = np.nan
+    model = BetaProcessDenoiser(patch=(6, 6), atoms=16, sweeps={"burn_in": 15, "keep": 10, "thin": 1})
+    done = model.fit_transform(noisy)
+    assert done.shape == (40, 40) and np.sqrt(np.mean((done - stripes) ** 2)) < 7
+    assert 5 < model.noise_sd_[0] < 15
+    lower, upper = model.predict_interval(0.9)
+    assert (lower < done).all() and (done < upper).all()
+    same_after_pickle_and_file(model, lambda m: m.image_, tmp_path / "m")
+    with pytest.raises(ValueError, match="height, width"):
+        BetaProcessDenoiser().fit(np.zeros(5))
+    with pytest.raises(NotFittedError):
+        BetaProcessDenoiser().predict_interval()
+
+
+def test_factor_analysis(tmp_path):
+    rng = np.random.default_rng(4)
+    full = rng.normal(size=(80, 2)) @ rng.normal(size=(2, 6)) + 0.1 * rng.normal(size=(80, 6))
+    X = np.where(rng.random(full.shape) < 0.2, np.nan, full)
+    model = FactorAnalysis(atoms=6, sweeps=SHORT, stored_draws=10).fit(X)
+    hidden = np.isnan(X)
+    assert np.sqrt(np.mean((model.impute(X) - full)[hidden] ** 2)) < 0.6 * full[hidden].std()
+    scores = model.transform(X)
+    assert scores.shape == (80, len(model.get_feature_names_out()))
+    same_after_pickle_and_file(model, lambda m: m.transform(X), tmp_path / "m")
+
+
+def test_many_labels(tmp_path):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(100, 5))
+    scores = X @ rng.normal(size=(5, 4))
+    Y = np.column_stack([(scores[:, :3] > 0).astype(float), scores[:, 3]])
+    seen = np.where(rng.random(Y.shape) < 0.1, np.nan, Y)
+    model = MultiLabelLatentFeatures(numbers=[3], max_iter=30).fit(X, seen)
+    found = model.predict(X)
+    assert np.mean(found[:, :3] == Y[:, :3]) > 0.85
+    assert np.corrcoef(found[:, 3], Y[:, 3])[0, 1] > 0.8
+    assert {"feature", "expected_use", "columns", "drives"} == set(model.latent_features()[0])
+    same_after_pickle_and_file(model, lambda m: m.predict(X), tmp_path / "m")
+    with pytest.raises(ValueError, match="row 0, column 'y3'"):
+        MultiLabelLatentFeatures().fit(X, Y)
+    with pytest.raises(NotFittedError):
+        MultiLabelLatentFeatures().predict(X)
+
+
+def test_topics(tmp_path):
+    rng = np.random.default_rng(6)
+    words = np.repeat(np.eye(2), 10, axis=1) + 0.1
+    of_class = rng.integers(2, size=60)
+    X = rng.poisson(3 * words[of_class])
+    y = np.where(of_class == 1, "b", "a")
+    model = MaxMarginTopics(topics=2).fit(X, y)
+    assert np.mean(model.predict(X) == y) > 0.95
+    shares = model.transform(X)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert len(model.top_words(0, 5)) == 5
+    np.testing.assert_array_equal(MaxMarginTopics(topics=2).fit(sparse.csr_array(X), y).transform(sparse.csr_array(X)), shares)
+    same_after_pickle_and_file(model, lambda m: m.transform(X), tmp_path / "m")
+    assert MaxMarginTopics(topics=2).fit(X).transform(X).shape == (60, 2)
+    numbers = MaxMarginTopics(topics=2).fit(X, 5.0 * of_class, numbers=True)
+    assert np.corrcoef(numbers.predict(X), of_class)[0, 1] > 0.8
+    with pytest.raises(ValueError, match="19 features"):
+        model.predict(X[:, :19])
+    with pytest.raises(NotFittedError):
+        MaxMarginTopics().predict(X)
+
+
+@pytest.mark.parametrize("name", npb.__all__)
+def test_every_parameter_is_a_setting(name):
+    cls = getattr(npb, name)
+    model = cls()
+    clone(model)
+    defaults = cls.default_config()
+    running = {"random_state", "n_jobs", "progress", "checkpoint", "checkpoint_every", "numbers"}
+    for parameter in set(model.get_params()) - running:
+        place, config = model._place(parameter, defaults), defaults
+        for key in place:
+            assert key in config, f"{parameter} is no setting of {name}"
+            config = config[key]
+    assert all(f"{parameter} :" in cls.__doc__ or f"{parameter}," in cls.__doc__ or f", {parameter} " in cls.__doc__ for parameter in model.get_params()), name
