@@ -408,7 +408,7 @@ fn an_interrupted_fit_goes_on_to_the_same_bits() {
     folder.write("r.csv", stars());
     folder.write("p.csv", patients(0..90));
     folder.write("y.csv", labels_of_patients(90));
-    let line = |n: usize| format!("{} {}:2 {}:3 4:1\n", n % 2, n % 2, 2 + n % 3);
+    let line = |n: usize| format!("{0} {0}:2 {1}:{2} 4:1\n", n % 2, 2 + n % 2, 1 + n % 3);
     folder.write("d.txt", (0..400).map(line).collect::<String>());
     let noisy = image::GrayImage::from_fn(48, 40, |x, y| {
         image::Luma([(60 + 60 * (x / 8 % 2) + (x * 31 + y * 17) % 41) as u8])
@@ -421,7 +421,7 @@ fn an_interrupted_fit_goes_on_to_the_same_bits() {
         "fit table p.csv --id id --set chains=2 --set burn_in=300 --set keep=100 --set thin=1"
             .to_owned(),
         format!("fit labels p.csv --labels y.csv --id id {long}"),
-        format!("fit groups r.csv --group user --item film --value stars --liked 4 {long}"),
+        "fit groups r.csv --group user --item film --value stars --liked 4 --set weights.limits.tolerance=0 --set weights.limits.max_iterations=1000 --set base.learned.limits.max_iterations=100 --set base.learned.limits.tolerance=0".to_owned(),
         format!("fit topics d.txt --set topics=4 {long}"),
     ];
     for fit in &cases {
