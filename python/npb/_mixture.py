@@ -376,8 +376,8 @@ class MultiTaskClassifier(ClassifierMixin, _Variational):
     {settings}
     expert : dict, optional
         Gamma prior of the precisions of the experts' coefficients.
-    starts, summary_starts : list of dict, optional
-        Starts of the runs that predictions average over, and of those for summaries.
+    starts : list of dict, optional
+        Starts of the runs that predictions average over.
     folds : int, optional
         Folds of the held-out prediction by which runs are weighed; 0 for none: several times as fast.
     {running}
@@ -403,7 +403,6 @@ class MultiTaskClassifier(ClassifierMixin, _Variational):
         dof_per_feature=None,
         expert=None,
         starts=None,
-        summary_starts=None,
         restarts=None,
         elbo_temperature=None,
         folds=None,
@@ -423,7 +422,6 @@ class MultiTaskClassifier(ClassifierMixin, _Variational):
         self.dof_per_feature = dof_per_feature
         self.expert = expert
         self.starts = starts
-        self.summary_starts = summary_starts
         self.restarts = restarts
         self.elbo_temperature = elbo_temperature
         self.folds = folds

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import QUICK, two_moons
+from conftest import QUICK
 
 from npb import BayesianMatrixCompletion, IncompleteClassifier, IncompleteMixture
 
@@ -81,12 +81,6 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, low_rank):
     resumed = BayesianMatrixCompletion(**settings, checkpoint=path).fit(X)
     np.testing.assert_array_equal(resumed.complete(), whole)
     assert not path.exists()
-
-
-def test_ctrl_c_in_a_classifier():
-    X, y, _ = two_moons(n=20_000, missing=0.1)
-    model = IncompleteClassifier(restarts=1000, starts=[{"per_class": 6}], folds=0, normal_scores=False)
-    assert interrupted(lambda: model.fit(X, y)) < 1.0
 
 
 def test_no_thread_is_left_behind(moons):

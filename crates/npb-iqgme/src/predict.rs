@@ -876,6 +876,7 @@ fn nothing<T>(block: &mut Complete) -> Vec<Vec<T>> {
 mod tests {
     use npb_data::{Labels, Table};
     use npb_linalg::faer::mat;
+    use rand::RngExt;
 
     use super::*;
     use crate::IqgmeData;
@@ -918,5 +919,72 @@ mod tests {
             let apart = found[row] - exact;
             assert!(apart.abs() < 1e-10, "{row}: {} {exact}", found[row]);
         }
+    }
+
+    /// Its distribution has the standard deviation that it states: the integral of the tails is the variance.
+    #[test]
+    fn a_missing_cell_has_its_standard_deviation() {
+        let cell = CellTerm {
+            weight: 1.0,
+            mean: 0.4,
+            sd: 1.3,
+            dof: 7.0,
+        };
+        // Variance = 4 integral of t P(x > mean + t) over t > 0, by symmetry.
+        let step = 0.01;
+        let times = (0..20_000).map(|k| step * (f64::from(k) + 0.5));
+        let tails = times.map(|t| t * (1.0 - cell.below(cell.mean + t)));
+        let sd = (4.0 * step * tails.sum::<f64>()).sqrt();
+        assert!((sd / cell.sd - 1.0).abs() < 1e-3, "{sd}");
+        assert!((cell.below(cell.mean) - 0.5).abs() < 1e-12);
+    }
+
+    /// Probability of a row with a hole: the variance of its score is that of an uncertain expert on an uncertain feature, by Monte Carlo.
+    #[test]
+    fn scores_of_rows_with_holes_have_the_variance_of_expert_and_feature() {
+        let component = Component {
+            mean: vec![0.3, -0.2],
+            strength: 2.0,
+            dof: 5.0,
+            scale_inverse: mat![[7.5, 2.0], [2.0, 4.0]],
+        };
+        let expert = Expert {
+            at_prior: false,
+            mean: vec![0.8, -0.5, 0.2],
+            covariance: mat![[0.5, 0.1, 0.0], [0.1, 0.9, -0.2], [0.0, -0.2, 0.3]],
+        };
+        let predictor =
+            Predictor::from_parts(&[component], std::slice::from_ref(&expert), vec![0.0]).unwrap();
+        let table = Table::new(1, 2, vec![1.1, 0.0], &[true, false]).unwrap();
+        let none = Labels::from_strings(&[None::<&str>]);
+        let data = IqgmeData::in_given_units(&table, &none, &[], &Mat::identity(2, 2)).unwrap();
+        let found = predictor
+            .probabilities(&data.rows, Experts::Integrated)
+            .unwrap();
+        // The missing feature given the observed one, with covariance (nu B)^-1 = [[1.5, .4], [.4, .8]].
+        let (given, variance_given): (f64, f64) =
+            (-0.2 + 0.4 / 1.5 * (1.1 - 0.3), 0.8 - 0.4 * 0.4 / 1.5);
+        let factor = npb_linalg::Cholesky::new(expert.covariance.as_ref()).unwrap();
+        let rng = &mut npb_infer::stream(4, [0; 4]);
+        let mut normal = || rng.sample::<f64, _>(rand_distr::StandardNormal);
+        let draws = 400_000;
+        let (mut first, mut second) = (0.0, 0.0);
+        for _ in 0..draws {
+            let mut w = [normal(), normal(), normal()];
+            factor.mul_l(&mut w);
+            let x = given + variance_given.sqrt() * normal();
+            let w = w.iter().zip(&expert.mean).map(|(z, m)| z + m);
+            let score: f64 = w.zip([1.1, x, 1.0]).map(|(w, x)| w * x).sum();
+            first += score;
+            second += score * score;
+        }
+        let n = f64::from(draws);
+        let (mean, variance) = (first / n, second / n - (first / n).powi(2));
+        let expected = normal_cdf(mean / (1.0 + variance).sqrt());
+        assert!(
+            (found[0][0] - expected).abs() < 2e-3,
+            "{} {expected}",
+            found[0][0]
+        );
     }
 }

@@ -576,7 +576,7 @@ fn add_components(
     let mut coordinates: Vec<Vec<usize>> = Vec::with_capacity(draws.len());
     let mut sizes: Vec<f64> = Vec::new();
     for labels in draws {
-        let mut counts = vec![0usize; crate::urn::n_labels(labels)];
+        let mut counts = vec![0usize; crate::collapsed::n_labels(labels)];
         observed
             .iter()
             .for_each(|&i| counts[labels[i] as usize] += 1);
@@ -636,7 +636,7 @@ impl PairScores {
         match scores {
             Scores::Levels(levels) => {
                 let codes: Vec<u32> = rows.iter().filter_map(|&i| levels[i]).collect();
-                let counts = crate::urn::counts(&codes);
+                let counts = crate::collapsed::counts(&codes);
                 let counts = counts.into_iter().map(|m| m as f64).collect();
                 Self::Levels { codes, counts }
             }

@@ -4,11 +4,12 @@ use npb_infer::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
 use crate::ItfConfig;
-use crate::gibbs::Sticks;
+use crate::collapsed;
 use crate::kernels::Column;
 use crate::numeric::mutual_information;
+use crate::prior::grow_concentrations;
 use crate::state::ItfState;
-use crate::urn;
+use crate::sticks::Sticks;
 
 /// Mass that the last stick of a kept draw takes over from all further ones.
 const TAIL: f64 = 1e-3;
@@ -79,7 +80,7 @@ impl Draw {
         };
         let top = |labels: &[u32], alpha: f64, rng: &mut Xoshiro256PlusPlus| {
             let mut sticks = Sticks::default();
-            sticks.draw(&urn::counts(labels), alpha, rng);
+            sticks.draw(&collapsed::counts(labels), alpha, rng);
             let mut n = (sticks.len() + 1).next_multiple_of(LANES);
             sticks.extend_to(n, alpha, rng);
             while sticks.rest(n) > TAIL && n < MAX_STICKS {
@@ -99,7 +100,7 @@ impl Draw {
             let top = &blocks[column.block].weights;
             let mut column = column.clone();
             if config.per_top_cluster() {
-                crate::gibbs::grow_concentrations(config, &mut column, top.len(), rng);
+                grow_concentrations(config, &mut column, top.len(), rng);
             }
             let (n_clusters, weights) = if two_levels {
                 let top_labels = &state.blocks[column.block].labels;
@@ -276,7 +277,7 @@ impl Draw {
             weights.iter().all(|w| (0.0..=1.0 + 1e-9).contains(w)) && (total - 1.0).abs() < 1e-6
         };
         let fits = |labels: &[u32], n: usize| {
-            labels.is_empty() || (labels.len() == n_rows && urn::n_labels(labels) <= n)
+            labels.is_empty() || (labels.len() == n_rows && collapsed::n_labels(labels) <= n)
         };
         if !positive(self.column_concentration) {
             return Err("concentration of columns".to_owned());
@@ -342,8 +343,8 @@ fn lower(
     top: &[f64],
     rng: &mut Xoshiro256PlusPlus,
 ) -> (usize, Vec<f64>) {
-    let n_labels = urn::n_labels(&column.labels);
-    let counts = crate::gibbs::cross_counts(top_labels, &column.labels, top.len(), n_labels);
+    let n_labels = collapsed::n_labels(&column.labels);
+    let counts = collapsed::cross_counts(top_labels, &column.labels, top.len(), n_labels);
     let mut n = (n_labels + 1).next_multiple_of(LANES);
     let mut all: Vec<Sticks> = counts
         .chunks_exact(n_labels)

@@ -87,6 +87,9 @@ pub enum ItfError {
     /// The bytes of a saved fit.
     #[error(transparent)]
     Format(#[from] npb_infer::storage::FormatError),
+    /// A checkpoint that cannot be read or written, or that is of another fit.
+    #[error(transparent)]
+    Checkpoint(#[from] npb_infer::watch::CheckpointError),
     /// A saved fit was read whole, but its contents contradict one another.
     #[error("saved fit: {what}")]
     Saved {

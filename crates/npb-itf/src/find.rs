@@ -1,13 +1,17 @@
 //! Which columns share a joint law: candidates compared by the log densities of cells that were hidden from short fits.
 
-use npb_infer::stream;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
+
+use npb_infer::watch::Part;
+use npb_infer::{Stop, Watch, stream};
 use rand::RngExt;
 use rayon::prelude::*;
 
 use crate::dependence::of_ranks;
 use crate::gibbs::shuffle;
 use crate::kernels::Column;
-use crate::{Grouping, ItfConfig, ItfData, ItfError, fit_data};
+use crate::{Grouping, ItfConfig, ItfData, ItfError, ItfFit, ItfRun};
 
 /// Numbers in a group, at most: the cost of a sweep grows with their cube.
 pub(crate) const MAX_NUMBERS: usize = 32;
@@ -42,52 +46,8 @@ impl ItfData {
     /// # Errors
     /// A configuration out of range, no rows or columns.
     pub fn find_groups(&self, config: &ItfConfig) -> Result<Vec<Vec<String>>, ItfError> {
-        config.validate()?;
-        self.check_not_empty()?;
-        if self.places().iter().any(|place| place.part.is_some()) {
-            return Ok(Vec::new());
-        }
-        let candidates = self.candidates();
-        if candidates.is_empty() {
-            return Ok(Vec::new());
-        }
-        let whole = self.some_rows(config.seed)?;
-        let shown = whole.with_hidden(config.seed)?;
-        let short = ItfConfig {
-            chains: 1,
-            burn_in: 60,
-            keep: 10,
-            thin: 4,
-            keep_labels: self.laws().iter().any(Column::is_coupled),
-            groups: Grouping::Off,
-            ..config.clone()
-        };
-        let hidden = hidden_cells(&whole, &shown);
-        let fits = |groups: &[Vec<String>]| explained(&whole, &shown, &hidden, groups, &short);
-        let none = fits(&[]);
-        let of_candidates = candidates.par_iter().map(|groups| fits(groups));
-        let of_candidates: Vec<Result<Vec<f64>, ItfError>> = of_candidates.collect();
-        let none = none?;
-        let mut better = Vec::new();
-        for (groups, densities) in candidates.into_iter().zip(of_candidates) {
-            let densities = densities?;
-            let (ahead, error) = gain(&hidden, &densities, &none);
-            if ahead > MARGIN * error {
-                better.push((groups, densities));
-            }
-        }
-        // The best of them, then the first, with most columns together, that the data cannot tell from it.
-        let best = better.iter().map(|(_, densities)| densities);
-        let best = best.reduce(|best, other| match gain(&hidden, other, best).0 > 0.0 {
-            true => other,
-            false => best,
-        });
-        let is_as_good = |(_, densities): &&(Vec<Vec<String>>, Vec<f64>)| {
-            let (behind, error) = best.map_or((0.0, 0.0), |best| gain(&hidden, best, densities));
-            behind <= MARGIN * error
-        };
-        let chosen = better.iter().find(is_as_good);
-        Ok(chosen.map_or(Vec::new(), |(groups, _)| groups.clone()))
+        let watch = Watch::none();
+        find_groups(self, config, &mut watch.part("groups", 1.0))
     }
 
     /// The groups to compare with none.
@@ -206,6 +166,111 @@ impl ItfData {
     }
 }
 
+/// As [`ItfData::find_groups`], watched; none when the watcher stops it.
+pub(crate) fn find_groups(
+    data: &ItfData,
+    config: &ItfConfig,
+    part: &mut Part<'_, '_>,
+) -> Result<Vec<Vec<String>>, ItfError> {
+    config.validate()?;
+    data.check_not_empty()?;
+    if data.places().iter().any(|place| place.part.is_some()) {
+        return Ok(Vec::new());
+    }
+    let candidates = data.candidates();
+    let whole = data.some_rows(config.seed)?;
+    let shown = whole.with_hidden(config.seed)?;
+    let search = Search {
+        hidden: hidden_cells(&whole, &shown),
+        shown,
+        whole,
+        config: ItfConfig {
+            chains: 1,
+            burn_in: 60,
+            keep: 10,
+            thin: 4,
+            keep_labels: data.laws().iter().any(Column::is_coupled),
+            groups: Grouping::Off,
+            ..config.clone()
+        },
+        n_fits: candidates.len() + 1,
+        told: Mutex::new((0, part)),
+    };
+    let none = [Vec::new()];
+    let fits = none[..candidates.len().min(1)]
+        .par_iter()
+        .chain(&candidates);
+    let fits: Vec<Result<Option<Vec<f64>>, ItfError>> =
+        fits.map(|groups| search.explained(groups)).collect();
+    let mut densities = Vec::new();
+    for found in fits {
+        match found? {
+            Some(found) => densities.push(found),
+            None => return Ok(Vec::new()),
+        }
+    }
+    Ok(search
+        .choose(&densities)
+        .map_or(Vec::new(), |chosen| candidates[chosen].clone()))
+}
+
+/// Cells that are hidden from short fits.
+struct Search<'a, 'p, 'w> {
+    whole: ItfData,
+    shown: ItfData,
+    hidden: Vec<(usize, usize)>,
+    config: ItfConfig,
+    n_fits: usize,
+    /// Sweeps made so far, and who hears of them.
+    told: Mutex<(u64, &'a mut Part<'p, 'w>)>,
+}
+
+impl Search<'_, '_, '_> {
+    /// Log densities of the hidden cells under a fit to what is shown; none when it was stopped.
+    fn explained(&self, groups: &[Vec<String>]) -> Result<Option<Vec<f64>>, ItfError> {
+        let shown = self.shown.with_groups(groups)?;
+        let whole = self.whole.with_groups(groups)?;
+        let mut run = ItfRun::new(&shown, self.config.clone(), 0)?;
+        if run.run(|_, _| self.tell()) != Stop::Completed {
+            return Ok(None);
+        }
+        let fit = ItfFit::new(&shown, &self.config, vec![run.finish()])?;
+        let (shown, whole) = (fit.rows_of(&shown, true)?, fit.rows_of(&whole, true)?);
+        fit.ln_held_out(&shown, &whole, &self.hidden).map(Some)
+    }
+
+    fn tell(&self) -> ControlFlow<()> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let (sweeps, part) = &mut *told;
+        *sweeps += 1;
+        let all = self.n_fits as u64 * self.config.plan().total();
+        part.report(*sweeps, *sweeps as f64 / all as f64, &[], &[])
+    }
+
+    /// Which candidate, of the log densities under none and under each: of those that are ahead of none by the margin, the first, with most columns
+    /// together, that is not behind the best by the margin.
+    fn choose(&self, densities: &[Vec<f64>]) -> Option<usize> {
+        let (none, candidates) = densities.split_first()?;
+        let is_ahead = |of: &Vec<f64>| {
+            let (ahead, error) = gain(&self.hidden, of, none);
+            ahead > MARGIN * error
+        };
+        let better = || candidates.iter().enumerate().filter(|(_, of)| is_ahead(of));
+        let best =
+            better().reduce(
+                |best, other| match gain(&self.hidden, other.1, best.1).0 > 0.0 {
+                    true => other,
+                    false => best,
+                },
+            )?;
+        let is_as_good = |(_, of): &(usize, &Vec<f64>)| {
+            let (behind, error) = gain(&self.hidden, best.1, of);
+            behind <= MARGIN * error
+        };
+        better().find(is_as_good).map(|(chosen, _)| chosen)
+    }
+}
+
 /// Rows and columns of the cells, or parts of them, that are hidden in `shown`.
 fn hidden_cells(whole: &ItfData, shown: &ItfData) -> Vec<(usize, usize)> {
     let is_hidden = |row: usize, j: usize| {
@@ -217,20 +282,6 @@ fn hidden_cells(whole: &ItfData, shown: &ItfData) -> Vec<(usize, usize)> {
         columns.map(move |j| (row, j))
     };
     (0..whole.n_rows()).flat_map(columns).collect()
-}
-
-/// Log densities of the hidden cells under a fit to what is shown.
-fn explained(
-    whole: &ItfData,
-    shown: &ItfData,
-    hidden: &[(usize, usize)],
-    groups: &[Vec<String>],
-    config: &ItfConfig,
-) -> Result<Vec<f64>, ItfError> {
-    let (shown, whole) = (shown.with_groups(groups)?, whole.with_groups(groups)?);
-    let fit = fit_data(&shown, config)?;
-    let (shown, whole) = (fit.rows_of(&shown, true)?, fit.rows_of(&whole, true)?);
-    fit.ln_held_out(&shown, &whole, hidden)
 }
 
 /// Mean over rows of what cells gain in log density, and its standard error. One cell counts no more than [`MOST`] either way: a cell that

@@ -248,13 +248,13 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     /// Whether the parameters can be integrated out for these cells: then the functions of this section are called.
     fn is_collapsed(&self, data: &Self::Data) -> bool;
 
-    /// The same cells with what is missing of incomplete ones in two clusters drawn given labels and parameters, for a kernel whose parameters
+    /// The same cells with what is missing of incomplete ones in some clusters drawn given labels and parameters, for a kernel whose parameters
     /// can then be integrated out; `None` otherwise. Moves of labels that need this draw what is missing, make their step, and forget it.
     fn completed(
         &self,
         _data: &Self::Data,
         _labels: &[u32],
-        _clusters: [usize; 2],
+        _clusters: &[usize],
         _params: &Self::Params,
         _rng: &mut Xoshiro256PlusPlus,
     ) -> Option<Self::Data> {

@@ -56,7 +56,9 @@
 //! | a law of cells of your own | [`Kernel`], [`Clusters`], [`Part`] |
 //! | errors | [`ItfError`] |
 
+mod chain;
 mod clustering;
+mod collapsed;
 mod config;
 mod data;
 mod dependence;
@@ -72,17 +74,20 @@ mod kernel;
 pub mod kernels;
 mod numeric;
 mod predict;
+mod prior;
+mod run;
 mod state;
+mod sticks;
 mod summary;
-mod urn;
 
+pub use chain::{Checkpoint, ItfRun};
 pub use clustering::{ClusteringLoss, PairTable, PointClustering, point_clustering};
 pub use config::{Grouping, ItfConfig, ItfMove, LowerConcentration, Structure};
 pub use data::{ColumnInfo, ItfData};
 pub use dependence::{Dependence, DependenceConfig, InformationSummary, PairDependence};
 pub use draw::{BlockDraw, ColumnDraw, Draw};
 pub use error::ItfError;
-pub use fit::{ChainSummary, Checkpoint, ItfFit, ItfRun, fit, fit_data};
+pub use fit::{ChainSummary, ItfFit};
 pub use gibbs::ItfSampler;
 pub use groups::Place;
 pub use impute::{DrawnCell, Imputation, ImputedCell};
@@ -92,5 +97,6 @@ pub use npb_infer;
 pub use npb_infer::Saved;
 pub use npb_priors;
 pub use predict::ItfRows;
+pub use run::{fit, fit_data, fit_data_watched, fit_watched};
 pub use state::{Block, ColumnState, ItfState};
 pub use summary::{CellSummary, ClusterSummary, ColumnSummary, summarise_clusters};

@@ -615,7 +615,7 @@ impl ColumnDraw {
     ) -> RowLabels<'a> {
         match draw.labels(column).filter(|_| self.law.is_coupled()) {
             Some(labels) => {
-                *counts = crate::urn::counts(labels);
+                *counts = crate::collapsed::counts(labels);
                 RowLabels { labels, counts }
             }
             None => RowLabels::NONE,

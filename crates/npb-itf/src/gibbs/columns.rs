@@ -11,10 +11,13 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::special::{ln_gamma, ln_normalize};
 use rand::RngExt;
 
-use super::{COLUMN_SHARE, ItfSampler, draw_gamma, launch, shuffle};
+use super::restricted_gibbs;
+use super::sampler::{COLUMN_SHARE, ItfSampler};
+use super::split_merge::shuffle;
+use crate::collapsed::{self, CellClusters, CollapsedClusters, LabelClusters};
 use crate::numeric::pick;
+use crate::prior::draw_gamma;
 use crate::state::Block;
-use crate::urn::{self, CellUrn, LabelUrn, Urn};
 
 /// Top-level labels for some columns.
 struct Proposal {
@@ -29,19 +32,27 @@ impl ItfSampler<'_> {
         self.config.structure.has_lower() || self.is_collapsed(j)
     }
 
-    /// Evaluates something on the urn of some columns.
-    fn with_urn<T>(&self, columns: &[usize], ask: impl FnOnce(&mut dyn Urn) -> T) -> T {
+    /// Evaluates something on the clusters of some columns.
+    fn with_urn<T>(
+        &self,
+        columns: &[usize],
+        ask: impl FnOnce(&mut dyn CollapsedClusters) -> T,
+    ) -> T {
         if self.config.structure.has_lower() {
-            self.with_label_urn(columns, |urn| ask(urn))
+            self.with_label_urn(columns, |clusters| ask(clusters))
         } else {
-            ask(&mut CellUrn::new(
+            ask(&mut CellClusters::new(
                 columns.iter().map(|&j| self.law_and_cells(j)),
             ))
         }
     }
 
     /// The same on that of their lower labels.
-    fn with_label_urn<T>(&self, columns: &[usize], ask: impl FnOnce(&mut LabelUrn<'_>) -> T) -> T {
+    fn with_label_urn<T>(
+        &self,
+        columns: &[usize],
+        ask: impl FnOnce(&mut LabelClusters<'_>) -> T,
+    ) -> T {
         let states = || columns.iter().map(|&j| &self.state.columns[j]);
         let concentrations: Vec<_> = states()
             .map(|column| move |r| column.concentration(r))
@@ -51,12 +62,12 @@ impl ItfSampler<'_> {
             .map(|(column, concentration)| {
                 (&column.labels[..], concentration as &dyn Fn(usize) -> f64)
             });
-        ask(&mut LabelUrn::new(pairs))
+        ask(&mut LabelClusters::new(pairs))
     }
 
     /// ln p(columns | top-level labels).
     fn ln_columns(&self, columns: &[usize], labels: &[u32]) -> f64 {
-        self.with_urn(columns, |urn| urn.ln_given(labels))
+        self.with_urn(columns, |clusters| clusters.ln_given(labels))
     }
 
     /// Proposes top-level labels for a block of columns, or takes the given ones.
@@ -69,8 +80,8 @@ impl ItfSampler<'_> {
     ) -> Proposal {
         let mut order: Vec<u32> = (0..self.data.n_rows() as u32).collect();
         shuffle(&mut order, rng);
-        let (labels, ln_weight) = self.with_urn(columns, |urn| {
-            urn::sequential(urn, alpha, &order, given, rng)
+        let (labels, ln_weight) = self.with_urn(columns, |clusters| {
+            collapsed::sequential(clusters, alpha, &order, given, rng)
         });
         Proposal { labels, ln_weight }
     }
@@ -91,9 +102,9 @@ impl ItfSampler<'_> {
         let mut order: Vec<u32> = (0..self.data.n_rows() as u32).collect();
         shuffle(&mut order, rng);
         let labels = |&j: &usize| &self.state.columns[j].labels[..];
-        let launch = launch::agreement(&founders.iter().map(labels).collect::<Vec<_>>());
-        let (labels, ln_weight) = self.with_label_urn(columns, |urn| {
-            launch::propose(urn, alpha, launch, &order, given, rng)
+        let launch = restricted_gibbs::agreement(&founders.iter().map(labels).collect::<Vec<_>>());
+        let (labels, ln_weight) = self.with_label_urn(columns, |clusters| {
+            restricted_gibbs::propose(clusters, alpha, launch, &order, given, rng)
         })?;
         Some(Proposal { labels, ln_weight })
     }
@@ -314,10 +325,10 @@ impl ItfSampler<'_> {
         for (b, block) in self.state.blocks.iter().enumerate() {
             let column = &self.state.columns[j];
             let given = (b == present).then_some(&column.labels[..]);
-            let mut urn = CellUrn::new([self.law_and_cells(j)]);
+            let mut clusters = CellClusters::new([self.law_and_cells(j)]);
             let beta = column.concentration(0);
             let (labels, ln_weight) =
-                urn::sequential_below(&mut urn, &block.labels, beta, &order, given, rng);
+                collapsed::sequential_below(&mut clusters, &block.labels, beta, &order, given, rng);
             proposals.push(labels);
             weights.push(sizes[b].ln() + ln_weight);
         }
@@ -344,14 +355,14 @@ impl ItfSampler<'_> {
         };
         let cells = &self.data.cells()[j];
         let law = &mut column.law;
-        law.grow(urn::n_labels(labels), rng);
+        law.grow(collapsed::n_labels(labels), rng);
         let mut stats = law.pool();
-        law.urn_reset(cells, &mut stats, law.n_clusters());
+        law.collapsed_reset(cells, &mut stats, law.n_clusters());
         for (row, &label) in labels.iter().enumerate() {
-            law.urn_add(cells, &mut stats, label as usize, row);
+            law.collapsed_add(cells, &mut stats, label as usize, row);
         }
         for cluster in 0..law.n_clusters() {
-            law.urn_draw(cells, &stats, cluster, cluster, rng);
+            law.collapsed_draw(cells, &stats, cluster, cluster, rng);
         }
     }
 }

@@ -17,11 +17,11 @@ use npb_priors::dist::pick;
 use rand::RngExt;
 use rayon::prelude::*;
 
-use super::sticks::Sticks;
+use crate::collapsed;
 use crate::kernel::RowLabels;
 use crate::kernels::{Cells, Column};
 use crate::state::ColumnState;
-use crate::urn;
+use crate::sticks::Sticks;
 
 /// η.
 const EDGE: f64 = 1e-3;
@@ -48,7 +48,7 @@ pub(super) enum Draw {
 
 /// A cell that may take labels from K on: `extra` of them.
 #[derive(Clone, Copy, Debug)]
-struct Flag {
+struct SliceOverflow {
     row: u32,
     /// 0 for the top label, then the columns of the block.
     level: u32,
@@ -72,14 +72,14 @@ struct Lower {
 /// Which cells of a column are alike, for columns of few different ones: all that rows ask of such a cell is computed once for all of
 /// its kind.
 #[derive(Clone, Debug)]
-pub(super) struct Kinds {
+pub(super) struct DistinctCells {
     /// Kind of every row's cell.
     codes: Vec<u32>,
     /// A row with a cell of each kind.
     firsts: Vec<u32>,
 }
 
-impl Kinds {
+impl DistinctCells {
     /// `None` when there are too many for a table to pay, or when cells have no kinds.
     pub(super) fn new(law: &Column, cells: &Cells) -> Option<Self> {
         let n_rows = law.n_rows(cells);
@@ -116,7 +116,7 @@ impl Table {
     /// `n`: K. `lower`: sticks, `None` with one level.
     fn fill(
         &mut self,
-        kinds: &Kinds,
+        kinds: &DistinctCells,
         (law, cells): (&Column, &Cells),
         n: usize,
         n_top: usize,
@@ -147,7 +147,7 @@ pub(super) struct Scratch {
     top: Sticks,
     lower: Vec<Lower>,
     tables: Vec<Table>,
-    flags: Vec<Flag>,
+    overflows: Vec<SliceOverflow>,
     /// `labels[row * (1 + number of columns)]`, top label first.
     labels: Vec<u32>,
     /// Log likelihood of every chunk.
@@ -193,7 +193,7 @@ struct Block<'a> {
     lower: &'a [Lower],
     columns: &'a [&'a mut ColumnState],
     cells: &'a [&'a Cells],
-    kinds: &'a [Option<&'a Kinds>],
+    kinds: &'a [Option<&'a DistinctCells>],
     /// One for every column; empty for one without kinds.
     tables: &'a [Table],
     top_labels: &'a [u32],
@@ -211,7 +211,7 @@ pub(super) fn draw_labels(
     top_labels: &mut [u32],
     columns: &mut [&mut ColumnState],
     cells: &[&Cells],
-    kinds: &[Option<&Kinds>],
+    kinds: &[Option<&DistinctCells>],
     grow_concentrations: &mut dyn FnMut(&mut ColumnState, usize, &mut Xoshiro256PlusPlus),
     key: Key,
     scratch: &mut Scratch,
@@ -223,12 +223,12 @@ pub(super) fn draw_labels(
         top,
         lower,
         tables,
-        flags,
+        overflows,
         labels: new,
         ln_likelihoods,
         counts,
     } = scratch;
-    flags.clear();
+    overflows.clear();
 
     tally(top_labels, counts);
     top.draw(counts, alpha, rng);
@@ -239,10 +239,10 @@ pub(super) fn draw_labels(
         top.extend_to(n_top, alpha, rng);
     }
     let extra = match draw {
-        Draw::Both => flag(top_labels, n_top, 0, flags, rng),
+        Draw::Both => overflow(top_labels, n_top, 0, overflows, rng),
         Draw::Lower => 0,
     };
-    let n_top_all = rounded(n_top + extra).max(rounded(urn::n_labels(top_labels)));
+    let n_top_all = rounded(n_top + extra).max(rounded(collapsed::n_labels(top_labels)));
     top.extend_to(n_top_all, alpha, rng);
 
     lower.resize_with(if two_levels { n_columns } else { 0 }, Lower::default);
@@ -251,7 +251,7 @@ pub(super) fn draw_labels(
             grow_concentrations(column, n_top_all, rng);
             let lower = &mut lower[j];
             lower.draw(column, top_labels, top, n_top, n_top_all, counts, rng);
-            let extra = flag(&column.labels, lower.n, 1 + j as u32, flags, rng);
+            let extra = overflow(&column.labels, lower.n, 1 + j as u32, overflows, rng);
             lower.n_all = rounded(lower.n + extra);
             lower.lay_out(column, rng);
         }
@@ -260,7 +260,7 @@ pub(super) fn draw_labels(
         let needed = lower.get(j).map_or(n_top_all, |lower| lower.n_all);
         column.law.grow(needed, &mut key.stream(1, j as u64));
     }
-    flags.sort_unstable_by_key(|flag| (flag.row, flag.level));
+    overflows.sort_unstable_by_key(|overflow| (overflow.row, overflow.level));
     tables.resize_with(n_columns.max(tables.len()), Table::default);
     for (j, column) in columns.iter().enumerate() {
         if let Some(kinds) = kinds[j] {
@@ -286,7 +286,7 @@ pub(super) fn draw_labels(
     };
     let chunk_key = |chunk: usize| key.stream(2, chunk as u64);
     let ln_likelihood = if coupled {
-        block.one_by_one(flags, width, new, &mut key.stream(2, 0))
+        block.one_by_one(overflows, width, new, &mut key.stream(2, 0))
     } else {
         ln_likelihoods.resize(n_rows.div_ceil(CHUNK), 0.0);
         new.par_chunks_mut(CHUNK * width)
@@ -298,7 +298,7 @@ pub(super) fn draw_labels(
                     let start = chunk * CHUNK;
                     let rows = start..start + out.len() / width;
                     *ln_likelihood =
-                        block.draw_rows(rows, flags, None, &mut chunk_key(chunk), buffers, out);
+                        block.draw_rows(rows, overflows, None, &mut chunk_key(chunk), buffers, out);
                 },
             );
         ln_likelihoods.iter().sum()
@@ -324,17 +324,17 @@ fn rounded(n: usize) -> usize {
 
 fn tally(labels: &[u32], counts: &mut Vec<usize>) {
     counts.clear();
-    counts.resize(urn::n_labels(labels), 0);
+    counts.resize(collapsed::n_labels(labels), 0);
     labels.iter().for_each(|&k| counts[k as usize] += 1);
 }
 
 /// Draws the slice variables of one level as far as they matter: records the cells that see labels from `n` on, and returns
 /// the largest number of such labels.
-fn flag(
+fn overflow(
     labels: &[u32],
     n: usize,
     level: u32,
-    flags: &mut Vec<Flag>,
+    overflows: &mut Vec<SliceOverflow>,
     rng: &mut Xoshiro256PlusPlus,
 ) -> usize {
     // u < η for a label below n: such cells are found by jumps of geometric length.
@@ -360,7 +360,7 @@ fn flag(
         };
         // ξ is halved from label to label: each further one is seen with probability 1/2.
         let extra = at_least + rng.random::<u64>().trailing_zeros();
-        flags.push(Flag {
+        overflows.push(SliceOverflow {
             row: row as u32,
             level,
             extra,
@@ -383,7 +383,7 @@ impl Lower {
         counts: &mut Vec<usize>,
         rng: &mut Xoshiro256PlusPlus,
     ) {
-        let n_labels = urn::n_labels(&column.labels);
+        let n_labels = collapsed::n_labels(&column.labels);
         counts.clear();
         counts.resize(n_top_all * n_labels, 0);
         for (&r, &k) in top_labels.iter().zip(&column.labels) {
@@ -450,7 +450,7 @@ impl Block<'_> {
     /// Rows one after the other, each seeing the new labels of those before it.
     fn one_by_one(
         &self,
-        flags: &[Flag],
+        overflows: &[SliceOverflow],
         width: usize,
         out: &mut [u32],
         rng: &mut Xoshiro256PlusPlus,
@@ -473,7 +473,8 @@ impl Block<'_> {
         let mut ln_likelihood = 0.0;
         for (row, out) in out.chunks_exact_mut(width).enumerate() {
             let rows = row..row + 1;
-            ln_likelihood += self.draw_rows(rows, flags, Some(&running), rng, &mut buffers, out);
+            ln_likelihood +=
+                self.draw_rows(rows, overflows, Some(&running), rng, &mut buffers, out);
             for (j, running) in running.iter_mut().enumerate() {
                 let label = if self.lower.is_empty() {
                     out[0]
@@ -494,7 +495,7 @@ impl Block<'_> {
     fn draw_rows(
         &self,
         rows: Range<usize>,
-        flags: &[Flag],
+        overflows: &[SliceOverflow],
         running: Option<&[Option<Running>]>,
         rng: &mut Xoshiro256PlusPlus,
         buffers: &mut Buffers,
@@ -534,16 +535,16 @@ impl Block<'_> {
             out,
         });
 
-        let first = flags.partition_point(|flag| (flag.row as usize) < rows.start);
-        let mut flags = &flags[first..];
-        while let Some(flag) = flags.first()
-            && rows.contains(&(flag.row as usize))
+        let first = overflows.partition_point(|overflow| (overflow.row as usize) < rows.start);
+        let mut overflows = &overflows[first..];
+        while let Some(overflow) = overflows.first()
+            && rows.contains(&(overflow.row as usize))
         {
-            let row = flag.row as usize;
-            let end = flags.partition_point(|flag| flag.row as usize == row);
+            let row = overflow.row as usize;
+            let end = overflows.partition_point(|overflow| overflow.row as usize == row);
             let out = &mut out[(row - rows.start) * self.width()..][..self.width()];
-            self.draw_flagged(row, &flags[..end], running, rng, one, out);
-            flags = &flags[end..];
+            self.draw_flagged(row, &overflows[..end], running, rng, one, out);
+            overflows = &overflows[end..];
         }
         ln_factor + ln_sum
     }
@@ -552,15 +553,15 @@ impl Block<'_> {
     fn draw_flagged(
         &self,
         row: usize,
-        flags: &[Flag],
+        overflows: &[SliceOverflow],
         running: Option<&[Option<Running>]>,
         rng: &mut Xoshiro256PlusPlus,
         likelihoods: &mut Vec<f64>,
         out: &mut [u32],
     ) {
         let extra = |level: u32| {
-            let flag = flags.iter().find(|flag| flag.level == level);
-            flag.map_or(0, |flag| flag.extra as usize)
+            let overflow = overflows.iter().find(|overflow| overflow.level == level);
+            overflow.map_or(0, |overflow| overflow.extra as usize)
         };
         let n_top_seen = self.n_top + extra(0);
         let mut ln_top: Vec<f64> = (0..n_top_seen)
@@ -828,18 +829,25 @@ mod tests {
     fn flags_say_which_slices_lie_below_the_edge() {
         let mut rng = stream(1, [0; 4]);
         let labels = vec![0; 400_000];
-        let mut flags = Vec::new();
-        flag(&labels, 4, 0, &mut flags, &mut rng);
+        let mut overflows = Vec::new();
+        overflow(&labels, 4, 0, &mut overflows, &mut rng);
         // u < η with probability η; each further label with one half.
         let expected = 400.0;
-        assert!((flags.len() as f64 - expected).abs() < 4.0 * expected.sqrt());
-        let more = flags.iter().filter(|flag| flag.extra > 1).count() as f64;
-        assert!((more - 0.5 * flags.len() as f64).abs() < 4.0 * (0.25 * expected).sqrt());
+        assert!((overflows.len() as f64 - expected).abs() < 4.0 * expected.sqrt());
+        let more = overflows
+            .iter()
+            .filter(|overflow| overflow.extra > 1)
+            .count() as f64;
+        assert!((more - 0.5 * overflows.len() as f64).abs() < 4.0 * (0.25 * expected).sqrt());
         let far = vec![6; 10];
-        flags.clear();
-        flag(&far, 4, 3, &mut flags, &mut rng);
-        assert_eq!(flags.len(), 10);
-        assert!(flags.iter().all(|flag| flag.extra >= 3 && flag.level == 3));
+        overflows.clear();
+        overflow(&far, 4, 3, &mut overflows, &mut rng);
+        assert_eq!(overflows.len(), 10);
+        assert!(
+            overflows
+                .iter()
+                .all(|overflow| overflow.extra >= 3 && overflow.level == 3)
+        );
     }
 
     /// What is looked up in tables is what would be computed cell by cell: the same labels, bit by bit.

@@ -3,9 +3,79 @@
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dp::{ln_label_probability, ln_occupied_ratio, occupied_labels};
 use rand::RngExt;
+use rayon::prelude::*;
+
+use super::sampler::ItfSampler;
+use crate::collapsed::{self, cross_counts};
+use crate::kernels::Column;
+use crate::prior::grow_concentrations;
 
 /// Neighbour swaps tried; the same number whatever the labels are, else the law of the labels would change.
-pub(super) const ATTEMPTS: usize = 8;
+const ATTEMPTS: usize = 8;
+
+impl ItfSampler<'_> {
+    pub(super) fn swap_labels(&mut self, position: u64) {
+        let two_levels = self.config.structure.has_lower();
+        for b in 0..self.state.blocks.len() {
+            let rng = &mut self.stream(position, b as u64);
+            let block = &mut self.state.blocks[b];
+            let mut counts = collapsed::counts(&block.labels);
+            let n = counts.len() + ATTEMPTS;
+            counts.resize(n, 0);
+            let alpha = block.concentration;
+            let accepted = propose(&mut counts, n, &|_| alpha, rng);
+            rename(&mut block.labels, n, &accepted);
+            for column in self.state.columns.iter_mut().filter(|c| c.block == b) {
+                if two_levels && self.config.per_top_cluster() {
+                    let highest = accepted.iter().map(|&(a, b)| a.max(b)).max();
+                    grow_concentrations(&self.config, column, highest.map_or(0, |h| h + 1), rng);
+                    accepted
+                        .iter()
+                        .for_each(|&(a, b)| column.concentrations.swap(a, b));
+                } else if !two_levels {
+                    swap_parameters(&mut column.law, &accepted, rng);
+                }
+            }
+        }
+        if !two_levels {
+            return;
+        }
+        let keys: Vec<_> = (0..self.state.columns.len())
+            .map(|j| self.stream(position, (1 << 32) + j as u64))
+            .collect();
+        let blocks = &self.state.blocks;
+        let columns = self.state.columns.par_iter_mut().zip(keys);
+        columns.for_each(|(column, mut rng)| {
+            let top = &blocks[column.block].labels;
+            let n = collapsed::n_labels(&column.labels) + ATTEMPTS;
+            let mut counts = cross_counts(top, &column.labels, collapsed::n_labels(top), n);
+            let accepted = propose(&mut counts, n, &|r| column.concentration(r), &mut rng);
+            rename(&mut column.labels, n, &accepted);
+            swap_parameters(&mut column.law, &accepted, &mut rng);
+        });
+    }
+}
+
+/// Renames labels by swaps made one after the other.
+fn rename(labels: &mut [u32], n: usize, swaps: &[(usize, usize)]) {
+    if swaps.is_empty() {
+        return;
+    }
+    // `at[k]`: what is now called k was called at[k].
+    let mut at: Vec<u32> = (0..n as u32).collect();
+    swaps.iter().for_each(|&(a, b)| at.swap(a, b));
+    let mut new = vec![0; n];
+    at.iter()
+        .enumerate()
+        .for_each(|(now, &was)| new[was as usize] = now as u32);
+    labels.iter_mut().for_each(|k| *k = new[*k as usize]);
+}
+
+fn swap_parameters(law: &mut Column, swaps: &[(usize, usize)], rng: &mut Xoshiro256PlusPlus) {
+    let highest = swaps.iter().map(|&(a, b)| a.max(b)).max();
+    law.grow(highest.map_or(0, |h| h + 1), rng);
+    swaps.iter().for_each(|&(a, b)| law.swap(a, b));
+}
 
 /// Tries [`ATTEMPTS`] neighbour swaps and one exchange on the labels of several groups that share atoms (top-level clusters, for a column; one
 /// group, for the top level), and returns the accepted swaps in order; `counts` follows them.
@@ -13,7 +83,7 @@ pub(super) const ATTEMPTS: usize = 8;
 /// `counts[g * n + k]`: items of group g with label k, for n labels, the last [`ATTEMPTS`] of them unoccupied in all groups.
 /// `concentration(g)`: of the sticks of group g. For h and h+1 with counts a and b and t items beyond, the sticks integrate to
 /// the ratio ∏_g (α + b + t)/(α + a + t), the paper's corrected (17) averaged over sticks.
-pub(super) fn propose(
+fn propose(
     counts: &mut [usize],
     n: usize,
     concentration: &dyn Fn(usize) -> f64,

@@ -3,10 +3,10 @@
 use npb_infer::Xoshiro256PlusPlus;
 use rand::RngExt;
 
-use super::sticks::Sticks;
+use crate::collapsed::{self, CodedTable, scale};
 use crate::numeric::pick;
 use crate::state::ColumnState;
-use crate::urn::{self, CodedTable, scale};
+use crate::sticks::Sticks;
 
 /// Lower labels of the columns in the top-level clusters, with the predictive weight of every label.
 struct Weights {
@@ -32,7 +32,7 @@ impl Weights {
             sizes: Vec::new(),
             coded,
         };
-        weights.grow(columns, urn::n_labels(top_labels));
+        weights.grow(columns, collapsed::n_labels(top_labels));
         for (row, &r) in top_labels.iter().enumerate() {
             weights.count(row, r as usize, 1.0);
         }
@@ -108,7 +108,7 @@ pub(super) fn draw_top_labels(
     rng: &mut Xoshiro256PlusPlus,
 ) {
     let mut sticks = Sticks::default();
-    sticks.draw(&urn::counts(top_labels), alpha, rng);
+    sticks.draw(&collapsed::counts(top_labels), alpha, rng);
     let mut table = Weights::new(columns, top_labels);
     let mut weights: Vec<f64> = Vec::new();
     for row in 0..top_labels.len() {

@@ -12,10 +12,10 @@ use npb_priors::special::{LN_SQRT_2PI, ln_multivariate_gamma, ln_normalize, log_
 use serde::{Deserialize, Serialize};
 
 use super::Categorical;
-use super::band::Band;
+use super::banded_cholesky::BandedCholesky;
 use super::support::{
-    CellError, Hierarchical, clusters_in, pick_ln, positive, positive_gamma, push_drawn, seen,
-    setting, standard,
+    CellError, Hierarchical, clusters_in, gamma_above, pick_ln, positive, positive_gamma,
+    push_drawn, seen, setting, standard,
 };
 use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 use densities::Densities;
@@ -26,7 +26,7 @@ use densities::Densities;
 ///
 /// Λ_k ~ W(d + 1 + e, (e B)⁻¹), so that E Λ_k⁻¹ = B; μ_k ~ N(m, (s Λ_k)⁻¹), the effect of a level β_ka ~ N(m_a, (t Λ_k)⁻¹); θ_kl as
 /// in [`Categorical`]. Learned: m, m_a ~ N(0, I), s ~ Gamma(1, 2), t ~ Gamma(1, 1), e, uniform on 2^g, g = 0..8, and B ~ W(d + 2, I/(d + 2))
-/// with no eigenvalue below 4⁻⁹. So clusters share a covariance as far as the data say that theirs are alike. Missing numbers and levels are
+/// in which no number has a variance below 4⁻¹³ given the numbers before it. So clusters share a covariance as far as the data say that theirs are alike. Missing numbers and levels are
 /// summed out exactly. When no cell is incomplete (a wholly missing one may be), all parameters can be integrated out; otherwise `update`
 /// draws the missing parts first.
 ///
@@ -127,8 +127,8 @@ const STRENGTH: (f64, f64) = (1.0, 2.0);
 const EFFECT_STRENGTH: (f64, f64) = (1.0, 1.0);
 /// Positions of the grid of e.
 const ALIKE: usize = 8;
-/// Least eigenvalue of B: numbers that are functions of each other stay with densities.
-const FLOOR: f64 = 1.0 / 262_144.0;
+/// Least variance of a number given those before it, in B: numbers that are functions of each other stay with densities.
+const FLOOR: f64 = 1.0 / 67_108_864.0;
 /// Values stay within this many scales.
 const LIMIT: f64 = 1e100;
 /// Ways to choose all levels of a cell.
@@ -200,7 +200,7 @@ struct Posterior {
     /// Expected indicators, then numbers.
     mean: Vec<f64>,
     /// G of the precision G G' of the effects (times Λ).
-    factor: Band,
+    factor: BandedCholesky,
     /// Expected effects times G, effect by effect.
     pull: Vec<f64>,
     /// B_n⁻¹.
@@ -333,7 +333,7 @@ impl FullNormal {
             }
         }
         let (t, e) = (params.effect_strength, alike(params.alike));
-        let mut factor = Band::default();
+        let mut factor = BandedCholesky::default();
         factor.reset(effects, effects);
         for a in 0..effects {
             (0..=a).for_each(|b| factor.add(a, b, about[packed(a, b)]));
@@ -652,7 +652,7 @@ impl Ways {
 /// Memory for incomplete vectors.
 #[derive(Default)]
 struct Work {
-    band: Band,
+    band: BandedCholesky,
     z: Vec<f64>,
     d: Vec<f64>,
     entries: Vec<f64>,
@@ -836,28 +836,33 @@ impl FullNormalParams {
 
 clusters_in!(FullNormalParams: table);
 
-/// A draw of B, which has no eigenvalue below the floor; `None` when the draw has one.
+/// A draw of B with its log determinant: Wishart, but no number's variance given the numbers before it is below the floor. These variances are the
+/// squared diagonal of the Cholesky factor, independent gamma variables in Bartlett's decomposition, so that each is drawn above its own bound and all
+/// else as it comes. `None` beyond the range of f64.
 fn draw_scale(
     inverse_scale: &Mat<f64>,
     df: f64,
+    floor: f64,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<(Vec<f64>, f64)> {
     let law = Wishart::from_inverse_scale(inverse_scale.as_ref(), df).ok()?;
-    let l = law.sample_factor(rng);
+    let of_law = law.factor().l();
+    let mut l = law.sample_factor(rng);
     let d = l.nrows();
+    for j in 0..d {
+        if l[(j, j)].powi(2) < floor {
+            let unit = of_law[(j, j)];
+            let square = gamma_above(0.5 * (df - j as f64), 0.5 * floor / unit.powi(2), rng);
+            let by = (2.0 * square).sqrt() - l[(j, j)] / unit;
+            (j..d).for_each(|i| l[(i, j)] += by * of_law[(i, j)]);
+            l[(j, j)] = l[(j, j)].max(floor.sqrt());
+        }
+    }
     let entry = |i: usize, j: usize| (0..=j.min(i)).map(|k| l[(i, k)] * l[(j, k)]).sum::<f64>();
     let scale = (0..d).flat_map(|i| (0..=i).map(move |j| (i, j)));
     let scale: Vec<f64> = scale.map(|(i, j)| entry(i, j)).collect();
     let ln_det = 2.0 * (0..d).map(|j| l[(j, j)].ln()).sum::<f64>();
-    is_above_floor(d, &scale).then_some((scale, ln_det))
-}
-
-fn is_above_floor(d: usize, scale: &[f64]) -> bool {
-    let less = |i: usize, j: usize| {
-        let floor = if i == j { FLOOR } else { 0.0 };
-        scale[packed(i.max(j), i.min(j))] - floor
-    };
-    scale.iter().all(|x| x.is_finite()) && Cholesky::new(Mat::from_fn(d, d, less).as_ref()).is_ok()
+    (ln_det.is_finite() && scale.iter().all(|x| x.is_finite())).then_some((scale, ln_det))
 }
 
 impl Kernel for FullNormal {
@@ -901,11 +906,8 @@ impl Kernel for FullNormal {
         let (d, effects) = (self.d(), self.rows().effects);
         let df = (d + 2) as f64;
         let prior = Mat::from_fn(d, d, |i, j| if i == j { df } else { 0.0 });
-        let (scale, ln_det_scale) = loop {
-            if let Some(drawn) = draw_scale(&prior, df, rng) {
-                break drawn;
-            }
-        };
+        let (scale, ln_det_scale) =
+            draw_scale(&prior, df, FLOOR, rng).expect("a Wishart law about the identity");
         let effect_strength = match effects {
             0 => 1.0,
             _ => positive_gamma(EFFECT_STRENGTH.0, EFFECT_STRENGTH.1, rng),
@@ -998,7 +1000,7 @@ impl Kernel for FullNormal {
         &self,
         data: &FullNormalData,
         labels: &[u32],
-        clusters: [usize; 2],
+        clusters: &[usize],
         params: &FullNormalParams,
         rng: &mut Xoshiro256PlusPlus,
     ) -> Option<FullNormalData> {
@@ -1256,10 +1258,14 @@ impl Kernel for FullNormal {
         }
         let (d, rows) = (self.d(), self.rows());
         let means = params.mean.len() == d * (1 + rows.effects);
-        let ln_det = || Cholesky::new(params.scale().as_ref()).map_or(f64::NAN, |f| f.ln_det());
+        // Rounding of products of factors may take a little off the floor.
+        let is_scale = |factor: Cholesky| {
+            let above = (0..d).all(|j| factor.l()[(j, j)].powi(2) > 0.5 * FLOOR);
+            let off = (factor.ln_det() - params.ln_det_scale).abs();
+            above && off < 1e-4 * (1.0 + params.ln_det_scale.abs())
+        };
         let scale = params.scale.len() == rows.triangle()
-            && is_above_floor(d, &params.scale)
-            && (ln_det() - params.ln_det_scale).abs() < 1e-9 * (1.0 + params.ln_det_scale.abs());
+            && Cholesky::new(params.scale().as_ref()).is_ok_and(is_scale);
         let concentrations = params.concentrations.len() == self.levels.len()
             && params.concentrations.iter().all(|&a| positive(a));
         if !means
@@ -1331,11 +1337,12 @@ impl FullNormal {
         mut take: impl FnMut(usize, &[f64], usize),
     ) {
         let mut of_cluster = vec![Vec::new(); params.n_clusters()];
-        let partial = (0..labels.len()).filter(|&row| data.is_partial(row));
+        let partial =
+            (0..labels.len()).filter(|&row| inside(labels[row] as usize) && data.is_partial(row));
         partial.for_each(|row| of_cluster[labels[row] as usize].push(row));
         let mut work = Work::default();
         let occupied = of_cluster.iter().enumerate();
-        for (k, of_cluster) in occupied.filter(|(k, own)| inside(*k) && !own.is_empty()) {
+        for (k, of_cluster) in occupied.filter(|(_, own)| !own.is_empty()) {
             let one = One::new(self.rows(), params, k);
             for &row in of_cluster {
                 work.z.clear();
@@ -1448,7 +1455,7 @@ impl FullNormal {
             .sum()
     }
 
-    /// Draws B, kept where it is when the draw falls below the floor (the exact step for a law cut off there), and e.
+    /// Draws B and e.
     fn move_scale(
         &self,
         params: &mut FullNormalParams,
@@ -1462,7 +1469,7 @@ impl FullNormal {
         let entry = |i: usize, j: usize| e * sum[(i, j)] + if i == j { prior } else { 0.0 };
         let inverse_scale = Mat::from_fn(d, d, entry);
         let df = prior + n * self.df(params);
-        if let Some((scale, ln_det)) = draw_scale(&inverse_scale, df, rng) {
+        if let Some((scale, ln_det)) = draw_scale(&inverse_scale, df, FLOOR, rng) {
             (params.scale, params.ln_det_scale) = (scale, ln_det);
         }
         let scale = params.scale();
@@ -1479,5 +1486,55 @@ impl FullNormal {
                 + 0.5 * e * (ln_dets - trace)
         });
         params.alike = pick_ln(&mut weights, rng);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_infer::stream;
+
+    use super::*;
+
+    /// Means and standard errors of the entries of B, their squares and ln |B| over draws.
+    fn moments(mut draw: impl FnMut() -> (Vec<f64>, f64), n: usize) -> Vec<(f64, f64)> {
+        let mut sums = vec![(0.0, 0.0); 7];
+        for _ in 0..n {
+            let (scale, ln_det) = draw();
+            let squares = scale.iter().map(|x| x * x);
+            let all = scale.iter().copied().chain(squares).chain([ln_det]);
+            for (sum, x) in sums.iter_mut().zip(all) {
+                *sum = (sum.0 + x, sum.1 + x * x);
+            }
+        }
+        let n = n as f64;
+        let of = |(sum, squares): (f64, f64)| {
+            let mean = sum / n;
+            (mean, ((squares / n - mean * mean) / n).sqrt())
+        };
+        sums.into_iter().map(of).collect()
+    }
+
+    /// Draws above a floor that matters have the law of the draws without it that happen to be above it.
+    #[test]
+    fn scales_are_drawn_above_their_floor() {
+        let inverse = Mat::from_fn(2, 2, |i, j| if i == j { 6.0 } else { -4.0 });
+        let (df, rng) = (5.0, &mut stream(44, [1, 0, 0, 0]));
+        for floor in [0.3, 1.2] {
+            let direct = moments(|| draw_scale(&inverse, df, floor, rng).unwrap(), 40_000);
+            let rng = &mut stream(44, [2, 0, 0, 0]);
+            let law = Wishart::from_inverse_scale(inverse.as_ref(), df).unwrap();
+            let rejected = || loop {
+                let l = law.sample_factor(rng);
+                if (0..2).all(|j| l[(j, j)].powi(2) >= floor) {
+                    let entry = |i: usize, j: usize| l[(i, 0)] * l[(j, 0)] + l[(i, 1)] * l[(j, 1)];
+                    let scale = vec![entry(0, 0), entry(1, 0), entry(1, 1)];
+                    return (scale, 2.0 * (l[(0, 0)] * l[(1, 1)]).ln());
+                }
+            };
+            for (a, b) in direct.iter().zip(moments(rejected, 40_000)) {
+                let z = (a.0 - b.0) / a.1.hypot(b.1);
+                assert!(z.abs() < 4.0, "floor {floor}: {a:?} and {b:?}");
+            }
+        }
     }
 }

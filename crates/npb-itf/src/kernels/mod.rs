@@ -22,7 +22,7 @@
 //! To add a kernel: write `src/kernels/NAME.rs` with a type that implements [`Kernel`], and add one line to the
 //! list at the end of this file. Tests of the suite then run over it (`tests/it`).
 
-mod band;
+mod banded_cholesky;
 mod bernoulli;
 mod categorical;
 mod curve;
@@ -161,7 +161,7 @@ macro_rules! columns {
         }
 
         /// As `for_cells!`, with statistics; parameters stay as they are.
-        macro_rules! for_urn {
+        macro_rules! for_collapsed {
             ($column:expr, $cells:expr, $stats:expr, |$k:ident, $p:ident, $d:ident, $s:ident| $body:expr) => {
                 match ($column, $cells, $stats) {
                     $((Column::$name(fitted), Cells::$name($d), Stats::$name($s)) => {
@@ -515,7 +515,7 @@ impl Column {
         &self,
         cells: &Cells,
         labels: &[u32],
-        clusters: [usize; 2],
+        clusters: &[usize],
         rng: &mut Xoshiro256PlusPlus,
     ) -> Option<Cells> {
         match (self, cells) {
@@ -528,36 +528,42 @@ impl Column {
     }
 
     /// Makes the statistics those of `n_clusters` clusters without cells.
-    pub(crate) fn urn_reset(&self, cells: &Cells, stats: &mut Stats, n_clusters: usize) {
-        for_urn!(self, cells, stats, |k, p, d, s| {
+    pub(crate) fn collapsed_reset(&self, cells: &Cells, stats: &mut Stats, n_clusters: usize) {
+        for_collapsed!(self, cells, stats, |k, p, d, s| {
             s.iter_mut().for_each(|stats| k.clear(stats));
             s.resize(n_clusters, k.no_stats());
         })
     }
 
     /// Makes room for the statistics of more clusters, without cells.
-    pub(crate) fn urn_reserve(&self, cells: &Cells, stats: &mut Stats, n_clusters: usize) {
-        for_urn!(self, cells, stats, |k, p, d, s| {
+    pub(crate) fn collapsed_reserve(&self, cells: &Cells, stats: &mut Stats, n_clusters: usize) {
+        for_collapsed!(self, cells, stats, |k, p, d, s| {
             s.resize(n_clusters, k.no_stats())
         })
     }
 
     /// Takes a cell in, unless it is missing.
-    pub(crate) fn urn_add(&self, cells: &Cells, stats: &mut Stats, cluster: usize, row: usize) {
-        for_urn!(self, cells, stats, |k, p, d, s| if k.is_observed(d, row) {
+    pub(crate) fn collapsed_add(
+        &self,
+        cells: &Cells,
+        stats: &mut Stats,
+        cluster: usize,
+        row: usize,
+    ) {
+        for_collapsed!(self, cells, stats, |k, p, d, s| if k.is_observed(d, row) {
             k.add(&mut s[cluster], d, row);
         })
     }
 
     /// ln p(cell | cells of a cluster), 0 when it is missing.
-    pub(crate) fn urn_ln_predictive(
+    pub(crate) fn collapsed_ln_predictive(
         &self,
         cells: &Cells,
         stats: &Stats,
         cluster: usize,
         row: usize,
     ) -> f64 {
-        for_urn!(self, cells, stats, |k, p, d, s| if k.is_observed(d, row) {
+        for_collapsed!(self, cells, stats, |k, p, d, s| if k.is_observed(d, row) {
             k.ln_predictive(p, &s[cluster], d, row)
         } else {
             0.0
@@ -565,7 +571,7 @@ impl Column {
     }
 
     /// Makes place `sum` the statistics of the cells in `a` and `b`, and the place after it empty.
-    pub(crate) fn urn_merge(
+    pub(crate) fn collapsed_merge(
         &self,
         cells: &Cells,
         stats: &mut Stats,
@@ -573,7 +579,7 @@ impl Column {
         b: usize,
         sum: usize,
     ) {
-        for_urn!(self, cells, stats, |k, p, d, s| {
+        for_collapsed!(self, cells, stats, |k, p, d, s| {
             s.resize(sum + 2, k.no_stats());
             let mut merged = k.no_stats();
             k.merge(&mut merged, &s[a]);
@@ -584,13 +590,18 @@ impl Column {
     }
 
     /// ln p(cells of a cluster).
-    pub(crate) fn urn_ln_evidence(&self, cells: &Cells, stats: &Stats, cluster: usize) -> f64 {
-        for_urn!(self, cells, stats, |k, p, d, s| k
+    pub(crate) fn collapsed_ln_evidence(
+        &self,
+        cells: &Cells,
+        stats: &Stats,
+        cluster: usize,
+    ) -> f64 {
+        for_collapsed!(self, cells, stats, |k, p, d, s| k
             .ln_evidence(p, &s[cluster]))
     }
 
     /// Draws the parameters of a cluster given the statistics at `place`.
-    pub(crate) fn urn_draw(
+    pub(crate) fn collapsed_draw(
         &mut self,
         cells: &Cells,
         stats: &Stats,

@@ -6,7 +6,7 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::special::{LN_SQRT_2PI, ln_gamma, log_sum_exp};
 use serde::{Deserialize, Serialize};
 
-use super::band::Band;
+use super::banded_cholesky::BandedCholesky;
 use super::support::{
     CellError, ClusterTable, clusters_in, draw_all, pick_ln, positive, positive_gamma, push_drawn,
     seen, setting, standard,
@@ -236,7 +236,7 @@ struct Regression {
     shape: f64,
     rate: f64,
     /// Of the posterior precision of the coefficients over λ.
-    factor: Band,
+    factor: BandedCholesky,
     /// L^-1 X'y.
     half_solved: Vec<f64>,
 }
@@ -325,7 +325,7 @@ impl Autoregression {
 /// Memory for rows with gaps.
 #[derive(Default)]
 struct Work {
-    band: Band,
+    band: BandedCholesky,
     b: Vec<f64>,
     z: Vec<f64>,
 }

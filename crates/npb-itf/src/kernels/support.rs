@@ -254,6 +254,29 @@ pub(super) fn standard<R: Rng + ?Sized>(rng: &mut R) -> f64 {
     rng.sample(StandardNormal)
 }
 
+/// A draw of Gamma(shape, 1) above a bound; shape at least 1.
+///
+/// Up to one standard deviation above the mean by rejection from the gamma law, beyond by rejection from the exponential law that touches its
+/// log-concave density at the bound.
+pub(super) fn gamma_above(shape: f64, least: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
+    if least <= shape + shape.sqrt() {
+        loop {
+            let x = positive_gamma(shape, 1.0, rng);
+            if x >= least {
+                return x;
+            }
+        }
+    }
+    let slope = 1.0 - (shape - 1.0) / least;
+    loop {
+        let beyond = -(1.0 - rng.random::<f64>()).ln() / slope;
+        let ratio = beyond / least;
+        if (1.0 - rng.random::<f64>()).ln() <= (shape - 1.0) * (ratio.ln_1p() - ratio) {
+            return least + beyond;
+        }
+    }
+}
+
 /// A gamma draw that neither underflows to 0 nor overflows.
 pub(super) fn positive_gamma<R: Rng + ?Sized>(shape: f64, rate: f64, rng: &mut R) -> f64 {
     Gamma::new(shape, rate).map_or(1.0, |law| law.sample(rng).clamp(1e-100, 1e100))

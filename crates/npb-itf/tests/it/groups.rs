@@ -5,8 +5,8 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_itf::kernels::{Cells, Column, FullNormal};
 use npb_itf::{
-    Clusters, DependenceConfig, Grouping, ItfConfig, ItfData, ItfFit, Kernel, Saved, Structure,
-    fit, fit_data,
+    Clusters, DependenceConfig, Grouping, ItfConfig, ItfData, ItfFit, ItfSampler, Kernel, Saved,
+    Structure, fit, fit_data,
 };
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
@@ -197,8 +197,9 @@ fn dependence_in_a_group() {
     // R² of x and y is 4 / (4 + 1 + 0.09), of side and y 1 / 5.09.
     let exact = [-0.5 * (1.09_f64 / 5.09).ln(), -0.5 * (4.09_f64 / 5.09).ln()];
     let found = [pair("x", "y"), pair("side", "y")].map(|p| p.information.mean);
+    // At 150 rows the information of the table itself is off by 0.04 (one standard deviation) of the weaker one.
     for (found, exact) in found.iter().zip(exact) {
-        assert!((found - exact).abs() < 0.35 * exact, "{found} {exact}");
+        assert!((found - exact).abs() < 0.1 + 0.1 * exact, "{found} {exact}");
     }
     assert!(pair("x", "side").information.mean < 0.1);
     assert_eq!(pair("x", "y").same_block, 1.0);
@@ -414,4 +415,33 @@ fn bad_groups_are_named() {
     assert!(data.with_groups(&[names(&["x", "n"])]).is_err());
     let fitted = fit_data(&grouped, &short(Structure::TensorBlocks)).unwrap();
     assert!(fitted.rows(&table).is_err());
+}
+
+/// Incomplete vectors start in the clusters that are there, as complete cells do.
+#[test]
+fn groups_with_holes_start_in_clusters() {
+    let rng = &mut npb_infer::stream(5, [9; 4]);
+    let mut column = |shift: f64| {
+        let value = |i: usize, rng: &mut Xoshiro256PlusPlus| {
+            let noise: f64 = rng.sample(StandardNormal);
+            (rng.random::<f64>() >= 0.1).then_some(shift * (i % 3) as f64 + noise)
+        };
+        MixedColumn::Real((0..150).map(|i| value(i, rng)).collect())
+    };
+    let names = ["a", "b", "c"].map(String::from);
+    let columns = [20.0, -30.0, 10.0].map(&mut column).to_vec();
+    let table = MixedTable::new(names.to_vec(), columns).unwrap();
+    let data = ItfData::from_table(&table).unwrap();
+    let data = data.with_groups(&[names.to_vec()]).unwrap();
+    let sampler = ItfSampler::new(&data, ItfConfig::default(), 0).unwrap();
+    let labels = sampler.state().labels(0);
+    let of_kind = |kind: usize| labels.iter().skip(kind).step_by(3);
+    let own = (0..3).map(|kind| {
+        let mut counts = std::collections::HashMap::new();
+        of_kind(kind).for_each(|label| *counts.entry(*label).or_insert(0) += 1);
+        counts.into_iter().max_by_key(|&(_, n)| n).unwrap()
+    });
+    let own: Vec<(u32, i32)> = own.collect();
+    assert!(own.iter().all(|&(_, n)| n >= 25), "{own:?}");
+    assert!(own[0].0 != own[1].0 && own[1].0 != own[2].0 && own[0].0 != own[2].0);
 }

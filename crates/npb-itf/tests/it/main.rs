@@ -13,3 +13,4 @@ mod recovery;
 mod sampler;
 mod saved;
 mod tables;
+mod watched;

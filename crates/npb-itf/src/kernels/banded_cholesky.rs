@@ -8,13 +8,13 @@ use super::support::standard;
 ///
 /// One value serves many matrices: [`reset`](Self::reset) allocates only when a matrix is larger than all before it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Band {
+pub(super) struct BandedCholesky {
     n: usize,
     width: usize,
     entries: Vec<f64>,
 }
 
-impl Band {
+impl BandedCholesky {
     /// An n x n matrix of zeros.
     pub(super) fn reset(&mut self, n: usize, width: usize) {
         self.n = n;
@@ -105,7 +105,7 @@ mod tests {
             d if d <= width => 1.0 / (d + i.min(j)) as f64,
             _ => 0.0,
         };
-        let mut band = Band::default();
+        let mut band = BandedCholesky::default();
         band.reset(9, 1);
         band.reset(n, width);
         for i in 0..n {

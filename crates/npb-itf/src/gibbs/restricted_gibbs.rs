@@ -9,8 +9,8 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dp::ln_partition_probability;
 use rand::RngExt;
 
+use crate::collapsed::{CollapsedClusters, LabelClusters};
 use crate::numeric::{Product, pick};
-use crate::urn::{LabelUrn, Urn};
 
 /// Scans before the one that counts.
 const SCANS: usize = 2;
@@ -37,7 +37,7 @@ pub(super) fn agreement(labels: &[&[u32]]) -> Vec<u32> {
 /// A partition on its way from one scan to the next. Names below `n_launch` are those of the launch clusters; a new cluster
 /// gets a name that was never used.
 struct Scan<'u, 'a> {
-    urn: &'u mut LabelUrn<'a>,
+    clusters: &'u mut LabelClusters<'a>,
     names: Vec<u32>,
     sizes: Vec<usize>,
     /// Names below this belong to launch clusters.
@@ -59,11 +59,11 @@ impl Scan<'_, '_> {
         for &row in order {
             let row = row as usize;
             let old = self.names[row] as usize;
-            self.urn.remove(old, row);
+            self.clusters.remove(old, row);
             self.sizes[old] -= 1;
             let n = self.sizes.len();
-            weights.resize(self.urn.n_clusters(), 0.0);
-            self.urn.weights(row, rng, &mut weights);
+            weights.resize(self.clusters.n_clusters(), 0.0);
+            self.clusters.weights(row, rng, &mut weights);
             // The place past the last name is always an empty cluster.
             weights.truncate(n + 1);
             let sizes = self.sizes.iter().map(|&m| m as f64).chain([self.alpha]);
@@ -85,11 +85,11 @@ impl Scan<'_, '_> {
             if self.sizes.len() <= name {
                 self.sizes.resize(name + 1, 0);
             }
-            while self.urn.n_clusters() < self.sizes.len() + 1 {
-                self.urn.push();
+            while self.clusters.n_clusters() < self.sizes.len() + 1 {
+                self.clusters.push();
             }
             self.sizes[name] += 1;
-            self.urn.add(name, row, rng);
+            self.clusters.add(name, row, rng);
             self.names[row] = name as u32;
         }
         Some(q.ln())
@@ -99,20 +99,20 @@ impl Scan<'_, '_> {
 /// Proposes top-level labels, or takes the given ones: labels and ln [P(labels) p(columns | labels) / q], the law of the names
 /// given the partition left out of P and q alike. `None` when the partition would not be proposed by the path that led to it.
 pub(super) fn propose(
-    urn: &mut LabelUrn<'_>,
+    clusters: &mut LabelClusters<'_>,
     alpha: f64,
     launch: Vec<u32>,
     order: &[u32],
     given: Option<&[u32]>,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<(Vec<u32>, f64)> {
-    let sizes = crate::urn::counts(&launch);
-    urn.reset(sizes.len() + 1);
+    let sizes = crate::collapsed::counts(&launch);
+    clusters.reset(sizes.len() + 1);
     for (row, &name) in launch.iter().enumerate() {
-        urn.count(name as usize, row);
+        clusters.count(name as usize, row);
     }
     let mut scan = Scan {
-        urn,
+        clusters,
         names: launch,
         n_launch: sizes.len(),
         sizes,
@@ -137,9 +137,12 @@ pub(super) fn propose(
         }
     }
     let Scan {
-        urn, names, sizes, ..
+        clusters,
+        names,
+        sizes,
+        ..
     } = scan;
-    let ln_rows: f64 = (0..sizes.len()).map(|name| urn.ln_total(name)).sum();
+    let ln_rows: f64 = (0..sizes.len()).map(|name| clusters.ln_total(name)).sum();
     let ln_weight = ln_partition_probability(&sizes, alpha) + ln_rows - ln_q;
     let labels = match given {
         Some(given) => given.to_vec(),
@@ -152,7 +155,7 @@ pub(super) fn propose(
 /// those left over get new names.
 fn matched(labels: &[u32], launch: &[u32], n_launch: usize) -> Vec<u32> {
     // Clusters in order of their first row, so that the result depends on the partition alone.
-    let mut place = vec![u32::MAX; crate::urn::n_labels(labels)];
+    let mut place = vec![u32::MAX; crate::collapsed::n_labels(labels)];
     let mut n = 0;
     for &label in labels {
         if place[label as usize] == u32::MAX {

@@ -20,7 +20,7 @@ const FLOOR: f64 = 1e-150;
 const LANES: usize = 4;
 
 /// Rows in clusters.
-pub(crate) trait Urn {
+pub(crate) trait CollapsedClusters {
     /// Makes room for clusters 0..`n_clusters` and empties them.
     fn reset(&mut self, n_clusters: usize);
     /// Number of clusters there is room for.
@@ -35,7 +35,7 @@ pub(crate) trait Urn {
     fn count(&mut self, cluster: usize, row: usize);
     /// ln p(rows of the cluster).
     fn ln_total(&self, cluster: usize) -> f64;
-    /// ln p(all rows | their clusters); the urn then holds them.
+    /// ln p(all rows | their clusters); the clusters then hold them.
     fn ln_given(&mut self, labels: &[u32]) -> f64 {
         let n = n_labels(labels);
         self.reset(n);
@@ -132,8 +132,8 @@ pub(crate) fn scale(products: &mut [f64]) {
 /// Top-level clusters of rows with several columns' lower labels.
 ///
 /// Rows are allocated by (count + 1/2) / (size + labels / 2) for every column, totals are exact.
-pub(crate) struct LabelUrn<'a> {
-    /// β of every column in each top-level cluster, by its place in this urn.
+pub(crate) struct LabelClusters<'a> {
+    /// β of every column in each top-level cluster, by its place here.
     concentrations: Vec<&'a dyn Fn(usize) -> f64>,
     coded: CodedTable,
     n_clusters: usize,
@@ -151,8 +151,8 @@ pub(crate) struct LabelUrn<'a> {
 /// What a label counts before it has been seen.
 const PSEUDO_COUNT: f64 = 0.5;
 
-impl<'a> LabelUrn<'a> {
-    /// `columns`: labels, and the concentration in each top-level cluster (by its place in this urn).
+impl<'a> LabelClusters<'a> {
+    /// `columns`: labels, and the concentration in each top-level cluster (by its place here).
     pub(crate) fn new(
         columns: impl IntoIterator<Item = (&'a [u32], &'a dyn Fn(usize) -> f64)>,
     ) -> Self {
@@ -193,7 +193,7 @@ impl<'a> LabelUrn<'a> {
     }
 }
 
-impl Urn for LabelUrn<'_> {
+impl CollapsedClusters for LabelClusters<'_> {
     fn reset(&mut self, n_clusters: usize) {
         self.counts.clear();
         self.sizes.clear();
@@ -269,14 +269,14 @@ struct CellColumn<'a> {
 ///
 /// Cells are allocated to small clusters by predictive densities, to others by parameters drawn given their cells, again whenever a
 /// cluster has grown by a quarter. Such draws have the same law whether labels are proposed or followed, and cancel.
-pub(crate) struct CellUrn<'a> {
+pub(crate) struct CellClusters<'a> {
     columns: Vec<CellColumn<'a>>,
     n_clusters: usize,
     ln_weights: Vec<f64>,
     likelihoods: Vec<f64>,
 }
 
-impl<'a> CellUrn<'a> {
+impl<'a> CellClusters<'a> {
     /// All columns must be collapsed for their cells.
     pub(crate) fn new(columns: impl IntoIterator<Item = (&'a Column, &'a Cells)>) -> Self {
         let column = |(law, cells): (&'a Column, &'a Cells)| {
@@ -304,7 +304,7 @@ impl<'a> CellUrn<'a> {
     }
 }
 
-impl Urn for CellUrn<'_> {
+impl CollapsedClusters for CellClusters<'_> {
     fn reset(&mut self, n_clusters: usize) {
         self.n_clusters = n_clusters;
         for column in &mut self.columns {
@@ -313,7 +313,7 @@ impl Urn for CellUrn<'_> {
             let CellColumn {
                 law, cells, stats, ..
             } = column;
-            law.urn_reset(cells, stats, n_clusters);
+            law.collapsed_reset(cells, stats, n_clusters);
         }
     }
 
@@ -327,7 +327,7 @@ impl Urn for CellUrn<'_> {
             column.sizes.push([0; 2]);
             column
                 .law
-                .urn_reserve(column.cells, &mut column.stats, self.n_clusters);
+                .collapsed_reserve(column.cells, &mut column.stats, self.n_clusters);
         }
     }
 
@@ -353,7 +353,7 @@ impl Urn for CellUrn<'_> {
                 sum[cluster] += if drawn > 0 {
                     likelihoods[cluster]
                 } else {
-                    law.urn_ln_predictive(cells, &column.stats, cluster, row)
+                    law.collapsed_ln_predictive(cells, &column.stats, cluster, row)
                 };
             }
         }
@@ -369,13 +369,15 @@ impl Urn for CellUrn<'_> {
             if !law.is_observed(cells, row) {
                 continue;
             }
-            law.urn_add(cells, stats, cluster, row);
+            law.collapsed_add(cells, stats, cluster, row);
             let [size, drawn] = &mut column.sizes[cluster];
             *size += 1;
             if *size >= DRAWN_FROM && *size >= *drawn + *drawn / 4 {
                 *drawn = *size;
                 column.drawn.grow(cluster + 1, rng);
-                column.drawn.urn_draw(cells, stats, cluster, cluster, rng);
+                column
+                    .drawn
+                    .collapsed_draw(cells, stats, cluster, cluster, rng);
             }
         }
     }
@@ -384,7 +386,7 @@ impl Urn for CellUrn<'_> {
         for column in &mut self.columns {
             column
                 .law
-                .urn_add(column.cells, &mut column.stats, cluster, row);
+                .collapsed_add(column.cells, &mut column.stats, cluster, row);
         }
     }
 
@@ -392,7 +394,7 @@ impl Urn for CellUrn<'_> {
         let total = |column: &CellColumn<'_>| {
             column
                 .law
-                .urn_ln_evidence(column.cells, &column.stats, cluster)
+                .collapsed_ln_evidence(column.cells, &column.stats, cluster)
         };
         self.columns.iter().map(total).sum()
     }
@@ -412,25 +414,39 @@ pub(crate) fn counts(labels: &[u32]) -> Vec<usize> {
     counts
 }
 
+/// `counts[r * n_labels + k]`: rows with top label r and lower label k.
+pub(crate) fn cross_counts(
+    top: &[u32],
+    labels: &[u32],
+    n_top: usize,
+    n_labels: usize,
+) -> Vec<usize> {
+    let mut counts = vec![0; n_top * n_labels];
+    for (&r, &k) in top.iter().zip(labels) {
+        counts[r as usize * n_labels + k as usize] += 1;
+    }
+    counts
+}
+
 /// Gives rows labels one after the other in the given order, each about with the probability that the stick-breaking prior and the rows
 /// before it give it, or takes the given labels.
 ///
 /// This visits every labelling with positive probability q. Returns the labels and ln [P(labels) p(rows | labels) / q], with
-/// P = exp ln_label_probability(counts, `alpha`) and p = exp Σ `ln_total`. Afterwards the urn holds the rows.
+/// P = exp ln_label_probability(counts, `alpha`) and p = exp Σ `ln_total`. Afterwards the clusters hold the rows.
 pub(crate) fn sequential(
-    urn: &mut (impl Urn + ?Sized),
+    clusters: &mut (impl CollapsedClusters + ?Sized),
     alpha: f64,
     order: &[u32],
     given: Option<&[u32]>,
     rng: &mut Xoshiro256PlusPlus,
 ) -> (Vec<u32>, f64) {
     let top = vec![0; order.len()];
-    sequential_below(urn, &top, alpha, order, given, rng)
+    sequential_below(clusters, &top, alpha, order, given, rng)
 }
 
 /// As [`sequential`], for the lower labels of one column given its top-level labels: every top-level cluster has sticks of its own.
 pub(crate) fn sequential_below(
-    urn: &mut (impl Urn + ?Sized),
+    clusters: &mut (impl CollapsedClusters + ?Sized),
     top: &[u32],
     beta: f64,
     order: &[u32],
@@ -443,14 +459,14 @@ pub(crate) fn sequential_below(
     let mut q = Product::default();
     // Labels below k have been given to some row.
     let mut k = 0;
-    urn.reset(given.map_or(1, |given| n_labels(given) + 1));
+    clusters.reset(given.map_or(1, |given| n_labels(given) + 1));
     for &row in order {
         let row = row as usize;
         let counts = &mut counts[top[row] as usize];
         prior.resize(k, 0.0);
         let beyond = predictive_weights(counts, beta, &mut prior);
-        weights.resize(urn.n_clusters(), 0.0);
-        urn.weights(row, rng, &mut weights);
+        weights.resize(clusters.n_clusters(), 0.0);
+        clusters.weights(row, rng, &mut weights);
         weights.truncate(k + 1);
         weights.iter_mut().zip(&prior).for_each(|(w, p)| *w *= p);
         weights[k] *= beyond;
@@ -471,15 +487,15 @@ pub(crate) fn sequential_below(
             counts.resize(label + 1, 0);
         }
         k = k.max(label + 1);
-        while urn.n_clusters() < k + 1 {
-            urn.push();
+        while clusters.n_clusters() < k + 1 {
+            clusters.push();
         }
         counts[label] += 1;
-        urn.add(label, row, rng);
+        clusters.add(label, row, rng);
         labels[row] = label as u32;
     }
     let ln_labels = counts.iter().map(|c| ln_label_probability(c, beta));
-    let ln_rows = (0..k).map(|cluster| urn.ln_total(cluster));
+    let ln_rows = (0..k).map(|cluster| clusters.ln_total(cluster));
     let ln_weight = ln_labels.sum::<f64>() + ln_rows.sum::<f64>() - q.ln();
     (labels, ln_weight)
 }

@@ -1,0 +1,174 @@
+//! The sampler: what it holds, where it begins, what it says.
+
+use npb_infer::{Xoshiro256PlusPlus, stream};
+
+use super::rows;
+use super::start::start;
+use crate::collapsed;
+use crate::draw::Draw;
+use crate::kernels::Stats;
+use crate::state::ItfState;
+use crate::{ItfConfig, ItfData, ItfError};
+
+/// One of how many columns a sweep tries in moves of single columns.
+pub(super) const COLUMN_SHARE: usize = 20;
+/// Key of the stream of the sticks of kept draws.
+const KEEP: u64 = u64::MAX - 1;
+
+/// One chain. Borrows the data; owns configuration, state and scratch memory.
+///
+/// ```
+/// use npb_itf::npb_data::{MixedColumn, MixedTable};
+/// use npb_itf::{ItfConfig, ItfData, ItfSampler};
+///
+/// let x = MixedColumn::Real((0..40).map(|i| Some(f64::from(i % 2) * 9.0 + f64::from(i % 5))).collect());
+/// let y = MixedColumn::Binary { levels: ["a".into(), "b".into()], values: (0..40).map(|i| Some(i % 2 == 0)).collect() };
+/// let data = ItfData::from_table(&MixedTable::new(vec!["x".into(), "y".into()], vec![x, y])?)?;
+/// let mut sampler = ItfSampler::new(&data, ItfConfig::default(), 0)?;
+/// for _ in 0..20 {
+///     sampler.sweep();
+/// }
+/// assert_eq!(sampler.state().labels(0).len(), 40);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ItfSampler<'d> {
+    pub(super) data: &'d ItfData,
+    pub(super) config: ItfConfig,
+    pub(super) chain: u64,
+    /// Sweeps made so far.
+    pub(super) sweep: u64,
+    pub(super) state: ItfState,
+    pub(super) pools: Vec<Stats>,
+    /// What is alike among the cells of each column.
+    pub(super) kinds: Vec<Option<rows::DistinctCells>>,
+    pub(super) scratch: rows::Scratch,
+    pub(super) ln_likelihood: f64,
+}
+
+/// Names of the monitored scalars, all of them free of label names.
+pub(crate) const SCALARS: [&str; 5] = [
+    "ln_likelihood",
+    "blocks",
+    "top_clusters",
+    "lower_clusters",
+    "mutual_information",
+];
+
+impl<'d> ItfSampler<'d> {
+    /// A chain at its start: lower labels allocated row by row, columns in blocks by what explains them (with blocks) or in one
+    /// block with one top-level cluster.
+    ///
+    /// # Errors
+    /// A configuration out of range, or data without rows or columns.
+    pub fn new(data: &'d ItfData, config: ItfConfig, chain: u64) -> Result<Self, ItfError> {
+        config.validate()?;
+        data.check_not_empty()?;
+        let state = start(data, &config, chain);
+        Ok(Self::with(data, config, chain, state, 0))
+    }
+
+    /// A chain that goes on from a state after `sweep` sweeps: a stored one, or a prior draw.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), or a state that does not fit data and configuration.
+    pub fn resume(
+        data: &'d ItfData,
+        config: ItfConfig,
+        chain: u64,
+        state: ItfState,
+        sweep: u64,
+    ) -> Result<Self, ItfError> {
+        config.validate()?;
+        data.check_not_empty()?;
+        check_state(data, &config, &state).map_err(ItfError::saved)?;
+        Ok(Self::with(data, config, chain, state, sweep))
+    }
+
+    fn with(data: &'d ItfData, config: ItfConfig, chain: u64, state: ItfState, sweep: u64) -> Self {
+        Self {
+            pools: state.columns.iter().map(|c| c.law.pool()).collect(),
+            kinds: (data.laws().iter().zip(data.cells()))
+                .map(|(law, cells)| rows::DistinctCells::new(law, cells))
+                .collect(),
+            data,
+            config,
+            chain,
+            sweep,
+            state,
+            scratch: rows::Scratch::default(),
+            ln_likelihood: f64::NAN,
+        }
+    }
+
+    /// The present draw.
+    pub fn state(&self) -> &ItfState {
+        &self.state
+    }
+
+    /// The present draw, taken out.
+    pub fn into_state(self) -> ItfState {
+        self.state
+    }
+
+    /// Sweeps made so far.
+    pub fn n_sweeps(&self) -> u64 {
+        self.sweep
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &ItfConfig {
+        &self.config
+    }
+
+    /// Log likelihood of all cells given sticks and parameters, labels summed out, as of the last
+    /// [`ItfMove::Rows`] or [`ItfMove::LowerLabels`]; NaN before it.
+    pub fn ln_likelihood(&self) -> f64 {
+        self.ln_likelihood
+    }
+
+    /// The present draw with sticks, ready to predict from.
+    pub fn draw(&self) -> Draw {
+        let rng = &mut stream(self.config.seed, [self.chain, self.sweep, KEEP, 0]);
+        Draw::new(&self.state, &self.config, self.chain, rng)
+    }
+
+    /// Writes the monitored scalars, all but the last, which takes a draw.
+    pub(crate) fn summarise(&self, scalars: &mut [f64; SCALARS.len()]) {
+        let occupied =
+            |labels: &[u32]| collapsed::counts(labels).iter().filter(|&&m| m > 0).count() as f64;
+        let labels = (0..self.state.columns.len()).map(|j| self.state.labels(j));
+        scalars[0] = self.ln_likelihood;
+        scalars[1] = self.state.blocks.len() as f64;
+        scalars[2] = self.state.blocks.iter().map(|b| occupied(&b.labels)).sum();
+        scalars[3] = labels.map(occupied).sum();
+    }
+
+    pub(super) fn stream(&self, position: u64, item: u64) -> Xoshiro256PlusPlus {
+        stream(
+            self.config.seed,
+            [self.chain, self.sweep, position << 32, item],
+        )
+    }
+}
+
+/// Whether a state fits data and configuration.
+pub(crate) fn check_state(
+    data: &ItfData,
+    config: &ItfConfig,
+    state: &ItfState,
+) -> Result<(), String> {
+    let (two_levels, per_top) = (config.structure.has_lower(), config.per_top_cluster());
+    state.check(data.n_rows(), two_levels, per_top)?;
+    if state.columns.len() != data.n_columns() {
+        return Err("number of columns".to_owned());
+    }
+    if !config.structure.has_blocks() && state.blocks.len() != 1 {
+        return Err("several blocks".to_owned());
+    }
+    let mut pairs = state.columns.iter().zip(data.cells());
+    match pairs.position(|(column, cells)| !column.law.fits(cells)) {
+        Some(j) => Err(format!("column {j}: another kernel")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,255 @@
+//! Starting values.
+
+use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_priors::GammaPrior;
+use npb_priors::dp::ln_label_probability;
+use rand::RngExt;
+use rayon::prelude::*;
+
+use super::split_merge::shuffle;
+use crate::collapsed::{self, CellClusters, CollapsedClusters, cross_counts};
+use crate::kernels::{Cells, Column};
+use crate::prior::grow_concentrations;
+use crate::state::{Block, ColumnState, ItfState};
+use crate::{ItfConfig, ItfData, Structure};
+
+/// Categories of more levels than this start like other cells.
+const MAX_START_LEVELS: usize = 16;
+/// How often the cells of a column are allocated to start from.
+const START_ROUNDS: usize = 3;
+/// Updates of a column's hyperparameters given labels, to start from.
+const ADAPTATIONS: usize = 2;
+/// Draws of hyperparameters that are compared where a clustering is judged by its evidence.
+const START_DRAWS: usize = 6;
+/// By how much (in nats) another clustering must beat none for a column to start in its block: more than evidence is off by.
+const START_MARGIN: f64 = 5.0;
+/// Key of the stream of starting values.
+const START: u64 = u64::MAX;
+
+/// Starting values: concentrations at their prior means, a cluster for every level of a category, other clusters of cells allocated row
+/// by row where parameters can be integrated out.
+pub(super) fn start(data: &ItfData, config: &ItfConfig, chain: u64) -> ItfState {
+    let n_rows = data.n_rows();
+    let mean = |prior: GammaPrior| prior.shape / prior.rate;
+    let alpha = mean(config.top_concentration);
+    let beta = mean(config.lower_concentration);
+    let keyed = |item: u64| stream(config.seed, [chain, 0, START, item]);
+    let mut order: Vec<u32> = (0..n_rows as u32).collect();
+    shuffle(&mut order, &mut keyed(0));
+    let column = |(j, (law, cells)): (usize, (&Column, &Cells))| {
+        let rng = &mut keyed(1 + j as u64);
+        let mut law = law.fresh(rng);
+        let labels = if !config.structure.has_lower() {
+            if law.is_collapsed(cells) {
+                adapt(&mut law, cells, &vec![0; n_rows], rng);
+                law.truncate(0);
+            }
+            Vec::new()
+        } else if let Some(labels) = levels_as_clusters(&law, cells, rng) {
+            labels
+        } else {
+            allocate_cells(&mut law, cells, beta, &order, rng)
+        };
+        let mut column = ColumnState {
+            block: 0,
+            concentrations: if config.structure.has_lower() {
+                vec![beta]
+            } else {
+                Vec::new()
+            },
+            labels,
+            law,
+        };
+        if config.structure.has_lower() {
+            grow_concentrations(config, &mut column, 1, rng);
+        }
+        column
+    };
+    let pairs = data.laws().iter().zip(data.cells());
+    let mut columns: Vec<ColumnState> = pairs
+        .collect::<Vec<_>>()
+        .into_par_iter()
+        .enumerate()
+        .map(column)
+        .collect();
+    let rng = &mut keyed(u64::MAX);
+    let all_collapsed = columns
+        .iter()
+        .zip(data.cells())
+        .all(|(c, cells)| c.law.is_collapsed(cells));
+    let labels = if config.structure == Structure::TensorBlocks {
+        group_columns(data, &mut columns, beta, |item| keyed((2 << 32) + item))
+    } else if !config.structure.has_lower() && all_collapsed {
+        let pairs = columns
+            .iter()
+            .zip(data.cells())
+            .map(|(c, cells)| (&c.law, cells));
+        let mut clusters = CellClusters::new(pairs);
+        vec![collapsed::sequential(&mut clusters, alpha, &order, None, rng).0]
+    } else {
+        vec![vec![0; n_rows]]
+    };
+    for (j, column) in columns.iter_mut().enumerate() {
+        let labels = if column.labels.is_empty() {
+            &labels[column.block]
+        } else {
+            &column.labels
+        };
+        let rng = &mut keyed((1 << 60) + j as u64);
+        column.law.grow(collapsed::n_labels(labels), rng);
+        let mut pool = column.law.pool();
+        column.law.update(&data.cells()[j], labels, &mut pool, rng);
+    }
+    let block = |labels| Block {
+        concentration: alpha,
+        labels,
+    };
+    ItfState {
+        blocks: labels.into_iter().map(block).collect(),
+        columns,
+        column_concentration: mean(config.column_concentration),
+    }
+}
+
+/// The levels of a category as its clusters; a missing cell gets the level of another row. `None` for other columns, and for more than
+/// [`MAX_START_LEVELS`] levels.
+///
+/// The cells of a category alone cannot tell its clusterings apart, so that one allocated row by row means nothing, and says
+/// nothing about other columns. In its levels is all that other columns may depend on, and moves of top-level labels and of
+/// columns, which see lower labels alone, find it.
+fn levels_as_clusters(
+    law: &Column,
+    cells: &Cells,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Option<Vec<u32>> {
+    law.n_levels(0).filter(|&n| n <= MAX_START_LEVELS)?;
+    let n_rows = law.n_rows(cells);
+    let observed: Vec<u32> = (0..n_rows).filter_map(|row| cells.level(row)).collect();
+    let any = |rng: &mut Xoshiro256PlusPlus| observed[rng.random_range(0..observed.len())];
+    let label = |row| cells.level(row).unwrap_or_else(|| any(rng));
+    (!observed.is_empty()).then(|| (0..n_rows).map(label).collect())
+}
+
+/// Draws hyperparameters and clusters of a column given labels.
+fn adapt(law: &mut Column, cells: &Cells, labels: &[u32], rng: &mut Xoshiro256PlusPlus) {
+    let mut pool = law.pool();
+    law.truncate(0);
+    law.grow(collapsed::n_labels(labels), rng);
+    (0..ADAPTATIONS).for_each(|_| law.update(cells, labels, &mut pool, rng));
+}
+
+/// Clusters of cells, allocated row by row: first with hyperparameters that one cluster of all rows suggests (a prior draw of them can leave
+/// dozens of clusters), then with those that the clusters found suggest. What is missing of incomplete cells is drawn before; a kernel whose
+/// parameters cannot be integrated out then, either, starts with one cluster.
+fn allocate_cells(
+    law: &mut Column,
+    cells: &Cells,
+    beta: f64,
+    order: &[u32],
+    rng: &mut Xoshiro256PlusPlus,
+) -> Vec<u32> {
+    let mut labels = vec![0; order.len()];
+    let is_collapsed = law.is_collapsed(cells);
+    if !is_collapsed && law.completed(cells, &labels, &[], rng).is_none() {
+        return labels;
+    }
+    for _ in 0..START_ROUNDS {
+        adapt(law, cells, &labels, rng);
+        let clusters: Vec<usize> = (0..collapsed::n_labels(&labels)).collect();
+        let completed = match is_collapsed {
+            true => None,
+            false => law.completed(cells, &labels, &clusters, rng),
+        };
+        law.truncate(0);
+        let mut clusters = CellClusters::new([(&*law, completed.as_ref().unwrap_or(cells))]);
+        labels = collapsed::sequential(&mut clusters, beta, order, None, rng).0;
+    }
+    labels
+}
+
+/// Puts columns into blocks to start from, and returns the blocks' top-level labels.
+///
+/// Columns come in order of how much more probable their cells and clusters are than without clusters. (None need be: clusters that show in
+/// one column hardly at all may be plain in all that share them.) Each joins the block whose founder's clustering explains its cells
+/// best, if that is better than none, and takes over that clustering if this makes cells and lower labels more probable; otherwise it
+/// founds a block. Blocks of one column start with one top-level cluster.
+fn group_columns(
+    data: &ItfData,
+    columns: &mut [ColumnState],
+    beta: f64,
+    keyed: impl Fn(u64) -> Xoshiro256PlusPlus + Sync,
+) -> Vec<Vec<u32>> {
+    let n_rows = data.n_rows();
+    let none = vec![0; n_rows];
+    // ln p(cells | labels), with hyperparameters that suit these labels: the best of some draws, for one alone is off by several nats, and
+    // a column in the wrong block stays there for long.
+    let explained = |column: &ColumnState, j: usize, labels: &[u32], rng: &mut _| {
+        let cells = &data.cells()[j];
+        if !column.law.is_collapsed(cells) {
+            return 0.0;
+        }
+        let mut law = column.law.clone();
+        let draws = (0..START_DRAWS).map(|_| {
+            adapt(&mut law, cells, labels, rng);
+            law.truncate(0);
+            CellClusters::new([(&law, cells)]).ln_given(labels)
+        });
+        draws.fold(f64::NEG_INFINITY, f64::max)
+    };
+    // ln p(lower labels | top-level labels).
+    let ln_labels = |labels: &[u32], top: &[u32]| {
+        let n_labels = collapsed::n_labels(labels).max(1);
+        let counts = cross_counts(top, labels, collapsed::n_labels(top), n_labels);
+        let of_cluster = |counts: &[usize]| ln_label_probability(counts, beta);
+        counts.chunks_exact(n_labels).map(of_cluster).sum::<f64>()
+    };
+    let alone: Vec<[f64; 2]> = (columns.par_iter().enumerate())
+        .map(|(j, column)| {
+            let rng = &mut keyed(j as u64);
+            [&none, &column.labels].map(|labels| explained(column, j, labels, rng))
+        })
+        .collect();
+    // Labels of missing cells say nothing.
+    let gain = |(j, (column, [by_none, by_itself])): (usize, (&ColumnState, &[f64; 2]))| {
+        let shown = (0..n_rows).filter(|&i| column.law.is_observed(&data.cells()[j], i));
+        let labels: Vec<u32> = shown.map(|i| column.labels[i]).collect();
+        by_itself + ln_labels(&labels, &none[..labels.len()]) - by_none
+    };
+    let gains = columns.iter().zip(&alone).enumerate().map(gain);
+    let gains: Vec<f64> = gains.collect();
+    let mut order: Vec<usize> = (0..columns.len()).collect();
+    order.sort_by(|&a, &b| gains[b].total_cmp(&gains[a]));
+
+    let mut founders: Vec<Vec<u32>> = Vec::new();
+    for j in order {
+        let [by_none, by_itself] = alone[j];
+        let by_founder: Vec<f64> = (founders.par_iter().enumerate())
+            .map(|(b, labels)| {
+                let rng = &mut keyed(((1 + b as u64) << 32) + j as u64);
+                match labels == &none {
+                    true => f64::NEG_INFINITY,
+                    false => explained(&columns[j], j, labels, rng),
+                }
+            })
+            .collect();
+        let best = (0..founders.len()).max_by(|&a, &b| by_founder[a].total_cmp(&by_founder[b]));
+        match best.filter(|&b| by_founder[b] > by_none + START_MARGIN) {
+            Some(b) => {
+                columns[j].block = b;
+                let founder = &founders[b];
+                let own = by_itself + ln_labels(&columns[j].labels, founder);
+                if by_founder[b] + ln_labels(founder, founder) > own {
+                    columns[j].labels.clone_from(founder);
+                }
+            }
+            None => {
+                columns[j].block = founders.len();
+                founders.push(columns[j].labels.clone());
+            }
+        }
+    }
+    let mut sizes = vec![0; founders.len()];
+    columns.iter().for_each(|column| sizes[column.block] += 1);
+    let top = |(size, labels): (usize, Vec<u32>)| if size == 1 { none.clone() } else { labels };
+    sizes.into_iter().zip(founders).map(top).collect()
+}

@@ -1,0 +1,156 @@
+//! Fits: chains that are run, watched, checkpointed and gathered.
+
+use std::ops::ControlFlow;
+
+use npb_data::MixedTable;
+use npb_infer::storage::fingerprint;
+use npb_infer::watch::{Checkpoint as Kept, Part};
+use npb_infer::{Trace, Watch, run_chains};
+
+use crate::chain::{Checkpoint, ItfRun};
+use crate::find::find_groups;
+use crate::fit::ItfFit;
+use crate::kernels::{Cells, Column};
+use crate::{Grouping, ItfConfig, ItfData, ItfError};
+
+/// Name in checkpoint files.
+const CHAINS: &str = "npb-itf/chains";
+/// Share of the work of a fit that looking for groups is told as.
+const SEARCH_SHARE: f64 = 0.25;
+
+/// Fits the model to a table, every column with the kernel of its kind: all chains of the configuration, in parallel on the
+/// caller's rayon pool.
+///
+/// Cost: `chains * (burn_in + keep * thin)` sweeps, each linear in rows and columns. The result does not depend on the number
+/// of threads.
+///
+/// # Errors
+/// A configuration out of range, no rows, no columns, a column that cannot be modelled as it is.
+pub fn fit(table: &MixedTable, config: &ItfConfig) -> Result<ItfFit, ItfError> {
+    fit_watched(table, config, &Watch::none())
+}
+
+/// As [`fit`], watched: the watcher hears of every sweep of every chain and may stop the fit, which then is what there is ([`ItfFit::stop`] says so; a
+/// chain that was stopped before its first kept draw gives the one at which it was). With a checkpoint file, a fit that is called again with the same
+/// arguments after it was stopped or killed goes on and ends in the same bits as if it had never stopped.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use npb_itf::npb_data::{MixedColumn, MixedTable};
+/// use npb_itf::npb_infer::{Stop, Watch};
+/// use npb_itf::{ItfConfig, fit_watched};
+///
+/// let x = MixedColumn::Real((0..40).map(|i| Some(f64::from(i % 2) * 9.0 + f64::from(i % 5))).collect());
+/// let table = MixedTable::new(vec!["x".into()], vec![x])?;
+/// let watch = Watch::new(|progress| match progress.share < 0.1 {
+///     true => ControlFlow::Continue(()),
+///     false => ControlFlow::Break(()),
+/// });
+/// let fit = fit_watched(&table, &ItfConfig::default(), &watch)?;
+/// assert_eq!(fit.stop(), Stop::Cancelled);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`fit`]; a checkpoint that cannot be written or read, or that is of other data or another configuration.
+pub fn fit_watched(
+    table: &MixedTable,
+    config: &ItfConfig,
+    watch: &Watch<'_>,
+) -> Result<ItfFit, ItfError> {
+    fit_data_watched(&ItfData::from_table(table)?, config, watch)
+}
+
+/// As [`fit`], for columns whose kernels and cells were put together by hand.
+///
+/// # Errors
+/// As [`fit`].
+pub fn fit_data(data: &ItfData, config: &ItfConfig) -> Result<ItfFit, ItfError> {
+    fit_data_watched(data, config, &Watch::none())
+}
+
+/// As [`fit_data`], watched as in [`fit_watched`].
+///
+/// # Errors
+/// As [`fit_watched`].
+pub fn fit_data_watched(
+    data: &ItfData,
+    config: &ItfConfig,
+    watch: &Watch<'_>,
+) -> Result<ItfFit, ItfError> {
+    config.validate()?;
+    let mut weight = 1.0;
+    let grouped = match &config.groups {
+        Grouping::Off => None,
+        Grouping::Given(groups) => Some(data.with_groups(groups)?),
+        Grouping::Found => {
+            weight -= SEARCH_SHARE;
+            let mut part = watch.part("groups", SEARCH_SHARE);
+            Some(data.with_groups(&find_groups(data, config, &mut part)?)?)
+        }
+    };
+    let data = grouped.as_ref().unwrap_or(data);
+    let key = key(data, config)?;
+    let kept = watch.checkpoint(CHAINS, env!("CARGO_PKG_VERSION"), key, config.chains)?;
+    let weight = weight / config.chains as f64;
+    let chains = run_chains(config.chains, |chain| {
+        let part = watch.part(format!("chain {chain}"), weight);
+        run_chain(data, config, chain, part, &kept)
+    })?;
+    ItfFit::new(data, config, chains)
+}
+
+/// What a checkpoint must be of.
+fn key(data: &ItfData, config: &ItfConfig) -> Result<u64, ItfError> {
+    let column = |(law, cells): (&Column, &Cells)| {
+        let rows = 0..law.n_rows(cells);
+        let parts: Vec<Option<f64>> = rows.flat_map(|row| law.parts(cells, row)).collect();
+        fingerprint(&(law, parts))
+    };
+    let columns = data.laws().iter().zip(data.cells()).map(column);
+    let columns = columns.collect::<Result<Vec<u64>, _>>()?;
+    Ok(fingerprint(&(config, columns, data.places()))?)
+}
+
+/// Runs one chain from where its checkpoint left it.
+fn run_chain(
+    data: &ItfData,
+    config: &ItfConfig,
+    chain: u64,
+    mut part: Part<'_, '_>,
+    kept: &Kept<Checkpoint>,
+) -> Result<Checkpoint, ItfError> {
+    let number = chain as usize;
+    let mut run = match kept.reached(number) {
+        None => ItfRun::new(data, config.clone(), chain)?,
+        Some(reached) => ItfRun::resume(data, config.clone(), reached)?,
+    };
+    let total = config.plan().total().max(1) as f64;
+    let mut failed = None;
+    let mut tell = |step: u64, trace: &Trace| {
+        let last = trace.n_sweeps().checked_sub(1);
+        let scalars = last.map_or(&[][..], |last| trace.row(last));
+        part.report(step, step as f64 / total, trace.names(), scalars)
+    };
+    // A fit that was cancelled while groups were looked for makes no sweep.
+    let begun = run.trace().n_sweeps() as u64;
+    if tell(begun, run.trace()).is_continue() {
+        run.run(|report, run| {
+            if let Err(error) = kept.offer(number, report.sweep, || run.checkpoint()) {
+                failed = Some(error);
+                return ControlFlow::Break(());
+            }
+            tell(report.sweep, report.trace)
+        });
+    }
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    kept.write(number, || run.checkpoint())?;
+    let present = run.sampler().draw();
+    let mut chain = run.finish();
+    if chain.draws.is_empty() {
+        chain.draws.push(present);
+    }
+    Ok(chain)
+}
