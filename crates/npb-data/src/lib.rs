@@ -58,6 +58,7 @@ mod table;
 mod targets;
 mod words;
 
+pub mod clusters;
 pub mod metrics;
 pub mod read;
 pub mod schema;

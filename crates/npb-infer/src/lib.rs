@@ -14,6 +14,7 @@
 //!   checkpointed;
 //! - [`Saved`], [`storage`] and [`checkpoint`]: fits in files, the one format of these, and runs
 //!   that survive being killed;
+//! - [`ensemble`]: stacking weights and calibration of members that answer together;
 //! - [`ranges`]: checks of configurations, in the same words everywhere;
 //! - [`testing`]: the proofs that every model crate runs, from the joint-distribution test to
 //!   hostile files.
@@ -38,6 +39,7 @@
 
 pub mod checkpoint;
 pub mod diagnostics;
+pub mod ensemble;
 pub mod ranges;
 mod restart;
 mod saved;

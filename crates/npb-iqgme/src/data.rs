@@ -1,13 +1,13 @@
 //! Training data in the form that the updates want.
 
 use npb_data::{DataError, Labels, Table};
-use npb_infer::stream;
+use npb_infer::storage;
 use npb_linalg::faer::Mat;
-use rand::RngExt;
+use npb_linalg::mixture::Group;
+use npb_linalg::mixture::shrunk_covariance;
 
 use crate::config::FeatureScale;
-use crate::prior::shrunk_covariance;
-use crate::rows::{Group, Rows};
+use crate::rows::Rows;
 use crate::units::Units;
 use crate::{IqgmeConfig, IqgmeError};
 
@@ -305,22 +305,16 @@ pub(crate) fn class_of_rows(
 }
 
 /// A number that is, but for chance, another one for other rows or labels.
-pub(crate) fn fingerprint(data: &IqgmeData) -> u64 {
+pub(crate) fn fingerprint(data: &IqgmeData) -> Result<u64, IqgmeError> {
     let rows = &data.rows;
-    let words = |n: usize| n as u64;
-    let pattern = |group: &Group| {
-        let observed = &rows.patterns[group.pattern].observed;
-        std::iter::once(words(group.rows.end)).chain(observed.iter().copied().map(words))
-    };
-    let numbers = rows.values.iter().chain(&rows.signs);
-    let classes = rows
-        .classes
-        .iter()
-        .map(|class| class.map_or(0, |c| words(c + 1)));
-    let content = std::iter::once(words(rows.n_features))
-        .chain(classes)
-        .chain(rows.order.iter().copied().map(words))
-        .chain(rows.groups.iter().flat_map(pattern))
-        .chain(numbers.map(|value| value.to_bits()));
-    content.fold(0, |sum, word| stream(sum, [word, 0, 0, 0]).random())
+    let group = |group: &Group| (group.rows.end, &rows.patterns[group.pattern].observed);
+    let groups: Vec<(usize, &Vec<usize>)> = rows.groups.iter().map(group).collect();
+    let content = (
+        rows.n_features,
+        &rows.classes,
+        &rows.order,
+        groups,
+        &rows.values,
+    );
+    Ok(storage::fingerprint(&content)?)
 }

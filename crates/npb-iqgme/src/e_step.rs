@@ -5,15 +5,14 @@
 mod complete;
 mod incomplete;
 mod joint;
-mod shared;
 mod sides;
-mod sums;
 mod worker;
 
+use npb_linalg::mixture::Block;
 use rayon::prelude::*;
 
 use crate::IqgmeError;
-use crate::rows::{Block, Rows};
+use crate::rows::Rows;
 use crate::stats::SufficientStats;
 pub(crate) use sides::{PassParameters, RowFactors, RowFamily, Terms, Update, soft_means};
 use worker::{Scratch, Totals, Worker};

@@ -5,28 +5,32 @@
 //! finite: covariances see `covariance_rows` further rows with the covariance of all data, experts have a ridge. Source: W 3.2.1; X. Liao, H. Li and L. Carin,
 //! "Quadratically gated mixture of experts for incomplete data classification", 2007. Equations in `docs/iqgme.md`.
 
-use npb_data::{Labels, Table};
-use npb_infer::{Saved, Stop, stream};
+use std::borrow::Cow;
+
+use npb_data::clusters;
+use npb_infer::ranges::{above, at_least, moderate, up_to};
+use npb_infer::watch::{CheckpointError, Part};
+use npb_infer::{Saved, Stop, Watch, storage, stream};
 use npb_linalg::condition::{Conditional, Gaussian, Scratch};
 use npb_linalg::faer::{Mat, MatRef};
+use npb_linalg::mixture::Pattern;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::probit_moments;
 use npb_priors::special::{ln_phi, log_sum_exp};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::answers::{Evaluation, Imputation, MissingCell, most_probable, with_first_class};
+use crate::answers::with_first_class;
 use crate::bound::trace_product;
 use crate::config::{MOST_COMPONENTS, MOST_RUNS};
-use crate::data::{IqgmeData, at_most_two, class_of_rows};
+use crate::data::{IqgmeData, at_most_two, fingerprint};
+use crate::ensemble::questions::prelude::*;
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
-use crate::rows::{Pattern, Rows};
+use crate::rows::Rows;
 use crate::state::dot;
-use crate::units::Units;
-use crate::{IqgmeConfig, IqgmeError, start};
-use npb_infer::ranges::{above, at_least, moderate, up_to};
+use crate::{IqgmeConfig, start};
 
 /// Keys of the random streams of starts and of cells drawn for the user.
 const START: u64 = 50;
@@ -125,35 +129,55 @@ pub fn fit_qgme(
     labels: &Labels,
     config: &QgmeConfig,
 ) -> Result<QgmeFit, IqgmeError> {
+    fit_qgme_watched(table, labels, config, &Watch::none())
+}
+
+/// As [`fit_qgme`], watched: the watcher hears of every iteration of every start and may stop them, and a checkpoint lets a fit that was stopped or killed go on to
+/// the same bits as if it had never stopped.
+pub fn fit_qgme_watched(
+    table: &Table,
+    labels: &Labels,
+    config: &QgmeConfig,
+    watch: &Watch<'_>,
+) -> Result<QgmeFit, IqgmeError> {
     config.validate()?;
     let data = IqgmeData::new(table, labels, &IqgmeConfig::default())?;
     at_most_two(&data.classes)?;
-    let runs: Vec<(Em<'_>, Stop)> = (0..config.starts as u64)
-        .into_par_iter()
-        .map(|start| {
-            let mut em = Em::new(&data, config, start)?;
-            let stop = em.run()?;
-            Ok((em, stop))
-        })
-        .collect::<Result<_, IqgmeError>>()?;
+    let key = storage::fingerprint(&(config, fingerprint(&data)?))?;
+    let version = env!("CARGO_PKG_VERSION");
+    let checkpoint = watch.checkpoint("npb-iqgme/em/run/2", version, key, config.starts)?;
+    let one = |start: usize| {
+        let part = watch.part(format!("start {start}"), 1.0 / config.starts as f64);
+        let mut em = match checkpoint.reached(start) {
+            None => Em::new(&data, config, start as u64)?,
+            Some((mixture, trace)) => Em::resume(&data, config, mixture, trace)?,
+        };
+        let stop = em.run(part, |em| {
+            let reached = || (em.mixture.clone(), em.trace.clone());
+            checkpoint.offer(start, em.trace.len() as u64, reached)
+        })?;
+        checkpoint.write(start, || (em.mixture.clone(), em.trace.clone()))?;
+        Ok((em, stop))
+    };
+    let runs = (0..config.starts).into_par_iter().map(one);
+    let runs: Vec<(Em<'_>, Stop)> = runs.collect::<Result<_, IqgmeError>>()?;
     let height = |em: &Em<'_>| em.trace.last().copied().unwrap_or(f64::NEG_INFINITY);
     // Of equal runs the first.
-    let mut runs = runs.into_iter();
-    let mut best = runs.next().expect("at least one start, checked");
-    for run in runs {
+    let best = runs.into_iter().reduce(|best, run| {
         if height(&run.0) > height(&best.0) {
-            best = run;
+            run
+        } else {
+            best
         }
-    }
-    let (em, stop) = best;
-    let (mixture, trace) = (em.mixture, em.trace);
+    });
+    let (em, stop) = best.expect("at least one start, checked");
     QgmeFit::from_stored(Stored {
         config: config.clone(),
-        units: data.units,
-        classes: data.classes.clone(),
         stop,
-        trace,
-        mixture,
+        trace: em.trace,
+        mixture: em.mixture,
+        classes: data.classes.clone(),
+        units: data.units,
     })
 }
 
@@ -287,11 +311,11 @@ impl<'d> Em<'d> {
         let points = start::completed(data)?;
         let mut rng = stream(config.seed, [number, 0, START, 0]);
         let all: Vec<usize> = (0..points.len()).collect();
-        let mut centres = start::k_means(&points, &all, config.components, &mut rng);
+        let mut centres = clusters::k_means(&points, &all, config.components, &mut rng);
         // Its last iteration may have left a centre without points.
         let taken: Vec<usize> = points
             .iter()
-            .map(|x| start::nearest(x, &centres).0)
+            .map(|x| clusters::nearest(x, &centres).0)
             .collect();
         let mut of_centre = 0..centres.len();
         centres.retain(|_| of_centre.next().is_some_and(|h| taken.contains(&h)));
@@ -308,7 +332,7 @@ impl<'d> Em<'d> {
         let p = data.rows.n_features;
         let mut sums: Vec<Sums> = centres.iter().map(|_| Sums::zeros(p)).collect();
         for (i, mut x) in points.into_iter().enumerate() {
-            let h = start::nearest(&x, &centres).0;
+            let h = clusters::nearest(&x, &centres).0;
             x.push(1.0);
             let sign = data.rows.signs[i];
             let utility = LabelledUtility {
@@ -324,21 +348,61 @@ impl<'d> Em<'d> {
         Ok(em)
     }
 
-    fn run(&mut self) -> Result<Stop, IqgmeError> {
-        let mut before = f64::NEG_INFINITY;
-        for _ in 0..self.config.max_iterations {
-            let now = self.step()?;
-            let rel_change = (now - before).abs() / now.abs().max(1.0);
-            before = now;
-            if rel_change < self.config.tolerance {
-                return Ok(Stop::Converged { rel_change });
-            }
-        }
-        Ok(Stop::MaxIterations)
+    /// A run that was stopped.
+    fn resume(
+        data: &'d IqgmeData,
+        config: &'d QgmeConfig,
+        mixture: Mixture,
+        trace: Vec<f64>,
+    ) -> Result<Self, IqgmeError> {
+        mixture
+            .check(data.rows.n_features, data.rows.n_utilities)
+            .map_err(|what| IqgmeError::Saved { what })?;
+        Ok(Self {
+            data,
+            config,
+            mixture,
+            trace,
+        })
     }
 
-    /// E-step and M-step. Returns the objective before them.
-    fn step(&mut self) -> Result<f64, IqgmeError> {
+    /// Why the run is over, if it is.
+    fn reached(&self) -> Option<Stop> {
+        if let [.., before, now] = self.trace[..] {
+            let rel_change = (now - before).abs() / now.abs().max(1.0);
+            if rel_change < self.config.tolerance {
+                return Some(Stop::Converged { rel_change });
+            }
+        }
+        (self.trace.len() as u64 >= self.config.max_iterations).then_some(Stop::MaxIterations)
+    }
+
+    /// Makes the iterations that are left; `after` sees the run after each.
+    fn run(
+        &mut self,
+        mut part: Part<'_, '_>,
+        mut after: impl FnMut(&Self) -> Result<(), CheckpointError>,
+    ) -> Result<Stop, IqgmeError> {
+        let names = ["objective".to_owned()];
+        loop {
+            let (reached, step) = (self.reached(), self.trace.len() as u64);
+            let share = match reached {
+                Some(_) => 1.0,
+                None => step as f64 / self.config.max_iterations as f64,
+            };
+            let last = self.trace.last().copied().unwrap_or(f64::NEG_INFINITY);
+            let more = part.report(step, share, &names, &[last]);
+            match reached {
+                Some(stop) => return Ok(stop),
+                None if more.is_break() => return Ok(Stop::Cancelled),
+                None => self.step()?,
+            }
+            after(self)?;
+        }
+    }
+
+    /// E-step and M-step; the trace gets the objective before them.
+    fn step(&mut self) -> Result<(), IqgmeError> {
         let laws = self.laws()?;
         let rows: &Rows = &self.data.rows;
         let mut sums: Vec<Sums> = laws.iter().map(|_| Sums::zeros(rows.n_features)).collect();
@@ -362,8 +426,7 @@ impl<'d> Em<'d> {
             });
         }
         self.trace.push(objective);
-        self.maximise(&sums)?;
-        Ok(objective)
+        self.maximise(&sums)
     }
 
     fn failed(
@@ -372,12 +435,7 @@ impl<'d> Em<'d> {
         component: usize,
         source: NotPositiveDefinite,
     ) -> IqgmeError {
-        IqgmeError::Numerical {
-            iteration: self.trace.len() as u64,
-            block,
-            component,
-            source,
-        }
+        IqgmeError::numerical(self.trace.len() as u64, block, component, source)
     }
 
     fn laws(&self) -> Result<Vec<Law>, IqgmeError> {
@@ -561,31 +619,6 @@ impl QgmeFit {
         Ok(Self { stored, predictor })
     }
 
-    /// Names of the classes that have a labelled row; probabilities are of the second. Empty for a fit without labels.
-    pub fn classes(&self) -> &[String] {
-        &self.stored.classes
-    }
-
-    /// Names of all columns of the training table.
-    pub fn column_names(&self) -> &[String] {
-        self.stored.units.column_names()
-    }
-
-    /// Columns in the model, as positions in the training table.
-    pub fn model_columns(&self) -> &[usize] {
-        &self.stored.units.active
-    }
-
-    /// Columns left out of the model: constant in training, or without any observed value.
-    pub fn ignored_columns(&self) -> Vec<usize> {
-        self.stored.units.ignored_columns()
-    }
-
-    /// The configuration of the fit.
-    pub fn config(&self) -> &QgmeConfig {
-        &self.stored.config
-    }
-
     /// The penalised log-likelihood, iteration by iteration, of the start that ended highest.
     pub fn trace(&self) -> &[f64] {
         &self.stored.trace
@@ -601,38 +634,6 @@ impl QgmeFit {
         &self.stored.mixture
     }
 
-    /// Probability of the second class for each row, missing features integrated out. Errors: other columns than in training, a fit without labels.
-    pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        let found = self.probabilities(table)?;
-        Ok(found.into_iter().map(|p| p[0]).collect())
-    }
-
-    /// Probabilities of both classes.
-    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        Ok(with_first_class(self.probabilities(table)?))
-    }
-
-    /// The more probable class of each row.
-    pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
-        let name = |p: Vec<f64>| self.stored.classes[most_probable(&p)].as_str();
-        Ok(self.predict_classes(table)?.into_iter().map(name).collect())
-    }
-
-    /// How well the labelled rows of a table are predicted. Errors: as [`predict_proba`](Self::predict_proba); no labelled row; a label that is not a class
-    /// of the fit.
-    pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
-        let classes = class_of_rows(table, labels, &self.stored.classes)?;
-        Evaluation::new(&self.predict_classes(table)?, &classes)
-    }
-
-    fn probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        if self.stored.classes.is_empty() {
-            return Err(IqgmeError::Unlabelled);
-        }
-        let rows = self.stored.units.rows(table)?;
-        self.predictor.probabilities(&rows, Experts::AtMeans)
-    }
-
     /// Probabilities of the components given the observed features, one vector for each row.
     pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let rows = self.stored.units.rows(table)?;
@@ -644,35 +645,50 @@ impl QgmeFit {
         let responsibilities = self.responsibilities(table)?;
         Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
     }
+}
 
-    /// Log density of the observed features of each row, in the user's units. Zero for a row without any.
-    pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        let rows = self.stored.units.rows(table)?;
-        let standardised = self.predictor.ln_density(&rows, Gate::AtMeans)?;
-        Ok(self.stored.units.ln_density(table, standardised))
+impl Answers for QgmeFit {
+    type Task<'a> = ();
+
+    fn task(&self, (): ()) -> Result<usize, IqgmeError> {
+        Ok(0)
     }
 
-    /// All missing cells of every row given its observed cells, by column; columns that are not in the model are left out.
-    pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
-        let rows = self.stored.units.rows(table)?;
-        let terms = self.predictor.missing_cells(&rows, Gate::AtMeans)?;
-        Ok(self.stored.units.cells(table, terms))
+    fn units(&self) -> &Units {
+        &self.stored.units
     }
 
-    /// Completes a table: mean and standard deviation of every missing cell given the observed cells of its row.
-    pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
-        self.stored.units.impute(table, self.cells_by_row(table)?)
+    fn class_names(&self) -> &[String] {
+        &self.stored.classes
     }
 
-    /// `draws` completed tables, each a joint draw of the missing cells at the parameters found, which it takes for the truth: too sure with few rows.
-    pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
-        let (rows, seed) = (self.stored.units.rows(table)?, self.stored.config.seed);
-        self.stored.units.impute_draws(table, draws, |draw| {
-            let rng = |row: usize| stream(seed, [0, draw as u64, IMPUTE, row as u64]);
-            self.predictor.draw_missing(&rows, Gate::AtMeans, rng)
-        })
+    fn probabilities(&self, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let rows = self.units().rows(table)?;
+        let others = self.predictor.probabilities(&rows, Experts::AtMeans)?;
+        Ok(with_first_class(others))
     }
 }
+
+/// All at the parameters found, which are taken for the truth: too sure with few rows.
+impl Describes for QgmeFit {
+    const GATE: Gate = Gate::AtMeans;
+
+    fn mixtures(&self, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
+        Ok(vec![(1.0, Cow::Borrowed(&self.predictor))])
+    }
+
+    fn chosen(&self, _: usize, _: usize) -> usize {
+        0
+    }
+
+    fn draw_key(&self) -> (u64, u64) {
+        (self.stored.config.seed, IMPUTE)
+    }
+}
+
+described!(QgmeFit, QgmeConfig);
+classifier!(QgmeFit);
+features!(QgmeFit);
 
 impl Saved for QgmeFit {
     const MODEL: &'static str = "npb-iqgme/em/2";

@@ -2,7 +2,9 @@
 
 use npb_infer::ranges::OutOfRange;
 use npb_infer::storage::{FormatError, StorageError};
+use npb_infer::watch::CheckpointError;
 use npb_linalg::NotPositiveDefinite;
+use npb_linalg::lanes::ComponentNotPositiveDefinite;
 
 impl IqgmeError {
     /// What is wrong with a configuration, told of one that has it as its field `outer`.
@@ -11,6 +13,26 @@ impl IqgmeError {
             Self::Config(wrong) => Self::Config(wrong.inside(outer)),
             other => other,
         }
+    }
+
+    /// A matrix that is not positive definite.
+    pub(crate) fn numerical(
+        iteration: u64,
+        block: &'static str,
+        component: usize,
+        source: NotPositiveDefinite,
+    ) -> Self {
+        Self::Numerical {
+            iteration,
+            block,
+            component,
+            source,
+        }
+    }
+
+    /// The same, of the missing features of a pattern.
+    pub(crate) fn missing(iteration: u64) -> impl Fn(ComponentNotPositiveDefinite) -> Self {
+        move |e| Self::numerical(iteration, "missing features", e.component, e.source)
     }
 }
 
@@ -38,6 +60,15 @@ impl From<StorageError> for IqgmeError {
                 older => older,
             },
             other => Self::Storage(other),
+        }
+    }
+}
+
+impl From<CheckpointError> for IqgmeError {
+    fn from(error: CheckpointError) -> Self {
+        match error {
+            CheckpointError::Storage(error) => error.into(),
+            other => Self::Checkpoint(other),
         }
     }
 }
@@ -213,6 +244,9 @@ pub enum IqgmeError {
     /// The bytes of a saved fit.
     #[error(transparent)]
     Format(FormatError),
+    /// A checkpoint of another fit.
+    #[error(transparent)]
+    Checkpoint(CheckpointError),
     /// A fit or a checkpoint of an older layout.
     #[error(
         "holds a {found:?} of an older layout, this version reads {expected:?}: fit again, or load it with the version that wrote it"

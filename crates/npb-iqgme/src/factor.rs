@@ -22,6 +22,6 @@ mod vb;
 pub use bound::FactorBound;
 pub use config::{FactorConfig, FactorInit};
 pub use data::FactorData;
-pub use fit::{FactorComponent, FactorFit, FactorMember, fit_factor, fit_factor_with_checkpoints};
+pub use fit::{FactorComponent, FactorFit, FactorMember, fit_factor, fit_factor_watched};
 pub use state::{FactorExpert, FactorState, FeatureFactor};
 pub use vb::{FactorUpdate, FactorVb};

@@ -4,48 +4,37 @@ mod training;
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
-use std::path::Path;
 
-use npb_data::{Labels, Table};
-use npb_infer::checkpoint::Every;
-use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Xoshiro256PlusPlus, stream};
+use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_priors::dist::pick;
 use npb_priors::dp::dominant_count_distribution;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use crate::answers::{
-    ALL_CLASSES, ALL_INTERVALS, ComponentSummary, Evaluation, Imputation, MissingCell,
-    ProbabilityInterval, check_draws, check_inside, most_probable, of_second_class, second,
-    with_first_class,
-};
+use crate::answers::{ComponentSummary, check_draws, check_inside, second, with_first_class};
 use crate::config::{FeatureScale, Init};
-use crate::data::{IqgmeData, class_of_rows, distinct, fingerprint, two_classes};
-use crate::ensemble::calibration::Calibration;
-use crate::ensemble::crossval::{HeldOut, Side, held_out};
+use crate::data::{IqgmeData, distinct, fingerprint};
+use crate::ensemble::crossval::{self, HeldOut, Side, held_out};
 use crate::ensemble::member::{self, MixtureView, Part, Predictive};
+use crate::ensemble::questions::prelude::*;
 use crate::ensemble::scales;
-use crate::ensemble::stacking::{by_bounds, check_weights, stacked};
-use crate::ensemble::train::{Checkpoints, Model, Planned, cancelled, planned, train};
+use crate::ensemble::stacking::stacked;
+use crate::ensemble::train::{Model, Planned, Watched, planned};
 use crate::laplace;
 use crate::predict::{CellTerm, Experts, Gate, Predictor};
 use crate::rows::Rows;
 use crate::state::check_experts;
-use crate::units::Units;
 use crate::vb::IqgmeVb;
-use crate::{Expert, IqgmeConfig, IqgmeError, IqgmeState};
+use crate::{Expert, IqgmeConfig, IqgmeState};
+use npb_infer::ensemble::Calibration;
+use npb_infer::ensemble::{by_bounds, check_weights};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;
 const IMPUTE: u64 = 3;
 const COUNT: u64 = 4;
 const PICK: u64 = 5;
-
-/// Iterations of a member without a fold, at most: its held-out prediction is settled before its bound is.
-const FOLD_ITERATIONS: u64 = 15;
-/// The name in the files of folds.
-const FOLD: &str = "npb-iqgme/fold/2";
 
 /// Fits the model: prepares the data and trains every member that `config.starts` (or `unlabelled_starts`), `restarts` and `normal_scores` ask for; with labels each of them
 /// `config.folds` times more, at most 15 iterations each, to find its stacking weight and its calibration.
@@ -54,36 +43,53 @@ const FOLD: &str = "npb-iqgme/fold/2";
 /// Classes without a labelled row are left out: see [`IqgmeFit::classes`].
 /// Errors: see [`IqgmeData::new`]. Members are trained in parallel on the caller's rayon pool; the result does not depend on the number of threads.
 pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
-    let data = by_scale(table, labels, config)?;
-    fit_on(data, (table, labels), config, None)
+    fit_watched(table, labels, config, &Watch::none())
 }
 
-/// As [`fit`](crate::fit()), with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and returns
-/// the same bits as if it had never stopped.
+/// As [`fit`](crate::fit()), watched: the watcher hears of every iteration of every member and fold, may stop the fit, and a checkpoint lets a fit that was stopped
+/// or killed go on to the same bits as if it had never stopped (its start, until the first checkpoint, and members of a fold that has not ended are made again).
 ///
-/// Member `k` of those that the configuration asks for writes to the file `path` with `.k` appended, when `every` says so and at its end, each time
-/// replacing what it wrote before; delete the files when the fit is saved. The start of a run is not in them: one that was stopped
-/// before its first checkpoint starts again. Held-out predictions of fold `k` (`config.folds`) go to `path` with `.foldk` appended. `watch` sees the
-/// report of every iteration, with the member's number (members are trained in parallel); when it breaks, that run ends there. A fit of which a run ended so is a valid one, and
-/// the member's `stop` says it; its members are weighed by their bounds, without folds, so that it is there at once.
-///
-/// Errors: as [`fit`](crate::fit()); a checkpoint that cannot be written or read, or that is of other data, another configuration or another run.
-pub fn fit_with_checkpoints(
+/// A fit that was stopped is a valid one, and the `stop` of its members says it; if folds are missing, members are weighed by their bounds and nothing is
+/// calibrated, so that it is there at once. Errors: as [`fit`](crate::fit()); a checkpoint that cannot be written or read, or that is of another fit.
+pub fn fit_watched(
     table: &Table,
     labels: &Labels,
     config: &IqgmeConfig,
-    path: impl AsRef<Path>,
-    every: Every,
-    watch: impl Fn(usize, &VbReport) -> ControlFlow<()> + Sync,
+    watch: &Watch<'_>,
 ) -> Result<IqgmeFit, IqgmeError> {
     let data = by_scale(table, labels, config)?;
-    let checkpoints = Checkpoints {
-        path: path.as_ref(),
-        every,
-        data: fingerprint(&data[0]),
-        watch: &watch,
+    let starts = match data[0].n_labelled {
+        0 => &config.unlabelled_starts,
+        _ => &config.starts,
     };
-    fit_on(data, (table, labels), config, Some(&checkpoints))
+    let plan = (&planned(starts, data.len())[..], config.restarts);
+    let n = plan.0.len() * config.restarts;
+    let folds = crossval::sides(&[labels], config.folds, config.seed);
+    let sizes = [n, n, folds.len()];
+    let watched = Watched::<Single>::new(watch, config, fingerprint(&data[0])?, plan.0, sizes)?;
+    let members = watched.train(&data, plan, config, Member::new)?;
+    if watched.is_stopped() {
+        return IqgmeFit::new(data, config.clone(), members, None);
+    }
+    let limited = Single::limited(config, Single::FOLD_ITERATIONS);
+    let classes = &data[0].classes;
+    let held_out = held_out(&[labels], classes, &folds, n, &watched, |fold, sides| {
+        let Side { kept, left_out } = &sides[0];
+        let (rows, names) = (table.select_rows(kept), labels.select_rows(kept));
+        let mut kept = vec![IqgmeData::new(&rows, &names, &limited)?];
+        if data.len() > 1 {
+            kept.push(kept[0].on_scores(&rows, &names)?);
+        }
+        let left_out = table.select_rows(left_out);
+        let rows = scales::rows_left_out(kept.iter().map(|data| &data.units), &left_out)?;
+        watched.train_without(fold, &kept, plan, &limited, |planned, outcome, vb| {
+            let run = Member::without_laplace(planned, outcome, vb);
+            let rows = &rows[run.scale.index()];
+            let others = run.predictor()?.probabilities(rows, Experts::Integrated)?;
+            Ok(with_first_class(others).concat())
+        })
+    })?;
+    IqgmeFit::new(data, config.clone(), members, held_out)
 }
 
 /// Fits a Dirichlet process mixture of Gaussians to rows without labels: clusters, densities, imputation.
@@ -104,47 +110,6 @@ fn by_scale(
     Ok([own].into_iter().chain(scored).collect())
 }
 
-fn fit_on(
-    data: Vec<IqgmeData>,
-    (table, labels): (&Table, &Labels),
-    config: &IqgmeConfig,
-    checkpoints: Option<&Checkpoints<'_>>,
-) -> Result<IqgmeFit, IqgmeError> {
-    let starts = match data[0].n_labelled {
-        0 => &config.unlabelled_starts,
-        _ => &config.starts,
-    };
-    let plan = (&planned(starts, data.len())[..], config.restarts);
-    let members = train::<Single, _>(&data, plan, config, checkpoints, Member::new)?;
-    if cancelled(members.iter().map(|member| &member.stop)) {
-        return IqgmeFit::new(data, config.clone(), members, None);
-    }
-    let limited = IqgmeConfig {
-        max_iterations: config.max_iterations.min(FOLD_ITERATIONS),
-        ..config.clone()
-    };
-    let sizes = [config.folds, members.len()];
-    let files = checkpoints.map(|checkpoints| (checkpoints, FOLD, config));
-    let classes = &data[0].classes;
-    let held_out = held_out(&[labels], classes, sizes, config.seed, files, |sides| {
-        let Side { kept, left_out } = &sides[0];
-        let (rows, names) = (table.select_rows(kept), labels.select_rows(kept));
-        let mut kept = vec![IqgmeData::new(&rows, &names, &limited)?];
-        if data.len() > 1 {
-            kept.push(kept[0].on_scores(&rows, &names)?);
-        }
-        let left_out = table.select_rows(left_out);
-        let rows = scales::rows_left_out(kept.iter().map(|data| &data.units), &left_out)?;
-        train::<Single, _>(&kept, plan, &limited, None, |planned, outcome, vb| {
-            let run = Member::without_laplace(planned, outcome, vb);
-            let rows = &rows[run.scale.index()];
-            let others = run.predictor()?.probabilities(rows, Experts::Integrated)?;
-            Ok(with_first_class(others).concat())
-        })
-    })?;
-    IqgmeFit::new(data, config.clone(), members, held_out)
-}
-
 /// The model of one task.
 struct Single;
 
@@ -155,9 +120,17 @@ impl Model for Single {
     type State = IqgmeState;
     type Vb<'d> = IqgmeVb<'d>;
     const FILE: &'static str = "npb-iqgme/run/2";
+    const FOLD_ITERATIONS: u64 = 15;
 
     fn limits(config: &IqgmeConfig) -> VbLimits {
         config.limits()
+    }
+
+    fn limited(config: &IqgmeConfig, max_iterations: u64) -> IqgmeConfig {
+        IqgmeConfig {
+            max_iterations: config.max_iterations.min(max_iterations),
+            ..config.clone()
+        }
     }
 
     fn begin<'d>(
@@ -250,12 +223,7 @@ impl Member {
 
     /// A covariance of one of its components that is not positive definite.
     fn failed(&self, (component, source): (usize, NotPositiveDefinite)) -> IqgmeError {
-        IqgmeError::Numerical {
-            iteration: self.trace.len() as u64,
-            block: "covariance",
-            component,
-            source,
-        }
+        IqgmeError::numerical(self.trace.len() as u64, "covariance", component, source)
     }
 
     /// Its last bound.
@@ -281,7 +249,8 @@ pub struct Stored {
 
 /// A fitted model. Questions and answers are in the user's units, columns in the order of training.
 ///
-/// Class probabilities average over the runs by their stacking weights, densities and imputations by their bounds; components, clusters and the concentration are those of the
+/// Class probabilities average over the runs by their stacking weights, each calibrated ([`Member::calibration`]); in a run components are weighed as normal densities of the observed features at
+/// the posterior means, experts and missing features are integrated out by moment matching. Densities and missing cells average over the runs by their bounds; components, clusters and the concentration are those of the
 /// best run.
 #[derive(Clone, Debug)]
 pub struct IqgmeFit {
@@ -327,7 +296,7 @@ impl IqgmeFit {
                 (run.stacking_weight, run.calibration) = found;
             }
         }
-        let training = fingerprint(&data[0]);
+        let training = fingerprint(&data[0])?;
         let classes = data[0].classes.clone();
         Self::from_stored(Stored {
             config,
@@ -348,24 +317,12 @@ impl IqgmeFit {
         Ok(Self { stored, predictors })
     }
 
-    /// The units of the features' own scale.
-    fn own_units(&self) -> &Units {
-        &self.stored.units[0]
-    }
-
-    /// The runs that have a part in densities and missing cells, with what they weigh in them.
-    fn weighed(&self) -> impl Iterator<Item = (f64, &Predictor)> {
-        let runs = self.stored.runs.iter().map(|run| run.elbo_weight);
-        runs.zip(&self.predictors)
-            .filter(|(weight, _)| *weight > 0.0)
-    }
-
-    /// The runs as members, by these weights and experts; `rows`: by scale.
+    /// The runs as members; `rows`: by scale.
     fn parts<'a>(
         &'a self,
         rows: &'a [Rows],
-        weight: impl Fn(&Member) -> f64,
-        (experts, calibration): (Experts, Option<&'a Calibration>),
+        experts: Experts,
+        calibration: Option<&'a Calibration>,
     ) -> Vec<Part<'a, impl Predictive<Rows = Rows> + 'a>> {
         let part = |(weight, run, predictor): (f64, &'a Member, &'a Predictor)| Part {
             weight,
@@ -380,41 +337,9 @@ impl IqgmeFit {
             },
         };
         let runs = self.stored.runs.iter().zip(&self.predictors);
-        let weighed = runs.map(|(run, predictor)| (weight(run), run, predictor));
+        let weighed = runs.map(|(run, predictor)| (run.stacking_weight, run, predictor));
         // Those without weight may be on a scale on which there are no rows.
         weighed.filter(|(w, ..)| *w > 0.0).map(part).collect()
-    }
-
-    /// The number of a run, drawn by its weight in what is said of features.
-    fn pick(&self, draw: u64) -> usize {
-        let u = stream(self.stored.config.seed, [0, draw, PICK, 0]).random();
-        pick(self.stored.runs.iter().map(|run| run.elbo_weight), u).unwrap_or(0)
-    }
-
-    /// Names of the classes that have a labelled row (others that the labels of training may name are not in the fit); with two, probabilities are of the
-    /// second. Empty for a fit without labels.
-    pub fn classes(&self) -> &[String] {
-        &self.stored.classes
-    }
-
-    /// Names of all columns of the training table.
-    pub fn column_names(&self) -> &[String] {
-        self.own_units().column_names()
-    }
-
-    /// Columns in the model, as positions in the training table.
-    pub fn model_columns(&self) -> &[usize] {
-        &self.own_units().active
-    }
-
-    /// Columns left out of the model: constant in training, or without any observed value.
-    pub fn ignored_columns(&self) -> Vec<usize> {
-        self.own_units().ignored_columns()
-    }
-
-    /// The configuration of the fit.
-    pub fn config(&self) -> &IqgmeConfig {
-        &self.stored.config
     }
 
     /// All runs, the best first; those on normal scores last, the best of them first.
@@ -437,123 +362,25 @@ impl IqgmeFit {
         &self.stored.runs[0].stop
     }
 
-    /// Probability of the second class for each row, components weighed as normal densities of the observed features at the posterior means, experts
-    /// and missing features integrated out by moment matching, runs averaged by their stacking weights, each calibrated ([`Member::calibration`]). A row without any observed feature gets the model's marginal class probability.
-    ///
-    /// Cost for each row: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern. Errors: other columns than in training, a fit without labels or with
-    /// more than two classes: see [`predict_classes`](Self::predict_classes).
-    pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        two_classes(&self.stored.classes, "predict_proba", ALL_CLASSES)?;
-        Ok(second(self.predict_classes(table)?))
-    }
-
     /// As [`predict_proba`](Self::predict_proba), by the posterior means in place of the parameters (W 3.4.3, incomplete data), runs by their stacking weights but not calibrated.
     pub fn predict_plug_in(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
         two_classes(&self.stored.classes, "predict_plug_in", ALL_CLASSES)?;
         let rows = scales::rows(&self.stored.units, table)?;
         let as_it_is = Calibration::default();
-        let how = (Experts::AtMeans, Some(&as_it_is));
-        let parts = self.parts(&rows, |run| run.stacking_weight, how);
+        let parts = self.parts(&rows, Experts::AtMeans, Some(&as_it_is));
         Ok(second(member::class_probabilities(&parts)?))
-    }
-
-    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), by the same rules as
-    /// [`predict_proba`](Self::predict_proba).
-    ///
-    /// With more than two classes they are one-dimensional integrals; utilities that share missing features are decorrelated but for their leading
-    /// direction. Errors: other columns than in training, a fit without labels.
-    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        self.classifies()?;
-        let rows = scales::rows(&self.stored.units, table)?;
-        let how = (Experts::Integrated, None);
-        member::class_probabilities(&self.parts(&rows, |run| run.stacking_weight, how))
-    }
-
-    /// The most probable class of each row.
-    pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
-        let classes = &self.stored.classes;
-        let name = |probabilities: Vec<f64>| classes[most_probable(&probabilities)].as_str();
-        Ok(self.predict_classes(table)?.into_iter().map(name).collect())
-    }
-
-    /// How well the labelled rows of a table are predicted. Errors: as [`predict_classes`](Self::predict_classes); no labelled row; a label that is not
-    /// a class of the fit.
-    pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
-        let classes = class_of_rows(table, labels, &self.stored.classes)?;
-        Evaluation::new(&self.predict_classes(table)?, &classes)
-    }
-
-    /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all classes.
-    /// Errors: as there; a fit with more than two classes.
-    pub fn predict_interval(
-        &self,
-        table: &Table,
-        level: f64,
-        draws: usize,
-    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        two_classes(&self.stored.classes, "predict_interval", ALL_INTERVALS)?;
-        let all = self.predict_class_intervals(table, level, draws)?;
-        Ok(of_second_class(all))
-    }
-
-    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior: what the uncertainty of weights, components and experts makes
-    /// of the probability, by `draws` draws of all parameters (missing features are integrated out in each); these are calibrated as the
-    /// probabilities of their run are, so that they spread around these, on the scale of log odds as wide as they were or, where the run was not sure enough, wider.
-    ///
-    /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
-    /// excluded), fewer than two draws.
-    pub fn predict_class_intervals(
-        &self,
-        table: &Table,
-        level: f64,
-        draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
-        self.classifies()?;
-        let rows = scales::rows(&self.stored.units, table)?;
-        let how = (Experts::Integrated, None);
-        let parts = self.parts(&rows, |run| run.stacking_weight, how);
-        member::intervals(&parts, level, draws, (self.stored.config.seed, 0, INTERVAL))
     }
 
     /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); one
     /// entry more holds what is left for components without training rows, where the truncation has room for these.
     pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        self.predictors[0].responsibilities(&self.own_units().rows(table)?, Gate::Marginal)
+        self.predictors[0].responsibilities(&self.units().rows(table)?, Gate::Marginal)
     }
 
     /// The most probable component of each row.
     pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
         let responsibilities = self.responsibilities(table)?;
         Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
-    }
-
-    /// Log predictive density of the observed features of each row, in the user's units; low values are anomalies. Zero for a row without any.
-    pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        let rows = [self.own_units().rows(table)?];
-        let how = (Experts::Integrated, None);
-        let parts = self.parts(&rows, |run| run.elbo_weight, how);
-        let standardised = member::ln_density(&parts, table.n_rows())?;
-        Ok(self.own_units().ln_density(table, standardised))
-    }
-
-    /// Completes new rows: posterior mean and standard deviation of every missing cell given the observed cells of its row. For the rows of training:
-    /// [`impute_training`](Self::impute_training).
-    ///
-    /// Hide columns first ([`Table::hide`]) to get the conditional distribution of any columns given any others. A constant column is completed by
-    /// its constant.
-    pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
-        self.own_units().impute(table, self.cells_by_row(table)?)
-    }
-
-    /// `draws` completed tables, each a joint draw from the predictive distribution of the missing cells, for multiple imputation.
-    pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
-        let rows = self.own_units().rows(table)?;
-        self.own_units().impute_draws(table, draws, |draw| {
-            let key = |row: usize| [0, draw as u64, IMPUTE, row as u64];
-            let rng = |row: usize| stream(self.stored.config.seed, key(row));
-            let predictor = &self.predictors[self.pick(draw as u64)];
-            predictor.draw_missing(&rows, Gate::Marginal, rng)
-        })
     }
 
     /// The distribution of one missing cell given the observed cells of its row. None if the cell is observed or its column is not in the model.
@@ -594,11 +421,6 @@ impl IqgmeFit {
         Ok(self.cells_by_row(&table)?.swap_remove(0))
     }
 
-    /// As [`cells`](Self::cells), of every row; in parallel, and rows with the same missing columns together.
-    pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
-        Ok(self.own_units().cells(table, self.missing_cells(table)?))
-    }
-
     /// Number of components that have at least one training row, in expectation.
     pub fn n_clusters(&self) -> usize {
         // Sizes are differences: rounding must not lose a component of one row.
@@ -618,7 +440,7 @@ impl IqgmeFit {
         let state = self.state();
         let (weights, weight_sds) = (state.sticks.expected_weights(), state.sticks.weight_sd());
         let base = self.stored.config.mean_strength;
-        let units = self.own_units();
+        let units = self.units();
         let n_utilities = state.n_utilities();
         let summary = |h: usize| {
             let component = &state.components[h];
@@ -665,37 +487,67 @@ impl IqgmeFit {
         let alpha = self.state().sticks.alpha();
         (alpha.shape(), alpha.rate())
     }
+}
 
-    /// An error for a fit without labels.
-    fn classifies(&self) -> Result<(), IqgmeError> {
-        if self.stored.classes.is_empty() {
-            return Err(IqgmeError::Unlabelled);
-        }
-        Ok(())
+impl Answers for IqgmeFit {
+    type Task<'a> = ();
+
+    fn task(&self, (): ()) -> Result<usize, IqgmeError> {
+        Ok(0)
     }
 
-    /// For each row and each missing feature the components of all runs.
-    fn missing_cells(&self, table: &Table) -> Result<Vec<Vec<Vec<CellTerm>>>, IqgmeError> {
-        let rows = self.own_units().rows(table)?;
-        let mut all: Vec<Vec<Vec<CellTerm>>> = Vec::new();
-        for (weight, predictor) in self.weighed() {
-            let mut cells = predictor.missing_cells(&rows, Gate::Marginal)?;
-            cells
-                .iter_mut()
-                .flatten()
-                .flatten()
-                .for_each(|term| term.weight *= weight);
-            if all.is_empty() {
-                all = cells;
-            } else {
-                for (have, more) in all.iter_mut().flatten().zip(cells.into_iter().flatten()) {
-                    have.extend(more);
-                }
-            }
-        }
-        Ok(all)
+    fn units(&self) -> &Units {
+        &self.stored.units[0]
+    }
+
+    fn class_names(&self) -> &[String] {
+        &self.stored.classes
+    }
+
+    fn probabilities(&self, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let rows = scales::rows(&self.stored.units, table)?;
+        member::class_probabilities(&self.parts(&rows, Experts::Integrated, None))
     }
 }
+
+impl Draws for IqgmeFit {
+    fn intervals(
+        &self,
+        _: usize,
+        table: &Table,
+        level: f64,
+        draws: usize,
+    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+        let rows = scales::rows(&self.stored.units, table)?;
+        let parts = self.parts(&rows, Experts::Integrated, None);
+        member::intervals(&parts, level, draws, (self.stored.config.seed, 0, INTERVAL))
+    }
+}
+
+impl Describes for IqgmeFit {
+    const GATE: Gate = Gate::Marginal;
+
+    fn mixtures(&self, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
+        let runs = self.stored.runs.iter().zip(&self.predictors);
+        let each = runs.map(|(run, predictor)| (run.elbo_weight, Cow::Borrowed(predictor)));
+        Ok(each.filter(|(weight, _)| *weight > 0.0).collect())
+    }
+
+    /// Drawn by weight; those that have some come first.
+    fn chosen(&self, draw: usize, _: usize) -> usize {
+        let u = stream(self.stored.config.seed, [0, draw as u64, PICK, 0]).random();
+        pick(self.stored.runs.iter().map(|run| run.elbo_weight), u).unwrap_or(0)
+    }
+
+    fn draw_key(&self) -> (u64, u64) {
+        (self.stored.config.seed, IMPUTE)
+    }
+}
+
+described!(IqgmeFit, IqgmeConfig);
+classifier!(IqgmeFit);
+intervals!(IqgmeFit);
+features!(IqgmeFit);
 
 impl Saved for IqgmeFit {
     const MODEL: &'static str = "npb-iqgme/fit/2";

@@ -3,7 +3,6 @@
 //! The model and its priors are those of the variational runs. Moves are values ([`GibbsMove`]); equations in the repository's
 //! `docs/iqgme-updates.md`, "Moves of the Gibbs sampler".
 
-pub(crate) mod checkpoints;
 mod collapsed;
 pub(crate) mod config;
 pub(crate) mod fit;
@@ -15,6 +14,7 @@ mod sticks;
 #[cfg(test)]
 mod tests;
 
+use npb_linalg::mixture::Pattern;
 use std::ops::ControlFlow;
 
 use npb_infer::{
@@ -27,11 +27,11 @@ use rayon::prelude::*;
 
 use crate::data::IqgmeData;
 use crate::prior::Prior;
-use crate::rows::Pattern;
 use crate::stats::SufficientStats;
 use crate::vb::prior_failed;
-use crate::{IqgmeError, multinomial, start};
+use crate::{IqgmeError, start};
 use config::{GibbsConfig, GibbsMove};
+use npb_priors::dist::multinomial_probit;
 use rows::{Drawn, Laws};
 use state::{GibbsParameters, GibbsState, n_missing};
 
@@ -221,7 +221,7 @@ impl<'d> IqgmeSampler<'d> {
                 let w = &self.parameters.experts[self.labels[i] as usize * n + k];
                 *score = crate::state::dot(&w[..p], x) + w[p];
             }
-            multinomial::draw(class, &scores, &mut self.utilities[i * n..][..n], rng);
+            multinomial_probit::draw(class, &scores, &mut self.utilities[i * n..][..n], rng);
         }
     }
 
@@ -374,12 +374,7 @@ impl<'d> IqgmeSampler<'d> {
         component: usize,
     ) -> impl Fn(NotPositiveDefinite) -> IqgmeError + use<> {
         let iteration = self.sweep;
-        move |source| IqgmeError::Numerical {
-            iteration,
-            block,
-            component,
-            source,
-        }
+        move |source| IqgmeError::numerical(iteration, block, component, source)
     }
 
     fn rows(&mut self) -> Result<(), IqgmeError> {

@@ -9,10 +9,10 @@ use npb_priors::special::inverse_mills;
 use rayon::prelude::*;
 
 use crate::IqgmeError;
-use crate::multinomial;
 use crate::predict::{Completed, Predictor};
 use crate::state::{Expert, dot};
 use crate::vb::{IqgmeVb, VbUpdate};
+use npb_priors::dist::multinomial_probit;
 
 /// Rows with less responsibility than this have no say in an expert.
 const LEAST_RESPONSIBILITY: f64 = 1e-3;
@@ -37,11 +37,13 @@ pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>, IqgmeError> {
     vb.apply(VbUpdate::Labels)?;
     let vb = &*vb;
     let state = vb.state();
-    let failed = |component, source| IqgmeError::Numerical {
-        iteration: vb.trace().len() as u64,
-        block: "covariance of the expert",
-        component,
-        source,
+    let failed = |component, source| {
+        IqgmeError::numerical(
+            vb.trace().len() as u64,
+            "covariance of the expert",
+            component,
+            source,
+        )
     };
     let n_utilities = state.n_utilities();
     let by_component = parts(vb, failed)?;
@@ -141,7 +143,7 @@ fn curvatures(class: usize, scores: &[f64], variance: f64) -> Vec<f64> {
     }
     let mut means = vec![0.0; locations.len()];
     let mut mean = |k: usize, locations: &[f64]| {
-        multinomial::moments(class, locations, &mut means);
+        multinomial_probit::moments(class, locations, &mut means);
         means[k]
     };
     (0..locations.len())
@@ -252,7 +254,11 @@ mod tests {
                     let ln = |by: f64| {
                         let moved =
                             (0..3).map(|j| (scores[j] + if j == k { by } else { 0.0 }) / sd);
-                        multinomial::moments(class, &moved.collect::<Vec<_>>(), &mut [0.0; 3])
+                        multinomial_probit::moments(
+                            class,
+                            &moved.collect::<Vec<_>>(),
+                            &mut [0.0; 3],
+                        )
                     };
                     let wanted = (2.0 * ln(0.0) - ln(step) - ln(-step)) / (step * step);
                     assert!(

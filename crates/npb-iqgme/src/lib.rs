@@ -34,12 +34,12 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | fit in one call | [`fit`], [`fit_unlabelled`]; with checkpoints [`fit_with_checkpoints`], [`Every`] |
+//! | fit in one call | [`fit`], [`fit_unlabelled`]; watched, stopped and checkpointed [`fit_watched`], [`Watch`]; so are all fits below |
 //! | settings | [`IqgmeConfig`], [`Init`], [`FeatureScale`] |
 //! | questions to a fit: probabilities and intervals, clusters, densities, imputation, summaries | [`IqgmeFit`] |
 //! | drive the inference: single updates, bound, stop and resume | [`IqgmeData`], [`IqgmeVb`], [`VbUpdate`], [`Bound`] |
 //! | the posterior | [`IqgmeState`], [`Component`], [`Expert`], [`ExpertPrior`] |
-//! | many tasks that share components and experts | [`fit_tasks`], [`fit_tasks_with_checkpoints`], [`Task`], [`TasksConfig`], [`MultiTaskFit`], [`AtomSummary`], [`Atoms`]; driven by hand [`MultiTaskData`], [`MultiTaskVb`] |
+//! | many tasks that share components and experts | [`fit_tasks`], [`fit_tasks_watched`], [`Task`], [`TasksConfig`], [`MultiTaskFit`], [`AtomSummary`], [`Atoms`]; driven by hand [`MultiTaskData`], [`MultiTaskVb`] |
 //! | the exact posterior by Gibbs sampling | [`fit_gibbs`], [`GibbsFit`], [`IqgmeSampler`], [`GibbsMove`] |
 //! | so many components and no more, by EM | [`fit_qgme`], [`QgmeFit`] |
 //! | many features, few rows: the factor-analytic variant | [`fit_factor`], [`FactorFit`], [`FactorConfig`]; driven by hand [`FactorData`], [`FactorVb`], [`FactorUpdate`], [`FactorState`] |
@@ -51,7 +51,6 @@ extern crate self as npb_iqgme;
 
 mod answers;
 mod bound;
-mod conditional;
 mod config;
 mod data;
 mod e_step;
@@ -63,7 +62,6 @@ mod fit;
 mod gibbs;
 mod laplace;
 mod mixture;
-mod multinomial;
 mod normal_scores;
 mod predict;
 mod prior;
@@ -75,7 +73,6 @@ mod stats;
 mod tasks;
 mod units;
 mod vb;
-mod vectorised;
 
 pub use answers::{
     ClassifierSummary, ComponentSummary, Evaluation, Imputation, MissingCell, ProbabilityInterval,
@@ -83,31 +80,32 @@ pub use answers::{
 pub use bound::Bound;
 pub use config::{FeatureScale, Init, IqgmeConfig};
 pub use data::IqgmeData;
-pub use em::{QgmeConfig, QgmeFit, fit_qgme};
-pub use ensemble::calibration::Calibration;
+pub use em::{QgmeConfig, QgmeFit, fit_qgme, fit_qgme_watched};
 pub use error::IqgmeError;
 pub use factor::{
     FactorBound, FactorComponent, FactorConfig, FactorData, FactorExpert, FactorFit, FactorInit,
     FactorMember, FactorState, FactorUpdate, FactorVb, FeatureFactor, fit_factor,
-    fit_factor_with_checkpoints,
+    fit_factor_watched,
 };
-pub use fit::{IqgmeFit, Member, fit, fit_unlabelled, fit_with_checkpoints};
+pub use fit::{IqgmeFit, Member, fit, fit_unlabelled, fit_watched};
 pub use gibbs::IqgmeSampler;
-pub use gibbs::checkpoints::fit_gibbs_with_checkpoints;
 pub use gibbs::config::{GibbsConfig, GibbsMove};
-pub use gibbs::fit::{GibbsChain, GibbsDraw, GibbsFit, ScalarSummary, TrainingCell, fit_gibbs};
+pub use gibbs::fit::{
+    GibbsChain, GibbsDraw, GibbsFit, ScalarSummary, TrainingCell, fit_gibbs, fit_gibbs_watched,
+};
 pub use gibbs::state::{DrawnComponent, GibbsParameters, GibbsState};
 pub use mixture::Mixture;
 pub use npb_data;
 pub use npb_infer;
 pub use npb_infer::Saved;
+pub use npb_infer::Watch;
 pub use npb_infer::checkpoint::Every;
+pub use npb_infer::ensemble::Calibration;
 pub use npb_priors;
 pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use tasks::{
     AtomSummary, Atoms, Gaussians, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task,
-    TaskInit, TaskMember, TaskState, TaskUpdate, TasksConfig, fit_tasks,
-    fit_tasks_with_checkpoints,
+    TaskInit, TaskMember, TaskState, TaskUpdate, TasksConfig, fit_tasks, fit_tasks_watched,
 };
 pub use vb::{IqgmeVb, VbUpdate};

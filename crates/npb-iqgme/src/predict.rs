@@ -1,5 +1,9 @@
 //! Prediction: the gate in closed form, the expert by moment matching, and the plug-in of the thesis.
 
+use npb_linalg::mixture::{
+    Block, Columns, Deviations, Form, LnTotal, LnTotals, Memory, PackedExpert, Pattern, Quadratics,
+    padded,
+};
 use std::f64::consts::PI;
 
 use npb_linalg::faer::Mat;
@@ -11,15 +15,9 @@ use rand::{Rng, RngExt};
 use rayon::prelude::*;
 
 use crate::IqgmeError;
-use crate::conditional::columns::{Columns, Form};
-use crate::conditional::elementary;
-use crate::conditional::forms::PackedExpert;
-use crate::conditional::memory::Memory;
-use crate::conditional::softmax::{LnTotal, LnTotals};
-use crate::conditional::{Deviations, Quadratics, padded};
-use crate::multinomial;
-use crate::rows::{Block, Pattern, Rows};
+use crate::rows::Rows;
 use crate::state::{Component, Expected, Expert, IqgmeState};
+use npb_priors::dist::multinomial_probit;
 
 /// How the components weigh a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,12 +92,7 @@ fn score(expert: &Expert, factor: &Cholesky) -> Form {
 }
 
 fn drawn(source: NotPositiveDefinite) -> IqgmeError {
-    IqgmeError::Numerical {
-        iteration: 0,
-        block: "posterior draw",
-        component: 0,
-        source,
-    }
+    IqgmeError::numerical(0, "posterior draw", 0, source)
 }
 
 /// A missing cell under one component: a Student-t, or a normal.
@@ -464,7 +457,7 @@ impl Predictor {
                     let half = 0.5 * (self.dof[h] + p as f64);
                     let scale = self.student_scale[h] / self.dof[h];
                     stacked.map(ln_joint, |distance| {
-                        constant - half * elementary::ln_1p(scale * distance)
+                        constant - half * npb_linalg::elementary::ln_1p(scale * distance)
                     });
                 }
             }
@@ -495,7 +488,10 @@ impl Predictor {
         let mut out = Vec::with_capacity(block.rows.len());
         for group in &rows.groups[block.groups.clone()] {
             let pattern = &rows.patterns[group.pattern];
-            let mut given = self.quadratics.condition(pattern, lane_scratch, 0)?;
+            let mut given = self
+                .quadratics
+                .condition(pattern, lane_scratch)
+                .map_err(IqgmeError::missing(0))?;
             for position in group.rows.clone() {
                 let i = position - block.rows.start;
                 let ln_density = self.gate(scratch, &mut given, i, pattern, gate);
@@ -610,7 +606,7 @@ impl Predictor {
                 || {
                     for (((score, variance), weight), sum) in each {
                         let z = score / variance.sqrt();
-                        let part = weight * elementary::normal_cdf(z);
+                        let part = weight * npb_priors::special::vector::normal_cdf(z);
                         *sum += if *weight > LEAST_WEIGHT { part } else { 0.0 };
                     }
                 },
@@ -654,7 +650,7 @@ impl Predictor {
             shared,
             probabilities,
         } = &mut *seen.utilities;
-        multinomial::probabilities_sharing(means, variances, shared, probabilities);
+        multinomial_probit::probabilities_sharing(means, variances, shared, probabilities);
     }
 
     /// Covariance of the missing features given the observed ones, in units of `(nu_h B_h)_mm^-1`.
@@ -861,7 +857,7 @@ fn add_probabilities(
             probabilities,
             ..
         } = &mut memory;
-        multinomial::probabilities(means, variances, probabilities);
+        multinomial_probit::probabilities(means, variances, probabilities);
         let sums = &mut sums[i * n_utilities..][..n_utilities];
         for (sum, part) in sums.iter_mut().zip(probabilities.iter()) {
             *sum += weight * part;

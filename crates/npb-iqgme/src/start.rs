@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use npb_data::clusters::{by_size, k_means, nearest};
 use npb_infer::stream;
-use npb_linalg::condition::{Gaussian, Scratch};
-use rand::{Rng, RngExt};
+use npb_linalg::mixture::complete;
+use rand::Rng;
 
 use crate::IqgmeError;
 use crate::config::{Init, IqgmeConfig};
@@ -125,140 +126,6 @@ fn per_class(
 
 /// Rows with their missing features at the conditional mean under one Gaussian for all rows.
 pub(crate) fn completed(data: &IqgmeData) -> Result<Vec<Vec<f64>>, IqgmeError> {
-    let p = data.rows.n_features;
-    let shared =
-        Gaussian::from_covariance(&vec![0.0; p], data.covariance.as_ref()).map_err(|source| {
-            IqgmeError::Numerical {
-                iteration: 0,
-                block: "shared covariance",
-                component: 0,
-                source,
-            }
-        })?;
-    let mut scratch = Scratch::default();
-    let mut points = Vec::with_capacity(data.rows.len());
-    for group in &data.rows.groups {
-        let pattern = &data.rows.patterns[group.pattern];
-        let mut given = shared
-            .condition(&pattern.observed, &pattern.missing, &mut scratch)
-            .map_err(|source| IqgmeError::Numerical {
-                iteration: 0,
-                block: "shared covariance",
-                component: 0,
-                source,
-            })?;
-        for position in group.rows.clone() {
-            let mut point = data.rows.row(position).to_vec();
-            given.complete(&mut point);
-            points.push(point);
-        }
-    }
-    Ok(points)
-}
-
-/// Centres of at most `clusters` clusters: k-means++ start, then Lloyd's iterations until nothing moves (at most 100).
-pub(crate) fn k_means(
-    points: &[Vec<f64>],
-    members: &[usize],
-    clusters: usize,
-    rng: &mut impl Rng,
-) -> Vec<Vec<f64>> {
-    let Some(mut centres) = spread_out(points, members, clusters, rng) else {
-        return Vec::new();
-    };
-    let mut assigned = vec![usize::MAX; members.len()];
-    for _ in 0..100 {
-        let mut moved = false;
-        for (slot, &i) in assigned.iter_mut().zip(members) {
-            let cluster = nearest(&points[i], &centres).0;
-            moved |= *slot != cluster;
-            *slot = cluster;
-        }
-        if !moved {
-            break;
-        }
-        for (cluster, centre) in centres.iter_mut().enumerate() {
-            let own: Vec<usize> = members
-                .iter()
-                .zip(&assigned)
-                .filter(|&(_, &a)| a == cluster)
-                .map(|(&i, _)| i)
-                .collect();
-            if !own.is_empty() {
-                for (j, value) in centre.iter_mut().enumerate() {
-                    *value = own.iter().map(|&i| points[i][j]).sum::<f64>() / own.len() as f64;
-                }
-            }
-        }
-    }
-    centres
-}
-
-/// k-means++: each further centre is a point drawn with probability proportional to its squared distance from the nearest centre so far.
-fn spread_out(
-    points: &[Vec<f64>],
-    members: &[usize],
-    clusters: usize,
-    rng: &mut impl Rng,
-) -> Option<Vec<Vec<f64>>> {
-    if members.is_empty() {
-        return None;
-    }
-    let first = members[rng.random_range(0..members.len())];
-    let mut centres = vec![points[first].clone()];
-    let mut distance: Vec<f64> = members
-        .iter()
-        .map(|&i| squared_distance(&points[i], &centres[0]))
-        .collect();
-    while centres.len() < clusters {
-        let total: f64 = distance.iter().sum();
-        if total <= 0.0 {
-            break;
-        }
-        let mut left = rng.random::<f64>() * total;
-        let chosen = distance
-            .iter()
-            .position(|d| {
-                left -= d;
-                left < 0.0
-            })
-            .unwrap_or(members.len() - 1);
-        let centre = points[members[chosen]].clone();
-        for (d, &i) in distance.iter_mut().zip(members) {
-            *d = d.min(squared_distance(&points[i], &centre));
-        }
-        centres.push(centre);
-    }
-    Some(centres)
-}
-
-pub(crate) fn nearest(point: &[f64], centres: &[Vec<f64>]) -> (usize, f64) {
-    let mut best = (0, f64::INFINITY);
-    for (cluster, centre) in centres.iter().enumerate() {
-        let distance = squared_distance(point, centre);
-        if distance < best.1 {
-            best = (cluster, distance);
-        }
-    }
-    best
-}
-
-fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
-}
-
-/// Relabels clusters by falling size: the stick-breaking prior expects larger components first.
-pub(crate) fn by_size(clusters: &[usize]) -> Vec<usize> {
-    let n_clusters = clusters.iter().max().map_or(0, |m| m + 1);
-    let mut sizes = vec![0usize; n_clusters];
-    for &c in clusters {
-        sizes[c] += 1;
-    }
-    let mut order: Vec<usize> = (0..n_clusters).collect();
-    order.sort_by_key(|&c| std::cmp::Reverse(sizes[c]));
-    let mut rank = vec![0; n_clusters];
-    for (r, &c) in order.iter().enumerate() {
-        rank[c] = r;
-    }
-    clusters.iter().map(|&c| rank[c]).collect()
+    let failed = |source| IqgmeError::numerical(0, "shared covariance", 0, source);
+    complete(&data.rows, &data.covariance).map_err(failed)
 }

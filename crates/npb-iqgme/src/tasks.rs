@@ -7,7 +7,6 @@
 
 mod atoms;
 mod bound;
-mod cluster;
 mod config;
 mod data;
 mod fit;
@@ -22,7 +21,7 @@ mod vb;
 
 pub use config::{TaskInit, TasksConfig};
 pub use data::{MultiTaskData, Task};
-pub use fit::{AtomSummary, MultiTaskFit, fit_tasks, fit_tasks_with_checkpoints};
+pub use fit::{AtomSummary, MultiTaskFit, fit_tasks, fit_tasks_watched};
 pub use new_task::Atoms;
 pub use run::TaskMember;
 pub use state::{Gaussians, MultiTaskState, TaskState};

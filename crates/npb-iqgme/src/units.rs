@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use npb_data::{Standardiser, Table};
 use npb_linalg::faer::Mat;
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,8 @@ pub(crate) struct Units {
     pub(crate) standardiser: Standardiser,
     /// Columns in the model, as positions in the training table.
     pub(crate) active: Vec<usize>,
+    /// Those with a single observed cell in training.
+    pub(crate) seen_once: Vec<usize>,
 }
 
 impl Units {
@@ -36,8 +40,10 @@ impl Units {
             standardiser.empty_columns(),
         ];
         let varies = |j: &usize| !left_out.iter().any(|columns| columns.contains(j));
+        let once = |&j: &usize| table.observed_in_column(j).count() == 1;
         Ok(Self {
             active: (0..table.n_cols()).filter(varies).collect(),
+            seen_once: (0..table.n_cols()).filter(once).collect(),
             standardiser,
             scores,
         })
@@ -53,6 +59,7 @@ impl Units {
             scores: None,
             standardiser: Standardiser::fit(&unit),
             active: (0..p).collect(),
+            seen_once: Vec::new(),
         })
     }
 
@@ -232,8 +239,7 @@ impl Units {
     ) -> Result<Imputation, IqgmeError> {
         let mut mean = Filling::new(table);
         let mut sd = Filling::new(&table.map(|_, _, _| 0.0)?);
-        self.fill_constants(table, &mut mean);
-        self.fill_zeros(table, &mut sd);
+        self.fill_constants(table, &mut mean, &mut sd);
         for (row, cells) in cells.into_iter().enumerate() {
             for cell in cells {
                 mean.set(row, cell.column, cell.mean);
@@ -246,6 +252,7 @@ impl Units {
         })
     }
 
+    /// Cells that no model completes: missing ones of constant columns.
     fn missing_constants<'a>(
         &'a self,
         table: &'a Table,
@@ -257,17 +264,19 @@ impl Units {
             .filter(|&(row, j)| !table.is_observed(row, j))
     }
 
-    /// Completed tables. `draw(n)`: the missing cells of the n-th, by row, one value for each missing feature of the model, standardised.
-    pub(crate) fn impute_draws(
+    /// Completed tables. `draw(n)`: the missing cells of the n-th, by row, one value for each missing feature of the model, standardised; `rng(n)`: for
+    /// columns that were seen once.
+    pub(crate) fn impute_draws<R: Rng>(
         &self,
         table: &Table,
         draws: usize,
+        rng: impl Fn(usize) -> R + Sync,
         draw: impl Fn(usize) -> Result<Vec<Vec<f64>>, IqgmeError> + Sync,
     ) -> Result<Vec<Table>, IqgmeError> {
         check_draws(draws, 1)?;
         let completed = |n: usize| {
             let mut filled = Filling::new(table);
-            self.fill_constants(table, &mut filled);
+            self.draw_constants(table, &mut filled, &mut rng(n));
             for (row, values) in draw(n)?.into_iter().enumerate() {
                 for (j, value) in self.missing_columns(table, row).zip(values) {
                     filled.set(row, j, self.to_units(j, value));
@@ -278,15 +287,23 @@ impl Units {
         (0..draws).into_par_iter().map(completed).collect()
     }
 
-    pub(crate) fn fill_constants(&self, table: &Table, filling: &mut Filling) {
+    /// Constant columns are completed by their value. One value says nothing of the spread around it: of a column that was seen once it is that of the prior, one
+    /// standard unit, as for every column, and where the data say nothing of units, the column's own.
+    pub(crate) fn fill_constants(&self, table: &Table, mean: &mut Filling, sd: &mut Filling) {
         for (row, j) in self.missing_constants(table) {
-            filling.set(row, j, self.to_units(j, 0.0));
+            mean.set(row, j, self.to_units(j, 0.0));
+            sd.set(row, j, f64::from(u8::from(self.seen_once.contains(&j))));
         }
     }
 
-    pub(crate) fn fill_zeros(&self, table: &Table, filling: &mut Filling) {
+    /// The same, drawn.
+    pub(crate) fn draw_constants(&self, table: &Table, filling: &mut Filling, rng: &mut impl Rng) {
         for (row, j) in self.missing_constants(table) {
-            filling.set(row, j, 0.0);
+            let mut value = self.to_units(j, 0.0);
+            if self.seen_once.contains(&j) {
+                value += rng.sample::<f64, _>(StandardNormal);
+            }
+            filling.set(row, j, value);
         }
     }
 }

@@ -63,7 +63,7 @@ impl VbUpdate {
 ///
 /// Cost of an iteration: `N P^2` for each row, `N min(|o|, |m|)^3` for each missing pattern, `N P^3` once; memory `O(N + P)` for each row.
 ///
-/// A checkpoint is the state and the trace; a run continued from it ends in the same bits ([`crate::fit_with_checkpoints`] does all this for a whole fit):
+/// A checkpoint is the state and the trace; a run continued from it ends in the same bits ([`crate::fit_watched`] does all this for a whole fit):
 ///
 /// ```
 /// use std::ops::ControlFlow::{Break, Continue};
@@ -334,11 +334,8 @@ impl<'d> IqgmeVb<'d> {
     /// The posterior of the parameters as a pass over the rows wants it.
     fn pass_parameters(&self) -> Result<PassParameters, IqgmeError> {
         PassParameters::new(&self.state, &self.expected, &self.data.rows).map_err(
-            |(component, source)| IqgmeError::Numerical {
-                iteration: self.iteration,
-                block: "precision",
-                component,
-                source,
+            |(component, source)| {
+                IqgmeError::numerical(self.iteration, "precision", component, source)
             },
         )
     }
@@ -508,22 +505,12 @@ impl<'d> IqgmeVb<'d> {
         component: usize,
         result: Result<T, NotPositiveDefinite>,
     ) -> Result<T, IqgmeError> {
-        result.map_err(|source| IqgmeError::Numerical {
-            iteration: self.iteration,
-            block,
-            component,
-            source,
-        })
+        result.map_err(|source| IqgmeError::numerical(self.iteration, block, component, source))
     }
 }
 
 pub(crate) fn prior_failed(source: NotPositiveDefinite) -> IqgmeError {
-    IqgmeError::Numerical {
-        iteration: 0,
-        block: "prior",
-        component: 0,
-        source,
-    }
+    IqgmeError::numerical(0, "prior", 0, source)
 }
 
 /// The posterior before any data, with `n_components` components.

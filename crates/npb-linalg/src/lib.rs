@@ -6,6 +6,8 @@
 //! | a bounded, reported amount added to a diagonal that is not quite positive definite | [`Jitter`] |
 //! | the law of the missing coordinates of a Gaussian given the observed ones | [`condition`] |
 //! | the same for the K components of a mixture at once, component index innermost | [`lanes`] |
+//! | what a mixture of Gaussians makes of rows with holes: forms, completion, weights, weighted sums | [`mixture`] |
+//! | elementary functions for vector registers | [`elementary`] |
 //! | sums of products and draws of regression coefficients, row by row in SIMD | [`row_regression`] |
 //! | leading singular vectors of a large sparse matrix; all of a dense one | [`svd`] |
 //! | `faer::Mat<f64>` in serde files | [`saved`] |
@@ -15,7 +17,9 @@
 //! that is not positive definite (a NaN anywhere in it included) is a typed error with the pivot.
 
 pub mod condition;
+pub mod elementary;
 pub mod lanes;
+pub mod mixture;
 pub mod row_regression;
 pub mod saved;
 pub mod svd;

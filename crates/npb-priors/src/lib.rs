@@ -4,6 +4,7 @@
 //! |---|---|
 //! | ln Phi, Mills ratio, digamma and relatives, accurate over their whole range | [`special`] |
 //! | distributions: sampling, log-densities, moments, divergences, conjugate pairs | [`dist`] |
+//! | a column on the scale of a normal law | [`NormalScore`] |
 //! | Dirichlet process: urn, sticks, variational factor, concentrations, moves on labels | [`dp`] |
 //! | hierarchical Dirichlet process: groups that share atoms | [`hdp`] |
 //! | Indian buffet process: binary features, variational factor with its lower bound | [`ibp`] |
@@ -24,7 +25,9 @@ pub mod hdp;
 pub mod ibp;
 pub mod itf;
 mod measure;
+mod normal_score;
 pub mod special;
 
 pub use error::ParameterError;
 pub use measure::GammaPrior;
+pub use normal_score::NormalScore;

@@ -122,14 +122,9 @@ fn run(
     config: &IqgmeConfig,
     job: &Job<'_>,
 ) -> std::result::Result<IqgmeFit, IqgmeError> {
-    let Some(path) = job.checkpoint() else {
-        return npb_iqgme::fit(table, labels, config);
-    };
-    // Without a handler the library has no way to stop; with one it stops after an iteration.
+    // Without a handler the fit cannot be stopped; with one it stops after an iteration.
     let _ = job.listen();
-    npb_iqgme::fit_with_checkpoints(table, labels, config, path, job.every, |run, report| {
-        job.hear(&format!("run {}", run + 1), report.iteration, 0.0)
-    })
+    npb_iqgme::fit_watched(table, labels, config, &job.watch())
 }
 
 fn write(

@@ -1,10 +1,8 @@
 //! Rows without missing features, side by side in vector registers.
 
-use super::shared::CompleteRows;
 use super::sides::{CompleteSide, INACTIVE, RowFactors};
 use super::worker::{CompleteScratch, Worker};
-use crate::conditional::softmax::LnTotals;
-use crate::rows::Block;
+use npb_linalg::mixture::{Block, CompleteRows, LnTotals};
 
 impl CompleteScratch {
     fn reserve(&mut self, n_components: usize, n_utilities: usize) {

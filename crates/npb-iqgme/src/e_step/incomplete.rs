@@ -1,15 +1,13 @@
 //! Rows with missing features: the components of a row in vector registers.
 
+use npb_linalg::mixture::{Block, Group, Lanes, LnTotal, Pattern, Weighted};
 use std::f64::consts::PI;
 
 use npb_linalg::lanes::LaneConditional;
 
 use super::sides::{INACTIVE, IncompleteSide, RowFactors, RowFamily};
-use super::sums::Weighted;
 use super::worker::Worker;
 use crate::IqgmeError;
-use crate::conditional::softmax::{Lanes, LnTotal};
-use crate::rows::{Block, Group, Pattern};
 
 impl Worker<'_> {
     pub(super) fn lanes(&self) -> Lanes {
@@ -45,7 +43,8 @@ impl Worker<'_> {
             let pattern = &self.rows.patterns[group.pattern];
             let mut given = side
                 .quadratics
-                .condition(pattern, &mut lanes, self.iteration)?;
+                .condition(pattern, &mut lanes)
+                .map_err(IqgmeError::missing(self.iteration))?;
             let size = self.lanes().len;
             self.scratch.incomplete.group_weight.clear();
             self.scratch.incomplete.group_weight.resize(size, 0.0);
@@ -266,8 +265,9 @@ mod tests {
     use npb_data::Table;
     use npb_linalg::faer::Mat;
 
+    use npb_linalg::mixture::Linear;
+
     use super::super::sides::RowFamily;
-    use crate::conditional::Linear;
     use crate::e_step::{PassParameters, RowFactors, Terms, Update, pass};
     use crate::rows::Rows;
     use crate::stats::SufficientStats;
@@ -322,9 +322,7 @@ mod tests {
                 .iter()
                 .all(|block| block.reduced && !block.complete)
         );
-        for block in &mut rows.blocks {
-            block.reduced = reduced;
-        }
+        rows.set_reduced(reduced);
         let means = Mat::from_fn(P, N, |j, h| 0.5 * value(7 * j + h));
         let parameters = PassParameters::from_terms(means, terms(true), terms(false), &rows);
         let factors = RowFactors {

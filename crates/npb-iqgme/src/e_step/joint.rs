@@ -2,15 +2,15 @@
 //!
 //! Equations in `docs/iqgme.md`, "Rows with holes and a label, together".
 
+use npb_linalg::elementary::ln;
 use npb_linalg::lanes::LaneConditional;
+use npb_linalg::mixture::{
+    Block, Deviations, Group, LabelSpread, Lanes, Linear, Pattern, REGISTER,
+};
+use npb_priors::special::vector::soft_label;
 use pulp::Arch;
 
-use super::sums::LabelSpread;
 use super::worker::{JointScratch, Worker};
-use crate::conditional::elementary::{ln, soft_label};
-use crate::conditional::softmax::Lanes;
-use crate::conditional::{Deviations, Linear, REGISTER};
-use crate::rows::{Block, Group, Pattern};
 
 /// A register of lanes.
 type Register = [f64; REGISTER];

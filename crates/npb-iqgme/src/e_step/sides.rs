@@ -1,15 +1,14 @@
 //! What a pass is given: the law of a row under each component, and the factors of the rows.
 
+use npb_linalg::mixture::{Form, Linear, Quadratics, padded};
 use std::f64::consts::PI;
 
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 
-use crate::conditional::columns::Form;
-use crate::conditional::{Linear, Quadratics, padded};
-use crate::multinomial;
 use crate::rows::Rows;
 use crate::state::{Expected, IqgmeState, dot};
+use npb_priors::dist::multinomial_probit;
 
 /// Responsibilities below this are set to zero: the component is not active in the row.
 pub(super) const INACTIVE: f64 = 1e-20;
@@ -279,7 +278,7 @@ pub(crate) fn soft_means(locations: &[f64], rows: &Rows) -> Vec<f64> {
         .zip(locations.chunks_exact(n_utilities));
     for ((soft, locations), class) in each.zip(&rows.classes) {
         if let Some(class) = *class {
-            multinomial::moments(class, locations, soft);
+            multinomial_probit::moments(class, locations, soft);
         }
     }
     soft

@@ -1,18 +1,14 @@
 //! What one thread of work has: scratch memory, the sums, and the expected utilities of the rows that it has weighed.
 
 use npb_linalg::lanes::LaneScratch;
+use npb_linalg::mixture::{Block, Columns, Deviations, LnTotal, Memory, Sums};
+use npb_priors::special::vector::soft_label;
 use pulp::Arch;
 
 use super::sides::{PassParameters, RowFactors, Update};
-use super::sums::Sums;
-use crate::conditional::Deviations;
-use crate::conditional::columns::Columns;
-use crate::conditional::elementary::soft_label;
-use crate::conditional::memory::Memory;
-use crate::conditional::softmax::LnTotal;
-use crate::multinomial;
-use crate::rows::{Block, Rows};
+use crate::rows::Rows;
 use crate::stats::SufficientStats;
+use npb_priors::dist::multinomial_probit;
 
 /// What the bound needs of each row, summed: see [`SufficientStats`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -189,7 +185,7 @@ impl Worker<'_> {
         let classes = &self.rows.classes[block.rows.clone()];
         for ((locations, soft), class) in each.zip(classes) {
             let class = class.expect("the rows of a labelled block have labels");
-            let ln_mass = multinomial::moments(class, locations, soft);
+            let ln_mass = multinomial_probit::moments(class, locations, soft);
             let terms = locations.iter().zip(soft.iter());
             let local = terms.clone().map(|(mu, t)| mu * (0.5 * mu - t));
             let size = terms.map(|(mu, t)| (t * mu).abs() + 0.5 * mu * mu);

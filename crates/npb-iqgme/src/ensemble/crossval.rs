@@ -6,10 +6,8 @@ use npb_data::Labels;
 use npb_infer::stream;
 use rand::seq::SliceRandom;
 use rayon::prelude::*;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-use super::train::Checkpoints;
+use super::train::{Model, Watched};
 use crate::IqgmeError;
 
 /// Key of the random stream that deals rows to folds.
@@ -29,48 +27,46 @@ pub(crate) struct Side {
     pub(crate) left_out: Vec<usize>,
 }
 
-/// What each of so many members, trained without a label's row, says of that label. None when there are too few labels, or fewer than two folds are wanted.
+/// What each of so many members, trained without a label's row, says of that label. None when there is no fold, or when the fit was stopped.
 ///
-/// `predict(sides)`, one side for each set of labels: trains all members on the rows that are kept and returns their probabilities, member by member, of each row
-/// that is left out. `checkpoints`: where these are kept from fold to fold, if they are, with the name in the files and the configuration.
-pub(crate) fn held_out<C: PartialEq + Serialize + DeserializeOwned + Sync>(
+/// `predict(fold, sides)`, one side for each set of labels: trains all members on the rows that are kept and returns their probabilities, member by member, of each
+/// row that is left out.
+pub(crate) fn held_out<M: Model>(
     sets: &[&Labels],
     classes: &[String],
-    [n_folds, n_members]: [usize; 2],
-    seed: u64,
-    checkpoints: Option<(&Checkpoints<'_>, &'static str, &C)>,
-    predict: impl Fn(&[Side]) -> Result<Vec<Vec<f64>>, IqgmeError> + Sync,
+    folds: &[Vec<Side>],
+    n_members: usize,
+    watched: &Watched<'_, '_, M>,
+    predict: impl Fn(usize, &[Side]) -> Result<Option<Vec<Vec<f64>>>, IqgmeError> + Sync,
 ) -> Result<Option<HeldOut>, IqgmeError> {
-    let Some(folds) = sides(sets, n_folds, seed) else {
+    if folds.is_empty() {
+        return Ok(None);
+    }
+    let of_fold = |(fold, sides): (usize, &Vec<Side>)| {
+        let n_labels: usize = sides.iter().map(|side| side.left_out.len()).sum();
+        let sizes = [n_members, n_labels * classes.len()];
+        watched.fold(fold, sizes, || predict(fold, sides))
+    };
+    let by_fold = folds.par_iter().enumerate().map(of_fold);
+    let by_fold: Option<Vec<Vec<Vec<f64>>>> = by_fold.collect::<Result<_, IqgmeError>>()?;
+    let Some(by_fold) = by_fold else {
         return Ok(None);
     };
-    let by_fold: Vec<Vec<Vec<f64>>> = folds
-        .par_iter()
-        .enumerate()
-        .map(|(fold, sides)| {
-            let Some((checkpoints, model, config)) = checkpoints else {
-                return predict(sides);
-            };
-            let n_labels: usize = sides.iter().map(|side| side.left_out.len()).sum();
-            let sizes = [n_members, n_labels * classes.len()];
-            checkpoints.fold(fold, (model, config), sizes, || predict(sides))
-        })
-        .collect::<Result<_, IqgmeError>>()?;
     let of_member = |k: usize| by_fold.iter().flat_map(move |fold| fold[k].clone());
     Ok(Some(HeldOut {
         by_member: (0..n_members).map(|k| of_member(k).collect()).collect(),
-        truth: truth(sets, classes, &folds),
+        truth: truth(sets, classes, folds),
     }))
 }
 
-/// The sides of each fold, one for each set of labels; none when there are too few labels, or fewer than two folds are wanted.
-pub(crate) fn sides(sets: &[&Labels], n_folds: usize, seed: u64) -> Option<Vec<Vec<Side>>> {
+/// The sides of each fold, one for each set of labels; no fold when there are too few labels, or fewer than two folds are wanted.
+pub(crate) fn sides(sets: &[&Labels], n_folds: usize, seed: u64) -> Vec<Vec<Side>> {
     // The only label of a class stays in all members: those without it would not know the class.
     let dealt = class_counts(sets).into_iter().filter(|(_, n)| *n > 1);
     let (classes, counts): (Vec<&str>, Vec<usize>) = dealt.unzip();
     let n_folds = n_folds.min(counts.into_iter().min().unwrap_or(0));
     if n_folds < 2 || classes.len() < 2 {
-        return None;
+        return Vec::new();
     }
     let folds = deal(sets, &classes, n_folds, seed);
     let of_fold = |fold: usize| {
@@ -80,7 +76,7 @@ pub(crate) fn sides(sets: &[&Labels], n_folds: usize, seed: u64) -> Option<Vec<V
         };
         folds.iter().map(side).collect()
     };
-    Some((0..n_folds).map(of_fold).collect())
+    (0..n_folds).map(of_fold).collect()
 }
 
 /// Number of labels of each class that has some, all sets together.
@@ -148,7 +144,7 @@ mod tests {
     fn a_rare_class_is_spread_over_the_folds_of_all_tasks() {
         let task = Labels::from_strings(&["a", "a", "a", "a", "b"].map(Some));
         let sets = [&task; 5];
-        let folds = sides(&sets, 5, 1).unwrap();
+        let folds = sides(&sets, 5, 1);
         for fold in &folds {
             let left_out = fold.iter().flat_map(|side| &side.left_out);
             assert_eq!(left_out.clone().count(), 5);
@@ -168,15 +164,15 @@ mod tests {
                     .collect::<Vec<_>>(),
             )
         };
-        let folds = sides(&[&labels(4, &["c"])], 5, 1).unwrap();
+        let folds = sides(&[&labels(4, &["c"])], 5, 1);
         assert_eq!(folds.len(), 4);
         for fold in &folds {
             assert!(fold[0].kept.contains(&8) && fold[0].left_out.len() == 2);
         }
         // With two of it there are two folds; with two classes, one of them with one label, nothing can be held out.
-        assert_eq!(sides(&[&labels(4, &["c", "c"])], 5, 1).unwrap().len(), 2);
+        assert_eq!(sides(&[&labels(4, &["c", "c"])], 5, 1).len(), 2);
         let two = Labels::from_strings(&[Some("a"), Some("a"), Some("a"), Some("b")]);
-        assert!(sides(&[&two], 5, 1).is_none());
+        assert!(sides(&[&two], 5, 1).is_empty());
     }
 
     #[test]

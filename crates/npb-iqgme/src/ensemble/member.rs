@@ -8,13 +8,13 @@ use npb_priors::special::ln_add_exp;
 use rand::RngExt;
 use rayon::prelude::*;
 
-use super::calibration::Calibration;
 use crate::IqgmeError;
 use crate::answers::{
     ProbabilityInterval, check_draws, check_level, class_intervals, with_first_class,
 };
 use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::Rows;
+use npb_infer::ensemble::Calibration;
 
 /// One trained model, as questions see it: a mixture, or a factor-analytic one.
 pub(crate) trait Predictive: Sync {

@@ -28,7 +28,7 @@ pub(crate) fn scores_wanted(
         let second = values.find(|v| Some(*v) != first);
         values.any(|v| Some(v) != first && Some(v) != second)
     };
-    let can_weigh = || crossval::sides(sets, config.folds, config.seed).is_some();
+    let can_weigh = || !crossval::sides(sets, config.folds, config.seed).is_empty();
     config.normal_scores && columns.iter().any(bends) && can_weigh()
 }
 

@@ -1,11 +1,11 @@
-//! Training the members of an ensemble, with checkpoints or without: each member and each fold has a file of its own.
+//! Training the members of an ensemble, each once and again without each fold: watched, stopped and checkpointed in one way.
 
+use std::cell::RefCell;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 
-use npb_infer::checkpoint::{self, Checkpointer, Every};
-use npb_infer::storage::{self, StorageError};
-use npb_infer::{Stop, VbLimits, VbOutcome, VbReport};
+use npb_infer::storage::fingerprint;
+use npb_infer::watch::{Checkpoint, CheckpointError};
+use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch};
 use rayon::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,18 +15,23 @@ use crate::config::FeatureScale;
 
 /// A variational model that members are trained of.
 pub(crate) trait Model {
-    type Config: Clone + PartialEq + Serialize + DeserializeOwned + Sync;
+    type Config: Serialize + Sync;
     /// Training rows on one scale.
     type Data: Sync;
     /// Where a run starts.
-    type Init: Copy + PartialEq + Serialize + DeserializeOwned + Sync;
-    type State: Serialize + DeserializeOwned;
+    type Init: Copy + Serialize + Sync;
+    type State: Clone + Serialize + DeserializeOwned + Send + Sync;
     /// One run.
     type Vb<'d>;
-    /// The name in the files of members.
+    /// The name in checkpoints.
     const FILE: &'static str;
+    /// Iterations of a member without a fold, at most: its held-out prediction is settled before its bound is.
+    const FOLD_ITERATIONS: u64;
 
     fn limits(config: &Self::Config) -> VbLimits;
+
+    /// The configuration with so many iterations.
+    fn limited(config: &Self::Config, max_iterations: u64) -> Self::Config;
 
     fn begin<'d>(
         data: &'d Self::Data,
@@ -67,179 +72,209 @@ pub(crate) fn planned<I: Copy>(inits: &[I], n_scales: usize) -> Vec<Planned<I>> 
     FeatureScale::ALL[..n_scales].iter().flat_map(on).collect()
 }
 
-/// Trains all members, each so many times, in parallel. `data`: by scale. `finish` gets a member's plan, and its run when that has ended.
-pub(crate) fn train<M: Model, R: Send>(
-    data: &[M::Data],
-    (plan, restarts): (&[Planned<M::Init>], usize),
-    config: &M::Config,
-    checkpoints: Option<&Checkpoints<'_>>,
-    finish: impl Fn(Planned<M::Init>, VbOutcome, M::Vb<'_>) -> Result<R, IqgmeError> + Sync,
-) -> Result<Vec<R>, IqgmeError> {
-    let one = |k: usize| {
-        let (planned, restart) = (plan[k / restarts], (k % restarts) as u64);
-        let data = &data[planned.0.index()];
-        let (outcome, vb) = match checkpoints {
-            None => {
-                let mut vb = M::begin(data, config, planned.1, restart)?;
-                let outcome = M::run(&mut vb, &mut |_, _| ControlFlow::Continue(()))?;
-                (outcome, vb)
-            }
-            Some(checkpoints) => {
-                let key = (planned, restart, checkpoints.data);
-                checkpoints.member::<M>(k, data, config, key)?
-            }
-        };
-        finish(planned, outcome, vb)
-    };
-    (0..plan.len() * restarts)
-        .into_par_iter()
-        .map(one)
-        .collect()
+/// What a member or a fold has reached: a trace and a state, or held-out probabilities.
+#[derive(Clone, Serialize, Deserialize)]
+struct Reached<S> {
+    trace: Vec<VbReport>,
+    /// None or one.
+    state: Vec<S>,
+    /// Member; label, class.
+    held_out: Vec<Vec<f64>>,
 }
 
-/// Where members and folds are written down, and who watches.
-pub(crate) struct Checkpoints<'a> {
-    pub(crate) path: &'a Path,
-    pub(crate) every: Every,
-    /// Fingerprint of the data.
-    pub(crate) data: u64,
-    pub(crate) watch: &'a (dyn Fn(usize, &VbReport) -> ControlFlow<()> + Sync),
+/// How a fit is told of: whoever watches, its checkpoint, and the shares of the work.
+pub(crate) struct Watched<'a, 'w, M: Model> {
+    watch: &'a Watch<'w>,
+    checkpoint: Checkpoint<Reached<M::State>>,
+    n_members: usize,
+    /// Shares of a member, and of a member without a fold.
+    shares: [f64; 2],
 }
 
-/// What the file of a member holds, owned or borrowed.
-#[derive(Serialize, Deserialize)]
-struct SavedMember<C, K, T, S> {
-    config: C,
-    key: K,
-    trace: T,
-    state: S,
-}
-
-/// What the file of a fold holds, owned or borrowed.
-#[derive(Serialize, Deserialize)]
-struct SavedFold<C, F> {
-    config: C,
-    data: u64,
-    fold: usize,
-    held_out: F,
-}
-
-/// Plan, restart, fingerprint of the data.
-type Key<I> = (Planned<I>, u64, u64);
-
-impl Checkpoints<'_> {
-    fn file(&self, suffix: &str) -> PathBuf {
-        let mut path = self.path.as_os_str().to_owned();
-        path.push(suffix);
-        path.into()
+impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
+    /// Of so many members; of the first ones so many are trained again without each of so many folds. `data`: fingerprint of the rows and labels.
+    pub(crate) fn new(
+        watch: &'a Watch<'w>,
+        config: &M::Config,
+        data: u64,
+        plan: &[Planned<M::Init>],
+        [n_members, n_again, n_folds]: [usize; 3],
+    ) -> Result<Self, IqgmeError> {
+        let key = fingerprint(&(config, data, plan))?;
+        let version = env!("CARGO_PKG_VERSION");
+        let checkpoint = watch.checkpoint(M::FILE, version, key, n_members + n_folds)?;
+        let most = M::limits(config).max_iterations;
+        let each = [most, most.min(M::FOLD_ITERATIONS)].map(|n| n as f64);
+        let all = each[0] * n_members as f64 + each[1] * (n_again * n_folds) as f64;
+        Ok(Self {
+            watch,
+            checkpoint,
+            n_members,
+            shares: each.map(|iterations| iterations / all),
+        })
     }
 
-    /// Trains member `k`, from what its file holds or from its start. A file with a whole trace is of a run that has ended: no other checkpoint is written then.
-    fn member<'d, M: Model>(
+    /// Whether cross-validation is to go on.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.watch.is_stopped()
+    }
+
+    /// Trains all members, each so many times, in parallel. `data`: by scale. `finish` gets a member's plan, and its run when that has ended.
+    pub(crate) fn train<R: Send>(
         &self,
-        k: usize,
-        data: &'d M::Data,
+        data: &[M::Data],
+        (plan, restarts): (&[Planned<M::Init>], usize),
         config: &M::Config,
-        key: Key<M::Init>,
-    ) -> Result<(VbOutcome, M::Vb<'d>), IqgmeError> {
-        type Saved<M> = SavedMember<
-            <M as Model>::Config,
-            Key<<M as Model>::Init>,
-            Vec<VbReport>,
-            <M as Model>::State,
-        >;
-        let path = self.file(&format!(".{k}"));
-        let mut trace = Vec::new();
-        let mut vb = match checkpoint::resume::<Saved<M>>(&path, M::FILE)? {
-            None => M::begin(data, config, key.0.1, key.1)?,
-            Some(saved) => {
-                let mut numbered = saved.trace.iter().zip(1..);
-                let in_order = numbered.all(|(report, number)| report.iteration == number);
-                if saved.key != key || saved.config != *config || !in_order {
-                    return Err(of_something_else(&path));
-                }
-                trace.clone_from(&saved.trace);
-                M::resume(data, config, saved.state, saved.trace)?
+        finish: impl Fn(Planned<M::Init>, VbOutcome, M::Vb<'_>) -> Result<R, IqgmeError> + Sync,
+    ) -> Result<Vec<R>, IqgmeError> {
+        let one = |k: usize| {
+            let (planned, restart) = (plan[k / restarts], (k % restarts) as u64);
+            let data = &data[planned.0.index()];
+            let (outcome, vb) = self.member(k, data, config, (planned.1, restart))?;
+            finish(planned, outcome, vb)
+        };
+        let members = (0..plan.len() * restarts).into_par_iter();
+        members.map(one).collect()
+    }
+
+    /// The same without a fold: no checkpoint but the fold's. None when the fit was stopped.
+    pub(crate) fn train_without<R: Send>(
+        &self,
+        fold: usize,
+        data: &[M::Data],
+        (plan, restarts): (&[Planned<M::Init>], usize),
+        config: &M::Config,
+        finish: impl Fn(Planned<M::Init>, VbOutcome, M::Vb<'_>) -> Result<R, IqgmeError> + Sync,
+    ) -> Result<Option<Vec<R>>, IqgmeError> {
+        let one = |k: usize| {
+            let (planned, restart) = (plan[k / restarts], (k % restarts) as u64);
+            if self.is_stopped() {
+                return Ok(None);
+            }
+            let mut vb = M::begin(&data[planned.0.index()], config, planned.1, restart)?;
+            let name = format!("fold {fold}, member {k}");
+            let outcome = self.run(&name, self.shares[1], config, &mut vb, |_, _| Ok(()))?;
+            match outcome.stop {
+                Stop::Cancelled => Ok(None),
+                _ => finish(planned, outcome, vb).map(Some),
             }
         };
-        let limits = M::limits(config);
-        let mut writer = Checkpointer::new(&path, M::FILE, env!("CARGO_PKG_VERSION"), self.every);
-        let mut failed: Option<StorageError> = None;
-        let outcome = M::run(&mut vb, &mut |report, state| {
-            trace.push(*report);
-            if limits.reached(&trace).is_none() {
-                let offered = writer.offer(report.iteration, || SavedMember {
-                    config,
-                    key: &key,
-                    trace: &trace[..],
-                    state,
-                });
-                if let Err(error) = offered {
-                    failed = Some(error);
-                    return ControlFlow::Break(());
-                }
+        let members = (0..plan.len() * restarts).into_par_iter();
+        members.map(one).collect()
+    }
+
+    /// Makes the iterations that are left of a run; `after` sees each.
+    fn run(
+        &self,
+        name: &str,
+        share: f64,
+        config: &M::Config,
+        vb: &mut M::Vb<'_>,
+        mut after: impl FnMut(&VbReport, &M::State) -> Result<(), CheckpointError>,
+    ) -> Result<VbOutcome, IqgmeError> {
+        let (limits, names) = (M::limits(config), ["elbo".to_owned()]);
+        let mut part = self.watch.part(name, share);
+        let mut failed = None;
+        let outcome = M::run(vb, &mut |report, state| {
+            if let Err(error) = after(report, state) {
+                failed = Some(error);
+                return ControlFlow::Break(());
             }
-            (self.watch)(k, report)
+            let done = report.iteration as f64 / limits.max_iterations as f64;
+            part.report(report.iteration, done, &names, &[report.elbo])
         })?;
         if let Some(error) = failed {
             return Err(error.into());
         }
-        if limits.reached(&trace).is_some() {
+        if outcome.stop != Stop::Cancelled {
+            let last = outcome.trace.last();
+            let (step, elbo) = last.map_or((0, f64::NEG_INFINITY), |r| (r.iteration, r.elbo));
+            // A stop asked for now is seen by what comes next.
+            let _ = part.report(step, 1.0, &names, &[elbo]);
+        }
+        Ok(outcome)
+    }
+
+    /// Trains member `k`, from what the checkpoint holds or from its start.
+    fn member<'d>(
+        &self,
+        k: usize,
+        data: &'d M::Data,
+        config: &M::Config,
+        (init, restart): (M::Init, u64),
+    ) -> Result<(VbOutcome, M::Vb<'d>), IqgmeError> {
+        let limits = M::limits(config);
+        let reached = self.checkpoint.reached(k);
+        let mut trace = Vec::new();
+        let mut vb = match reached.and_then(|mut r| Some((r.state.pop()?, r.trace))) {
+            None => M::begin(data, config, init, restart)?,
+            Some((state, so_far)) => {
+                let mut numbered = so_far.iter().zip(1..);
+                if !numbered.all(|(report, number)| report.iteration == number) {
+                    let what = "checkpoint: iterations out of order".to_owned();
+                    return Err(IqgmeError::Saved { what });
+                }
+                trace.clone_from(&so_far);
+                M::resume(data, config, state, so_far)?
+            }
+        };
+        let has_ended = limits.reached(&trace).is_some();
+        let trace = RefCell::new(trace);
+        let reached = |state: &M::State| Reached {
+            trace: trace.borrow().clone(),
+            state: vec![state.clone()],
+            held_out: Vec::new(),
+        };
+        let name = format!("member {k}");
+        let outcome = self.run(&name, self.shares[0], config, &mut vb, |report, state| {
+            let mut trace = trace.borrow_mut();
+            trace.push(*report);
+            // A checkpoint with a whole trace is of a run that has ended.
+            if limits.reached(&trace).is_some() {
+                return Ok(());
+            }
+            drop(trace);
+            self.checkpoint
+                .offer(k, report.iteration, || reached(state))
+        })?;
+        if !has_ended && limits.reached(&outcome.trace).is_some() {
             M::finalise(&mut vb)?;
         }
-        writer.write(&SavedMember {
-            config,
-            key: &key,
-            trace: &trace[..],
-            state: M::state(&vb),
-        })?;
+        if !has_ended {
+            self.checkpoint.write(k, || reached(M::state(&vb)))?;
+        }
         Ok((outcome, vb))
     }
 
-    /// What the file of a fold holds, or what `make` finds, which then goes there: of each of `n_members` so many numbers.
-    pub(super) fn fold<C: PartialEq + Serialize + DeserializeOwned>(
+    /// Held-out probabilities of a fold: what the checkpoint holds, or what `make` finds, which then goes there; of each of `n_members` so many numbers. None when
+    /// the fit was stopped.
+    pub(super) fn fold(
         &self,
         fold: usize,
-        (model, config): (&'static str, &C),
         [n_members, n_numbers]: [usize; 2],
-        make: impl FnOnce() -> Result<Vec<Vec<f64>>, IqgmeError>,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let path = self.file(&format!(".fold{fold}"));
-        if let Some(saved) = checkpoint::resume::<SavedFold<C, Vec<Vec<f64>>>>(&path, model)? {
+        make: impl FnOnce() -> Result<Option<Vec<Vec<f64>>>, IqgmeError>,
+    ) -> Result<Option<Vec<Vec<f64>>>, IqgmeError> {
+        let part = self.n_members + fold;
+        if let Some(Reached { held_out, .. }) = self.checkpoint.reached(part) {
             let possible =
                 |of: &Vec<f64>| of.len() == n_numbers && of.iter().all(|p| p.is_finite());
-            return if saved.config == *config
-                && (saved.data, saved.fold) == (self.data, fold)
-                && saved.held_out.len() == n_members
-                && saved.held_out.iter().all(possible)
-            {
-                Ok(saved.held_out)
-            } else {
-                Err(of_something_else(&path))
-            };
+            if held_out.len() != n_members || !held_out.iter().all(possible) {
+                let what = format!("checkpoint: held-out predictions of fold {fold}");
+                return Err(IqgmeError::Saved { what });
+            }
+            let share = self.shares[1] * n_members as f64;
+            let mut part = self.watch.part(format!("fold {fold}"), share);
+            let _ = part.report(M::FOLD_ITERATIONS, 1.0, &[], &[]);
+            return Ok(Some(held_out));
         }
-        let held_out = make()?;
-        let content = SavedFold {
-            config,
-            data: self.data,
-            fold,
-            held_out: &held_out,
-        };
-        storage::save(&path, model, env!("CARGO_PKG_VERSION"), &content)?;
-        Ok(held_out)
-    }
-}
-
-/// Whether the watcher ended one of these: who stops a fit does not wait for cross-validation.
-pub(crate) fn cancelled<'a>(mut stops: impl Iterator<Item = &'a Stop>) -> bool {
-    stops.any(|stop| *stop == Stop::Cancelled)
-}
-
-fn of_something_else(path: &Path) -> IqgmeError {
-    let path = path.display();
-    IqgmeError::Saved {
-        what: format!(
-            "checkpoint {path} is of other data, another configuration or another run: delete it to start again"
-        ),
+        let found = make()?;
+        if let Some(held_out) = &found {
+            self.checkpoint.write(part, || Reached {
+                trace: Vec::new(),
+                state: Vec::new(),
+                held_out: held_out.clone(),
+            })?;
+        }
+        Ok(found)
     }
 }

@@ -7,7 +7,8 @@ use npb_priors::special::ln_phi;
 use super::cells::Cells;
 use crate::data::{check_spans, class_of_rows, classes_seen, distinct, not_empty};
 use crate::units::Units;
-use crate::{FactorConfig, IqgmeError, multinomial};
+use crate::{FactorConfig, IqgmeError};
+use npb_priors::dist::multinomial_probit;
 
 /// The class of each row, and what follows from it.
 #[derive(Clone, Debug)]
@@ -67,7 +68,7 @@ impl RowLabels {
                 means[0] = probit_moments(*location, class > 0).mean;
                 ln_phi(if class > 0 { *location } else { -location })
             }
-            (Some(class), _) => multinomial::moments(class, locations, means),
+            (Some(class), _) => multinomial_probit::moments(class, locations, means),
         }
     }
 }

@@ -1,11 +1,10 @@
 //! The result of a fit, and what can be asked of it.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
-use npb_data::{Labels, Table};
-use npb_infer::checkpoint::Every;
-use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Xoshiro256PlusPlus, stream};
+use npb_infer::{
+    Saved, Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage, stream,
+};
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
 use npb_priors::dist::pick;
@@ -19,23 +18,16 @@ use super::data::FactorData;
 use super::predict::{Drawn, Predictor};
 use super::state::{FactorExpert, FactorState};
 use super::vb::{FactorUpdate, FactorVb};
-use crate::answers::{
-    ALL_CLASSES, ALL_INTERVALS, Evaluation, check_draws, most_probable, of_second_class, second,
-    with_first_class,
-};
-use crate::data::{class_of_rows, two_classes};
-use crate::ensemble::calibration::Calibration;
-use crate::ensemble::crossval::{HeldOut, Side, held_out};
+use crate::FactorConfig;
+use crate::answers::{check_draws, with_first_class};
+use crate::ensemble::crossval::{self, HeldOut, Side, held_out};
 use crate::ensemble::member::{self, Part, Predictive};
-use crate::ensemble::stacking::{by_bounds, check_weights, stacked};
-use crate::ensemble::train::{Checkpoints, Model, Planned, cancelled, planned, train};
-use crate::units::{Filling, Units};
-use crate::{FactorConfig, Imputation, IqgmeError, ProbabilityInterval};
-
-/// Iterations of a run without a fold, at most: its held-out prediction is settled before its bound is.
-const FOLD_ITERATIONS: u64 = 15;
-/// The name in the files of folds.
-const FOLD: &str = "npb-iqgme/factor/fold/2";
+use crate::ensemble::questions::prelude::*;
+use crate::ensemble::stacking::stacked;
+use crate::ensemble::train::{Model, Planned, Watched, planned};
+use crate::units::Filling;
+use npb_infer::ensemble::Calibration;
+use npb_infer::ensemble::{by_bounds, check_weights};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;
@@ -67,68 +59,46 @@ pub fn fit_factor(
     labels: &Labels,
     config: &FactorConfig,
 ) -> Result<FactorFit, IqgmeError> {
-    let data = FactorData::new(table, labels, config)?;
-    fit_on(data, (table, labels), config, None)
+    fit_factor_watched(table, labels, config, &Watch::none())
 }
 
-/// As [`fit_factor`], with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and
-/// returns the same bits as if it had never stopped.
-///
-/// Files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints) and [`fit_factor`].
-pub fn fit_factor_with_checkpoints(
+/// As [`fit_factor`], watched: see [`fit_watched`](crate::fit_watched).
+pub fn fit_factor_watched(
     table: &Table,
     labels: &Labels,
     config: &FactorConfig,
-    path: impl AsRef<Path>,
-    every: Every,
-    watch: impl Fn(usize, &VbReport) -> ControlFlow<()> + Sync,
+    watch: &Watch<'_>,
 ) -> Result<FactorFit, IqgmeError> {
     let data = FactorData::new(table, labels, config)?;
-    let checkpoints = Checkpoints {
-        path: path.as_ref(),
-        every,
-        data: fingerprint(&data),
-        watch: &watch,
-    };
-    fit_on(data, (table, labels), config, Some(&checkpoints))
-}
-
-fn fit_on(
-    data: FactorData,
-    (table, labels): (&Table, &Labels),
-    config: &FactorConfig,
-    checkpoints: Option<&Checkpoints<'_>>,
-) -> Result<FactorFit, IqgmeError> {
     let starts = match data.n_labelled {
         0 => &config.unlabelled_starts,
         _ => &config.starts,
     };
     let plan = (&planned(starts, 1)[..], config.restarts);
+    let n = plan.0.len() * config.restarts;
+    let folds = crossval::sides(&[labels], config.folds, config.seed);
+    let sizes = [n, n, folds.len()];
+    let watched = Watched::<Factors>::new(watch, config, fingerprint(&data)?, plan.0, sizes)?;
     let data = [data];
-    let runs = train::<Factors, _>(&data, plan, config, checkpoints, FactorMember::new)?;
+    let runs = watched.train(&data, plan, config, FactorMember::new)?;
     let [data] = data;
-    if cancelled(runs.iter().map(|run| &run.stop)) {
+    if watched.is_stopped() {
         return Ok(FactorFit::new(data, config.clone(), runs, None));
     }
-    let limited = FactorConfig {
-        max_iterations: config.max_iterations.min(FOLD_ITERATIONS),
-        ..config.clone()
-    };
-    let sizes = [config.folds, runs.len()];
-    let files = checkpoints.map(|checkpoints| (checkpoints, FOLD, config));
+    let limited = Factors::limited(config, Factors::FOLD_ITERATIONS);
     let held_out = held_out(
         &[labels],
         &data.classes,
-        sizes,
-        config.seed,
-        files,
-        |sides| {
+        &folds,
+        n,
+        &watched,
+        |fold, sides| {
             let Side { kept, left_out } = &sides[0];
             let (rows, names) = (table.select_rows(kept), labels.select_rows(kept));
             let kept = [FactorData::new(&rows, &names, &limited)?];
             let cells = kept[0].units.apply_left_out(&table.select_rows(left_out))?;
             let cells = Cells::new(&cells);
-            train::<Factors, _>(&kept, plan, &limited, None, |_, _, vb| {
+            watched.train_without(fold, &kept, plan, &limited, |_, _, vb| {
                 let state = vb.into_state();
                 let others = Predictor::new(&state).probabilities(&state, &cells)?;
                 Ok(with_first_class(others).concat())
@@ -139,20 +109,21 @@ fn fit_on(
 }
 
 /// A number that is, but for chance, another one for other rows or labels.
-fn fingerprint(data: &FactorData) -> u64 {
+fn fingerprint(data: &FactorData) -> Result<u64, IqgmeError> {
     let cells = &data.cells;
-    let missing = cells.patterns.iter().flat_map(|p| {
-        let rows = p.rows.iter().map(|&i| i as u64);
-        rows.chain(p.missing.iter().map(|&j| j as u64))
-    });
-    let values = (0..cells.n_features()).flat_map(|j| cells.x.col_as_slice(j));
-    let numbers = values.map(|value| value.to_bits());
-    let class = |class: &Option<usize>| class.map_or(u64::MAX, |class| class as u64);
-    let labels = data.labels.class.iter().map(class);
-    let content = [cells.n_rows() as u64, cells.n_features() as u64];
-    let content = content.into_iter().chain(missing).chain(numbers);
-    let content = content.chain(labels);
-    content.fold(0, |sum, word| stream(sum, [word, 0, 0, 0]).random())
+    let patterns: Vec<_> = cells
+        .patterns
+        .iter()
+        .map(|p| (&p.rows, &p.missing))
+        .collect();
+    let values: Vec<&[f64]> = (0..cells.n_features())
+        .map(|j| cells.x.col_as_slice(j))
+        .collect();
+    Ok(storage::fingerprint(&(
+        patterns,
+        values,
+        &data.labels.class,
+    ))?)
 }
 
 /// The factor-analytic model.
@@ -165,9 +136,17 @@ impl Model for Factors {
     type State = FactorState;
     type Vb<'d> = FactorVb<'d>;
     const FILE: &'static str = "npb-iqgme/factor/run/2";
+    const FOLD_ITERATIONS: u64 = 15;
 
     fn limits(config: &FactorConfig) -> VbLimits {
         config.limits()
+    }
+
+    fn limited(config: &FactorConfig, max_iterations: u64) -> FactorConfig {
+        FactorConfig {
+            max_iterations: config.max_iterations.min(max_iterations),
+            ..config.clone()
+        }
     }
 
     fn begin<'d>(
@@ -309,7 +288,8 @@ pub struct Stored {
 
 /// A fitted factor-analytic model. Questions and answers are in the user's units, columns in the order of training.
 ///
-/// Imputations and densities average over the runs by their bounds, class probabilities by their stacking weights; clusters and loadings are those of the best run.
+/// Imputations and densities average over the runs by their bounds, class probabilities by their stacking weights, each calibrated ([`FactorMember::calibration`]), with factors and missing
+/// features integrated out and experts by moment matching; clusters and loadings are those of the best run.
 #[derive(Clone, Debug)]
 pub struct FactorFit {
     stored: Stored,
@@ -368,33 +348,6 @@ impl FactorFit {
     /// The runs that say something of the features.
     fn describing(&self) -> impl Iterator<Item = &FactorMember> {
         self.stored.runs.iter().filter(|run| run.elbo_weight > 0.0)
-    }
-
-    /// Class names; with two, probabilities are of the second. Empty for a fit without labels.
-    pub fn classes(&self) -> &[String] {
-        &self.stored.classes
-    }
-
-    /// Names of all columns of the training table.
-    pub fn column_names(&self) -> &[String] {
-        self.stored.units.standardiser.column_names()
-    }
-
-    /// Columns in the model, as positions in the training table.
-    pub fn model_columns(&self) -> &[usize] {
-        &self.stored.units.active
-    }
-
-    /// Columns left out of the model: constant in training, or without any observed value.
-    pub fn ignored_columns(&self) -> Vec<usize> {
-        (0..self.column_names().len())
-            .filter(|j| self.stored.units.active.binary_search(j).is_err())
-            .collect()
-    }
-
-    /// The configuration of the fit. If the variance of the steps was learned, it has this variance, to be learned no more: it makes the same fit.
-    pub fn config(&self) -> &FactorConfig {
-        &self.stored.config
     }
 
     /// All runs, the best first: those without factors after those that may have some.
@@ -468,69 +421,6 @@ impl FactorFit {
         })
     }
 
-    /// Probability of the second class for each row, by the same rules as [`predict_classes`](Self::predict_classes).
-    ///
-    /// Errors: as there; a fit with more than two classes.
-    pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        two_classes(&self.stored.classes, "predict_proba", ALL_CLASSES)?;
-        let all = self.predict_classes(table)?;
-        Ok(second(all))
-    }
-
-    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), factors and missing features integrated out, experts by moment
-    /// matching.
-    /// Each run is [calibrated](FactorMember::calibration). A row without any observed feature gets the model's marginal class probability.
-    ///
-    /// Cost: see [`FactorVb`]; with more than two classes seven integrals for each row and cluster. Errors: other columns than in training, a fit without labels.
-    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        self.classifies()?;
-        let cells = self.cells(table)?;
-        member::class_probabilities(&self.parts(&cells, |run| run.stacking_weight))
-    }
-
-    /// The most probable class of each row.
-    pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
-        let name = |p: Vec<f64>| self.stored.classes[most_probable(&p)].as_str();
-        Ok(self.predict_classes(table)?.into_iter().map(name).collect())
-    }
-
-    /// How well the labelled rows of a table are predicted. Errors: as [`predict_classes`](Self::predict_classes); no labelled row; a label that is not a class of
-    /// the fit.
-    pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
-        let classes = class_of_rows(table, labels, &self.stored.classes)?;
-        Evaluation::new(&self.predict_classes(table)?, &classes)
-    }
-
-    /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all classes.
-    /// Errors: as there; a fit with more than two classes.
-    pub fn predict_interval(
-        &self,
-        table: &Table,
-        level: f64,
-        draws: usize,
-    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        two_classes(&self.stored.classes, "predict_interval", ALL_INTERVALS)?;
-        let all = self.predict_class_intervals(table, level, draws)?;
-        Ok(of_second_class(all))
-    }
-
-    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior, by `draws` draws of all parameters; these are calibrated as the
-    /// probabilities of their run are, so that they spread around these, on the scale of log odds as wide as they were or, where the run was not sure enough, wider.
-    ///
-    /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
-    /// excluded), fewer than two draws.
-    pub fn predict_class_intervals(
-        &self,
-        table: &Table,
-        level: f64,
-        draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
-        self.classifies()?;
-        let cells = self.cells(table)?;
-        let parts = self.parts(&cells, |run| run.stacking_weight);
-        member::intervals(&parts, level, draws, (self.stored.config.seed, 0, INTERVAL))
-    }
-
     /// Probabilities of the clusters given the observed features, one vector for each row, in the order of [`components`](Self::components).
     pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let state = self.state();
@@ -570,8 +460,7 @@ impl FactorFit {
         }
         let mut mean = Filling::new(table);
         let mut sd = Filling::new(&table.map(|_, _, _| 0.0)?);
-        self.stored.units.fill_constants(table, &mut mean);
-        self.stored.units.fill_zeros(table, &mut sd);
+        self.units().fill_constants(table, &mut mean, &mut sd);
         for (place, [first, second]) in places.iter().zip(sums) {
             let column = self.stored.units.active[place.feature];
             mean.set(place.row, column, self.to_units(column, first));
@@ -602,7 +491,7 @@ impl FactorFit {
             let of_row = |row: usize| stream(seed, [1, draw, IMPUTE, row as u64]);
             let predictor = Predictor::new(state);
             let mut filled = Filling::new(table);
-            self.stored.units.fill_constants(table, &mut filled);
+            self.units().draw_constants(table, &mut filled, &mut rng);
             for (row, p, value) in predictor.draw_missing(state, &cells, &parameters, of_row)? {
                 let column = self.stored.units.active[p];
                 let value = self.to_units(column, value);
@@ -613,14 +502,6 @@ impl FactorFit {
         (0..draws as u64).into_par_iter().map(completed).collect()
     }
 
-    fn classifies(&self) -> Result<(), IqgmeError> {
-        if self.stored.classes.is_empty() {
-            Err(IqgmeError::Unlabelled)
-        } else {
-            Ok(())
-        }
-    }
-
     fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {
         Ok(Cells::new(&self.stored.units.apply(table)?))
     }
@@ -629,6 +510,45 @@ impl FactorFit {
         self.stored.units.to_units(column, value)
     }
 }
+
+impl Answers for FactorFit {
+    type Task<'a> = ();
+
+    fn task(&self, (): ()) -> Result<usize, IqgmeError> {
+        Ok(0)
+    }
+
+    fn units(&self) -> &Units {
+        &self.stored.units
+    }
+
+    fn class_names(&self) -> &[String] {
+        &self.stored.classes
+    }
+
+    fn probabilities(&self, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let cells = self.cells(table)?;
+        member::class_probabilities(&self.parts(&cells, |run| run.stacking_weight))
+    }
+}
+
+impl Draws for FactorFit {
+    fn intervals(
+        &self,
+        _: usize,
+        table: &Table,
+        level: f64,
+        draws: usize,
+    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+        let cells = self.cells(table)?;
+        let parts = self.parts(&cells, |run| run.stacking_weight);
+        member::intervals(&parts, level, draws, (self.stored.config.seed, 0, INTERVAL))
+    }
+}
+
+described!(FactorFit, FactorConfig);
+classifier!(FactorFit);
+intervals!(FactorFit);
 
 impl Saved for FactorFit {
     const MODEL: &'static str = "npb-iqgme/factor/2";
@@ -686,10 +606,5 @@ fn sum_of_indicators(probabilities: &[f64]) -> Vec<f64> {
 }
 
 fn failed(source: NotPositiveDefinite) -> IqgmeError {
-    IqgmeError::Numerical {
-        iteration: 0,
-        block: "posterior draw",
-        component: 0,
-        source,
-    }
+    IqgmeError::numerical(0, "posterior draw", 0, source)
 }

@@ -26,10 +26,11 @@ use super::state::FactorState;
 use crate::answers::{ALL_CLASSES, with_first_class};
 use crate::config::check_length;
 use crate::data::two_classes;
-use crate::multinomial::probabilities_sharing;
 use crate::state::expect;
 use crate::state::gamma;
-use crate::{FactorConfig, IqgmeError, multinomial};
+use crate::{FactorConfig, IqgmeError};
+use npb_priors::dist::multinomial_probit;
+use npb_priors::dist::multinomial_probit::probabilities_sharing;
 
 mod draw;
 #[cfg(test)]
@@ -109,14 +110,8 @@ impl<'d> FactorSampler<'d> {
             .map_err(|what| IqgmeError::Saved { what })?;
         let mut rng = stream(config.seed, [chain, 0, FIRST, 0]);
         let priors = Priors::new(&config);
-        let draw = first_draw(data, (&config, &priors), start, &mut rng).map_err(|source| {
-            IqgmeError::Numerical {
-                iteration: 0,
-                block: "start",
-                component: 0,
-                source,
-            }
-        })?;
+        let draw = first_draw(data, (&config, &priors), start, &mut rng)
+            .map_err(|source| IqgmeError::numerical(0, "start", 0, source))?;
         let mut sampler = Self::at(data, config, draw, chain, 0);
         sampler.apply(FactorMove::Rows)?;
         Ok(sampler)
@@ -408,7 +403,7 @@ impl<'d> FactorSampler<'d> {
             scores.copy_from_slice(self.draw.scores_of(i));
             let moments = self.draw.moments(label, used);
             let locations: Vec<f64> = (0..scores.len()).map(|k| moments.score(k, &own)).collect();
-            multinomial::draw(class, &locations, &mut scores, rng);
+            multinomial_probit::draw(class, &locations, &mut scores, rng);
         } else if let Some(class) = class {
             let expert = &self.draw.experts[label];
             let score = self.draw.score(expert, used, &at_mean, spread);
@@ -669,12 +664,7 @@ impl<'d> FactorSampler<'d> {
         component: usize,
         source: NotPositiveDefinite,
     ) -> IqgmeError {
-        IqgmeError::Numerical {
-            iteration: self.sweep,
-            block,
-            component,
-            source,
-        }
+        IqgmeError::numerical(self.sweep, block, component, source)
     }
 }
 

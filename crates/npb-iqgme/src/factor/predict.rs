@@ -14,8 +14,8 @@ use super::forms::{Features, Forms};
 use super::rows::{Cluster, RowFactors, Rows, Spread, multiply, quadratic, shared};
 use super::state::{FactorExpert, FactorState, submatrix};
 use crate::IqgmeError;
-use crate::multinomial::probabilities_sharing;
 use crate::state::gamma;
+use npb_priors::dist::multinomial_probit::probabilities_sharing;
 
 /// The parameters as predictions see them: those of a posterior, or a draw from it.
 pub(crate) struct Predictor {
@@ -492,10 +492,5 @@ pub(crate) fn draw_expert(
 }
 
 fn failed((component, source): (usize, NotPositiveDefinite)) -> IqgmeError {
-    IqgmeError::Numerical {
-        iteration: 0,
-        block: "factors of a row",
-        component,
-        source,
-    }
+    IqgmeError::numerical(0, "factors of a row", component, source)
 }

@@ -8,8 +8,8 @@ use rand_distr::StandardNormal;
 use super::config::FactorInit;
 use super::data::FactorData;
 use super::rows::{RowFactors, Spread};
-use crate::start::{by_size, k_means, nearest};
 use crate::{FactorConfig, IqgmeError};
+use npb_data::clusters::{by_size, k_means, nearest};
 
 /// Keys of the random streams of starts.
 const START: u64 = 1;

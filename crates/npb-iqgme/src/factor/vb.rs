@@ -541,12 +541,7 @@ impl<'d> FactorVb<'d> {
         block: &'static str,
         (component, source): (usize, NotPositiveDefinite),
     ) -> IqgmeError {
-        IqgmeError::Numerical {
-            iteration: self.iteration,
-            block,
-            component,
-            source,
-        }
+        IqgmeError::numerical(self.iteration, block, component, source)
     }
 
     fn numerical<T>(

@@ -1,12 +1,12 @@
 //! Missing cells of the rows that a fit was made from.
 
 use npb_data::{Labels, Table};
-use npb_infer::stream;
 
-use super::{IMPUTE, IqgmeFit, Member};
+use super::{IqgmeFit, Member};
 use crate::IqgmeError;
 use crate::answers::{Imputation, MissingCell, check_draws};
 use crate::data::{IqgmeData, fingerprint};
+use crate::ensemble::questions::{Answers, Describes};
 use crate::predict::{CellTerm, Gate, Predictor};
 use crate::rows::Rows;
 use crate::units::Filling;
@@ -45,7 +45,7 @@ impl IqgmeFit {
             let mut cells = predictor.missing_cells(row, Gate::Marginal)?;
             Ok(cells.swap_remove(0))
         })?;
-        let units = self.own_units();
+        let units = self.units();
         let no_terms = |row| vec![Vec::new(); units.missing_columns(table, row).count()];
         let mut terms: Vec<Vec<Vec<CellTerm>>> = (0..table.n_rows()).map(no_terms).collect();
         for (run, rows) in self.stored.runs.iter().zip(by_run) {
@@ -68,7 +68,7 @@ impl IqgmeFit {
         labels: &Labels,
     ) -> Result<Imputation, IqgmeError> {
         let cells = self.cells_left_out(["impute_training", "impute"], table, labels)?;
-        self.own_units().impute(table, cells)
+        self.units().impute(table, cells)
     }
 
     /// `draws` completed training tables for multiple imputation: as [`impute_draws`](Self::impute_draws), each row taken out of the components
@@ -80,15 +80,14 @@ impl IqgmeFit {
         draws: usize,
     ) -> Result<Vec<Table>, IqgmeError> {
         check_draws(draws, 1)?;
-        let runs: Vec<usize> = (0..draws as u64).map(|draw| self.pick(draw)).collect();
+        let runs: Vec<usize> = (0..draws).map(|draw| self.chosen(draw, draws)).collect();
         let of_run = |run: usize| (0..draws).filter(|&draw| runs[draw] == run).collect();
         let of_runs: Vec<Vec<usize>> = (0..self.predictors.len()).map(of_run).collect();
         let question = ["impute_training_draws", "impute_draws"];
         let by_run =
             self.rows_left_out(question, table, labels, |run, table_row, row, predictor| {
                 let one = |&draw: &usize| {
-                    let key = [0, draw as u64, IMPUTE, table_row as u64];
-                    let rng = |_| stream(self.stored.config.seed, key);
+                    let rng = |_| self.row_rng(0, draw, table_row);
                     Ok(predictor
                         .draw_missing(row, Gate::Marginal, rng)?
                         .swap_remove(0))
@@ -97,11 +96,11 @@ impl IqgmeFit {
                     of_runs[run].iter().map(one).collect();
                 draws
             })?;
-        let units = self.own_units();
+        let units = self.units();
         let mut filled: Vec<Filling> = (0..draws).map(|_| Filling::new(table)).collect();
-        filled
-            .iter_mut()
-            .for_each(|filled| units.fill_constants(table, filled));
+        for (draw, filled) in filled.iter_mut().enumerate() {
+            units.draw_constants(table, filled, &mut self.row_rng(0, draw, usize::MAX));
+        }
         for (of_run, rows) in of_runs.iter().zip(by_run) {
             for (row, drawn) in rows {
                 for (&draw, values) in of_run.iter().zip(drawn) {
@@ -123,10 +122,10 @@ impl IqgmeFit {
         labels: &Labels,
         read: impl Fn(usize, usize, &Rows, &Predictor) -> Result<T, IqgmeError> + Sync,
     ) -> Result<Vec<ByRow<T>>, IqgmeError> {
-        let units = self.own_units();
+        let units = self.units();
         let classes = self.stored.classes.clone();
         let data = IqgmeData::with_units(table, labels, units.clone(), classes)?;
-        if fingerprint(&data) != self.stored.training {
+        if fingerprint(&data)? != self.stored.training {
             let rows = table.n_rows();
             return Err(IqgmeError::NotOfTraining {
                 question,

@@ -1,33 +1,32 @@
 //! What chains leave behind, and what can be asked of it.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use npb_data::{Labels, Table};
 use npb_infer::diagnostics::{ChainDiagnostics, quantile, summarise};
-use npb_infer::{Saved, Stop, SweepReport, Trace, run_chains, stream};
-use npb_priors::special::ln_add_exp;
+use npb_infer::watch::{Checkpoint, Part};
+use npb_infer::{Saved, Stop, Trace, Watch, run_chains, storage, stream};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::GibbsConfig;
+use super::state::{GibbsState, n_missing};
 use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
-use crate::IqgmeError;
 use crate::answers::{
-    ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, ProbabilityInterval,
-    check_level, check_levels, class_intervals, most_probable, of_second_class, with_first_class,
+    check_level, check_levels, class_intervals, of_second_class, with_first_class,
 };
-use crate::data::{IqgmeData, class_of_rows, two_classes};
+use crate::data::{IqgmeData, fingerprint};
+use crate::ensemble::questions::prelude::*;
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
-use crate::units::Units;
 
 /// A stored draw breaks its stick, beyond the components that have rows, until less than this is left; one further component takes the rest.
 const LEAST_REST: f64 = 1e-3;
 /// And holds at most so many components beyond those with rows.
 const MOST_MORE: usize = 100;
 
-/// Components of a draw that have less weight than this in a row do not count for its cells.
-const LEAST_PART: f64 = 1e-6;
+/// Name in checkpoints.
+const FILE: &str = "npb-iqgme/gibbs/run/2";
 
 /// Runs the chains of `config` and stores draws.
 ///
@@ -55,45 +54,101 @@ pub fn fit_gibbs(
     labels: &Labels,
     config: &GibbsConfig,
 ) -> Result<GibbsFit, IqgmeError> {
+    fit_gibbs_watched(table, labels, config, &Watch::none())
+}
+
+/// As [`fit_gibbs`], watched: the watcher hears of every sweep of every chain and may stop them, and a checkpoint lets a fit that was stopped or killed go on to the
+/// same bits as if it had never stopped. A fit that was stopped answers by the draws that are there. Errors: as [`fit_gibbs`]; a checkpoint that cannot be
+/// written or read, or that is of another fit; no draw stored by any chain.
+pub fn fit_gibbs_watched(
+    table: &Table,
+    labels: &Labels,
+    config: &GibbsConfig,
+    watch: &Watch<'_>,
+) -> Result<GibbsFit, IqgmeError> {
     config.validate()?;
     let data = IqgmeData::new(table, labels, &config.model)?;
+    let key = storage::fingerprint(&(config, fingerprint(&data)?))?;
+    let version = env!("CARGO_PKG_VERSION");
+    let checkpoint = watch.checkpoint(FILE, version, key, config.chains)?;
     let chains = run_chains(config.chains, |chain| {
-        let sampler = IqgmeSampler::new(&data, config.clone(), chain)?;
-        run(sampler, Record::default(), |_, _, _| {
-            Ok(ControlFlow::Continue(()))
-        })
+        let part = watch.part(format!("chain {chain}"), 1.0 / config.chains as f64);
+        run_chain(&data, config, chain, part, &checkpoint)
     })?;
     GibbsFit::new(data, config.clone(), chains)
 }
 
-/// Makes the remaining sweeps of a chain; `watch` sees each one.
-pub(super) fn run(
-    mut sampler: IqgmeSampler<'_>,
-    mut record: Record,
-    mut watch: impl FnMut(
-        &SweepReport<'_>,
-        &IqgmeSampler<'_>,
-        &Record,
-    ) -> Result<ControlFlow<()>, IqgmeError>,
+/// What a chain has reached.
+#[derive(Clone, Serialize, Deserialize)]
+struct Reached {
+    trace: Trace,
+    state: GibbsState,
+    record: Record,
+}
+
+/// Makes the remaining sweeps of a chain.
+fn run_chain(
+    data: &IqgmeData,
+    config: &GibbsConfig,
+    chain: u64,
+    mut part: Part<'_, '_>,
+    checkpoint: &Checkpoint<Reached>,
 ) -> Result<GibbsChain, IqgmeError> {
-    let mut failed = None;
+    let (mut sampler, mut record) = match checkpoint.reached(chain as usize) {
+        None => (
+            IqgmeSampler::new(data, config.clone(), chain)?,
+            Record::default(),
+        ),
+        Some(Reached {
+            trace,
+            state,
+            record,
+        }) => {
+            let (p, n_utilities) = (data.rows.n_features, data.rows.n_utilities);
+            record
+                .check(p, n_utilities, n_missing(data))
+                .map_err(|what| IqgmeError::Saved { what })?;
+            let sampler = IqgmeSampler::resume(data, config.clone(), chain, state, trace)?;
+            (sampler, record)
+        }
+    };
+    let names: Vec<String> = SCALARS.map(str::to_owned).to_vec();
+    let (total, mut failed) = (config.sweeps.total(), None);
     let outcome = sampler.run(|report, sampler| {
         if report.kept {
             record.add(sampler);
         }
-        watch(report, sampler, &record).unwrap_or_else(|error| {
+        let share = report.sweep as f64 / total as f64;
+        let more = part.report(report.sweep, share, &names, report.scalars());
+        let reached = || Reached {
+            trace: report.trace.clone(),
+            state: sampler.state(),
+            record: record.clone(),
+        };
+        let at = chain as usize;
+        let kept = if more.is_break() || report.sweep == total {
+            checkpoint.write(at, reached)
+        } else {
+            checkpoint.offer(at, report.sweep, reached)
+        };
+        if let Err(error) = kept {
             failed = Some(error);
-            ControlFlow::Break(())
-        })
+            return ControlFlow::Break(());
+        }
+        more
     })?;
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(GibbsChain {
-            stop: outcome.stop,
-            trace: outcome.trace,
-            record,
-        }),
+    if let Some(error) = failed {
+        return Err(error.into());
     }
+    if outcome.stop != Stop::Cancelled {
+        // Of a chain that had ended before, too.
+        let _ = part.report(total, 1.0, &names, &[]);
+    }
+    Ok(GibbsChain {
+        stop: outcome.stop,
+        trace: outcome.trace,
+        record,
+    })
 }
 
 /// A stored draw: the mixture, and the missing cells of the training rows. In the standardised units of the fit.
@@ -297,31 +352,6 @@ impl GibbsFit {
         Ok(Self { stored, predictors })
     }
 
-    /// Names of the classes that have a labelled row; with two, probabilities are of the second. Empty for a fit without labels.
-    pub fn classes(&self) -> &[String] {
-        &self.stored.classes
-    }
-
-    /// Names of all columns of the training table.
-    pub fn column_names(&self) -> &[String] {
-        self.stored.units.column_names()
-    }
-
-    /// Columns in the model, as positions in the training table.
-    pub fn model_columns(&self) -> &[usize] {
-        &self.stored.units.active
-    }
-
-    /// Columns left out of the model: constant in training, or without any observed value.
-    pub fn ignored_columns(&self) -> Vec<usize> {
-        self.stored.units.ignored_columns()
-    }
-
-    /// The configuration of the fit.
-    pub fn config(&self) -> &GibbsConfig {
-        &self.stored.config
-    }
-
     /// The chains.
     pub fn chains(&self) -> &[GibbsChain] {
         &self.stored.chains
@@ -404,36 +434,6 @@ impl GibbsFit {
         Ok(self.stored.cells.iter().enumerate().map(of_cell).collect())
     }
 
-    /// Probability of the second of two classes for each row.
-    ///
-    /// Cost for each row and draw: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern. Errors: other columns than in training, a fit without labels or
-    /// with more than two classes.
-    pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        self.two_classes("predict_proba", ALL_CLASSES)?;
-        let all = self.predict_classes(table)?;
-        Ok(all.into_iter().map(|p| p[1]).collect())
-    }
-
-    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes).
-    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let by_draw = self.predict_draws(table)?;
-        let means = self.mean_probabilities(&by_draw, table.n_rows());
-        Ok(with_first_class(means))
-    }
-
-    /// The most probable class of each row.
-    pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
-        let name = |p: Vec<f64>| self.stored.classes[most_probable(&p)].as_str();
-        Ok(self.predict_classes(table)?.into_iter().map(name).collect())
-    }
-
-    /// How well the labelled rows of a table are predicted. Errors: as [`predict_classes`](Self::predict_classes); no labelled row; a label that is not
-    /// a class of the fit.
-    pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
-        let classes = class_of_rows(table, labels, &self.stored.classes)?;
-        Evaluation::new(&self.predict_classes(table)?, &classes)
-    }
-
     /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all classes.
     /// Errors: as there; a fit with more than two classes.
     pub fn predict_interval(
@@ -441,7 +441,7 @@ impl GibbsFit {
         table: &Table,
         level: f64,
     ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        self.two_classes("predict_interval", ALL_INTERVALS)?;
+        two_classes(&self.stored.classes, "predict_interval", ALL_INTERVALS)?;
         Ok(of_second_class(self.predict_class_intervals(table, level)?))
     }
 
@@ -454,104 +454,82 @@ impl GibbsFit {
         level: f64,
     ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
         check_level(level)?;
-        let by_draw = self.predict_draws(table)?;
-        let means = with_first_class(self.mean_probabilities(&by_draw, table.n_rows()));
-        let drawn: Vec<Vec<Vec<f64>>> = by_draw.into_iter().map(with_first_class).collect();
-        Ok(class_intervals(means, &drawn, level))
+        let drawn = self.all_classes(table)?;
+        Ok(class_intervals(means(&drawn), &drawn, level))
     }
 
     /// For each stored draw and row the probabilities of all classes but the first.
     pub fn predict_draws(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
-        if self.stored.classes.is_empty() {
-            return Err(IqgmeError::Unlabelled);
-        }
-        let rows = self.stored.units.rows(table)?;
+        self.classifies()?;
+        let rows = self.units().rows(table)?;
         let of_draw = |p: &Predictor| p.probabilities(&rows, Experts::AtMeans);
         self.predictors.par_iter().map(of_draw).collect()
     }
 
-    fn two_classes(&self, question: &'static str, instead: &'static str) -> Result<(), IqgmeError> {
-        two_classes(&self.stored.classes, question, instead)
-    }
-
-    /// Of all classes but the first.
-    fn mean_probabilities(&self, by_draw: &[Vec<Vec<f64>>], n_rows: usize) -> Vec<Vec<f64>> {
-        let share = 1.0 / by_draw.len() as f64;
-        let mut sums = vec![vec![0.0; self.stored.classes.len() - 1]; n_rows];
-        for draw in by_draw {
-            let each = sums.iter_mut().flatten().zip(draw.iter().flatten());
-            each.for_each(|(sum, p)| *sum += share * p);
-        }
-        sums.iter_mut().flatten().for_each(|p| *p = p.min(1.0));
-        sums
-    }
-
-    /// Log predictive density of the observed features of each row, in the user's units.
-    pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        let rows = self.stored.units.rows(table)?;
-        let of_draw = |p: &Predictor| p.ln_density(&rows, Gate::AtMeans);
-        let by_draw: Vec<Vec<f64>> = self
-            .predictors
-            .par_iter()
-            .map(of_draw)
-            .collect::<Result<_, IqgmeError>>()?;
-        let ln_n = (by_draw.len() as f64).ln();
-        let of_row = |row: usize| {
-            let each = by_draw.iter().map(|draw| draw[row]);
-            each.fold(f64::NEG_INFINITY, ln_add_exp) - ln_n
-        };
-        let standardised = (0..table.n_rows()).map(of_row).collect();
-        Ok(self.stored.units.ln_density(table, standardised))
-    }
-
-    /// All missing cells of every row given its observed cells, by column; columns that are not in the model are left out. The terms are the components of
-    /// all stored draws: normals.
-    pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
-        let rows = self.stored.units.rows(table)?;
-        let share = 1.0 / self.predictors.len() as f64;
-        let of_draw = |p: &Predictor| {
-            let mut cells = p.missing_cells(&rows, Gate::AtMeans)?;
-            for terms in cells.iter_mut().flatten() {
-                terms.retain(|term| term.weight > LEAST_PART);
-                let total: f64 = terms.iter().map(|term| term.weight).sum();
-                terms
-                    .iter_mut()
-                    .for_each(|term| term.weight *= share / total);
-            }
-            Ok(cells)
-        };
-        let by_draw: Vec<_> = self
-            .predictors
-            .par_iter()
-            .map(of_draw)
-            .collect::<Result<_, IqgmeError>>()?;
-        let mut draws = by_draw.into_iter();
-        let mut all = draws.next().unwrap_or_default();
-        for draw in draws {
-            for (have, more) in all.iter_mut().flatten().zip(draw.into_iter().flatten()) {
-                have.extend(more);
-            }
-        }
-        Ok(self.stored.units.cells(table, all))
-    }
-
-    /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row.
-    pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
-        self.stored.units.impute(table, self.cells_by_row(table)?)
-    }
-
-    /// `draws` completed tables, each a joint draw of the missing cells given one of the stored draws of the parameters, for multiple imputation. Stored draws
-    /// take turns, far apart in the chains.
-    pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
-        let rows = self.stored.units.rows(table)?;
-        let (seed, stored) = (self.stored.config.model.seed, self.predictors.len());
-        self.stored.units.impute_draws(table, draws, |draw| {
-            let predictor = &self.predictors[(draw * stored / draws.min(stored)) % stored];
-            let rng = |row: usize| stream(seed, [0, draw as u64, IMPUTE, row as u64]);
-            predictor.draw_missing(&rows, Gate::AtMeans, rng)
-        })
+    fn all_classes(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
+        let by_draw = self.predict_draws(table)?.into_iter();
+        Ok(by_draw.map(with_first_class).collect())
     }
 }
+
+/// The mean over draws: draw, row, class.
+fn means(drawn: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
+    let share = 1.0 / drawn.len() as f64;
+    let zeros = |row: &Vec<f64>| vec![0.0; row.len()];
+    let mut sums: Vec<Vec<f64>> = drawn[0].iter().map(zeros).collect();
+    for draw in drawn {
+        let each = sums.iter_mut().flatten().zip(draw.iter().flatten());
+        each.for_each(|(sum, p)| *sum += share * p);
+    }
+    sums.iter_mut().flatten().for_each(|p| *p = p.min(1.0));
+    sums
+}
+
+impl Answers for GibbsFit {
+    type Task<'a> = ();
+
+    fn task(&self, (): ()) -> Result<usize, IqgmeError> {
+        Ok(0)
+    }
+
+    fn units(&self) -> &Units {
+        &self.stored.units
+    }
+
+    fn class_names(&self) -> &[String] {
+        &self.stored.classes
+    }
+
+    fn probabilities(&self, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        Ok(means(&self.all_classes(table)?))
+    }
+}
+
+/// Terms of cells are the components of all stored draws: normals.
+impl Describes for GibbsFit {
+    const GATE: Gate = Gate::AtMeans;
+    const LEAST_PART: f64 = 1e-6;
+
+    fn mixtures(&self, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
+        let share = 1.0 / self.predictors.len() as f64;
+        let each = self.predictors.iter();
+        Ok(each.map(|p| (share, Cow::Borrowed(p))).collect())
+    }
+
+    /// Stored draws take turns, far apart in the chains.
+    fn chosen(&self, draw: usize, draws: usize) -> usize {
+        let stored = self.predictors.len();
+        (draw * stored / draws.min(stored)) % stored
+    }
+
+    fn draw_key(&self) -> (u64, u64) {
+        (self.stored.config.model.seed, IMPUTE)
+    }
+}
+
+described!(GibbsFit, GibbsConfig);
+classifier!(GibbsFit);
+features!(GibbsFit);
 
 impl Saved for GibbsFit {
     const MODEL: &'static str = "npb-iqgme/gibbs/2";

@@ -12,7 +12,8 @@ use crate::IqgmeError;
 use crate::prior::Prior;
 use crate::rows::Rows;
 use crate::state::Component;
-use crate::stats::{Moments, SufficientStats};
+use crate::stats::SufficientStats;
+use npb_linalg::mixture::Moments;
 
 /// Rows that are multiplied in one product.
 const CHUNK: usize = 256;

@@ -6,25 +6,24 @@
 //! utilities, by a draw that ignores the utilities and is moved by what it gets wrong, `C W_m' (I + V)^-1 (t - t*)`.
 
 use npb_linalg::Cholesky;
+use npb_linalg::elementary::vectorised;
 use npb_linalg::faer::Mat;
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
+use npb_linalg::mixture::{
+    Block, Columns, Deviations, Form, Group, Linear, LnTotals, Memory, Pattern, Quadratics,
+};
 use npb_priors::dist::{pick, sample_probit};
 use npb_priors::special::ln_phi;
+use npb_priors::special::vector::ln_normal_cdf;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use rayon::prelude::*;
 
 use super::state::GibbsParameters;
 use crate::IqgmeError;
-use crate::conditional::columns::{Columns, Form};
-use crate::conditional::elementary::{self, ln_normal_cdf};
-use crate::conditional::memory::Memory;
-use crate::conditional::softmax::LnTotals;
-use crate::conditional::{Deviations, Linear, Quadratics};
-use crate::multinomial;
-use crate::rows::{Block, Group, Pattern, Rows};
+use crate::rows::Rows;
 use crate::state::dot;
-use crate::vectorised::vectorised;
+use npb_priors::dist::multinomial_probit;
 
 /// The parameters in the form that rows want.
 pub(super) struct Laws<'a> {
@@ -59,18 +58,14 @@ impl<'a> Laws<'a> {
             incomplete: None,
             means,
         };
-        let failed = |component, source| IqgmeError::Numerical {
-            iteration: sweep,
-            block: "precision",
-            component,
-            source,
-        };
+        let failed =
+            |component, source| IqgmeError::numerical(sweep, "precision", component, source);
         let mut linear = Linear::zeros(p, n, n_utilities);
         let some_complete = rows.blocks.iter().any(|block| block.complete);
         for (h, component) in parameters.components.iter().enumerate() {
             let factor = Cholesky::new(component.precision.as_ref()).map_err(|e| failed(h, e))?;
             laws.constant
-                .push(0.5 * factor.ln_det() - p as f64 * elementary::LN_SQRT_2PI);
+                .push(0.5 * factor.ln_det() - p as f64 * npb_priors::special::LN_SQRT_2PI);
             let mut slopes = Vec::with_capacity(p * n_utilities);
             for k in 0..n_utilities {
                 let (slope, last) = laws.expert(h, k).split_at(p);
@@ -269,7 +264,7 @@ impl<R: Rng> Worker<'_, '_, R> {
     fn draw_utilities(&mut self, i: usize) {
         let (class, n) = (self.class(i), self.laws.n_utilities);
         let t = &mut self.drawn.utilities[i * n..][..n];
-        multinomial::draw(class, &self.scratch.chosen, t, &mut self.rng);
+        multinomial_probit::draw(class, &self.scratch.chosen, t, &mut self.rng);
     }
 
     /// Rows without missing features, side by side.
@@ -431,7 +426,9 @@ impl<R: Rng> Worker<'_, '_, R> {
         let mut fit = 0.0;
         for group in &rows.groups[block.groups.clone()] {
             let pattern = &rows.patterns[group.pattern];
-            let mut given = quadratics.condition(pattern, &mut lanes, self.sweep)?;
+            let mut given = quadratics
+                .condition(pattern, &mut lanes)
+                .map_err(IqgmeError::missing(self.sweep))?;
             fit += self.group(group, pattern, &mut given)?;
         }
         self.scratch.lanes = lanes;
@@ -498,13 +495,9 @@ impl<R: Rng> Worker<'_, '_, R> {
                 products.sum::<f64>() + if k == l { 1.0 } else { 0.0 }
             };
             let matrix = Mat::from_fn(n, n, shared);
-            let factor =
-                Cholesky::new(matrix.as_ref()).map_err(|source| IqgmeError::Numerical {
-                    iteration: self.sweep,
-                    block: "covariance of the utilities",
-                    component: h,
-                    source,
-                })?;
+            let factor = Cholesky::new(matrix.as_ref()).map_err(|source| {
+                IqgmeError::numerical(self.sweep, "covariance of the utilities", h, source)
+            })?;
             laws.ln_det.push(factor.ln_det());
             let inverse = factor.inverse();
             let columns = (0..n).flat_map(|l| inverse.col_as_slice(l).iter().copied());
@@ -518,7 +511,7 @@ impl<R: Rng> Worker<'_, '_, R> {
         let (n, n_components) = (self.n_utilities(), self.laws.n_components());
         let scratch = &mut *self.scratch;
         let (deviations, lanes) = (&scratch.deviations, scratch.deviations.lanes().len);
-        let unseen = missing.len() as f64 * elementary::LN_SQRT_2PI;
+        let unseen = missing.len() as f64 * npb_priors::special::LN_SQRT_2PI;
         scratch.ln_row.clear();
         scratch.scores.clear();
         scratch.scores.resize(n_components * n, 0.0);
@@ -591,14 +584,9 @@ impl<R: Rng> Worker<'_, '_, R> {
             let precision = &self.laws.parameters.components[h].precision;
             let block = Mat::from_fn(m, m, |k, l| precision[(missing[k], missing[l])]);
             let factor = &mut scratch.pattern.factor;
-            factor
-                .factor(block.as_ref())
-                .map_err(|source| IqgmeError::Numerical {
-                    iteration: self.sweep,
-                    block: "missing features",
-                    component: h,
-                    source,
-                })?;
+            factor.factor(block.as_ref()).map_err(|source| {
+                IqgmeError::numerical(self.sweep, "missing features", h, source)
+            })?;
             scratch.pattern.factored = Some(h);
         }
         scratch.noise.clear();

@@ -79,7 +79,6 @@ impl IqgmeSampler<'_> {
         }
         let exchange = -rng.sample::<f64, _>(Exp1) < ln_ratio;
         let chosen = if now_split != exchange { split } else { merged };
-        let k = self.data.rows.n_utilities;
         let [one, two] = chosen.parts;
         Some(Allocation {
             parts: [labels[0] as usize, other],
@@ -87,7 +86,7 @@ impl IqgmeSampler<'_> {
             sides: chosen.sides,
             values: chosen.values,
             utilities: chosen.utilities,
-            parameters: [one.draw(k, rng)?, two.draw(k, rng)?],
+            parameters: [one.draw(rng)?, two.draw(rng)?],
         })
     }
 
@@ -136,7 +135,13 @@ impl IqgmeSampler<'_> {
                 };
                 ln[side] = size.ln()
                     + part
-                        .ln_features(x, self.missing_at(row), rng.as_deref_mut(), &mut scratch)
+                        .features
+                        .ln_density(
+                            x,
+                            self.missing_at(row),
+                            rng.as_deref_mut(),
+                            &mut scratch.features,
+                        )
                         .ok()?;
                 if let Some(class) = data.classes[row] {
                     ln[side] += part.ln_class(class, x, t, rng, &mut scratch);

@@ -14,9 +14,6 @@ use crate::{IqgmeConfig, IqgmeError};
 pub enum TaskInit {
     /// All tasks share everything: the components that the single-task start makes of the rows of all tasks together.
     Pooled(Init),
-    /// Tasks in clusters, this many at most: tasks of one cluster share everything, those of two nothing. The clusters are found by moving tasks, one
-    /// at a time, to where the other tasks predict their rows and labels best, from the components that the single-task start makes of all rows.
-    Clustered(usize, Init),
     /// No task shares anything: k-means within each task, this many clusters at most for each, and an atom for each cluster (W section 4.4). With more
     /// tasks than atoms each task has one cluster, and tasks with means near each other share an atom.
     Separate(usize),
@@ -54,9 +51,6 @@ pub struct TasksConfig {
     pub global_concentration: GammaPrior,
     /// Starts of the runs that predictions average over, each made `single.restarts` times.
     pub starts: Vec<TaskInit>,
-    /// Starts of runs for summaries alone. Atoms, the tasks' weights of them and their similarity are of the run with the highest bound of all in which atoms
-    /// have Gaussians of their own ([`MultiTaskFit::best`](super::MultiTaskFit::best)): runs that begin by sharing find what the tasks have in common, those that do not tend to predict labels better.
-    pub summary_starts: Vec<TaskInit>,
 }
 
 impl Default for TasksConfig {
@@ -75,10 +69,9 @@ impl Default for TasksConfig {
             starts: vec![
                 TaskInit::Separate(1),
                 TaskInit::SeparatePerClass(1),
-                TaskInit::Clustered(3, Init::Mixture(10)),
+                TaskInit::Pooled(Init::Mixture(10)),
                 TaskInit::SharedGaussian(6),
             ],
-            summary_starts: vec![TaskInit::Pooled(Init::Mixture(10))],
         }
     }
 }
@@ -90,19 +83,11 @@ impl TasksConfig {
         up_to("atoms", self.atoms, MOST_COMPONENTS)?;
         gamma("global_concentration", self.global_concentration)?;
         check_length("starts", self.starts.len(), "starts")?;
-        if !self.summary_starts.is_empty() {
-            check_length("summary_starts", self.summary_starts.len(), "starts")?;
-        }
-        for (field, starts) in [
-            ("starts", &self.starts),
-            ("summary_starts", &self.summary_starts),
-        ] {
-            for (position, start) in starts.iter().enumerate() {
-                self.check_start(*start).map_err(|rule| {
-                    let value = format!("{start:?} at position {position} (from 0)");
-                    OutOfRange::new(field, value, rule)
-                })?;
-            }
+        for (position, start) in self.starts.iter().enumerate() {
+            self.check_start(*start).map_err(|rule| {
+                let value = format!("{start:?} at position {position} (from 0)");
+                OutOfRange::new("starts", value, rule)
+            })?;
         }
         Ok(())
     }
@@ -111,7 +96,6 @@ impl TasksConfig {
     fn check_start(&self, start: TaskInit) -> Result<(), String> {
         let (clusters, components) = match start {
             TaskInit::Pooled(start) => (1, size(start)),
-            TaskInit::Clustered(clusters, start) => (clusters, size(start)),
             TaskInit::Separate(components) | TaskInit::SeparatePerClass(components) => {
                 (1, components)
             }

@@ -2,11 +2,8 @@
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
-use std::path::Path;
 
-use npb_data::{Labels, Table};
-use npb_infer::checkpoint::Every;
-use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Xoshiro256PlusPlus, stream};
+use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage};
 use npb_linalg::faer::{Mat, Scale};
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
@@ -17,36 +14,27 @@ use super::new_task::{Atoms, add_task};
 use super::run::{TaskMember, logs};
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
-use crate::answers::{
-    ALL_CLASSES, ALL_INTERVALS, most_probable, of_second_class, second, with_first_class,
-};
+use crate::answers::with_first_class;
 use crate::config::FeatureScale;
-use crate::data::{class_of_rows, distinct, fingerprint, two_classes};
-use crate::ensemble::crossval::{HeldOut, Side, held_out};
+use crate::data::{distinct, fingerprint};
+use crate::ensemble::crossval::{self, HeldOut, Side, held_out};
 use crate::ensemble::member::{self, MixtureView, Part, Predictive};
+use crate::ensemble::questions::prelude::*;
 use crate::ensemble::scales;
-use crate::ensemble::stacking::{by_bounds, check_weights, stacked};
-use crate::ensemble::train::{Checkpoints, Model, cancelled, planned, train};
+use crate::ensemble::stacking::stacked;
+use crate::ensemble::train::{Model, Watched, planned};
 use crate::predict::{Experts, Gate, Predictor};
 use crate::prior::Prior;
 use crate::rows::Rows;
 use crate::state::Component;
-use crate::units::Units;
-use crate::{
-    ClassifierSummary, Evaluation, Imputation, IqgmeConfig, IqgmeData, IqgmeError, MissingCell,
-    ProbabilityInterval,
-};
-
-/// Iterations of a run without a fold, at most: tasks settle among each other later than the rows of one task.
-const FOLD_ITERATIONS: u64 = 30;
-/// The name in the files of folds.
-const FOLD: &str = "npb-iqgme/tasks/fold/2";
+use crate::{ClassifierSummary, IqgmeConfig, IqgmeData};
+use npb_infer::ensemble::{by_bounds, check_weights};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 12;
 const IMPUTE: u64 = 16;
 
-/// Fits all tasks together: prepares the data and makes every run that `config.starts` and `summary_starts`, `config.single.restarts` and `normal_scores` ask for.
+/// Fits all tasks together: prepares the data and makes every run that `config.starts`, `config.single.restarts` and `normal_scores` ask for.
 ///
 /// ```
 /// use npb_iqgme::npb_data::{Labels, Table};
@@ -77,62 +65,44 @@ const IMPUTE: u64 = 16;
 /// Cost: with labels the runs for predictions are made `config.single.folds` times more, with at most 30 iterations each, to find their weights. Errors: see [`MultiTaskData::new`]. Runs are made in parallel on the caller's rayon pool, and so are the tasks within a run; the result does not
 /// depend on the number of threads.
 pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFit, IqgmeError> {
-    fit_on(MultiTaskData::by_scale(tasks, config)?, tasks, config, None)
+    fit_tasks_watched(tasks, config, &Watch::none())
 }
 
-/// As [`fit_tasks`], with checkpoints: called again with the same arguments after it was stopped or killed, it goes on from them and
-/// returns the same bits as if it had never stopped.
-///
-/// Files, `watch` and errors: as [`fit_with_checkpoints`](crate::fit_with_checkpoints).
-pub fn fit_tasks_with_checkpoints(
+/// As [`fit_tasks`], watched: see [`fit_watched`](crate::fit_watched).
+pub fn fit_tasks_watched(
     tasks: &[Task<'_>],
     config: &TasksConfig,
-    path: impl AsRef<Path>,
-    every: Every,
-    watch: impl Fn(usize, &VbReport) -> ControlFlow<()> + Sync,
+    watch: &Watch<'_>,
 ) -> Result<MultiTaskFit, IqgmeError> {
     let data = MultiTaskData::by_scale(tasks, config)?;
-    let prints = data[0].tasks.iter().map(fingerprint);
-    let checkpoints = Checkpoints {
-        path: path.as_ref(),
-        every,
-        data: prints.fold(0, |sum, print| stream(sum, [print, 0, 0, 0]).random()),
-        watch: &watch,
-    };
-    fit_on(data, tasks, config, Some(&checkpoints))
-}
-
-fn fit_on(
-    data: Vec<MultiTaskData>,
-    tasks: &[Task<'_>],
-    config: &TasksConfig,
-    checkpoints: Option<&Checkpoints<'_>>,
-) -> Result<MultiTaskFit, IqgmeError> {
+    let prints: Vec<u64> = data[0]
+        .tasks
+        .iter()
+        .map(fingerprint)
+        .collect::<Result<_, _>>()?;
     let single = &config.single;
-    let for_classes = planned(&config.starts, data.len());
-    let plan = [&for_classes[..], &planned(&config.summary_starts, 1)].concat();
-    let plan = (&plan[..], single.restarts);
-    let runs = train::<Tasks, _>(&data, plan, config, checkpoints, TaskMember::new)?;
-    if cancelled(runs.iter().map(|run| &run.stop)) {
+    let plan = (&planned(&config.starts, data.len())[..], single.restarts);
+    let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
+    let folds = crossval::sides(&labels, single.folds, single.seed);
+    let n = plan.0.len() * single.restarts;
+    let sizes = [n, n, folds.len()];
+    let print = storage::fingerprint(&prints)?;
+    let watched = Watched::<Tasks>::new(watch, config, print, plan.0, sizes)?;
+    let runs = watched.train(&data, plan, config, TaskMember::new)?;
+    if watched.is_stopped() {
         return MultiTaskFit::new(data, config.clone(), runs, None);
     }
-    let limited = TasksConfig {
-        single: IqgmeConfig {
-            max_iterations: single.max_iterations.min(FOLD_ITERATIONS),
-            ..single.clone()
-        },
-        ..config.clone()
-    };
-    let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
-    let sizes = [single.folds, for_classes.len() * single.restarts];
-    let files = checkpoints.map(|checkpoints| (checkpoints, FOLD, config));
+    let limited = Tasks::limited(config, Tasks::FOLD_ITERATIONS);
     let classes = &data[0].pooled.classes;
-    let held_out = held_out(&labels, classes, sizes, single.seed, files, |sides| {
+    let held_out = held_out(&labels, classes, &folds, n, &watched, |number, sides| {
         let fold = Fold::new(tasks, &limited, sides, data.len())?;
-        let plan = (&for_classes[..], single.restarts);
-        train::<Tasks, _>(&fold.kept, plan, &limited, None, |planned, outcome, vb| {
-            fold.predict(&TaskMember::new(planned, outcome, vb)?)
-        })
+        watched.train_without(
+            number,
+            &fold.kept,
+            plan,
+            &limited,
+            |planned, outcome, vb| fold.predict(&TaskMember::new(planned, outcome, vb)?),
+        )
     })?;
     MultiTaskFit::new(data, config.clone(), runs, held_out)
 }
@@ -200,9 +170,22 @@ impl Model for Tasks {
     type State = MultiTaskState;
     type Vb<'d> = MultiTaskVb<'d>;
     const FILE: &'static str = "npb-iqgme/tasks/run/2";
+    /// Tasks settle among each other later than the rows of one task.
+    const FOLD_ITERATIONS: u64 = 30;
 
     fn limits(config: &TasksConfig) -> VbLimits {
         config.single.limits()
+    }
+
+    fn limited(config: &TasksConfig, max_iterations: u64) -> TasksConfig {
+        let single = &config.single;
+        TasksConfig {
+            single: IqgmeConfig {
+                max_iterations: single.max_iterations.min(max_iterations),
+                ..single.clone()
+            },
+            ..config.clone()
+        }
     }
 
     fn begin<'d>(
@@ -243,7 +226,7 @@ impl Model for Tasks {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AtomSummary {
     /// Expected number of groups, of all tasks together, that point at it.
-    pub groups: f64,
+    pub local_components: f64,
     /// Expected number of training rows behind its Gaussian: those of its groups, or of all tasks where all atoms have one Gaussian ([`Gaussians::Shared`]).
     pub size: f64,
     /// Posterior mean of its mean, for the columns of [`MultiTaskFit::model_columns`].
@@ -264,13 +247,14 @@ pub struct Stored {
     units: Vec<Units>,
     classes: Vec<String>,
     tasks: Vec<String>,
-    /// Those that class probabilities average over, those for class probabilities that have no weight, those for summaries; of each those on normal scores last, and the best first.
+    /// Those that class probabilities average over, then those that have no weight; of each those on normal scores last, and the best first.
     runs: Vec<TaskMember>,
 }
 
 /// A fitted model of many tasks. Questions name the task; tables are in the user's units, columns in the order of training.
 ///
-/// Class probabilities average over the runs by their stacking weights; atoms, the tasks' weights of them, similarities, densities and missing cells are those of the
+/// Class probabilities average over the runs by their stacking weights, each calibrated ([`TaskMember::calibration`]); in a run atoms are weighed by the task's own weights and as normal
+/// densities of the observed features at the posterior means, experts and missing features are integrated out by moment matching. Atoms, the tasks' weights of them, similarities, densities and missing cells are those of the
 /// [best](Self::best) run.
 #[derive(Clone, Debug)]
 pub struct MultiTaskFit {
@@ -288,9 +272,7 @@ impl MultiTaskFit {
         mut runs: Vec<TaskMember>,
         held_out: Option<HeldOut>,
     ) -> Result<Self, IqgmeError> {
-        let (n_own, n_summaries) = (config.starts.len(), config.summary_starts.len());
-        let [n_own, n_summaries] = [n_own, n_summaries].map(|n| n * config.single.restarts);
-        let n = runs.len() - n_summaries;
+        let (n, n_own) = (runs.len(), config.starts.len() * config.single.restarts);
         let by_labels = held_out.is_some();
         if let Some(held_out) = held_out {
             // The bound says who shares rows, not who shares labels: even where labels are few.
@@ -300,7 +282,6 @@ impl MultiTaskFit {
                 (run.stacking_weight, run.calibration) = found;
             }
         }
-        let mut summaries = runs.split_off(n);
         let mut on_scores = runs.split_off(n_own);
         let weights = |runs: &mut [TaskMember]| {
             let n_observed = data[0].pooled.n_observed();
@@ -311,7 +292,6 @@ impl MultiTaskFit {
                 n_observed,
             )
         };
-        weights(&mut summaries);
         weights(&mut on_scores);
         let by_bound = weights(&mut runs);
         if !by_labels {
@@ -321,7 +301,6 @@ impl MultiTaskFit {
         }
         runs.extend(on_scores);
         runs.sort_by_key(|run| run.stacking_weight == 0.0);
-        runs.extend(summaries);
         let (classes, tasks) = (data[0].pooled.classes.clone(), data[0].names.clone());
         Self::from_stored(Stored {
             config,
@@ -344,11 +323,6 @@ impl MultiTaskFit {
             stored,
             predictors,
         })
-    }
-
-    /// The units of the features' own scale.
-    fn own_units(&self) -> &Units {
-        &self.stored.units[0]
     }
 
     /// The runs that have weight as members, with the weights of task `j`; `rows`: by scale.
@@ -380,37 +354,12 @@ impl MultiTaskFit {
             .collect()
     }
 
-    /// Class names; with two, probabilities are of the second. Empty for a fit without labels.
-    pub fn classes(&self) -> &[String] {
-        &self.stored.classes
-    }
-
     /// Names of the tasks, in the order of training.
     pub fn tasks(&self) -> &[String] {
         &self.stored.tasks
     }
 
-    /// Names of all columns of the training tables.
-    pub fn column_names(&self) -> &[String] {
-        self.own_units().column_names()
-    }
-
-    /// Columns in the model, as positions in the training tables.
-    pub fn model_columns(&self) -> &[usize] {
-        &self.own_units().active
-    }
-
-    /// Columns left out of the model: constant in training, all tasks together, or without any observed value.
-    pub fn ignored_columns(&self) -> Vec<usize> {
-        self.own_units().ignored_columns()
-    }
-
-    /// The configuration of the fit.
-    pub fn config(&self) -> &TasksConfig {
-        &self.stored.config
-    }
-
-    /// All runs: those that predictions average over, those for predictions that have no weight, those for summaries; of each those on normal scores last, in order of their bounds.
+    /// All runs: those that predictions average over, then those that have no weight; of each those on normal scores last, in order of their bounds.
     pub fn members(&self) -> &[TaskMember] {
         &self.stored.runs
     }
@@ -436,170 +385,9 @@ impl MultiTaskFit {
         &self.best().stop
     }
 
-    fn position(&self, task: &str) -> Result<usize, IqgmeError> {
-        let found = self.stored.tasks.iter().position(|name| name == task);
-        found.ok_or_else(|| IqgmeError::UnknownTask {
-            task: task.to_owned(),
-            tasks: self.stored.tasks.clone(),
-        })
-    }
-
-    /// Probability of the second class for each row of a task, by the same rules as [`predict_classes`](Self::predict_classes).
-    ///
-    /// Errors: as there; a fit with more than two classes.
-    pub fn predict_proba(&self, task: &str, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        self.position(task)?;
-        two_classes(&self.stored.classes, "predict_proba", ALL_CLASSES)?;
-        let all = self.predict_classes(task, table)?;
-        Ok(second(all))
-    }
-
-    /// Probabilities of all classes, for each row of a task in the order of [`classes`](Self::classes): atoms weighed by the task's own weights and as
-    /// normal densities of the observed features at the posterior means; experts and missing features integrated out by moment matching; each run
-    /// [calibrated](TaskMember::calibration).
-    ///
-    /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern; with more than two classes an integral for each atom, seven where cells are missing. Errors: no such task, other columns than in training, a fit
-    /// without labels.
-    pub fn predict_classes(&self, task: &str, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let j = self.position(task)?;
-        self.classifies()?;
-        member::class_probabilities(&self.parts(j, &self.rows_by_scale(task, table)?))
-    }
-
-    /// An error for a fit without labels.
-    fn classifies(&self) -> Result<(), IqgmeError> {
-        if self.stored.classes.is_empty() {
-            return Err(IqgmeError::Unlabelled);
-        }
-        Ok(())
-    }
-
-    /// The most probable class of each row of a task.
-    pub fn predict(&self, task: &str, table: &Table) -> Result<Vec<&str>, IqgmeError> {
-        let classes = &self.stored.classes;
-        let name = |probabilities: Vec<f64>| classes[most_probable(&probabilities)].as_str();
-        let probabilities = self.predict_classes(task, table)?;
-        Ok(probabilities.into_iter().map(name).collect())
-    }
-
-    /// How well the labelled rows of a task are predicted.
-    ///
-    /// Errors: as [`predict_classes`](Self::predict_classes); another number of labels than rows, no labelled row, a label that is not a class of the fit.
-    pub fn evaluate(
-        &self,
-        task: &str,
-        table: &Table,
-        labels: &Labels,
-    ) -> Result<Evaluation, IqgmeError> {
-        self.position(task)?;
-        self.classifies()?;
-        let classes = class_of_rows(table, labels, &self.stored.classes)
-            .map_err(|source| in_task(task, source))?;
-        Evaluation::new(&self.predict_classes(task, table)?, &classes)
-            .map_err(|source| in_task(task, source))
-    }
-
-    /// Log predictive density of the observed features of each row of a task, in the user's units; low values are anomalies. Zero for a row without any.
-    ///
-    /// It is that of the [best](Self::best) run, as of [`cells_by_row`](Self::cells_by_row). Cost and errors: as there.
-    pub fn ln_density(&self, task: &str, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        let predictor = self.of_task(task)?;
-        let rows = self.rows(task, table)?;
-        let standardised = predictor.ln_density(&rows, Gate::Marginal)?;
-        Ok(self.own_units().ln_density(table, standardised))
-    }
-
-    /// Completes rows of a task: posterior mean and standard deviation of every missing cell given the observed cells of its row, by the same rules as
-    /// [`cells_by_row`](Self::cells_by_row).
-    ///
-    /// Hide columns first ([`Table::hide`]) to get the conditional distribution of any columns given any others. A constant column is completed by its constant;
-    /// a column that had no observed value in training stays missing.
-    pub fn impute(&self, task: &str, table: &Table) -> Result<Imputation, IqgmeError> {
-        let cells = self.cells_by_row(task, table)?;
-        let imputed = self.own_units().impute(table, cells);
-        imputed.map_err(|source| in_task(task, source))
-    }
-
-    /// `draws` completed tables of rows of a task, each a joint draw from the distributions of [`cells_by_row`](Self::cells_by_row), for multiple imputation.
-    pub fn impute_draws(
-        &self,
-        task: &str,
-        table: &Table,
-        draws: usize,
-    ) -> Result<Vec<Table>, IqgmeError> {
-        let j = self.position(task)? as u64;
-        let predictor = self.of_task(task)?;
-        let rows = self.rows(task, table)?;
-        let seed = self.stored.config.single.seed;
-        self.own_units().impute_draws(table, draws, |draw| {
-            let rng = |row: usize| stream(seed, [j, draw as u64, IMPUTE, row as u64]);
-            predictor.draw_missing(&rows, Gate::Marginal, rng)
-        })
-    }
-
-    /// For each row of a task its missing cells given its observed cells, by column, in the user's units; columns that are not in the model are left out.
-    ///
-    /// Each is a mixture of Student-t, one for each atom and one for all atoms at the prior, weighed by the task's own [weights](Self::task_weights) and by how
-    /// probable the observed cells are under the atoms. All is of the [best](Self::best) run, not averaged: weights of runs say who predicts labels, and runs by
-    /// labels ([`Gaussians::Shared`]) are of another model of the features, with one Gaussian for all tasks; they answer only if there are no others. Rows are taken
-    /// for new ones: a row of training is used twice for its own holes, which come out somewhat too sure.
-    ///
-    /// Cost for each row: `S P^2`, and `S min(|o|, |m|)^3` for each missing pattern; rows in parallel. Errors: no such task, other columns than in training.
-    pub fn cells_by_row(
-        &self,
-        task: &str,
-        table: &Table,
-    ) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
-        let predictor = self.of_task(task)?;
-        let rows = self.rows(task, table)?;
-        let terms = predictor.missing_cells(&rows, Gate::Marginal)?;
-        Ok(self.own_units().cells(table, terms))
-    }
-
-    /// The atoms of the best run with a task's weights.
-    fn of_task(&self, task: &str) -> Result<Predictor, IqgmeError> {
-        let weights = self.task_weights(task)?;
-        Ok(self.features.with_weights(logs(weights)))
-    }
-
-    /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all classes.
-    /// Errors: as there; a fit with more than two classes.
-    pub fn predict_interval(
-        &self,
-        task: &str,
-        table: &Table,
-        level: f64,
-        draws: usize,
-    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        self.position(task)?;
-        two_classes(&self.stored.classes, "predict_interval", ALL_INTERVALS)?;
-        let all = self.predict_class_intervals(task, table, level, draws)?;
-        Ok(of_second_class(all))
-    }
-
-    /// Probabilities of all classes, for each row of a task in the order of [`classes`](Self::classes), with central intervals that hold `level` of the
-    /// posterior, by `draws` draws of all parameters; these are calibrated as the probabilities of their run are, so that they spread around these, on the scale of log odds as wide as they were
-    /// or, where the run was not sure enough, wider.
-    ///
-    /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0 and 1 (both
-    /// excluded), fewer than two draws.
-    pub fn predict_class_intervals(
-        &self,
-        task: &str,
-        table: &Table,
-        level: f64,
-        draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
-        let j = self.position(task)?;
-        self.classifies()?;
-        let rows = self.rows_by_scale(task, table)?;
-        let key = (self.stored.config.single.seed, j as u64, INTERVAL);
-        member::intervals(&self.parts(j, &rows), level, draws, key)
-    }
-
     /// The atoms of the best run in the user's units, in the order of [`task_weights`](Self::task_weights): those that groups of more tasks point at first.
     pub fn atoms(&self) -> Vec<AtomSummary> {
-        let (state, units) = (self.state(), self.own_units());
+        let (state, units) = (self.state(), self.units());
         let base = self.stored.config.single.mean_strength;
         let n_utilities = state.n_utilities();
         let masses = state.atom_masses();
@@ -608,7 +396,7 @@ impl MultiTaskFit {
             let experts = &state.experts[s * n_utilities..][..n_utilities];
             let (classifier, utilities) = units.classifiers(experts);
             AtomSummary {
-                groups: masses[s],
+                local_components: masses[s],
                 size: component.strength - base,
                 mean,
                 covariance,
@@ -621,7 +409,7 @@ impl MultiTaskFit {
 
     /// Posterior mean of the weights of the atoms (of the best run) in a task, `sum_h <pi_jh> sigma_jhs`; the last entry is of all atoms without rows.
     pub fn task_weights(&self, task: &str) -> Result<Vec<f64>, IqgmeError> {
-        Ok(self.state().weights(self.position(task)?))
+        Ok(self.state().weights(self.task(task)?))
     }
 
     /// How alike the tasks are in the best run: `exp(-D)`, with `D` the mean of the two divergences (Kullback-Leibler) between the tasks' weights of
@@ -638,7 +426,7 @@ impl MultiTaskFit {
     /// name that a task has, other columns than in training, a label that the fit does not know, a value more than a million standard deviations (of the fit's
     /// units) from the mean of its column.
     pub fn with_task(&self, task: &Task<'_>, atoms: Atoms) -> Result<Self, IqgmeError> {
-        if self.position(task.name).is_ok() {
+        if self.task(task.name).is_ok() {
             return Err(IqgmeError::SameName {
                 task: task.name.to_owned(),
             });
@@ -671,19 +459,74 @@ impl MultiTaskFit {
         }
         Self::from_stored(stored)
     }
+}
 
-    /// Rows of a task on each scale.
-    fn rows_by_scale(&self, task: &str, table: &Table) -> Result<Vec<Rows>, IqgmeError> {
-        let rows = scales::rows(&self.stored.units, table);
-        rows.map_err(|source| in_task(task, source))
+impl Answers for MultiTaskFit {
+    type Task<'a> = &'a str;
+
+    fn task(&self, name: &str) -> Result<usize, IqgmeError> {
+        let found = self.stored.tasks.iter().position(|task| task == name);
+        found.ok_or_else(|| IqgmeError::UnknownTask {
+            task: name.to_owned(),
+            tasks: self.stored.tasks.clone(),
+        })
     }
 
-    /// Rows of a task, whose name goes along with errors.
-    fn rows(&self, task: &str, table: &Table) -> Result<Rows, IqgmeError> {
-        let rows = self.own_units().rows(table);
-        rows.map_err(|source| in_task(task, source))
+    fn inside(&self, task: usize, error: IqgmeError) -> IqgmeError {
+        in_task(&self.stored.tasks[task], error)
+    }
+
+    fn units(&self) -> &Units {
+        &self.stored.units[0]
+    }
+
+    fn class_names(&self) -> &[String] {
+        &self.stored.classes
+    }
+
+    fn probabilities(&self, j: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let rows = scales::rows(&self.stored.units, table).map_err(|e| self.inside(j, e))?;
+        member::class_probabilities(&self.parts(j, &rows))
     }
 }
+
+impl Draws for MultiTaskFit {
+    fn intervals(
+        &self,
+        j: usize,
+        table: &Table,
+        level: f64,
+        draws: usize,
+    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+        let rows = scales::rows(&self.stored.units, table).map_err(|e| self.inside(j, e))?;
+        let key = (self.stored.config.single.seed, j as u64, INTERVAL);
+        member::intervals(&self.parts(j, &rows), level, draws, key)
+    }
+}
+
+/// All is of the [best](MultiTaskFit::best) run, not averaged: weights of runs say who predicts labels, and runs by labels ([`Gaussians::Shared`]) are of another
+/// model of the features, with one Gaussian for all tasks; they answer only if there are no others.
+impl Describes for MultiTaskFit {
+    const GATE: Gate = Gate::Marginal;
+
+    fn mixtures(&self, j: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
+        let weights = logs(self.state().weights(j));
+        Ok(vec![(1.0, Cow::Owned(self.features.with_weights(weights)))])
+    }
+
+    fn chosen(&self, _: usize, _: usize) -> usize {
+        0
+    }
+
+    fn draw_key(&self) -> (u64, u64) {
+        (self.stored.config.single.seed, IMPUTE)
+    }
+}
+
+described!(MultiTaskFit, TasksConfig);
+classifier!(MultiTaskFit, task: &str);
+intervals!(MultiTaskFit, task: &str);
+features!(MultiTaskFit, task: &str);
 
 /// The run that [`MultiTaskFit::best`] speaks of; of equal ones the first.
 fn best(runs: &[TaskMember]) -> &TaskMember {

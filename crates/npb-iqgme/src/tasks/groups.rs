@@ -4,13 +4,13 @@
 //! expert: `P_jh = sum_s sigma nu_s B_s`, `m_jh = P_jh^-1 sum_s sigma nu_s B_s m_s`, and the expert with the moments `sum_s sigma <w>` and
 //! `sum_s sigma <w w'>`; the spread of the atoms' means around `m_jh` joins the constant.
 
+use npb_linalg::mixture::Linear;
 use std::f64::consts::PI;
 
 use npb_linalg::faer::{Mat, Scale};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 
 use crate::bound::bilinear;
-use crate::conditional::Linear;
 use crate::e_step::Terms;
 use crate::state::{Component, Expected, Expert, dot};
 

@@ -1,13 +1,11 @@
 //! The rows of one task.
 
-use npb_priors::dp::{ConcentrationFactor, Sticks};
+use npb_priors::dp::Sticks;
 
 use super::groups::{Atom, Groups};
-use crate::bound::{feature_term, soft_term};
 use crate::e_step::{PassParameters, RowFactors, Update, pass, soft_means};
 use crate::responsibilities::Responsibilities;
 use crate::rows::Rows;
-use crate::state::{Component, Expected, Expert, dot};
 use crate::stats::SufficientStats;
 use crate::{IqgmeData, IqgmeError};
 
@@ -44,12 +42,6 @@ impl Local {
         n_groups: usize,
     ) -> Self {
         Self::new(task, task.first_locations(), responsibilities, n_groups)
-    }
-
-    /// Utility means as a run starts.
-    pub(super) fn restart(&mut self, task: &IqgmeData) {
-        self.locations = task.first_locations();
-        self.soft = soft_means(&self.locations, &task.rows);
     }
 
     /// Updates the factors of the rows, and the statistics.
@@ -89,35 +81,6 @@ impl Local {
         self.stats = pass(rows, parameters, factors, update, iteration)?;
         Ok(())
     }
-
-    /// The part of the bound that holds this task's rows and sticks, when group `h` points at atom `h`.
-    pub(super) fn bound(
-        &self,
-        sticks: &Sticks,
-        alpha: &ConcentrationFactor,
-        components: &[Component],
-        expected: &[Expected],
-        experts: &[Expert],
-    ) -> f64 {
-        let stats = &self.stats;
-        let mut ln_pi = vec![0.0; sticks.truncation()];
-        sticks.expected_ln_weights(&mut ln_pi);
-        let mut bound = dot(&stats.counts(), &ln_pi)
-            + sticks.elbo(alpha)
-            + stats.label_entropy
-            + stats.missing_entropy
-            + stats.soft_local;
-        for (s, component) in components.iter().enumerate() {
-            if stats.count(s) > 0.0 {
-                bound += feature_term(component, &expected[s], stats, s).0;
-            }
-        }
-        let n_utilities = stats.n_utilities();
-        for (i, expert) in experts.iter().enumerate() {
-            bound += soft_term(expert, stats, i / n_utilities, i).0;
-        }
-        bound
-    }
 }
 
 /// What a pass over `rows`, or some of them, needs of groups with these indicators.
@@ -128,11 +91,8 @@ pub(super) fn parameters(
     rows: &Rows,
     iteration: u64,
 ) -> Result<PassParameters, IqgmeError> {
-    let failed = |(component, source)| IqgmeError::Numerical {
-        iteration,
-        block: "precision of a group",
-        component,
-        source,
+    let failed = |(component, source)| {
+        IqgmeError::numerical(iteration, "precision of a group", component, source)
     };
     let (p, n_utilities) = (rows.n_features, rows.n_utilities);
     let Groups {

@@ -169,12 +169,7 @@ fn labelled(
     for k in 0..n_utilities {
         let expert = &state.experts[s * n_utilities + k];
         let precision = Cholesky::new(expert.covariance.as_ref())
-            .map_err(|source| IqgmeError::Numerical {
-                iteration: 0,
-                block: "expert covariance",
-                component: s,
-                source,
-            })?
+            .map_err(|source| IqgmeError::numerical(0, "expert covariance", s, source))?
             .inverse();
         let own = |i: usize| prior.precision(k * (p + 1) + i);
         for i in 0..=p {

@@ -8,10 +8,10 @@ use super::state::MultiTaskState;
 use super::vb::MultiTaskVb;
 use crate::IqgmeError;
 use crate::config::FeatureScale;
-use crate::ensemble::calibration::Calibration;
 use crate::ensemble::train::Planned;
 use crate::predict::{Gate, Predictor};
 use crate::state::Expert;
+use npb_infer::ensemble::Calibration;
 
 /// One run: where it started, how it went, and the posterior it ended in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct TaskMember {
     pub start: TaskInit,
     /// The scale of the features that it is made on.
     pub scale: FeatureScale,
-    /// Its weight in class probabilities, by held-out prediction or, where there is none, by its bound; zero for one for summaries alone.
+    /// Its weight in class probabilities, by held-out prediction or, where there is none, by its bound.
     pub stacking_weight: f64,
     /// How its class probabilities are calibrated, found from held-out prediction.
     pub calibration: Calibration,
@@ -71,12 +71,7 @@ impl TaskMember {
         }
         let weights = vec![0.0; components.len()];
         Predictor::from_parts(&components, &experts, weights).map_err(|(component, source)| {
-            IqgmeError::Numerical {
-                iteration: self.trace.len() as u64,
-                block: "covariance",
-                component,
-                source,
-            }
+            IqgmeError::numerical(self.trace.len() as u64, "covariance", component, source)
         })
     }
 

@@ -1,11 +1,11 @@
 //! Where a run starts: which group each row is in, and which atom each group points at.
 
 use npb_data::Table;
+use npb_data::clusters;
 use npb_infer::stream;
 use rand::RngExt;
 
 use super::TasksConfig;
-use super::cluster;
 use super::config::TaskInit;
 use super::data::MultiTaskData;
 use super::local::{Local, TaskBegin};
@@ -47,11 +47,6 @@ fn begin(
 ) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
     match start {
         TaskInit::Pooled(start) => pooled(data, config, config.atoms, start, restart),
-        TaskInit::Clustered(clusters, start) => {
-            let most = config.atoms / clusters;
-            let (n, tasks) = pooled(data, config, most, start, restart)?;
-            cluster::clustered(data, config, clusters, n, tasks, restart)
-        }
         TaskInit::Separate(clusters) => separate(data, config, clusters, false, restart),
         TaskInit::SeparatePerClass(clusters) => separate(data, config, clusters, true, restart),
         TaskInit::SharedGaussian(most) => by_labels(data, config, most, restart),
@@ -242,14 +237,14 @@ fn near_together(
     let means: Vec<Vec<f64>> = data.tasks.iter().map(mean).collect::<Result<_, _>>()?;
     let all: Vec<usize> = (0..means.len()).collect();
     let mut rng = stream(config.single.seed, [restart, 0, NEAR, 0]);
-    let centres = start::k_means(&means, &all, config.atoms, &mut rng);
+    let centres = clusters::k_means(&means, &all, config.atoms, &mut rng);
     let task = |(task, mean): (&IqgmeData, &Vec<f64>)| {
         let n = usize::from(task.rows.len() > 0);
         let whole = vec![1.0; task.rows.len()];
         let responsibilities = Responsibilities::from_positions(&task.rows, n, &whole);
         TaskBegin {
             local: Local::begin(task, responsibilities, n),
-            atoms: vec![start::nearest(mean, &centres).0; n],
+            atoms: vec![clusters::nearest(mean, &centres).0; n],
         }
     };
     Ok((

@@ -616,12 +616,7 @@ impl<'d> MultiTaskVb<'d> {
         component: usize,
         result: Result<T, npb_linalg::NotPositiveDefinite>,
     ) -> Result<T, IqgmeError> {
-        result.map_err(|source| IqgmeError::Numerical {
-            iteration: self.iteration,
-            block,
-            component,
-            source,
-        })
+        result.map_err(|source| IqgmeError::numerical(self.iteration, block, component, source))
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use npb_data::{Labels, Table};
+use npb_infer::Stop;
 use npb_infer::storage::{from_bytes, to_bytes};
 use npb_infer::testing::{same_bits_on_threads, same_bits_when_resumed};
-use npb_infer::{Stop, VbReport};
 use npb_iqgme::{
-    Every, Init, IqgmeConfig, IqgmeData, IqgmeError, IqgmeVb, Saved, fit, fit_with_checkpoints,
+    Every, Init, IqgmeConfig, IqgmeData, IqgmeError, IqgmeVb, Saved, Watch, fit, fit_watched,
 };
 
 use crate::data::{config, three_gaussians};
@@ -77,8 +78,8 @@ fn same_after_a_stop() {
     .unwrap();
 }
 
-/// A folder of this process, and the path of the checkpoints in it.
-fn checkpoints(name: &str) -> (PathBuf, PathBuf) {
+/// A folder of this process, and the path of the checkpoint in it.
+fn checkpoint(name: &str) -> (PathBuf, PathBuf) {
     let folder = std::env::temp_dir().join(format!("npb-iqgme-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("run");
@@ -95,56 +96,66 @@ fn a_fit_that_was_stopped_or_killed_goes_on_to_the_same_bits() {
         ..config(5)
     };
     let wanted = fit(&table, &labels, &config).unwrap().to_bytes().unwrap();
-    let (folder, path) = checkpoints("stopped");
-    let every = Every::sweeps(4);
-    let go_on = |watch: &(dyn Fn(usize, u64) -> ControlFlow<()> + Sync)| {
-        fit_with_checkpoints(&table, &labels, &config, &path, every, |run, report| {
-            watch(run, report.iteration)
-        })
-        .unwrap()
+    let (folder, path) = checkpoint("stopped");
+    let go_on = |listener: &(dyn Fn(&str, u64) -> ControlFlow<()> + Sync)| {
+        let watch = Watch::new(|progress| listener(progress.part, progress.step))
+            .with_checkpoint(&path, Every::sweeps(4));
+        fit_watched(&table, &labels, &config, &watch).unwrap()
     };
-    // Stopped by the watcher, after iteration 6.
-    let stopped = go_on(&|_, iteration| {
-        if iteration < 6 {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        }
+    let go = ControlFlow::Continue(());
+    // Stopped by the watcher, when some member is after iteration 6.
+    let stopped = go_on(&|_, iteration| match iteration {
+        ..6 => go,
+        _ => ControlFlow::Break(()),
     });
-    assert!(stopped.members().iter().all(|run| run.trace.len() == 6));
+    assert!(stopped.members().iter().all(|run| run.trace.len() <= 6));
     assert_eq!(stopped.stop(), &Stop::Cancelled);
     assert_ne!(stopped.to_bytes().unwrap(), wanted);
-    // Who stops does not wait for what the folds say.
-    let fold = |k: usize| folder.join(format!("run.fold{k}"));
-    assert!(!fold(0).exists());
-    // Killed in iteration 10: what is left of the first run is the checkpoint of iteration 8. The second may not have begun.
+    // Killed in iteration 10 of a member: the checkpoint of iteration 8 is the last.
     let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        go_on(&|_, iteration| {
-            assert!(iteration < 10, "killed");
-            ControlFlow::Continue(())
+        go_on(&|part, iteration| {
+            assert!(part.starts_with("fold") || iteration < 10, "killed");
+            go
         })
     }));
     assert!(killed.is_err());
-    let finished = go_on(&|run, iteration| {
-        let done = if run == 0 { 8 } else { 6 };
+    // Stopped again when three folds have been begun: members have ended, folds may have.
+    let members = AtomicBool::new(false);
+    let fewest = AtomicU64::new(u64::MAX);
+    let halfway = go_on(&|part, iteration| {
+        if part == "member 0" {
+            fewest.fetch_min(iteration, Ordering::Relaxed);
+        }
+        members.fetch_or(part.starts_with("member"), Ordering::Relaxed);
+        match part.starts_with("fold 3") {
+            true => ControlFlow::Break(()),
+            false => go,
+        }
+    });
+    assert!(members.into_inner() && fewest.into_inner() > 6);
+    // What is there: members that have ended, and that nothing has calibrated.
+    for member in halfway.members() {
+        assert_ne!(member.stop, Stop::Cancelled);
+        assert_eq!(member.calibration.inverse_temperature, 1.0);
+    }
+    let finished = go_on(&|part, iteration| {
+        let ended = halfway.members().iter();
+        let ended = ended.map(|member| member.trace.len() as u64).min();
         assert!(
-            iteration > done,
-            "run {run}: iteration {iteration} is made again"
+            part.starts_with("fold") || Some(iteration) >= ended,
+            "made again"
         );
-        ControlFlow::Continue(())
+        go
     });
     assert_eq!(finished.to_bytes().unwrap(), wanted);
-    // Runs that have ended are not made again, nor are folds: their files are read.
-    let again = go_on(&|_, _| panic!("there is nothing left to do"));
+    // What has ended is not made again: each member and each fold is told of once.
+    let told = AtomicU64::new(0);
+    let again = go_on(&|_, _| {
+        told.fetch_add(1, Ordering::Relaxed);
+        go
+    });
     assert_eq!(again.to_bytes().unwrap(), wanted);
-    std::fs::copy(fold(0), fold(1)).unwrap();
-    let go_on = |_, _: &VbReport| ControlFlow::Continue(());
-    let refused = fit_with_checkpoints(&table, &labels, &config, &path, every, go_on);
-    let text = refused.unwrap_err().to_string();
-    assert!(
-        text.contains("run.fold1") && text.contains("delete it"),
-        "{text}"
-    );
+    assert_eq!(told.into_inner(), 4 + 5);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -156,11 +167,10 @@ fn a_checkpoint_of_something_else_is_refused() {
         max_iterations: 3,
         ..config(6)
     };
-    let (folder, path) = checkpoints("refused");
+    let (folder, path) = checkpoint("refused");
     let go_on = |table: &Table, labels: &Labels, config: &IqgmeConfig| {
-        fit_with_checkpoints(table, labels, config, &path, Every::default(), |_, _| {
-            ControlFlow::Continue(())
-        })
+        let watch = Watch::none().with_checkpoint(&path, Every::default());
+        fit_watched(table, labels, config, &watch)
     };
     go_on(&table, &labels, &config).unwrap();
     let another_seed = IqgmeConfig {
@@ -185,12 +195,12 @@ fn a_checkpoint_of_something_else_is_refused() {
         ),
     ];
     for refused in refused {
-        assert!(matches!(refused, Err(IqgmeError::Saved { .. })));
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains("run") && text.contains("delete it"), "{text}");
     }
-    let file = folder.join("run.0");
-    let mut bytes = std::fs::read(&file).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
     bytes.truncate(bytes.len() - 1);
-    std::fs::write(&file, bytes).unwrap();
+    std::fs::write(&path, bytes).unwrap();
     let damaged = go_on(&table, &labels, &config);
     assert!(matches!(damaged, Err(IqgmeError::Storage(_))));
     std::fs::remove_dir_all(&folder).unwrap();

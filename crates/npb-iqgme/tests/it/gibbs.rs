@@ -6,8 +6,8 @@ use npb_data::{Labels, Table};
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_infer::{Stop, SweepPlan};
 use npb_iqgme::{
-    Every, GibbsConfig, GibbsFit, GibbsMove, IqgmeData, IqgmeError, IqgmeSampler, Saved, fit,
-    fit_gibbs, fit_gibbs_with_checkpoints,
+    Every, GibbsConfig, GibbsFit, GibbsMove, IqgmeData, IqgmeError, IqgmeSampler, Saved, Watch,
+    fit, fit_gibbs, fit_gibbs_watched,
 };
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
@@ -60,28 +60,25 @@ fn chains_go_on_from_checkpoints_in_the_same_bits() {
         let config = chains(2, 6, 24);
         let whole = fit_gibbs(&table, &labels, &config).unwrap();
         let path = folder.join("chains");
-        let every = Every::sweeps(4);
-        let go = |stop: u64| {
-            fit_gibbs_with_checkpoints(&table, &labels, &config, &path, every, |_, report| {
-                if report.sweep == stop {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            })
+        let go = |config: &GibbsConfig, stop: u64| {
+            let watch = Watch::new(|progress| match progress.step == stop {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            });
+            let watch = watch.with_checkpoint(&path, Every::sweeps(4));
+            fit_gibbs_watched(&table, &labels, config, &watch)
         };
         // Stopped before anything is stored, then at a kept sweep: chains that ended there are valid.
-        assert!(go(3).unwrap_err().to_string().contains("no draw"));
-        assert_eq!(go(17).unwrap().chains()[0].stop, Stop::Cancelled);
-        let resumed = go(u64::MAX).unwrap();
+        assert!(go(&config, 3).unwrap_err().to_string().contains("no draw"));
+        assert_eq!(go(&config, 17).unwrap().chains()[0].stop, Stop::Cancelled);
+        let resumed = go(&config, u64::MAX).unwrap();
         assert_eq!(resumed.to_bytes().unwrap(), whole.to_bytes().unwrap());
 
         let other = GibbsConfig {
             stored_draws: 3,
             ..config.clone()
         };
-        let go_on = |_: u64, _: &npb_infer::SweepReport<'_>| ControlFlow::Continue(());
-        let error = fit_gibbs_with_checkpoints(&table, &labels, &other, &path, every, go_on);
+        let error = go(&other, u64::MAX);
         assert!(
             error
                 .unwrap_err()

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bits;
+mod columns;
 mod data;
 mod em;
 mod extremes;
@@ -14,3 +15,4 @@ mod recovery;
 mod saved;
 mod scales;
 mod tasks;
+mod watched;

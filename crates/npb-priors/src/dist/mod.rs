@@ -9,11 +9,13 @@
 mod bernoulli;
 mod beta;
 mod categorical;
+pub mod collapsed;
 mod conjugate;
 mod dirichlet;
 mod gamma;
 mod generalised_inverse_gaussian;
 mod inverse_gaussian;
+pub mod multinomial_probit;
 mod normal;
 mod normal_gamma;
 mod normal_wishart;

@@ -10,6 +10,7 @@ mod incomplete;
 mod logs;
 mod normal;
 mod tables;
+pub mod vector;
 
 pub use gamma::{
     digamma, ln_beta, ln_gamma, ln_multivariate_gamma, ln_rising_factorial, multivariate_digamma,

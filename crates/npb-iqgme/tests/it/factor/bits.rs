@@ -2,11 +2,12 @@
 
 use std::ops::ControlFlow;
 
+use npb_data::Table;
 use npb_infer::Stop;
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_iqgme::{
     Every, FactorConfig, FactorData, FactorFit, FactorInit, FactorVb, FeatureScale, IqgmeError,
-    Saved, fit_factor, fit_factor_with_checkpoints,
+    Saved, Watch, fit_factor, fit_factor_watched,
 };
 
 use super::data::{Simulation, config};
@@ -55,36 +56,32 @@ fn a_fit_that_was_stopped_goes_on_to_the_same_bits() {
     let folder = std::env::temp_dir().join(format!("npb-iqgme-factor-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("run");
-    let go_on = |config: &FactorConfig, last: u64| {
-        fit_factor_with_checkpoints(&table, &labels, config, &path, Every::sweeps(4), |_, r| {
-            if r.iteration < last {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
-        })
+    let go_on = |table: &Table, config: &FactorConfig, last: u64| {
+        let watch = Watch::new(|progress| match progress.step < last {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        });
+        let watch = watch.with_checkpoint(&path, Every::sweeps(4));
+        fit_factor_watched(table, &labels, config, &watch)
     };
-    let stopped = go_on(&config, 6).unwrap();
+    let stopped = go_on(&table, &config, 6).unwrap();
     assert_eq!(stopped.stop(), &Stop::Cancelled);
     assert_ne!(stopped.to_bytes().unwrap(), wanted);
-    let fold = folder.join("run.fold0");
-    assert!(!fold.exists());
-    assert_eq!(go_on(&config, 99).unwrap().to_bytes().unwrap(), wanted);
-    assert!(fold.exists());
+    let whole = go_on(&table, &config, 99).unwrap();
+    assert_eq!(whole.to_bytes().unwrap(), wanted);
     // Once more: nothing is left to do.
-    assert_eq!(go_on(&config, 0).unwrap().to_bytes().unwrap(), wanted);
+    let again = go_on(&table, &config, 99).unwrap();
+    assert_eq!(again.to_bytes().unwrap(), wanted);
     let other = FactorConfig {
         seed: 9,
         ..config.clone()
     };
-    assert!(matches!(go_on(&other, 99), Err(IqgmeError::Saved { .. })));
+    let refused = go_on(&table, &other, 99);
+    assert!(matches!(refused, Err(IqgmeError::Checkpoint(_))));
     // So are other values of another order.
     let stretched = table.map(|_, _, x| x * x).unwrap();
-    let every = Every::sweeps(4);
-    let again = fit_factor_with_checkpoints(&stretched, &labels, &config, &path, every, |_, _| {
-        ControlFlow::Continue(())
-    });
-    assert!(matches!(again, Err(IqgmeError::Saved { .. })));
+    let refused = go_on(&stretched, &config, 99);
+    assert!(matches!(refused, Err(IqgmeError::Checkpoint(_))));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -97,7 +97,7 @@ fn odd_tasks_are_taken() {
     for start in [
         TaskInit::Pooled(Init::KMeans(3)),
         TaskInit::Separate(2),
-        TaskInit::Clustered(3, Init::PerClass(1)),
+        TaskInit::Pooled(Init::PerClass(1)),
         TaskInit::SeparatePerClass(1),
         TaskInit::SharedGaussian(1),
         TaskInit::SharedGaussian(4),
@@ -133,10 +133,8 @@ fn configurations_out_of_range_are_named() {
     assert!(said(&|c| c.starts.clear()).contains("starts"));
     assert!(said(&|c| c.single.folds = 101).contains("folds"));
     assert!(said(&|c| c.single.truncation = 0).contains("single.truncation"));
-    for start in [
-        TaskInit::Clustered(5, Init::KMeans(1)),
-        TaskInit::SharedGaussian(5),
-    ] {
+    {
+        let start = TaskInit::SharedGaussian(5);
         let few = said(&|c| {
             c.atoms = 2;
             c.starts = vec![start];
@@ -338,14 +336,7 @@ fn starts_out_of_range_are_named_with_their_place() {
     for (start, shown) in [
         (TaskInit::SharedGaussian(0), "SharedGaussian(0)"),
         (TaskInit::SharedGaussian(99), "SharedGaussian(99)"),
-        (
-            TaskInit::Clustered(0, Init::KMeans(2)),
-            "Clustered(0, KMeans(2))",
-        ),
-        (
-            TaskInit::Clustered(2, Init::KMeans(0)),
-            "Clustered(2, KMeans(0))",
-        ),
+        (TaskInit::Pooled(Init::KMeans(0)), "Pooled(KMeans(0))"),
         (
             TaskInit::Pooled(Init::Mixture(5000)),
             "Pooled(Mixture(5000))",
@@ -356,11 +347,6 @@ fn starts_out_of_range_are_named_with_their_place() {
         let text = said(&|c| c.starts.push(start));
         assert!(
             text.contains(&format!(" starts = {shown} at position 2")),
-            "{text}"
-        );
-        let text = said(&|c| c.summary_starts = vec![start]);
-        assert!(
-            text.contains(&format!("summary_starts = {shown} at position 0")),
             "{text}"
         );
     }

@@ -34,7 +34,7 @@ pub(super) fn starts(seed: u64) -> TaskInit {
     [
         TaskInit::Pooled(Init::KMeans(5)),
         TaskInit::Separate(2),
-        TaskInit::Clustered(2, Init::KMeans(3)),
+        TaskInit::Pooled(Init::PerClass(2)),
         TaskInit::Pooled(Init::Mixture(4)),
         TaskInit::SharedGaussian(3),
         TaskInit::SeparatePerClass(1),

@@ -124,7 +124,6 @@ pub(crate) fn config(seed: u64) -> TasksConfig {
         },
         atoms: 12,
         starts: vec![TaskInit::Pooled(Init::KMeans(4)), TaskInit::Separate(2)],
-        summary_starts: Vec::new(),
         ..TasksConfig::default()
     }
 }

@@ -40,10 +40,7 @@ fn unlabelled() -> Tasks {
 
 fn fitted(tasks: &Tasks) -> MultiTaskFit {
     let config = TasksConfig {
-        starts: vec![
-            TaskInit::Separate(1),
-            TaskInit::Clustered(2, Init::KMeans(1)),
-        ],
+        starts: vec![TaskInit::Separate(1), TaskInit::Pooled(Init::KMeans(2))],
         ..config(31)
     };
     fit_tasks(&tasks.borrowed(), &config).unwrap()
@@ -221,21 +218,25 @@ fn features_are_those_of_the_best_run_with_gaussians_of_its_own() {
         (holes, Labels::from_strings(&labels))
     };
     let tasks = Tasks::new((0..3).map(task).collect());
-    let fitted = |starts, summary_starts| {
+    let fitted = |starts| {
         let config = TasksConfig {
             starts,
-            summary_starts,
             ..config(33)
         };
         fit_tasks(&tasks.borrowed(), &config).unwrap()
     };
-    let summary = TaskInit::Clustered(2, Init::KMeans(1));
-    let model = fitted(vec![TaskInit::SharedGaussian(2)], vec![summary]);
-    assert_eq!(model.best().start, summary);
-    assert_eq!(model.best().stacking_weight, 0.0);
+    let own = TaskInit::Pooled(Init::KMeans(2));
+    let model = fitted(vec![TaskInit::SharedGaussian(2), own]);
+    assert_eq!(model.best().start, own);
+    assert!(
+        model
+            .members()
+            .iter()
+            .any(|m| m.state.gaussians == Gaussians::Shared)
+    );
     assert_eq!(model.trace().last(), model.best().trace.last());
     assert_eq!(model.stop(), &model.best().stop);
-    let alone = fitted(vec![summary], Vec::new());
+    let alone = fitted(vec![own]);
     let (rows, _) = slopes(60, 1, 30);
     let same = |a: &MultiTaskFit, b: &MultiTaskFit| {
         let of = |fit: &MultiTaskFit| {
@@ -245,7 +246,7 @@ fn features_are_those_of_the_best_run_with_gaussians_of_its_own() {
         of(a) == of(b)
     };
     assert!(same(&model, &alone));
-    let labels_only = fitted(vec![TaskInit::SharedGaussian(2)], Vec::new());
+    let labels_only = fitted(vec![TaskInit::SharedGaussian(2)]);
     assert!(!same(&model, &labels_only));
     // Where there is no other run, its one Gaussian answers.
     assert_eq!(labels_only.state().gaussians, Gaussians::Shared);

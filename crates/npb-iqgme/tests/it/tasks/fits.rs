@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use npb_data::{Labels, Table, metrics};
 use npb_iqgme::{
     Atoms, Every, Gaussians, Init, IqgmeConfig, MultiTaskFit, Saved, Task, TaskInit, TasksConfig,
-    fit, fit_tasks, fit_tasks_with_checkpoints,
+    Watch, fit, fit_tasks, fit_tasks_watched,
 };
 use rayon::ThreadPoolBuilder;
 
@@ -25,7 +25,7 @@ fn tasks_of_one_kind_are_alike_and_help_each_other() {
     let config = TasksConfig {
         starts: vec![
             TaskInit::Pooled(Init::Mixture(4)),
-            TaskInit::Clustered(2, Init::KMeans(3)),
+            TaskInit::Pooled(Init::KMeans(6)),
         ],
         ..config(1)
     };
@@ -151,7 +151,7 @@ fn cut_locally(seed: u64, n: usize) -> (Table, Labels) {
 #[test]
 fn labels_that_are_foretold_decide_what_runs_weigh() {
     let tasks = Tasks::new((0..5).map(|j| cut_locally(40 + j, 24)).collect());
-    let sharing = TaskInit::Clustered(2, Init::KMeans(3));
+    let sharing = TaskInit::Pooled(Init::KMeans(3));
     let fitted = |folds| {
         let mut config = TasksConfig {
             starts: vec![TaskInit::Separate(1), sharing],
@@ -229,7 +229,7 @@ fn atoms_are_told_in_the_units_of_the_table() {
             assert!((sd / 8.0 - 1.0).abs() < 0.3, "{sd}");
             // Both tasks of a kind have it; their score is 4 or -4 for each unit of the third feature, which is 30 here, less what the noise of the
             // label and few rows shrink, and its zero is at 100.
-            assert!(atom.groups > 1.9, "{atom:?}");
+            assert!(atom.local_components > 1.9, "{atom:?}");
             let cut = atom.classifier.as_ref().unwrap();
             let slope = cut.coefficients[2] * 30.0 * -kind;
             assert!(slope > 1.0 && slope < 5.0, "{cut:?}");
@@ -265,7 +265,6 @@ fn threads_and_files_change_nothing() {
             TaskInit::Separate(2),
             TaskInit::SharedGaussian(2),
         ],
-        summary_starts: vec![TaskInit::Clustered(2, Init::KMeans(2))],
         single: IqgmeConfig {
             elbo_temperature: 1e9,
             normal_scores: true,
@@ -289,13 +288,13 @@ fn threads_and_files_change_nothing() {
     assert!(one == bytes(2) && one == bytes(4));
 
     let model = MultiTaskFit::from_bytes(&one).unwrap();
-    // Runs without weight, that for summaries alone among them, come last; what is said of atoms may be of them.
+    // Runs without weight come last; what is said of atoms may be of them.
     let weights: Vec<bool> = model
         .members()
         .iter()
         .map(|run| run.stacking_weight > 0.0)
         .collect();
-    assert!(weights[0] && !weights[weights.len() - 1] && weights.is_sorted_by(|a, b| a >= b));
+    assert!(weights[0] && weights.is_sorted_by(|a, b| a >= b));
     assert_eq!(
         model.best().elbo(),
         model
@@ -357,11 +356,10 @@ fn many_small_tasks_run() {
             ..config.single
         },
         starts: TasksConfig::default().starts,
-        summary_starts: TasksConfig::default().summary_starts,
         ..config
     };
     let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
-    assert_eq!(model.members().len(), 9);
+    assert_eq!(model.members().len(), 8);
     assert!(auc(&model, "task 0", 0) > 0.7 && auc(&model, "task 1", 1) > 0.7);
 }
 
@@ -440,23 +438,17 @@ fn a_stopped_fit_goes_on_in_the_same_bits() {
     let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("run");
-    let go = |until: u64| {
-        fit_tasks_with_checkpoints(
-            &tasks.borrowed(),
-            config,
-            &path,
-            Every::sweeps(1),
-            |_, report| {
-                if report.iteration == until {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            },
-        )
+    let go = |tasks: &[Task<'_>], until: u64| {
+        let watch = Watch::new(|progress| match progress.step == until {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        });
+        let watch = watch.with_checkpoint(&path, Every::sweeps(1));
+        fit_tasks_watched(tasks, config, &watch)
     };
-    go(3).unwrap();
-    let stopped = go(7).unwrap();
+    let these = tasks.borrowed();
+    go(&these, 3).unwrap();
+    let stopped = go(&these, 7).unwrap();
     // Weighed by bounds, without folds, and not sharpened.
     assert!(
         stopped
@@ -464,21 +456,13 @@ fn a_stopped_fit_goes_on_in_the_same_bits() {
             .iter()
             .all(|run| run.calibration.inverse_temperature == 1.0)
     );
-    assert!(!folder.join("run.fold0").exists());
     // Stopped at the iteration that is one run's last one anyway.
-    go(whole.members()[0].trace.len() as u64).unwrap();
-    let resumed = go(u64::MAX).unwrap();
-    assert!(folder.join("run.fold0").exists());
-    let again = go(0).unwrap();
+    go(&these, whole.members()[0].trace.len() as u64).unwrap();
+    let resumed = go(&these, u64::MAX).unwrap();
+    let again = go(&these, u64::MAX).unwrap();
     // Other data under the same path.
     let other = two_kinds(9, 3, 30, 0.3, 0.2);
-    let refused = fit_tasks_with_checkpoints(
-        &other.borrowed(),
-        config,
-        &path,
-        Every::sweeps(1),
-        |_, _| ControlFlow::Continue(()),
-    );
+    let refused = go(&other.borrowed(), u64::MAX);
     std::fs::remove_dir_all(&folder).unwrap();
     for fit in [resumed, again] {
         assert!(fit.to_bytes().unwrap() == whole.to_bytes().unwrap());
@@ -507,7 +491,6 @@ fn tasks_without_a_common_atom_are_not_alike_whatever_the_truncation() {
     for truncation in [20, 2] {
         let mut config = TasksConfig {
             starts: vec![TaskInit::Separate(2)],
-            summary_starts: vec![],
             ..TasksConfig::default()
         };
         (config.single.truncation, config.single.folds) = (truncation, 0);

@@ -1,12 +1,13 @@
-//! Weighted sums over rows. Rows with missing features are completed by each component in its own way; those without are in [`Shared`].
+//! Weighted sums over rows. Rows with missing features are completed by each component in its own way; those without are in [`CompleteSums`].
 
-use npb_linalg::faer::{Mat, Scale};
+use faer::{Mat, Scale};
 use pulp::{Arch, Simd, WithSimd};
 
-use super::shared::{CompleteRows, Shared};
-use crate::conditional::memory::Memory;
-use crate::conditional::{Quadratics, padded};
-use crate::stats::Moments;
+use super::complete_sums::{CompleteRows, CompleteSums};
+use super::deviations::Quadratics;
+use super::memory::Memory;
+use super::memory::padded;
+use super::moments::Moments;
 
 /// Factors of a row that are multiplied with its features together.
 const TILE: usize = 6;
@@ -15,31 +16,37 @@ const TILE: usize = 6;
 const WINDOW: usize = 2;
 
 /// Completed rows that are added in one go.
-pub(super) struct Weighted<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Weighted<'a> {
     /// Rows of features, padded with zeros.
-    pub(super) rows: &'a [f64],
-    pub(super) n_rows: usize,
+    pub rows: &'a [f64],
+    /// Number of rows.
+    pub n_rows: usize,
     /// `<t>`: the utilities of row `i` from `i * soft_stride` on; none of unlabelled rows, at stride 0.
-    pub(super) soft: &'a [f64],
-    pub(super) soft_stride: usize,
+    pub soft: &'a [f64],
+    /// See `soft`.
+    pub soft_stride: usize,
     /// Responsibilities of the component: of row `i` at `i * lanes`.
-    pub(super) weights: &'a [f64],
-    pub(super) lanes: usize,
+    pub weights: &'a [f64],
+    /// Distance of a row's weight from that of the row before.
+    pub lanes: usize,
 }
 
 /// What labels add to the moments of rows that share a missing pattern, beyond those of their completed rows: `Cov(t, x_m) = u Var t` and
 /// `Cov(x_m) = ... + u u' Var t`.
-pub(super) struct LabelSpread<'a> {
-    pub(super) missing: &'a [usize],
+#[derive(Clone, Copy, Debug)]
+pub struct LabelSpread<'a> {
+    /// Missing features.
+    pub missing: &'a [usize],
     /// `sum rho Var t`, by lane.
-    pub(super) weight: &'a [f64],
+    pub weight: &'a [f64],
     /// `u`: missing feature, lane.
-    pub(super) tilt: &'a [f64],
+    pub tilt: &'a [f64],
 }
 
 /// Covariances of missing features of which only the inverses over the observed ones are summed: with `S = L_h^-1` and zeros where nothing is missing
 /// `Omega^ = S - S pad(S_oo^-1) S`, so that the products with `S` need be made once for all patterns.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Reduction {
     /// `sum rho`, by lane.
     weight: Vec<f64>,
@@ -65,14 +72,15 @@ impl Reduction {
     }
 }
 
-/// Sums of all components, for labelled or for unlabelled rows.
-pub(super) struct Sums {
+/// Sums of all components, over labelled or over unlabelled rows.
+#[derive(Debug)]
+pub struct Sums {
     arch: Arch,
     n_features: usize,
     n_components: usize,
     n_utilities: usize,
     /// Sums of complete rows; none until there is one. What follows is of rows with missing features.
-    complete: Option<Shared>,
+    complete: Option<CompleteSums>,
     /// `sum rho`.
     weight: Vec<f64>,
     /// `sum rho <t>`: component, utility.
@@ -83,7 +91,7 @@ pub(super) struct Sums {
     covariance: Memory,
     /// `sum rho Cov(t, x)`: feature, lane.
     label_covariance: Memory,
-    /// What is still missing of `covariance`, until [`Self::settle`].
+    /// What is still missing of `covariance`, until [`Self::finalise`].
     reduction: Option<Reduction>,
     /// Some row has missing features; until then the three above are empty.
     missing: bool,
@@ -97,7 +105,8 @@ fn packed(i: usize, j: usize) -> usize {
 }
 
 impl Sums {
-    pub(super) fn new(n_features: usize, n_components: usize, n_utilities: usize) -> Self {
+    /// Of no rows.
+    pub fn new(n_features: usize, n_components: usize, n_utilities: usize) -> Self {
         Self {
             arch: Arch::new(),
             n_features,
@@ -117,10 +126,10 @@ impl Sums {
     }
 
     /// Adds complete rows.
-    pub(super) fn add_complete(&mut self, rows: &CompleteRows<'_>) {
+    pub fn add_complete(&mut self, rows: &CompleteRows<'_>) {
         let (p, n, k) = (self.n_features, self.n_components, self.n_utilities);
         self.complete
-            .get_or_insert_with(|| Shared::new(p, n, k))
+            .get_or_insert_with(|| CompleteSums::new(p, n, k))
             .add(rows);
     }
 
@@ -151,7 +160,7 @@ impl Sums {
     }
 
     /// Adds the completed rows in which component `h` is active.
-    pub(super) fn add(&mut self, h: usize, block: &Weighted<'_>) {
+    pub fn add(&mut self, h: usize, block: &Weighted<'_>) {
         self.open();
         let (size, n_factors) = (self.size(), self.n_factors());
         self.active.resize(block.n_rows, 0);
@@ -187,7 +196,7 @@ impl Sums {
     }
 
     /// Adds `weight[h] Omega^_h` of a pattern (`covariance`: |m| x |m| x lanes).
-    pub(super) fn add_covariance(&mut self, missing: &[usize], weight: &[f64], covariance: &[f64]) {
+    pub fn add_covariance(&mut self, missing: &[usize], weight: &[f64], covariance: &[f64]) {
         let (p, lanes) = (self.n_features, weight.len());
         self.open();
         self.arch.dispatch(AddCovariance {
@@ -199,7 +208,7 @@ impl Sums {
     }
 
     /// As [`Self::add_covariance`], from `S_oo^-1` (`inverse`: |o| x |o| x lanes): see [`Reduction`].
-    pub(super) fn add_reduced(&mut self, observed: &[usize], weight: &[f64], inverse: &[f64]) {
+    pub fn add_reduced(&mut self, observed: &[usize], weight: &[f64], inverse: &[f64]) {
         let (p, lanes) = (self.n_features, weight.len());
         self.open();
         let reduction = self
@@ -216,7 +225,7 @@ impl Sums {
     }
 
     /// Completes the covariances, when all rows are in.
-    pub(super) fn finalise(&mut self, quadratics: &Quadratics) {
+    pub fn finalise(&mut self, quadratics: &Quadratics) {
         let Some(reduction) = self.reduction.take() else {
             return;
         };
@@ -234,7 +243,7 @@ impl Sums {
     }
 
     /// Adds what labels add to second moments.
-    pub(super) fn add_label_spread(&mut self, spread: &LabelSpread<'_>) {
+    pub fn add_label_spread(&mut self, spread: &LabelSpread<'_>) {
         let (p, lanes) = (self.n_features, spread.weight.len());
         self.open();
         self.arch.dispatch(AddLabelSpread {
@@ -245,7 +254,7 @@ impl Sums {
     }
 
     /// Adds the sums of other rows.
-    pub(super) fn merge(&mut self, other: Self) {
+    pub fn merge(&mut self, other: Self) {
         let add = |to: &mut [f64], from: &[f64]| {
             for (to, from) in to.iter_mut().zip(from) {
                 *to += from;
@@ -280,7 +289,7 @@ impl Sums {
     }
 
     /// A sum over complete rows.
-    fn of_complete(&self, sum: impl Fn(&Shared) -> f64) -> f64 {
+    fn of_complete(&self, sum: impl Fn(&CompleteSums) -> f64) -> f64 {
         self.complete.as_ref().map_or(0.0, sum)
     }
 
@@ -319,7 +328,8 @@ impl Sums {
         second
     }
 
-    pub(super) fn moments(&self) -> Moments {
+    /// Weighted moments of all rows.
+    pub fn moments(&self) -> Moments {
         let (p, n) = (self.n_features, self.n_components);
         let mut moments = Moments::zeros(p, n);
         if self.complete.is_none() && !self.missing {
@@ -346,7 +356,7 @@ impl Sums {
     }
 
     /// `sum rho <t x^b>`, the intercept last: P+1 rows, a column for each component and utility.
-    pub(super) fn soft(&self) -> Mat<f64> {
+    pub fn soft(&self) -> Mat<f64> {
         let (p, n) = (self.n_features, self.n_utilities);
         Mat::from_fn(p + 1, self.n_components * n, |i, column| {
             let (h, k) = (column / n, column % n);
@@ -527,7 +537,7 @@ fn add_tile<S: Simd, const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conditional::archs;
+    use crate::mixture::archs;
 
     /// On every instruction set, for feature counts on both sides of every register width.
     #[test]

@@ -50,7 +50,10 @@ impl Calibration {
     ///
     /// Under the prior of the offsets a member that is less sure is as sure of each class on average as labels are of it: less sure without an offset, a member
     /// that predicts a rare class would have it more frequent.
-    pub(crate) fn fit(held_out: &[f64], truth: &[usize]) -> Self {
+    ///
+    /// # Panics
+    /// Without labels.
+    pub fn fit(held_out: &[f64], truth: &[usize]) -> Self {
         let n_classes = held_out.len() / truth.len();
         let of_label = |p: &[f64]| {
             p.iter()
@@ -83,13 +86,13 @@ impl Calibration {
     }
 
     /// What probabilities of the classes become.
-    pub(crate) fn of(&self, probabilities: &[f64]) -> Vec<f64> {
+    pub fn of(&self, probabilities: &[f64]) -> Vec<f64> {
         self.of_draw(probabilities, probabilities)
     }
 
     /// A draw of the classes' probabilities, calibrated as their means are. Draws of a member that is not sure enough are sharpened, too, and spread more on the scale of log
     /// odds; those of one that is too sure are moved as far as their means are, and spread as before: no more is known by being less sure.
-    pub(crate) fn of_draw(&self, drawn: &[f64], means: &[f64]) -> Vec<f64> {
+    pub fn of_draw(&self, drawn: &[f64], means: &[f64]) -> Vec<f64> {
         let power = self.inverse_temperature;
         if power == 1.0 && self.class_offset.iter().all(|offset| *offset == 0.0) {
             return drawn.to_vec();
@@ -107,7 +110,10 @@ impl Calibration {
     }
 
     /// Whether labels can have made it, for one that comes from a file.
-    pub(crate) fn check(&self, n_classes: usize) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// What it holds, if they cannot.
+    pub fn check(&self, n_classes: usize) -> Result<(), String> {
         let Self {
             inverse_temperature: power,
             class_offset: offsets,

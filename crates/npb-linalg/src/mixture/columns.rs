@@ -1,17 +1,17 @@
 //! Complete rows of one block side by side in vector registers: a factor of each component's matrix times all of them.
 
-use npb_linalg::{Cholesky, NotPositiveDefinite};
+use crate::{Cholesky, NotPositiveDefinite};
 use pulp::Arch;
 
 use super::forms::{PackedFactor, ROW_MULTIPLE, SideBySide};
 use super::memory::Memory;
+use super::rows::{Block, SortedRows};
 use super::softmax::Stacked;
-use crate::rows::{Block, Rows};
-use npb_linalg::faer::MatRef;
+use faer::MatRef;
 
 /// `|C'(x - centre)|^2` and, for any number of `a`, `a'(x - centre)`, with `C C'` a given matrix.
 #[derive(Clone, Debug)]
-pub(crate) struct Form {
+pub struct Form {
     centre: Vec<f64>,
     factor: PackedFactor,
     slopes: Vec<f64>,
@@ -19,7 +19,7 @@ pub(crate) struct Form {
 
 impl Form {
     /// `matrix`: P x P, or (P+1) x (P+1) to take the constant feature 1 along; `centre` and each of the `slopes`, one after the other, are as long.
-    pub(crate) fn new(
+    pub fn new(
         centre: &[f64],
         matrix: MatRef<'_, f64>,
         slopes: &[f64],
@@ -29,7 +29,7 @@ impl Form {
     }
 
     /// As [`Self::new`], from the factor of the matrix.
-    pub(crate) fn with_factor(centre: &[f64], factor: &Cholesky, slopes: &[f64]) -> Self {
+    pub fn with_factor(centre: &[f64], factor: &Cholesky, slopes: &[f64]) -> Self {
         Self {
             centre: centre.to_vec(),
             factor: PackedFactor::new(factor),
@@ -40,7 +40,7 @@ impl Form {
 
 /// The complete rows of one block. Memory is reused from block to block, of rows with the same features.
 #[derive(Debug)]
-pub(crate) struct Columns {
+pub struct Columns {
     arch: Arch,
     n_rows: usize,
     /// Feature, row; the last feature is the constant 1. Columns past the last row hold earlier rows or zeros.
@@ -62,24 +62,28 @@ impl Default for Columns {
 }
 
 impl Columns {
-    pub(crate) fn n_rows(&self) -> usize {
+    /// Number of rows.
+    #[inline]
+    pub fn n_rows(&self) -> usize {
         self.n_rows
     }
 
+    #[inline]
     /// Length of a row of a table about these rows.
-    pub(crate) fn stride(&self) -> usize {
+    pub fn stride(&self) -> usize {
         self.n_rows.next_multiple_of(ROW_MULTIPLE)
     }
 
     /// Tables about these rows.
-    pub(crate) fn stacked(&self) -> Stacked {
+    pub fn stacked(&self) -> Stacked {
         Stacked {
             arch: self.arch,
             len: self.stride(),
         }
     }
 
-    pub(crate) fn load(&mut self, rows: &Rows, block: &Block) {
+    /// Loads a block of complete rows.
+    pub fn load(&mut self, rows: &SortedRows, block: &Block) {
         (self.n_rows, self.n_features) = (block.rows.len(), rows.n_features);
         let (p, n) = (self.n_features, self.stride());
         self.features.reserve((p + 1) * n);
@@ -94,7 +98,7 @@ impl Columns {
     }
 
     /// The parts of the form of every row: the square (`stride`), and as many of the slopes as there is room for (`stride` each).
-    pub(crate) fn apply(&mut self, form: &Form, out: [&mut [f64]; 2]) {
+    pub fn apply(&mut self, form: &Form, out: [&mut [f64]; 2]) {
         let p = self.n_features + 1;
         self.arch.dispatch(SideBySide {
             columns: self

@@ -2,13 +2,13 @@
 
 use pulp::Arch;
 
-use super::elementary::{LEAST, exp, ln};
 use super::memory::REGISTER;
-use crate::vectorised::vectorised;
+use crate::elementary::vectorised;
+use crate::elementary::{LEAST, exp, ln};
 
 /// `ln sum e^x` in two parts, so that a difference from it keeps the digits of the small part.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LnTotal {
+pub struct LnTotal {
     /// The largest `x`.
     top: f64,
     /// `ln sum e^(x - top)`.
@@ -16,22 +16,26 @@ pub(crate) struct LnTotal {
 }
 
 impl LnTotal {
-    pub(crate) fn value(self) -> f64 {
+    /// The logarithm.
+    #[inline]
+    pub fn value(self) -> f64 {
         self.top + self.rest
     }
 }
 
 /// Rows of components: padded to `len`, worked on with this instruction set.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lanes {
-    pub(crate) arch: Arch,
-    pub(crate) len: usize,
+pub struct Lanes {
+    /// Instruction set.
+    pub arch: Arch,
+    /// Padded number of components.
+    pub len: usize,
 }
 
 impl Lanes {
     /// Weights of every row, proportional to the exponentials of `ln_weights`, those below `least` set to zero; `ln_total` gets the logarithm of
     /// the sum of the exponentials. A row without any finite logarithm becomes NaN.
-    pub(crate) fn softmax(
+    pub fn softmax(
         self,
         ln_weights: &[f64],
         least: f64,
@@ -58,7 +62,7 @@ impl Lanes {
     }
 
     /// `-sum w ln w` over rows, with `ln w` = `ln_weights` - `ln_total` of the row.
-    pub(crate) fn entropy(self, ln_weights: &[f64], weights: &[f64], ln_total: &[LnTotal]) -> f64 {
+    pub fn entropy(self, ln_weights: &[f64], weights: &[f64], ln_total: &[LnTotal]) -> f64 {
         let rows = ln_weights.chunks_exact(self.len);
         let each = rows.zip(weights.chunks_exact(self.len)).zip(ln_total);
         self.arch.dispatch(
@@ -82,13 +86,7 @@ impl Lanes {
     }
 
     /// `sum w x` of every row; each row of weights has `of` rows of `x`, of which the one with this `index` is taken.
-    pub(crate) fn averages(
-        self,
-        weights: &[f64],
-        x: &[f64],
-        [index, of]: [usize; 2],
-        out: &mut [f64],
-    ) {
+    pub fn averages(self, weights: &[f64], x: &[f64], [index, of]: [usize; 2], out: &mut [f64]) {
         let rows = weights.chunks_exact(self.len);
         let x = x.chunks_exact(self.len).skip(index).step_by(of);
         let each = rows.zip(x).zip(out);
@@ -113,22 +111,26 @@ impl Lanes {
 
 /// Tables with a row for each component and observations side by side, `len` of them: worked on with this instruction set.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stacked {
-    pub(crate) arch: Arch,
-    pub(crate) len: usize,
+pub struct Stacked {
+    /// Instruction set.
+    pub arch: Arch,
+    /// Padded number of observations.
+    pub len: usize,
 }
 
 /// `ln sum e^x` of observations side by side, in the two parts of [`LnTotal`].
 #[derive(Debug)]
-pub(crate) struct LnTotals<'a> {
-    pub(crate) top: &'a mut [f64],
-    pub(crate) rest: &'a mut [f64],
+pub struct LnTotals<'a> {
+    /// The largest `x`, by observation.
+    pub top: &'a mut [f64],
+    /// `ln sum e^(x - top)`, by observation.
+    pub rest: &'a mut [f64],
 }
 
 impl Stacked {
     /// Replaces every number by its value under `function`, which is best made of functions of [`super::elementary`].
     #[inline(always)]
-    pub(crate) fn map(self, values: &mut [f64], function: impl Fn(f64) -> f64) {
+    pub fn map(self, values: &mut [f64], function: impl Fn(f64) -> f64) {
         vectorised(
             self.arch,
             #[inline(always)]
@@ -137,7 +139,7 @@ impl Stacked {
     }
 
     /// As [`Lanes::softmax`], by observation.
-    pub(crate) fn softmax(
+    pub fn softmax(
         self,
         ln_weights: &[f64],
         least: f64,
@@ -178,7 +180,7 @@ impl Stacked {
     }
 
     /// `-sum w ln w` of every observation, with `ln w` = `ln_weights` - `ln_totals`.
-    pub(crate) fn entropies(
+    pub fn entropies(
         self,
         ln_weights: &[f64],
         weights: &[f64],
@@ -207,13 +209,7 @@ impl Stacked {
     }
 
     /// `sum w x` of every observation; each component has `of` rows of `x`, of which the one with this `index` is taken.
-    pub(crate) fn averages(
-        self,
-        weights: &[f64],
-        x: &[f64],
-        [index, of]: [usize; 2],
-        out: &mut [f64],
-    ) {
+    pub fn averages(self, weights: &[f64], x: &[f64], [index, of]: [usize; 2], out: &mut [f64]) {
         let rows = weights.chunks_exact(self.len);
         let rows = rows.zip(x.chunks_exact(self.len).skip(index).step_by(of));
         self.arch.dispatch(
@@ -332,7 +328,7 @@ mod tests {
         let entropy = lanes.entropy(&by_row, &weights, &totals);
         let mut means = vec![0.0; n];
         lanes.averages(&weights, &vec![0.5; n * len], [0, 1], &mut means);
-        for arch in crate::conditional::archs() {
+        for arch in crate::mixture::archs() {
             let side = Stacked { arch, len: n };
             let [mut top, mut rest, mut out] = [0; 3].map(|_| vec![f64::NAN; n]);
             let mut found = vec![f64::NAN; components * n];

@@ -1,7 +1,7 @@
 //! Quadratic and linear forms of rows, in vector registers.
 
-use npb_linalg::Cholesky;
-use npb_linalg::faer::MatRef;
+use crate::Cholesky;
+use faer::MatRef;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::memory::{Memory, padded};
@@ -10,16 +10,16 @@ use super::memory::{Memory, padded};
 const WINDOW: usize = 4;
 
 /// Rows side by side are padded to a multiple of this number: a window of the widest registers.
-pub(crate) const ROW_MULTIPLE: usize = 8 * WINDOW;
+pub(super) const ROW_MULTIPLE: usize = 8 * WINDOW;
 
 /// `C` of `L = C C'` (P x P), lower triangle, columns in pairs: both start at the row of the first, where the second is zero.
 #[derive(Clone, Debug)]
-pub(crate) struct PackedFactor {
+pub(super) struct PackedFactor {
     pairs: Vec<f64>,
 }
 
 impl PackedFactor {
-    pub(crate) fn new(factor: &Cholesky) -> Self {
+    pub(super) fn new(factor: &Cholesky) -> Self {
         let (lower, p) = (factor.l(), factor.l().nrows());
         let mut pairs = Vec::with_capacity(p * (p + 2) / 2);
         for first in (0..p).step_by(2) {
@@ -32,17 +32,17 @@ impl PackedFactor {
 }
 
 /// Rows side by side, `d = x - centre`: `|C'd|^2`, and `a'd` for any number of `a`.
-pub(crate) struct SideBySide<'a> {
+pub(super) struct SideBySide<'a> {
     /// Feature j of row i at `j * stride + i`; `stride` a multiple of [`ROW_MULTIPLE`]. There may be more features than the centre has.
-    pub(crate) columns: &'a [f64],
-    pub(crate) centre: &'a [f64],
-    pub(crate) factor: &'a PackedFactor,
+    pub(super) columns: &'a [f64],
+    pub(super) centre: &'a [f64],
+    pub(super) factor: &'a PackedFactor,
     /// One `a` after the other, as many as there is room for in `out`.
-    pub(crate) slopes: &'a [f64],
+    pub(super) slopes: &'a [f64],
     /// Working memory: `P x ROW_MULTIPLE`.
-    pub(crate) window: &'a mut [f64],
+    pub(super) window: &'a mut [f64],
     /// The square by row (`stride`); `a'd` by `a`, then row.
-    pub(crate) out: [&'a mut [f64]; 2],
+    pub(super) out: [&'a mut [f64]; 2],
 }
 
 impl WithSimd for SideBySide<'_> {
@@ -207,14 +207,15 @@ impl WithSimd for OneByOne<'_> {
 
 /// Mean and covariance of an expert's coefficients, padded.
 #[derive(Clone, Debug)]
-pub(crate) struct PackedExpert {
+pub struct PackedExpert {
     mean: Memory,
     covariance: Memory,
     size: usize,
 }
 
 impl PackedExpert {
-    pub(crate) fn new(mean: &[f64], covariance: MatRef<'_, f64>) -> Self {
+    /// `covariance`: as wide as `mean` is long.
+    pub fn new(mean: &[f64], covariance: MatRef<'_, f64>) -> Self {
         let (size, stride) = (mean.len(), padded(mean.len()));
         let mut packed = Self {
             mean: Memory::zeros(stride),
@@ -234,7 +235,7 @@ impl PackedExpert {
     }
 
     /// Mean and variance of `w'x`; `x` is padded with zeros.
-    pub(crate) fn score(&self, arch: Arch, x: &[f64]) -> (f64, f64) {
+    pub fn score(&self, arch: Arch, x: &[f64]) -> (f64, f64) {
         let stride = padded(self.size);
         arch.dispatch(Score {
             mean: self.mean.get(stride),
@@ -278,10 +279,10 @@ impl WithSimd for Score<'_> {
 
 #[cfg(test)]
 mod tests {
-    use npb_linalg::faer::Mat;
+    use faer::Mat;
 
     use super::*;
-    use crate::conditional::archs;
+    use crate::mixture::archs;
 
     fn value(k: usize) -> f64 {
         (k as f64 * 0.7).sin()

@@ -3,16 +3,17 @@
 const LINE: usize = 64 / size_of::<f64>();
 
 /// Rows of features, and of components (lanes), are padded to a multiple of this number: the widest register.
-pub(crate) const REGISTER: usize = 8;
+pub const REGISTER: usize = 8;
 
 /// The padded length of a row.
-pub(crate) fn padded(len: usize) -> usize {
+#[inline]
+pub fn padded(len: usize) -> usize {
     len.max(1).next_multiple_of(REGISTER)
 }
 
 /// Numbers in a buffer that only grows.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub struct Memory {
     values: Vec<f64>,
 }
 
@@ -30,41 +31,46 @@ impl Clone for Memory {
 
 impl Memory {
     /// Room for `len` numbers, zero.
-    pub(crate) fn zeros(len: usize) -> Self {
+    pub fn zeros(len: usize) -> Self {
         Self {
             values: vec![0.0; len + LINE],
         }
     }
 
     /// Makes room for `len` numbers; they are zero when the buffer had to grow, else what they were.
-    pub(crate) fn reserve(&mut self, len: usize) {
+    pub fn reserve(&mut self, len: usize) {
         if self.values.len() < len + LINE {
             *self = Self::zeros(len);
         }
     }
 
+    #[inline]
     fn start(&self) -> usize {
         // An offset that cannot be found costs speed only.
         self.values.as_ptr().align_offset(64).min(LINE)
     }
 
     /// The first `len` numbers; there must be room for them.
-    pub(crate) fn get(&self, len: usize) -> &[f64] {
+    #[inline]
+    pub fn get(&self, len: usize) -> &[f64] {
         self.part(0, len)
     }
 
     /// As [`Self::get`].
-    pub(crate) fn get_mut(&mut self, len: usize) -> &mut [f64] {
+    #[inline]
+    pub fn get_mut(&mut self, len: usize) -> &mut [f64] {
         self.part_mut(0, len)
     }
 
     /// The part with this index of those with `size` numbers each.
-    pub(crate) fn part(&self, index: usize, size: usize) -> &[f64] {
+    #[inline]
+    pub fn part(&self, index: usize, size: usize) -> &[f64] {
         &self.values[self.start() + index * size..][..size]
     }
 
     /// As [`Self::part`].
-    pub(crate) fn part_mut(&mut self, index: usize, size: usize) -> &mut [f64] {
+    #[inline]
+    pub fn part_mut(&mut self, index: usize, size: usize) -> &mut [f64] {
         let start = self.start();
         &mut self.values[start + index * size..][..size]
     }

@@ -1,94 +1,11 @@
-//! Elementary functions without branches, tables or calls: loops over them run in vector registers.
+//! Normal probabilities without branches, tables or calls: loops over them run in vector registers (see [`npb_linalg::elementary`]).
 
-/// Below this, e^x counts as e^LEAST: far under anything that is kept.
-pub(crate) const LEAST: f64 = -700.0;
+use npb_linalg::elementary::{exp, ln};
 
-/// Bits of the significand.
-const SIGNIFICAND: u32 = 52;
-const ONE: u64 = 1023 << SIGNIFICAND;
+use super::LN_SQRT_2PI;
 
-const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
-const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-
-/// ln sqrt(2 pi), and 1 / sqrt(2 pi).
-pub(crate) const LN_SQRT_2PI: f64 = 0.918_938_533_204_672_8;
+/// 1 / sqrt(2 pi).
 const FRAC_1_SQRT_2PI: f64 = 0.398_942_280_401_432_7;
-
-/// e^x for x <= 0, within 2 ulp down to -700 and 1e-304 from there; NaN gives NaN.
-///
-/// 2^n times a Taylor polynomial on [-ln 2 / 2, ln 2 / 2].
-#[inline(always)]
-pub(crate) fn exp(x: f64) -> f64 {
-    /// Adding this number rounds to an integer, which is then in the lowest bits.
-    const ROUND: f64 = 1.5 * (1u64 << SIGNIFICAND) as f64;
-    let x = if x < LEAST { LEAST } else { x };
-    let shifted = x * std::f64::consts::LOG2_E + ROUND;
-    let n = shifted - ROUND;
-    let r = (x - n * LN_2_HIGH) - n * LN_2_LOW;
-    let two_to_n = f64::from_bits((shifted.to_bits() << SIGNIFICAND).wrapping_add(ONE));
-    two_to_n * exp_near_zero(r)
-}
-
-/// The first 14 terms of the series: the next is below 5e-18 for |r| <= ln 2 / 2.
-#[inline(always)]
-fn exp_near_zero(r: f64) -> f64 {
-    const C: [f64; 14] = reciprocal_factorials();
-    let pair = |k: usize| C[2 * k] + C[2 * k + 1] * r;
-    let (r2, r4) = (r * r, (r * r) * (r * r));
-    let four = |k: usize| pair(2 * k) + r2 * pair(2 * k + 1);
-    let low = four(0) + r4 * four(1);
-    let high = four(2) + r4 * pair(6);
-    low + (r4 * r4) * high
-}
-
-const fn reciprocal_factorials() -> [f64; 14] {
-    let mut c = [1.0; 14];
-    let mut factorial = 1.0;
-    let mut k = 1;
-    while k < c.len() {
-        factorial *= k as f64;
-        c[k] = 1.0 / factorial;
-        k += 1;
-    }
-    c
-}
-
-/// ln x for positive normal x, within 3 ulp; elsewhere it means nothing.
-///
-/// x = 2^n (1 + f) with 1 + f in [sqrt 1/2, sqrt 2], and ln(1 + f) = 2 artanh(f / (2 + f)).
-#[inline(always)]
-pub(crate) fn ln(x: f64) -> f64 {
-    const SQRT_HALF: u64 = std::f64::consts::FRAC_1_SQRT_2.to_bits();
-    /// An integer in the lowest bits of this number adds itself to its value.
-    const WHOLE: f64 = (1u64 << SIGNIFICAND) as f64;
-    let shifted = x.to_bits().wrapping_add(ONE - SQRT_HALF);
-    let n = f64::from_bits((shifted >> SIGNIFICAND) | WHOLE.to_bits()) - (WHOLE + 1023.0);
-    let rest = (shifted & ((1 << SIGNIFICAND) - 1)) + SQRT_HALF;
-    let f = f64::from_bits(rest) - 1.0;
-    let s = f / (2.0 + f);
-    let z = s * s;
-    n * LN_2_HIGH + (2.0 * s + (2.0 * s * z * artanh_rest(z) + n * LN_2_LOW))
-}
-
-/// `(artanh s / s - 1) / z` with z = s^2 <= 0.0295: the first ten terms of the series; the next is below 7e-17 of it.
-#[inline(always)]
-fn artanh_rest(z: f64) -> f64 {
-    let c = |k: usize| 1.0 / (2 * k + 3) as f64;
-    let pair = |k: usize| c(2 * k) + c(2 * k + 1) * z;
-    let (z2, z4) = (z * z, (z * z) * (z * z));
-    let low = pair(0) + z2 * pair(1);
-    let high = pair(2) + z2 * pair(3);
-    low + z4 * (high + z4 * pair(4))
-}
-
-/// ln(1 + x) for -1/2 <= x, within 4 ulp; from 1e300 on what it is there. NaN gives NaN.
-#[inline(always)]
-pub(crate) fn ln_1p(x: f64) -> f64 {
-    let x = if x > 1e300 { 1e300 } else { x };
-    let sum = 1.0 + x;
-    // What rounding took from the sum, to first order.
-    ln(sum) + (x - (sum - 1.0)) / sum
-}
 
 /// Beyond, the fraction below adds nothing to a, and the powers of a would overflow.
 const FAR: f64 = 1e20;
@@ -144,7 +61,7 @@ fn normal_pdf(x: f64) -> f64 {
 
 /// Phi(x), within 4e-16 absolutely; relatively it loses digits far to the left, where it is tiny. NaN gives NaN.
 #[inline(always)]
-pub(crate) fn normal_cdf(x: f64) -> f64 {
+pub fn normal_cdf(x: f64) -> f64 {
     let a = x.abs();
     let tail = normal_pdf(a) / (a + excess_beyond(a));
     if x < 0.0 { tail } else { 1.0 - tail }
@@ -154,7 +71,7 @@ pub(crate) fn normal_cdf(x: f64) -> f64 {
 ///
 /// As in [`soft_label`], with two divisions in place of six: the sampler asks it of every row and component.
 #[inline(always)]
-pub(crate) fn ln_normal_cdf(x: f64) -> f64 {
+pub fn ln_normal_cdf(x: f64) -> f64 {
     let a = if x.abs() > FAR { FAR } else { x.abs() };
     let [above, below] = fraction(a);
     let inner = a * below + above;
@@ -173,13 +90,13 @@ pub(crate) fn ln_normal_cdf(x: f64) -> f64 {
 
 /// What a row's expected utility needs: t ~ N(mu, 1) cut to t > 0.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SoftLabel {
+pub struct SoftLabel {
     /// `<t>`.
-    pub(crate) mean: f64,
+    pub mean: f64,
     /// `ln Phi(mu) - <t> mu + mu^2/2`.
-    pub(crate) local: f64,
+    pub local: f64,
     /// `ln Phi(mu)`.
-    pub(crate) ln_mass: f64,
+    pub ln_mass: f64,
 }
 
 /// A standard normal on both sides of x.
@@ -215,7 +132,7 @@ fn sides(x: f64) -> Sides {
 
 /// `<t>` within 4 ulp for any mu; the rest within 1e-15 (1 + mu^2).
 #[inline(always)]
-pub(crate) fn soft_label(mu: f64) -> SoftLabel {
+pub fn soft_label(mu: f64) -> SoftLabel {
     let (sides, square) = (sides(mu), 0.5 * mu * mu);
     if mu < 0.0 {
         let rest = sides.ln - LN_SQRT_2PI;
@@ -236,7 +153,7 @@ pub(crate) fn soft_label(mu: f64) -> SoftLabel {
 
 /// `ln Phi(x)` within 1e-15 (1 + x^2), and its slope `phi(x) / Phi(x)` within as much relatively, down to 1e-304. NaN gives NaN.
 #[inline(always)]
-pub(crate) fn ln_normal_cdf_and_slope(x: f64) -> (f64, f64) {
+pub fn ln_normal_cdf_and_slope(x: f64) -> (f64, f64) {
     let sides = sides(x);
     if x < 0.0 {
         (sides.ln - LN_SQRT_2PI - 0.5 * x * x, sides.hazard)
@@ -247,10 +164,9 @@ pub(crate) fn ln_normal_cdf_and_slope(x: f64) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use npb_priors::dist::probit_moments;
-    use npb_priors::special;
-
     use super::*;
+    use crate::dist::probit_moments;
+    use crate::special;
 
     fn assert_near(name: &str, x: f64, found: f64, wanted: f64, ulps: f64) {
         let error = (found / wanted - 1.0).abs();
@@ -262,35 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_is_that_of_the_standard_library() {
-        for i in 0..70_000 {
-            let x = -0.01 * f64::from(i) - 1e-3 / f64::from(i + 1);
-            assert_near("exp", x, exp(x), x.exp(), 2.1);
-        }
-        assert_eq!(exp(0.0), 1.0);
-        assert!(exp(f64::NEG_INFINITY) < 1e-303 && exp(f64::NAN).is_nan());
-    }
-
-    #[test]
-    fn logarithms_are_those_of_the_standard_library() {
-        let mut x = 1e-306;
-        while x < 1e306 {
-            assert_near("ln", x, ln(x), x.ln(), 3.0);
-            assert_near("ln_1p", x, ln_1p(x), x.min(1e300).ln_1p(), 4.0);
-            x *= 1.0137;
-        }
-        for i in 1..5_000 {
-            let x = f64::from(i) * 1e-4;
-            assert_near("ln", 1.0 + x, ln(1.0 + x), (1.0 + x).ln(), 3.0);
-            assert_near("ln", 1.0 - x, ln(1.0 - x), (1.0 - x).ln(), 3.0);
-            assert_near("ln_1p", -x, ln_1p(-x), (-x).ln_1p(), 4.0);
-        }
-        assert_eq!((ln(1.0), ln_1p(0.0)), (0.0, 0.0));
-        assert!(ln_1p(f64::NAN).is_nan() && (ln_1p(f64::INFINITY) - 1e300f64.ln()).abs() < 1e-12);
-    }
-
-    #[test]
-    fn normal_probabilities_are_those_of_npb_priors() {
+    fn probabilities_are_those_with_branches() {
         for i in -4_000..4_000 {
             let x = 0.01 * f64::from(i) + 1e-5;
             let (found, wanted) = (normal_cdf(x), special::normal_cdf(x));
@@ -301,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn soft_labels_are_those_of_npb_priors() {
+    fn soft_labels_are_those_with_branches() {
         let near = (-4_000..4_000).map(|i| 0.01 * f64::from(i) + 1e-5);
         for mu in near.chain([-1e150, -1e30, -1e8, -300.0, 0.0, 300.0, 1e8, 1e150]) {
             let (found, wanted) = (soft_label(mu), probit_moments(mu, true));

@@ -1,37 +1,25 @@
-//! Rows of a block given each component: quadratic and linear forms, and the missing features given the observed ones.
-//!
-//! Shared by the pass over the training rows and by prediction. Around the component's mean, `d = x - m_h`. Complete rows need only `d'L_h d`:
-//! see [`columns`]. Rows with missing features are in [`Deviations`]: with `d0` (zeros at the missing features) one matrix product `L_h d0` serves
-//! rows of any pattern, and one block is factorised for all components side by side: the missing one of `L_h`, or the observed one of `L_h^-1`.
+//! Rows with holes of one block, given each component: quadratic and linear forms, and the missing features given the observed ones.
 
-pub(crate) mod columns;
-pub(crate) mod elementary;
-pub(crate) mod forms;
-pub(crate) mod memory;
-pub(crate) mod softmax;
-
-use npb_linalg::NotPositiveDefinite;
-use npb_linalg::faer::{Accum, ColRef, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
-use npb_linalg::lanes::{LaneConditional, LaneGaussian, LaneScratch};
+use faer::{Accum, ColRef, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
 use pulp::Arch;
 
-use crate::IqgmeError;
-use crate::rows::{Block, Pattern, Rows};
-use forms::{Centre, OneByOne};
-use memory::Memory;
-pub(crate) use memory::{REGISTER, padded};
-use softmax::Lanes;
+use super::forms::{Centre, OneByOne};
+use super::memory::{Memory, padded};
+use super::rows::{Block, Pattern, SortedRows};
+use super::softmax::Lanes;
+use crate::NotPositiveDefinite;
+use crate::lanes::{ComponentNotPositiveDefinite, LaneConditional, LaneGaussian, LaneScratch};
 
 /// `L_h` of all components: as matrices and in lanes.
 #[derive(Clone, Debug)]
-pub(crate) struct Quadratics {
+pub struct Quadratics {
     precision: Vec<Mat<f64>>,
     bank: LaneGaussian,
 }
 
 impl Quadratics {
     /// On failure: the component whose matrix is not positive definite.
-    pub(crate) fn new(precision: Vec<Mat<f64>>) -> Result<Self, (usize, NotPositiveDefinite)> {
+    pub fn new(precision: Vec<Mat<f64>>) -> Result<Self, (usize, NotPositiveDefinite)> {
         let mut bank = LaneGaussian::new(precision[0].nrows(), precision.len());
         for (h, matrix) in precision.iter().enumerate() {
             bank.set_precision(h, matrix.as_ref())
@@ -41,31 +29,24 @@ impl Quadratics {
     }
 
     /// `L_h^-1`.
-    pub(crate) fn covariance(&self, h: usize) -> Mat<f64> {
+    pub fn covariance(&self, h: usize) -> Mat<f64> {
         self.bank.covariance(h)
     }
 
     /// The missing features of a pattern given the observed ones, for all components.
-    pub(crate) fn condition<'a>(
+    pub fn condition<'a>(
         &'a self,
         pattern: &'a Pattern,
         scratch: &'a mut LaneScratch,
-        iteration: u64,
-    ) -> Result<LaneConditional<'a>, IqgmeError> {
+    ) -> Result<LaneConditional<'a>, ComponentNotPositiveDefinite> {
         self.bank
             .condition(&pattern.observed, &pattern.missing, scratch)
-            .map_err(|failure| IqgmeError::Numerical {
-                iteration,
-                block: "missing features",
-                component: failure.component,
-                source: failure.source,
-            })
     }
 }
 
 /// Linear terms of the components, a sum over the utilities k: `sum_k t_k (c_hk + a_hk'd) - b_h'd`.
 #[derive(Clone, Debug)]
-pub(crate) struct Linear {
+pub struct Linear {
     stride: usize,
     n_utilities: usize,
     /// `c_hk`: component, utility.
@@ -80,7 +61,7 @@ pub(crate) struct Linear {
 
 impl Linear {
     /// No terms yet.
-    pub(crate) fn zeros(n_features: usize, n_components: usize, n_utilities: usize) -> Self {
+    pub fn zeros(n_features: usize, n_components: usize, n_utilities: usize) -> Self {
         let stride = padded(n_features);
         Self {
             stride,
@@ -93,7 +74,7 @@ impl Linear {
     }
 
     /// Completes terms to which nothing is added any more.
-    pub(crate) fn finalise(&mut self, quadratics: &Quadratics) {
+    pub fn finalise(&mut self, quadratics: &Quadratics) {
         let (p, lanes) = (quadratics.bank.dim(), quadratics.bank.lanes());
         self.shifts = Memory::zeros((self.n_utilities + 1) * p * lanes);
         for h in 0..quadratics.bank.components() {
@@ -114,14 +95,7 @@ impl Linear {
     }
 
     /// Sets `c_hk` and `a_hk`, and adds to `b_h`.
-    pub(crate) fn add(
-        &mut self,
-        h: usize,
-        k: usize,
-        intercept: f64,
-        slope: &[f64],
-        offset: &[f64],
-    ) {
+    pub fn add(&mut self, h: usize, k: usize, intercept: f64, slope: &[f64], offset: &[f64]) {
         let expert = h * self.n_utilities + k;
         self.intercepts[expert] = intercept;
         self.slopes.part_mut(expert, self.stride)[..slope.len()].copy_from_slice(slope);
@@ -132,29 +106,33 @@ impl Linear {
     }
 
     /// `c_hk`, by utility.
-    pub(crate) fn intercepts(&self, h: usize) -> &[f64] {
+    #[inline]
+    pub fn intercepts(&self, h: usize) -> &[f64] {
         &self.intercepts[h * self.n_utilities..][..self.n_utilities]
     }
 
     /// `a_hk`, padded with zeros.
-    pub(crate) fn slope(&self, h: usize, k: usize) -> &[f64] {
+    #[inline]
+    pub fn slope(&self, h: usize, k: usize) -> &[f64] {
         self.slopes.part(h * self.n_utilities + k, self.stride)
     }
 
     /// `a_hk` of all utilities, one after the other, padded with zeros.
+    #[inline]
     fn slopes(&self, h: usize) -> &[f64] {
         self.slopes.part(h, self.n_utilities * self.stride)
     }
 
     /// `b_h`, padded with zeros.
-    pub(crate) fn offset(&self, h: usize) -> &[f64] {
+    #[inline]
+    pub fn offset(&self, h: usize) -> &[f64] {
         self.offset.part(h, self.stride)
     }
 }
 
 /// Rows with missing features, of one block, as seen from each component. Memory is reused from block to block, of rows with the same features.
 #[derive(Debug)]
-pub(crate) struct Deviations {
+pub struct Deviations {
     arch: Arch,
     n_features: usize,
     n_rows: usize,
@@ -214,17 +192,20 @@ impl Default for Deviations {
 
 impl Deviations {
     /// Length of a padded row of features.
+    #[inline]
     fn stride(&self) -> usize {
         padded(self.n_features)
     }
 
     /// Length of a padded row of components.
+    #[inline]
     fn lane_stride(&self) -> usize {
         padded(self.n_components)
     }
 
     /// Rows of components.
-    pub(crate) fn lanes(&self) -> Lanes {
+    #[inline]
+    pub fn lanes(&self) -> Lanes {
         Lanes {
             arch: self.arch,
             len: self.lane_stride(),
@@ -232,30 +213,34 @@ impl Deviations {
     }
 
     /// `d0'L_h d0 + 2 b_h'd0` of all rows: row, lane.
-    pub(crate) fn quadratics(&self) -> &[f64] {
+    #[inline]
+    pub fn quadratics(&self) -> &[f64] {
         self.quadratic.get(self.n_rows * self.lane_stride())
     }
 
     /// `c_hk + a_hk'd0` of all rows: row, utility, lane. With `d` for `d0` where [`Self::complete`] was called.
-    pub(crate) fn slopes(&self) -> &[f64] {
+    #[inline]
+    pub fn slopes(&self) -> &[f64] {
         let size = self.n_rows * self.n_utilities * self.lane_stride();
         self.slopes.get(size)
     }
 
     /// A row of the block, padded with zeros; zero where missing.
-    pub(crate) fn row(&self, i: usize) -> &[f64] {
+    #[inline]
+    pub fn row(&self, i: usize) -> &[f64] {
         self.rows.part(i, self.stride())
     }
 
     /// The rows of the block completed by component `h`, where [`Self::complete`] was called; padded with zeros.
-    pub(crate) fn completed(&self, h: usize) -> &[f64] {
+    #[inline]
+    pub fn completed(&self, h: usize) -> &[f64] {
         self.centred.part(h, self.n_rows * self.stride())
     }
 
     /// Loads a block: the forms of the observed features of all its rows.
-    pub(crate) fn load(
+    pub fn load(
         &mut self,
-        rows: &Rows,
+        rows: &SortedRows,
         block: &Block,
         means: &Mat<f64>,
         quadratics: &Quadratics,
@@ -279,7 +264,7 @@ impl Deviations {
         }
     }
 
-    fn load_rows(&mut self, rows: &Rows, block: &Block) {
+    fn load_rows(&mut self, rows: &SortedRows, block: &Block) {
         let stride = self.stride();
         self.rows.reserve(self.n_rows * stride);
         let to = self.rows.get_mut(self.n_rows * stride);
@@ -288,7 +273,7 @@ impl Deviations {
         }
     }
 
-    fn load_observed(&mut self, rows: &Rows, block: &Block) {
+    fn load_observed(&mut self, rows: &SortedRows, block: &Block) {
         let (stride, size) = (self.stride(), self.n_rows * self.stride());
         self.mean.reserve(stride);
         self.centred.reserve(self.n_components * size);
@@ -366,7 +351,7 @@ impl Deviations {
 
     /// The conditional means of the missing features of row `i`, minus the component's means, for all components: see [`Self::shift`].
     /// Afterwards [`Self::explained`] holds `r' L_mm^-1 r` with `r = sum_k t_k a_k,m - b_m - (L_h d0)_m`.
-    pub(crate) fn condition(
+    pub fn condition(
         &mut self,
         i: usize,
         pattern: &Pattern,
@@ -397,7 +382,7 @@ impl Deviations {
     }
 
     /// `u = L_mm^-1 a_m` and `a_m' u` of the only utility. `slope`, `a_m`, and `tilt`, `u`: missing feature, lane.
-    pub(crate) fn tilt(
+    pub fn tilt(
         &mut self,
         pattern: &Pattern,
         given: &mut LaneConditional<'_>,
@@ -502,13 +487,14 @@ impl Deviations {
     }
 
     /// `r' L_mm^-1 r` of the row conditioned last, by lane.
-    pub(crate) fn explained(&self) -> &[f64] {
+    #[inline]
+    pub fn explained(&self) -> &[f64] {
         self.explained.get(self.lane_stride())
     }
 
     /// Adds `slope`'s inner product with the conditional means of the row conditioned last to [`Self::slopes`] of row `i`, one utility.
     /// `slope`: missing feature, lane.
-    pub(crate) fn complete_slopes(&mut self, i: usize, slope: &[f64]) {
+    pub fn complete_slopes(&mut self, i: usize, slope: &[f64]) {
         let lanes = self.lane_stride();
         let to = self.slopes.part_mut(i, lanes);
         let shifts = self.residual.get(slope.len()).chunks_exact(lanes);
@@ -520,7 +506,7 @@ impl Deviations {
     }
 
     /// Adds `by` (by lane) times `tilt` (missing feature, lane) to the conditional means of the row conditioned last.
-    pub(crate) fn shift_by(&mut self, by: &[f64], tilt: &[f64]) {
+    pub fn shift_by(&mut self, by: &[f64], tilt: &[f64]) {
         let lanes = self.lane_stride();
         let shifts = self.residual.get_mut(tilt.len()).chunks_exact_mut(lanes);
         let each = shifts.zip(tilt.chunks_exact(lanes));
@@ -531,12 +517,13 @@ impl Deviations {
     }
 
     /// Conditional mean of the `k`th missing feature of the row conditioned last, minus the component's mean.
-    pub(crate) fn shift(&self, k: usize, h: usize) -> f64 {
+    #[inline]
+    pub fn shift(&self, k: usize, h: usize) -> f64 {
         self.residual.part(k, self.lane_stride())[h]
     }
 
     /// Completes row `i`, conditioned last, for component `h`: in [`Self::completed`] and [`Self::slopes`].
-    pub(crate) fn complete(
+    pub fn complete(
         &mut self,
         i: usize,
         h: usize,
@@ -581,20 +568,9 @@ fn add_product(to: &mut [f64], a: &[f64], b: &[f64]) {
     }
 }
 
-/// The instruction sets this machine has.
-#[cfg(test)]
-pub(crate) fn archs() -> Vec<Arch> {
-    let mut archs = vec![Arch::Scalar];
-    #[cfg(target_arch = "x86_64")]
-    archs.extend(pulp::x86::V3::try_new().map(Arch::V3));
-    archs.push(Arch::new());
-    archs
-}
-
 #[cfg(test)]
 mod tests {
-    use npb_data::Table;
-    use npb_linalg::Cholesky;
+    use crate::Cholesky;
 
     use super::*;
 
@@ -608,15 +584,28 @@ mod tests {
     }
 
     /// None to all of the cells of a row are missing.
-    fn rows() -> Rows {
+    fn rows() -> SortedRows {
         let observed: Vec<bool> = (0..N_ROWS * P)
             .map(|k| 0.5 + 0.6 * value(3 * k + 1) < (k / P) as f64 / N_ROWS as f64)
             .collect();
-        let values = (0..N_ROWS * P).map(value).collect();
-        Rows::new(
-            &Table::new(N_ROWS, P, values, &observed).unwrap(),
-            &[1.0; N_ROWS],
-        )
+        let value = |k: usize| if observed[k] { value(k) } else { 0.0 };
+        let values: Vec<f64> = (0..N_ROWS * P).map(value).collect();
+        let mut patterns: Vec<(Pattern, Vec<usize>)> = Vec::new();
+        for row in 0..N_ROWS {
+            let (seen, missing) = (0..P).partition(|&j| observed[row * P + j]);
+            let pattern = Pattern {
+                observed: seen,
+                missing,
+            };
+            match patterns
+                .iter_mut()
+                .find(|(p, _)| p.missing == pattern.missing)
+            {
+                Some((_, rows)) => rows.push(row),
+                None => patterns.push((pattern, vec![row])),
+            }
+        }
+        SortedRows::new(P, patterns, |row| &values[row * P..][..P], |_| true)
     }
 
     fn precision(h: usize) -> Mat<f64> {
@@ -626,10 +615,12 @@ mod tests {
         })
     }
 
+    #[inline]
     fn slope(h: usize) -> Vec<f64> {
         (0..P).map(|j| value(h * P + j)).collect()
     }
 
+    #[inline]
     fn offset(h: usize) -> Vec<f64> {
         (0..P).map(|j| value(h + 9 * j)).collect()
     }
@@ -672,7 +663,7 @@ mod tests {
                 let pattern = &rows.patterns[group.pattern];
                 let missing = &pattern.missing;
                 let m = missing.len();
-                let mut given = quadratics.condition(pattern, &mut lanes, 0).unwrap();
+                let mut given = quadratics.condition(pattern, &mut lanes).unwrap();
                 sides[usize::from(given.factors_observed())] += 1;
                 let n_lanes = deviations.lanes().len;
                 let mut slopes = vec![0.0; m * n_lanes];

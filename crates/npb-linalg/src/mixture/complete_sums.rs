@@ -2,9 +2,9 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::conditional::memory::Memory;
-use crate::conditional::padded;
-use crate::vectorised::vectorised;
+use super::memory::Memory;
+use super::memory::padded;
+use crate::elementary::vectorised;
 
 /// Components that are summed together: what is loaded of a row serves all of them.
 const GROUP: usize = 4;
@@ -17,20 +17,23 @@ fn packed(i: usize, j: usize) -> usize {
 }
 
 /// Complete rows of one block.
-pub(super) struct CompleteRows<'a> {
-    pub(super) n_rows: usize,
+#[derive(Clone, Copy, Debug)]
+pub struct CompleteRows<'a> {
+    /// Number of rows.
+    pub n_rows: usize,
     /// Row-major.
-    pub(super) features: &'a [f64],
+    pub features: &'a [f64],
     /// `<t>`: row, utility.
-    pub(super) soft: &'a [f64],
+    pub soft: &'a [f64],
     /// Responsibilities: component, row.
-    pub(super) weights: &'a [f64],
+    pub weights: &'a [f64],
     /// Length of a row of them.
-    pub(super) stride: usize,
+    pub stride: usize,
 }
 
 /// `sum rho z` for all components, with `z = [x x' (lower triangle, row by row), x, <t_1> x, <t_2> x, ..., 1, <t_1>, <t_2>, ...]`.
-pub(super) struct Shared {
+#[derive(Debug)]
+pub(super) struct CompleteSums {
     arch: Arch,
     n_features: usize,
     n_components: usize,
@@ -46,7 +49,7 @@ pub(super) struct Shared {
     factors: Vec<Vec<[f64; GROUP]>>,
 }
 
-impl Shared {
+impl CompleteSums {
     pub(super) fn new(n_features: usize, n_components: usize, n_utilities: usize) -> Self {
         let groups = n_components.div_ceil(GROUP);
         let mut shared = Self {
@@ -309,7 +312,7 @@ fn add_tile<S: Simd, const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conditional::archs;
+    use crate::mixture::archs;
 
     /// On every instruction set, for feature counts on both sides of every register width; one group of components is not full.
     #[test]
@@ -335,7 +338,7 @@ mod tests {
                 (0..n).for_each(|i| weights[h * stride + i] = weight(h, i));
             }
             let run = |times: usize| {
-                let mut sums = Shared::new(p, components, utilities);
+                let mut sums = CompleteSums::new(p, components, utilities);
                 sums.arch = arch;
                 for _ in 0..times {
                     sums.add(&CompleteRows {

@@ -15,13 +15,13 @@
 
 use std::sync::LazyLock;
 
-use npb_priors::dist::sample_probit;
-use npb_priors::special::normal_cdf;
+use npb_linalg::elementary::{exp, vectorised};
 use pulp::Arch;
 use rand::Rng;
 
-use crate::conditional::elementary::{LN_SQRT_2PI, exp, ln_normal_cdf_and_slope, soft_label};
-use crate::vectorised::vectorised;
+use super::sample_probit;
+use crate::special::vector::{ln_normal_cdf_and_slope, soft_label};
+use crate::special::{LN_SQRT_2PI, normal_cdf};
 
 /// Nodes of a panel.
 const NODES: usize = 16;
@@ -238,7 +238,7 @@ fn dot(a: &AtNodes, b: &AtNodes) -> f64 {
 
 /// For utilities `N(mu_k, 1)` cut to the region of `class` (0, or k + 1 for utility k): their means, and the logarithm of the region's probability, which is
 /// returned.
-pub(crate) fn moments(class: usize, locations: &[f64], means: &mut [f64]) -> f64 {
+pub fn moments(class: usize, locations: &[f64], means: &mut [f64]) -> f64 {
     if class == 0 || locations.len() == 1 {
         let sign = if class > 0 { 1.0 } else { -1.0 };
         let each = means.iter_mut().zip(locations);
@@ -282,7 +282,7 @@ fn nearest(own: usize, locations: &[f64], means: &mut [f64]) -> f64 {
 }
 
 /// Probabilities of all classes but the first, for utilities `N(mean_k, variance_k)`, within 1e-12 absolutely. Not numbers where a mean or a variance is none.
-pub(crate) fn probabilities(means: &[f64], variances: &[f64], out: &mut [f64]) {
+pub fn probabilities(means: &[f64], variances: &[f64], out: &mut [f64]) {
     if !means.iter().chain(variances).all(|x| x.is_finite()) {
         return out.fill(f64::NAN);
     }
@@ -368,12 +368,7 @@ const HERMITE: [(f64, f64); 7] = [
 ///
 /// The leading direction of `shared`, all of it when one feature is missing, is integrated by quadrature; of what is left the variances count and the
 /// correlations do not. Exact for one utility.
-pub(crate) fn probabilities_sharing(
-    means: &[f64],
-    variances: &[f64],
-    shared: &[f64],
-    out: &mut [f64],
-) {
+pub fn probabilities_sharing(means: &[f64], variances: &[f64], shared: &[f64], out: &mut [f64]) {
     let n = means.len();
     let diagonal = |k: usize| shared[k * n + k];
     if n == 1 {
@@ -433,7 +428,7 @@ fn leading(matrix: &[f64], n: usize) -> Vec<f64> {
 
 /// Draws utilities `N(mu_k, 1)` in the region of `class`: with more than one of them a Gibbs step from those in `t`, which must be in the region: first the
 /// winning one given the others, then these given it.
-pub(crate) fn draw<R: Rng + ?Sized>(class: usize, locations: &[f64], t: &mut [f64], rng: &mut R) {
+pub fn draw<R: Rng + ?Sized>(class: usize, locations: &[f64], t: &mut [f64], rng: &mut R) {
     let below = match class {
         0 => 0.0,
         class => {
@@ -453,11 +448,15 @@ pub(crate) fn draw<R: Rng + ?Sized>(class: usize, locations: &[f64], t: &mut [f6
 
 #[cfg(test)]
 mod tests {
-    use npb_infer::stream;
-    use rand::RngExt;
+    use rand::{RngExt, SeedableRng};
     use rand_distr::StandardNormal;
+    use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::*;
+
+    fn generator(seed: u64, case: usize) -> Xoshiro256PlusPlus {
+        Xoshiro256PlusPlus::seed_from_u64(1000 * seed + case as u64)
+    }
 
     fn class_of(t: &[f64]) -> usize {
         let best = (0..t.len()).fold(0, |best, k| if t[k] > t[best] { k } else { best });
@@ -468,7 +467,7 @@ mod tests {
     fn moments_are_those_of_draws() {
         let locations = [[0.3, -0.4, 1.1], [2.0, 1.5, -3.0], [-1.0, -0.5, -0.2]];
         for (case, locations) in locations.iter().enumerate() {
-            let mut rng = stream(5, [case as u64, 0, 0, 0]);
+            let mut rng = generator(5, case);
             let mut counts = [0.0; 4];
             let mut sums = [[0.0; 3]; 4];
             let n = 400_000;
@@ -510,7 +509,7 @@ mod tests {
     /// The regions fill the space: a sharp check of the quadrature wherever the utilities are.
     #[test]
     fn probabilities_sum_to_one() {
-        let mut rng = stream(6, [0, 0, 0, 0]);
+        let mut rng = generator(6, 0);
         for case in 0..2_000 {
             let spread = [0.0, 0.1, 1.0, 10.0, 1e3][case % 5];
             let n = if case % 50 == 7 { 100 } else { 2 + case % 9 };
@@ -538,7 +537,7 @@ mod tests {
     /// Integrated one by one and all at once.
     #[test]
     fn both_integrals_agree() {
-        let mut rng = stream(10, [0, 0, 0, 0]);
+        let mut rng = generator(10, 0);
         for case in 0..2_000 {
             let spread = [0.1, 1.0, 3.0, 30.0][case % 4];
             let n = 2 + case % 9;
@@ -558,7 +557,7 @@ mod tests {
     /// Each class by itself, with noise of its own, by pieces of the whole range.
     #[test]
     fn probabilities_are_those_of_each_class_alone() {
-        let mut rng = stream(12, [0, 0, 0, 0]);
+        let mut rng = generator(12, 0);
         let (nodes, rule) = &*RULE;
         for case in 0..100 {
             let n = 2 + case % 5;
@@ -599,7 +598,7 @@ mod tests {
     /// Utilities so large that their squares have few digits, some of them next to each other: their differences still say who wins.
     #[test]
     fn probabilities_of_large_utilities_sum_to_one() {
-        let mut rng = stream(9, [0, 0, 0, 0]);
+        let mut rng = generator(9, 0);
         for case in 0..4_000 {
             let size = 10.0_f64.powi(4 + (case % 9));
             let n = 2 + case as usize % 3;
@@ -644,7 +643,7 @@ mod tests {
         let shared: Vec<f64> = (0..4).map(|i| lead[i / 2] * lead[i % 2]).collect();
         let mut found = [0.0; 2];
         probabilities_sharing(&means, &variances, &shared, &mut found);
-        let mut rng = stream(8, [0, 0, 0, 0]);
+        let mut rng = generator(8, 0);
         let (mut counts, n) = ([0.0; 3], 400_000);
         for _ in 0..n {
             let [common, a, b] = [0; 3].map(|_| rng.sample::<f64, _>(StandardNormal));
@@ -716,7 +715,7 @@ mod tests {
             if class > 0 {
                 t[class - 1] = 1.0;
             }
-            let mut rng = stream(7, [class as u64, 0, 0, 0]);
+            let mut rng = generator(7, class);
             let (mut sums, n) = ([0.0; 3], 200_000);
             for _ in 0..n {
                 draw(class, &locations, &mut t, &mut rng);

@@ -1,0 +1,331 @@
+//! The questions that all fits answer, in one place: what a fit says of itself, of classes and of features.
+//!
+//! A fit tells by [`Answers`] and [`Describes`] what it is made of; the macros below give it the public methods. Those of a fit of several tables name the task.
+
+use std::borrow::Cow;
+
+use npb_data::Table;
+use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_priors::special::ln_add_exp;
+use rayon::prelude::*;
+
+use crate::IqgmeError;
+use crate::answers::{MissingCell, ProbabilityInterval};
+use crate::predict::{CellTerm, Gate, Predictor};
+use crate::rows::Rows;
+use crate::units::Units;
+
+/// What a fit is made of, as far as classes are concerned.
+pub(crate) trait Answers {
+    /// How a question names its task; nothing where there is one table.
+    type Task<'a>;
+
+    /// The number of a task.
+    fn task(&self, name: Self::Task<'_>) -> Result<usize, IqgmeError>;
+
+    /// An error, told of a task.
+    fn inside(&self, _task: usize, error: IqgmeError) -> IqgmeError {
+        error
+    }
+
+    /// The units of the features' own scale.
+    fn units(&self) -> &Units;
+
+    fn class_names(&self) -> &[String];
+
+    /// Probabilities of all classes, by row, of a fit that has some.
+    fn probabilities(&self, task: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError>;
+
+    /// An error for a fit without labels.
+    fn classifies(&self) -> Result<(), IqgmeError> {
+        match self.class_names() {
+            [] => Err(IqgmeError::Unlabelled),
+            _ => Ok(()),
+        }
+    }
+
+    /// Rows of a task, whose name goes along with errors.
+    fn rows(&self, task: usize, table: &Table) -> Result<Rows, IqgmeError> {
+        let rows = self.units().rows(table);
+        rows.map_err(|source| self.inside(task, source))
+    }
+}
+
+/// Answers whose class probabilities have intervals by draws of all parameters.
+pub(crate) trait Draws: Answers {
+    fn intervals(
+        &self,
+        task: usize,
+        table: &Table,
+        level: f64,
+        draws: usize,
+    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError>;
+}
+
+/// A fit whose densities and missing cells are those of mixtures, by weight.
+pub(crate) trait Describes: Answers {
+    /// Whether parameters are integrated out.
+    const GATE: Gate;
+    /// Components with less of a row than this do not count for its cells.
+    const LEAST_PART: f64 = 0.0;
+
+    /// The mixtures and what they weigh; the weights sum to 1.
+    fn mixtures(&self, task: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError>;
+
+    /// The mixture that makes a draw, one of so many.
+    fn chosen(&self, draw: usize, draws: usize) -> usize;
+
+    /// The random stream of a row of a draw: seed and third word.
+    fn draw_key(&self) -> (u64, u64);
+
+    fn row_rng(&self, task: usize, draw: usize, row: usize) -> Xoshiro256PlusPlus {
+        let (seed, third) = self.draw_key();
+        stream(seed, [task as u64, draw as u64, third, row as u64])
+    }
+
+    fn density(&self, task: usize, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        let rows = Answers::rows(self, task, table)?;
+        let mut sums = vec![f64::NEG_INFINITY; table.n_rows()];
+        let mixtures = self.mixtures(task)?;
+        let own = mixtures
+            .par_iter()
+            .map(|(_, predictor)| predictor.ln_density(&rows, Self::GATE));
+        let own: Vec<Vec<f64>> = own.collect::<Result<_, _>>()?;
+        for ((weight, _), own) in mixtures.iter().zip(own) {
+            for (sum, own) in sums.iter_mut().zip(own) {
+                *sum = ln_add_exp(*sum, weight.ln() + own);
+            }
+        }
+        Ok(self.units().ln_density(table, sums))
+    }
+
+    fn cells(&self, task: usize, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+        let rows = Answers::rows(self, task, table)?;
+        let mixtures = self.mixtures(task)?;
+        let of = |(weight, predictor): &(f64, Cow<'_, Predictor>)| {
+            let mut cells = predictor.missing_cells(&rows, Self::GATE)?;
+            for terms in cells.iter_mut().flatten() {
+                weigh(terms, *weight, Self::LEAST_PART);
+            }
+            Ok(cells)
+        };
+        let by_mixture = mixtures.par_iter().map(of);
+        let mut by_mixture = by_mixture
+            .collect::<Result<Vec<_>, IqgmeError>>()?
+            .into_iter();
+        let mut all = by_mixture.next().unwrap_or_default();
+        for cells in by_mixture {
+            for (have, more) in all.iter_mut().flatten().zip(cells.into_iter().flatten()) {
+                have.extend(more);
+            }
+        }
+        Ok(self.units().cells(table, all))
+    }
+
+    fn completed_draws(
+        &self,
+        task: usize,
+        table: &Table,
+        draws: usize,
+    ) -> Result<Vec<Table>, IqgmeError>
+    where
+        Self: Sync,
+    {
+        let rows = Answers::rows(self, task, table)?;
+        let mixtures = self.mixtures(task)?;
+        // Beyond all rows.
+        let constants = |draw: usize| self.row_rng(task, draw, usize::MAX);
+        self.units().impute_draws(table, draws, constants, |draw| {
+            let (_, predictor) = &mixtures[self.chosen(draw, draws)];
+            predictor.draw_missing(&rows, Self::GATE, |row| self.row_rng(task, draw, row))
+        })
+    }
+}
+
+/// Weighs the terms of a cell, without those that do not count.
+fn weigh(terms: &mut Vec<CellTerm>, mut weight: f64, least: f64) {
+    if least > 0.0 {
+        terms.retain(|term| term.weight > least);
+        weight /= terms.iter().map(|term| term.weight).sum::<f64>();
+    }
+    terms.iter_mut().for_each(|term| term.weight *= weight);
+}
+
+/// What a fit says of itself: `described!(Fit, Config)`.
+macro_rules! described {
+    ($fit:ty, $config:ty) => {
+        impl $fit {
+            /// Names of the classes that have a labelled row; with two, probabilities are of the second. Empty for a fit without labels.
+            pub fn classes(&self) -> &[String] {
+                &self.stored.classes
+            }
+
+            /// Names of all columns of training.
+            pub fn column_names(&self) -> &[String] {
+                Answers::units(self).column_names()
+            }
+
+            /// Columns in the model, as positions in the training table.
+            pub fn model_columns(&self) -> &[usize] {
+                &Answers::units(self).active
+            }
+
+            /// Columns left out of the model: constant in training, which are completed by their constant, or without any observed value, which stay missing.
+            pub fn ignored_columns(&self) -> Vec<usize> {
+                Answers::units(self).ignored_columns()
+            }
+
+            /// The configuration of the fit.
+            pub fn config(&self) -> &$config {
+                &self.stored.config
+            }
+        }
+    };
+}
+
+/// Class probabilities: `classifier!(Fit)`, or `classifier!(Fit, task: &str)` where questions name a task.
+macro_rules! classifier {
+    ($fit:ty $(, $task:ident: $name:ty)?) => {
+        impl $fit {
+            /// Probability of the second class for each row, by the same rules as [`predict_classes`](Self::predict_classes). Errors: as there; a fit with more than
+            /// two classes.
+            pub fn predict_proba(&self, $($task: $name,)? table: &Table) -> Result<Vec<f64>, IqgmeError> {
+                let task = Answers::task(self, ($($task)?))?;
+                two_classes(&self.stored.classes, "predict_proba", ALL_CLASSES)?;
+                let all = Answers::probabilities(self, task, table)?;
+                Ok(all.into_iter().map(|p| p[1]).collect())
+            }
+
+            /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes): how is told of the type. A row without any observed feature
+            /// gets the model's marginal class probabilities.
+            ///
+            /// Cost for each row, member or draw: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern, for `N` components; with more than two classes an
+            /// integral for each component, seven where cells are missing. Errors: other columns than in training, a fit without labels, no such task.
+            pub fn predict_classes(&self, $($task: $name,)? table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+                let task = Answers::task(self, ($($task)?))?;
+                Answers::classifies(self)?;
+                Answers::probabilities(self, task, table)
+            }
+
+            /// The most probable class of each row.
+            pub fn predict(&self, $($task: $name,)? table: &Table) -> Result<Vec<&str>, IqgmeError> {
+                let classes = &self.stored.classes;
+                let name = |p: Vec<f64>| classes[most_probable(&p)].as_str();
+                let probabilities = self.predict_classes($($task,)? table)?;
+                Ok(probabilities.into_iter().map(name).collect())
+            }
+
+            /// How well the labelled rows of a table are predicted. Errors: as [`predict_classes`](Self::predict_classes); another number of labels than rows, no
+            /// labelled row, a label that is not a class of the fit.
+            pub fn evaluate(&self, $($task: $name,)? table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
+                let task = Answers::task(self, ($($task)?))?;
+                Answers::classifies(self)?;
+                let classes = class_of_rows(table, labels, &self.stored.classes)
+                    .map_err(|source| Answers::inside(self, task, source))?;
+                Evaluation::new(&Answers::probabilities(self, task, table)?, &classes)
+                    .map_err(|source| Answers::inside(self, task, source))
+            }
+        }
+    };
+}
+
+/// Intervals of class probabilities by draws: as [`classifier`].
+macro_rules! intervals {
+    ($fit:ty $(, $task:ident: $name:ty)?) => {
+        impl $fit {
+            /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all
+            /// classes. Errors: as there; a fit with more than two classes.
+            pub fn predict_interval(
+                &self,
+                $($task: $name,)?
+                table: &Table,
+                level: f64,
+                draws: usize,
+            ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
+                let task = Answers::task(self, ($($task)?))?;
+                two_classes(&self.stored.classes, "predict_interval", ALL_INTERVALS)?;
+                let all = Draws::intervals(self, task, table, level, draws)?;
+                Ok(all.into_iter().map(|of_row| of_row[1]).collect())
+            }
+
+            /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior: what
+            /// the uncertainty of weights, components and experts makes of the probability, by `draws` draws of all parameters (missing features are integrated out in
+            /// each). These are calibrated as the probabilities of their member are, so that they spread around these, on the scale of log odds as wide as they were
+            /// or, where the member was not sure enough, wider.
+            ///
+            /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0
+            /// and 1 (both excluded), fewer than two draws.
+            pub fn predict_class_intervals(
+                &self,
+                $($task: $name,)?
+                table: &Table,
+                level: f64,
+                draws: usize,
+            ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+                let task = Answers::task(self, ($($task)?))?;
+                Answers::classifies(self)?;
+                Draws::intervals(self, task, table, level, draws)
+            }
+        }
+    };
+}
+
+/// Densities and missing cells of new rows: as [`classifier`].
+macro_rules! features {
+    ($fit:ty $(, $task:ident: $name:ty)?) => {
+        impl $fit {
+            /// Log predictive density of the observed features of each row, in the user's units; low values are anomalies. Zero for a row without any.
+            pub fn ln_density(&self, $($task: $name,)? table: &Table) -> Result<Vec<f64>, IqgmeError> {
+                Describes::density(self, Answers::task(self, ($($task)?))?, table)
+            }
+
+            /// For each row its missing cells given its observed cells, by column, in the user's units; columns that are not in the model are left out. Rows are taken for
+            /// new ones.
+            ///
+            /// Cost for each mixture: `N P^2` for each row, and `N min(|o|, |m|)^3` for each missing pattern; rows in parallel, those with the same missing columns
+            /// together. Errors: other columns than in training, no such task.
+            pub fn cells_by_row(
+                &self,
+                $($task: $name,)?
+                table: &Table,
+            ) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+                Describes::cells(self, Answers::task(self, ($($task)?))?, table)
+            }
+
+            /// Completes new rows: mean and standard deviation of every missing cell given the observed cells of its row, by the same rules as
+            /// [`cells_by_row`](Self::cells_by_row).
+            ///
+            /// Hide columns first ([`Table::hide`]) to get the conditional distribution of any columns given any others. A constant column is completed by its
+            /// constant; a column that had no observed value in training stays missing.
+            pub fn impute(&self, $($task: $name,)? table: &Table) -> Result<Imputation, IqgmeError> {
+                let cells = self.cells_by_row($($task,)? table)?;
+                Answers::units(self).impute(table, cells)
+            }
+
+            /// `draws` completed tables, each a joint draw from the distributions of [`cells_by_row`](Self::cells_by_row), for multiple imputation.
+            pub fn impute_draws(
+                &self,
+                $($task: $name,)?
+                table: &Table,
+                draws: usize,
+            ) -> Result<Vec<Table>, IqgmeError> {
+                Describes::completed_draws(self, Answers::task(self, ($($task)?))?, table, draws)
+            }
+        }
+    };
+}
+
+/// What the macros name.
+pub(crate) mod prelude {
+    pub(crate) use npb_data::{Labels, Table};
+
+    pub(crate) use super::{Answers, Describes, Draws, classifier, described, features, intervals};
+    pub(crate) use crate::answers::{
+        ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, ProbabilityInterval,
+        most_probable,
+    };
+    pub(crate) use crate::data::{class_of_rows, two_classes};
+    pub(crate) use crate::{IqgmeError, units::Units};
+}
+
+pub(crate) use {classifier, described, features, intervals};
