@@ -80,6 +80,8 @@ pub(crate) enum ModelKind {
     Labels,
     /// Likes of many users with few ratings each.
     Groups,
+    /// Classes in many tasks that share what they can.
+    Tasks,
     /// Topics of documents.
     Topics,
     /// Images with noise or holes.
@@ -141,9 +143,9 @@ pub(crate) struct Out {
     /// File to write; replaced only when all is there [default: standard output].
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// Format of a table.
-    #[arg(long, value_enum, default_value_t = Format::Csv)]
-    pub(crate) format: Format,
+    /// Format of a table [default: by the name of --out, else csv].
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
 }
 
 /// Formats of tables.
@@ -155,6 +157,24 @@ pub(crate) enum Format {
     Json,
     /// Columns below each other, to be read by people.
     Table,
+    /// Parquet.
+    Parquet,
+    /// An Arrow file (Feather).
+    Arrow,
+}
+
+impl Out {
+    /// The format that is asked for, or that the name of the file says.
+    pub(crate) fn format(&self) -> Format {
+        let name = || self.out.as_ref()?.file_name()?.to_str();
+        let by_name = || match npb_arrow::Format::of_name(name()?)? {
+            npb_arrow::Format::Parquet => Some(Format::Parquet),
+            _ => Some(Format::Arrow),
+        };
+        let is_json = || name().is_some_and(|name| name.to_lowercase().ends_with(".json"));
+        let guessed = || by_name().or_else(|| is_json().then_some(Format::Json));
+        self.format.or_else(guessed).unwrap_or(Format::Csv)
+    }
 }
 
 #[derive(Args, Debug)]
@@ -255,6 +275,8 @@ pub(crate) enum Fit {
     Labels(LabelsArgs),
     /// Likes of many users with few ratings each: `npb recommend`, new users included.
     Groups(GroupsArgs),
+    /// Classes in many tasks, such as places or machines, that share what they can: `npb predict`.
+    Tasks(TasksArgs),
     /// Topics of documents, and what they say of a class or a number: `npb predict`.
     Topics(TopicsArgs),
 }
@@ -332,6 +354,22 @@ pub(crate) struct ClassifierArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct TasksArgs {
+    #[command(flatten)]
+    pub(crate) training: Training,
+    /// The column that says to which task a row belongs.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) task: String,
+    /// The column to be predicted [default: that of the schema]. Rows without a label are used, too.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct MixtureArgs {
     #[command(flatten)]
     pub(crate) training: Training,
@@ -387,7 +425,7 @@ pub(crate) enum Values {
 
 #[derive(Args, Debug)]
 pub(crate) struct PredictArgs {
-    /// A model file: classifier, labels, topics or ratings.
+    /// A model file: classifier, tasks, labels, topics or ratings.
     pub(crate) model: PathBuf,
     /// New rows; for ratings, lines with row and column.
     pub(crate) file: PathBuf,

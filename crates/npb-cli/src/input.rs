@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use npb_data::RawTable;
 use npb_data::read::{
-    self, DelimitedOptions, Encoding, ImpossibleValues, MissingColumns, ReadError, ReadingRules,
-    Separator, UnseenLevels,
+    self, DelimitedOptions, Encoding, ImpossibleValues, MissingColumns, ReadError, ReadingReport,
+    ReadingRules, Separator, UnseenLevels,
 };
-use npb_data::schema::{Kind, Role, Schema, SchemaData, SchemaError};
+use npb_data::schema::{Kind, Role, Schema, SchemaData, SchemaError, SchemaGuess};
 
 use crate::args::{Layout, Rule, Rules, Training};
 use crate::failure::{Failure, Result};
@@ -22,6 +23,91 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
     };
     read.map_err(|e| Failure::bad_data(format_args!("{}: cannot read: {e}", path.display())))?;
     Ok(bytes)
+}
+
+/// A file with columns: text, or columns that have types of their own.
+pub(crate) struct Given {
+    path: PathBuf,
+    name: String,
+    content: Content,
+}
+
+enum Content {
+    Text(Vec<u8>),
+    Raw(RawTable),
+}
+
+impl Given {
+    /// A whole file. Parquet, Arrow and .npy files are recognised by their first bytes.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        Self::read_only(path, None)
+    }
+
+    /// The same, of columns that have types only those that a schema names.
+    fn read_only(path: &Path, schema: Option<&Schema>) -> Result<Self> {
+        let bytes = bytes(path)?;
+        let name = path.display().to_string();
+        let content = if npb_arrow::Format::of(&bytes).is_some() {
+            let only = schema.map(|s| s.columns.iter().map(|c| c.name.clone()).collect());
+            let table = npb_arrow::read(&name, bytes, &npb_arrow::Options { only });
+            Content::Raw(table.map_err(Failure::bad_data)?)
+        } else if npb_data::is_npy(&bytes) {
+            let table = npb_data::read_npy(bytes.as_slice());
+            Content::Raw(table.map_err(|e| Failure::bad_data(format_args!("{name}: {e}")))?)
+        } else {
+            Content::Text(bytes)
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            name,
+            content,
+        })
+    }
+
+    /// The schema that it suggests.
+    pub(crate) fn guess(&self, layout: &Layout) -> Result<SchemaGuess> {
+        match &self.content {
+            Content::Raw(table) => Ok(Schema::guess_raw(&self.name, table)),
+            Content::Text(text) => {
+                let options = layout.options(&self.path)?;
+                Schema::guess(&self.name, text.as_slice(), &options).map_err(|e| unreadable(&e))
+            }
+        }
+    }
+
+    /// Its data by a schema.
+    pub(crate) fn by_schema(
+        self,
+        schema: &Schema,
+        rules: &ReadingRules,
+    ) -> Result<(SchemaData, ReadingReport)> {
+        let read = match self.content {
+            Content::Raw(table) => read::raw_with_schema(&self.name, table, schema, rules),
+            Content::Text(text) => read::with_schema(&self.name, text.as_slice(), schema, rules),
+        };
+        read.map_err(|e| unreadable(&e))
+    }
+
+    /// Its text with the layout; that of typed columns is plain.
+    pub(crate) fn into_text(self, layout: &Layout) -> Result<(Vec<u8>, DelimitedOptions)> {
+        let table = match self.content {
+            Content::Text(text) => return Ok((text, layout.options(&self.path)?)),
+            Content::Raw(table) => table,
+        };
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer
+            .write_record(table.names())
+            .map_err(Failure::failed)?;
+        for row in 0..table.n_rows() {
+            let cells = table.columns().iter();
+            let cells = cells.map(|column| column.text(row).unwrap_or_default());
+            writer.write_record(cells).map_err(Failure::failed)?;
+        }
+        let text = writer
+            .into_inner()
+            .map_err(|e| Failure::failed(e.error()))?;
+        Ok((text, DelimitedOptions::default()))
+    }
 }
 
 /// Everything in a text file.
@@ -124,14 +210,10 @@ pub(crate) fn warn(quiet: bool, file: &Path, lines: &str) {
     }
 }
 
-/// The schema of the file of a fit: written by a person, or guessed.
-fn schema_of(training: &Training, bytes: &[u8], quiet: bool) -> Result<Schema> {
+/// The schema that the file of a fit suggests.
+fn schema_of(training: &Training, given: &Given, quiet: bool) -> Result<Schema> {
     let file = training.file.display().to_string();
-    if let Some(path) = &training.schema {
-        return Schema::from_toml(&text(path)?).map_err(|e| bad_schema(Some(path), &e));
-    }
-    let options = training.layout.options(&training.file)?;
-    let guess = Schema::guess(&file, bytes, &options).map_err(|e| unreadable(&e))?;
+    let guess = given.guess(&training.layout)?;
     let is_number = |name: &str| name.parse::<f64>().is_ok();
     if !training.layout.no_header && guess.schema.columns.iter().all(|c| is_number(&c.name)) {
         note(
@@ -152,14 +234,24 @@ fn schema_of(training: &Training, bytes: &[u8], quiet: bool) -> Result<Schema> {
     Ok(guess.schema)
 }
 
-/// Reads the file of a fit; `label`: the column to be predicted, if the schema does not say.
+/// Reads the file of a fit; `label` and `group`: the columns of these roles, if the schema does not say.
 pub(crate) fn training(
     training: &Training,
     label: Option<&str>,
+    group: Option<&str>,
     quiet: bool,
 ) -> Result<SchemaData> {
-    let bytes = bytes(&training.file)?;
-    let mut schema = schema_of(training, &bytes, quiet)?;
+    let (given, mut schema) = match &training.schema {
+        Some(path) => {
+            let schema = Schema::from_toml(&text(path)?).map_err(|e| bad_schema(Some(path), &e))?;
+            (Given::read_only(&training.file, Some(&schema))?, schema)
+        }
+        None => {
+            let given = Given::read(&training.file)?;
+            let schema = schema_of(training, &given, quiet)?;
+            (given, schema)
+        }
+    };
     let in_schema =
         |e: SchemaError| Failure::usage(format_args!("{}: {e}", training.file.display()));
     if let Some(label) = label {
@@ -177,6 +269,9 @@ pub(crate) fn training(
     if let Some(id) = &training.id {
         schema.set_role(id, Role::RowId).map_err(in_schema)?;
     }
+    if let Some(group) = group {
+        schema.set_role(group, Role::Group).map_err(in_schema)?;
+    }
     for name in &training.ignore {
         schema.set_role(name, Role::Ignored).map_err(in_schema)?;
     }
@@ -185,10 +280,9 @@ pub(crate) fn training(
         ..ReadingRules::default()
     };
     let file = training.file.display().to_string();
-    let read = read::with_schema(&file, bytes.as_slice(), &schema, &rules);
-    let (data, report) = read.map_err(|e| unreadable(&e))?;
+    let (data, report) = given.by_schema(&schema, &rules)?;
     warn(quiet, &training.file, &report.to_string());
-    if data.weights.is_some() || data.groups.is_some() {
+    if data.weights.is_some() || (data.groups.is_some() && group.is_none()) {
         note(
             quiet,
             format_args!(
@@ -229,10 +323,7 @@ pub(crate) fn like_training(
             Rule::Missing => ImpossibleValues::Missing,
         },
     };
-    let bytes = bytes(path)?;
-    let file = path.display().to_string();
-    let read = read::with_schema(&file, bytes.as_slice(), &schema, &rules);
-    let (data, report) = read.map_err(|e| unreadable(&e))?;
+    let (data, report) = Given::read_only(path, Some(&schema))?.by_schema(&schema, &rules)?;
     warn(quiet, path, &report.to_string());
     Ok(data)
 }

@@ -11,7 +11,7 @@ use crate::sheet::Sheet;
 
 /// Writes a table to where the options say.
 pub(crate) fn sheet(sheet: &Sheet, out: &Out) -> Result<()> {
-    bytes(&sheet.written(out.format)?, out.out.as_deref())
+    bytes(&sheet.written(out.format())?, out.out.as_deref())
 }
 
 /// Writes everything to a file, or to standard output without one. A reader that goes away early is no failure.

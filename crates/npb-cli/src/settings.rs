@@ -3,7 +3,7 @@
 use npb_bpfa::ImageConfig;
 use npb_bsvd::BsvdConfig;
 use npb_hbrec::HbrecConfig;
-use npb_iqgme::IqgmeConfig;
+use npb_iqgme::{IqgmeConfig, TasksConfig};
 use npb_itf::ItfConfig;
 use npb_regbayes::{MedLdaConfig, MtIlsvmConfig};
 use serde::Serialize;
@@ -24,6 +24,7 @@ impl ModelKind {
             ModelKind::Table => "table",
             ModelKind::Labels => "labels",
             ModelKind::Groups => "groups",
+            ModelKind::Tasks => "tasks",
             ModelKind::Topics => "topics",
             ModelKind::Image => "image",
         }
@@ -39,6 +40,7 @@ impl ModelKind {
             ModelKind::Table => text(&settings.read::<ItfConfig>(self)?),
             ModelKind::Labels => text(&settings.read::<MtIlsvmConfig>(self)?),
             ModelKind::Groups => text(&settings.read::<HbrecConfig>(self)?),
+            ModelKind::Tasks => text(&settings.read::<TasksConfig>(self)?),
             ModelKind::Topics => text(&settings.read::<MedLdaConfig>(self)?),
             ModelKind::Image => text(&settings.read::<ImageConfig>(self)?),
         }
@@ -85,6 +87,7 @@ impl Settings {
             i64::try_from(seed).map_err(|_| Failure::usage("--seed must be below 2^63"))?;
             let setting = match kind {
                 ModelKind::Image => "model.seed",
+                ModelKind::Tasks => "single.seed",
                 _ => "seed",
             };
             set(&mut table, &format!("{setting}={seed}"))?;
@@ -176,6 +179,7 @@ mod tests {
             ModelKind::Table,
             ModelKind::Labels,
             ModelKind::Groups,
+            ModelKind::Tasks,
             ModelKind::Topics,
             ModelKind::Image,
         ] {

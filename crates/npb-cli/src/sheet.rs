@@ -1,7 +1,7 @@
 //! Tables to write.
 
 use npb_data::schema::{Kind, Role, Schema};
-use npb_data::{MixedColumn, MixedTable};
+use npb_data::{MixedColumn, MixedTable, RawColumn, RawTable, number_text};
 
 use crate::args::Format;
 use crate::failure::{Failure, Result};
@@ -12,13 +12,16 @@ pub(crate) enum Cell {
     Missing,
     Text(String),
     Number(f64),
+    Whole(u64),
+    /// Seconds since 1970.
+    Time(f64),
 }
 
-/// A table with named columns, row by row.
+/// A table with named columns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sheet {
-    pub(crate) names: Vec<String>,
-    pub(crate) rows: Vec<Vec<Cell>>,
+    names: Vec<String>,
+    columns: Vec<Vec<Cell>>,
 }
 
 impl From<Option<&str>> for Cell {
@@ -33,29 +36,34 @@ impl From<Option<f64>> for Cell {
     }
 }
 
-/// The shortest text that reads back as the same number.
-pub(crate) fn number(value: f64) -> String {
-    let size = value.abs();
-    match size == 0.0 || (1e-5..1e16).contains(&size) {
-        true => value.to_string(),
-        false => format!("{value:e}"),
-    }
-}
-
 impl Cell {
     fn text(&self) -> String {
         match self {
             Cell::Missing => String::new(),
             Cell::Text(text) => text.clone(),
-            Cell::Number(value) => number(*value),
+            Cell::Number(value) => number_text(*value),
+            Cell::Whole(value) => value.to_string(),
+            Cell::Time(seconds) => RawColumn::Times(vec![Some(*seconds)])
+                .text(0)
+                .unwrap_or_default(),
         }
     }
 
     fn json(&self) -> String {
         match self {
             Cell::Text(text) => json_text(text),
-            Cell::Number(value) if value.is_finite() => number(*value),
-            Cell::Missing | Cell::Number(_) => "null".to_owned(),
+            Cell::Time(_) => json_text(&self.text()),
+            Cell::Missing => "null".to_owned(),
+            Cell::Number(value) if !value.is_finite() => "null".to_owned(),
+            Cell::Number(_) | Cell::Whole(_) => self.text(),
+        }
+    }
+
+    fn number(&self) -> Option<f64> {
+        match self {
+            Cell::Number(value) => Some(*value),
+            Cell::Whole(value) => Some(*value as f64),
+            _ => None,
         }
     }
 }
@@ -68,7 +76,7 @@ impl Sheet {
     pub(crate) fn new(names: &[&str]) -> Self {
         Self {
             names: names.iter().map(|&name| name.to_owned()).collect(),
-            rows: Vec::new(),
+            columns: vec![Vec::new(); names.len()],
         }
     }
 
@@ -78,19 +86,15 @@ impl Sheet {
         row_ids: Option<&Vec<Option<String>>>,
         n_rows: usize,
     ) -> Self {
-        let named = schema
-            .with_role(Role::RowId)
-            .next()
-            .filter(|_| row_ids.is_some());
-        let name = named.map_or("row", |column| column.name.as_str());
-        let cell = |i: usize| match row_ids {
-            Some(ids) => Cell::from(ids[i].as_deref()),
-            None => Cell::Number((i + 1) as f64),
-        };
-        Self {
-            names: vec![name.to_owned()],
-            rows: (0..n_rows).map(|i| vec![cell(i)]).collect(),
+        let mut sheet = Self::default();
+        let named = schema.with_role(Role::RowId).next();
+        match (named, row_ids) {
+            (Some(column), Some(ids)) => {
+                sheet.push_column(&column.name, ids.iter().map(|id| Cell::from(id.as_deref())))
+            }
+            _ => sheet.push_column("row", (1..=n_rows as u64).map(Cell::Whole)),
         }
+        sheet
     }
 
     pub(crate) fn push_column(
@@ -99,9 +103,34 @@ impl Sheet {
         cells: impl IntoIterator<Item = Cell>,
     ) {
         self.names.push(name.into());
-        for (row, cell) in self.rows.iter_mut().zip(cells) {
-            row.push(cell);
+        self.columns.push(cells.into_iter().collect());
+    }
+
+    /// One row more; what it lacks is missing.
+    pub(crate) fn push_row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let mut cells = cells.into_iter();
+        for column in &mut self.columns {
+            column.push(cells.next().unwrap_or(Cell::Missing));
         }
+    }
+
+    /// The rows of another sheet of the same columns below these.
+    pub(crate) fn append(&mut self, other: Sheet) {
+        if self.columns.is_empty() {
+            *self = other;
+            return;
+        }
+        for (column, more) in self.columns.iter_mut().zip(other.columns) {
+            column.extend(more);
+        }
+    }
+
+    fn n_rows(&self) -> usize {
+        self.columns.first().map_or(0, Vec::len)
+    }
+
+    fn row(&self, row: usize) -> impl Iterator<Item = &Cell> {
+        self.columns.iter().map(move |column| &column[row])
     }
 
     /// Adds the features of a schema, as a file would have them.
@@ -116,9 +145,11 @@ impl Sheet {
                 (MixedColumn::Binary { levels, values }, _) => {
                     Cell::from(values[i].map(|value| levels[usize::from(value)].as_str()))
                 }
+                (MixedColumn::Count(cells), _) => cells[i].map_or(Cell::Missing, Cell::Whole),
                 (cells, Some(scale)) => {
-                    let text = cells.number(i).and_then(|value| scale.text(value));
-                    Cell::from(text.as_deref())
+                    // Written to the second.
+                    let time = cells.number(i).and_then(|value| scale.seconds(value));
+                    time.map_or(Cell::Missing, |time| Cell::Time(time.round()))
                 }
                 (cells, None) => Cell::from(cells.number(i)),
             };
@@ -132,15 +163,24 @@ impl Sheet {
             Format::Csv => self.csv(),
             Format::Json => Ok(self.json().into_bytes()),
             Format::Table => Ok(self.aligned().into_bytes()),
+            Format::Parquet => self.typed(npb_arrow::Format::Parquet),
+            Format::Arrow => self.typed(npb_arrow::Format::Arrow),
         }
+    }
+
+    /// A file of columns that have types.
+    fn typed(&self, format: npb_arrow::Format) -> Result<Vec<u8>> {
+        let columns = self.columns.iter().map(|cells| raw(cells)).collect();
+        let table = RawTable::new(self.names.clone(), columns).map_err(Failure::failed)?;
+        npb_arrow::write(&table, format).map_err(Failure::failed)
     }
 
     fn csv(&self) -> Result<Vec<u8>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let mut write = || {
             writer.write_record(&self.names)?;
-            for row in &self.rows {
-                writer.write_record(row.iter().map(Cell::text))?;
+            for row in 0..self.n_rows() {
+                writer.write_record(self.row(row).map(Cell::text))?;
             }
             writer.flush()?;
             Ok::<(), csv::Error>(())
@@ -151,15 +191,12 @@ impl Sheet {
 
     fn json(&self) -> String {
         let keys: Vec<String> = self.names.iter().map(|name| json_text(name)).collect();
-        let object = |row: &Vec<Cell>| {
-            let entries: Vec<String> = keys
-                .iter()
-                .zip(row)
-                .map(|(key, cell)| format!("{key}: {}", cell.json()))
-                .collect();
-            format!("  {{{}}}", entries.join(", "))
+        let object = |row: usize| {
+            let entries = keys.iter().zip(self.row(row));
+            let entries = entries.map(|(key, cell)| format!("{key}: {}", cell.json()));
+            format!("  {{{}}}", entries.collect::<Vec<_>>().join(", "))
         };
-        let objects: Vec<String> = self.rows.iter().map(object).collect();
+        let objects: Vec<String> = (0..self.n_rows()).map(object).collect();
         match objects.is_empty() {
             true => "[]\n".to_owned(),
             false => format!("[\n{}\n]\n", objects.join(",\n")),
@@ -168,40 +205,51 @@ impl Sheet {
 
     fn aligned(&self) -> String {
         let shown = |cell: &Cell| match cell {
-            Cell::Number(value) if value.fract() == 0.0 && value.abs() < 1e15 => number(*value),
+            Cell::Number(value) if value.fract() == 0.0 && value.abs() < 1e15 => cell.text(),
             Cell::Number(value) if (1e-3..1e6).contains(&value.abs()) => format!("{value:.4}"),
             Cell::Number(value) => format!("{value:.2e}"),
             cell => cell.text(),
         };
-        let texts: Vec<Vec<String>> = self
-            .rows
-            .iter()
-            .map(|row| row.iter().map(shown).collect())
-            .collect();
-        let width = |k: usize| {
-            let cells = texts.iter().map(|row| row[k].chars().count());
-            cells
-                .chain([self.names[k].chars().count()])
-                .max()
-                .unwrap_or(0)
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for (name, cells) in self.names.iter().zip(&self.columns) {
+            let texts: Vec<String> = cells.iter().map(shown).collect();
+            let all = || std::iter::once(name).chain(&texts);
+            let width = all().map(|text| text.chars().count()).max().unwrap_or(0);
+            let right = !cells.iter().any(|cell| matches!(cell, Cell::Text(_)));
+            let padded = all().map(|text| match right {
+                true => format!("{text:>width$}"),
+                false => format!("{text:<width$}"),
+            });
+            columns.push(padded.collect::<Vec<String>>());
+        }
+        let line = |row: usize| {
+            let cells: Vec<&str> = columns.iter().map(|column| column[row].as_str()).collect();
+            cells.join("  ").trim_end().to_owned() + "\n"
         };
-        let widths: Vec<usize> = (0..self.names.len()).map(width).collect();
-        let is_number = |k: usize| self.rows.iter().all(|row| !matches!(row[k], Cell::Text(_)));
-        let right: Vec<bool> = (0..self.names.len()).map(is_number).collect();
-        let line = |cells: &[String]| {
-            let padded =
-                cells
-                    .iter()
-                    .zip(&widths)
-                    .zip(&right)
-                    .map(|((cell, &w), right)| match right {
-                        true => format!("{cell:>w$}"),
-                        false => format!("{cell:<w$}"),
-                    });
-            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-        };
-        std::iter::once(line(&self.names))
-            .chain(texts.iter().map(|row| line(row)))
-            .collect()
+        (0..=self.n_rows()).map(line).collect()
     }
+}
+
+/// The type of a column is that of its cells.
+fn raw(cells: &[Cell]) -> RawColumn {
+    let all = |is: fn(&Cell) -> bool| cells.iter().all(|cell| *cell == Cell::Missing || is(cell));
+    if all(|cell| matches!(cell, Cell::Whole(_))) && cells.iter().any(|c| *c != Cell::Missing) {
+        let whole = |cell: &Cell| match cell {
+            Cell::Whole(value) => i64::try_from(*value).ok(),
+            _ => None,
+        };
+        return RawColumn::Whole(cells.iter().map(whole).collect());
+    }
+    if all(|cell| cell.number().is_some()) {
+        return RawColumn::Numbers(cells.iter().map(Cell::number).collect());
+    }
+    if all(|cell| matches!(cell, Cell::Time(_))) {
+        let time = |cell: &Cell| match cell {
+            Cell::Time(seconds) => Some(*seconds),
+            _ => None,
+        };
+        return RawColumn::Times(cells.iter().map(time).collect());
+    }
+    let text = |cell: &Cell| (*cell != Cell::Missing).then(|| cell.text());
+    RawColumn::texts(cells.iter().map(text))
 }

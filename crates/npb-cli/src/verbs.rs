@@ -8,6 +8,7 @@ mod labels;
 mod questions;
 mod ratings;
 mod table;
+mod tasks;
 mod topics;
 
 use clap::CommandFactory;

@@ -212,6 +212,12 @@ pub enum DataError {
         /// Number of classes or levels.
         n_classes: usize,
     },
+    /// A .npy file that cannot be read.
+    #[error("not a .npy file that can be read: {problem}")]
+    Npy {
+        /// What is wrong.
+        problem: &'static str,
+    },
     /// A column of a kind that cannot be used so.
     #[error("column {column} ({name:?}) is {kind}, expected {needed}")]
     WrongKind {

@@ -17,7 +17,7 @@
 //! | [`PatchGrid`], [`PatchSums`] | overlapping patches of an image, and the image that patches make together |
 //! | [`Field`] | what columns measure, alone or together: reals, counts, levels, angles, vectors, series, networks |
 //! | [`Standardiser`] | columns to mean 0 and standard deviation 1, and back |
-//! | [`write_npy`] | an array as NumPy's .npy |
+//! | [`read_npy`], [`write_npy`] | NumPy's .npy |
 //! | [`schema`] | what the columns of a file are: guessed with reasons, edited as TOML, and every later file read by it |
 //! | [`read`] | delimited text, ARFF, MovieLens, triplets, MatrixMarket, bags of words, tokens, given masks and splits |
 //! | [`splits`] | drawn masks; random, stratified, grouped splits and folds; examples given for a user |
@@ -72,7 +72,7 @@ pub use labels::Labels;
 pub use mask::Mask;
 pub use measure::{ColumnKind, Measure};
 pub use mixed::{MixedColumn, MixedTable};
-pub use npy::write_npy;
+pub use npy::{is_npy, read_npy, write_npy};
 pub use patches::{PatchGrid, PatchSums};
 pub use patterns::{Pattern, PatternIndex};
 pub use ratings::{Rating, Ratings};

@@ -1,5 +1,6 @@
 //! NumPy's .npy files.
 
+use crate::{DataError, RawTable};
 use std::io::{self, Write};
 
 /// Writes an array of single precision as NumPy's .npy: any number of dimensions, values with the last one running fastest.
@@ -43,6 +44,113 @@ pub fn write_npy(
     out.flush()
 }
 
+/// The first bytes are those of a .npy file.
+pub fn is_npy(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x93NUMPY")
+}
+
+/// Reads NumPy's .npy: a matrix (or one column) of numbers or truth values; NaN is missing; columns are called `x0`, `x1`, ...
+///
+/// Floats of 32 and 64 bit, integers of 8 to 64 bit, booleans; either order of bytes and of dimensions.
+///
+/// # Errors
+/// Says what the file is instead: cut off, of another type, of more than two dimensions.
+///
+/// ```
+/// let mut file = Vec::new();
+/// npb_data::write_npy(&mut file, &[2, 2], [0.0, 1.0, f32::NAN, 3.0].into_iter())?;
+/// let table = npb_data::read_npy(&file)?;
+/// assert_eq!((table.names()[1].as_str(), table.n_rows()), ("x1", 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn read_npy(bytes: &[u8]) -> Result<RawTable, DataError> {
+    let wrong = |problem| DataError::Npy { problem };
+    let cut = || wrong("the file is cut off");
+    let (start, sizes) = match bytes.get(6).ok_or_else(cut)? {
+        1 => (
+            10,
+            bytes
+                .get(8..10)
+                .map(|b| usize::from(b[0]) | usize::from(b[1]) << 8),
+        ),
+        _ => {
+            let size = |b: &[u8]| b.iter().rev().fold(0, |n, &b| n << 8 | usize::from(b));
+            (12, bytes.get(8..12).map(size))
+        }
+    };
+    let end = start + sizes.ok_or_else(cut)?;
+    let header = std::str::from_utf8(bytes.get(start..end).ok_or_else(cut)?)
+        .map_err(|_| wrong("the header is no text"))?;
+    let after = |key: &str| {
+        header
+            .split_once(key)
+            .map(|(_, rest)| rest.trim_start_matches([':', ' ']))
+    };
+    let kind = after("'descr'").and_then(|rest| rest.strip_prefix('\'')?.split('\'').next());
+    let by_columns = after("'fortran_order'").is_some_and(|rest| rest.starts_with("True"));
+    let shape = after("'shape'").and_then(|rest| rest.strip_prefix('(')?.split(')').next());
+    let sizes = shape.map(|shape| {
+        let sizes = shape
+            .split(',')
+            .map(str::trim)
+            .filter(|size| !size.is_empty());
+        sizes
+            .map(|size| size.parse::<usize>().ok())
+            .collect::<Option<Vec<_>>>()
+    });
+    let (n_rows, n_cols) = match sizes.flatten().as_deref() {
+        Some(&[n]) => (n, 1),
+        Some(&[n, p]) => (n, p),
+        _ => return Err(wrong("must be an array of one or two dimensions")),
+    };
+    let kind = kind.filter(|kind| kind.is_ascii() && kind.len() == 3);
+    let kind = kind.ok_or_else(|| wrong(NPY_TYPES))?;
+    let (big, width) = (
+        kind.starts_with('>'),
+        usize::from(kind.as_bytes()[2].wrapping_sub(b'0')),
+    );
+    let read = npy_reader(&kind[1..]).ok_or_else(|| wrong(NPY_TYPES))?;
+    let cells = &bytes[end..];
+    let n = n_rows
+        .checked_mul(n_cols)
+        .filter(|n| n.checked_mul(width) == Some(cells.len()));
+    let n = n.ok_or_else(|| wrong("holds another number of bytes than its shape says"))?;
+    let value = |k: usize| {
+        let mut eight = [0; 8];
+        for (i, to) in eight[..width].iter_mut().enumerate() {
+            *to = cells[k * width + if big { width - 1 - i } else { i }];
+        }
+        read(eight)
+    };
+    let at = |i: usize, j: usize| {
+        if by_columns {
+            j * n_rows + i
+        } else {
+            i * n_cols + j
+        }
+    };
+    let values: Vec<f64> = (0..n)
+        .map(|k| value(at(k / n_cols.max(1), k % n_cols.max(1))))
+        .collect();
+    RawTable::from_matrix(n_rows, n_cols, &values)
+}
+
+const NPY_TYPES: &str = "must be of floats of 32 or 64 bit, integers or booleans";
+
+/// A number from the bytes of one type, the lowest first, padded by zeros.
+fn npy_reader(kind: &str) -> Option<fn([u8; 8]) -> f64> {
+    Some(match kind {
+        "f8" => f64::from_le_bytes,
+        "f4" => |b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]])),
+        "b1" | "u1" | "u2" | "u4" | "u8" => |b| u64::from_le_bytes(b) as f64,
+        "i1" => |b| f64::from(b[0] as i8),
+        "i2" => |b| f64::from(i16::from_le_bytes([b[0], b[1]])),
+        "i4" => |b| f64::from(i32::from_le_bytes([b[0], b[1], b[2], b[3]])),
+        "i8" => |b| i64::from_le_bytes(b) as f64,
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +168,31 @@ mod tests {
         assert!(header.ends_with('\n'));
         assert_eq!(file.len(), 128 + 6 * 4);
         assert_eq!(file[128 + 5 * 4..], 5f32.to_le_bytes());
+        let table = read_npy(&file).unwrap();
+        let text = |i: usize, j: usize| table.columns()[j].text(i).unwrap();
+        assert_eq!(
+            (table.n_rows(), text(0, 2), text(1, 0)),
+            (2, "2".into(), "3".into())
+        );
+        let turned = String::from_utf8_lossy(&file[10..128])
+            .replace("False", "True ")
+            .replace("<f4", ">i4");
+        let mut other = [&file[..10], turned.as_bytes()].concat();
+        (1..=6_i32).for_each(|k| other.extend((-k).to_be_bytes()));
+        let table = read_npy(&other).unwrap();
+        assert_eq!(
+            table.columns()[1].text(0).as_deref(),
+            Some("-3"),
+            "by columns"
+        );
+        for length in 6..file.len() {
+            assert!(read_npy(&file[..length]).is_err(), "{length}");
+        }
+        for (old, new) in [("(2, 3)", "(2, 4)"), ("<f4", "<c4"), ("(2, 3)", "(2,)  ")] {
+            let header = String::from_utf8_lossy(&file[10..128]).replace(old, new);
+            let other = [&file[..10], header.as_bytes(), &file[128..]].concat();
+            assert!(read_npy(&other).is_err(), "{new}");
+        }
         let mut line = Vec::new();
         write_npy(&mut line, &[1], [2.0].into_iter()).unwrap();
         let header = std::str::from_utf8(&line[10..128]).unwrap();

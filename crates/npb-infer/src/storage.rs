@@ -431,6 +431,14 @@ fn read(path: &Path) -> Result<Vec<u8>, StorageError> {
 }
 
 fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), StorageError> {
+    if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        // A device or a pipe is written to; a file in its place would be the end of it.
+        return fs::write(path, bytes).map_err(|source| StorageError::Io {
+            path: path.to_owned(),
+            action: "write",
+            source,
+        });
+    }
     let temporary = temporary_beside(path);
     let written = write_and_rename(&temporary, path, bytes);
     if written.is_err() {

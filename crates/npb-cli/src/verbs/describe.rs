@@ -1,22 +1,20 @@
 //! `npb schema`, `summary`, `diagnose` and `export`: what there is.
 
-use npb_data::schema::{Design, Role, Schema};
+use npb_data::schema::{Design, Role};
 use npb_infer::diagnostics::ChainDiagnostics;
 use npb_iqgme::{IqgmeFit, Saved};
 
-use super::{labels, ratings, table, topics};
+use super::{labels, ratings, table, tasks, topics};
 use crate::args::{ExportArgs, ModelArgs, ModelKind, Part, SchemaArgs};
 use crate::failure::{Failure, Result};
-use crate::input::{self, unreadable};
+use crate::input::{self, Given};
 use crate::model::ModelFile;
 use crate::output;
 use crate::sheet::{Cell, Sheet};
 
 pub(crate) fn schema(args: &SchemaArgs) -> Result<()> {
-    let bytes = input::bytes(&args.file)?;
-    let options = args.layout.options(&args.file)?;
     let file = args.file.display().to_string();
-    let mut guess = Schema::guess(&file, bytes.as_slice(), &options).map_err(|e| unreadable(&e))?;
+    let mut guess = Given::read(&args.file)?.guess(&args.layout)?;
     let in_file = |e| Failure::usage(format_args!("{file}: {e}"));
     for (column, role) in [(&args.label, Role::Label), (&args.id, Role::RowId)] {
         if let Some(column) = column {
@@ -43,6 +41,7 @@ pub(crate) fn summary(args: &ModelArgs) -> Result<()> {
         "ratings" => ratings::ranks(&model, &args.model)?,
         "labels" => labels::features(&model, &args.model)?,
         "groups" => names(&model),
+        "tasks" => tasks::similarity(&model, &args.model)?,
         "topics" => topics::words(&model, &args.model)?,
         _ => columns(&model, args)?,
     };
@@ -62,11 +61,9 @@ pub(crate) fn summary(args: &ModelArgs) -> Result<()> {
 /// The items of a fit of likes.
 fn names(model: &ModelFile) -> Sheet {
     let mut sheet = Sheet::new(&[model.places.get(1).map_or("item", String::as_str)]);
-    sheet.rows = model
-        .names
-        .iter()
-        .map(|name| vec![Cell::Text(name.clone())])
-        .collect();
+    for name in &model.names {
+        sheet.push_row([Cell::Text(name.clone())]);
+    }
     sheet
 }
 
@@ -74,13 +71,11 @@ fn names(model: &ModelFile) -> Sheet {
 fn clusters(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
     let fit = numbers_fit(model, args)?;
     let names = Design::new(&model.schema(&args.model)?).names().concat();
-    let mut sheet = Sheet::new(&["cluster", "weight", "rows"]);
-    let in_model: Vec<&String> = fit
-        .model_columns()
-        .iter()
-        .filter_map(|&j| names.get(j))
-        .collect();
-    sheet.names.extend(in_model.into_iter().cloned());
+    let in_model = fit.model_columns();
+    let in_model = in_model.iter().filter_map(|&j| names.get(j));
+    let columns = ["cluster", "weight", "rows"].into_iter();
+    let columns: Vec<&str> = columns.chain(in_model.map(String::as_str)).collect();
+    let mut sheet = Sheet::new(&columns);
     for (k, component) in fit.components().into_iter().enumerate() {
         let mut row = vec![
             Cell::Number((k + 1) as f64),
@@ -88,8 +83,7 @@ fn clusters(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
             Cell::Number(component.size),
         ];
         row.extend(component.mean.iter().map(|&mean| Cell::Number(mean)));
-        row.resize(sheet.names.len(), Cell::Missing);
-        sheet.rows.push(row);
+        sheet.push_row(row);
     }
     Ok(sheet)
 }
@@ -104,7 +98,7 @@ fn columns(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
             .iter()
             .filter(|d| d.columns[j].block == d.columns[0].block)
             .count();
-        sheet.rows.push(vec![
+        sheet.push_row(vec![
             Cell::Text(info.name.clone()),
             Cell::from(info.kind.map(|kind| kind.to_string()).as_deref()),
             Cell::Number(together as f64 / draws.len().max(1) as f64),
@@ -137,6 +131,7 @@ pub(crate) fn diagnose(args: &ModelArgs) -> Result<()> {
         kind => {
             let trace = match kind {
                 "labels" => labels::load(&model, &args.model)?.trace,
+                "tasks" => tasks::load(&model, &args.model)?.trace().to_vec(),
                 "topics" => topics::load(&model, &args.model)?.trace().to_vec(),
                 _ => numbers_fit(&model, args)?.trace().to_vec(),
             };
@@ -146,7 +141,7 @@ pub(crate) fn diagnose(args: &ModelArgs) -> Result<()> {
                     .map(Cell::Number)
                     .to_vec()
             };
-            sheet.rows = trace.iter().map(row).collect();
+            trace.iter().map(row).for_each(|row| sheet.push_row(row));
             sheet
         }
     };
@@ -157,9 +152,7 @@ fn scalars(found: Vec<(String, ChainDiagnostics)>) -> Sheet {
     let mut sheet = Sheet::new(&["scalar", "mean", "sd", "rhat", "ess_bulk", "ess_tail"]);
     for (name, d) in found {
         let numbers = [d.mean, d.sd, d.rhat, d.ess_bulk, d.ess_tail].map(Cell::from);
-        sheet
-            .rows
-            .push(std::iter::once(Cell::Text(name)).chain(numbers).collect());
+        sheet.push_row(std::iter::once(Cell::Text(name)).chain(numbers));
     }
     sheet
 }

@@ -7,7 +7,7 @@ use npb_data::{Labels, Table};
 use npb_infer::Stop;
 use npb_iqgme::{IqgmeConfig, IqgmeError, IqgmeFit, Saved};
 
-use super::{groups, labels, ratings, table, topics};
+use super::{groups, labels, ratings, table, tasks, topics};
 use crate::args::{ClassifierArgs, Fit, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result};
 use crate::input::{self, note};
@@ -26,6 +26,7 @@ pub(crate) fn fit(fit: &Fit, quiet: bool) -> Result<()> {
         Fit::Table(args) => table::fit(args, quiet),
         Fit::Labels(args) => labels::fit(args, quiet),
         Fit::Groups(args) => groups::fit(args, quiet),
+        Fit::Tasks(args) => tasks::fit(args, quiet),
         Fit::Topics(args) => topics::fit(args, quiet),
     }
 }
@@ -64,7 +65,7 @@ fn classifier(args: &ClassifierArgs, quiet: bool) -> Result<()> {
     let config: IqgmeConfig = args.settings.read(ModelKind::Classifier)?;
     config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let data = input::training(&args.training, args.label.as_deref(), quiet)?;
+    let data = input::training(&args.training, args.label.as_deref(), None, quiet)?;
     if data.labels.n_cols() != 1 {
         return Err(Failure::usage(format_args!(
             "{}: name the column to be predicted by --label, or give one column the role \"label\" in the schema",
@@ -100,7 +101,7 @@ fn mixture(args: &MixtureArgs, quiet: bool) -> Result<()> {
     let config: IqgmeConfig = args.settings.read(ModelKind::Mixture)?;
     config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let data = input::training(&args.training, None, quiet)?;
+    let data = input::training(&args.training, None, None, quiet)?;
     let table = numbers(&data, file, quiet)?;
     let none: Vec<Option<&str>> = vec![None; table.n_rows()];
     let fit = run(&table, &Labels::from_strings(&none), &config, &job)

@@ -117,7 +117,7 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
         "P(like)",
     ]);
     for &j in open.iter().take(args.top) {
-        sheet.rows.push(vec![
+        sheet.push_row(vec![
             Cell::Text(model.names[j].clone()),
             Cell::Number(chances[j]),
         ]);

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use npb_data::MixedColumn;
-use npb_data::read::{ReadingRules, with_schema};
-use npb_data::schema::{ColumnSchema, Design, Kind, Role, Schema, SchemaData};
+use npb_data::read::ReadingRules;
+use npb_data::schema::{ColumnSchema, Design, Kind, Role, SchemaData};
 use npb_regbayes::tasks::{Task, TaskData, fit_watched};
 use npb_regbayes::{MtIlsvmConfig, MtIlsvmFit, RegBayesError, Saved};
 
 use super::fit::{beside, numbers, settled};
 use crate::args::{LabelsArgs, ModelKind, PredictArgs};
 use crate::failure::{Failure, Result};
-use crate::input::{self, unreadable};
+use crate::input::{self, Given};
 use crate::job::Job;
 use crate::model::ModelFile;
 use crate::output;
@@ -24,7 +24,7 @@ pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
     let config: MtIlsvmConfig = args.settings.read(ModelKind::Labels)?;
     config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let data = input::training(&args.training, None, quiet)?;
+    let data = input::training(&args.training, None, None, quiet)?;
     let labels = read_labels(args, &data)?;
     let inputs = numbers(&data, file, quiet)?;
     let in_file =
@@ -76,14 +76,9 @@ pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
 /// The file of the labels: two levels or numbers in each column; a column of the name of the row ids names the rows.
 fn read_labels(args: &LabelsArgs, data: &SchemaData) -> Result<SchemaData> {
     let path = &args.labels;
-    let bytes = input::bytes(path)?;
-    let (name, layout) = (
-        path.display().to_string(),
-        args.training.layout.options(path)?,
-    );
-    let mut schema = Schema::guess(&name, bytes.as_slice(), &layout)
-        .map_err(|e| unreadable(&e))?
-        .schema;
+    let name = path.display().to_string();
+    let given = Given::read(path)?;
+    let mut schema = given.guess(&args.training.layout)?.schema;
     let id = data
         .schema
         .with_role(Role::RowId)
@@ -109,12 +104,10 @@ fn read_labels(args: &LabelsArgs, data: &SchemaData) -> Result<SchemaData> {
         }
     }
     let rules = ReadingRules {
-        layout,
+        layout: args.training.layout.options(path)?,
         ..ReadingRules::default()
     };
-    with_schema(&name, bytes.as_slice(), &schema, &rules)
-        .map(|read| read.0)
-        .map_err(|e| unreadable(&e))
+    Ok(given.by_schema(&schema, &rules)?.0)
 }
 
 /// For each row of the features the row of the labels.
@@ -198,17 +191,9 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Res
 pub(crate) fn features(model: &ModelFile, path: &Path) -> Result<Sheet> {
     let fit = load(model, path)?;
     let mut sheet = Sheet::new(&["feature", "expected_use"]);
-    let used = fit.features();
-    sheet.rows = used
-        .iter()
-        .enumerate()
-        .map(|(k, feature)| {
-            vec![
-                Cell::Number((k + 1) as f64),
-                Cell::Number(feature.expected_use),
-            ]
-        })
-        .collect();
+    for (feature, number) in fit.features().iter().zip(1..) {
+        sheet.push_row([Cell::Whole(number), Cell::Number(feature.expected_use)]);
+    }
     Ok(sheet)
 }
 

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use npb_data::schema::{Design, Schema, SchemaData};
 use npb_data::{Labels, Table};
-use npb_iqgme::{IqgmeError, IqgmeFit, Saved};
+use npb_iqgme::{IqgmeError, IqgmeFit, ProbabilityInterval, Saved};
 
-use super::{labels, ratings, table, topics};
+use super::{labels, ratings, table, tasks, topics};
 use crate::args::{ImputeArgs, Layout, ModelKind, PredictArgs, Rules, ScoreArgs};
 use crate::failure::{Failure, Result};
 use crate::input;
@@ -15,7 +15,7 @@ use crate::output;
 use crate::sheet::{Cell, Sheet};
 
 /// Draws of the parameters behind an interval of a probability.
-const DRAWS: usize = 200;
+pub(crate) const DRAWS: usize = 200;
 
 /// A fit of rows of numbers, with new rows.
 struct Rows {
@@ -78,11 +78,14 @@ pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
     if is(&model, ModelKind::Topics) {
         return topics::predict(args, &model);
     }
+    if is(&model, ModelKind::Tasks) {
+        return tasks::predict(args, &model, level, quiet);
+    }
     if !is(&model, ModelKind::Classifier) {
         return Err(model.cannot(
             &args.model,
             "predict",
-            "classifier, labels, topics or ratings (`npb impute` fills a table)",
+            "classifier, tasks, labels, topics or ratings (`npb impute` fills a table)",
         ));
     }
     let Rows {
@@ -97,35 +100,38 @@ pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
     )?;
     let mut sheet = Sheet::of_rows(&data.schema, data.row_ids.as_ref(), data.n_rows);
     let probabilities = fit.predict_classes(&table).map_err(in_file(&args.file))?;
+    let intervals = match level {
+        Some(level) => fit
+            .predict_class_intervals(&table, level, DRAWS)
+            .map_err(in_file(&args.file))?,
+        None => Vec::new(),
+    };
+    push_classes(&mut sheet, fit.classes(), &probabilities, &intervals);
+    output::sheet(&sheet, &args.out)
+}
+
+/// The most probable class of each row, the probabilities of all, and intervals of them if there are any.
+pub(crate) fn push_classes(
+    sheet: &mut Sheet,
+    classes: &[String],
+    probabilities: &[Vec<f64>],
+    intervals: &[Vec<ProbabilityInterval>],
+) {
     let best = |row: &Vec<f64>| {
         let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]).then(b.cmp(&a)));
-        Cell::from(best.map(|k| fit.classes()[k].as_str()))
+        Cell::from(best.map(|k| classes[k].as_str()))
     };
     sheet.push_column("class", probabilities.iter().map(best));
-    let intervals = match level {
-        Some(level) => Some(
-            fit.predict_class_intervals(&table, level, DRAWS)
-                .map_err(in_file(&args.file))?,
-        ),
-        None => None,
-    };
-    for (k, class) in fit.classes().iter().enumerate() {
-        sheet.push_column(
-            format!("P({class})"),
-            probabilities.iter().map(|row| Cell::Number(row[k])),
-        );
-        if let Some(intervals) = &intervals {
-            sheet.push_column(
-                format!("lower({class})"),
-                intervals.iter().map(|row| Cell::Number(row[k].lower)),
-            );
-            sheet.push_column(
-                format!("upper({class})"),
-                intervals.iter().map(|row| Cell::Number(row[k].upper)),
-            );
+    for (k, class) in classes.iter().enumerate() {
+        let column = probabilities.iter().map(|row| Cell::Number(row[k]));
+        sheet.push_column(format!("P({class})"), column);
+        if !intervals.is_empty() {
+            let lower = intervals.iter().map(|row| Cell::Number(row[k].lower));
+            sheet.push_column(format!("lower({class})"), lower);
+            let upper = intervals.iter().map(|row| Cell::Number(row[k].upper));
+            sheet.push_column(format!("upper({class})"), upper);
         }
     }
-    output::sheet(&sheet, &args.out)
 }
 
 pub(crate) fn score(args: &ScoreArgs, quiet: bool) -> Result<()> {
@@ -194,8 +200,7 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
             sheet.push_column("draw", vec![number; data.n_rows]);
         }
         sheet.push_features(&data.schema, table);
-        all.names = sheet.names;
-        all.rows.extend(sheet.rows);
+        all.append(sheet);
     }
     output::sheet(&all, &args.out)
 }

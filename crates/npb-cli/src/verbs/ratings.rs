@@ -18,7 +18,7 @@ use crate::args::{
     Layout, ModelKind, NextArgs, PredictArgs, RatingsArgs, RecommendArgs, Rule, Values,
 };
 use crate::failure::{Failure, Result};
-use crate::input::{self, note, unreadable};
+use crate::input::{Given, note, unreadable};
 use crate::job::Job;
 use crate::model::ModelFile;
 use crate::output;
@@ -103,12 +103,10 @@ pub(crate) fn triplets(file: &Path, places: &[String], layout: &Layout) -> Resul
             "the model file does not say which columns hold row, column and value",
         ));
     };
-    let options = layout.options(file)?;
     let columns = [row, column, value].map(|name| place(name, layout));
-    let bytes = input::bytes(file)?;
+    let (text, options) = Given::read(file)?.into_text(layout)?;
     let name = file.display().to_string();
-    read::triplets(&name, bytes.as_slice(), columns.each_ref(), &options)
-        .map_err(|e| unreadable(&e))
+    read::triplets(&name, text.as_slice(), columns.each_ref(), &options).map_err(|e| unreadable(&e))
 }
 
 /// A column by name; without a header `x0`, `x1`, ... or 0, 1, ...
@@ -147,11 +145,9 @@ pub(crate) fn features(
     quiet: bool,
 ) -> Result<Option<Features>> {
     let Some(path) = file else { return Ok(None) };
-    let bytes = input::bytes(path)?;
-    let (name, options) = (path.display().to_string(), layout.options(path)?);
-    let mut schema = Schema::guess(&name, bytes.as_slice(), &options)
-        .map_err(|e| unreadable(&e))?
-        .schema;
+    let name = path.display().to_string();
+    let given = Given::read(path)?;
+    let mut schema = given.guess(layout)?.schema;
     let Some(id) = schema.columns.first().map(|column| column.name.clone()) else {
         return Err(Failure::bad_data(format_args!(
             "{name}: has no column; the first one must name what the features are of"
@@ -159,11 +155,10 @@ pub(crate) fn features(
     };
     schema.set_role(&id, Role::RowId).map_err(Failure::failed)?;
     let rules = ReadingRules {
-        layout: options,
+        layout: layout.options(path)?,
         ..ReadingRules::default()
     };
-    let (data, _) =
-        read::with_schema(&name, bytes.as_slice(), &schema, &rules).map_err(|e| unreadable(&e))?;
+    let (data, _) = given.by_schema(&schema, &rules)?;
     let table = Design::new(&data.schema)
         .table(&data.features)
         .map_err(Failure::failed)?;
@@ -215,11 +210,10 @@ pub(crate) fn predict(
     quiet: bool,
 ) -> Result<()> {
     let fit = load(model, &args.model, "predict")?;
-    let bytes = input::bytes(&args.file)?;
-    let options = args.layout.options(&args.file)?;
+    let (text, options) = Given::read(&args.file)?.into_text(&args.layout)?;
     let name = args.file.display().to_string();
     let lines =
-        read::delimited_strings(&name, bytes.as_slice(), &options).map_err(|e| unreadable(&e))?;
+        read::delimited_strings(&name, text.as_slice(), &options).map_err(|e| unreadable(&e))?;
     let [row, column, _] = model.places.as_slice() else {
         return Err(Failure::bad_data(format_args!(
             "{}: does not say which columns hold row and column",
@@ -250,8 +244,8 @@ pub(crate) fn predict(
         "predictive_lower",
         "predictive_upper",
     ]);
-    // Lines that can be predicted.
-    let mut known_lines = Vec::new();
+    // Each line, and whether it can be predicted.
+    let mut pairs: Vec<(&str, &str, bool)> = Vec::with_capacity(lines.rows.len());
     let mut unknown: Vec<String> = Vec::new();
     for (number, line) in lines.rows.iter().enumerate() {
         let text = |j: usize, what: &str| {
@@ -263,17 +257,15 @@ pub(crate) fn predict(
             })
         };
         let (r, c) = (text(row, "row")?, text(column, "column")?);
-        match (fit.row(r), fit.column(c)) {
+        let place = (fit.row(r), fit.column(c));
+        pairs.push((r, c, place.0.is_ok() && place.1.is_ok()));
+        match place {
             (Ok(i), Ok(j)) => {
                 cells.rows.push(i as u32);
                 cells.columns.push(j as u32);
-                known_lines.push(number);
             }
             (Err(e), _) | (_, Err(e)) => unknown.push(format!("row {}: {e}", number + 1)),
         }
-        sheet
-            .rows
-            .push(vec![Cell::Text(r.to_owned()), Cell::Text(c.to_owned())]);
     }
     if let Some(first) = unknown.first() {
         if args.rules.unseen_levels == Rule::Error {
@@ -294,23 +286,25 @@ pub(crate) fn predict(
     let predictions = fit
         .predict_all(&cells, level)
         .map_err(|e| Failure::bad_data(format_args!("{name}: {e}")))?;
-    for (&line, p) in known_lines.iter().zip(&predictions) {
-        let numbers = [
-            p.mean,
-            p.sd,
-            p.interval.0,
-            p.interval.1,
-            p.predictive_sd,
-            p.predictive_interval.0,
-            p.predictive_interval.1,
-        ];
-        sheet.rows[line].extend(numbers.map(Cell::Number));
+    let mut predictions = predictions.iter();
+    for (row, column, known) in pairs {
+        let names = [row, column].map(|name| Cell::Text(name.to_owned()));
+        let prediction = known.then(|| predictions.next()).flatten();
+        let numbers = prediction.map(|p| {
+            let (inner, outer) = (p.interval, p.predictive_interval);
+            [
+                p.mean,
+                p.sd,
+                inner.0,
+                inner.1,
+                p.predictive_sd,
+                outer.0,
+                outer.1,
+            ]
+            .map(Cell::Number)
+        });
+        sheet.push_row(names.into_iter().chain(numbers.into_iter().flatten()));
     }
-    let width = sheet.names.len();
-    sheet
-        .rows
-        .iter_mut()
-        .for_each(|row| row.resize(width, Cell::Missing));
     output::sheet(&sheet, &args.out)
 }
 
@@ -388,7 +382,7 @@ pub(crate) fn recommend(args: &RecommendArgs) -> Result<()> {
             let mut sheet = Sheet::new(&[column, "mean", "sd", "P(in top)"]);
             for best in fit.top(row, args.top, &rated).map_err(failed)? {
                 let name = best.name.unwrap_or_else(|| best.index.to_string());
-                sheet.rows.push(vec![
+                sheet.push_row(vec![
                     Cell::Text(name),
                     Cell::Number(best.mean),
                     Cell::Number(best.sd),
@@ -416,7 +410,7 @@ pub(crate) fn recommend(args: &RecommendArgs) -> Result<()> {
                     .get(j)
                     .cloned()
                     .unwrap_or_else(|| j.to_string());
-                sheet.rows.push(vec![
+                sheet.push_row(vec![
                     Cell::Text(name),
                     Cell::Number(chance),
                     Cell::Number(mean),
@@ -450,7 +444,7 @@ pub(crate) fn next(args: &NextArgs) -> Result<()> {
     let name = |k: usize| model.places.get(k).map_or("", String::as_str);
     let mut sheet = Sheet::new(&[name(0), name(1), "sd", "remaining_sd"]);
     for cell in wanted {
-        sheet.rows.push(vec![
+        sheet.push_row(vec![
             Cell::from(fit.row_names().get(cell.row as usize).map(String::as_str)),
             Cell::from(
                 fit.column_names()
@@ -469,10 +463,9 @@ pub(crate) fn ranks(model: &ModelFile, path: &Path) -> Result<Sheet> {
     let fit = load(model, path, "summary")?;
     let ranks = fit.rank_distribution().map_err(Failure::failed)?;
     let mut sheet = Sheet::new(&["rank", "probability"]);
-    let seen = ranks.iter().enumerate().filter(|(_, p)| **p > 0.0);
-    sheet.rows = seen
-        .map(|(rank, &p)| vec![Cell::Number(rank as f64), Cell::Number(p)])
-        .collect();
+    for (&p, rank) in ranks.iter().zip(0..).filter(|(p, _)| **p > 0.0) {
+        sheet.push_row([Cell::Whole(rank), Cell::Number(p)]);
+    }
     Ok(sheet)
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
     let config: ItfConfig = args.settings.read(ModelKind::Table)?;
     config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let read = input::training(&args.training, None, quiet)?;
+    let read = input::training(&args.training, None, None, quiet)?;
     let in_file = |e: ItfError| Failure::bad_data(format_args!("{}: {e}", file.display()));
     let data = ItfData::from_fields(&read.features, &read.fields).map_err(in_file)?;
     job.listen()?;
@@ -175,7 +175,7 @@ fn sheet(found: &Dependence) -> Sheet {
     });
     for pair in pairs {
         let quantile = |k: usize| Cell::from(pair.information.quantiles.get(k).copied());
-        sheet.rows.push(vec![
+        sheet.push_row(vec![
             Cell::Text(found.names()[pair.a].clone()),
             Cell::Text(found.names()[pair.b].clone()),
             Cell::Number(pair.n_rows as f64),

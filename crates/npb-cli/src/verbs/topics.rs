@@ -185,7 +185,7 @@ pub(crate) fn words(model: &ModelFile, path: &Path) -> Result<Sheet> {
                 .unwrap_or_else(|| word.to_string())
         };
         let words: Vec<String> = top.iter().map(|top| name(top.word)).collect();
-        sheet.rows.push(vec![
+        sheet.push_row(vec![
             Cell::Number((k + 1) as f64),
             Cell::Text(words.join(" ")),
         ]);

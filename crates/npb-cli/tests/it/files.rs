@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::{Folder, errors};
 
-const VERBS: [&str; 22] = [
+const VERBS: [&str; 23] = [
     "schema",
     "config",
     "fit",
@@ -15,6 +15,7 @@ const VERBS: [&str; 22] = [
     "fit table",
     "fit labels",
     "fit groups",
+    "fit tasks",
     "fit topics",
     "predict",
     "impute",

@@ -379,43 +379,61 @@ fn interrupted(folder: &Folder, arguments: &str, checkpoint: &str) -> bool {
     child.wait().expect("a child").code() == Some(130)
 }
 
+/// A fit that is interrupted goes on with the same command, and ends in the bits of one that was not.
+fn goes_on(folder: &Folder, fit: &str, end: &str) {
+    let (whole, parts) = (format!("whole{end}"), format!("parts{end}"));
+    folder.npb(&format!("{fit} -o {whole}"));
+    let resumable = format!("{fit} -o {parts} --checkpoint c --every 0.001s");
+    assert!(
+        interrupted(folder, &resumable, "c"),
+        "{fit}: was done before it was interrupted"
+    );
+    assert!(!folder.exists(&parts), "{fit}");
+    folder.npb(&resumable);
+    let bytes = |name: &str| {
+        if end == ".npb" {
+            folder.npb(&format!("export {name} -o fit.bin"));
+            return std::fs::read(folder.path("fit.bin")).expect("a file");
+        }
+        std::fs::read(folder.path(name)).expect("a file")
+    };
+    assert!(bytes(&whole) == bytes(&parts), "{fit}");
+    let is_left = |name: &String| name.starts_with("c.") || name == "c";
+    assert!(!folder.files().iter().any(is_left), "{:?}", folder.files());
+}
+
 #[test]
 fn an_interrupted_fit_goes_on_to_the_same_bits() {
     let folder = Folder::new("interrupted");
     folder.write("r.csv", stars());
     folder.write("p.csv", patients(0..90));
-    let table =
-        "fit table p.csv --id id --set chains=2 --set burn_in=300 --set keep=100 --set thin=1";
+    folder.write("y.csv", labels_of_patients(90));
+    let line = |n: usize| format!("{0} {0}:2 {1}:{2} 4:1\n", n % 2, 2 + n % 2, 1 + n % 3);
+    folder.write("d.txt", (0..400).map(line).collect::<String>());
+    let noisy = image::GrayImage::from_fn(48, 40, |x, y| {
+        image::Luma([(60 + 60 * (x / 8 % 2) + (x * 31 + y * 17) % 41) as u8])
+    });
+    noisy.save(folder.path("in.png")).expect("a file");
+    // Long enough to be interrupted.
+    let long = "--set limits.tolerance=0 --set limits.max_iterations=300";
     let cases = [
-        (
-            format!("{RATINGS} --chains 2 --set sweeps.burn_in=400"),
-            "c",
-        ),
-        (table.to_owned(), "c"),
+        format!("{RATINGS} --chains 2 --set sweeps.burn_in=400"),
+        "fit table p.csv --id id --set chains=2 --set burn_in=300 --set keep=100 --set thin=1"
+            .to_owned(),
+        format!("fit labels p.csv --labels y.csv --id id {long}"),
+        "fit groups r.csv --group user --item film --value stars --liked 4 --set weights.limits.tolerance=0 --set weights.limits.max_iterations=1000 --set base.learned.limits.max_iterations=100 --set base.learned.limits.tolerance=0".to_owned(),
+        format!("fit topics d.txt --set topics=4 {long}"),
     ];
-    for (fit, checkpoint) in cases {
-        folder.npb(&format!("{fit} -o whole.npb"));
-        let resumable = format!("{fit} -o parts.npb --checkpoint c --every 0.001s");
-        assert!(
-            interrupted(&folder, &resumable, checkpoint),
-            "{fit}: was done before it was interrupted"
-        );
-        assert!(!folder.exists("parts.npb"));
-        folder.npb(&resumable);
-        folder.npb("export whole.npb -o whole.bin");
-        folder.npb("export parts.npb -o parts.bin");
-        let bytes = |name: &str| std::fs::read(folder.path(name)).expect("a file");
-        assert!(bytes("whole.bin") == bytes("parts.bin"), "{fit}");
-        assert!(
-            !folder
-                .files()
-                .iter()
-                .any(|name| name.starts_with("c.") || name == "c"),
-            "{:?}",
-            folder.files()
-        );
-        std::fs::remove_file(folder.path("parts.npb")).expect("a file");
+    for fit in &cases {
+        goes_on(&folder, fit, ".npb");
     }
+    let image = "denoise in.png --set patch=[4,4] --set model.atoms=16 --set model.sweeps.burn_in=150 --set model.sweeps.keep=50";
+    goes_on(&folder, image, ".png");
+}
+
+fn labels_of_patients(n: usize) -> String {
+    let row = |i: usize| format!("{},{}\n", i % 2, u8::from(i % 3 == 0));
+    "one,two\n".to_owned() + &(0..n).map(row).collect::<String>()
 }
 
 #[test]
@@ -610,4 +628,47 @@ fn topics_say_classes_and_numbers() {
         error.contains("stars.txt: has 2 numbers for 30 documents"),
         "{error}"
     );
+}
+
+#[test]
+fn tasks_share_what_they_can() {
+    let folder = Folder::new("tasks");
+    let line = |i: usize, labelled: bool| {
+        // In the south signs are the other way round.
+        let (mine, south) = (i % 2 == 1, i % 4 >= 2);
+        let side = if mine != south { 1.5 } else { -1.5 };
+        let noise = (i * 7 % 11) as f64 / 11.0;
+        let second = if i % 9 == 4 {
+            String::new()
+        } else {
+            format!("{:.3}", side - noise)
+        };
+        let place = ["north", "south"][usize::from(south)];
+        let label = if labelled {
+            ["no", "yes"][usize::from(mine)]
+        } else {
+            ""
+        };
+        format!("{place},{:.3},{second},{label}\n", side + noise)
+    };
+    let file = |rows: std::ops::Range<usize>, labelled| {
+        "place,a,b,mine\n".to_owned() + &rows.map(|i| line(i, labelled)).collect::<String>()
+    };
+    folder.write("f.csv", file(0..80, true));
+    folder.write("new.csv", file(80..100, false));
+    folder.npb("fit tasks f.csv --task place --label mine --seed 3 -o t.npb");
+    let predicted = cells(&folder.npb("predict t.npb new.csv --interval 0.9"));
+    assert_eq!(
+        predicted[0][1..5],
+        ["class", "P(no)", "lower(no)", "upper(no)"]
+    );
+    let right = (0..20).filter(|i| predicted[i + 1][1] == ["no", "yes"][i % 2]);
+    assert!(right.count() > 17, "{predicted:?}");
+    assert!(folder.npb("summary t.npb").starts_with("task,north,south"));
+    folder.write("new.csv", "place,a,b\neast,1,1\n");
+    let error = folder.fails("predict t.npb new.csv", 3);
+    assert!(error.contains("east"), "{error}");
+    folder.write("new.csv", "a,b\n1,1\n");
+    let error = folder.fails("predict t.npb new.csv", 3);
+    assert!(error.contains("to which task"), "{error}");
 }

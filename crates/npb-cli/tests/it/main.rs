@@ -2,6 +2,8 @@
 
 mod files;
 mod fits;
+mod guide;
+mod typed;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -374,6 +374,11 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
+    /// How numbers are written.
+    pub(crate) fn numbers(&self) -> Numbers {
+        self.options.numbers()
+    }
+
     /// Number of fields.
     pub(crate) fn n_fields(&self) -> usize {
         self.fields.len()
@@ -461,18 +466,19 @@ fn for_each_record(
         }
         (separator, _) => separator,
     };
+    let mut fields: Vec<&str> = Vec::new();
     for (number, line) in text.lines() {
         if options.comment.is_some_and(|mark| line.starts_with(mark)) {
             continue;
         }
-        let fields: Vec<&str> = match separator {
-            Separator::Char(mark) => line.split(*mark).map(|f| options.trimmed(f)).collect(),
+        fields.clear();
+        match separator {
+            Separator::Char(mark) => fields.extend(line.split(*mark).map(|f| options.trimmed(f))),
             Separator::Text(mark) => {
-                let fields = line.split(mark.as_str());
-                fields.map(|f| options.trimmed(f)).collect()
+                fields.extend(line.split(mark.as_str()).map(|f| options.trimmed(f)));
             }
-            Separator::Blanks => line.split_whitespace().collect(),
-        };
+            Separator::Blanks => fields.extend(line.split_whitespace()),
+        }
         if fields.is_empty() || (fields.len() == 1 && fields[0].trim().is_empty()) {
             continue;
         }

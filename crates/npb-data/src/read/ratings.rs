@@ -172,10 +172,11 @@ struct Identifiers {
 impl Entries {
     fn push(&mut self, row: &Row<'_>, [i, j, v]: [usize; 3]) -> Result<(), ReadError> {
         let cell = required(row, v)?;
-        let value = match cell.parse::<f64>() {
-            Ok(value) if value.is_finite() => value,
-            _ => return Err(row.error_at(v, ReadProblem::cell(cell, "a finite number"))),
-        };
+        let value = row.numbers().parse(cell);
+        let value = value.map_err(|problem| row.error_at(v, problem))?;
+        if value.is_nan() {
+            return Err(row.error_at(v, ReadProblem::cell(cell, "a finite number")));
+        }
         let number = |ids: &mut Identifiers, j| {
             let id = required(row, j)?;
             ids.number(id).ok_or_else(|| {

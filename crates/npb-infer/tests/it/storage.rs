@@ -195,3 +195,16 @@ fn a_save_that_fails_leaves_neither_damage_nor_litter() {
     assert_eq!(folder.names(), ["fit.npb"]);
     assert!(folder.file("fit.npb").join("kept").exists());
 }
+
+#[cfg(unix)]
+#[test]
+fn devices_are_written_to_and_not_replaced() {
+    use std::os::unix::fs::FileTypeExt;
+    storage::save("/dev/null", "demo/weights", "0.1.0", &vec![1.5]).expect("written");
+    let there = std::fs::metadata("/dev/null").expect("still there");
+    assert!(there.file_type().is_char_device());
+    if std::path::Path::new("/dev/full").exists() {
+        let full = storage::save("/dev/full", "demo/weights", "0.1.0", &vec![1.5]);
+        assert!(full.expect_err("full").to_string().contains("/dev/full"));
+    }
+}

@@ -116,7 +116,7 @@ const FITS: [(&str, Fit, &[&str]); 5] = [
         tasks,
         &[
             "member 0",
-            "member 2",
+            "member 1",
             "fold 0, member 1",
             "fold 4, member 0",
         ],

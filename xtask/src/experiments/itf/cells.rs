@@ -66,9 +66,10 @@ const GROUPED: [(&str, Method); 3] = [
     (CHAINED, Method::Chained),
 ];
 
-const METRICS: [&str; 6] = [
+const METRICS: [&str; 7] = [
     "ln_predictive",
     "nrmse",
+    "nrmse_columns",
     "error_rate",
     "coverage",
     "coverage_closed",
@@ -374,7 +375,8 @@ impl Hidden {
         self.whole.column(column).number(row)
     }
 
-    /// `nrmse`: root mean over the number columns of their mean squared errors over their variances; `error_rate`: mean over the columns with
+    /// `nrmse`: root mean over the number columns of their mean squared errors over their variances; `nrmse_columns`: mean over these columns
+    /// of the roots; `error_rate`: mean over the columns with
     /// levels of their shares of wrong levels.
     fn add_errors(&self, cells: &[Cell], outcome: &mut Outcome) {
         let (mut squares, mut rates) = (Vec::new(), Vec::new());
@@ -393,6 +395,9 @@ impl Hidden {
         if !squares.is_empty() {
             let nrmse = mean_and_sd(&squares).0.sqrt();
             outcome.metrics.insert("nrmse".to_owned(), nrmse);
+            let roots: Vec<f64> = squares.iter().map(|square| square.sqrt()).collect();
+            let mean = mean_and_sd(&roots).0;
+            outcome.metrics.insert("nrmse_columns".to_owned(), mean);
         }
         if !rates.is_empty() {
             let rate = mean_and_sd(&rates).0;
@@ -523,7 +528,7 @@ fn notes(sets: &[Mixed]) -> Vec<String> {
         "OAI is not public: these tables stand in for it. A tenth of the observed cells is hidden at random and predicted from all others.",
         "`ln_predictive`: mean over hidden cells of the log density (nats; probability for levels and counts) given what is shown of the row, all mixtures \
          with the same kernels. `independent`: a mixture for each column by itself.",
-        "`nrmse`: root of the mean over number columns of mean squared error over variance; `error_rate`: mean over the other columns of the share of \
+        "`nrmse`: root of the mean over number columns of mean squared error over variance; `nrmse_columns`: mean over these columns of the root; `error_rate`: mean over the other columns of the share of \
          wrong levels. `coverage`: share of hidden numbers inside the central 90% interval, a value at an end that has a probability of its own \
          (counts, numbers that are 0 in many rows) counted by the part of that probability which belongs to the 90%; `coverage_closed`: all \
          of it, which is more than 90% by construction.",
@@ -589,6 +594,7 @@ mod tests {
         // Mean squared error 50, variance 25 * 20 / 19.
         let nrmse = (50.0_f64 / (25.0 * 20.0 / 19.0)).sqrt();
         assert!((outcome.metrics["nrmse"] - nrmse).abs() < 1e-12);
+        assert!((outcome.metrics["nrmse_columns"] - nrmse).abs() < 1e-12);
         assert_eq!(outcome.metrics["error_rate"], 0.5);
     }
 }

@@ -133,7 +133,8 @@ fn configurations_out_of_range_are_named() {
     assert!(said(&|c| c.starts.clear()).contains("starts"));
     assert!(said(&|c| c.single.folds = 101).contains("folds"));
     assert!(said(&|c| c.single.truncation = 0).contains("single.truncation"));
-    for start in [TaskInit::SharedGaussian(5)] {
+    {
+        let start = TaskInit::SharedGaussian(5);
         let few = said(&|c| {
             c.atoms = 2;
             c.starts = vec![start];

@@ -1,0 +1,158 @@
+//! Classes in many tasks that share what they can.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use npb_data::Table;
+use npb_data::schema::{Design, SchemaData};
+use npb_iqgme::{IqgmeError, MultiTaskFit, Saved, Task, TasksConfig};
+
+use super::fit::{beside, numbers, settled};
+use super::questions::{DRAWS, push_classes};
+use crate::args::{ModelKind, PredictArgs, TasksArgs};
+use crate::failure::{Failure, Result};
+use crate::input;
+use crate::job::Job;
+use crate::model::ModelFile;
+use crate::output;
+use crate::settings;
+use crate::sheet::{Cell, Sheet};
+
+/// The rows of each task.
+fn rows_of_tasks(data: &SchemaData, file: &Path) -> Result<BTreeMap<String, Vec<usize>>> {
+    let groups = data.groups.as_ref().ok_or_else(|| {
+        Failure::bad_data(format_args!(
+            "{}: has no column that says to which task a row belongs",
+            file.display()
+        ))
+    })?;
+    let mut rows: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (row, task) in groups.iter().enumerate() {
+        let task = task.clone().ok_or_else(|| {
+            let (file, row) = (file.display(), row + 1);
+            Failure::bad_data(format_args!("{file}: row {row}: the task is missing"))
+        })?;
+        rows.entry(task).or_default().push(row);
+    }
+    Ok(rows)
+}
+
+pub(crate) fn fit(args: &TasksArgs, quiet: bool) -> Result<()> {
+    let job = Job::new(&args.run, quiet)?;
+    let config: TasksConfig = args.settings.read(ModelKind::Tasks)?;
+    config.validate().map_err(Failure::usage)?;
+    let file = &args.training.file;
+    let data = input::training(
+        &args.training,
+        args.label.as_deref(),
+        Some(&args.task),
+        quiet,
+    )?;
+    if data.labels.n_cols() != 1 {
+        return Err(Failure::usage(format_args!(
+            "{}: name the column to be predicted by --label, or give one column the role \"label\" in the schema",
+            file.display()
+        )));
+    }
+    let in_file =
+        |e: &dyn std::fmt::Display| Failure::bad_data(format_args!("{}: {e}", file.display()));
+    let labels = data.labels.labels(0).map_err(|e| in_file(&e))?;
+    let table = numbers(&data, file, quiet)?;
+    let parts: Vec<_> = rows_of_tasks(&data, file)?
+        .into_iter()
+        .map(|(name, rows)| (name, table.select_rows(&rows), labels.select_rows(&rows)))
+        .collect();
+    let tasks: Vec<Task<'_>> = parts
+        .iter()
+        .map(|(name, table, labels)| Task {
+            name,
+            table,
+            labels,
+        })
+        .collect();
+    let fit = run(&tasks, &config, &job).map_err(|e| in_file(&e))?;
+    job.finished()?;
+    let bytes = fit.to_bytes().map_err(Failure::failed)?;
+    let mut model = ModelFile::new(
+        ModelKind::Tasks.name(),
+        &data.schema,
+        settings::text(&config)?,
+        file,
+        bytes,
+    );
+    model.n_rows = data.n_rows as u64;
+    model.save(job.out())?;
+    let what = format!(
+        "{} rows, {} tasks, classes {}",
+        data.n_rows,
+        fit.tasks().len(),
+        fit.classes().join(", ")
+    );
+    job.done(&what, settled(fit.stop()), &beside(job.checkpoint()))
+}
+
+fn run(
+    tasks: &[Task<'_>],
+    config: &TasksConfig,
+    job: &Job<'_>,
+) -> std::result::Result<MultiTaskFit, IqgmeError> {
+    let Some(path) = job.checkpoint() else {
+        return npb_iqgme::fit_tasks(tasks, config);
+    };
+    let _ = job.listen();
+    npb_iqgme::fit_tasks_with_checkpoints(tasks, config, path, job.every, |run, report| {
+        job.hear(&format!("run {}", run + 1), report.iteration, 0.0)
+    })
+}
+
+pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<MultiTaskFit> {
+    MultiTaskFit::from_bytes(&model.fit)
+        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
+}
+
+/// Classes of new rows, each by its task.
+pub(crate) fn predict(
+    args: &PredictArgs,
+    model: &ModelFile,
+    level: Option<f64>,
+    quiet: bool,
+) -> Result<()> {
+    let fit = load(model, &args.model)?;
+    let schema = model.schema(&args.model)?;
+    let data = input::like_training(&args.file, &schema, &args.layout, args.rules, quiet)?;
+    let table = Design::new(&data.schema)
+        .table(&data.features)
+        .map_err(Failure::bad_data)?;
+    let in_file = |e: IqgmeError| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
+    let mut probabilities = vec![Vec::new(); data.n_rows];
+    let mut intervals = vec![Vec::new(); if level.is_some() { data.n_rows } else { 0 }];
+    for (task, rows) in rows_of_tasks(&data, &args.file)? {
+        let part: Table = table.select_rows(&rows);
+        let found = fit.predict_classes(&task, &part).map_err(in_file)?;
+        for (&row, found) in rows.iter().zip(found) {
+            probabilities[row] = found;
+        }
+        if let Some(level) = level {
+            let found = fit.predict_class_intervals(&task, &part, level, DRAWS);
+            for (&row, found) in rows.iter().zip(found.map_err(in_file)?) {
+                intervals[row] = found;
+            }
+        }
+    }
+    let mut sheet = Sheet::of_rows(&data.schema, data.row_ids.as_ref(), data.n_rows);
+    push_classes(&mut sheet, fit.classes(), &probabilities, &intervals);
+    output::sheet(&sheet, &args.out)
+}
+
+/// How alike the tasks are.
+pub(crate) fn similarity(model: &ModelFile, path: &Path) -> Result<Sheet> {
+    let fit = load(model, path)?;
+    let alike = fit.similarity();
+    let names = std::iter::once("task").chain(fit.tasks().iter().map(String::as_str));
+    let mut sheet = Sheet::new(&names.collect::<Vec<_>>());
+    for (i, task) in fit.tasks().iter().enumerate() {
+        let row = (0..fit.tasks().len()).map(|j| Cell::Number(alike[(i, j)]));
+        sheet.push_row(std::iter::once(Cell::Text(task.clone())).chain(row));
+    }
+    Ok(sheet)
+}
