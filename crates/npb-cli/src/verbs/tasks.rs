@@ -96,13 +96,9 @@ fn run(
     config: &TasksConfig,
     job: &Job<'_>,
 ) -> std::result::Result<MultiTaskFit, IqgmeError> {
-    let Some(path) = job.checkpoint() else {
-        return npb_iqgme::fit_tasks(tasks, config);
-    };
+    // As in `fit classifier`: without a handler the fit cannot be stopped.
     let _ = job.listen();
-    npb_iqgme::fit_tasks_with_checkpoints(tasks, config, path, job.every, |run, report| {
-        job.hear(&format!("run {}", run + 1), report.iteration, 0.0)
-    })
+    npb_iqgme::fit_tasks_watched(tasks, config, &job.watch())
 }
 
 pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<MultiTaskFit> {
