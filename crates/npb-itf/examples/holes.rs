@@ -1,6 +1,7 @@
 //! A table with holes: fill them with intervals, and say which columns depend on each other.
 //!
 //! `cargo run -p npb-itf --example holes`
+#![allow(clippy::print_stdout)]
 
 use std::error::Error;
 

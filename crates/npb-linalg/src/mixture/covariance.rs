@@ -192,3 +192,39 @@ fn pairwise_sums(rows: &SortedRows) -> (Mat<f64>, Mat<f64>) {
     }
     (products, counts)
 }
+
+#[cfg(test)]
+mod tests {
+    use faer::mat;
+
+    use super::*;
+    use crate::mixture::Pattern;
+
+    /// Two complete rows and two of one missing pattern: mean and scatter are those of a plain loop, in which every completed cell has its own variance.
+    #[test]
+    fn scatter_counts_what_is_not_known_of_every_row() {
+        let values = [[1.0, 0.5], [-0.5, 1.0], [2.0, 0.0], [-1.5, 0.0]];
+        let pattern = |observed: &[usize], missing: &[usize]| Pattern {
+            observed: observed.to_vec(),
+            missing: missing.to_vec(),
+        };
+        let patterns = vec![
+            (pattern(&[0, 1], &[]), vec![0, 1]),
+            (pattern(&[0], &[1]), vec![2, 3]),
+        ];
+        let rows = SortedRows::new(2, patterns, |row| &values[row], |_| true);
+        let covariance = mat![[2.0, 0.6], [0.6, 1.0]];
+        let (mean, scatter) = expected_scatter(&rows, &[0.2, -0.1], &covariance).unwrap();
+        let completed = values.map(|[x, y]| if y == 0.0 { -0.1 + 0.3 * (x - 0.2) } else { y });
+        let uncertain = 2.0 * (1.0 - 0.6 * 0.6 / 2.0);
+        let m = completed.iter().sum::<f64>() / 4.0;
+        let squares = completed.iter().map(|y| y * y).sum::<f64>() + uncertain;
+        assert!((mean[1] - m).abs() < 1e-12);
+        let expected = squares / 4.0 - m * m;
+        assert!(
+            (scatter[(1, 1)] - expected).abs() < 1e-12,
+            "{} {expected}",
+            scatter[(1, 1)]
+        );
+    }
+}
