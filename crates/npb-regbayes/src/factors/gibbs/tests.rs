@@ -180,7 +180,7 @@ fn faults_of_one_half_are_found() {
         };
         // Many chains: what stays as it is differs from chain to chain more than a fault moves the rest.
         let test = JointTest {
-            chains: 512,
+            chains: 1024,
             ..TEST
         };
         let report = test.run(&model);
