@@ -190,7 +190,7 @@ fn movielens_errors_name_line_and_column() {
     let cases = [
         (
             "1::2::x\n",
-            "r.dat:1: column 3: \"x\" is not a finite number",
+            "r.dat:1: column 3: \"x\" is not a number or a missing mark",
         ),
         (
             "1::2::3\n1::b::3\n",

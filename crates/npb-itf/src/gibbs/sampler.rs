@@ -122,7 +122,7 @@ impl<'d> ItfSampler<'d> {
     }
 
     /// Log likelihood of all cells given sticks and parameters, labels summed out, as of the last
-    /// [`ItfMove::Rows`] or [`ItfMove::LowerLabels`]; NaN before it.
+    /// [`ItfMove::Rows`](crate::ItfMove::Rows) or [`ItfMove::LowerLabels`](crate::ItfMove::LowerLabels); NaN before it.
     pub fn ln_likelihood(&self) -> f64 {
         self.ln_likelihood
     }

@@ -128,7 +128,7 @@ pub struct LnTotals<'a> {
 }
 
 impl Stacked {
-    /// Replaces every number by its value under `function`, which is best made of functions of [`super::elementary`].
+    /// Replaces every number by its value under `function`, which is best made of functions of [`elementary`](crate::elementary).
     #[inline(always)]
     pub fn map(self, values: &mut [f64], function: impl Fn(f64) -> f64) {
         vectorised(

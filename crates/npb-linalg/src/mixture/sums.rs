@@ -207,7 +207,7 @@ impl Sums {
         });
     }
 
-    /// As [`Self::add_covariance`], from `S_oo^-1` (`inverse`: |o| x |o| x lanes): see [`Reduction`].
+    /// As [`Self::add_covariance`], from `S_oo^-1` (`inverse`: |o| x |o| x lanes): see `Reduction`.
     pub fn add_reduced(&mut self, observed: &[usize], weight: &[f64], inverse: &[f64]) {
         let (p, lanes) = (self.n_features, weight.len());
         self.open();

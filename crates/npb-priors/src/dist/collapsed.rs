@@ -314,4 +314,30 @@ mod tests {
         assert!((mean - 6.0).abs() < 1e-3, "{mean}");
         assert!((sd * sd - (1.0 + 1.5)).abs() < 1e-3, "{sd}");
     }
+
+    /// The predictive law is Student's with nu - P + 1 degrees of freedom, of a coordinate alone as well.
+    #[test]
+    fn predictive_densities_are_students() {
+        let scale_inverse = [1.5, 0.4, 0.4, 0.8];
+        let scale_inverse = MatRef::from_column_major_slice(&scale_inverse, 2, 2);
+        let law = CollapsedGaussian::new(&[0.3, -0.2], 2.0, 5.0, scale_inverse).unwrap();
+        let (df, spread) = (4.0_f64, 1.5_f64);
+        let student = |n: f64, det: f64, distance: f64| {
+            ln_gamma(0.5 * (df + n))
+                - ln_gamma(0.5 * df)
+                - 0.5 * (n * (std::f64::consts::PI * spread).ln() + det.ln())
+                - 0.5 * (df + n) * (distance / spread).ln_1p()
+        };
+        let (x, y): (f64, f64) = (1.1 - 0.3, -0.9 + 0.2);
+        let det = 1.5 * 0.8 - 0.4 * 0.4;
+        let both = (0.8 * x * x - 0.8 * x * y + 1.5 * y * y) / det;
+        let scratch = &mut Scratch::default();
+        let mut found = |missing: &[usize]| {
+            let none = None::<&mut rand_xoshiro::Xoshiro256PlusPlus>;
+            law.ln_density(&mut [1.1, -0.9], missing, none, scratch)
+                .unwrap()
+        };
+        assert!((found(&[]) - student(2.0, det, both)).abs() < 1e-12);
+        assert!((found(&[1]) - student(1.0, 1.5, x * x / 1.5)).abs() < 1e-12);
+    }
 }
