@@ -272,7 +272,8 @@ impl MultiTaskFit {
         mut runs: Vec<TaskMember>,
         held_out: Option<HeldOut>,
     ) -> Result<Self, IqgmeError> {
-        let (n, n_own) = (runs.len(), config.starts.len() * config.single.restarts);
+        let own = |run: &&TaskMember| run.scale == FeatureScale::Standardised;
+        let (n, n_own) = (runs.len(), runs.iter().take_while(own).count());
         let by_labels = held_out.is_some();
         if let Some(held_out) = held_out {
             // The bound says who shares rows, not who shares labels: even where labels are few.
