@@ -15,6 +15,11 @@ impl IqgmeError {
         }
     }
 
+    /// What is wrong with something that comes from a file.
+    pub(crate) fn saved(what: impl Into<String>) -> Self {
+        Self::Saved { what: what.into() }
+    }
+
     /// A matrix that is not positive definite.
     pub(crate) fn numerical(
         iteration: u64,

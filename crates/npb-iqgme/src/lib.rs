@@ -81,13 +81,14 @@ pub use bound::Bound;
 pub use config::{FeatureScale, Init, IqgmeConfig};
 pub use data::IqgmeData;
 pub use em::{QgmeConfig, QgmeFit, fit_qgme, fit_qgme_watched};
+pub use ensemble::member::Member;
 pub use error::IqgmeError;
 pub use factor::{
-    FactorBound, FactorComponent, FactorConfig, FactorData, FactorExpert, FactorFit, FactorInit,
-    FactorMember, FactorState, FactorUpdate, FactorVb, FeatureFactor, fit_factor,
+    ClusterRows, FactorBound, FactorComponent, FactorConfig, FactorData, FactorExpert, FactorFit,
+    FactorInit, FactorMember, FactorState, FactorUpdate, FactorVb, FeatureFactor, fit_factor,
     fit_factor_watched,
 };
-pub use fit::{IqgmeFit, Member, fit, fit_unlabelled, fit_watched};
+pub use fit::{IqgmeFit, fit, fit_unlabelled, fit_watched};
 pub use gibbs::IqgmeSampler;
 pub use gibbs::config::{GibbsConfig, GibbsMove};
 pub use gibbs::fit::{

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use npb_data::clusters::{by_size, k_means, nearest};
-use npb_infer::stream;
+use npb_infer::{VbLimits, stream};
 use npb_linalg::mixture::complete;
 use rand::Rng;
 
@@ -84,8 +84,10 @@ fn mixture(
         ..data.clone()
     };
     let config = IqgmeConfig {
-        max_iterations: MIXTURE_ITERATIONS,
-        tolerance: 1e-5,
+        limits: VbLimits {
+            max_iterations: MIXTURE_ITERATIONS,
+            tolerance: 1e-5,
+        },
         ..config.clone()
     };
     let mut vb = IqgmeVb::new(&features, config, Init::KMeans(clusters), restart)?;

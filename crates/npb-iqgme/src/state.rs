@@ -60,14 +60,6 @@ impl ExpertPrior {
             .expect("sums of positive numbers, or checked when read from a file")
     }
 
-    /// The same with another `gamma`.
-    pub(crate) fn with_strength(&self, strength: f64) -> Self {
-        Self {
-            strength,
-            ..self.clone()
-        }
-    }
-
     /// `q(zeta, lambda)` with this prior, given the free ones of some experts, as many for each component as there are utilities. Experts at the prior follow it and do not enter.
     pub(crate) fn given(&self, experts: &[Expert], n_utilities: usize) -> Self {
         let n_free = experts.iter().filter(|e| !e.at_prior).count() / n_utilities;

@@ -5,7 +5,6 @@
 //!
 //! Model: `docs/iqgme.md`, "Many tasks"; updates and bound: `docs/iqgme-updates.md`, "Many tasks".
 
-mod atoms;
 mod bound;
 mod config;
 mod data;

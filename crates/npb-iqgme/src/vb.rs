@@ -235,7 +235,7 @@ impl<'d> IqgmeVb<'d> {
         &mut self,
         mut watch: impl FnMut(&VbReport, &IqgmeState) -> ControlFlow<()>,
     ) -> Result<VbOutcome, IqgmeError> {
-        let limits = self.config.limits();
+        let limits = self.config.limits;
         let trace = std::mem::take(&mut self.trace);
         let outcome = resume_vb(self, &limits, trace, Self::step, |report, vb| {
             watch(report, &vb.state)

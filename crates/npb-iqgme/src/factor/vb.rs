@@ -229,7 +229,7 @@ impl<'d> FactorVb<'d> {
         &mut self,
         mut watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
     ) -> Result<VbOutcome, IqgmeError> {
-        let limits = self.config.limits();
+        let limits = self.config.limits;
         let trace = std::mem::take(&mut self.trace);
         let outcome = resume_vb(self, &limits, trace, Self::step, |report, vb| {
             watch(report, &vb.state)

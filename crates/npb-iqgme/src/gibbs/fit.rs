@@ -19,6 +19,7 @@ use crate::data::{IqgmeData, fingerprint};
 use crate::ensemble::questions::prelude::*;
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
+use crate::state::expect;
 
 /// A stored draw breaks its stick, beyond the components that have rows, until less than this is left; one further component takes the rest.
 const LEAST_REST: f64 = 1e-3;
@@ -466,6 +467,10 @@ impl GibbsFit {
         self.predictors.par_iter().map(of_draw).collect()
     }
 
+    fn class_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        Ok(means(&self.all_classes(table)?))
+    }
+
     fn all_classes(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
         let by_draw = self.predict_draws(table)?.into_iter();
         Ok(by_draw.map(with_first_class).collect())
@@ -483,26 +488,6 @@ fn means(drawn: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
     }
     sums.iter_mut().flatten().for_each(|p| *p = p.min(1.0));
     sums
-}
-
-impl Answers for GibbsFit {
-    type Task<'a> = ();
-
-    fn task(&self, (): ()) -> Result<usize, IqgmeError> {
-        Ok(0)
-    }
-
-    fn units(&self) -> &Units {
-        &self.stored.units
-    }
-
-    fn class_names(&self) -> &[String] {
-        &self.stored.classes
-    }
-
-    fn probabilities(&self, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        Ok(means(&self.all_classes(table)?))
-    }
 }
 
 /// Terms of cells are the components of all stored draws: normals.
@@ -527,7 +512,7 @@ impl Describes for GibbsFit {
     }
 }
 
-described!(GibbsFit, GibbsConfig);
+described!(GibbsFit, GibbsConfig, units);
 classifier!(GibbsFit);
 features!(GibbsFit);
 
@@ -542,37 +527,30 @@ impl Saved for GibbsFit {
     }
 
     fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
-        let saved = |what: String| IqgmeError::Saved { what };
         stored.config.validate()?;
-        stored.units.check().map_err(saved)?;
-        if stored.classes.len() == 1 {
-            return Err(saved("classes: impossible number".to_owned()));
-        }
-        let (p, n_utilities) = (
-            stored.units.active.len(),
-            stored.classes.len().saturating_sub(1),
-        );
-        let in_model =
-            |(_, j): &(u32, u32)| stored.units.active.binary_search(&(*j as usize)).is_ok();
-        if !stored.cells.iter().all(in_model) {
-            return Err(saved(
-                "a missing cell is in no column of the model".to_owned(),
-            ));
-        }
-        for chain in &stored.chains {
-            if chain.trace.names() != SCALARS {
-                return Err(saved("the trace holds other scalars".to_owned()));
-            }
-            let clusters = chain.trace.column(1);
-            if clusters.into_iter().any(|k| !(1.0..1e6).contains(&k)) {
-                return Err(saved("number of components in the trace".to_owned()));
-            }
+        stored.check().map_err(IqgmeError::saved)?;
+        Self::from_stored(stored)
+    }
+}
+
+impl Stored {
+    fn check(&self) -> Result<(), String> {
+        self.units.check()?;
+        let (n_classes, active) = (self.classes.len(), &self.units.active);
+        expect(n_classes != 1, "number of classes")?;
+        let in_model = |(_, j): &(u32, u32)| active.binary_search(&(*j as usize)).is_ok();
+        expect(self.cells.iter().all(in_model), "columns of missing cells")?;
+        for chain in &self.chains {
+            expect(chain.trace.names() == SCALARS, "scalars of the trace")?;
+            let mut clusters = chain.trace.column(1);
+            let possible = clusters.all(|k| (1.0..1e6).contains(&k));
+            expect(possible, "number of components in the trace")?;
+            let n_utilities = n_classes.saturating_sub(1);
             chain
                 .record
-                .check(p, n_utilities, stored.cells.len())
-                .map_err(saved)?;
+                .check(active.len(), n_utilities, self.cells.len())?;
         }
-        Self::from_stored(stored)
+        Ok(())
     }
 }
 

@@ -66,8 +66,7 @@ pub(super) fn bound(
                 bound.magnitude += term.abs();
             }
         }
-        let expert = prior.expert.with_strength(state.expert_mean_strength);
-        let divergence = |p: usize| state.expert_prior.law(p).kl(&expert.law(p));
+        let divergence = |p: usize| state.expert_prior.law(p).kl(&prior.expert.law(p));
         let divergence: f64 = (0..prior.expert.mean.len()).map(divergence).sum();
         bound.experts -= divergence;
         bound.magnitude += divergence.abs();

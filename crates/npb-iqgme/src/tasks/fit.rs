@@ -17,18 +17,17 @@ use super::vb::{INACTIVE, MultiTaskVb};
 use crate::answers::with_first_class;
 use crate::config::FeatureScale;
 use crate::data::{distinct, fingerprint};
-use crate::ensemble::crossval::{self, HeldOut, Side, held_out};
-use crate::ensemble::member::{self, MixtureView, Part, Predictive};
+use crate::ensemble::crossval::{self, Side, held_out};
+use crate::ensemble::member::{self, Member, MixtureView, Part, Predictive, check_members};
 use crate::ensemble::questions::prelude::*;
 use crate::ensemble::scales;
-use crate::ensemble::stacking::stacked;
-use crate::ensemble::train::{Model, Watched, planned};
+use crate::ensemble::stacking::{Without, weighed};
+use crate::ensemble::train::{Model, Planned, Watched, model, planned};
 use crate::predict::{Experts, Gate, Predictor};
 use crate::prior::Prior;
 use crate::rows::Rows;
-use crate::state::Component;
-use crate::{ClassifierSummary, IqgmeConfig, IqgmeData};
-use npb_infer::ensemble::{by_bounds, check_weights};
+use crate::state::{Component, expect};
+use crate::{ClassifierSummary, IqgmeData};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 12;
@@ -88,9 +87,15 @@ pub fn fit_tasks_watched(
     let sizes = [n, n, folds.len()];
     let print = storage::fingerprint(&prints)?;
     let watched = Watched::<Tasks>::new(watch, config, print, plan.0, sizes)?;
-    let runs = watched.train(&data, plan, config, TaskMember::new)?;
+    let members = watched.train(&data, plan, config, ended)?;
+    let weigh = |held_out| {
+        let by_bounds = (single.elbo_temperature, data[0].pooled.n_observed());
+        let n_own = n / data.len();
+        weighed(members, n_own, held_out, Without::Even, by_bounds)
+    };
     if watched.is_stopped() {
-        return MultiTaskFit::new(data, config.clone(), runs, None);
+        let members = weigh(None);
+        return MultiTaskFit::new(data, config, members);
     }
     let limited = Tasks::limited(config, Tasks::FOLD_ITERATIONS);
     let classes = &data[0].pooled.classes;
@@ -101,10 +106,21 @@ pub fn fit_tasks_watched(
             &fold.kept,
             plan,
             &limited,
-            |planned, outcome, vb| fold.predict(&TaskMember::new(planned, outcome, vb)?),
+            |planned, outcome, vb| fold.predict(&ended(planned, outcome, vb)?),
         )
     })?;
-    MultiTaskFit::new(data, config.clone(), runs, held_out)
+    let members = weigh(held_out);
+    MultiTaskFit::new(data, config, members)
+}
+
+/// A run that has ended. Its experts are those of its last `q(lambda)`, so that tasks can be added later.
+fn ended(
+    planned: Planned<TaskInit>,
+    outcome: VbOutcome,
+    mut vb: MultiTaskVb<'_>,
+) -> Result<TaskMember, IqgmeError> {
+    vb.finalise()?;
+    Ok(Member::new(planned, outcome, vb.into_state(), ()))
 }
 
 /// Data without the rows of a fold, by scale, and these: task, scale.
@@ -160,67 +176,16 @@ impl Fold {
     }
 }
 
-/// The model of many tasks.
-struct Tasks;
-
-impl Model for Tasks {
-    type Config = TasksConfig;
-    type Data = MultiTaskData;
-    type Init = TaskInit;
-    type State = MultiTaskState;
-    type Vb<'d> = MultiTaskVb<'d>;
-    const FILE: &'static str = "npb-iqgme/tasks/run/2";
-    /// Tasks settle among each other later than the rows of one task.
-    const FOLD_ITERATIONS: u64 = 30;
-
-    fn limits(config: &TasksConfig) -> VbLimits {
-        config.single.limits()
-    }
-
-    fn limited(config: &TasksConfig, max_iterations: u64) -> TasksConfig {
-        let single = &config.single;
-        TasksConfig {
-            single: IqgmeConfig {
-                max_iterations: single.max_iterations.min(max_iterations),
-                ..single.clone()
-            },
-            ..config.clone()
-        }
-    }
-
-    fn begin<'d>(
-        data: &'d MultiTaskData,
-        config: &TasksConfig,
-        init: TaskInit,
-        restart: u64,
-    ) -> Result<MultiTaskVb<'d>, IqgmeError> {
-        MultiTaskVb::new(data, config.clone(), init, restart)
-    }
-
-    fn resume<'d>(
-        data: &'d MultiTaskData,
-        config: &TasksConfig,
-        state: MultiTaskState,
-        trace: Vec<VbReport>,
-    ) -> Result<MultiTaskVb<'d>, IqgmeError> {
-        MultiTaskVb::resume(data, config.clone(), state, trace)
-    }
-
-    fn run(
-        vb: &mut MultiTaskVb<'_>,
-        watch: &mut dyn FnMut(&VbReport, &MultiTaskState) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, IqgmeError> {
-        vb.run(watch)
-    }
-
-    fn finalise(vb: &mut MultiTaskVb<'_>) -> Result<(), IqgmeError> {
-        vb.finalise()
-    }
-
-    fn state<'a>(vb: &'a MultiTaskVb<'_>) -> &'a MultiTaskState {
-        vb.state()
-    }
-}
+// The model of many tasks. These come to agree later than the rows of one.
+model!(
+    Tasks,
+    MultiTaskVb,
+    [TasksConfig, MultiTaskData, TaskInit, MultiTaskState],
+    single.limits,
+    "npb-iqgme/tasks/run/2",
+    30,
+    |vb| vb.finalise()
+);
 
 /// An atom in the user's units: what groups of the tasks share.
 #[derive(Clone, Debug, PartialEq)]
@@ -248,14 +213,15 @@ pub struct Stored {
     classes: Vec<String>,
     tasks: Vec<String>,
     /// Those that class probabilities average over, then those that have no weight; of each those on normal scores last, and the best first.
-    runs: Vec<TaskMember>,
+    members: Vec<TaskMember>,
 }
 
 /// A fitted model of many tasks. Questions name the task; tables are in the user's units, columns in the order of training.
 ///
 /// Class probabilities average over the runs by their stacking weights, each calibrated ([`TaskMember::calibration`]); in a run atoms are weighed by the task's own weights and as normal
 /// densities of the observed features at the posterior means, experts and missing features are integrated out by moment matching. Atoms, the tasks' weights of them, similarities, densities and missing cells are those of the
-/// [best](Self::best) run.
+/// [best](Self::best) member: the one with the highest bound of those on the features' own scale whose atoms have Gaussians of their own, or of all on that scale, if none has (one in which all have one
+/// is of another model of the features, and what it says of the tasks is of their labels alone). Members are listed by whether they weigh in class probabilities, then by scale and bound.
 #[derive(Clone, Debug)]
 pub struct MultiTaskFit {
     stored: Stored,
@@ -268,58 +234,28 @@ pub struct MultiTaskFit {
 impl MultiTaskFit {
     fn new(
         data: Vec<MultiTaskData>,
-        config: TasksConfig,
-        mut runs: Vec<TaskMember>,
-        held_out: Option<HeldOut>,
+        config: &TasksConfig,
+        mut members: Vec<TaskMember>,
     ) -> Result<Self, IqgmeError> {
-        let (n, n_own) = (runs.len(), config.starts.len() * config.single.restarts);
-        let by_labels = held_out.is_some();
-        if let Some(held_out) = held_out {
-            // The bound says who shares rows, not who shares labels: even where labels are few.
-            let even = |k: usize| 1.0 / if k < n_own { n_own } else { n - n_own } as f64;
-            let prior: Vec<f64> = (0..n).map(even).collect();
-            for (run, found) in runs.iter_mut().zip(stacked(&held_out, n_own, &prior)) {
-                (run.stacking_weight, run.calibration) = found;
-            }
-        }
-        let mut on_scores = runs.split_off(n_own);
-        let weights = |runs: &mut [TaskMember]| {
-            let n_observed = data[0].pooled.n_observed();
-            by_bounds(
-                runs,
-                TaskMember::elbo,
-                config.single.elbo_temperature,
-                n_observed,
-            )
-        };
-        weights(&mut on_scores);
-        let by_bound = weights(&mut runs);
-        if !by_labels {
-            for (run, weight) in runs.iter_mut().zip(by_bound) {
-                run.stacking_weight = weight;
-            }
-        }
-        runs.extend(on_scores);
-        runs.sort_by_key(|run| run.stacking_weight == 0.0);
-        let (classes, tasks) = (data[0].pooled.classes.clone(), data[0].names.clone());
+        members.sort_by_key(|member| member.stacking_weight == 0.0);
         Self::from_stored(Stored {
-            config,
+            config: config.clone(),
+            classes: data[0].pooled.classes.clone(),
+            tasks: data[0].names.clone(),
             units: data.into_iter().map(|data| data.pooled.units).collect(),
-            classes,
-            tasks,
-            runs,
+            members,
         })
     }
 
     fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
         let predictors = stored
-            .runs
+            .members
             .iter()
             .take_while(|run| run.stacking_weight > 0.0)
             .map(TaskMember::predictor)
             .collect::<Result<_, _>>()?;
         Ok(Self {
-            features: best(&stored.runs).predictor()?,
+            features: best(&stored.members).predictor()?,
             stored,
             predictors,
         })
@@ -347,7 +283,7 @@ impl MultiTaskFit {
             },
         };
         self.stored
-            .runs
+            .members
             .iter()
             .zip(&self.predictors)
             .map(part)
@@ -357,32 +293,6 @@ impl MultiTaskFit {
     /// Names of the tasks, in the order of training.
     pub fn tasks(&self) -> &[String] {
         &self.stored.tasks
-    }
-
-    /// All runs: those that predictions average over, then those that have no weight; of each those on normal scores last, in order of their bounds.
-    pub fn members(&self) -> &[TaskMember] {
-        &self.stored.runs
-    }
-
-    /// The run with the highest bound of those on the features' own scale whose atoms have Gaussians of their own; of all on that scale, if none has. (A run in which all have one is of another
-    /// model of the features, and what it says of the tasks is of their labels alone.)
-    pub fn best(&self) -> &TaskMember {
-        best(&self.stored.runs)
-    }
-
-    /// The variational posterior of the [best](Self::best) run, in standardised units.
-    pub fn state(&self) -> &MultiTaskState {
-        &self.best().state
-    }
-
-    /// Bound and relative change of the [best](Self::best) run, iteration by iteration.
-    pub fn trace(&self) -> &[VbReport] {
-        &self.best().trace
-    }
-
-    /// Why the [best](Self::best) run ended.
-    pub fn stop(&self) -> &Stop {
-        &self.best().stop
     }
 
     /// The atoms of the best run in the user's units, in the order of [`task_weights`](Self::task_weights): those that groups of more tasks point at first.
@@ -436,7 +346,7 @@ impl MultiTaskFit {
         let prior_scale = Prior::scale(&stored.config.single, stored.units[0].active.len());
         for (scale, units) in FeatureScale::ALL.into_iter().zip(&stored.units) {
             let on_scale = |run: &&TaskMember| run.scale == scale;
-            let Some(run) = self.stored.runs.iter().find(on_scale) else {
+            let Some(run) = self.stored.members.iter().find(on_scale) else {
                 break;
             };
             // The covariance of the rows of training is the prior's scale matrix, but for its scale.
@@ -452,7 +362,7 @@ impl MultiTaskFit {
             by_scale.push(data);
         }
         stored.tasks.push(task.name.to_owned());
-        for run in &mut stored.runs {
+        for run in &mut stored.members {
             let data = &by_scale[run.scale.index()];
             run.state = add_task(data, &stored.config, &run.state, atoms)
                 .map_err(|source| in_task(task.name, source))?;
@@ -490,8 +400,8 @@ impl Answers for MultiTaskFit {
     }
 }
 
-impl Draws for MultiTaskFit {
-    fn intervals(
+impl MultiTaskFit {
+    fn draw_intervals(
         &self,
         j: usize,
         table: &Table,
@@ -524,11 +434,12 @@ impl Describes for MultiTaskFit {
 }
 
 described!(MultiTaskFit, TasksConfig);
+members!(MultiTaskFit, TaskMember, MultiTaskState, best);
 classifier!(MultiTaskFit, task: &str);
 intervals!(MultiTaskFit, task: &str);
 features!(MultiTaskFit, task: &str);
 
-/// The run that [`MultiTaskFit::best`] speaks of; of equal ones the first.
+/// Of equal ones the first: see [`MultiTaskFit`].
 fn best(runs: &[TaskMember]) -> &TaskMember {
     let rank = |run: &TaskMember| {
         let own_scale = run.scale == FeatureScale::Standardised;
@@ -552,36 +463,36 @@ impl Saved for MultiTaskFit {
     }
 
     fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
-        let saved = |what: String| IqgmeError::Saved { what };
         stored.config.validate()?;
-        scales::check(&stored.units).map_err(saved)?;
-        let (n_classes, runs, tasks) = (stored.classes.len(), &stored.runs, &stored.tasks);
-        if n_classes == 1 || runs.is_empty() || tasks.is_empty() {
-            return Err(saved(
-                "classes, tasks or runs: impossible number".to_owned(),
-            ));
-        }
-        distinct(&stored.classes).map_err(|twice| saved(twice.to_string()))?;
-        let weights = runs.iter().map(|run| run.stacking_weight);
-        check_weights("stacking weights", weights).map_err(saved)?;
-        if let Some(k) = (1..tasks.len()).find(|&k| tasks[..k].contains(&tasks[k])) {
-            return Err(saved(format!("task {:?} twice", tasks[k])));
-        }
-        let known = |run: &TaskMember| run.scale.index() < stored.units.len();
-        let own_scale = |run: &TaskMember| run.scale == FeatureScale::Standardised;
-        if runs[0].stacking_weight == 0.0 || !runs.iter().all(known) || !runs.iter().any(own_scale)
-        {
-            return Err(saved("scales or weights of the runs".to_owned()));
-        }
-        let truncations = [stored.config.single.truncation, stored.config.atoms];
-        for run in runs {
-            run.calibration.check(n_classes).map_err(saved)?;
-            let (p, n_utilities) = (stored.units[0].active.len(), n_classes.saturating_sub(1));
-            run.state
-                .check(p, tasks.len(), n_utilities, truncations)
-                .map_err(saved)?;
-        }
+        stored.check().map_err(IqgmeError::saved)?;
         Self::from_stored(stored)
+    }
+}
+
+impl Stored {
+    fn check(&self) -> Result<(), String> {
+        scales::check(&self.units)?;
+        let (n_classes, members, tasks) = (self.classes.len(), &self.members, &self.tasks);
+        check_members(members, n_classes)?;
+        expect(!tasks.is_empty(), "number of tasks")?;
+        distinct(&self.classes).map_err(|twice| twice.to_string())?;
+        if let Some(k) = (1..tasks.len()).find(|&k| tasks[..k].contains(&tasks[k])) {
+            return Err(format!("task {:?} twice", tasks[k]));
+        }
+        let known = |member: &TaskMember| member.scale.index() < self.units.len();
+        let own_scale = |member: &TaskMember| member.scale == FeatureScale::Standardised;
+        expect(
+            members.iter().all(known) && members.iter().any(own_scale),
+            "scales",
+        )?;
+        expect(
+            members[0].stacking_weight > 0.0,
+            "weight of the first member",
+        )?;
+        let truncations = [self.config.single.truncation, self.config.atoms];
+        let (p, n_utilities) = (self.units[0].active.len(), n_classes.saturating_sub(1));
+        let mut each = members.iter();
+        each.try_for_each(|run| run.state.check(p, tasks.len(), n_utilities, truncations))
     }
 }
 

@@ -45,8 +45,6 @@ pub struct MultiTaskState {
     pub experts: Vec<Expert>,
     /// `q(zeta, lambda)`.
     pub expert_prior: ExpertPrior,
-    /// `gamma_0`.
-    pub expert_mean_strength: f64,
     /// All further atoms: `q(mu, Lambda)` at the prior.
     pub vacant: Component,
 }
@@ -151,11 +149,6 @@ impl MultiTaskState {
         }
         let n_experts = self.components.len() * n_utilities;
         expect(self.experts.len() == n_experts, "number of experts")?;
-        let strength = self.expert_mean_strength;
-        expect(
-            strength.is_finite() && strength > 0.0,
-            "strength of the experts' mean",
-        )?;
         let prior = &self.expert_prior;
         check_atoms(&self.components, &self.experts, prior, p, n_utilities)?;
         check_atoms(

@@ -9,7 +9,6 @@ use npb_priors::special::ln_normalize;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::atoms::{best_mean_strength, ln_strength_prior};
 use super::bound::bound;
 use super::config::{TaskInit, TasksConfig};
 use super::data::MultiTaskData;
@@ -50,7 +49,7 @@ pub enum TaskUpdate {
     Components,
     /// `q(w)`.
     Experts,
-    /// `q(zeta, lambda)`, and `gamma_0` if the configuration leaves it to the bound.
+    /// `q(zeta, lambda)`.
     ExpertPrior,
     /// `q(alpha)` and `q(beta)`.
     Concentrations,
@@ -180,7 +179,7 @@ impl<'d> MultiTaskVb<'d> {
             })?;
         let prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)
             .map_err(prior_failed)?;
-        let limits = config.single.limits();
+        let limits = config.single.limits;
         let mut vb = Self {
             data,
             config,
@@ -254,7 +253,7 @@ impl<'d> MultiTaskVb<'d> {
         &mut self,
         mut watch: impl FnMut(&VbReport, &MultiTaskState) -> ControlFlow<()>,
     ) -> Result<VbOutcome, IqgmeError> {
-        let limits = self.config.single.limits();
+        let limits = self.config.single.limits;
         let trace = std::mem::take(&mut self.trace);
         let outcome = resume_vb(self, &limits, trace, Self::step, |report, vb| {
             watch(report, &vb.state)
@@ -287,10 +286,10 @@ impl<'d> MultiTaskVb<'d> {
     /// Repeats `updates` until the bound's relative change falls below the tolerance, at most as often as a run iterates.
     pub(super) fn repeat(&mut self, updates: &[TaskUpdate]) -> Result<(), IqgmeError> {
         let mut last = f64::NEG_INFINITY;
-        for _ in 0..self.config.single.max_iterations {
+        for _ in 0..self.config.single.limits.max_iterations {
             updates.iter().try_for_each(|&update| self.apply(update))?;
             let bound = self.bound()?.total();
-            if (bound - last).abs() < self.config.single.tolerance * bound.abs().max(1.0) {
+            if (bound - last).abs() < self.config.single.limits.tolerance * bound.abs().max(1.0) {
                 break;
             }
             last = bound;
@@ -338,13 +337,7 @@ impl<'d> MultiTaskVb<'d> {
         let each = self.rows.iter().zip(&state.tasks);
         let tasks = each.map(|(rows, part)| rows.terms(&part.indicators));
         let bound = bound(state, expected, tasks, stats, &self.prior);
-        let mut bound = self.numerical("expert covariance", 0, bound)?;
-        if self.config.learn_expert_mean_strength {
-            let learned = ln_strength_prior(state.expert_mean_strength);
-            bound.experts += learned;
-            bound.magnitude += learned.abs();
-        }
-        Ok(bound)
+        self.numerical("expert covariance", 0, bound)
     }
 
     fn expected_of(&self, state: &MultiTaskState) -> Result<Vec<Expected>, IqgmeError> {
@@ -586,12 +579,7 @@ impl<'d> MultiTaskVb<'d> {
         }
         let n_utilities = self.data.n_utilities();
         let state = &mut self.state;
-        let mut prior = self.prior.expert.with_strength(state.expert_mean_strength);
-        if self.config.learn_expert_mean_strength {
-            state.expert_mean_strength = best_mean_strength(&prior, &state.experts, n_utilities);
-            prior = prior.with_strength(state.expert_mean_strength);
-        }
-        let prior = prior.given(&state.experts, n_utilities);
+        let prior = self.prior.expert.given(&state.experts, n_utilities);
         for (i, expert) in state.experts.iter_mut().enumerate() {
             if expert.at_prior {
                 *expert = Expert::at_prior(&prior, i % n_utilities, n_utilities);
@@ -681,7 +669,6 @@ fn prior_state(
         components: vec![prior.component.clone(); n_atoms],
         experts: (0..n_atoms).flat_map(|_| experts()).collect(),
         expert_prior: prior.expert.clone(),
-        expert_mean_strength: prior.expert.strength,
         vacant: prior.component.clone(),
     }
 }

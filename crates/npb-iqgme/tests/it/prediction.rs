@@ -1,7 +1,7 @@
 //! Prediction: identities that hold whatever was fitted.
 
 use npb_data::{Labels, Mask, Table};
-use npb_infer::stream;
+use npb_infer::{VbLimits, stream};
 use npb_iqgme::{Init, IqgmeConfig, IqgmeFit, MissingCell, Saved, fit, fit_unlabelled};
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -585,7 +585,10 @@ fn clusters_are_counted_and_components_keep_their_place() {
         let config = IqgmeConfig {
             truncation,
             unlabelled_starts: vec![Init::KMeans(8)],
-            max_iterations: 4,
+            limits: VbLimits {
+                max_iterations: 4,
+                ..IqgmeConfig::default().limits
+            },
             ..config(26)
         };
         let fitted = fit_unlabelled(&table, &config).unwrap();

@@ -1,6 +1,7 @@
 //! More than two classes.
 
 use npb_data::{Labels, Table};
+use npb_infer::VbLimits;
 use npb_infer::testing::{attack_file, check_stationary, same_bits_on_threads};
 use npb_iqgme::{
     FactorConfig, FactorData, FactorFit, FactorInit, FactorState, FactorUpdate, FactorVb, Saved,
@@ -41,7 +42,10 @@ fn classes_of_new_rows_are_found() {
             FactorInit::PerClass(1),
             FactorInit::Own(2),
         ],
-        max_iterations: 40,
+        limits: VbLimits {
+            max_iterations: 40,
+            ..FactorConfig::default().limits
+        },
         ..config(3)
     };
     let fit = fit_factor(&train, &names, &config).unwrap();
@@ -137,7 +141,10 @@ fn threads_and_damaged_files() {
     .draw(9);
     let config = FactorConfig {
         starts: vec![FactorInit::Pooled(2), FactorInit::PerClass(1)],
-        max_iterations: 15,
+        limits: VbLimits {
+            max_iterations: 15,
+            ..FactorConfig::default().limits
+        },
         ..config(9)
     };
     let bytes = || {

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table, metrics};
+use npb_infer::VbLimits;
 use npb_iqgme::{
     Atoms, Every, Gaussians, Init, IqgmeConfig, MultiTaskFit, Saved, Task, TaskInit, TasksConfig,
     Watch, fit, fit_tasks, fit_tasks_watched,
@@ -351,7 +352,10 @@ fn many_small_tasks_run() {
     // And from all starts, with more tasks than atoms, in a few iterations.
     let config = TasksConfig {
         single: IqgmeConfig {
-            max_iterations: 5,
+            limits: VbLimits {
+                max_iterations: 5,
+                ..IqgmeConfig::default().limits
+            },
             normal_scores: true,
             ..config.single
         },

@@ -29,8 +29,7 @@ fn bound_never_falls_after_any_single_update() {
         let unlabelled = [0.0, 0.3, 0.8][seed as usize / 3 % 3];
         let classes = 3 + seed as usize % 2;
         let tasks = alike(seed, &[30, 9, 1, 40, 0], classes, missing, unlabelled);
-        let mut config = config(seed);
-        config.learn_expert_mean_strength = seed % 3 > 0;
+        let config = config(seed);
         let data = MultiTaskData::new(&tasks.borrowed(), &config).unwrap();
         let mut vb = MultiTaskVb::new(&data, config, starts(seed), 0).unwrap();
         never_falls(&mut vb, 20, seed);
@@ -240,8 +239,8 @@ fn a_new_task_of_three_classes_finds_its_kind() {
             starts: vec![start],
             ..config(1)
         };
-        (config.single.folds, config.single.max_iterations) = (0, 400);
-        config.single.tolerance = 1e-12;
+        (config.single.folds, config.single.limits.max_iterations) = (0, 400);
+        config.single.limits.tolerance = 1e-12;
         let model = fit_tasks(&tasks.borrowed(), &config).unwrap();
         assert!(model.atoms().len() >= 2, "{start:?}");
         for kind in 0..2 {
