@@ -415,14 +415,8 @@ impl<'d> Em<'d> {
                 objective += add_row(row, sign, &mut given, &mut sums);
             }
         }
-        if !objective.is_finite() {
-            return Err(IqgmeError::Bound {
-                iteration: self.trace.len() as u64 + 1,
-                value: objective,
-            });
-        }
         self.maximise(&sums)?;
-        Ok(objective)
+        IqgmeError::finite_bound(self.trace.len() as u64 + 1, objective)
     }
 
     fn failed(

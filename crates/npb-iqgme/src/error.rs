@@ -35,6 +35,12 @@ impl IqgmeError {
         }
     }
 
+    /// A bound that is a number, or an error.
+    pub(crate) fn finite_bound(iteration: u64, value: f64) -> Result<f64, Self> {
+        let finite = value.is_finite().then_some(value);
+        finite.ok_or(Self::Bound { iteration, value })
+    }
+
     /// The same, of the missing features of a pattern.
     pub(crate) fn missing(iteration: u64) -> impl Fn(ComponentNotPositiveDefinite) -> Self {
         move |e| Self::numerical(iteration, "missing features", e.component, e.source)

@@ -23,7 +23,7 @@ pub use data::FactorData;
 pub use fit::{
     ClusterRows, FactorComponent, FactorFit, FactorMember, fit_factor, fit_factor_watched,
 };
-pub use state::{FactorExpert, FactorState, FeatureFactor};
+pub use state::{FactorState, FeatureFactor};
 pub use vb::{FactorUpdate, FactorVb};
 
 #[cfg(test)]

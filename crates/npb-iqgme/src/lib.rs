@@ -84,8 +84,8 @@ pub use em::{QgmeConfig, QgmeFit, fit_qgme, fit_qgme_watched};
 pub use ensemble::member::Member;
 pub use error::IqgmeError;
 pub use factor::{
-    ClusterRows, FactorBound, FactorComponent, FactorConfig, FactorData, FactorExpert, FactorFit,
-    FactorInit, FactorMember, FactorState, FactorUpdate, FactorVb, FeatureFactor, fit_factor,
+    ClusterRows, FactorBound, FactorComponent, FactorConfig, FactorData, FactorFit, FactorInit,
+    FactorMember, FactorState, FactorUpdate, FactorVb, FeatureFactor, fit_factor,
     fit_factor_watched,
 };
 pub use fit::{IqgmeFit, fit, fit_unlabelled, fit_watched};

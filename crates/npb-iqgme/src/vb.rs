@@ -176,10 +176,7 @@ impl<'d> IqgmeVb<'d> {
             family: RowFamily::MeanField,
             trace,
         };
-        for (h, component) in vb.state.components.iter().enumerate() {
-            vb.expected
-                .push(vb.numerical("covariance", h, component.expected())?);
-        }
+        vb.expected = vb.expected_of(&vb.state)?;
         Ok(vb)
     }
 
@@ -217,13 +214,7 @@ impl<'d> IqgmeVb<'d> {
     pub fn step(&mut self) -> Result<f64, IqgmeError> {
         self.iteration += 1;
         self.apply(VbUpdate::Rows)?;
-        let bound = self.bound()?.total();
-        if !bound.is_finite() {
-            return Err(IqgmeError::Bound {
-                iteration: self.iteration,
-                value: bound,
-            });
-        }
+        let bound = IqgmeError::finite_bound(self.iteration, self.bound()?.total())?;
         self.update_parameters()?;
         Ok(bound)
     }
@@ -270,12 +261,7 @@ impl<'d> IqgmeVb<'d> {
             .check(rows.n_features, rows.n_utilities)
             .and_then(|()| expect(own, "number of components"))
             .map_err(|what| IqgmeError::Saved { what })?;
-        let expected = state
-            .components
-            .iter()
-            .enumerate()
-            .map(|(h, component)| self.numerical("covariance", h, component.expected()))
-            .collect::<Result<Vec<_>, _>>()?;
+        let expected = self.expected_of(state)?;
         self.numerical(
             "expert covariance",
             0,
@@ -384,14 +370,7 @@ impl<'d> IqgmeVb<'d> {
     /// which belong to places and not to components, follow.
     fn rearrange(&mut self) {
         let counts = self.stats.counts();
-        let mut order: Vec<usize> = (0..counts.len()).filter(|&h| counts[h] > 0.0).collect();
-        order.sort_by(|&a, &b| counts[b].total_cmp(&counts[a]));
-        if order.iter().enumerate().any(|(k, &h)| k != h) {
-            let sorted: Vec<f64> = order.iter().map(|&h| counts[h]).collect();
-            if self.stick_bound(&sorted) < self.stick_bound(&counts) {
-                order = (0..counts.len()).collect();
-            }
-        }
+        let mut order = falling(&counts, |counts| stick_bound(&self.state.sticks, counts));
         // One component with less than a row is enough to be born from: no further vacant one beside it.
         let filled = order.iter().all(|&h| counts[h] >= 1.0);
         if filled && order.len() < self.config.truncation {
@@ -404,22 +383,6 @@ impl<'d> IqgmeVb<'d> {
             }
         }
         self.select(&order);
-    }
-
-    /// The part of the bound that holds the sticks, after their update.
-    fn stick_bound(&self, counts: &[f64]) -> f64 {
-        let mut sticks = self.state.sticks.clone();
-        let counts = self.padded(counts);
-        sticks.update_sticks(&counts);
-        let mut ln_weights = vec![0.0; counts.len()];
-        sticks.expected_ln_weights(&mut ln_weights);
-        sticks.elbo() + dot(&counts, &ln_weights)
-    }
-
-    fn padded(&self, counts: &[f64]) -> Vec<f64> {
-        let mut padded = counts.to_vec();
-        padded.resize(self.config.truncation, 0.0);
-        padded
     }
 
     /// Appends a component at the prior, without rows.
@@ -456,7 +419,7 @@ impl<'d> IqgmeVb<'d> {
     }
 
     fn update_sticks(&mut self) {
-        let counts = self.padded(&self.stats.counts());
+        let counts = padded(&self.stats.counts(), self.config.truncation);
         self.state.sticks.update_sticks(&counts);
     }
 
@@ -499,6 +462,12 @@ impl<'d> IqgmeVb<'d> {
         self.prior.expert.given(experts, self.data.rows.n_utilities)
     }
 
+    fn expected_of(&self, state: &IqgmeState) -> Result<Vec<Expected>, IqgmeError> {
+        let each = state.components.iter().enumerate();
+        each.map(|(h, component)| self.numerical("covariance", h, component.expected()))
+            .collect()
+    }
+
     fn numerical<T>(
         &self,
         block: &'static str,
@@ -528,5 +497,41 @@ fn prior_state(
         experts: (0..n_components).flat_map(|_| experts()).collect(),
         expert_prior: prior.expert.clone(),
         utility_means: vec![0.0; data.rows.len() * n_utilities],
+    }
+}
+
+/// Zeros for what is beyond the counts.
+pub(crate) fn padded(counts: &[f64], len: usize) -> Vec<f64> {
+    let mut padded = counts.to_vec();
+    padded.resize(len, 0.0);
+    padded
+}
+
+/// The part of the bound that holds the sticks, after their update by these counts.
+pub(crate) fn stick_bound(sticks: &StickFactor, counts: &[f64]) -> f64 {
+    let mut sticks = sticks.clone();
+    let counts = padded(counts, sticks.truncation());
+    sticks.update_sticks(&counts);
+    let mut ln_weights = vec![0.0; counts.len()];
+    sticks.expected_ln_weights(&mut ln_weights);
+    sticks.elbo() + dot(&counts, &ln_weights)
+}
+
+/// The indices of positive sizes, larger ones first if that does not lower `value` (of sizes in their order).
+pub(crate) fn falling(sizes: &[f64], value: impl Fn(&[f64]) -> f64) -> Vec<usize> {
+    let kept: Vec<usize> = (0..sizes.len()).filter(|&k| sizes[k] > 0.0).collect();
+    let mut order = kept.clone();
+    order.sort_by(|&a, &b| sizes[b].total_cmp(&sizes[a]));
+    if order == kept {
+        return kept;
+    }
+    let of = |order: &[usize]| value(&order.iter().map(|&k| sizes[k]).collect::<Vec<f64>>());
+    // Dropping an empty place never lowers the value; only the order may.
+    if of(&order) >= of(&kept).max(value(sizes)) {
+        order
+    } else if of(&kept) >= value(sizes) {
+        kept
+    } else {
+        (0..sizes.len()).collect()
     }
 }

@@ -16,9 +16,8 @@ use super::cells::Cells;
 use super::config::FactorInit;
 use super::data::FactorData;
 use super::predict::{Drawn, Predictor};
-use super::state::{FactorExpert, FactorState};
+use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
-use crate::FactorConfig;
 use crate::answers::{check_draws, with_first_class};
 use crate::ensemble::crossval::{self, Side, held_out};
 use crate::ensemble::member::{self, Member, Part, Predictive, check_members};
@@ -27,6 +26,7 @@ use crate::ensemble::stacking::{Without, weighed};
 use crate::ensemble::train::{Model, Watched, model, planned};
 use crate::state::{expect, finite};
 use crate::units::Filling;
+use crate::{Expert, FactorConfig};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;
@@ -182,7 +182,7 @@ impl Predictive for FactorView<'_> {
     }
 
     fn ln_density(&self, cells: &Cells) -> Result<Vec<f64>, IqgmeError> {
-        Predictor::new(self.0).ln_density(self.0, cells)
+        Predictor::at_means(self.0).ln_density(self.0, cells)
     }
 }
 
@@ -274,7 +274,7 @@ impl FactorFit {
         let weights = state.sticks.expected_weights();
         let cluster = |h: usize| {
             let factors = state.used(h);
-            let of_expert = |expert: &FactorExpert| -> Vec<(f64, f64)> {
+            let of_expert = |expert: &Expert| -> Vec<(f64, f64)> {
                 let effect = |&l: &usize| (expert.mean[l], expert.covariance[(l, l)].sqrt());
                 factors.iter().map(effect).collect()
             };

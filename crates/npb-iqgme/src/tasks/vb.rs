@@ -21,7 +21,7 @@ use crate::e_step::{RowFamily, Update};
 use crate::prior::Prior;
 use crate::state::{Component, Expected, Expert, dot, expect};
 use crate::stats::SufficientStats;
-use crate::vb::{START_ITERATIONS, prior_failed};
+use crate::vb::{START_ITERATIONS, falling, padded, prior_failed, stick_bound};
 use crate::{IqgmeData, IqgmeError};
 
 /// An indicator's probability below this is set to zero.
@@ -235,13 +235,7 @@ impl<'d> MultiTaskVb<'d> {
         self.iteration += 1;
         self.settled = false;
         self.apply(TaskUpdate::Rows)?;
-        let bound = self.bound()?.total();
-        if !bound.is_finite() {
-            return Err(IqgmeError::Bound {
-                iteration: self.iteration,
-                value: bound,
-            });
-        }
+        let bound = IqgmeError::finite_bound(self.iteration, self.bound()?.total())?;
         TaskUpdate::PARAMETERS
             .iter()
             .try_for_each(|&update| self.apply(update))?;
@@ -487,9 +481,7 @@ impl<'d> MultiTaskVb<'d> {
                         };
                     }
                     let value = ln_normalize(indicator);
-                    if !value.is_finite() {
-                        return Err(IqgmeError::Bound { iteration, value });
-                    }
+                    IqgmeError::finite_bound(iteration, value)?;
                     finalise(indicator);
                 }
                 Ok(())
@@ -501,15 +493,7 @@ impl<'d> MultiTaskVb<'d> {
 
     fn order_atoms(&mut self) {
         let masses = self.state.atom_masses();
-        let truncation = self.config.atoms;
-        let order = falling(&masses, |masses| {
-            let mut top = self.state.top.clone();
-            let masses = padded(masses, truncation);
-            top.update_sticks(&masses);
-            let mut ln_weights = vec![0.0; truncation];
-            top.expected_ln_weights(&mut ln_weights);
-            top.elbo() + dot(&masses, &ln_weights)
-        });
+        let order = falling(&masses, |masses| stick_bound(&self.state.top, masses));
         if order.iter().copied().eq(0..masses.len()) {
             return;
         }
@@ -618,31 +602,6 @@ fn finalise(indicator: &mut [f64]) {
         sum += *sigma;
     }
     indicator.iter_mut().for_each(|sigma| *sigma /= sum);
-}
-
-/// The indices of positive sizes, larger ones first if that does not lower `value` (of sizes in their order).
-fn falling(sizes: &[f64], value: impl Fn(&[f64]) -> f64) -> Vec<usize> {
-    let kept: Vec<usize> = (0..sizes.len()).filter(|&k| sizes[k] > 0.0).collect();
-    let mut order = kept.clone();
-    order.sort_by(|&a, &b| sizes[b].total_cmp(&sizes[a]));
-    if order == kept {
-        return kept;
-    }
-    let of = |order: &[usize]| value(&order.iter().map(|&k| sizes[k]).collect::<Vec<f64>>());
-    // Dropping an empty place never lowers the value; only the order may.
-    if of(&order) >= of(&kept).max(value(sizes)) {
-        order
-    } else if of(&kept) >= value(sizes) {
-        kept
-    } else {
-        (0..sizes.len()).collect()
-    }
-}
-
-fn padded(counts: &[f64], len: usize) -> Vec<f64> {
-    let mut padded = counts.to_vec();
-    padded.resize(len, 0.0);
-    padded
 }
 
 /// The posterior before any data, with `n_atoms` atoms.

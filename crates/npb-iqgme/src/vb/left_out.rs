@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::{IqgmeVb, VbUpdate};
+use super::{IqgmeVb, VbUpdate, padded};
 use crate::IqgmeError;
 use crate::e_step::{PassParameters, RowFactors, Update, pass};
 use crate::rows::Rows;
@@ -81,7 +81,9 @@ impl IqgmeVb<'_> {
         state.experts = self.experts_given(stats)?;
         // Rounding may leave less than nothing of a component that only this row is in.
         let counts: Vec<f64> = stats.counts().iter().map(|n| n.max(0.0)).collect();
-        state.sticks.update_sticks(&self.padded(&counts));
+        state
+            .sticks
+            .update_sticks(&padded(&counts, self.config.truncation));
         Ok(state)
     }
 }

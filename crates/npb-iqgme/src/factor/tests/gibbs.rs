@@ -243,7 +243,8 @@ impl<'d> FactorSampler<'d> {
                     for (k, mean) in means.iter_mut().enumerate() {
                         *mean = moments.score(k, s);
                     }
-                    let shared = shared(&moments.slopes, &spreads[h].covariance);
+                    let slopes: Vec<&[f64]> = moments.slopes.iter().map(Vec::as_slice).collect();
+                    let shared = shared(&slopes, &spreads[h].covariance);
                     probabilities_sharing(&means, &vec![1.0; n], &shared, &mut part);
                     let sums = probabilities[i].iter_mut().zip(&part);
                     sums.for_each(|(sum, p)| *sum += weight * p);
