@@ -2,6 +2,7 @@
 //!
 //! Equations in `docs/iqgme.md`, "Rows". A block of rows at a time: [`complete`] with the rows in vector registers, [`incomplete`] with the components.
 
+mod atoms;
 mod complete;
 mod incomplete;
 mod joint;
@@ -14,7 +15,8 @@ use rayon::prelude::*;
 use crate::IqgmeError;
 use crate::rows::Rows;
 use crate::stats::SufficientStats;
-pub(crate) use sides::{PassParameters, RowFactors, RowFamily, Terms, Update, soft_means};
+pub(crate) use atoms::{Atom, atoms};
+pub(crate) use sides::{PassParameters, RowFactors, RowFamily, Update, soft_means};
 use worker::{Scratch, Totals, Worker};
 
 /// Partial sums: a fixed number, so that results do not depend on the number of threads.

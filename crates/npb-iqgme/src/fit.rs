@@ -21,7 +21,7 @@ use crate::ensemble::scales;
 use crate::ensemble::stacking::{Without, weighed};
 use crate::ensemble::train::{Model, Watched, model, planned};
 use crate::laplace;
-use crate::predict::{CellTerm, Experts, Gate, Predictor};
+use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::Rows;
 use crate::state::{check_experts, expect};
 use crate::vb::IqgmeVb;
@@ -230,29 +230,6 @@ impl IqgmeFit {
         Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
     }
 
-    /// The distribution of one missing cell given the observed cells of its row. None if the cell is observed or its column is not in the model.
-    ///
-    /// Costs as much as all missing cells of the row: ask [`cells`](Self::cells) for several of them.
-    pub fn cell(
-        &self,
-        table: &Table,
-        row: usize,
-        column: usize,
-    ) -> Result<Option<Vec<CellTerm>>, IqgmeError> {
-        if column >= table.n_cols() {
-            return Err(IqgmeError::Argument {
-                argument: "column",
-                value: column.to_string(),
-                rule: "a column of the table",
-            });
-        }
-        let cells = self.cells(table, row)?.into_iter();
-        Ok(cells
-            .filter(|cell| cell.column == column)
-            .map(|cell| cell.terms)
-            .next())
-    }
-
     /// All missing cells of a row given its observed cells, by column; columns that are not in the model are left out.
     ///
     /// Cost: `N P^2 + N min(|o|, |m|)^3` for each run. Errors: other columns than in training, no such row.
@@ -378,7 +355,7 @@ impl Describes for IqgmeFit {
 described!(IqgmeFit, IqgmeConfig, units[0]);
 members!(IqgmeFit, Member, IqgmeState, |members| &members[0]);
 classifier!(IqgmeFit);
-intervals!(IqgmeFit);
+intervals!(IqgmeFit, [draws: usize]);
 features!(IqgmeFit);
 
 impl Saved for IqgmeFit {

@@ -65,6 +65,21 @@ impl SufficientStats {
         }
     }
 
+    /// `sum rho x^b x^b'` over the labelled rows of component `h`, with these numbers added to the diagonal.
+    pub(crate) fn labelled_second(&self, h: usize, diagonal: impl Fn(usize) -> f64) -> Mat<f64> {
+        let sums = &self.labelled;
+        let p = sums.first.nrows();
+        Mat::from_fn(p + 1, p + 1, |i, j| {
+            let data = match (i < p, j < p) {
+                (true, true) => sums.second[h][(i, j)],
+                (true, false) => sums.first[(i, h)],
+                (false, true) => sums.first[(j, h)],
+                (false, false) => sums.weight[h],
+            };
+            data + if i == j { diagonal(i) } else { 0.0 }
+        })
+    }
+
     /// Appends a component without rows.
     pub(crate) fn push_vacant(&mut self) {
         let n = self.labelled.weight.len();

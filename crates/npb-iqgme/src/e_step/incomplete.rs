@@ -268,7 +268,8 @@ mod tests {
     use npb_linalg::mixture::Linear;
 
     use super::super::sides::RowFamily;
-    use crate::e_step::{PassParameters, RowFactors, Terms, Update, pass};
+    use crate::e_step::sides::Terms;
+    use crate::e_step::{PassParameters, RowFactors, Update, pass};
     use crate::rows::Rows;
     use crate::stats::SufficientStats;
 

@@ -226,7 +226,8 @@ mod tests {
 
     use super::*;
     use crate::e_step::RowFamily;
-    use crate::e_step::{PassParameters, RowFactors, Terms, Update, pass};
+    use crate::e_step::sides::Terms;
+    use crate::e_step::{PassParameters, RowFactors, Update, pass};
     use crate::rows::Rows;
     use crate::stats::SufficientStats;
 

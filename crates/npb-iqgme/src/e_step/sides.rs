@@ -1,11 +1,11 @@
 //! What a pass is given: the law of a row under each component, and the factors of the rows.
 
 use npb_linalg::mixture::{Form, Linear, Quadratics, padded};
-use std::f64::consts::PI;
 
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 
+use super::atoms::{Atom, Averages, Parts, atoms};
 use crate::rows::Rows;
 use crate::state::{Expected, IqgmeState, dot};
 use npb_priors::dist::multinomial_probit;
@@ -35,54 +35,13 @@ pub(crate) struct Update {
 }
 
 /// The law of a row given each component: the exponent is `k_ih - d'L_h d / 2` plus what [`Linear`] adds.
-#[derive(Clone)]
-pub(crate) struct Terms {
+pub(super) struct Terms {
     /// `L_h`.
-    pub(crate) precision: Vec<Mat<f64>>,
+    pub(super) precision: Vec<Mat<f64>>,
     /// The part of `k_ih` that is the same for all rows.
-    pub(crate) constant: Vec<f64>,
+    pub(super) constant: Vec<f64>,
     /// `<t> (<c> + <w_x>'d) - <w_x c>'d`, summed over utilities; none for unlabelled rows.
-    pub(crate) linear: Option<Linear>,
-}
-
-impl Terms {
-    /// Of rows without labels.
-    fn unlabelled(state: &IqgmeState, expected: &[Expected]) -> Self {
-        let p = state.components[0].mean.len() as f64;
-        let mut constant = vec![0.0; state.sticks.truncation()];
-        state.sticks.expected_ln_weights(&mut constant);
-        constant.truncate(state.components.len());
-        for (h, component) in state.components.iter().enumerate() {
-            constant[h] += 0.5
-                * (expected[h].ln_det_precision - p * ((2.0 * PI).ln() + 1.0 / component.strength));
-        }
-        Self {
-            precision: expected.iter().map(|e| e.precision.clone()).collect(),
-            constant,
-            linear: None,
-        }
-    }
-
-    /// Adds what the experts make of a label.
-    fn labelled(mut self, state: &IqgmeState, n_utilities: usize) -> Self {
-        let p = state.components[0].mean.len();
-        let mut linear = Linear::zeros(p, state.components.len(), n_utilities);
-        for (i, expert) in state.experts.iter().enumerate() {
-            let (h, k) = (i / n_utilities, i % n_utilities);
-            if expert.at_prior {
-                // A component that has lost its labelled rows does not take others: its experts know nothing of them.
-                self.constant[h] = f64::NEG_INFINITY;
-                continue;
-            }
-            let moments = expert.about(&state.components[h].mean);
-            self.precision[h] += &moments.slope_second;
-            self.constant[h] -= 0.5 * moments.intercept_second;
-            let slope = &expert.mean[..p];
-            linear.add(h, k, moments.intercept, slope, &moments.slope_intercept);
-        }
-        self.linear = Some(linear);
-        self
-    }
+    pub(super) linear: Option<Linear>,
 }
 
 /// What complete rows need of the components.
@@ -196,21 +155,52 @@ pub(crate) struct PassParameters {
 }
 
 impl PassParameters {
-    /// On failure: the component whose quadratic form is not positive definite.
+    /// Of one task. On failure: the component whose quadratic form is not positive definite.
     pub(crate) fn new(
         state: &IqgmeState,
         expected: &[Expected],
         rows: &Rows,
     ) -> Result<Self, (usize, NotPositiveDefinite)> {
-        let (p, n) = (rows.n_features, state.components.len());
-        let means = Mat::from_fn(p, n, |j, h| state.components[h].mean[j]);
-        let unlabelled = Terms::unlabelled(state, expected);
-        let labelled = unlabelled.clone().labelled(state, rows.n_utilities);
+        let mut ln_weights = vec![0.0; state.sticks.truncation()];
+        state.sticks.expected_ln_weights(&mut ln_weights);
+        let atoms = atoms(&state.components, expected, &state.experts);
+        Self::of_parts(
+            atoms.iter().map(|atom| vec![(1.0, atom)]),
+            &ln_weights,
+            rows,
+        )
+    }
+
+    /// Of components that average atoms by these indicators. On failure as [`new`](Self::new).
+    pub(crate) fn averaged(
+        atoms: &[Atom<'_>],
+        indicators: &[Vec<f64>],
+        ln_weights: &[f64],
+        rows: &Rows,
+    ) -> Result<Self, (usize, NotPositiveDefinite)> {
+        let parts = |indicator: &Vec<f64>| {
+            let each = indicator.iter().copied().zip(atoms);
+            each.filter(|(sigma, _)| *sigma > 0.0).collect()
+        };
+        Self::of_parts(indicators.iter().map(parts), ln_weights, rows)
+    }
+
+    fn of_parts<'p, 'a: 'p>(
+        parts: impl ExactSizeIterator<Item = Parts<'p, 'a>>,
+        ln_weights: &[f64],
+        rows: &Rows,
+    ) -> Result<Self, (usize, NotPositiveDefinite)> {
+        let (p, n_utilities) = (rows.n_features, rows.n_utilities);
+        let Averages {
+            means,
+            labelled,
+            unlabelled,
+        } = Averages::new(parts, ln_weights, p, n_utilities)?;
         Self::from_terms(means, labelled, unlabelled, rows)
     }
 
     /// From the law of labelled and of unlabelled rows given each component, around the columns of `means`.
-    pub(crate) fn from_terms(
+    pub(super) fn from_terms(
         means: Mat<f64>,
         labelled: Terms,
         unlabelled: Terms,

@@ -274,9 +274,9 @@ macro_rules! classifier {
     };
 }
 
-/// Intervals of class probabilities by the fit's `draw_intervals`: as [`classifier`].
+/// Intervals of class probabilities by the fit's `draw_intervals`, as [`classifier`]: `intervals!(Fit, [draws: usize])`, or `intervals!(Fit, [])` where draws are stored.
 macro_rules! intervals {
-    ($fit:ty $(, $task:ident: $name:ty)?) => {
+    ($fit:ty, [$($draws:ident: usize)?] $(, $task:ident: $name:ty)?) => {
         impl $fit {
             /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all
             /// classes. Errors: as there; a fit with more than two classes.
@@ -285,31 +285,31 @@ macro_rules! intervals {
                 $($task: $name,)?
                 table: &Table,
                 level: f64,
-                draws: usize,
+                $($draws: usize,)?
             ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
                 let task = Answers::task(self, ($($task)?))?;
                 two_classes(&self.stored.classes, "predict_interval", ALL_INTERVALS)?;
-                let all = self.draw_intervals(task, table, level, draws)?;
+                let all = self.draw_intervals(task, table, level $(, $draws)?)?;
                 Ok(all.into_iter().map(|of_row| of_row[1]).collect())
             }
 
             /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior: what
-            /// the uncertainty of weights, components and experts makes of the probability, by `draws` draws of all parameters (missing features are integrated out in
-            /// each). These are calibrated as the probabilities of their member are, so that they spread around these, on the scale of log odds as wide as they were
+            /// the uncertainty of weights, components and experts makes of the probability, by draws of all parameters, so many or those that are stored (missing features are integrated
+            /// out in each). Those of variational fits are calibrated as the probabilities of their member are, so that they spread around these, on the scale of log odds as wide as they were
             /// or, where the member was not sure enough, wider.
             ///
-            /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0
+            /// Cost: for each draw that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0
             /// and 1 (both excluded), fewer than two draws.
             pub fn predict_class_intervals(
                 &self,
                 $($task: $name,)?
                 table: &Table,
                 level: f64,
-                draws: usize,
+                $($draws: usize,)?
             ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
                 let task = Answers::task(self, ($($task)?))?;
                 Answers::classifies(self)?;
-                self.draw_intervals(task, table, level, draws)
+                self.draw_intervals(task, table, level $(, $draws)?)
             }
         }
     };

@@ -424,7 +424,7 @@ impl FactorFit {
 described!(FactorFit, FactorConfig, units);
 members!(FactorFit, FactorMember, FactorState, |members| &members[0]);
 classifier!(FactorFit);
-intervals!(FactorFit);
+intervals!(FactorFit, [draws: usize]);
 
 impl Saved for FactorFit {
     const MODEL: &'static str = "npb-iqgme/factor/2";

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use npb_infer::{VbOutcome, VbReport, resume_vb};
-use npb_linalg::faer::Mat;
 use npb_linalg::NotPositiveDefinite;
+use npb_linalg::faer::Mat;
 use npb_priors::dp::StickFactor;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use npb_infer::diagnostics::{ChainDiagnostics, quantile, summarise};
+use npb_infer::diagnostics::{ChainDiagnostics, summarise};
 use npb_infer::watch::{Checkpoint, Part};
 use npb_infer::{Saved, Stop, Trace, Watch, run_chains, storage, stream};
 use rayon::prelude::*;
@@ -12,9 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::config::GibbsConfig;
 use super::state::{GibbsState, n_missing};
 use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
-use crate::answers::{
-    check_level, check_levels, class_intervals, of_second_class, with_first_class,
-};
+use crate::answers::{check_level, check_levels, class_intervals, quantiles, with_first_class};
 use crate::data::{IqgmeData, fingerprint};
 use crate::ensemble::questions::prelude::*;
 use crate::mixture::Mixture;
@@ -435,22 +433,9 @@ impl GibbsFit {
         Ok(self.stored.cells.iter().enumerate().map(of_cell).collect())
     }
 
-    /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all classes.
-    /// Errors: as there; a fit with more than two classes.
-    pub fn predict_interval(
+    fn draw_intervals(
         &self,
-        table: &Table,
-        level: f64,
-    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        two_classes(&self.stored.classes, "predict_interval", ALL_INTERVALS)?;
-        Ok(of_second_class(self.predict_class_intervals(table, level)?))
-    }
-
-    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the stored draws.
-    ///
-    /// Cost: as of [`predict_classes`](Self::predict_classes). Errors: as there; a `level` that is not between 0 and 1 (both excluded).
-    pub fn predict_class_intervals(
-        &self,
+        _: usize,
         table: &Table,
         level: f64,
     ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
@@ -514,6 +499,7 @@ impl Describes for GibbsFit {
 
 described!(GibbsFit, GibbsConfig, units);
 classifier!(GibbsFit);
+intervals!(GibbsFit, []);
 features!(GibbsFit);
 
 impl Saved for GibbsFit {
@@ -552,9 +538,4 @@ impl Stored {
         }
         Ok(())
     }
-}
-
-fn quantiles(mut values: Vec<f64>, levels: &[f64]) -> Vec<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    levels.iter().map(|&p| quantile(&values, p)).collect()
 }

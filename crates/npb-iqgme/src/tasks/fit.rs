@@ -436,7 +436,7 @@ impl Describes for MultiTaskFit {
 described!(MultiTaskFit, TasksConfig);
 members!(MultiTaskFit, TaskMember, MultiTaskState, best);
 classifier!(MultiTaskFit, task: &str);
-intervals!(MultiTaskFit, task: &str);
+intervals!(MultiTaskFit, [draws: usize], task: &str);
 features!(MultiTaskFit, task: &str);
 
 /// Of equal ones the first: see [`MultiTaskFit`].

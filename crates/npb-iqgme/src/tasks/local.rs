@@ -2,8 +2,7 @@
 
 use npb_priors::dp::Sticks;
 
-use super::groups::{Atom, Groups};
-use crate::e_step::{PassParameters, RowFactors, Update, pass, soft_means};
+use crate::e_step::{Atom, PassParameters, RowFactors, Update, pass, soft_means};
 use crate::responsibilities::Responsibilities;
 use crate::rows::Rows;
 use crate::stats::SufficientStats;
@@ -94,13 +93,7 @@ pub(super) fn parameters(
     let failed = |(component, source)| {
         IqgmeError::numerical(iteration, "precision of a group", component, source)
     };
-    let (p, n_utilities) = (rows.n_features, rows.n_utilities);
-    let Groups {
-        means,
-        labelled,
-        unlabelled,
-    } = Groups::new(atoms, indicators, ln_weights, p, n_utilities).map_err(failed)?;
-    PassParameters::from_terms(means, labelled, unlabelled, rows).map_err(failed)
+    PassParameters::averaged(atoms, indicators, ln_weights, rows).map_err(failed)
 }
 
 /// One task's part of a start.

@@ -2,10 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::groups::Atom;
 use super::local::{Local, parameters};
 use super::state::{Gaussians, TaskState};
-use crate::e_step::{PassParameters, Update};
+use crate::e_step::{Atom, PassParameters, Update};
 use crate::responsibilities::Responsibilities;
 use crate::rows::Rows;
 use crate::stats::SufficientStats;

@@ -238,17 +238,7 @@ fn near_together(
     let all: Vec<usize> = (0..means.len()).collect();
     let mut rng = stream(config.single.seed, [restart, 0, NEAR, 0]);
     let centres = clusters::k_means(&means, &all, config.atoms, &mut rng);
-    let task = |(task, mean): (&IqgmeData, &Vec<f64>)| {
-        let n = usize::from(task.rows.len() > 0);
-        let whole = vec![1.0; task.rows.len()];
-        let responsibilities = Responsibilities::from_positions(&task.rows, n, &whole);
-        TaskBegin {
-            local: Local::begin(task, responsibilities, n),
-            atoms: vec![clusters::nearest(mean, &centres).0; n],
-        }
-    };
-    Ok((
-        centres.len(),
-        data.tasks.iter().zip(&means).map(task).collect(),
-    ))
+    let nearest = |mean: &Vec<f64>| clusters::nearest(mean, &centres).0;
+    let clusters: Vec<usize> = means.iter().map(nearest).collect();
+    Ok(whole(data, &clusters))
 }

@@ -141,7 +141,7 @@ const FITS: [(&str, Fit, &[&str]); 5] = [
         ],
     ),
     ("gibbs", gibbs, &["chain 0", "chain 1"]),
-    ("finite", finite, &["member 0", "start 1"]),
+    ("finite", finite, &["member 0", "member 1"]),
 ];
 
 #[test]
