@@ -104,17 +104,11 @@ impl Default for IqgmeConfig {
     fn default() -> Self {
         Self {
             truncation: 20,
-            concentration: GammaPrior {
-                shape: 0.05,
-                rate: 0.05,
-            },
+            concentration: gamma_prior(0.05, 0.05),
             mean_strength: 1.0,
             dof_excess: 2.0,
             dof_per_feature: 0.25,
-            expert: GammaPrior {
-                shape: 0.1,
-                rate: 0.1,
-            },
+            expert: gamma_prior(0.1, 0.1),
             expert_mean_strength: 1.0,
             starts: vec![
                 Init::KMeans(1),
@@ -167,6 +161,10 @@ impl IqgmeConfig {
             rule,
         )?)
     }
+}
+
+pub(crate) fn gamma_prior(shape: f64, rate: f64) -> GammaPrior {
+    GammaPrior { shape, rate }
 }
 
 /// A list of starts: not empty, and each as it must be, which `rule` tells of one that is not.

@@ -16,7 +16,7 @@ use crate::IqgmeError;
 use crate::rows::Rows;
 use crate::stats::SufficientStats;
 pub(crate) use atoms::{Atom, atoms};
-pub(crate) use sides::{PassParameters, RowFactors, RowFamily, Update, soft_means};
+pub(crate) use sides::{PassParameters, RowFactors, RowFamily, Update, first, soft_means};
 use worker::{Scratch, Totals, Worker};
 
 /// Partial sums: a fixed number, so that results do not depend on the number of threads.
@@ -35,9 +35,7 @@ pub(crate) fn pass(
     let mut work = Vec::with_capacity(CHUNKS);
     for blocks in rows.blocks.chunks(per_chunk) {
         let n = blocks.iter().map(|block| block.rows.len()).sum();
-        let (here, rest) = factors.split(n, n_components, rows.n_utilities);
-        factors = rest;
-        work.push((blocks, here));
+        work.push((blocks, factors.take(n, n_components, rows.n_utilities)));
     }
     let partial: Vec<Result<Totals, IqgmeError>> = work
         .into_par_iter()
@@ -52,8 +50,7 @@ pub(crate) fn pass(
             };
             for block in blocks {
                 let n = block.rows.len();
-                let (mut here, rest) = factors.split(n, n_components, rows.n_utilities);
-                factors = rest;
+                let mut here = factors.take(n, n_components, rows.n_utilities);
                 worker.block(block, &mut here)?;
             }
             Ok(worker.totals)

@@ -230,21 +230,6 @@ impl IqgmeFit {
         Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
     }
 
-    /// All missing cells of a row given its observed cells, by column; columns that are not in the model are left out.
-    ///
-    /// Cost: `N P^2 + N min(|o|, |m|)^3` for each run. Errors: other columns than in training, no such row.
-    pub fn cells(&self, table: &Table, row: usize) -> Result<Vec<MissingCell>, IqgmeError> {
-        if row >= table.n_rows() {
-            return Err(IqgmeError::Argument {
-                argument: "row",
-                value: row.to_string(),
-                rule: "a row of the table",
-            });
-        }
-        let table = table.select_rows(&[row]);
-        Ok(self.cells_by_row(&table)?.swap_remove(0))
-    }
-
     /// Number of components that have at least one training row, in expectation.
     pub fn n_clusters(&self) -> usize {
         // Sizes are differences: rounding must not lose a component of one row.

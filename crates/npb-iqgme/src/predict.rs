@@ -194,7 +194,7 @@ pub(crate) struct Completed {
     pub(crate) component: usize,
     /// Its features and the constant 1.
     pub(crate) row: Vec<f64>,
-    /// What the missing features add to the variance of the score at the expert's mean.
+    /// What the missing features add to the variances of the scores at the experts' means, on average over utilities.
     pub(crate) variance: f64,
 }
 
@@ -650,7 +650,6 @@ impl Predictor {
     pub(crate) fn completed(
         &self,
         rows: &Rows,
-        experts: &[Expert],
         takes_part: impl Fn(usize, usize) -> bool + Sync,
     ) -> Result<Vec<Vec<Completed>>, IqgmeError> {
         let components = |row: usize| {
@@ -660,11 +659,13 @@ impl Predictor {
         let incomplete = |seen: &mut Seen<'_, '_>| {
             let table_row = seen.table_row;
             let of_component = |h: usize| {
-                let mean = &experts[h].mean;
+                let experts = &self.experts[h * self.n_utilities..][..self.n_utilities];
+                let variance = |e: &Expert| missing_trace(h, seen, |i, j| e.mean[i] * e.mean[j]);
+                let variance = experts.iter().map(variance).sum::<f64>() / experts.len() as f64;
                 Completed {
                     component: h,
                     row: self.complete(h, seen),
-                    variance: missing_trace(h, seen, |i, j| mean[i] * mean[j]),
+                    variance,
                 }
             };
             components(table_row).map(of_component).collect()

@@ -20,7 +20,6 @@ mod vb;
 pub use config::{TaskInit, TasksConfig};
 pub use data::{MultiTaskData, Task};
 pub use fit::{AtomSummary, MultiTaskFit, fit_tasks, fit_tasks_watched};
-pub use new_task::Atoms;
 pub use run::TaskMember;
 pub use state::{Gaussians, MultiTaskState, TaskState};
 pub use vb::{MultiTaskVb, TaskUpdate};

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use npb_infer::{VbOutcome, VbReport, resume_vb};
 use npb_linalg::NotPositiveDefinite;
-use npb_linalg::faer::{Mat, Scale};
+use npb_linalg::faer::Mat;
 use npb_priors::dp::StickFactor;
 
 use crate::bound::Bound;
@@ -16,7 +16,7 @@ use crate::data::IqgmeData;
 use crate::e_step::{PassParameters, RowFactors, RowFamily, Update, pass, soft_means};
 use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
-use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot, expect};
+use crate::state::{Expected, Expert, ExpertPrior, IqgmeState, dot, expect};
 use crate::stats::SufficientStats;
 use serde::{Deserialize, Serialize};
 
@@ -183,13 +183,8 @@ impl<'d> IqgmeVb<'d> {
     /// First statistics: every component has the shared covariance, the mean of all rows, and no expert. Then the parameters are fitted to the
     /// responsibilities of the start before these may move: experts that know nothing yet would let the gate explain the labels instead.
     fn start(&mut self) -> Result<(), IqgmeError> {
-        let p = self.data.rows.n_features as f64;
-        let shared = Component {
-            scale_inverse: &self.data.covariance * Scale(p + 2.0),
-            dof: p + 2.0,
-            ..self.prior.component.clone()
-        };
-        let expected = self.numerical("shared covariance", 0, shared.expected())?;
+        let pooled = self.prior.pooled(&self.data.covariance).expected();
+        let expected = self.numerical("shared covariance", 0, pooled)?;
         self.expected = vec![expected; self.state.components.len()];
         let experts = std::mem::take(&mut self.state.experts);
         self.pass(Update {

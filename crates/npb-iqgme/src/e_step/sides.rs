@@ -238,25 +238,19 @@ pub(crate) struct RowFactors<'a> {
 }
 
 impl<'a> RowFactors<'a> {
-    /// The factors of the first `n` rows, and those of the others.
-    pub(super) fn split(self, n: usize, n_components: usize, n_utilities: usize) -> (Self, Self) {
-        let (locations, more_locations) = self.locations.split_at_mut(n * n_utilities);
-        let (soft, more_soft) = self.soft.split_at_mut(n * n_utilities);
-        let (responsibilities, more_responsibilities) =
-            self.responsibilities.split_at_mut(n * n_components);
-        (
-            Self {
-                locations,
-                soft,
-                responsibilities,
-            },
-            Self {
-                locations: more_locations,
-                soft: more_soft,
-                responsibilities: more_responsibilities,
-            },
-        )
+    /// Takes the factors of the first `n` rows out.
+    pub(super) fn take(&mut self, n: usize, n_components: usize, n_utilities: usize) -> Self {
+        Self {
+            locations: first(&mut self.locations, n * n_utilities),
+            soft: first(&mut self.soft, n * n_utilities),
+            responsibilities: first(&mut self.responsibilities, n * n_components),
+        }
     }
+}
+
+/// Takes the first values out of a slice.
+pub(crate) fn first<'a, T>(of: &mut &'a mut [T], n: usize) -> &'a mut [T] {
+    of.split_off_mut(..n).expect("as many as there are")
 }
 
 /// `<t>` of every row (row, utility), from its locations and class; zero for an unlabelled row.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::IqgmeError;
 use crate::config::{
     FeatureScale, MOST_COMPONENTS, MOST_RUNS, check_clusters, check_folds, check_starts,
+    gamma_prior,
 };
 
 /// Where a run starts: hard responsibilities, and the factors of the first iteration.
@@ -82,29 +83,14 @@ impl Default for FactorConfig {
             scale: FeatureScale::NormalScores,
             truncation: 20,
             max_factors: 50,
-            concentration: GammaPrior {
-                shape: 0.05,
-                rate: 0.05,
-            },
+            concentration: gamma_prior(0.05, 0.05),
             indicator_on: 1.0,
             indicator_off: 1.0,
-            loading: GammaPrior {
-                shape: 0.1,
-                rate: 0.1,
-            },
-            mean: GammaPrior {
-                shape: 1.0,
-                rate: 1.0,
-            },
-            noise: GammaPrior {
-                shape: 1.0,
-                rate: 0.1,
-            },
+            loading: gamma_prior(0.1, 0.1),
+            mean: gamma_prior(1.0, 1.0),
+            noise: gamma_prior(1.0, 0.1),
             cluster_noise: 1.0,
-            expert: GammaPrior {
-                shape: 0.1,
-                rate: 0.1,
-            },
+            expert: gamma_prior(0.1, 0.1),
             expert_mean_strength: 1.0,
             starts: vec![Pooled(1), PerClass(1), PerClass(2), Own(3)],
             unlabelled_starts: [1, 2, 3, 4, 6].map(Own).to_vec(),

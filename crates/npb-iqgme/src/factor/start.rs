@@ -9,6 +9,7 @@ use rand_distr::StandardNormal;
 use super::config::FactorInit;
 use super::data::FactorData;
 use super::rows::{RowFactors, Spread};
+use crate::start::within_classes;
 use crate::{FactorConfig, IqgmeError};
 use npb_data::clusters::{by_size, k_means, nearest};
 
@@ -126,33 +127,19 @@ fn clusters(
     points: &[Vec<f64>],
     rng: &mut Xoshiro256PlusPlus,
 ) -> Vec<usize> {
-    let n = data.n_rows();
-    let wanted = start.clusters().min(config.truncation);
-    let of_class = |class: usize| -> Vec<usize> {
-        let own = |i: &usize| data.labels.class[*i] == Some(class);
-        (0..n).filter(own).collect()
+    let n_classes = match start {
+        FactorInit::PerClass(_) if data.n_labelled > 0 => data.classes.len(),
+        _ => 0,
     };
-    let parts: Vec<Vec<usize>> = match start {
-        FactorInit::PerClass(_) if data.n_labelled > 0 => {
-            (0..data.classes.len()).rev().map(of_class).collect()
-        }
-        _ => vec![(0..n).collect()],
-    };
-    let each = wanted.min(config.truncation.div_ceil(parts.len()));
-    let mut centres: Vec<Vec<f64>> = Vec::new();
-    let mut assigned = vec![usize::MAX; n];
-    for members in &parts {
-        let found = best_k_means(points, members, each, rng);
-        for &i in members {
-            assigned[i] = (centres.len() + nearest(&points[i], &found).0) % config.truncation;
-        }
-        centres.extend(found);
-    }
-    for i in 0..n {
-        if assigned[i] == usize::MAX {
-            assigned[i] = nearest(&points[i], &centres).0 % config.truncation;
-        }
-    }
+    let each = start
+        .clusters()
+        .min(config.truncation.div_ceil(n_classes.max(1)));
+    let mut assigned = within_classes(points, &data.labels.class, n_classes, |members| {
+        best_k_means(points, members, each, rng)
+    });
+    assigned
+        .iter_mut()
+        .for_each(|cluster| *cluster %= config.truncation);
     // Numbers without a member leave no gap.
     let ranks = by_size(&assigned);
     let mut used: Vec<usize> = ranks.clone();

@@ -20,6 +20,7 @@ use super::rows::{Cluster, RowFactors, Rows, scores};
 use super::start::{Beginning, beginning};
 use super::state::Derived;
 use super::state::{FactorState, FeatureFactor, at_prior};
+use crate::data::first_utilities;
 use crate::state::expect;
 use crate::state::gamma;
 use crate::vb::{falling, padded, stick_bound};
@@ -241,10 +242,10 @@ impl<'d> FactorVb<'d> {
     /// integrated out or optimised anew.
     pub fn inclusion_probabilities(&mut self) -> Result<Vec<Vec<f64>>, IqgmeError> {
         self.prepare_forms();
-        let judge = self.judge(self.forms.as_ref().expect("prepared"));
+        let found = self.indicator_gains(self.forms.as_ref().expect("prepared"));
         let state = &self.state;
         let of_cluster = |h: usize| {
-            let gains = self.numerical("indicators", h, judge.gains(state, h))?;
+            let gains = self.numerical("indicators", h, found.gains(state, h))?;
             let probability = |(gain, &on): (f64, &bool)| {
                 let toward_on = if on { -gain } else { gain };
                 1.0 / (1.0 + (-toward_on).exp())
@@ -258,7 +259,7 @@ impl<'d> FactorVb<'d> {
         (0..state.n_clusters()).map(of_cluster).collect()
     }
 
-    fn judge<'a>(&'a self, forms: &'a Forms) -> IndicatorGains<'a> {
+    fn indicator_gains<'a>(&'a self, forms: &'a Forms) -> IndicatorGains<'a> {
         IndicatorGains {
             rows: self.row_view(forms),
             config: &self.config,
@@ -409,9 +410,9 @@ impl<'d> FactorVb<'d> {
         self.prepare_forms();
         let forms = self.forms.take().expect("prepared");
         let mut state = self.state.clone();
-        let judge = self.judge(&forms);
+        let gains = self.indicator_gains(&forms);
         for h in 0..state.n_clusters() {
-            let flipped = judge.flip(&mut state, h);
+            let flipped = gains.flip(&mut state, h);
             flipped.map_err(|source| self.failed("indicators", (h, source)))?;
         }
         let changed = state.indicators != self.state.indicators;
@@ -555,7 +556,7 @@ fn first_state(
         noise: priors.cluster.map_or(Vec::new(), |g| vec![g; n_clusters]),
         experts: vec![expert; n_clusters * n_utilities],
         expert_prior: expert_prior.repeat(n_utilities.max(1)),
-        utility_means: data.labels.first_scores(),
+        utility_means: first_utilities(&data.labels.class, n_utilities),
         indicators,
     }
 }

@@ -20,6 +20,7 @@ use rayon::prelude::*;
 
 use super::state::GibbsParameters;
 use crate::IqgmeError;
+use crate::e_step::first;
 use crate::rows::Rows;
 use crate::state::dot;
 use npb_priors::dist::multinomial_probit;
@@ -114,23 +115,14 @@ pub(super) struct Drawn<'a> {
     pub(super) values: &'a mut [f64],
 }
 
-impl<'a> Drawn<'a> {
-    fn split(self, n: usize, n_utilities: usize, n_features: usize) -> (Self, Self) {
-        let (labels, more_labels) = self.labels.split_at_mut(n);
-        let (utilities, more_utilities) = self.utilities.split_at_mut(n * n_utilities);
-        let (values, more_values) = self.values.split_at_mut(n * n_features);
-        (
-            Self {
-                labels,
-                utilities,
-                values,
-            },
-            Self {
-                labels: more_labels,
-                utilities: more_utilities,
-                values: more_values,
-            },
-        )
+impl Drawn<'_> {
+    /// Takes the first `n` rows out.
+    fn take(&mut self, n: usize, n_utilities: usize, n_features: usize) -> Self {
+        Self {
+            labels: first(&mut self.labels, n),
+            utilities: first(&mut self.utilities, n * n_utilities),
+            values: first(&mut self.values, n * n_features),
+        }
     }
 }
 
@@ -163,8 +155,7 @@ pub(super) fn draw<R: Rng>(
 ) -> Result<f64, IqgmeError> {
     let mut work = Vec::with_capacity(rows.blocks.len());
     for (number, block) in rows.blocks.iter().enumerate() {
-        let (here, rest) = drawn.split(block.rows.len(), laws.n_utilities, rows.n_features);
-        drawn = rest;
+        let here = drawn.take(block.rows.len(), laws.n_utilities, rows.n_features);
         work.push((number, block, here));
     }
     let fits: Vec<Result<f64, IqgmeError>> = work

@@ -5,7 +5,7 @@ use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use super::state::Gaussians;
-use crate::config::{Init, MOST_COMPONENTS, check_clusters, check_starts};
+use crate::config::{Init, MOST_COMPONENTS, check_clusters, check_starts, gamma_prior};
 use crate::{IqgmeConfig, IqgmeError};
 
 /// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
@@ -58,10 +58,7 @@ impl Default for TasksConfig {
                 ..IqgmeConfig::default()
             },
             atoms: 50,
-            global_concentration: GammaPrior {
-                shape: 0.05,
-                rate: 0.05,
-            },
+            global_concentration: gamma_prior(0.05, 0.05),
             starts: vec![
                 TaskInit::Separate(1),
                 TaskInit::SeparatePerClass(1),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::{TaskInit, TasksConfig};
 use super::data::{MultiTaskData, Task, in_task};
-use super::new_task::{Atoms, add_task};
+use super::new_task::add_task;
 use super::run::{TaskMember, logs};
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
@@ -330,12 +330,11 @@ impl MultiTaskFit {
         Mat::from_fn(n, n, |i, j| (-divergence(&weights[i], &weights[j])).exp())
     }
 
-    /// Adds a task that was not in training, in this fit's units, columns and classes; the other tasks stay as they are.
+    /// Adds a task that was not in training, in this fit's units, columns and classes. The atoms and the other tasks stay as they are: fit again for atoms that learn from it.
     ///
-    /// Its groups point at the atoms that the fit has; `atoms` says whether these learn from its rows. Labels may be of one class, or missing. Errors: a
-    /// name that a task has, other columns than in training, a label that the fit does not know, a value more than a million standard deviations (of the fit's
-    /// units) from the mean of its column.
-    pub fn with_task(&self, task: &Task<'_>, atoms: Atoms) -> Result<Self, IqgmeError> {
+    /// Its local components point at the atoms that the fit has. Labels may be of one class, or missing. Errors: a name that a task has, other columns than in training, a label
+    /// that the fit does not know, a value more than a million standard deviations (of the fit's units) from the mean of its column.
+    pub fn with_task(&self, task: &Task<'_>) -> Result<Self, IqgmeError> {
         if self.task(task.name).is_ok() {
             return Err(IqgmeError::SameName {
                 task: task.name.to_owned(),
@@ -364,7 +363,7 @@ impl MultiTaskFit {
         stored.tasks.push(task.name.to_owned());
         for run in &mut stored.members {
             let data = &by_scale[run.scale.index()];
-            run.state = add_task(data, &stored.config, &run.state, atoms)
+            run.state = add_task(data, &stored.config, &run.state)
                 .map_err(|source| in_task(task.name, source))?;
         }
         Self::from_stored(stored)

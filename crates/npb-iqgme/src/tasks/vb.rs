@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use npb_infer::{VbOutcome, VbReport, resume_vb};
-use npb_linalg::faer::Scale;
 use npb_priors::dp::{ConcentrationFactor, StickFactor, Sticks};
 use npb_priors::special::ln_normalize;
 use rayon::prelude::*;
@@ -18,7 +17,7 @@ use super::state::{Gaussians, MultiTaskState, TaskState};
 use crate::bound::{Bound, feature_term, soft_term};
 use crate::e_step::{RowFamily, Update, atoms};
 use crate::prior::Prior;
-use crate::state::{Component, Expected, Expert, dot, expect};
+use crate::state::{Expected, Expert, dot, expect};
 use crate::stats::SufficientStats;
 use crate::vb::{START_ITERATIONS, falling, padded, prior_failed, stick_bound};
 use crate::{IqgmeData, IqgmeError};
@@ -69,18 +68,6 @@ impl TaskUpdate {
     ];
 }
 
-/// What tasks that are not here any more have given to the atoms and the upper level.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Held {
-    /// Of the atoms.
-    pub(super) stats: Option<SufficientStats>,
-    /// Groups that point at each atom.
-    pub(super) masses: Vec<f64>,
-    pub(super) n_tasks: usize,
-    /// `sum <ln(1 - V_jh)>`.
-    pub(super) sum_ln_rest: f64,
-}
-
 /// One run of variational Bayes over many tasks. Drive it with [`step`](Self::step) or [`run`](Self::run).
 ///
 /// Cost of an iteration: that of the single-task model for each task with its own groups, and `P^2` for each task, group and atom.
@@ -107,10 +94,8 @@ pub struct MultiTaskVb<'d> {
     state: MultiTaskState,
     expected: Vec<Expected>,
     rows: Vec<TaskRows>,
-    /// Of the atoms: the tasks' sums by `q(c)`, and what is held.
+    /// Of the atoms: the tasks' sums by `q(c)`.
     stats: SufficientStats,
-    /// Of tasks that are not here.
-    held: Held,
     iteration: u64,
     /// What a run has behind it.
     trace: Vec<VbReport>,
@@ -149,7 +134,6 @@ impl<'d> MultiTaskVb<'d> {
             expected: Vec::new(),
             rows,
             stats: SufficientStats::zeros(p, n_atoms, n_utilities),
-            held: Held::default(),
             iteration: 0,
             trace: Vec::new(),
             settled: false,
@@ -186,7 +170,6 @@ impl<'d> MultiTaskVb<'d> {
             expected: Vec::new(),
             rows,
             stats: SufficientStats::zeros(p, state.components.len(), n_utilities),
-            held: Held::default(),
             state,
             iteration: trace.len() as u64,
             settled: limits.reached(&trace).is_some(),
@@ -198,14 +181,8 @@ impl<'d> MultiTaskVb<'d> {
 
     /// As in the single-task model: the parameters are fitted to the responsibilities and atoms of the start before these may move.
     fn start(&mut self) -> Result<(), IqgmeError> {
-        let covariance = &self.data.pooled.covariance;
-        let p = self.data.pooled.rows.n_features as f64;
-        let shared = Component {
-            scale_inverse: covariance * Scale(p + 2.0),
-            dof: p + 2.0,
-            ..self.prior.component.clone()
-        };
-        let expected = self.numerical("shared covariance", 0, shared.expected())?;
+        let pooled = self.prior.pooled(&self.data.pooled.covariance).expected();
+        let expected = self.numerical("shared covariance", 0, pooled)?;
         self.expected = vec![expected; self.state.components.len()];
         let family = RowFamily::Structured;
         let held = |utility_means| Update {
@@ -262,18 +239,6 @@ impl<'d> MultiTaskVb<'d> {
             self.settled = true;
         }
         Ok(())
-    }
-
-    /// As [`resume`](Self::resume), beside tasks that are held as they are, in the prior of their fit.
-    pub(super) fn beside(
-        data: &'d MultiTaskData,
-        config: TasksConfig,
-        state: MultiTaskState,
-        held: Held,
-    ) -> Result<Self, IqgmeError> {
-        let mut vb = Self::resume(data, config, state, Vec::new())?;
-        vb.held = held;
-        Ok(vb)
     }
 
     /// Repeats `updates` until the bound's relative change falls below the tolerance, at most as often as a run iterates.
@@ -396,10 +361,7 @@ impl<'d> MultiTaskVb<'d> {
     /// The tasks' statistics summed by the indicators of `state`.
     fn summed(&self, state: &MultiTaskState) -> SufficientStats {
         let p = self.data.pooled.rows.n_features;
-        let mut sums = match &self.held.stats {
-            Some(held) => held.clone(),
-            None => SufficientStats::zeros(p, state.components.len(), self.data.n_utilities()),
-        };
+        let mut sums = SufficientStats::zeros(p, state.components.len(), self.data.n_utilities());
         for (part, rows) in state.tasks.iter().zip(&self.rows) {
             for (h, indicator) in part.indicators.iter().enumerate() {
                 for (s, &sigma) in indicator.iter().enumerate() {
@@ -516,9 +478,7 @@ impl<'d> MultiTaskVb<'d> {
     }
 
     fn update_top_sticks(&mut self) {
-        let mut masses = padded(&self.state.atom_masses(), self.config.atoms);
-        let held = self.held.masses.iter();
-        masses.iter_mut().zip(held).for_each(|(to, m)| *to += m);
+        let masses = padded(&self.state.atom_masses(), self.config.atoms);
         self.state.top.update_sticks(&masses);
     }
 
@@ -573,11 +533,10 @@ impl<'d> MultiTaskVb<'d> {
 
     fn update_concentrations(&mut self) {
         let state = &mut self.state;
-        let n_tasks = state.tasks.len() + self.held.n_tasks;
+        let n_tasks = state.tasks.len();
         let sum_ln = state.tasks.iter().map(|task| task.sticks.sum_ln_rest());
-        let sum_ln = self.held.sum_ln_rest + sum_ln.sum::<f64>();
         let n_sticks = n_tasks * (self.config.single.truncation - 1);
-        state.alpha.update(n_sticks, sum_ln);
+        state.alpha.update(n_sticks, sum_ln.sum());
         state.top.update_alpha();
     }
 

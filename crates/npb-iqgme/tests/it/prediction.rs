@@ -118,11 +118,12 @@ fn imputation_is_of_the_terms_of_its_cells() {
     let (table, _, fitted) = fitted();
     let table = table.select_rows(&(0..20).collect::<Vec<_>>());
     let imputed = fitted.impute(&table).unwrap();
+    let by_row = fitted.cells_by_row(&table).unwrap();
     for i in 0..20 {
-        let cells = fitted.cells(&table, i).unwrap();
+        let cells = &by_row[i];
         let missing: Vec<usize> = (0..3).filter(|&j| !table.is_observed(i, j)).collect();
         assert!(cells.iter().map(|cell| cell.column).eq(missing));
-        for cell in &cells {
+        for cell in cells {
             let j = cell.column;
             let found = (imputed.completed.get(i, j), imputed.sd.get(i, j));
             let from_terms: f64 = cell.terms.iter().map(|t| t.weight * t.mean).sum();
