@@ -148,7 +148,7 @@ impl IqgmeData {
     }
 
     /// As [`Self::first_locations`], by table row.
-    pub(crate) fn first_soft_labels(&self) -> Vec<f64> {
+    pub(crate) fn first_utilities_by_row(&self) -> Vec<f64> {
         self.utilities_by_row(&self.first_locations())
     }
 

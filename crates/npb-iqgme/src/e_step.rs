@@ -1,4 +1,4 @@
-//! One pass over the rows: missing features, components and expected utilities, in that order for each row, and their sufficient statistics.
+//! One E-step over the rows: missing features, components and expected utilities, in that order for each row, and their sufficient statistics.
 //!
 //! Equations in `docs/iqgme.md`, "Rows". A block of rows at a time: [`complete`] with the rows in vector registers, [`incomplete`] with the components.
 
@@ -16,16 +16,16 @@ use crate::IqgmeError;
 use crate::rows::Rows;
 use crate::stats::SufficientStats;
 pub(crate) use atoms::{Atom, atoms};
-pub(crate) use sides::{PassParameters, RowFactors, RowFamily, Update, first, soft_means};
+pub(crate) use sides::{EStepParameters, RowFactors, RowFamily, Update, expected_utilities, first};
 use worker::{Scratch, Totals, Worker};
 
 /// Partial sums: a fixed number, so that results do not depend on the number of threads.
 const CHUNKS: usize = 16;
 
-/// Runs the pass and updates the factors of the rows in place.
-pub(crate) fn pass(
+/// Runs the E-step and updates the factors of the rows in place.
+pub(crate) fn e_step(
     rows: &Rows,
-    parameters: &PassParameters,
+    parameters: &EStepParameters,
     mut factors: RowFactors<'_>,
     update: Update,
     iteration: u64,

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use npb_data::clusters;
 use npb_infer::ranges::{moderate, up_to};
-use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Watch, resume_vb, stream};
+use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, resume_vb, stream};
 use npb_linalg::condition::{Conditional, Gaussian, Scratch};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
@@ -584,25 +584,9 @@ impl Describes for QgmeFit {
 }
 
 described!(QgmeFit, QgmeConfig, units);
+saved!(QgmeFit, "npb-iqgme/em/2");
 classifier!(QgmeFit);
 features!(QgmeFit);
-
-impl Saved for QgmeFit {
-    const MODEL: &'static str = "npb-iqgme/em/2";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Stored;
-    type Error = IqgmeError;
-
-    fn content(&self) -> &Stored {
-        &self.stored
-    }
-
-    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
-        stored.config.validate()?;
-        stored.check().map_err(IqgmeError::saved)?;
-        Self::from_stored(stored)
-    }
-}
 
 impl Stored {
     fn check(&self) -> Result<(), String> {

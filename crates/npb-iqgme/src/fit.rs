@@ -5,7 +5,7 @@ mod training;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, stream};
+use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, stream};
 use npb_priors::dist::pick;
 use npb_priors::dp::dominant_count_distribution;
 use rand::RngExt;
@@ -339,26 +339,10 @@ impl Describes for IqgmeFit {
 
 described!(IqgmeFit, IqgmeConfig, units[0]);
 members!(IqgmeFit, Member, IqgmeState, |members| &members[0]);
+saved!(IqgmeFit, "npb-iqgme/fit/2");
 classifier!(IqgmeFit);
 intervals!(IqgmeFit, [draws: usize]);
 features!(IqgmeFit);
-
-impl Saved for IqgmeFit {
-    const MODEL: &'static str = "npb-iqgme/fit/2";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Stored;
-    type Error = IqgmeError;
-
-    fn content(&self) -> &Stored {
-        &self.stored
-    }
-
-    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
-        stored.config.validate()?;
-        stored.check().map_err(IqgmeError::saved)?;
-        Self::from_stored(stored)
-    }
-}
 
 impl Stored {
     fn check(&self) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! Sufficient statistics of one pass over the rows.
+//! Sufficient statistics of one E-step over the rows.
 
 use npb_linalg::faer::Mat;
 use npb_linalg::mixture::Moments;

@@ -13,7 +13,7 @@ use npb_priors::dp::StickFactor;
 
 use crate::bound::Bound;
 use crate::data::IqgmeData;
-use crate::e_step::{PassParameters, RowFactors, RowFamily, Update, pass, soft_means};
+use crate::e_step::{EStepParameters, RowFactors, RowFamily, Update, e_step, expected_utilities};
 use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
 use crate::state::{Expected, Expert, ExpertPrior, IqgmeState, dot, expect};
@@ -31,7 +31,7 @@ pub(crate) const START_ITERATIONS: usize = 10;
 pub enum VbUpdate {
     /// `q(x^m, z)` of every row.
     Labels,
-    /// `q(x^m, z)`, then `q(t)`, of every row, in one pass.
+    /// `q(x^m, z)`, then `q(t)`, of every row, in one E-step.
     Rows,
     /// The order of the components: larger ones first, one vacant one at the end.
     Order,
@@ -125,7 +125,7 @@ impl<'d> IqgmeVb<'d> {
             state,
             expected: Vec::new(),
             stats: SufficientStats::zeros(data.rows.n_features, n_components, n_utilities),
-            soft: soft_means(&locations, &data.rows),
+            soft: expected_utilities(&locations, &data.rows),
             locations,
             responsibilities: Responsibilities::from_positions(
                 &data.rows,
@@ -168,7 +168,7 @@ impl<'d> IqgmeVb<'d> {
             prior,
             expected: Vec::new(),
             stats: SufficientStats::zeros(data.rows.n_features, n_components, n_utilities),
-            soft: soft_means(&locations, &data.rows),
+            soft: expected_utilities(&locations, &data.rows),
             locations,
             responsibilities: Responsibilities::zeros(data.rows.len(), n_components),
             state,
@@ -187,7 +187,7 @@ impl<'d> IqgmeVb<'d> {
         let expected = self.numerical("shared covariance", 0, pooled)?;
         self.expected = vec![expected; self.state.components.len()];
         let experts = std::mem::take(&mut self.state.experts);
-        self.pass(Update {
+        self.e_step(Update {
             responsibilities: false,
             utility_means: false,
             family: self.family,
@@ -195,7 +195,7 @@ impl<'d> IqgmeVb<'d> {
         self.state.experts = experts;
         self.update_parameters()?;
         for _ in 0..START_ITERATIONS {
-            self.pass(Update {
+            self.e_step(Update {
                 responsibilities: false,
                 utility_means: true,
                 family: self.family,
@@ -240,7 +240,7 @@ impl<'d> IqgmeVb<'d> {
         &self.state
     }
 
-    /// The evidence lower bound of the current posterior, in parts. Costs no pass over the rows.
+    /// The evidence lower bound of the current posterior, in parts. Costs no E-step over the rows.
     pub fn bound(&self) -> Result<Bound, IqgmeError> {
         let bound = Bound::new(&self.state, &self.expected, &self.stats, &self.prior);
         self.numerical("expert covariance", 0, bound)
@@ -295,26 +295,26 @@ impl<'d> IqgmeVb<'d> {
         self.state
     }
 
-    fn pass(&mut self, update: Update) -> Result<(), IqgmeError> {
+    fn e_step(&mut self, update: Update) -> Result<(), IqgmeError> {
         let rows = &self.data.rows;
-        let parameters = self.pass_parameters()?;
+        let parameters = self.e_step_parameters()?;
         let factors = RowFactors {
             locations: &mut self.locations,
             soft: &mut self.soft,
             responsibilities: if update.responsibilities {
                 self.responsibilities.overwritten(rows.len())
             } else {
-                self.responsibilities.settled(rows)
+                self.responsibilities.in_order(rows)
             },
         };
-        self.stats = pass(rows, &parameters, factors, update, self.iteration)?;
+        self.stats = e_step(rows, &parameters, factors, update, self.iteration)?;
         self.state.utility_means = self.data.utilities_by_row(&self.locations);
         Ok(())
     }
 
-    /// The posterior of the parameters as a pass over the rows wants it.
-    fn pass_parameters(&self) -> Result<PassParameters, IqgmeError> {
-        PassParameters::new(&self.state, &self.expected, &self.data.rows).map_err(
+    /// The posterior of the parameters as an E-step over the rows wants it.
+    fn e_step_parameters(&self) -> Result<EStepParameters, IqgmeError> {
+        EStepParameters::new(&self.state, &self.expected, &self.data.rows).map_err(
             |(component, source)| {
                 IqgmeError::numerical(self.iteration, "precision", component, source)
             },
@@ -330,12 +330,12 @@ impl<'d> IqgmeVb<'d> {
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`VbUpdate::PARAMETERS`].
     pub fn apply(&mut self, update: VbUpdate) -> Result<(), IqgmeError> {
         match update {
-            VbUpdate::Labels => self.pass(Update {
+            VbUpdate::Labels => self.e_step(Update {
                 responsibilities: true,
                 utility_means: false,
                 family: self.family,
             }),
-            VbUpdate::Rows => self.pass(Update {
+            VbUpdate::Rows => self.e_step(Update {
                 responsibilities: true,
                 utility_means: true,
                 family: self.family,

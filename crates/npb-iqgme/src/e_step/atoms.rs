@@ -1,4 +1,4 @@
-//! What a pass needs of components, each an atom or the average of some.
+//! What an E-step needs of components, each an atom or the average of some.
 //!
 //! Of one task each component is an atom of its own. Of many tasks, with `q(c_jh)` fixed, the exponent of a row in local component `h` is that of the atoms averaged by
 //! `sigma_jhs`. It is again that of one Gaussian and one expert: `P_jh = sum_s sigma nu_s B_s`, `m_jh = P_jh^-1 sum_s sigma nu_s B_s m_s`, and the expert with the moments

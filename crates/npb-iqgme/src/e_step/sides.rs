@@ -1,4 +1,4 @@
-//! What a pass is given: the law of a row under each component, and the factors of the rows.
+//! What an E-step is given: the law of a row under each component, and the factors of the rows.
 
 use npb_linalg::mixture::{Form, Linear, Quadratics, padded};
 
@@ -23,7 +23,7 @@ pub(crate) enum RowFamily {
     Structured,
 }
 
-/// Which of a row's quantities the pass updates.
+/// Which of a row's quantities the E-step updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Update {
     /// `q(z)`; otherwise the responsibilities given are used.
@@ -122,7 +122,7 @@ impl IncompleteSide {
     }
 }
 
-/// What the pass needs of the components for the labelled rows, or for the others: only for such rows as there are.
+/// What the E-step needs of the components for the labelled rows, or for the others: only for such rows as there are.
 pub(super) struct Side {
     pub(super) complete: Option<CompleteSide>,
     pub(super) incomplete: Option<IncompleteSide>,
@@ -145,8 +145,8 @@ impl Side {
     }
 }
 
-/// The posterior of the parameters in the form the pass uses.
-pub(crate) struct PassParameters {
+/// The posterior of the parameters in the form the E-step uses.
+pub(crate) struct EStepParameters {
     /// `m_h` as columns.
     pub(super) means: Mat<f64>,
     pub(super) n_utilities: usize,
@@ -154,7 +154,7 @@ pub(crate) struct PassParameters {
     pub(super) unlabelled: Side,
 }
 
-impl PassParameters {
+impl EStepParameters {
     /// Of one task. On failure: the component whose quadratic form is not positive definite.
     pub(crate) fn new(
         state: &IqgmeState,
@@ -227,7 +227,7 @@ impl PassParameters {
     }
 }
 
-/// What the pass updates of the rows, by sorted position.
+/// What the E-step updates of the rows, by sorted position.
 pub(crate) struct RowFactors<'a> {
     /// Locations of `q(t)`: row, utility.
     pub(crate) locations: &'a mut [f64],
@@ -254,7 +254,7 @@ pub(crate) fn first<'a, T>(of: &mut &'a mut [T], n: usize) -> &'a mut [T] {
 }
 
 /// `<t>` of every row (row, utility), from its locations and class; zero for an unlabelled row.
-pub(crate) fn soft_means(locations: &[f64], rows: &Rows) -> Vec<f64> {
+pub(crate) fn expected_utilities(locations: &[f64], rows: &Rows) -> Vec<f64> {
     let mut soft = vec![0.0; locations.len()];
     let n_utilities = rows.n_utilities.max(1);
     let each = soft

@@ -228,6 +228,28 @@ macro_rules! members {
     };
 }
 
+/// What a fit is saved as: `saved!(Fit, name)`; `Stored::check` says what is wrong with what comes from a file, `Fit::from_stored` makes a fit of it.
+macro_rules! saved {
+    ($fit:ty, $name:literal) => {
+        impl npb_infer::Saved for $fit {
+            const MODEL: &'static str = $name;
+            const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+            type Content = Stored;
+            type Error = IqgmeError;
+
+            fn content(&self) -> &Stored {
+                &self.stored
+            }
+
+            fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
+                stored.config.validate()?;
+                stored.check().map_err(IqgmeError::saved)?;
+                Self::from_stored(stored)
+            }
+        }
+    };
+}
+
 /// Class probabilities: `classifier!(Fit)`, or `classifier!(Fit, task: &str)` where questions name a task.
 macro_rules! classifier {
     ($fit:ty $(, $task:ident: $name:ty)?) => {
@@ -365,7 +387,7 @@ pub(crate) mod prelude {
     pub(crate) use npb_data::{Labels, Table};
 
     pub(crate) use super::{
-        Answers, Describes, classifier, described, features, intervals, members,
+        Answers, Describes, classifier, described, features, intervals, members, saved,
     };
     pub(crate) use crate::answers::{
         ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, ProbabilityInterval,
@@ -375,4 +397,4 @@ pub(crate) mod prelude {
     pub(crate) use crate::{IqgmeError, units::Units};
 }
 
-pub(crate) use {classifier, described, features, intervals, members};
+pub(crate) use {classifier, described, features, intervals, members, saved};

@@ -25,7 +25,7 @@ pub(crate) trait Model {
     type Vb<'d>;
     /// The name in checkpoints.
     const FILE: &'static str;
-    /// Iterations of a member without a fold, at most: its held-out prediction is settled before its bound is.
+    /// Iterations of a member without a fold, at most: its held-out prediction has converged before its bound has.
     const FOLD_ITERATIONS: u64;
 
     fn limits(config: &Self::Config) -> VbLimits;

@@ -2,9 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use npb_infer::{
-    Saved, Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage, stream,
-};
+use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
 use npb_priors::dist::pick;
@@ -237,6 +235,10 @@ pub struct FactorFit {
 }
 
 impl FactorFit {
+    fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
+        Ok(Self { stored })
+    }
+
     /// The runs as members, by these weights.
     fn parts<'a>(
         &'a self,
@@ -423,25 +425,9 @@ impl FactorFit {
 
 described!(FactorFit, FactorConfig, units);
 members!(FactorFit, FactorMember, FactorState, |members| &members[0]);
+saved!(FactorFit, "npb-iqgme/factor/2");
 classifier!(FactorFit);
 intervals!(FactorFit, [draws: usize]);
-
-impl Saved for FactorFit {
-    const MODEL: &'static str = "npb-iqgme/factor/2";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Stored;
-    type Error = IqgmeError;
-
-    fn content(&self) -> &Stored {
-        &self.stored
-    }
-
-    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
-        stored.config.validate()?;
-        stored.check().map_err(IqgmeError::saved)?;
-        Ok(Self { stored })
-    }
-}
 
 impl Stored {
     fn check(&self) -> Result<(), String> {

@@ -342,7 +342,7 @@ impl<'d> FactorVb<'d> {
     pub fn apply(&mut self, update: FactorUpdate) -> Result<(), IqgmeError> {
         match update {
             FactorUpdate::Rows => return self.rows(false),
-            FactorUpdate::Utilities => self.update_soft_labels(),
+            FactorUpdate::Utilities => self.update_expected_utilities(),
             FactorUpdate::ClusterNoise => self.update_cluster_noise(),
             FactorUpdate::Indicators => return self.update_indicators(),
             FactorUpdate::Order => return self.rearrange(),
@@ -372,7 +372,7 @@ impl<'d> FactorVb<'d> {
         scores(&self.data.labels, &clusters, &self.factors)
     }
 
-    fn update_soft_labels(&mut self) {
+    fn update_expected_utilities(&mut self) {
         self.state.utility_means = self.scores();
         self.soft = Utilities::new(&self.state.utility_means, &self.data.labels);
     }

@@ -26,7 +26,7 @@ impl IqgmeFit {
     /// condition them on what is observed of such a row would use it twice, and intervals would come out too short, most of all with few rows for each
     /// feature. Here each row is taken out of the components first. `table` and `labels` are those of the fit.
     ///
-    /// Cost, for each run that has weight: one pass over the rows, and `N P^3` for each row with a hole. Errors: other columns than in training, another
+    /// Cost, for each run that has weight: one E-step over the rows, and `N P^3` for each row with a hole. Errors: other columns than in training, another
     /// table or other labels.
     pub fn training_cells(
         &self,

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use npb_infer::diagnostics::{ChainDiagnostics, summarise};
 use npb_infer::watch::{Checkpoint, Part};
-use npb_infer::{Saved, Stop, Trace, Watch, run_chains, storage, stream};
+use npb_infer::{Stop, Trace, Watch, run_chains, storage, stream};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -498,26 +498,10 @@ impl Describes for GibbsFit {
 }
 
 described!(GibbsFit, GibbsConfig, units);
+saved!(GibbsFit, "npb-iqgme/gibbs/2");
 classifier!(GibbsFit);
 intervals!(GibbsFit, []);
 features!(GibbsFit);
-
-impl Saved for GibbsFit {
-    const MODEL: &'static str = "npb-iqgme/gibbs/2";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Stored;
-    type Error = IqgmeError;
-
-    fn content(&self) -> &Stored {
-        &self.stored
-    }
-
-    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
-        stored.config.validate()?;
-        stored.check().map_err(IqgmeError::saved)?;
-        Self::from_stored(stored)
-    }
-}
 
 impl Stored {
     fn check(&self) -> Result<(), String> {

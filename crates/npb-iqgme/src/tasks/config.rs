@@ -8,7 +8,7 @@ use super::state::Gaussians;
 use crate::config::{Init, MOST_COMPONENTS, check_clusters, check_starts, gamma_prior};
 use crate::{IqgmeConfig, IqgmeError};
 
-/// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
+/// Where a run over many tasks starts: responsibilities, and the atom that each local component points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskInit {
@@ -38,7 +38,7 @@ impl TaskInit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TasksConfig {
-    /// What a fit of one task has too: priors, limits, seed. Its `truncation` is the number of groups of each task, `N`; `concentration` is the prior of the tasks' common `alpha`; `normal_scores` is about runs from this configuration's `starts`. By its `folds` the runs for
+    /// What a fit of one task has too: priors, limits, seed. Its `truncation` is the number of local components of each task, `N`; `concentration` is the prior of the tasks' common `alpha`; `normal_scores` is about runs from this configuration's `starts`. By its `folds` the runs for
     /// class probabilities are weighed and calibrated. Where there are none, by bounds and `elbo_temperature`, which is 1 by default here: runs that share less fit the
     /// features less well, not the labels. `starts` and `unlabelled_starts` are not used.
     pub single: IqgmeConfig,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage};
+use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage};
 use npb_linalg::faer::{Mat, Scale};
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
@@ -187,12 +187,12 @@ model!(
     |vb| vb.finalise()
 );
 
-/// An atom in the user's units: what groups of the tasks share.
+/// An atom in the user's units: what local components of the tasks share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AtomSummary {
-    /// Expected number of groups, of all tasks together, that point at it.
+    /// Expected number of local components, of all tasks together, that point at it.
     pub local_components: f64,
-    /// Expected number of training rows behind its Gaussian: those of its groups, or of all tasks where all atoms have one Gaussian ([`Gaussians::Shared`]).
+    /// Expected number of training rows behind its Gaussian: those of its local components, or of all tasks where all atoms have one Gaussian ([`Gaussians::Shared`]).
     pub size: f64,
     /// Posterior mean of its mean, for the columns of [`MultiTaskFit::model_columns`].
     pub mean: Vec<f64>,
@@ -295,7 +295,7 @@ impl MultiTaskFit {
         &self.stored.tasks
     }
 
-    /// The atoms of the best run in the user's units, in the order of [`task_weights`](Self::task_weights): those that groups of more tasks point at first.
+    /// The atoms of the best run in the user's units, in the order of [`task_weights`](Self::task_weights): those that local components of more tasks point at first.
     pub fn atoms(&self) -> Vec<AtomSummary> {
         let (state, units) = (self.state(), self.units());
         let base = self.stored.config.single.mean_strength;
@@ -434,6 +434,7 @@ impl Describes for MultiTaskFit {
 
 described!(MultiTaskFit, TasksConfig);
 members!(MultiTaskFit, TaskMember, MultiTaskState, best);
+saved!(MultiTaskFit, "npb-iqgme/tasks/2");
 classifier!(MultiTaskFit, task: &str);
 intervals!(MultiTaskFit, [draws: usize], task: &str);
 features!(MultiTaskFit, task: &str);
@@ -449,23 +450,6 @@ fn best(runs: &[TaskMember]) -> &TaskMember {
         if rank(run) > rank(best) { run } else { best }
     };
     runs.iter().fold(&runs[0], better)
-}
-
-impl Saved for MultiTaskFit {
-    const MODEL: &'static str = "npb-iqgme/tasks/2";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Stored;
-    type Error = IqgmeError;
-
-    fn content(&self) -> &Stored {
-        &self.stored
-    }
-
-    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
-        stored.config.validate()?;
-        stored.check().map_err(IqgmeError::saved)?;
-        Self::from_stored(stored)
-    }
 }
 
 impl Stored {
@@ -500,8 +484,8 @@ fn draw_weights(state: &MultiTaskState, j: usize, rng: &mut impl Rng) -> Vec<f64
     let task = &state.tasks[j];
     let mut pi = vec![0.0; task.sticks.truncation()];
     task.sticks.sample_weights(&mut pi, rng);
-    let mut eta = vec![0.0; state.top.truncation()];
-    state.top.sample_weights(&mut eta, rng);
+    let mut eta = vec![0.0; state.global_sticks.truncation()];
+    state.global_sticks.sample_weights(&mut eta, rng);
     let mut weights = state.vacant_weights(j, &pi, &eta, Gate::AtMeans);
     for (indicator, pi) in task.indicators.iter().zip(pi) {
         let mut u: f64 = rng.random();

@@ -29,7 +29,7 @@ pub(super) fn add_task(
     Ok(added)
 }
 
-/// A group for each atom, those with experts first (labels need one), then those that the tasks use most on average.
+/// A local component for each atom, those with experts first (labels need one), then those that the tasks use most on average.
 fn first_guess(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskState) -> TaskState {
     let n_atoms = state.components.len();
     let mut shares = vec![0.0; n_atoms];
@@ -59,11 +59,11 @@ fn first_guess(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskStat
     TaskState {
         sticks,
         indicators: order.iter().map(|&s| one_hot(s, n_atoms)).collect(),
-        utility_means: task.first_soft_labels(),
+        utility_means: task.first_utilities_by_row(),
     }
 }
 
-/// All rows in one group, which points at the atoms as those of the other tasks do.
+/// All rows in one local component, which points at the atoms as those of the other tasks do.
 fn whole_guess(
     task: &IqgmeData,
     config: &TasksConfig,
@@ -80,7 +80,7 @@ fn whole_guess(
     let weight = |s: usize| if offered(s) { shares[s] } else { 0.0 };
     let total: f64 = (0..shares.len()).map(weight).sum();
     let indicator: Vec<f64> = (0..shares.len()).map(|s| weight(s) / total).collect();
-    let utility_means = task.first_soft_labels();
+    let utility_means = task.first_utilities_by_row();
     TaskState {
         sticks,
         indicators: if n == 0 { Vec::new() } else { vec![indicator] },

@@ -1,4 +1,4 @@
-//! Where a run starts: which group each row is in, and which atom each group points at.
+//! Where a run starts: which local component each row is in, and which atom each local component points at.
 
 use npb_data::Table;
 use npb_data::clusters;
@@ -106,7 +106,7 @@ fn tried(
     Ok((bound, vb.state().tasks.iter().map(most_probable).collect()))
 }
 
-/// One group for each task that has rows, and one atom for each cluster.
+/// One local component for each task that has rows, and one atom for each cluster.
 fn whole(data: &MultiTaskData, clusters: &[usize]) -> (usize, Vec<TaskBegin>) {
     let mut seen: Vec<usize> = Vec::new();
     let task = |(task, cluster): (&IqgmeData, &usize)| {
@@ -222,7 +222,7 @@ fn separate(
     Ok((n_atoms, tasks))
 }
 
-/// One group for each task; tasks whose means are near each other point at one atom.
+/// One local component for each task; tasks whose means are near each other point at one atom.
 fn near_together(
     data: &MultiTaskData,
     config: &TasksConfig,

@@ -12,7 +12,7 @@ use super::bound::bound;
 use super::config::{TaskInit, TasksConfig};
 use super::data::MultiTaskData;
 use super::local::TaskBegin;
-use super::rows::{PassAtoms, TaskRows, one_hot};
+use super::rows::{EStepAtoms, TaskRows, one_hot};
 use super::state::{Gaussians, MultiTaskState, TaskState};
 use crate::bound::{Bound, feature_term, soft_term};
 use crate::e_step::{RowFamily, Update, atoms};
@@ -31,15 +31,15 @@ pub(super) const INACTIVE: f64 = 1e-20;
 pub enum TaskUpdate {
     /// `q(x^m, z)` of every row of every task.
     Labels,
-    /// `q(x^m, z)`, then `q(t)`, of every row, in one pass.
+    /// `q(x^m, z)`, then `q(t)`, of every row, in one E-step.
     Rows,
-    /// The order of the groups of every task, larger ones first, those without rows dropped; then `q(V)` of tasks where it changed.
+    /// The order of the local components of every task, larger ones first, those without rows dropped; then `q(V)` of tasks where it changed.
     LocalOrder,
     /// `q(V)` of every task.
     LocalSticks,
-    /// `q(c)`: the atoms that groups point at.
+    /// `q(c)`: the atoms that local components point at.
     Indicators,
-    /// The order of the atoms, those of more groups first, those of none dropped; then `q(U)` if it changed.
+    /// The order of the atoms, those of more local components first, those of none dropped; then `q(U)` if it changed.
     AtomOrder,
     /// `q(U)`.
     GlobalSticks,
@@ -70,7 +70,7 @@ impl TaskUpdate {
 
 /// One run of variational Bayes over many tasks. Drive it with [`step`](Self::step) or [`run`](Self::run).
 ///
-/// Cost of an iteration: that of the single-task model for each task with its own groups, and `P^2` for each task, group and atom.
+/// Cost of an iteration: that of the single-task model for each task with its own local components, and `P^2` for each task, local component and atom.
 ///
 /// ```
 /// use npb_iqgme::npb_data::{Labels, Table};
@@ -100,7 +100,7 @@ pub struct MultiTaskVb<'d> {
     /// What a run has behind it.
     trace: Vec<VbReport>,
     /// Experts are those of the last `q(lambda)`. The sums that they come from are not in the state: a run that has ended is saved with them.
-    settled: bool,
+    finalised: bool,
 }
 
 impl<'d> MultiTaskVb<'d> {
@@ -122,7 +122,7 @@ impl<'d> MultiTaskVb<'d> {
             let atoms = begin.atoms.iter();
             part.indicators = atoms.map(|&s| one_hot(s, n_atoms)).collect();
             rows.push(match state.gaussians {
-                Gaussians::Own => TaskRows::Groups(Box::new(begin.local)),
+                Gaussians::Own => TaskRows::Local(Box::new(begin.local)),
                 Gaussians::Shared => TaskRows::whole(task, &vec![begin.local.locations; n_atoms]),
             });
         }
@@ -136,7 +136,7 @@ impl<'d> MultiTaskVb<'d> {
             stats: SufficientStats::zeros(p, n_atoms, n_utilities),
             iteration: 0,
             trace: Vec::new(),
-            settled: false,
+            finalised: false,
         };
         vb.start()?;
         Ok(vb)
@@ -172,7 +172,7 @@ impl<'d> MultiTaskVb<'d> {
             stats: SufficientStats::zeros(p, state.components.len(), n_utilities),
             state,
             iteration: trace.len() as u64,
-            settled: limits.reached(&trace).is_some(),
+            finalised: limits.reached(&trace).is_some(),
             trace,
         };
         vb.expected = vb.expected_of(&vb.state)?;
@@ -190,10 +190,10 @@ impl<'d> MultiTaskVb<'d> {
             utility_means,
             family,
         };
-        self.pass(held(false), false)?;
+        self.e_step(held(false), false)?;
         self.fit_start()?;
         for _ in 0..START_ITERATIONS {
-            self.pass(held(true), true)?;
+            self.e_step(held(true), true)?;
             self.fit_start()?;
         }
         Ok(())
@@ -209,7 +209,7 @@ impl<'d> MultiTaskVb<'d> {
     /// One iteration: the rows, then the parameters. Returns the bound.
     pub fn step(&mut self) -> Result<f64, IqgmeError> {
         self.iteration += 1;
-        self.settled = false;
+        self.finalised = false;
         self.apply(TaskUpdate::Rows)?;
         let bound = IqgmeError::finite_bound(self.iteration, self.bound()?.total())?;
         TaskUpdate::PARAMETERS
@@ -234,9 +234,9 @@ impl<'d> MultiTaskVb<'d> {
 
     /// Ends a run: experts become those of the last `q(lambda)`, so that tasks can be added later.
     pub(super) fn finalise(&mut self) -> Result<(), IqgmeError> {
-        if !self.settled {
+        if !self.finalised {
             self.apply(TaskUpdate::Experts)?;
-            self.settled = true;
+            self.finalised = true;
         }
         Ok(())
     }
@@ -265,21 +265,21 @@ impl<'d> MultiTaskVb<'d> {
         self.state
     }
 
-    /// The evidence lower bound of the current posterior, in parts; `sticks` holds the indicators, too. Costs no pass over the rows.
+    /// The evidence lower bound of the current posterior, in parts; `sticks` holds the indicators, too. Costs no E-step over the rows.
     pub fn bound(&self) -> Result<Bound, IqgmeError> {
         self.bound_with(&self.state, &self.expected, &self.stats)
     }
 
     /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity. Errors: it is not of as many
-    /// atoms, tasks, groups and columns as this run's.
+    /// atoms, tasks, local components and columns as this run's.
     pub fn bound_at(&self, state: &MultiTaskState) -> Result<Bound, IqgmeError> {
         let sizes = |state: &MultiTaskState| -> Vec<usize> {
-            let groups = state.tasks.iter().map(|task| task.indicators.len());
-            groups.chain([state.components.len()]).collect()
+            let local = state.tasks.iter().map(|task| task.indicators.len());
+            local.chain([state.components.len()]).collect()
         };
         let own = sizes(state) == sizes(&self.state) && state.gaussians == self.state.gaussians;
         check(self.data, &self.config, state)
-            .and_then(|()| expect(own, "number of atoms or groups"))
+            .and_then(|()| expect(own, "number of atoms or local components"))
             .map_err(|what| IqgmeError::Saved { what })?;
         let expected = self.expected_of(state)?;
         let stats = self.summed(state);
@@ -313,13 +313,13 @@ impl<'d> MultiTaskVb<'d> {
             family,
         };
         match update {
-            TaskUpdate::Labels => self.pass(rows(false), true)?,
-            TaskUpdate::Rows => self.pass(rows(true), true)?,
-            TaskUpdate::LocalOrder => self.order_groups(),
-            TaskUpdate::LocalSticks => self.update_group_sticks(),
+            TaskUpdate::Labels => self.e_step(rows(false), true)?,
+            TaskUpdate::Rows => self.e_step(rows(true), true)?,
+            TaskUpdate::LocalOrder => self.order_local(),
+            TaskUpdate::LocalSticks => self.update_local_sticks(),
             TaskUpdate::Indicators => self.update_indicators()?,
             TaskUpdate::AtomOrder => self.order_atoms(),
-            TaskUpdate::GlobalSticks => self.update_top_sticks(),
+            TaskUpdate::GlobalSticks => self.update_global_sticks(),
             TaskUpdate::Components => self.update_components()?,
             TaskUpdate::Experts => self.update_experts()?,
             TaskUpdate::ExpertPrior => self.update_expert_prior(),
@@ -328,8 +328,8 @@ impl<'d> MultiTaskVb<'d> {
         Ok(())
     }
 
-    /// One pass over the rows of every task, the tasks in parallel.
-    fn pass(&mut self, update: Update, with_experts: bool) -> Result<(), IqgmeError> {
+    /// One E-step over the rows of every task, the tasks in parallel.
+    fn e_step(&mut self, update: Update, with_experts: bool) -> Result<(), IqgmeError> {
         let iteration = self.iteration;
         let state = &self.state;
         let experts = if with_experts {
@@ -339,10 +339,10 @@ impl<'d> MultiTaskVb<'d> {
         };
         let atoms = atoms(&state.components, &self.expected, experts);
         let pooled = &self.data.pooled.rows;
-        let atoms = PassAtoms::new(atoms, state.gaussians, pooled, iteration)?;
+        let atoms = EStepAtoms::new(atoms, state.gaussians, pooled, iteration)?;
         let parts = (&self.data.tasks, &self.state.tasks, &mut self.rows).into_par_iter();
         parts
-            .map(|(task, part, rows)| rows.pass(task, part, &atoms, update, iteration))
+            .map(|(task, part, rows)| rows.e_step(task, part, &atoms, update, iteration))
             .collect::<Result<(), IqgmeError>>()?;
         drop(atoms);
         self.store_rows();
@@ -375,7 +375,7 @@ impl<'d> MultiTaskVb<'d> {
         sums
     }
 
-    fn order_groups(&mut self) {
+    fn order_local(&mut self) {
         for (part, rows) in self.state.tasks.iter_mut().zip(&mut self.rows) {
             let counts = rows.counts();
             let order = falling(&counts, |counts| {
@@ -393,14 +393,14 @@ impl<'d> MultiTaskVb<'d> {
                 .iter()
                 .map(|&h| std::mem::take(&mut part.indicators[h]))
                 .collect();
-            rows.select_groups(&order);
+            rows.select_local(&order);
             let counts = padded(&rows.counts(), part.sticks.truncation());
             part.sticks.update(&counts, self.state.alpha.mean());
         }
         self.store_rows();
     }
 
-    fn update_group_sticks(&mut self) {
+    fn update_local_sticks(&mut self) {
         let alpha = self.state.alpha.mean();
         for (part, rows) in self.state.tasks.iter_mut().zip(&self.rows) {
             let counts = padded(&rows.counts(), part.sticks.truncation());
@@ -408,10 +408,10 @@ impl<'d> MultiTaskVb<'d> {
         }
     }
 
-    /// `sigma_jhs` proportional to `<eta_s>`'s geometric mean times what atom `s` makes of the rows of the group.
+    /// `sigma_jhs` proportional to `<eta_s>`'s geometric mean times what atom `s` makes of the rows of the local component.
     fn update_indicators(&mut self) -> Result<(), IqgmeError> {
         let mut ln_eta = vec![0.0; self.config.atoms];
-        self.state.top.expected_ln_weights(&mut ln_eta);
+        self.state.global_sticks.expected_ln_weights(&mut ln_eta);
         let (components, experts) = (&self.state.components, &self.state.experts);
         let (expected, n_utilities) = (&self.expected, self.data.n_utilities());
         let term = |s: usize, stats: &SufficientStats, h: usize, labelled: bool| {
@@ -454,7 +454,9 @@ impl<'d> MultiTaskVb<'d> {
 
     fn order_atoms(&mut self) {
         let masses = self.state.atom_masses();
-        let order = falling(&masses, |masses| stick_bound(&self.state.top, masses));
+        let order = falling(&masses, |masses| {
+            stick_bound(&self.state.global_sticks, masses)
+        });
         if order.iter().copied().eq(0..masses.len()) {
             return;
         }
@@ -474,12 +476,12 @@ impl<'d> MultiTaskVb<'d> {
         let rows = self.rows.iter_mut();
         rows.for_each(|rows| rows.select_atoms(&order));
         self.store_rows();
-        self.update_top_sticks();
+        self.update_global_sticks();
     }
 
-    fn update_top_sticks(&mut self) {
+    fn update_global_sticks(&mut self) {
         let masses = padded(&self.state.atom_masses(), self.config.atoms);
-        self.state.top.update_sticks(&masses);
+        self.state.global_sticks.update_sticks(&masses);
     }
 
     fn update_components(&mut self) -> Result<(), IqgmeError> {
@@ -537,7 +539,7 @@ impl<'d> MultiTaskVb<'d> {
         let sum_ln = state.tasks.iter().map(|task| task.sticks.sum_ln_rest());
         let n_sticks = n_tasks * (self.config.single.truncation - 1);
         state.alpha.update(n_sticks, sum_ln.sum());
-        state.top.update_alpha();
+        state.global_sticks.update_alpha();
     }
 
     fn numerical<T>(
@@ -580,7 +582,8 @@ fn prior_state(
     let experts = || Expert::all_at_prior(&prior.expert, data.n_utilities());
     MultiTaskState {
         gaussians: Gaussians::Own,
-        top: StickFactor::new(config.atoms, config.global_concentration).expect("validated"),
+        global_sticks: StickFactor::new(config.atoms, config.global_concentration)
+            .expect("validated"),
         tasks: data.tasks.iter().map(task).collect(),
         alpha,
         components: vec![prior.component.clone(); n_atoms],

@@ -50,7 +50,7 @@ fn a_row_has_the_same_answers_alone() {
     }
 }
 
-/// P(y | x_o) is the mean of P(y | x_o, x_m) over x_m | x_o: exact for the gate, near for the moment-matched expert. So it is before probabilities are put right.
+/// P(y | x_o) is the mean of P(y | x_o, x_m) over x_m | x_o: exact for the gate, near for the moment-matched expert. So it is before probabilities are calibrated.
 #[test]
 fn a_missing_feature_is_integrated_out() {
     let (table, labels, fitted) = fitted();

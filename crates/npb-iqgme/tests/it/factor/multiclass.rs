@@ -52,14 +52,14 @@ fn classes_of_new_rows_are_found() {
     assert_eq!(fit.classes(), ["none", "one", "two"]);
     let found = fit.evaluate(&test, &truth).unwrap();
     assert!(found.accuracy > 0.7 && found.log_loss < 0.7, "{found:?}");
-    let foretold = fit.predict_classes(&test).unwrap();
+    let predicted = fit.predict_classes(&test).unwrap();
     assert!(
-        foretold
+        predicted
             .iter()
             .all(|p| (p.iter().sum::<f64>() - 1.0).abs() < 1e-9)
     );
     let intervals = fit.predict_class_intervals(&test, 0.9, 60).unwrap();
-    intervals_agree(&intervals, &foretold).unwrap();
+    intervals_agree(&intervals, &predicted).unwrap();
     for run in fit.members() {
         assert!(
             run.calibration.class_offset.len() == 3 && run.calibration.class_offset[0] == 0.0,
@@ -89,7 +89,7 @@ fn classes_of_new_rows_are_found() {
         .to_string();
     assert!(error.contains("predict_class_intervals"), "{error}");
     let loaded = FactorFit::from_bytes(&fit.to_bytes().unwrap()).unwrap();
-    assert_eq!(loaded.predict_classes(&test).unwrap(), foretold);
+    assert_eq!(loaded.predict_classes(&test).unwrap(), predicted);
 }
 
 /// The bound is highest at the experts of every utility, and no more when rows have moved since.

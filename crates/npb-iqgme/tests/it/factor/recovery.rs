@@ -250,13 +250,13 @@ fn a_rare_class_that_no_feature_tells_keeps_its_share() {
         ..FactorConfig::default()
     };
     let fit = fit_factor(&table, &labels, &config).unwrap();
-    let foretold = fit.predict_proba(&new).unwrap();
-    let mean = foretold.iter().sum::<f64>() / n as f64;
+    let predicted = fit.predict_proba(&new).unwrap();
+    let mean = predicted.iter().sum::<f64>() / n as f64;
     assert!((mean - (1.0 - share)).abs() < 0.03, "{mean}");
     let off = |p: &&f64| (**p - mean).abs() > 0.1;
-    assert!(foretold.iter().filter(off).count() < n / 50);
+    assert!(predicted.iter().filter(off).count() < n / 50);
     let loaded = FactorFit::from_bytes(&fit.to_bytes().unwrap()).unwrap();
-    assert_eq!(loaded.predict_proba(&new).unwrap(), foretold);
+    assert_eq!(loaded.predict_proba(&new).unwrap(), predicted);
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn cut_locally(seed: u64, n: usize) -> (Table, Labels) {
 
 /// One Gaussian for each task against shared local experts: labels that are predicted say which is right.
 #[test]
-fn labels_that_are_foretold_decide_what_runs_weigh() {
+fn labels_that_are_predicted_decide_what_runs_weigh() {
     let tasks = Tasks::new((0..5).map(|j| cut_locally(40 + j, 24)).collect());
     let sharing = TaskInit::Pooled(Init::KMeans(3));
     let fitted = |folds| {
@@ -167,11 +167,11 @@ fn labels_that_are_foretold_decide_what_runs_weigh() {
     let (table, labels) = cut_locally(99, 400);
     let loss = |fit: &MultiTaskFit| -> f64 {
         let second = fit.predict_proba(tasks.name(0), &table).unwrap();
-        let foretold = second.iter().enumerate().map(|(i, p)| {
+        let predicted = second.iter().enumerate().map(|(i, p)| {
             let is_second = labels.name(i) == Some(fit.classes()[1].as_str());
             if is_second { p.ln() } else { (1.0 - p).ln() }
         });
-        -foretold.sum::<f64>() / 400.0
+        -predicted.sum::<f64>() / 400.0
     };
     let (by_labels, by_bounds) = (fitted(4), fitted(0));
     assert!(weight(&by_labels) > 0.9, "{}", weight(&by_labels));

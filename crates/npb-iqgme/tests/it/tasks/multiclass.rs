@@ -94,10 +94,10 @@ fn tasks_of_three_classes_help_each_other() {
     }
     assert!(together < alone - 0.1, "{together} {alone}");
     // What labels say of the sharpness of runs is said of three classes, too, and is worth something.
-    let put_right = |run: &TaskMember| {
+    let calibrated = |run: &TaskMember| {
         run.calibration.inverse_temperature != 1.0 && run.calibration.class_offset.len() == 3
     };
-    assert!(model.members().iter().all(put_right));
+    assert!(model.members().iter().all(calibrated));
     let unsharpened = TasksConfig {
         single: IqgmeConfig {
             folds: 0,
@@ -181,8 +181,8 @@ fn fits_are_saved_grow_and_refuse_what_they_cannot_say() {
     let told = |atom: &AtomSummary| atom.classifier.is_none() && atom.utilities.len() == 2;
     assert!(!atoms.is_empty() && atoms.iter().all(told));
     let intervals = model.predict_class_intervals("task 1", &rows, 0.9, 200);
-    let foretold = model.predict_classes("task 1", &rows).unwrap();
-    intervals_agree(&intervals.unwrap(), &foretold).unwrap();
+    let predicted = model.predict_classes("task 1", &rows).unwrap();
+    intervals_agree(&intervals.unwrap(), &predicted).unwrap();
     let (table, labels) = sectors(99, 12, 3, 0.2, 0.3);
     let new = Task {
         name: "new",
