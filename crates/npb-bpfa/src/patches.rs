@@ -31,7 +31,7 @@ pub(crate) struct ImageUnits {
 }
 
 impl ImageUnits {
-    /// Observed means of the channels are taken out (of patches it was 1.4 dB worse, see docs/bpfa.md), the observed range becomes 1.
+    /// Observed means of the channels are taken out (those of patches were 1.4 dB worse), the observed range becomes 1.
     /// With bounds all channels have one centre, so that the bounds are the same in all.
     pub(crate) fn of(image: &Image, bounds: Option<[f64; 2]>) -> Result<Self, BpfaError> {
         let (mut low, mut high) = (f32::INFINITY, f32::NEG_INFINITY);

@@ -219,8 +219,8 @@ impl BsvdFit {
         Ok(all)
     }
 
-    /// Traces of all chains.
-    pub(crate) fn traces(&self) -> impl Iterator<Item = &Trace> {
+    /// Traces of all chains: monitored scalars of every sweep.
+    pub fn traces(&self) -> impl Iterator<Item = &Trace> {
         std::iter::once(&self.trace).chain(&self.more_traces)
     }
 

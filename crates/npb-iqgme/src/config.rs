@@ -57,8 +57,8 @@ impl FeatureScale {
     }
 }
 
-/// Configuration of a fit. Where the default is not that of W section 3.5 the field says so (W: ..); why is in the repository's `docs/iqgme.md`,
-/// "Defaults".
+/// Configuration of a fit. Where the default is not that of W section 3.5 the field says so (W: ..); why is in
+/// `docs/iqgme-defaults.md`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IqgmeConfig {

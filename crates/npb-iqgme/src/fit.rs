@@ -71,8 +71,7 @@ pub fn fit_watched(
     })?;
     let weigh = |held_out| {
         let by_bounds = (config.elbo_temperature, data[0].n_observed());
-        let n_own = n / data.len();
-        weighed(members, n_own, held_out, Without::Bounds, by_bounds)
+        weighed(members, data.len(), held_out, Without::Bounds, by_bounds)
     };
     if watched.is_stopped() {
         let members = weigh(None);

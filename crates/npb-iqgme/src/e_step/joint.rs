@@ -1,6 +1,6 @@
 //! Labelled rows with missing features, two classes: the utility, the missing features and the component together.
 //!
-//! Equations in `docs/iqgme.md`, "Rows with holes and a label, together".
+//! Equations in `docs/iqgme-updates.md#structured-rows`.
 
 use npb_linalg::elementary::ln;
 use npb_linalg::lanes::LaneConditional;

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::crossval::HeldOut;
 use super::member::Member;
+use crate::FeatureScale;
 
 /// Labels that are added to each of two scales when labels say what it weighs.
 const LABELS_FOR_EACH_SCALE: f64 = 10.0;
@@ -23,16 +24,21 @@ pub(crate) enum Without {
     Even,
 }
 
-/// Members in the order of their bounds, the first `n_own`, on the features' own scale, before those on normal scores; weighed and calibrated.
+/// Members in the order of their bounds, those on the features' own scale before those on normal scores, if there are two scales; weighed and calibrated.
 pub(crate) fn weighed<I, S, D>(
     members: Vec<Member<I, S, D>>,
-    n_own: usize,
+    n_scales: usize,
     held_out: Option<HeldOut>,
     without: Without,
     (elbo_temperature, n_observed): (f64, usize),
 ) -> Vec<Member<I, S, D>> {
     let mut members: Vec<(usize, Member<I, S, D>)> = members.into_iter().enumerate().collect();
     let n = members.len();
+    let own = |(_, m): &&(usize, Member<I, S, D>)| m.scale == FeatureScale::Standardised;
+    let n_own = match n_scales {
+        1 => n,
+        _ => members.iter().take_while(own).count(),
+    };
     let (own, on_scores) = members.split_at_mut(n_own);
     let [mut prior, more] = [own, on_scores]
         .map(|members| by_bounds(members, |(_, m)| m.elbo(), elbo_temperature, n_observed));

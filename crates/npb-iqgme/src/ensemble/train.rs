@@ -183,7 +183,8 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         self.watch.is_stopped()
     }
 
-    /// Trains all members, each so many times, in parallel. `data`: by scale. `finish` gets a member's plan, and its run when that has ended.
+    /// Trains all members, each so many times, in parallel. `data`: by scale. `finish` gets a member's plan, and its run when that has ended. Of a fit that was
+    /// stopped: those that had begun, the first one always.
     pub(crate) fn train<R: Send>(
         &self,
         data: &[M::Data],
@@ -198,7 +199,10 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
             finish(planned, outcome, vb)
         };
         let members = (0..plan.len() * restarts).into_par_iter();
-        members.map(one).collect()
+        members
+            .filter(|&k| k == 0 || !self.is_stopped())
+            .map(one)
+            .collect()
     }
 
     /// The same without a fold: no checkpoint but the fold's. None when the fit was stopped.

@@ -94,7 +94,7 @@ pub fn fit_factor_watched(
     let [data] = data;
     let fit = |held_out| {
         let by_bounds = (config.elbo_temperature, data.n_observed().max(1));
-        let members = weighed(members, n, held_out, Without::Even, by_bounds);
+        let members = weighed(members, 1, held_out, Without::Even, by_bounds);
         FactorFit {
             stored: Stored {
                 config: config.clone(),

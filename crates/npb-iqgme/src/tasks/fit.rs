@@ -90,8 +90,7 @@ pub fn fit_tasks_watched(
     let members = watched.train(&data, plan, config, ended)?;
     let weigh = |held_out| {
         let by_bounds = (single.elbo_temperature, data[0].pooled.n_observed());
-        let n_own = n / data.len();
-        weighed(members, n_own, held_out, Without::Even, by_bounds)
+        weighed(members, data.len(), held_out, Without::Even, by_bounds)
     };
     if watched.is_stopped() {
         let members = weigh(None);

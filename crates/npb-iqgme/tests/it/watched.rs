@@ -207,3 +207,43 @@ fn who_stops_gets_what_is_there() {
         assert!(stops.contains(&Stop::Cancelled), "{name}");
     }
 }
+
+/// However many members are planned: those that have not begun are left out, but for the first.
+#[test]
+fn members_do_not_begin_after_a_stop() {
+    let (table, labels) = three_gaussians(3, 60, 1, 0.2, 0.1);
+    let restarts = 200;
+    let at_once = || Watch::new(|_| ControlFlow::Break(()));
+    let config = IqgmeConfig {
+        starts: vec![Init::KMeans(3)],
+        restarts,
+        ..config(1)
+    };
+    let fit = fit_watched(&table, &labels, &config, &at_once()).unwrap();
+    let left = fit.members().len();
+    assert!((1..restarts).contains(&left), "{left}");
+    fit.predict_proba(&table).unwrap();
+    let config = TasksConfig {
+        single: config,
+        starts: vec![TaskInit::Separate(1)],
+        ..TasksConfig::default()
+    };
+    let task = Task {
+        name: "here",
+        table: &table,
+        labels: &labels,
+    };
+    let fit = fit_tasks_watched(&[task], &config, &at_once()).unwrap();
+    let left = fit.members().len();
+    assert!((1..restarts).contains(&left), "{left}");
+    fit.predict_proba("here", &table).unwrap();
+    let config = FactorConfig {
+        starts: vec![FactorInit::Pooled(1)],
+        restarts,
+        ..FactorConfig::default()
+    };
+    let fit = fit_factor_watched(&table, &labels, &config, &at_once()).unwrap();
+    let left = fit.members().len();
+    assert!((1..restarts).contains(&left), "{left}");
+    fit.predict_proba(&table).unwrap();
+}
