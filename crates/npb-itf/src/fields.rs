@@ -112,10 +112,15 @@ pub(crate) fn read_by<'a>(
             name: field.name.clone(),
             what,
         };
+        let is_group = places[of_column[0]].part.is_some();
         let cells = match infos[of_column[0]].kind {
-            Some(_) if field.columns.len() == 1 => {
+            kind if is_group || kind.is_some() && field.columns.len() == 1 => {
                 let column = |&j: &usize| {
-                    in_levels_of_training(table.column(fields[j].columns[0]), &infos[j])
+                    let column = table.column(fields[j].columns[0]);
+                    match infos[j].kind {
+                        Some(_) => in_levels_of_training(column, &infos[j]),
+                        None => Ok(column.clone()),
+                    }
                 };
                 let columns: Vec<MixedColumn> =
                     of_column.iter().map(column).collect::<Result<_, _>>()?;

@@ -37,7 +37,7 @@ impl ItfData {
     /// those under which cells that were hidden from a short fit have a larger mean log density than without groups, by two standard errors, and among
     /// them the one with most columns together that is not behind the best by two. A cell counts 3 nats at most, either way. Densities are those of all kinds of columns, in the user's units, levels included.
     ///
-    /// Candidates: all columns of plain numbers together (up to 32), and clusters of them by the correlations of their normal scores; each without
+    /// Candidates: all columns of numbers without a spike together (up to 32; positive ones by their logarithm), and clusters of them by the correlations of their normal scores; each without
     /// levels, and with those columns of levels that a number of the group depends on.
     ///
     /// Cost: a fit of one chain of 100 sweeps for every candidate, on at most 1,000 rows, in parallel. The result depends on
@@ -53,7 +53,7 @@ impl ItfData {
     /// The groups to compare with none.
     fn candidates(&self) -> Vec<Vec<Vec<String>>> {
         let numbers: Vec<usize> = (0..self.infos().len())
-            .filter(|&j| matches!(self.law_of(j), Column::Normal(_)))
+            .filter(|&j| matches!(self.law_of(j), Column::Normal(_) | Column::LogNormal(_)))
             .collect();
         let scores: Vec<Vec<Option<f64>>> = numbers.iter().map(|&j| self.scores(j)).collect();
         let together: Vec<usize> = (0..numbers.len()).collect();

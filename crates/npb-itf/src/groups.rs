@@ -7,7 +7,7 @@ use npb_data::MixedColumn;
 use serde::{Deserialize, Serialize};
 
 use crate::data::{codes, prototype_stream};
-use crate::kernels::{Categorical, Cells, Column, FullNormal, FullNormalData, Normal};
+use crate::kernels::{Categorical, Cells, Column, FullNormal, FullNormalData, LogNormal, Normal};
 use crate::{ItfData, ItfError};
 
 /// Where a column of the user's is: a column of the model by itself, or a part of one.
@@ -51,8 +51,8 @@ pub(crate) fn are_places(places: &[Place], laws: &[&Column]) -> bool {
 
 impl ItfData {
     /// The same data with groups of columns that share a joint law: a multivariate normal law in each cluster, whose mean the levels move
-    /// ([`FullNormal`]). `groups`: names, no column twice; numbers of the plain [`Normal`] kernel, two at least or one with levels, and
-    /// unordered categories.
+    /// ([`FullNormal`]). `groups`: names, no column twice; numbers of the kernels [`Normal`] and [`LogNormal`] (of these the logarithm), two at least or
+    /// one with levels, and unordered categories.
     ///
     /// ```
     /// use npb_itf::npb_data::{MixedColumn, MixedTable};
@@ -96,9 +96,14 @@ impl ItfData {
                     return bad(name, "each column once");
                 }
                 match self.law_of(j) {
-                    Column::Normal(_) => numbers.push(j),
+                    Column::Normal(_) | Column::LogNormal(_) => numbers.push(j),
                     Column::Categorical(_) => levels.push(j),
-                    _ => return bad(name, "columns of plain numbers or unordered levels"),
+                    _ => {
+                        return bad(
+                            name,
+                            "columns of numbers without a spike, positive numbers or unordered levels",
+                        );
+                    }
                 }
             }
             if numbers.is_empty() || numbers.len() + levels.len() < 2 {
@@ -139,11 +144,17 @@ impl ItfData {
 
     /// Law and cells of a group.
     fn joined(&self, members: &[usize]) -> Result<(Column, Cells), ItfError> {
-        let (mut coordinates, mut levels) = (Vec::new(), Vec::new());
+        let (mut coordinates, mut logs, mut levels) = (Vec::new(), Vec::new(), Vec::new());
         let mut rows = vec![Vec::with_capacity(members.len()); self.n_rows()];
         for &j in members {
             match (self.law_of(j), self.cells_of(j)) {
                 (Column::Normal(law), Cells::Normal(data)) => {
+                    coordinates.push(law.kernel.coordinate());
+                    let cells = rows.iter_mut().enumerate();
+                    cells.for_each(|(i, row)| row.push(data.value(i)));
+                }
+                (Column::LogNormal(law), Cells::LogNormal(data)) => {
+                    logs.push(coordinates.len());
                     coordinates.push(law.kernel.coordinate());
                     let cells = rows.iter_mut().enumerate();
                     cells.for_each(|(i, row)| row.push(data.value(i)));
@@ -160,7 +171,8 @@ impl ItfData {
             name: self.infos()[members[0]].name.clone(),
             what: e.to_string(),
         };
-        let kernel = FullNormal::with_levels(&coordinates, &levels).map_err(bad)?;
+        let kernel = FullNormal::with_levels(&coordinates, &levels);
+        let kernel = kernel.and_then(|k| k.of_logarithms(&logs)).map_err(bad)?;
         let cells = FullNormalData::new(&kernel, &rows).map_err(bad)?;
         let law = kernel.column(&mut prototype_stream());
         Ok((law, Cells::FullNormal(cells)))
@@ -210,6 +222,9 @@ pub(crate) fn alone(law: &Column, cells: &Cells, part: usize) -> Option<(Column,
     };
     let rng = &mut prototype_stream();
     let single = match of.kernel.coordinate(part) {
+        Some((centre, scale)) if of.kernel.is_logarithm(part) => {
+            LogNormal::new(centre, scale).ok()?.column(rng)
+        }
         Some((centre, scale)) => Normal::new(centre, scale)?.column(rng),
         None => Categorical::new(law.n_levels(part)?)?.column(rng),
     };

@@ -490,8 +490,9 @@ impl ItfFit {
         missing: &[usize],
         value: impl Fn(usize) -> f64,
     ) {
-        let least = u64::from(self.law(column).is_geometric());
+        let of_law = |part| self.places()[column].part.unwrap_or(part);
         for &part in missing {
+            let least = u64::from(self.law(column).is_geometric(of_law(part)));
             set(&mut columns[places[column][part]], row, value(part), least);
         }
     }

@@ -145,10 +145,6 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     /// and passes [`RowLabels`]; otherwise rows are drawn in parallel and the argument is [`RowLabels::NONE`].
     const COUPLED: bool;
 
-    /// Whether point predictions are geometric means: [`expected`](Self::expected) parts are then averaged over clusters and draws by
-    /// their logarithms. For positive numbers whose predictive law has no mean.
-    const GEOMETRIC: bool;
-
     // Cells.
 
     /// Number of rows.
@@ -166,6 +162,10 @@ pub trait Kernel: Clone + Debug + Send + Sync {
 
     /// Number of levels of a part that is a level 0, 1, ... of a category (ordered or not), `None` of one that is a number.
     fn n_levels(&self, part: usize) -> Option<usize>;
+
+    /// Whether point predictions of a part are geometric means: what is [`expected`](Self::expected) of it is then averaged over clusters and draws by
+    /// its logarithm. For positive numbers whose predictive law has no mean.
+    fn is_geometric(&self, part: usize) -> bool;
 
     /// A number that tells cells of a column apart: two cells with the same one have the same likelihoods, whatever the parameters.
     /// `None` when a cell is too large for that, or when likelihoods depend on other rows. Columns of few different cells are

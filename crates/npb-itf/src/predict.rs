@@ -511,7 +511,7 @@ impl ItfFit {
         })
     }
 
-    /// The mean over draws and clusters of what kernels expect, geometric for kernels that ask for it.
+    /// The mean over draws and clusters of what kernels expect, geometric for parts that ask for it.
     pub(crate) fn expected(
         &self,
         rows: &ItfRows,
@@ -521,7 +521,17 @@ impl ItfFit {
         asked: &[RowInDraw],
         weights: &[f64],
     ) -> Vec<f64> {
-        let geometric = self.draws()[0].columns[column].law.is_geometric();
+        let law = &self.draws()[0].columns[column].law;
+        let all_parts = 0..law.n_parts(&rows.cells[column], row);
+        let geometric: Vec<Range<usize>> = all_parts
+            .filter(|&part| law.is_geometric(part))
+            .map(|part| law.place_of_part(part))
+            .collect();
+        let in_all = |x: &mut [f64], to: fn(f64) -> f64| {
+            for i in geometric.iter().cloned().flatten() {
+                x[i] = to(x[i]);
+            }
+        };
         let mut mean: Vec<f64> = Vec::new();
         let (mut likelihoods, mut parts) = (Vec::new(), Vec::new());
         for ((draw, asked), weight) in self.draws().iter().zip(asked).zip(weights) {
@@ -546,18 +556,14 @@ impl ItfFit {
                 let others = own.others(draw, column, &mut counts);
                 own.law
                     .expected(cluster, cells, row, ignore_observed, others, &mut parts);
-                if geometric {
-                    parts.iter_mut().for_each(|x| *x = x.ln());
-                }
+                in_all(&mut parts, f64::ln);
                 mean.resize(parts.len(), 0.0);
                 mean.iter_mut()
                     .zip(&parts)
                     .for_each(|(m, x)| *m += weight * p * x);
             }
         }
-        if geometric {
-            mean.iter_mut().for_each(|x| *x = x.exp());
-        }
+        in_all(&mut mean, f64::exp);
         mean
     }
 

@@ -163,6 +163,8 @@ struct Buffers {
     one: Vec<f64>,
     weights: Vec<f64>,
     sums: Vec<f64>,
+    /// Log likelihoods of the rows of a chunk.
+    ln_rows: Vec<f64>,
 }
 
 /// Keys of the random numbers of one application of the move.
@@ -506,6 +508,7 @@ impl Block<'_> {
             one,
             weights,
             sums,
+            ln_rows,
         } = buffers;
         let n = rows.len();
         let without_kinds = || (0..self.columns.len()).filter(|&j| self.kinds[j].is_none());
@@ -525,12 +528,15 @@ impl Block<'_> {
         }
         weights.resize(self.n_top, 0.0);
         sums.resize(self.lower.len() * self.n_top, 0.0);
-        let ln_sum = pulp::Arch::new().dispatch(DrawChunk {
+        ln_rows.clear();
+        ln_rows.resize(n, 0.0);
+        pulp::Arch::new().dispatch(DrawChunk {
             block: self,
             rows: rows.clone(),
             likelihoods,
             weights,
             sums,
+            ln_rows,
             rng,
             out,
         });
@@ -542,14 +548,19 @@ impl Block<'_> {
         {
             let row = overflow.row as usize;
             let end = overflows.partition_point(|overflow| overflow.row as usize == row);
-            let out = &mut out[(row - rows.start) * self.width()..][..self.width()];
-            self.draw_flagged(row, &overflows[..end], running, rng, one, out);
+            let at = row - rows.start;
+            let out = &mut out[at * self.width()..][..self.width()];
+            let ln_row = self.draw_flagged(row, &overflows[..end], running, rng, one, out);
+            if ln_row.is_finite() {
+                ln_rows[at] = ln_row;
+            }
             overflows = &overflows[end..];
         }
-        ln_factor + ln_sum
+        ln_factor + ln_rows.iter().sum::<f64>()
     }
 
-    /// A row that sees labels beyond K somewhere; the plain way.
+    /// A row that sees labels beyond K somewhere; the plain way. Returns its log likelihood, less the logarithms of what its likelihoods below K were
+    /// divided by in columns without kinds.
     fn draw_flagged(
         &self,
         row: usize,
@@ -558,7 +569,7 @@ impl Block<'_> {
         rng: &mut Xoshiro256PlusPlus,
         likelihoods: &mut Vec<f64>,
         out: &mut [u32],
-    ) {
+    ) -> f64 {
         let extra = |level: u32| {
             let overflow = overflows.iter().find(|overflow| overflow.level == level);
             overflow.map_or(0, |overflow| overflow.extra as usize)
@@ -568,6 +579,9 @@ impl Block<'_> {
             .map(|r| self.top[r].ln() - ln_edge(r, self.n_top))
             .collect();
         likelihoods.clear();
+        // Of all labels with sticks, whatever the row sees: its own may lie beyond K, with likelihoods below K next to nothing.
+        let mut ln_row: Vec<f64> = self.top.iter().map(|weight| weight.ln()).collect();
+        let mut ln_factor = 0.0;
         let mut columns = Vec::with_capacity(self.columns.len());
         for (j, column) in self.columns.iter().enumerate() {
             let n_all = self.n_labels_all(j);
@@ -575,10 +589,19 @@ impl Block<'_> {
             likelihoods.resize(start + n_all, 0.0);
             let these = &mut likelihoods[start..];
             let others = others(running, j);
-            column
-                .law
-                .likelihoods(self.cells[j], row..row + 1, n_all, others, these);
-            match self.lower.get(j) {
+            let (law, cells, rows) = (&column.law, self.cells[j], row..row + 1);
+            if self.kinds[j].is_none() {
+                let below = &mut these[..self.n_labels(j)];
+                ln_factor -= law.likelihoods(cells, rows.clone(), below.len(), others, below);
+            }
+            ln_factor += law.likelihoods(cells, rows, n_all, others, these);
+            let lower = self.lower.get(j);
+            for (r, ln_row) in ln_row.iter_mut().enumerate() {
+                *ln_row += lower
+                    .map_or_else(|| these[r], |lower| lower.sum(r, these))
+                    .ln();
+            }
+            match lower {
                 None => {
                     for (ln_top, likelihood) in ln_top.iter_mut().zip(these.iter()) {
                         *ln_top += likelihood.ln();
@@ -596,13 +619,17 @@ impl Block<'_> {
                 }
             }
         }
+        let ln_row = ln_factor + npb_priors::special::log_sum_exp(&ln_row);
         let top = match self.draw {
             Draw::Lower => self.top_labels[row] as usize,
             Draw::Both => {
                 npb_priors::special::ln_normalize(&mut ln_top);
                 match pick(ln_top.iter().copied(), rng.random()) {
                     Some(top) => top,
-                    None => return self.keep(row, out),
+                    None => {
+                        self.keep(row, out);
+                        return ln_row;
+                    }
                 }
             }
         };
@@ -613,6 +640,7 @@ impl Block<'_> {
             let weights = lower.weights(top, these);
             out[1 + j] = pick(weights, u).map_or(self.columns[j].labels[row], |k| k as u32);
         }
+        ln_row
     }
 
     /// A row that keeps its labels, because no label has positive weight in numbers.
@@ -708,6 +736,7 @@ struct DrawChunk<'a, 'b> {
     likelihoods: &'a [f64],
     weights: &'a mut [f64],
     sums: &'a mut [f64],
+    ln_rows: &'a mut [f64],
     rng: &'a mut Xoshiro256PlusPlus,
     out: &'a mut [u32],
 }
@@ -716,24 +745,26 @@ struct DrawChunk<'a, 'b> {
 const SAFE: f64 = 1e50;
 
 impl pulp::NullaryFnOnce for DrawChunk<'_, '_> {
-    type Output = f64;
+    type Output = ();
 
     #[inline(always)]
-    fn call(self) -> f64 {
+    fn call(self) {
         let Self {
             block,
             rows,
             likelihoods,
             weights,
             sums,
+            ln_rows,
             rng,
             out,
         } = self;
         let n = rows.len();
         let n_top = block.n_top;
-        let mut ln_likelihood = 0.0;
-        for (i, out) in out.chunks_exact_mut(block.width()).enumerate() {
+        let lines = out.chunks_exact_mut(block.width()).zip(ln_rows);
+        for (i, (out, ln_row)) in lines.enumerate() {
             let row = rows.start + i;
+            let mut ln_likelihood = 0.0;
             let mut start = 0;
             weights.copy_from_slice(&block.top[..n_top]);
             for j in 0..block.columns.len() {
@@ -768,6 +799,7 @@ impl pulp::NullaryFnOnce for DrawChunk<'_, '_> {
             if total > 0.0 {
                 ln_likelihood += total.ln();
             }
+            *ln_row = ln_likelihood;
             out[0] = block.top_labels[row];
             if block.draw == Draw::Both {
                 let u = rng.random::<f64>() * total;
@@ -801,7 +833,6 @@ impl pulp::NullaryFnOnce for DrawChunk<'_, '_> {
                 out[1 + j] = label.unwrap_or(block.columns[j].labels[row]);
             }
         }
-        ln_likelihood
     }
 }
 
@@ -848,6 +879,44 @@ mod tests {
                 .iter()
                 .all(|overflow| overflow.extra >= 3 && overflow.level == 3)
         );
+    }
+
+    /// A row whose cluster lies beyond K has the likelihood of its cluster, not that of the others.
+    #[test]
+    fn rows_beyond_the_edge_count_their_own_cluster() {
+        let value = |i: usize| if i == 7 { 1e3 } else { (i % 13) as f64 * 1e-3 };
+        let column = MixedColumn::Real((0..3000).map(|i| Some(value(i))).collect());
+        let table = MixedTable::new(vec!["x".into()], vec![column]).unwrap();
+        let data = ItfData::from_table(&table).unwrap();
+        for structure in [Structure::TensorBlocks, Structure::Joint] {
+            let config = ItfConfig {
+                structure,
+                ..ItfConfig::default()
+            };
+            let mut sampler = ItfSampler::new(&data, config, 0).unwrap();
+            let state = &mut sampler.state;
+            let labels = match structure {
+                Structure::Joint => &mut state.blocks[0].labels,
+                _ => &mut state.columns[0].labels,
+            };
+            labels.fill(0);
+            labels[7] = 9;
+            for sweep in 0..5 {
+                (0..3).for_each(|_| sampler.apply(ItfMove::Parameters, sweep));
+                let column = &sampler.state.columns[0];
+                let n = column.law.n_clusters();
+                let mut own = vec![0.0; 3000 * n];
+                let cells = &data.cells()[0];
+                (column.law).ln_likelihoods(cells, 0..3000, n, RowLabels::NONE, &mut own);
+                let labels = sampler.state.labels(0).to_vec();
+                let own = |i: usize| own[i * n + labels[i] as usize];
+                let given: f64 = (0..3000).map(own).sum();
+                sampler.apply(ItfMove::Rows, 10 + sweep);
+                // Sticks cost some nats for every row, far less than a row that is far from all clusters.
+                let found = sampler.ln_likelihood();
+                assert!((found - given).abs() < 500.0, "{found} {given}");
+            }
+        }
     }
 
     /// What is looked up in tables is what would be computed cell by cell: the same labels, bit by bit.

@@ -158,7 +158,6 @@ impl Kernel for Bernoulli {
     type Stats = Vec<[u64; 2]>;
 
     const COUPLED: bool = false;
-    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &BernoulliData) -> usize {
         data.values.len() / data.n_parts
@@ -183,6 +182,10 @@ impl Kernel for Bernoulli {
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         Some(2)
+    }
+
+    fn is_geometric(&self, _: usize) -> bool {
+        false
     }
 
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> BernoulliParams {

@@ -172,7 +172,6 @@ impl Kernel for Categorical {
     type Stats = Vec<u64>;
 
     const COUPLED: bool = false;
-    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &CategoricalData) -> usize {
         data.codes.len()
@@ -192,6 +191,10 @@ impl Kernel for Categorical {
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         Some(self.n_levels)
+    }
+
+    fn is_geometric(&self, _: usize) -> bool {
+        false
     }
 
     fn cell_key(&self, data: &CategoricalData, row: usize) -> Option<u64> {

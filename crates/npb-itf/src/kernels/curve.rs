@@ -436,7 +436,6 @@ impl Kernel for Curve {
     type Stats = CurveStats;
 
     const COUPLED: bool = false;
-    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &CurveData) -> usize {
         data.n_observed.len()
@@ -456,6 +455,10 @@ impl Kernel for Curve {
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         None
+    }
+
+    fn is_geometric(&self, _: usize) -> bool {
+        false
     }
 
     fn cell_key(&self, _: &CurveData, _: usize) -> Option<u64> {

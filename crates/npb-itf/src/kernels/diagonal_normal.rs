@@ -177,7 +177,6 @@ impl Kernel for DiagonalNormal {
     type Stats = Vec<Reals>;
 
     const COUPLED: bool = false;
-    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &DiagonalNormalData) -> usize {
         data.n_rows
@@ -197,6 +196,10 @@ impl Kernel for DiagonalNormal {
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         None
+    }
+
+    fn is_geometric(&self, _: usize) -> bool {
+        false
     }
 
     fn cell_key(&self, _: &DiagonalNormalData, _: usize) -> Option<u64> {

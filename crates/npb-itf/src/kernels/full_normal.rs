@@ -53,6 +53,8 @@ use densities::Densities;
 pub struct FullNormal {
     centres: Vec<f64>,
     scales: Vec<f64>,
+    /// Whether the law is of the logarithm of a number.
+    logs: Vec<bool>,
     levels: Vec<Categorical>,
 }
 
@@ -66,7 +68,7 @@ pub struct FullNormalData {
     z: Vec<f64>,
     /// Missing numbers of each row.
     missing: Vec<Vec<usize>>,
-    /// −Σ ln scale over the observed numbers of each row.
+    /// −Σ (ln scale + ln x where the law is of ln x) over the observed numbers of each row.
     units: Vec<f64>,
     /// Levels, row by row.
     codes: Vec<Option<u32>>,
@@ -131,6 +133,8 @@ const ALIKE: usize = 8;
 const FLOOR: f64 = 1.0 / 67_108_864.0;
 /// Values stay within this many scales.
 const LIMIT: f64 = 1e100;
+/// Logarithms that are drawn stay within the range of exp.
+const LN_LIMIT: f64 = 700.0;
 /// Ways to choose all levels of a cell.
 const MAX_WAYS: usize = 4096;
 
@@ -236,10 +240,30 @@ impl FullNormal {
         setting("levels", ways, fits && laws.is_some(), rule)?;
         let (centres, scales) = coordinates.iter().copied().unzip();
         Ok(Self {
+            logs: vec![false; n],
             centres,
             scales,
             levels: laws.unwrap_or_default(),
         })
+    }
+
+    /// The same law of the logarithms of some numbers, which must be above 0; their centres and scales are those of the logarithms. Densities are of the
+    /// numbers, what is expected of one is its median, and predictions are geometric means of it, as with [`LogNormal`](super::LogNormal).
+    ///
+    /// # Errors
+    /// [`CellError::Setting`] for a part that is no number.
+    pub fn of_logarithms(mut self, parts: &[usize]) -> Result<Self, CellError> {
+        for &part in parts {
+            let d = self.d();
+            setting("part", part as f64, part < d, "a number")?;
+            self.logs[part] = true;
+        }
+        Ok(self)
+    }
+
+    /// Whether the law is of the logarithm of a part.
+    pub fn is_logarithm(&self, part: usize) -> bool {
+        self.logs.get(part).copied().unwrap_or(false)
     }
 
     /// Number of parts of a cell.
@@ -247,7 +271,7 @@ impl FullNormal {
         self.d() + self.levels.len()
     }
 
-    /// Centre and scale of a number; `None` of a level.
+    /// Centre and scale of a number (or its logarithm); `None` of a level.
     pub fn coordinate(&self, part: usize) -> Option<(f64, f64)> {
         (part < self.d()).then(|| (self.centres[part], self.scales[part]))
     }
@@ -277,7 +301,24 @@ impl FullNormal {
     }
 
     fn in_units(&self, j: usize, z: f64) -> f64 {
-        self.centres[j] + self.scales[j] * z
+        let x = self.centres[j] + self.scales[j] * z;
+        match self.logs[j] {
+            true => x.clamp(-LN_LIMIT, LN_LIMIT).exp(),
+            false => x,
+        }
+    }
+
+    /// z, and ln |dx/dz|.
+    fn standardised(&self, j: usize, x: f64) -> (f64, f64) {
+        let (y, ln_slope) = if self.logs[j] {
+            (x.ln(), x.ln())
+        } else {
+            (x, 0.0)
+        };
+        (
+            (y - self.centres[j]) / self.scales[j],
+            self.scales[j].ln() + ln_slope,
+        )
     }
 
     fn ways(&self, columns: Vec<usize>) -> Ways {
@@ -707,12 +748,20 @@ impl FullNormalData {
             })
         };
         let (d, n_levels) = (kernel.d(), kernel.levels.len());
+        let mut units = 0.0;
         for (part, cell) in cells[..d].iter().enumerate() {
-            let z = cell.map_or(0.0, |x| (x - kernel.centres[part]) / kernel.scales[part]);
+            let (z, ln_slope) = cell.map_or((0.0, 0.0), |x| kernel.standardised(part, x));
             // Not a number is out of range as well.
             if !(-LIMIT..=LIMIT).contains(&z) {
-                return bad(part, "a number within 1e100 scales of the centre");
+                return bad(
+                    part,
+                    match kernel.logs[part] {
+                        true => "a finite number above 0",
+                        false => "a number within 1e100 scales of the centre",
+                    },
+                );
             }
+            units -= ln_slope;
             self.given.push(cell.unwrap_or(f64::NAN));
             self.z.push(z);
         }
@@ -731,10 +780,9 @@ impl FullNormalData {
             }
             self.codes.push(code);
         }
-        let (missing, shown): (Vec<usize>, Vec<usize>) = (0..d).partition(|&j| cells[j].is_none());
-        self.missing.push(missing);
-        let units: f64 = shown.iter().map(|&j| kernel.scales[j].ln()).sum();
-        self.units.push(-units);
+        let missing = (0..d).filter(|&j| cells[j].is_none());
+        self.missing.push(missing.collect());
+        self.units.push(units);
         self.known.push(known);
         let place = self.ways.iter().position(|ways| ways.columns == open);
         self.open.push(place.unwrap_or(self.ways.len()));
@@ -871,7 +919,6 @@ impl Kernel for FullNormal {
     type Stats = FullNormalStats;
 
     const COUPLED: bool = false;
-    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &FullNormalData) -> usize {
         data.missing.len()
@@ -896,6 +943,10 @@ impl Kernel for FullNormal {
 
     fn n_levels(&self, part: usize) -> Option<usize> {
         part.checked_sub(self.d()).map(|l| self.of_level(l))
+    }
+
+    fn is_geometric(&self, part: usize) -> bool {
+        self.is_logarithm(part)
     }
 
     fn cell_key(&self, _: &FullNormalData, _: usize) -> Option<u64> {
@@ -1227,9 +1278,12 @@ impl Kernel for FullNormal {
         for (row, &label) in labels.iter().enumerate() {
             let (cluster, none) = (label as usize, RowLabels::NONE);
             self.complete(params, cluster, data, row, true, none, rng, &mut cell);
+            data.units[row] = 0.0;
             for j in (0..d).filter(|j| !data.missing[row].contains(j)) {
+                let (z, ln_slope) = self.standardised(j, cell[j]);
                 data.given[row * d + j] = cell[j];
-                data.z[row * d + j] = (cell[j] - self.centres[j]) / self.scales[j];
+                data.z[row * d + j] = z;
+                data.units[row] -= ln_slope;
             }
             data.known[row].clear();
             for (l, code) in data.codes[row * n_levels..][..n_levels]
@@ -1252,8 +1306,9 @@ impl Kernel for FullNormal {
             .zip(self.scales.iter().copied());
         let coordinates: Vec<(f64, f64)> = coordinates.collect();
         let sizes: Vec<usize> = self.levels.iter().map(Categorical::size).collect();
-        let same = Self::with_levels(&coordinates, &sizes).is_ok_and(|k| k == *self);
-        if !same || self.scales.len() != self.d() {
+        let logs: Vec<usize> = (0..self.logs.len()).filter(|&j| self.logs[j]).collect();
+        let same = Self::with_levels(&coordinates, &sizes).and_then(|k| k.of_logarithms(&logs));
+        if same.as_ref() != Ok(self) || self.scales.len() != self.d() {
             return Err("vector: centres, scales or levels".to_owned());
         }
         let (d, rows) = (self.d(), self.rows());

@@ -66,6 +66,11 @@ impl LogNormal {
             rule,
         })
     }
+
+    /// Centre and scale of the logarithms.
+    pub(crate) fn coordinate(&self) -> (f64, f64) {
+        self.logs.coordinate()
+    }
 }
 
 impl LogNormalData {
@@ -101,7 +106,6 @@ impl Kernel for LogNormal {
     type Stats = LogNormalStats;
 
     const COUPLED: bool = false;
-    const GEOMETRIC: bool = true;
 
     fn n_rows(&self, data: &LogNormalData) -> usize {
         self.logs.n_rows(&data.logs)
@@ -121,6 +125,10 @@ impl Kernel for LogNormal {
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         None
+    }
+
+    fn is_geometric(&self, _: usize) -> bool {
+        true
     }
 
     fn cell_key(&self, data: &LogNormalData, row: usize) -> Option<u64> {

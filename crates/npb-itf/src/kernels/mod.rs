@@ -394,12 +394,9 @@ impl Column {
         matches!(self, Column::FullNormal(_))
     }
 
-    /// Whether point predictions are geometric means.
-    pub fn is_geometric(&self) -> bool {
-        fn geometric<K: Kernel>(_: &K) -> bool {
-            K::GEOMETRIC
-        }
-        for_column!(self, |k, p| geometric(k))
+    /// Whether point predictions of a part are geometric means.
+    pub fn is_geometric(&self, part: usize) -> bool {
+        for_column!(self, |k, p| k.is_geometric(part))
     }
 
     /// Adds prior draws until there are `n_clusters`.

@@ -226,7 +226,6 @@ impl Kernel for NegativeBinomial {
     type Stats = NegativeBinomialStats;
 
     const COUPLED: bool = false;
-    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &NegativeBinomialData) -> usize {
         data.values.len()
@@ -246,6 +245,10 @@ impl Kernel for NegativeBinomial {
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         None
+    }
+
+    fn is_geometric(&self, _: usize) -> bool {
+        false
     }
 
     fn cell_key(&self, data: &NegativeBinomialData, row: usize) -> Option<u64> {

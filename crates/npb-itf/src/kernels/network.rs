@@ -517,7 +517,6 @@ impl Kernel for Network {
     type Stats = NetworkStats;
 
     const COUPLED: bool = true;
-    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &NetworkData) -> usize {
         data.out.linked.len()
@@ -551,6 +550,10 @@ impl Kernel for Network {
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         Some(2)
+    }
+
+    fn is_geometric(&self, _: usize) -> bool {
+        false
     }
 
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> NetworkParams {

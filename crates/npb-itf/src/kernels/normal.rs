@@ -148,7 +148,6 @@ impl Kernel for Normal {
     type Stats = Reals;
 
     const COUPLED: bool = false;
-    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &NormalData) -> usize {
         data.values.len()
@@ -168,6 +167,10 @@ impl Kernel for Normal {
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         None
+    }
+
+    fn is_geometric(&self, _: usize) -> bool {
+        false
     }
 
     fn cell_key(&self, data: &NormalData, row: usize) -> Option<u64> {

@@ -249,7 +249,6 @@ impl Kernel for Ordinal {
     type Stats = Vec<u64>;
 
     const COUPLED: bool = false;
-    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &OrdinalData) -> usize {
         data.codes.len()
@@ -269,6 +268,10 @@ impl Kernel for Ordinal {
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         Some(self.levels())
+    }
+
+    fn is_geometric(&self, _: usize) -> bool {
+        false
     }
 
     fn cell_key(&self, data: &OrdinalData, row: usize) -> Option<u64> {

@@ -143,7 +143,6 @@ impl Kernel for Poisson {
     type Stats = PoissonStats;
 
     const COUPLED: bool = false;
-    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &PoissonData) -> usize {
         data.values.len()
@@ -163,6 +162,10 @@ impl Kernel for Poisson {
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         None
+    }
+
+    fn is_geometric(&self, _: usize) -> bool {
+        false
     }
 
     fn cell_key(&self, data: &PoissonData, row: usize) -> Option<u64> {

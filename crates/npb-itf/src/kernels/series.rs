@@ -435,7 +435,6 @@ impl Kernel for Series {
     type Stats = SeriesStats;
 
     const COUPLED: bool = false;
-    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &SeriesData) -> usize {
         data.summaries.len()
@@ -455,6 +454,10 @@ impl Kernel for Series {
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         None
+    }
+
+    fn is_geometric(&self, _: usize) -> bool {
+        false
     }
 
     fn cell_key(&self, _: &SeriesData, _: usize) -> Option<u64> {

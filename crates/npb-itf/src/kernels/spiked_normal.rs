@@ -154,7 +154,6 @@ impl Kernel for SpikedNormal {
     type Stats = SpikedNormalStats;
 
     const COUPLED: bool = false;
-    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &SpikedNormalData) -> usize {
         self.side.n_rows(&data.sides)
@@ -174,6 +173,10 @@ impl Kernel for SpikedNormal {
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         None
+    }
+
+    fn is_geometric(&self, _: usize) -> bool {
+        false
     }
 
     fn cell_key(&self, data: &SpikedNormalData, row: usize) -> Option<u64> {

@@ -226,7 +226,6 @@ impl Kernel for VonMises {
     type Stats = VonMisesStats;
 
     const COUPLED: bool = false;
-    const GEOMETRIC: bool = false;
 
     fn n_rows(&self, data: &VonMisesData) -> usize {
         data.points.len()
@@ -249,6 +248,10 @@ impl Kernel for VonMises {
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         None
+    }
+
+    fn is_geometric(&self, _: usize) -> bool {
+        false
     }
 
     fn cell_key(&self, _: &VonMisesData, _: usize) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! Columns that share a joint law: questions about single columns of a group, dependence inside it, groups found.
 
-use npb_data::{MixedColumn, MixedTable};
+use npb_data::{Field, Measure, MixedColumn, MixedTable};
 use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_itf::kernels::{Cells, Column, FullNormal};
@@ -444,4 +444,93 @@ fn groups_with_holes_start_in_clusters() {
     let own: Vec<(u32, i32)> = own.collect();
     assert!(own.iter().all(|&(_, n)| n >= 25), "{own:?}");
     assert!(own[0].0 != own[1].0 && own[1].0 != own[2].0 && own[0].0 != own[2].0);
+}
+
+/// y = e^(x + 1 + noise), declared positive: in a group with x and its kind the law is of ln y.
+#[test]
+fn positive_numbers_join_groups_by_their_logarithm() {
+    let make = |n: usize, seed: u64, hide: f64| {
+        let rng = &mut npb_infer::stream(seed, [7; 4]);
+        let mut rows = Vec::new();
+        for _ in 0..n {
+            let noise: [f64; 2] = std::array::from_fn(|_| rng.sample(StandardNormal));
+            let hidden = rng.random::<f64>() < hide;
+            rows.push((noise[0], (noise[0] + 1.0 + 0.1 * noise[1]).exp(), hidden));
+        }
+        let x = MixedColumn::Real(rows.iter().map(|r| Some(r.0)).collect());
+        let y = MixedColumn::Real(rows.iter().map(|r| (!r.2).then_some(r.1)).collect());
+        let table = MixedTable::new(["x", "y"].map(String::from).to_vec(), vec![x, y]).unwrap();
+        (table, rows)
+    };
+    let fields = [
+        Field::new("x", Measure::Real, vec![0]),
+        Field::new("y", Measure::Positive, vec![1]),
+    ];
+    let (shown, rows) = make(120, 1, 0.2);
+    let data = ItfData::from_fields(&shown, &fields).unwrap();
+    let config = ItfConfig {
+        groups: Grouping::Given(vec![["y", "x"].map(String::from).to_vec()]),
+        burn_in: 100,
+        keep: 30,
+        ..short(Structure::TensorBlocks)
+    };
+    let fitted = fit_data(&data, &config).unwrap();
+    assert_eq!(fitted.groups().len(), 1);
+    let off = |expected: f64, y: f64| (expected / y).ln().abs();
+    let asked = fitted.rows_of(&data, true).unwrap();
+    let cells = fitted.impute_cells(&asked, 0.9).unwrap();
+    assert!(cells.len() > 10);
+    for cell in &cells {
+        let (low, high) = (cell.lower[0], cell.upper[0]);
+        assert!(0.0 < low && low < cell.expected[0] && cell.expected[0] < high);
+        assert!(off(cell.expected[0], rows[cell.row].1) < 0.6, "{cell:?}");
+    }
+    // New rows: what is hidden is found, densities are per unit of y.
+    let (new, rows) = make(30, 2, 1.0);
+    let whole = make(30, 2, 0.0).0;
+    let [hidden, seen] = [&new, &whole].map(|t| {
+        let read = data.read_like(t, &fields).unwrap();
+        fitted.rows_of(&read, false).unwrap()
+    });
+    let (mut density, mut exact) = (0.0, 0.0);
+    let cells: Vec<(usize, usize)> = (0..30).map(|i| (i, 1)).collect();
+    let held_out = fitted.ln_held_out(&hidden, &seen, &cells).unwrap();
+    for ((p, (x, y, _)), i) in fitted
+        .predict(&hidden, "y")
+        .unwrap()
+        .iter()
+        .zip(rows)
+        .zip(0..)
+    {
+        assert!(off(p[0], y) < 0.6, "{p:?} {y}");
+        density += held_out[i] / 30.0;
+        let z = (y.ln() - x - 1.0) / 0.1;
+        exact += (-0.5 * z * z - (0.1 * y * std::f64::consts::TAU.sqrt()).ln()) / 30.0;
+    }
+    assert!((density - exact).abs() < 0.3, "{density} {exact}");
+    // By itself it is the law of logarithms that it would be without a group: verdicts do not change.
+    let plain = ItfConfig {
+        groups: Grouping::Off,
+        ..config
+    };
+    let plain = fit_data(&data, &plain).unwrap();
+    let settings = DependenceConfig {
+        burn_in: 20,
+        keep: 5,
+        permutations: 99,
+        ..DependenceConfig::default()
+    };
+    let p = [&fitted, &plain].map(|f| {
+        let rows = f.rows_of(&data, true).unwrap();
+        f.dependence(&rows, &settings).unwrap().pairs()[0].p_value
+    });
+    assert_eq!(p[0], p[1]);
+    let bad = MixedTable::new(
+        ["x", "y"].map(String::from).to_vec(),
+        vec![
+            MixedColumn::Real(vec![Some(0.0)]),
+            MixedColumn::Real(vec![Some(-1.0)]),
+        ],
+    );
+    assert!(data.read_like(&bad.unwrap(), &fields).is_err());
 }

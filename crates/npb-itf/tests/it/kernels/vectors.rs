@@ -338,3 +338,89 @@ fn parts_of_levels_beside_numbers() {
     let make = |rows: &[Vec<Option<f64>>]| FullNormalData::new(&kernel, rows).expect("valid");
     parts_are_what_was_given(&kernel, &rows, make);
 }
+
+/// A number, a positive one of which the law is of the logarithm, and two levels.
+fn with_logarithm(partial: bool) -> (FullNormal, FullNormalData) {
+    let kernel = FullNormal::with_levels(&[(0.0, 1.0), (2.0, 0.5)], &[2]).expect("valid");
+    let kernel = kernel.of_logarithms(&[1]).expect("a number");
+    let data = FullNormalData::new(&kernel, &rows_with_logarithm(partial)).expect("valid");
+    (kernel, data)
+}
+
+fn rows_with_logarithm(partial: bool) -> Vec<Vec<Option<f64>>> {
+    let mut rows = [
+        [0.5, 9.0, 0.0],
+        [-1.0, 3.0, 1.0],
+        [1.5, 12.0, 1.0],
+        [0.1, 7.5, 0.0],
+        [-0.4, 5.0, 1.0],
+    ]
+    .map(|r| r.map(Some).to_vec())
+    .to_vec();
+    rows.push(vec![M; 3]);
+    if partial {
+        rows[0][0] = M;
+        rows[1][1] = M;
+        rows[3][2] = M;
+        rows[4][..2].fill(M);
+    }
+    rows
+}
+
+/// The law of ln x, and 1/x for the change of units; predictions are medians.
+#[test]
+fn logarithms_are_a_change_of_units() {
+    let (kernel, data) = with_logarithm(false);
+    evidence_is_a_chain_of_predictives(&kernel, &data);
+    predictive_is_a_mean_over_draws(&kernel, &data, &[0, 2, 4], 1);
+    let plain = FullNormal::with_levels(&[(0.0, 1.0), (2.0, 0.5)], &[2]).expect("valid");
+    let params = prior(&kernel, &mut rng(6));
+    for partial in [false, true] {
+        let rows = rows_with_logarithm(partial);
+        let data = FullNormalData::new(&kernel, &rows).expect("valid");
+        let logs = |r: &Vec<Option<f64>>| vec![r[0], r[1].map(f64::ln), r[2]];
+        let of_logs: Vec<_> = rows.iter().map(logs).collect();
+        let of_logs = FullNormalData::new(&plain, &of_logs).expect("valid");
+        for (row, cells) in rows.iter().enumerate() {
+            let found = ln_likelihoods(&kernel, &data, &params, row, RowLabels::NONE);
+            let exact = ln_likelihoods(&plain, &of_logs, &params, row, RowLabels::NONE);
+            let units = cells[1].map_or(0.0, f64::ln);
+            let (mut found_parts, mut exact_parts) = (Vec::new(), Vec::new());
+            for k in 0..CLUSTERS {
+                assert!((found[k] - exact[k] + units).abs() < 1e-9);
+                let none = RowLabels::NONE;
+                kernel.expected(&params, k, &data, row, false, none, &mut found_parts);
+                plain.expected(&params, k, &of_logs, row, false, none, &mut exact_parts);
+                exact_parts[1] = cells[1].unwrap_or(exact_parts[1].exp());
+                let pairs = found_parts.iter().zip(&exact_parts);
+                pairs.for_each(|(a, b)| assert!((a - b).abs() < 1e-9 * b.abs().max(1.0)));
+            }
+        }
+    }
+    let geometric = [0, 1, 2].map(|part| kernel.is_geometric(part));
+    assert_eq!(geometric, [false, true, false]);
+}
+
+#[test]
+fn the_joint_law_of_logarithms() {
+    let (kernel, data) = with_logarithm(true);
+    let probe = [vec![Some(0.0), Some(8.0), Some(1.0)], vec![M, Some(4.0), M]];
+    let probe = FullNormalData::new(&kernel, &probe).expect("valid");
+    joint_distribution(kernel, data, probe);
+}
+
+#[test]
+fn logarithms_stay_in_range() {
+    let (kernel, data) = with_logarithm(true);
+    stays_finite(&kernel, &data);
+    let make = |rows: &[Vec<Option<f64>>]| FullNormalData::new(&kernel, rows).expect("valid");
+    parts_are_what_was_given(&kernel, &rows_with_logarithm(true), make);
+    let far = [[0.0, 1e-300, 0.0], [0.0, 1e300, 1.0]].map(|r| r.map(Some).to_vec());
+    stays_finite(&kernel, &FullNormalData::new(&kernel, &far).expect("valid"));
+    for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let row = vec![M, Some(value), M];
+        let error = FullNormalData::new(&kernel, &[row]).expect_err("no logarithm");
+        assert!(error.to_string().contains("above 0"), "{error}");
+    }
+    assert!(kernel.of_logarithms(&[2]).is_err());
+}
