@@ -260,5 +260,8 @@ fn a_posterior_of_another_run_is_refused() {
     let run = |start| MultiTaskVb::new(&data, config.clone(), start, 0).unwrap();
     let (one, other) = (run(TaskInit::Separate(1)), run(TaskInit::Separate(2)));
     let error = one.bound_at(other.state()).unwrap_err().to_string();
-    assert!(error.contains("number of atoms or local components"), "{error}");
+    assert!(
+        error.contains("number of atoms or local components"),
+        "{error}"
+    );
 }
